@@ -1,0 +1,23 @@
+# Finds oneDNN by its header and library: Debian's own CMake package also wants OpenCL's headers, which nothing
+# here uses. Defines oneDNN::oneDNN and oneDNN_VERSION. Set oneDNN_ROOT for an installation elsewhere.
+
+find_path(oneDNN_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
+find_library(oneDNN_LIBRARY NAMES dnnl)
+
+if(oneDNN_INCLUDE_DIR AND EXISTS "${oneDNN_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h")
+  file(STRINGS "${oneDNN_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h" _version_lines
+       REGEX "#define DNNL_VERSION_(MAJOR|MINOR|PATCH) ")
+  string(REGEX REPLACE ".*MAJOR ([0-9]+).*MINOR ([0-9]+).*PATCH ([0-9]+).*" "\\1.\\2.\\3" oneDNN_VERSION
+                       "${_version_lines}")
+endif()
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(oneDNN REQUIRED_VARS oneDNN_LIBRARY oneDNN_INCLUDE_DIR VERSION_VAR oneDNN_VERSION)
+
+if(oneDNN_FOUND AND NOT TARGET oneDNN::oneDNN)
+  add_library(oneDNN::oneDNN UNKNOWN IMPORTED)
+  set_target_properties(
+    oneDNN::oneDNN PROPERTIES IMPORTED_LOCATION "${oneDNN_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES
+                                                                    "${oneDNN_INCLUDE_DIR}")
+endif()
+mark_as_advanced(oneDNN_INCLUDE_DIR oneDNN_LIBRARY)

@@ -1,0 +1,51 @@
+# The few functions by which every folder declares its targets.
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
+endif()
+
+# What all targets of ours are compiled with.
+add_library(lockstep_settings INTERFACE)
+target_compile_features(lockstep_settings INTERFACE cxx_std_20)
+target_include_directories(lockstep_settings INTERFACE "${PROJECT_SOURCE_DIR}/include")
+target_compile_options(
+  lockstep_settings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>
+                              $<$<BOOL:${LOCKSTEP_WERROR}>:-Werror>)
+if(LOCKSTEP_SANITIZERS)
+  target_compile_options(lockstep_settings INTERFACE -fsanitize=${LOCKSTEP_SANITIZERS}
+                                                     -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(lockstep_settings INTERFACE -fsanitize=${LOCKSTEP_SANITIZERS})
+endif()
+
+# lockstep_room(NAME SOURCES ... [USES rooms...] [LIBRARIES imported targets...])
+# One folder under src = one room = one target `lockstep_NAME`. USES names the rooms it may include.
+function(lockstep_room name)
+  cmake_parse_arguments(PARSE_ARGV 1 room "" "" "SOURCES;USES;LIBRARIES")
+  add_library(lockstep_${name} STATIC ${room_SOURCES})
+  list(TRANSFORM room_USES PREPEND lockstep_)
+  target_link_libraries(lockstep_${name} PUBLIC lockstep_settings ${room_USES} PRIVATE ${room_LIBRARIES})
+endfunction()
+
+# lockstep_test(NAME SOURCES ... USES rooms... [RANKS 1 2 4] [LABELS ...])
+# A GoogleTest program. Without RANKS its tests run in one process, each a CTest test of its own; with RANKS
+# the whole program runs under mpirun once per rank count, and a failure on any rank fails it.
+function(lockstep_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 test "" "" "SOURCES;USES;LIBRARIES;RANKS;LABELS")
+  add_executable(${name} ${test_SOURCES})
+  list(TRANSFORM test_USES PREPEND lockstep_)
+  target_link_libraries(${name} PRIVATE lockstep_settings ${test_USES} ${test_LIBRARIES} GTest::gmock)
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+  if(NOT test_RANKS)
+    target_link_libraries(${name} PRIVATE GTest::gtest_main)
+    gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 LABELS "${test_LABELS}")
+    return()
+  endif()
+  target_sources(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/mpi_main.cpp")
+  target_link_libraries(${name} PRIVATE GTest::gtest MPI::MPI_CXX)
+  foreach(ranks IN LISTS test_RANKS)
+    add_test(NAME ${name}.np${ranks} COMMAND ${LOCKSTEP_MPIRUN} -n ${ranks} $<TARGET_FILE:${name}>)
+    set_tests_properties(
+      ${name}.np${ranks} PROPERTIES PROCESSORS ${ranks} TIMEOUT 300 LABELS "mpi;${test_LABELS}"
+                                    ENVIRONMENT "${LOCKSTEP_MPI_ENVIRONMENT}")
+  endforeach()
+endfunction()

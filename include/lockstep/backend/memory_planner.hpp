@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace lockstep::backend {
+
+/// A tensor's need of memory: `bytes` from operation `first` to operation `last` of the schedule,
+/// inclusive.
+struct Lifetime {
+  std::size_t bytes = 0;
+  int first = 0;
+  int last = 0;
+};
+
+/// Where each tensor stands in one arena.
+struct MemoryLayout {
+  std::vector<std::size_t> offsets;  ///< one per lifetime, multiples of 64
+  std::size_t bytes = 0;             ///< of the whole arena
+};
+
+/// Places tensors so that those alive at the same time do not overlap: largest first, each into the
+/// lowest gap that fits (greedy by size; Pisarchyk and Lee, "Efficient memory management for deep
+/// neural net inference", 2020).
+MemoryLayout plan_memory(std::span<const Lifetime> lifetimes);
+
+}  // namespace lockstep::backend

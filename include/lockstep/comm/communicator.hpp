@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/core/data_type.hpp"
+
+namespace lockstep::comm {
+
+/// A sum over the ranks of one fixed array, prepared once and run once per step. After completion
+/// every rank holds the same bits: chunk r of the array is summed by rank r, in float32, in the
+/// order of the ranks.
+class AllReduce {
+ public:
+  virtual ~AllReduce() = default;
+
+  /// Starts the sum of the array's present values. Returns at once.
+  virtual void start() = 0;
+
+  /// Moves messages; true once the array holds the sum. Never blocks.
+  virtual bool progress() = 0;
+};
+
+/// A group of ranks. Every function marked "Collective." must be reached by all ranks in the same
+/// order.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual int local_rank() const = 0;  ///< among the ranks of this host
+  virtual int local_size() const = 0;
+  virtual std::string library_version() const = 0;
+
+  virtual void barrier() = 0;                          ///< Collective.
+  virtual void sum(std::span<double> values) = 0;      ///< In place. Collective.
+  virtual void sum(std::span<float> values) = 0;       ///< In place. Collective.
+  virtual void maximum(std::span<double> values) = 0;  ///< In place. Collective.
+  virtual void broadcast(std::span<std::byte> data,
+                         int root) = 0;  ///< Same size everywhere. Collective.
+  /// What every rank said, in rank order, on every rank. Collective.
+  virtual std::vector<std::string> all_gather(const std::string& text) = 0;
+  /// Every rank's values (the same count on each) in rank order on rank 0, nothing elsewhere.
+  /// Collective.
+  virtual std::vector<double> gather(std::span<const double> values) = 0;
+
+  /// A small sum that runs beside other work: `start_sum`, later `finish_sum`, one at a time.
+  /// Collective.
+  virtual void start_sum(std::span<double> values) = 0;
+  virtual void finish_sum() = 0;
+
+  /// Prepares sums of `values`, which travel as `wire` (float32 or bfloat16; sums are float32 in
+  /// both). All memory is taken here. Collective.
+  virtual std::unique_ptr<AllReduce> make_all_reduce(std::span<float> values,
+                                                     core::DataType wire) = 0;
+
+  /// Ends all ranks at once with `status`; for a rank that fails while others wait.
+  [[noreturn]] virtual void abort(int status) noexcept = 0;
+};
+
+/// MPI from start to end. Must be made before and destroyed after every communicator.
+class MpiSession {
+ public:
+  /// Throws `Error` (usage) where a launcher's environment promises more ranks than MPI sees
+  /// (`srun` without PMI starts N singletons).
+  MpiSession(int& argc, char**& argv);
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+};
+
+/// The seam between ways to communicate: all ranks of MPI, or, where there is one, a communicator
+/// that sends nothing. Collective.
+std::unique_ptr<Communicator> make_communicator(const MpiSession& session);
+
+/// One rank without MPI, for tests and tools.
+std::unique_ptr<Communicator> make_self_communicator();
+
+}  // namespace lockstep::comm

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace lockstep::core {
+
+/// Element types of tensors and of what travels between ranks.
+enum class DataType { float32, bfloat16, float16 };
+
+/// Precision of a training step: the type of activations and of the products; sums, statistics and
+/// master weights are float32 in all of them.
+enum class Precision { fp32, tf32, bf16, fp16 };
+
+/// Bytes of one element.
+std::size_t size_of(DataType type);
+
+/// Upper 16 bits of a float32 (the format of Intel's bfloat16 white paper, 2018).
+struct BFloat16 {
+  std::uint16_t bits = 0;
+};
+
+inline float to_float(BFloat16 value) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
+}
+
+/// Rounds to nearest, ties to even; NaN stays NaN.
+inline BFloat16 to_bfloat16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+  const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+  return {static_cast<std::uint16_t>(is_nan ? (bits >> 16) | 0x40u : rounded >> 16)};
+}
+
+/// Converts whole arrays; `from` and `to` have the same length and do not overlap.
+void convert(std::span<const float> from, std::span<BFloat16> to);
+void convert(std::span<const BFloat16> from, std::span<float> to);
+
+std::string_view name(DataType type);        ///< "fp32", "bf16", "fp16"
+std::string_view name(Precision precision);  ///< "fp32", "tf32", "bf16", "fp16"
+
+}  // namespace lockstep::core

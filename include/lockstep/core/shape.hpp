@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep::core {
+
+/// Shape of one image's feature map, without the batch: channels, height, width.
+struct ImageShape {
+  std::int64_t channels = 0;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+
+  std::int64_t pixels() const { return height * width; }
+  std::int64_t elements() const { return channels * height * width; }
+  bool operator==(const ImageShape&) const = default;
+};
+
+}  // namespace lockstep::core

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <span>
+
+namespace lockstep::optim {
+
+/// Coefficients of one step of stochastic gradient descent with momentum, in PyTorch's convention.
+struct Sgd {
+  float learning_rate = 0.1f;
+  float momentum = 0.9f;
+  float weight_decay = 5e-4f;
+  bool nesterov = false;
+  float gradient_scale = 1;  ///< the 1/N of the mean over replicas
+};
+
+/// One pass over the flat buffers (same length each):
+///   g' = gradient_scale g + weight_decay p;  v = momentum v + g';
+///   p -= learning_rate (nesterov ? g' + momentum v : v).
+/// Reads 12 and writes 8 bytes per parameter. With velocity zero the first step is PyTorch's (v =
+/// g').
+void update(const Sgd& sgd, std::span<float> parameters, std::span<const float> gradients,
+            std::span<float> velocity);
+
+}  // namespace lockstep::optim

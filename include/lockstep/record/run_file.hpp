@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep::record {
+
+using Attributes = std::vector<std::pair<std::string, std::string>>;
+
+/// One row of /ranks.
+struct RankInfo {
+  int rank = 0;
+  int local_rank = 0;
+  std::string hostname;
+  std::string cpu_list;     ///< processors this rank may run on: "0-3,8"
+  std::string device_name;  ///< processor or GPU model
+  std::string device_uuid;  ///< empty on CPUs
+  std::string pci_bus_id;   ///< empty on CPUs
+  std::uint64_t memory_bytes = 0;
+};
+
+/// What is known when a run starts.
+struct RunHeader {
+  std::string command_line;
+  Attributes config;       ///< every option as resolved, by its name without dashes in front
+  Attributes environment;  ///< versions, build, allow-listed variables
+  std::vector<RankInfo> ranks;
+  std::vector<std::uint64_t> bucket_bytes;  ///< empty where nothing is reduced
+};
+
+/// The steps of one epoch on all ranks, and its results. Arrays are flat, last index fastest.
+struct EpochRecord {
+  std::int64_t epoch = 0;                    ///< from 1, as people count
+  std::vector<double> learning_rate, loss;   ///< (step); loss is the mean over the global batch
+  std::vector<std::int64_t> images;          ///< (step), over all ranks
+  std::vector<double> phase_seconds;         ///< (step, rank, phase)
+  std::vector<double> bucket_start_seconds;  ///< (step, rank, bucket), since the step's start
+  std::vector<double> bucket_end_seconds;    ///< (step, rank, bucket)
+  double seconds = 0;  ///< wall clock of the epoch's steps, without evaluation
+  double evaluation_seconds = 0;
+  double train_loss = 0,
+         train_accuracy = 0;  ///< means over the epoch's images, augmented, as they were trained on
+  double test_loss = 0, test_accuracy = 0;  ///< NaN where the epoch was not evaluated
+  std::string parameter_hash;               ///< of the replicas' parameters, equal on all ranks
+};
+
+/// One row of a sweep of the all-reduce.
+struct AllReduceRow {
+  std::string way;  ///< "mpi", "pieces", ...
+  std::uint64_t bytes = 0;
+  std::vector<double>
+      seconds;  ///< (repeat), maximum over ranks; the same number of repeats in each row
+  std::uint64_t wrong = 0;  ///< elements with a wrong sum
+};
+
+enum class RunStatus { running, complete, preempted, failed };
+enum class Existing { refuse, replace };
+
+/// The HDF5 run file (format "lockstep-run", version 1; docs/run-file.md). Written by one rank as
+/// the run goes, into PATH.partial, flushed after each epoch: a killed run leaves what it had
+/// measured. `finish` gives it its final name. Every failed write throws `Error` (output); nothing
+/// that was there before is touched until `finish` replaces it.
+class RunFile {
+ public:
+  /// Throws `Error` (output) where `path` exists and `existing` is refuse, or cannot be written.
+  RunFile(const std::filesystem::path& path, Existing existing, const RunHeader& header);
+  ~RunFile();
+  RunFile(RunFile&&) noexcept;
+  RunFile& operator=(RunFile&&) noexcept;
+
+  void append(const EpochRecord& epoch);
+  void write_allreduce(const std::vector<AllReduceRow>& rows);
+
+  /// A result of the whole run, as an attribute of /results: "last_test_accuracy",
+  /// "best_test_accuracy", ...
+  void write_result(const std::string& name, double value);
+
+  /// Writes the status, syncs, checks that the file opens, renames it. `failure`: the one line of a
+  /// failed run.
+  void finish(RunStatus status, const std::string& failure = {});
+
+  const std::string& run_id() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Throws the errors that constructing a `RunFile` would throw, without leaving anything behind;
+/// for checking before work begins.
+void check_writable(const std::filesystem::path& path, Existing existing);
+
+}  // namespace lockstep::record

@@ -1,0 +1,27 @@
+#include "lockstep/core/log.hpp"
+
+#include <unistd.h>
+
+#include <string>
+
+namespace lockstep::core {
+
+namespace {
+
+void write_line(std::string_view prefix, std::string_view message) noexcept {
+  try {
+    std::string line(prefix);
+    line.append(message).push_back('\n');
+    // Nothing can be done about an stderr that cannot be written.
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+  } catch (...) {  // no memory for the text: the message is lost, the program goes on
+  }
+}
+
+}  // namespace
+
+void log_line(std::string_view message) noexcept { write_line("lockstep: ", message); }
+
+void log_warning(std::string_view message) noexcept { write_line("lockstep: warning: ", message); }
+
+}  // namespace lockstep::core

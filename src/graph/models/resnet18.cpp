@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+
+#include "models.hpp"
+
+namespace lockstep::graph {
+
+namespace {
+
+/// relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x)); the shortcut is a strided 1x1 convolution
+/// with batch norm where the shape changes, x itself elsewhere. The shortcut comes first so that in
+/// the backward pass the gradient of x arrives from it last.
+NodeId basic_block(Graph& graph, const std::string& name, NodeId x, std::int64_t channels,
+                   std::int64_t stride, const char* shortcut) {
+  NodeId identity = x;
+  if (stride != 1 || graph.node(x).output.channels != channels) {
+    const std::string prefix = fmt::format("{}.{}", name, shortcut);
+    identity = graph.convolution(prefix + ".0", x, channels, {.kernel = 1, .stride = stride});
+    identity = graph.batch_norm(prefix + ".1", identity);
+  }
+  NodeId y = graph.convolution(name + ".conv1", x, channels,
+                               {.kernel = 3, .stride = stride, .padding = 1});
+  y = graph.batch_norm(name + ".bn1", y);
+  y = graph.relu(name + ".relu1", y);
+  y = graph.convolution(name + ".conv2", y, channels, {.kernel = 3, .stride = 1, .padding = 1});
+  y = graph.batch_norm(name + ".bn2", y);
+  y = graph.add(name + ".add", y, identity);
+  return graph.relu(name + ".relu2", y);
+}
+
+/// Four stages of two blocks, then pooling, the classifier and the loss.
+void stages_and_head(Graph& graph, NodeId x, const ModelOptions& options, const char* shortcut,
+                     const char* classifier) {
+  constexpr std::array<std::int64_t, 4> widths{64, 128, 256, 512};
+  for (std::size_t stage = 0; stage < widths.size(); ++stage) {
+    for (int block = 0; block < 2; ++block) {
+      const std::int64_t stride = stage > 0 && block == 0 ? 2 : 1;
+      x = basic_block(graph, fmt::format("layer{}.{}", stage + 1, block), x, widths[stage], stride,
+                      shortcut);
+    }
+  }
+  x = graph.global_average_pool("avgpool", x);
+  x = graph.linear(classifier, x, options.classes);
+  graph.softmax_cross_entropy("loss", x, {.label_smoothing = options.label_smoothing});
+  graph.seal();
+}
+
+}  // namespace
+
+Graph resnet18_cifar(const ModelOptions& options) {
+  Graph graph("resnet18-cifar");
+  NodeId x = graph.input(options.image);
+  x = graph.convolution("conv1", x, 64, {.kernel = 3, .stride = 1, .padding = 1});
+  x = graph.batch_norm("bn1", x);
+  x = graph.relu("relu", x);
+  stages_and_head(graph, x, options, "shortcut", "linear");
+  return graph;
+}
+
+Graph resnet18_imagenet(const ModelOptions& options) {
+  Graph graph("resnet18-imagenet");
+  NodeId x = graph.input(options.image);
+  x = graph.convolution("conv1", x, 64, {.kernel = 7, .stride = 2, .padding = 3});
+  x = graph.batch_norm("bn1", x);
+  x = graph.relu("relu", x);
+  x = graph.max_pool("maxpool", x, {.kernel = 3, .stride = 2, .padding = 1});
+  stages_and_head(graph, x, options, "downsample", "fc");
+  return graph;
+}
+
+}  // namespace lockstep::graph

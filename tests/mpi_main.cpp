@@ -1,0 +1,28 @@
+// main() of test programs that run under mpirun: MPI around GoogleTest, and one verdict over all
+// ranks.
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  testing::InitGoogleTest(&argc, argv);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank != 0) {  // other ranks speak only where they fail
+    auto& listeners = testing::UnitTest::GetInstance()->listeners();
+    class Failures : public testing::EmptyTestEventListener {
+      void OnTestPartResult(const testing::TestPartResult& result) override {
+        if (result.failed())
+          fprintf(stderr, "%s:%d: %s\n", result.file_name(), result.line_number(),
+                  result.summary());
+      }
+    };
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new Failures);
+  }
+  int verdict = RUN_ALL_TESTS();
+  MPI_Allreduce(MPI_IN_PLACE, &verdict, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  MPI_Finalize();
+  return verdict;
+}
