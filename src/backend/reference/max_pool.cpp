@@ -1,0 +1,50 @@
+// y[p,q] = the largest x[h,w] of a kernel x kernel window that begins at (p, q) stride - padding;
+// positions outside the image do not take part. The gradient goes to the winner, the first in row
+// order where several are equal (as in PyTorch).
+
+#include <algorithm>
+
+#include "operations.hpp"
+
+namespace lockstep::backend::reference {
+
+void max_pool_forward(const graph::MaxPool& operation, const Tensor& x,
+                      std::span<std::int32_t> winners, Tensor& y) {
+  auto winner = winners.begin();
+  for (std::int64_t n = 0; n < x.batch; ++n) {
+    for (std::int64_t c = 0; c < x.shape.channels; ++c) {
+      const auto plane = x.plane(n, c);
+      for (std::int64_t p = 0; p < y.shape.height; ++p) {
+        for (std::int64_t q = 0; q < y.shape.width; ++q) {
+          const std::int64_t top = p * operation.stride - operation.padding;
+          const std::int64_t left = q * operation.stride - operation.padding;
+          const std::int64_t bottom = std::min(top + operation.kernel, x.shape.height);
+          const std::int64_t right = std::min(left + operation.kernel, x.shape.width);
+          const std::int64_t first_h = std::max<std::int64_t>(top, 0);
+          const std::int64_t first_w = std::max<std::int64_t>(left, 0);
+          std::int64_t best = first_h * x.shape.width + first_w;
+          for (std::int64_t h = first_h; h < bottom; ++h) {
+            for (std::int64_t w = first_w; w < right; ++w) {
+              if (plane[h * x.shape.width + w] > plane[best]) best = h * x.shape.width + w;
+            }
+          }
+          *winner++ = static_cast<std::int32_t>(best);
+          y.row(n, c, p)[q] = plane[best];
+        }
+      }
+    }
+  }
+}
+
+void max_pool_backward(std::span<const std::int32_t> winners, const Tensor& dy, Tensor* dx) {
+  if (dx == nullptr) return;
+  auto winner = winners.begin();
+  for (std::int64_t n = 0; n < dy.batch; ++n) {
+    for (std::int64_t c = 0; c < dy.shape.channels; ++c) {
+      const auto target = dx->plane(n, c);
+      for (const double value : dy.plane(n, c)) target[*winner++] += value;
+    }
+  }
+}
+
+}  // namespace lockstep::backend::reference

@@ -1,0 +1,62 @@
+// Cross-entropy of softmax with label smoothing s (Szegedy et al., "Rethinking the Inception
+// architecture", 2016), K classes, q[k] = (1 - s) [k = label] + s / K:
+//   log p[k] = x[k] - max x - log sum_j exp(x[j] - max x)
+//   loss[n] = -sum_k q[k] log p[k],   the batch's loss is the mean over n
+//   dx[n,k] = (p[k] - q[k]) / batch
+// A hit: the largest score, the first where several are equal, is the label's.
+
+#include <algorithm>
+#include <cmath>
+
+#include "operations.hpp"
+
+namespace lockstep::backend::reference {
+
+namespace {
+
+double target(const graph::SoftmaxCrossEntropy& operation, std::int64_t k, std::int32_t label,
+              std::int64_t classes) {
+  const double smoothing = operation.label_smoothing;
+  return (k == label ? 1 - smoothing : 0) + smoothing / static_cast<double>(classes);
+}
+
+}  // namespace
+
+BatchResult softmax_cross_entropy_forward(const graph::SoftmaxCrossEntropy& operation,
+                                          const Tensor& x, std::span<const std::int32_t> labels,
+                                          Tensor& probabilities, Tensor& y) {
+  const std::int64_t classes = x.shape.channels;
+  BatchResult result{.loss_sum = 0, .correct = 0, .images = x.batch};
+  for (std::int64_t n = 0; n < x.batch; ++n) {
+    const std::span scores = x.all().subspan(n * classes, classes);
+    const std::span shares = probabilities.all().subspan(n * classes, classes);
+    const auto largest = std::ranges::max_element(scores);
+    double sum = 0;
+    for (const double score : scores) sum += std::exp(score - *largest);
+    y.values[n] = 0;
+    for (std::int64_t k = 0; k < classes; ++k) {
+      const double log_share = scores[k] - *largest - std::log(sum);
+      shares[k] = std::exp(log_share);
+      y.values[n] -= target(operation, k, labels[n], classes) * log_share;
+    }
+    result.loss_sum += y.values[n];
+    result.correct += largest - scores.begin() == labels[n] ? 1 : 0;
+  }
+  return result;
+}
+
+void softmax_cross_entropy_backward(const graph::SoftmaxCrossEntropy& operation,
+                                    std::span<const std::int32_t> labels,
+                                    const Tensor& probabilities, Tensor* dx) {
+  if (dx == nullptr) return;
+  const std::int64_t classes = probabilities.shape.channels;
+  for (std::int64_t n = 0; n < probabilities.batch; ++n) {
+    for (std::int64_t k = 0; k < classes; ++k) {
+      const double difference =
+          probabilities.values[n * classes + k] - target(operation, k, labels[n], classes);
+      dx->values[n * classes + k] += difference / static_cast<double>(probabilities.batch);
+    }
+  }
+}
+
+}  // namespace lockstep::backend::reference
