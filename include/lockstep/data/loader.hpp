@@ -22,7 +22,8 @@ void augment(Augmentation augmentation, core::ImageShape shape, std::span<const 
              std::span<std::uint8_t> to, std::uint64_t seed, std::int64_t epoch,
              std::uint32_t sample);
 
-/// A mini-batch of one rank; views into the loader's memory, valid until the next call of `next`.
+/// A mini-batch of one rank; views into the loader's memory, valid until the next call of `next` or
+/// `start_epoch`.
 struct Batch {
   std::span<const std::uint8_t> images;  ///< (batch, channels, height, width)
   std::span<const std::int32_t> labels;  ///< (batch)

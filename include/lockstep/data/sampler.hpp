@@ -16,10 +16,14 @@ enum class LastBatch {
 /// (strided, disjoint).
 class DistributedSampler {
  public:
+  /// Throws `Error`: usage where the global batch is not a multiple of the ranks, input where there
+  /// are fewer samples than one global batch.
   DistributedSampler(std::size_t samples, std::size_t global_batch, int ranks, std::uint64_t seed,
                      LastBatch last_batch);
 
   std::size_t steps_per_epoch() const { return steps_; }
+  std::size_t batch_per_rank() const { return global_batch_ / static_cast<std::size_t>(ranks_); }
+  int ranks() const { return ranks_; }
 
   /// Samples of `rank` in epoch `epoch` (counted from 0), step after step: steps_per_epoch() times
   /// global_batch / ranks of them.

@@ -17,12 +17,13 @@ struct LearningRateSchedule {
   std::int64_t total_steps = 1;   ///< of the whole run
   std::int64_t warmup_steps = 0;  ///< linear from peak / warmup_steps to peak (Goyal et al., 2017)
 
-  /// Rate of step `step`, counted from 0.
+  /// Rate of step `step`, counted from 0. With t = k/n in step k of the n steps after the warm-up:
   ///   constant: peak
-  ///   step:     peak, peak/10 from 1/2 and peak/100 from 3/4 of the steps after the warm-up
-  ///   cosine:   peak (1 + cos(pi t)) / 2, t from 0 to 1 over the steps after the warm-up
-  ///   (Loshchilov, Hutter 2017) onecycle: linear from peak/25 to peak over the first 30 %, cosine
-  ///   down to peak/1e4 (Smith 2018)
+  ///   step:     peak, peak/10 from t = 1/2, peak/100 from t = 3/4
+  ///   cosine:   peak (1 + cos(pi t)) / 2  (Loshchilov, Hutter 2017)
+  ///   onecycle: linear from peak/25 to peak at t = 0.3, then cosine down to peak/1e4 (Smith 2018);
+  ///             where a warm-up is given, that is the rise
+  /// From `total_steps` on it stays at the value of t = 1.
   double at(std::int64_t step) const;
 };
 

@@ -1,0 +1,63 @@
+#include <algorithm>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/random.hpp"
+#include "lockstep/data/loader.hpp"
+
+namespace lockstep::data {
+
+namespace {
+
+constexpr std::int64_t padding = 4;
+
+struct CropFlip {
+  std::int64_t top;   // of the crop in the image, -padding..padding
+  std::int64_t left;  // the same
+  bool flip;
+};
+
+void crop_flip(CropFlip crop, core::ImageShape shape, const std::uint8_t* from, std::uint8_t* to) {
+  const std::int64_t height = shape.height;
+  const std::int64_t width = shape.width;
+  // Columns [begin, end) of the crop lie in the image; the rest is padding.
+  const std::int64_t begin = std::clamp<std::int64_t>(-crop.left, 0, width);
+  const std::int64_t end = std::clamp<std::int64_t>(width - crop.left, begin, width);
+  for (std::int64_t row = 0; row < shape.channels * height; ++row, to += width) {
+    const std::int64_t y = row % height + crop.top;
+    if (y < 0 || y >= height) {
+      std::fill_n(to, width, std::uint8_t{0});
+      continue;
+    }
+    const std::uint8_t* source = from + (row / height * height + y) * width + crop.left;
+    if (crop.flip) {
+      std::fill(to, to + (width - end), std::uint8_t{0});
+      std::reverse_copy(source + begin, source + end, to + (width - end));
+      std::fill(to + (width - begin), to + width, std::uint8_t{0});
+    } else {
+      std::fill(to, to + begin, std::uint8_t{0});
+      std::copy(source + begin, source + end, to + begin);
+      std::fill(to + end, to + width, std::uint8_t{0});
+    }
+  }
+}
+
+}  // namespace
+
+void augment(Augmentation augmentation, core::ImageShape shape, std::span<const std::uint8_t> from,
+             std::span<std::uint8_t> to, std::uint64_t seed, std::int64_t epoch,
+             std::uint32_t sample) {
+  core::check(from.size() == to.size() && from.size() == static_cast<std::size_t>(shape.elements()),
+              "images have the shape's size");
+  if (augmentation == Augmentation::none) {
+    std::copy(from.begin(), from.end(), to.begin());
+    return;
+  }
+  core::Random random(seed, core::RandomStream::augmentation, static_cast<std::uint64_t>(epoch),
+                      sample);
+  const CropFlip crop{.top = std::int64_t{random.below(2 * padding + 1)} - padding,
+                      .left = std::int64_t{random.below(2 * padding + 1)} - padding,
+                      .flip = (random.bits() & 1u) != 0};
+  crop_flip(crop, shape, from.data(), to.data());
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,158 @@
+#include "lockstep/data/loader.hpp"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+
+#include "lockstep/core/buffer.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::data {
+
+namespace {
+
+struct Slot {
+  core::Buffer images;
+  std::vector<std::int32_t> labels;
+  bool ready = false;
+  std::exception_ptr failure;  // what preparing it threw, for `next` to throw
+};
+
+}  // namespace
+
+// Step s of an epoch is prepared in slot s mod slots. Workers take steps in order and wait where
+// the slot still belongs to a batch that the trainer may look at; all bookkeeping is under one
+// mutex, the images are written without it.
+struct DataLoader::State {
+  State(const Dataset& dataset_, const DistributedSampler& sampler_, const LoaderOptions& options_);
+
+  void work(const std::stop_token& stop);
+  void prepare(std::size_t step, Slot& slot) const;
+  Slot& slot_of(std::size_t step) { return slots[step % slots.size()]; }
+  bool has_work() const { return next_step < steps && next_step < oldest_step + slots.size(); }
+
+  const Dataset& dataset;
+  const DistributedSampler sampler;
+  const LoaderOptions options;
+
+  std::mutex mutex;
+  std::condition_variable_any work_appeared;
+  std::condition_variable_any slot_finished;
+  std::vector<Slot> slots;
+  std::int64_t epoch = 0;
+  std::vector<std::uint32_t> order;  // this rank's samples of the epoch
+  std::size_t steps = 0;             // of the epoch; 0 before the first
+  std::size_t next_step = 0;         // to be prepared
+  std::size_t oldest_step = 0;       // whose slot is taken: the batch the trainer has, or waits for
+  std::size_t delivered = 0;         // steps before this one were given out
+  int busy = 0;                      // workers that write a slot
+
+  std::vector<std::jthread> threads;  // last: they stop before what they use goes
+};
+
+DataLoader::State::State(const Dataset& dataset_, const DistributedSampler& sampler_,
+                         const LoaderOptions& options_)
+    : dataset(dataset_), sampler(sampler_), options(options_) {
+  const auto image_bytes = static_cast<std::size_t>(dataset.image.elements());
+  core::check(dataset.images.size() == dataset.size() * image_bytes,
+              "a data set has one image per label");
+  core::check(options.batch_per_rank == sampler.batch_per_rank() && options.rank >= 0 &&
+                  options.rank < sampler.ranks() && options.threads >= 0,
+              "loader and sampler agree on batch and ranks");
+  // One slot for the batch in use, one per worker, and one that is ready meanwhile.
+  const auto workers = static_cast<std::size_t>(options.threads);
+  slots.resize(workers == 0 ? 1 : workers + 2);
+  for (Slot& slot : slots) {
+    slot.images = core::Buffer(options.batch_per_rank * image_bytes);
+    slot.labels.resize(options.batch_per_rank);
+  }
+  threads.reserve(workers);
+  for (std::size_t i = 0; i < workers; ++i) {
+    threads.emplace_back([this](const std::stop_token& stop) { work(stop); });
+  }
+}
+
+void DataLoader::State::work(const std::stop_token& stop) {
+  std::unique_lock lock(mutex);
+  while (work_appeared.wait(lock, stop, [this] { return has_work(); })) {
+    const std::size_t step = next_step++;
+    Slot& slot = slot_of(step);
+    ++busy;
+    lock.unlock();
+    std::exception_ptr failure;
+    try {
+      prepare(step, slot);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    --busy;
+    slot.failure = failure;
+    slot.ready = true;
+    slot_finished.notify_all();
+  }
+}
+
+void DataLoader::State::prepare(std::size_t step, Slot& slot) const {
+  const auto image_bytes = static_cast<std::size_t>(dataset.image.elements());
+  const std::span<std::uint8_t> images = slot.images.as<std::uint8_t>();
+  for (std::size_t i = 0; i < options.batch_per_rank; ++i) {
+    const std::uint32_t sample = order[step * options.batch_per_rank + i];
+    if (sample >= dataset.size()) {
+      core::fail(core::ExitStatus::internal,
+                 fmt::format("internal error: sample {} of a data set of {}; please report it",
+                             sample, dataset.size()));
+    }
+    augment(options.augmentation, dataset.image, dataset.pixels(sample),
+            images.subspan(i * image_bytes, image_bytes), options.seed, epoch, sample);
+    slot.labels[i] = dataset.labels[sample];
+  }
+}
+
+DataLoader::DataLoader(const Dataset& dataset, const DistributedSampler& sampler,
+                       const LoaderOptions& options)
+    : state_(std::make_unique<State>(dataset, sampler, options)) {}
+
+DataLoader::~DataLoader() = default;
+
+void DataLoader::start_epoch(std::int64_t epoch, std::size_t first_step) {
+  State& state = *state_;
+  core::check(first_step <= state.sampler.steps_per_epoch(), "the first step is in the epoch");
+  std::vector<std::uint32_t> order = state.sampler.epoch(epoch, state.options.rank);
+  std::unique_lock lock(state.mutex);
+  state.steps = 0;  // no more work of the old epoch; what is under way ends first
+  state.slot_finished.wait(lock, [&state] { return state.busy == 0; });
+  for (Slot& slot : state.slots) slot.ready = false;
+  state.epoch = epoch;
+  state.order = std::move(order);
+  state.steps = state.sampler.steps_per_epoch();
+  state.next_step = state.oldest_step = state.delivered = first_step;
+  state.work_appeared.notify_all();
+}
+
+Batch DataLoader::next() {
+  State& state = *state_;
+  std::unique_lock lock(state.mutex);
+  core::check(state.delivered < state.steps, "the epoch has a next batch");
+  Slot& slot = state.slot_of(state.delivered);
+  if (state.threads.empty()) {
+    state.prepare(state.delivered, slot);
+  } else {
+    // The batch given out before is done with: its slot is free again.
+    if (state.oldest_step < state.delivered) {
+      state.slot_of(state.oldest_step).ready = false;
+      state.oldest_step = state.delivered;
+      state.work_appeared.notify_one();
+    }
+    state.slot_finished.wait(lock, [&slot] { return slot.ready; });
+    if (slot.failure) std::rethrow_exception(slot.failure);
+  }
+  ++state.delivered;
+  return {.images = slot.images.as<const std::uint8_t>(), .labels = slot.labels};
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,57 @@
+#include "lockstep/data/sampler.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/random.hpp"
+
+namespace lockstep::data {
+
+DistributedSampler::DistributedSampler(std::size_t samples, std::size_t global_batch, int ranks,
+                                       std::uint64_t seed, LastBatch last_batch)
+    : samples_(samples), global_batch_(global_batch), ranks_(ranks), seed_(seed) {
+  core::check(ranks > 0, "a sampler has at least one rank");
+  core::check(samples <= std::numeric_limits<std::uint32_t>::max(), "samples fit in 32 bits");
+  if (global_batch == 0 || global_batch % static_cast<std::size_t>(ranks) != 0) {
+    core::fail(core::ExitStatus::usage,
+               fmt::format("the global batch of {} cannot be divided equally among {} ranks; use a "
+                           "multiple of {}",
+                           global_batch, ranks, ranks));
+  }
+  if (samples < global_batch) {
+    core::fail(core::ExitStatus::input,
+               fmt::format("{} training samples are fewer than the global batch of {}; use a "
+                           "smaller batch or more samples",
+                           samples, global_batch));
+  }
+  const std::size_t left = samples % global_batch;
+  steps_ = samples / global_batch + (last_batch == LastBatch::pad && left > 0 ? 1 : 0);
+}
+
+std::vector<std::uint32_t> DistributedSampler::epoch(std::int64_t epoch, int rank) const {
+  core::check(epoch >= 0 && rank >= 0 && rank < ranks_, "epoch and rank are in range");
+  // Every rank shuffles all samples: a permutation costs a millisecond, agreeing on one would cost
+  // a message.
+  std::vector<std::uint32_t> order(samples_);
+  std::iota(order.begin(), order.end(), 0u);
+  core::Random random(seed_, core::RandomStream::permutation, static_cast<std::uint64_t>(epoch));
+  for (std::uint32_t i = static_cast<std::uint32_t>(samples_) - 1; i > 0; --i) {
+    std::swap(order[i], order[random.below(i + 1)]);  // Fisher-Yates
+  }
+
+  const auto stride = static_cast<std::size_t>(ranks_);
+  std::vector<std::uint32_t> mine;
+  mine.reserve(steps_ * batch_per_rank());
+  // The global batch is a multiple of the ranks, so the stride never breaks at a batch's end.
+  for (std::size_t position = static_cast<std::size_t>(rank); position < steps_ * global_batch_;
+       position += stride) {
+    mine.push_back(order[position < samples_ ? position : position - samples_]);
+  }
+  return mine;
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,77 @@
+#include "lockstep/optim/learning_rate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::optim {
+
+namespace {
+
+// From 1 at t = 0 to 0 at t = 1.
+double half_cosine(double t) { return (1 + std::cos(std::numbers::pi * t)) / 2; }
+
+double one_cycle(double peak, double t, double rise) {
+  const double first = peak / 25;
+  const double last = peak / 1e4;
+  if (t < rise) return first + (peak - first) * (t / rise);
+  return last + (peak - last) * half_cosine((t - rise) / (1 - rise));
+}
+
+double step_down(double peak, double t) {
+  if (t < 0.5) return peak;
+  return t < 0.75 ? peak / 10 : peak / 100;
+}
+
+}  // namespace
+
+std::string_view name(ScheduleKind kind) {
+  switch (kind) {
+    case ScheduleKind::constant: return "constant";
+    case ScheduleKind::step: return "step";
+    case ScheduleKind::cosine: return "cosine";
+    case ScheduleKind::onecycle: return "onecycle";
+  }
+  return "unknown";
+}
+
+std::string_view name(Scaling scaling) {
+  switch (scaling) {
+    case Scaling::none: return "none";
+    case Scaling::linear: return "linear";
+    case Scaling::sqrt: return "sqrt";
+  }
+  return "unknown";
+}
+
+double LearningRateSchedule::at(std::int64_t step) const {
+  if (step < warmup_steps) {
+    return peak * static_cast<double>(step + 1) / static_cast<double>(warmup_steps);
+  }
+  const std::int64_t steps = std::max<std::int64_t>(total_steps - warmup_steps, 1);
+  const double t =
+      std::min(static_cast<double>(step - warmup_steps) / static_cast<double>(steps), 1.0);
+  switch (kind) {
+    case ScheduleKind::constant: return peak;
+    case ScheduleKind::step: return step_down(peak, t);
+    case ScheduleKind::cosine: return peak * half_cosine(t);
+    case ScheduleKind::onecycle: return one_cycle(peak, t, warmup_steps > 0 ? 0.0 : 0.3);
+  }
+  core::fail(core::ExitStatus::internal, "unknown learning-rate schedule; please report it");
+}
+
+double scaled_rate(double rate, Scaling scaling, std::int64_t global_batch,
+                   std::int64_t reference_batch) {
+  core::check(global_batch > 0 && reference_batch > 0, "batches are positive");
+  const double ratio = static_cast<double>(global_batch) / static_cast<double>(reference_batch);
+  switch (scaling) {
+    case Scaling::none: return rate;
+    case Scaling::linear: return rate * ratio;
+    case Scaling::sqrt: return rate * std::sqrt(ratio);
+  }
+  core::fail(core::ExitStatus::internal, "unknown learning-rate scaling; please report it");
+}
+
+}  // namespace lockstep::optim

@@ -1,0 +1,45 @@
+#include "lockstep/optim/sgd.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::optim {
+
+namespace {
+
+// Elements one thread takes at a time: 3 x 64 KiB, small against an L2 cache, large against the
+// cost of handing it out.
+constexpr std::size_t chunk = 16384;
+
+// A function of its own so that the coefficients stay in registers and the loop vectorises: the
+// buffers do not overlap.
+template <bool nesterov>
+void update_chunk(const Sgd sgd, float* __restrict parameters, const float* __restrict gradients,
+                  float* __restrict velocity, std::size_t size) {
+#pragma omp simd
+  for (std::size_t i = 0; i < size; ++i) {
+    const float gradient = sgd.gradient_scale * gradients[i] + sgd.weight_decay * parameters[i];
+    const float v = sgd.momentum * velocity[i] + gradient;
+    velocity[i] = v;
+    parameters[i] -= sgd.learning_rate * (nesterov ? gradient + sgd.momentum * v : v);
+  }
+}
+
+}  // namespace
+
+void update(const Sgd& sgd, std::span<float> parameters, std::span<const float> gradients,
+            std::span<float> velocity) {
+  core::check(gradients.size() == parameters.size() && velocity.size() == parameters.size(),
+              "parameters, gradients and velocity have one length");
+  const auto update_part = sgd.nesterov ? update_chunk<true> : update_chunk<false>;
+  const std::size_t size = parameters.size();
+#pragma omp parallel for schedule(static)
+  for (std::size_t begin = 0; begin < size; begin += chunk) {
+    update_part(sgd, parameters.data() + begin, gradients.data() + begin, velocity.data() + begin,
+                std::min(chunk, size - begin));
+  }
+}
+
+}  // namespace lockstep::optim
