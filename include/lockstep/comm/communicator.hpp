@@ -12,18 +12,29 @@
 namespace lockstep::comm {
 
 /// A sum over the ranks of one fixed array, prepared once and run once per step. After completion
-/// every rank holds the same bits: chunk r of the array is summed by rank r, in float32, in the
-/// order of the ranks.
+/// every rank holds the same bits: each element is summed by one rank, in float32, in the order of
+/// the ranks, so the result does not depend on how the array is cut. On a bfloat16 wire the
+/// contributions and the sum are rounded for travel; one rank alone rounds nothing.
 class AllReduce {
  public:
   virtual ~AllReduce() = default;
 
-  /// Starts the sum of the array's present values. Returns at once.
+  /// Starts the sum of the array's present values, which nobody may touch until `progress` returned
+  /// true. Returns at once. All ranks start their sums in the same order.
   virtual void start() = 0;
 
-  /// Moves messages; true once the array holds the sum. Never blocks.
+  /// Moves messages; true once the array holds the sum. Never waits, allocates nothing.
   virtual bool progress() = 0;
+
+  /// Progresses until the array holds the sum; the core is offered to others between.
+  void finish();
 };
+
+/// Bytes of memory an `AllReduce` of `elements` values takes on each of `ranks` ranks.
+std::size_t all_reduce_scratch_bytes(std::size_t elements, int ranks, core::DataType wire);
+
+/// Throws `Error` (usage) where gradients cannot travel as `wire`.
+void check_wire(core::DataType wire);
 
 /// A group of ranks. Every function marked "Collective." must be reached by all ranks in the same
 /// order.
@@ -67,6 +78,9 @@ class Communicator {
 };
 
 /// MPI from start to end. Must be made before and destroyed after every communicator.
+/// A session made where MPI runs already joins it and leaves its end to others. Where an error
+/// unwinds past the session, MPI is not ended (that would wait for the other ranks): the launcher
+/// ends them.
 class MpiSession {
  public:
   /// Throws `Error` (usage) where a launcher's environment promises more ranks than MPI sees
@@ -75,6 +89,9 @@ class MpiSession {
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
+
+ private:
+  bool owns_mpi_ = false;
 };
 
 /// The seam between ways to communicate: all ranks of MPI, or, where there is one, a communicator

@@ -1,0 +1,184 @@
+#include <mpi.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/core/error.hpp"
+#include "mpi_check.hpp"
+#include "pieced_all_reduce.hpp"
+#include "self_communicator.hpp"
+
+namespace lockstep::comm {
+
+namespace {
+
+/// Calls `action` for consecutive parts of `values` whose lengths MPI can count in an int.
+template <class T, class Action>
+void in_countable_parts(std::span<T> values, Action action) {
+  constexpr std::size_t most = std::size_t{1} << 30;
+  for (std::size_t at = 0; at < values.size(); at += most) {
+    const auto part = values.subspan(at, std::min(most, values.size() - at));
+    action(part.data(), static_cast<int>(part.size()));
+  }
+}
+
+MpiComm duplicate(MPI_Comm comm, const char* name) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
+  check_mpi(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check_mpi(MPI_Comm_set_name(copy, name), "MPI_Comm_set_name");
+  return MpiComm(copy);
+}
+
+int rank_in(MPI_Comm comm) {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  return rank;
+}
+
+int size_of(MPI_Comm comm) {
+  int size = 0;
+  check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+  return size;
+}
+
+int largest_tag(MPI_Comm comm) {
+  int* value = nullptr;
+  int is_set = 0;
+  check_mpi(MPI_Comm_get_attr(comm, MPI_TAG_UB, &value, &is_set), "MPI_Comm_get_attr");
+  return is_set != 0 ? *value : 32767;  // the least that MPI promises
+}
+
+class MpiCommunicator final : public Communicator {
+ public:
+  MpiCommunicator()
+      : collectives_(duplicate(MPI_COMM_WORLD, "lockstep")),
+        messages_(duplicate(MPI_COMM_WORLD, "lockstep-messages")),
+        rank_(rank_in(collectives_.get())),
+        size_(size_of(collectives_.get())),
+        largest_tag_(largest_tag(messages_.get())) {
+    MPI_Comm shared = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split_type(collectives_.get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL,
+                                  &shared),
+              "MPI_Comm_split_type");
+    const MpiComm host(shared);
+    local_rank_ = rank_in(host.get());
+    local_size_ = size_of(host.get());
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  int local_rank() const override { return local_rank_; }
+  int local_size() const override { return local_size_; }
+  std::string library_version() const override { return mpi_library_version(); }
+
+  void barrier() override { check_mpi(MPI_Barrier(collectives_.get()), "MPI_Barrier"); }
+
+  void sum(std::span<double> values) override { reduce(values, MPI_DOUBLE, MPI_SUM); }
+  void sum(std::span<float> values) override { reduce(values, MPI_FLOAT, MPI_SUM); }
+  void maximum(std::span<double> values) override { reduce(values, MPI_DOUBLE, MPI_MAX); }
+
+  void broadcast(std::span<std::byte> data, int root) override {
+    in_countable_parts(data, [&](std::byte* part, int count) {
+      check_mpi(MPI_Bcast(part, count, MPI_BYTE, root, collectives_.get()), "MPI_Bcast");
+    });
+  }
+
+  std::vector<std::string> all_gather(const std::string& text) override;
+  std::vector<double> gather(std::span<const double> values) override;
+
+  void start_sum(std::span<double> values) override {
+    core::check(small_sum_ == MPI_REQUEST_NULL, "one small sum at a time");
+    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()),
+                             MPI_DOUBLE, MPI_SUM, collectives_.get(), &small_sum_),
+              "MPI_Iallreduce");
+  }
+
+  void finish_sum() override {
+    int is_complete = 0;
+    while (true) {
+      check_mpi(MPI_Test(&small_sum_, &is_complete, MPI_STATUS_IGNORE), "MPI_Test");
+      if (is_complete != 0) return;
+      sched_yield();
+    }
+  }
+
+  std::unique_ptr<AllReduce> make_all_reduce(std::span<float> values,
+                                             core::DataType wire) override {
+    if (next_tag_ > largest_tag_ - tags_per_all_reduce) next_tag_ = 0;
+    const int first_tag = next_tag_;
+    next_tag_ += tags_per_all_reduce;
+    return make_pieced_all_reduce({messages_.get(), rank_, size_, first_tag}, values, wire);
+  }
+
+  [[noreturn]] void abort(int status) noexcept override {
+    std::fflush(nullptr);
+    MPI_Abort(MPI_COMM_WORLD, status);
+    std::_Exit(status);
+  }
+
+ private:
+  template <class T>
+  void reduce(std::span<T> values, MPI_Datatype type, MPI_Op operation) {
+    in_countable_parts(values, [&](T* part, int count) {
+      check_mpi(MPI_Allreduce(MPI_IN_PLACE, part, count, type, operation, collectives_.get()),
+                "MPI_Allreduce");
+    });
+  }
+
+  MpiComm collectives_;
+  MpiComm messages_;  ///< of the all-reduces, so that their tags meet nobody else's
+  int rank_;
+  int size_;
+  int local_rank_ = 0;
+  int local_size_ = 1;
+  int largest_tag_;
+  int next_tag_ = 0;
+  MPI_Request small_sum_ = MPI_REQUEST_NULL;
+};
+
+std::vector<std::string> MpiCommunicator::all_gather(const std::string& text) {
+  const auto ranks = static_cast<std::size_t>(size_);
+  const int length = static_cast<int>(text.size());
+  std::vector<int> lengths(ranks);
+  check_mpi(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, collectives_.get()),
+            "MPI_Allgather");
+  std::vector<int> offsets(ranks + 1, 0);
+  for (std::size_t r = 0; r < ranks; ++r) offsets[r + 1] = offsets[r] + lengths[r];
+  std::string all(static_cast<std::size_t>(offsets[ranks]), '\0');
+  check_mpi(MPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(),
+                           offsets.data(), MPI_CHAR, collectives_.get()),
+            "MPI_Allgatherv");
+  std::vector<std::string> texts;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    texts.push_back(
+        all.substr(static_cast<std::size_t>(offsets[r]), static_cast<std::size_t>(lengths[r])));
+  }
+  return texts;
+}
+
+std::vector<double> MpiCommunicator::gather(std::span<const double> values) {
+  const int count = static_cast<int>(values.size());
+  std::vector<double> all(rank_ == 0 ? values.size() * static_cast<std::size_t>(size_) : 0);
+  check_mpi(MPI_Gather(values.data(), count, MPI_DOUBLE, all.data(), count, MPI_DOUBLE, 0,
+                       collectives_.get()),
+            "MPI_Gather");
+  return all;
+}
+
+}  // namespace
+
+void AllReduce::finish() {
+  // Where ranks share a core, the one that is waited for must be able to run.
+  while (!progress()) sched_yield();
+}
+
+std::unique_ptr<Communicator> make_communicator(const MpiSession&) {
+  if (size_of(MPI_COMM_WORLD) == 1) return make_self_communicator(mpi_library_version());
+  return std::make_unique<MpiCommunicator>();
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,280 @@
+#include "pieced_all_reduce.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <type_traits>
+#include <vector>
+
+#include "lockstep/core/buffer.hpp"
+#include "lockstep/core/error.hpp"
+#include "mpi_check.hpp"
+
+namespace lockstep::comm {
+
+namespace {
+
+using core::BFloat16;
+
+// Chunks are multiples of this many elements, so that each starts on a cache line in either type.
+constexpr std::size_t chunk_multiple = 32;
+
+constexpr std::size_t divide_up(std::size_t value, std::size_t by) { return (value + by - 1) / by; }
+constexpr std::size_t round_up(std::size_t value, std::size_t to) {
+  return divide_up(value, to) * to;
+}
+
+/// How an array is cut. All in elements.
+struct Layout {
+  std::size_t chunk = 0;  ///< of a full piece
+  std::size_t piece = 0;
+  std::size_t pieces = 0;
+  std::size_t in_flight = 0;  ///< pieces at the same time
+
+  Layout(std::size_t elements, std::size_t ranks, std::size_t wire_bytes) {
+    if (ranks == 1 || elements == 0) return;
+    // Large enough that the cost of a message does not count, small enough that the first sum comes
+    // back long before the last contribution has left.
+    const std::size_t smallest = (std::size_t{64} << 10) / wire_bytes;
+    const std::size_t largest = (std::size_t{512} << 10) / wire_bytes;
+    constexpr std::size_t wanted_pieces = 2 * most_pieces_in_flight;
+    chunk = round_up(std::clamp(divide_up(elements, ranks * wanted_pieces), smallest, largest),
+                     chunk_multiple);
+    piece = chunk * ranks;
+    pieces = divide_up(elements, piece);
+    in_flight = std::min(pieces, most_pieces_in_flight);
+  }
+};
+
+// Bytes of one piece in flight: what the others contribute to this rank's chunk, and, where the
+// array itself is not what travels, the encoded piece.
+std::size_t incoming_bytes(const Layout& layout, std::size_t ranks, std::size_t wire_bytes) {
+  return layout.chunk * (ranks - 1) * wire_bytes;
+}
+std::size_t encoded_bytes(const Layout& layout, core::DataType wire) {
+  return wire == core::DataType::float32 ? 0 : layout.piece * core::size_of(wire);
+}
+
+__attribute__((target_clones("avx512f", "avx2", "default"))) void add(std::span<const float> part,
+                                                                      std::span<float> sum) {
+  const std::size_t count = part.size();
+  const float* from = part.data();
+  float* to = sum.data();
+  for (std::size_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
+__attribute__((target_clones("avx512f", "avx2", "default"))) void add(
+    std::span<const BFloat16> part, std::span<float> sum) {
+  const std::size_t count = part.size();
+  const BFloat16* from = part.data();
+  float* to = sum.data();
+  for (std::size_t i = 0; i < count; ++i) to[i] += core::to_float(from[i]);
+}
+
+void copy(std::span<const float> from, std::span<float> to) {
+  std::copy(from.begin(), from.end(), to.begin());
+}
+void copy(std::span<const BFloat16> from, std::span<float> to) { core::convert(from, to); }
+void copy(std::span<const float> from, std::span<BFloat16> to) { core::convert(from, to); }
+
+template <class Wire>
+class PiecedAllReduce final : public AllReduce {
+ public:
+  PiecedAllReduce(const MessageRoute& route, std::span<float> values)
+      : route_(route),
+        ranks_(static_cast<std::size_t>(route.ranks)),
+        values_(values),
+        layout_(values.size(), ranks_, sizeof(Wire)),
+        incoming_(layout_.in_flight * incoming_bytes(layout_, ranks_, sizeof(Wire))),
+        encoded_(is_encoded ? layout_.in_flight * layout_.piece * sizeof(Wire) : 0),
+        slots_(layout_.in_flight),
+        requests_(layout_.in_flight * messages_per_slot(), MPI_REQUEST_NULL),
+        completed_(requests_.size()),
+        next_piece_(layout_.pieces) {}
+
+  ~PiecedAllReduce() override {
+    // MPI still writes here where a sum was given up half-way (a rank is leaving with an error).
+    for (MPI_Request& request : requests_) {
+      if (request == MPI_REQUEST_NULL) continue;
+      MPI_Cancel(&request);
+      MPI_Request_free(&request);
+    }
+  }
+
+  void start() override {
+    core::check(busy_slots_ == 0, "an all-reduce is started while its last sum is on its way");
+    next_piece_ = 0;
+    for (std::size_t slot = 0; slot < slots_.size(); ++slot) load_next(slot);
+  }
+
+  bool progress() override {
+    while (busy_slots_ > 0) {
+      int count = 0;
+      check_mpi(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
+                             completed_.data(), MPI_STATUSES_IGNORE),
+                "MPI_Testsome");
+      if (count <= 0) return false;
+      for (int i = 0; i < count; ++i) {
+        handle_completed(static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)]));
+      }
+    }
+    return true;
+  }
+
+ private:
+  static constexpr bool is_encoded = !std::is_same_v<Wire, float>;
+
+  enum Message : std::size_t { contribution_in, contribution_out, sum_in, sum_out, kinds };
+
+  /// One piece on its way.
+  struct Slot {
+    std::span<float> piece;
+    std::span<Wire> wire;           ///< the piece as it travels: chunks leave, sums arrive in place
+    std::size_t chunk = 0;          ///< elements of a chunk; the last ones may be shorter or empty
+    std::size_t contributions = 0;  ///< still to come
+    std::size_t messages = 0;       ///< of any kind not complete yet, posted or not
+
+    std::span<Wire> chunk_of(std::size_t rank) const {
+      const std::size_t begin = std::min(rank * chunk, wire.size());
+      return wire.subspan(begin, std::min(chunk, wire.size() - begin));
+    }
+  };
+
+  std::size_t own_rank() const { return static_cast<std::size_t>(route_.rank); }
+  std::size_t messages_per_slot() const { return kinds * ranks_; }
+
+  /// Where `rank` contributes to this rank's chunk.
+  std::span<Wire> incoming(std::size_t slot, std::size_t rank) const {
+    const std::size_t peer = rank < own_rank() ? rank : rank - 1;
+    return incoming_.template as<Wire>().subspan((slot * (ranks_ - 1) + peer) * layout_.chunk,
+                                                 slots_[slot].chunk_of(own_rank()).size());
+  }
+
+  void post(std::size_t slot, Message kind, std::size_t rank, std::span<Wire> data) {
+    const MPI_Datatype type = is_encoded ? MPI_UINT16_T : MPI_FLOAT;
+    const int count = static_cast<int>(data.size());
+    const int peer = static_cast<int>(rank);
+    const bool is_sum = kind == sum_in || kind == sum_out;
+    const int tag = route_.first_tag + 2 * static_cast<int>(slot) + (is_sum ? 1 : 0);
+    MPI_Request& request = requests_[slot * messages_per_slot() + kind * ranks_ + rank];
+    if (kind == contribution_in || kind == sum_in) {
+      check_mpi(MPI_Irecv(data.data(), count, type, peer, tag, route_.comm, &request), "MPI_Irecv");
+    } else {
+      check_mpi(MPI_Isend(data.data(), count, type, peer, tag, route_.comm, &request), "MPI_Isend");
+    }
+  }
+
+  /// Calls `action` with every other rank, the next one first, so that not all send to the same.
+  template <class Action>
+  void for_each_peer(Action action) {
+    for (std::size_t i = 1; i < ranks_; ++i) action((own_rank() + i) % ranks_);
+  }
+
+  void load_next(std::size_t index) {
+    const std::size_t begin = next_piece_ * layout_.piece;
+    Slot& slot = slots_[index];
+    slot.piece = values_.subspan(begin, std::min(layout_.piece, values_.size() - begin));
+    slot.chunk = round_up(divide_up(slot.piece.size(), ranks_), chunk_multiple);
+    if constexpr (is_encoded) {
+      slot.wire = encoded_.template as<Wire>().subspan(index * layout_.piece, slot.piece.size());
+      copy(slot.piece, slot.wire);
+    } else {
+      slot.wire = slot.piece;
+    }
+    slot.contributions = 0;
+    slot.messages = 0;
+    const bool owns_chunk = !slot.chunk_of(own_rank()).empty();
+    for_each_peer([&](std::size_t rank) {
+      if (owns_chunk) {
+        post(index, contribution_in, rank, incoming(index, rank));
+        slot.contributions += 1;
+        slot.messages += 2;  // this one, and the sum that goes back
+      }
+      if (!slot.chunk_of(rank).empty()) {
+        post(index, contribution_out, rank, slot.chunk_of(rank));
+        slot.messages += 2;  // this one, and the sum that comes
+      }
+    });
+    ++next_piece_;
+    ++busy_slots_;
+  }
+
+  void handle_completed(std::size_t request) {
+    const std::size_t index = request / messages_per_slot();
+    const std::size_t kind = request % messages_per_slot() / ranks_;
+    const std::size_t rank = request % ranks_;
+    Slot& slot = slots_[index];
+    --slot.messages;
+    if (kind == contribution_in && --slot.contributions == 0) {
+      add_in_rank_order(index);
+      for_each_peer(
+          [&](std::size_t peer) { post(index, sum_out, peer, slot.chunk_of(own_rank())); });
+    } else if (kind == contribution_out) {
+      post(index, sum_in, rank, slot.chunk_of(rank));  // not before: it lands where that came from
+    }
+    if (slot.messages > 0) return;
+    if constexpr (is_encoded) copy(slot.wire, slot.piece);
+    --busy_slots_;
+    if (next_piece_ < layout_.pieces) load_next(index);
+  }
+
+  void add_in_rank_order(std::size_t slot) {
+    std::array<float, 2048> block;  // stays in the first cache
+    const std::span<Wire> own = slots_[slot].chunk_of(own_rank());
+    for (std::size_t begin = 0; begin < own.size(); begin += block.size()) {
+      const std::size_t count = std::min(block.size(), own.size() - begin);
+      const std::span<float> sum(block.data(), count);
+      for (std::size_t rank = 0; rank < ranks_; ++rank) {
+        const std::span<const Wire> part =
+            (rank == own_rank() ? own : incoming(slot, rank)).subspan(begin, count);
+        if (rank == 0) {
+          copy(part, sum);
+        } else {
+          add(part, sum);
+        }
+      }
+      copy(sum, own.subspan(begin, count));
+    }
+  }
+
+  MessageRoute route_;
+  std::size_t ranks_;
+  std::span<float> values_;
+  Layout layout_;
+  core::Buffer incoming_;
+  core::Buffer encoded_;
+  std::vector<Slot> slots_;
+  std::vector<MPI_Request> requests_;  ///< [slot][Message][rank]
+  std::vector<int> completed_;
+  std::size_t next_piece_;
+  std::size_t busy_slots_ = 0;
+};
+
+}  // namespace
+
+void check_wire(core::DataType wire) {
+  if (wire == core::DataType::float32 || wire == core::DataType::bfloat16) return;
+  core::fail(core::ExitStatus::usage,
+             fmt::format("gradients cannot travel as {} here (its range is too small for sums "
+                         "without scaling); use fp32 or bf16",
+                         core::name(wire)));
+}
+
+std::size_t all_reduce_scratch_bytes(std::size_t elements, int ranks, core::DataType wire) {
+  const auto count = static_cast<std::size_t>(ranks);
+  const Layout layout(elements, count, core::size_of(wire));
+  return layout.in_flight *
+         (incoming_bytes(layout, count, core::size_of(wire)) + encoded_bytes(layout, wire));
+}
+
+std::unique_ptr<AllReduce> make_pieced_all_reduce(const MessageRoute& route,
+                                                  std::span<float> values, core::DataType wire) {
+  check_wire(wire);
+  if (wire == core::DataType::float32) {
+    return std::make_unique<PiecedAllReduce<float>>(route, values);
+  }
+  return std::make_unique<PiecedAllReduce<BFloat16>>(route, values);
+}
+
+}  // namespace lockstep::comm
