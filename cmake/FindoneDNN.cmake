@@ -16,8 +16,7 @@ find_package_handle_standard_args(oneDNN REQUIRED_VARS oneDNN_LIBRARY oneDNN_INC
 
 if(oneDNN_FOUND AND NOT TARGET oneDNN::oneDNN)
   add_library(oneDNN::oneDNN UNKNOWN IMPORTED)
-  set_target_properties(
-    oneDNN::oneDNN PROPERTIES IMPORTED_LOCATION "${oneDNN_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES
-                                                                    "${oneDNN_INCLUDE_DIR}")
+  set_target_properties(oneDNN::oneDNN PROPERTIES IMPORTED_LOCATION "${oneDNN_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES
+                                                                                        "${oneDNN_INCLUDE_DIR}")
 endif()
 mark_as_advanced(oneDNN_INCLUDE_DIR oneDNN_LIBRARY)

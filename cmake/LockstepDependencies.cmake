@@ -8,7 +8,7 @@ find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
 find_package(nlohmann_json REQUIRED)
 
 set(HDF5_PREFER_PARALLEL OFF)
-find_package(HDF5 REQUIRED COMPONENTS C)
+find_package(HDF5 REQUIRED COMPONENTS C HL)
 
 find_package(oneDNN 2.6 REQUIRED)
 set_package_properties(oneDNN PROPERTIES DESCRIPTION "convolutions on CPUs")
@@ -17,9 +17,32 @@ set_package_properties(HDF5 PROPERTIES DESCRIPTION "run files and checkpoints")
 
 # Open MPI refuses to start as root, or with more ranks than cores, unless told otherwise; tests do both.
 set(LOCKSTEP_MPIRUN ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none)
-set(LOCKSTEP_MPI_ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1")
+set(LOCKSTEP_MPI_ENVIRONMENT
+    "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1")
 
 if(LOCKSTEP_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)
+
+  # The first python3 that has what the Python tests need; a virtual environment without it is passed over.
+  function(lockstep_python_is_complete result candidate)
+    execute_process(COMMAND "${candidate}" -c "import pytest, numpy, h5py, matplotlib" RESULT_VARIABLE status
+                    OUTPUT_QUIET ERROR_QUIET)
+    if(NOT status EQUAL 0)
+      set(${result} FALSE PARENT_SCOPE)
+    endif()
+  endfunction()
+  find_program(LOCKSTEP_PYTHON python3 VALIDATOR lockstep_python_is_complete REQUIRED
+               DOC "python3 with pytest, numpy, h5py and matplotlib")
 endif()
+
+# The GPU's room is prepared (docs/architecture.md, Seams), but nothing stands in it yet.
+if(LOCKSTEP_CUDA STREQUAL "on")
+  message(FATAL_ERROR "LOCKSTEP_CUDA=on: this version has no GPU backend; configure with --preset cpu")
+elseif(NOT LOCKSTEP_CUDA MATCHES "^(auto|off)$")
+  message(FATAL_ERROR "LOCKSTEP_CUDA=${LOCKSTEP_CUDA}: use auto, on or off")
+endif()
+add_feature_info("CUDA" FALSE "GPU ranks (this version has CPU ranks only)")
+add_feature_info("tests" LOCKSTEP_TESTS "ctest")
+add_feature_info("benchmarks" LOCKSTEP_BENCH "programs in tests/bench")
+add_feature_info("warnings are errors" LOCKSTEP_WERROR "")

@@ -12,8 +12,8 @@ target_compile_options(
   lockstep_settings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>
                               $<$<BOOL:${LOCKSTEP_WERROR}>:-Werror>)
 if(LOCKSTEP_SANITIZERS)
-  target_compile_options(lockstep_settings INTERFACE -fsanitize=${LOCKSTEP_SANITIZERS}
-                                                     -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_compile_options(lockstep_settings INTERFACE -fsanitize=${LOCKSTEP_SANITIZERS} -fno-omit-frame-pointer
+                                                     -fno-sanitize-recover=all)
   target_link_options(lockstep_settings INTERFACE -fsanitize=${LOCKSTEP_SANITIZERS})
 endif()
 
@@ -37,15 +37,14 @@ function(lockstep_test name)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
   if(NOT test_RANKS)
     target_link_libraries(${name} PRIVATE GTest::gtest_main)
-    gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 LABELS "${test_LABELS}")
+    gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${test_LABELS}")
     return()
   endif()
   target_sources(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/mpi_main.cpp")
   target_link_libraries(${name} PRIVATE GTest::gtest MPI::MPI_CXX)
   foreach(ranks IN LISTS test_RANKS)
     add_test(NAME ${name}.np${ranks} COMMAND ${LOCKSTEP_MPIRUN} -n ${ranks} $<TARGET_FILE:${name}>)
-    set_tests_properties(
-      ${name}.np${ranks} PROPERTIES PROCESSORS ${ranks} TIMEOUT 300 LABELS "mpi;${test_LABELS}"
-                                    ENVIRONMENT "${LOCKSTEP_MPI_ENVIRONMENT}")
+    set_tests_properties(${name}.np${ranks} PROPERTIES PROCESSORS ${ranks} LABELS "mpi;${test_LABELS}")
+    set_property(TEST ${name}.np${ranks} PROPERTY ENVIRONMENT "${LOCKSTEP_MPI_ENVIRONMENT}")
   endforeach()
 endfunction()

@@ -1,0 +1,169 @@
+"""The rules of the house that a machine can hold: who may include whom, where CUDA may be asked for, how long a
+file may be. Every function takes the root of a source tree and returns its violations, one line each, so that
+the rules themselves can be tested on small trees with planted faults (test_planted.py).
+
+What the rules are for stands in docs/architecture.md; its table of arrows must equal ALLOWED.
+"""
+
+import pathlib
+import re
+
+# Room -> the rooms whose headers it may include, besides its own. Arrows point down.
+ALLOWED = {
+    "core": set(),
+    "graph": {"core"},
+    "data": {"core"},
+    "backend": {"core", "graph"},
+    "comm": {"core"},
+    "optim": {"core"},
+    "record": {"core"},
+    "train": {"core", "graph", "data", "backend", "comm", "optim", "record"},
+    "app": {"core", "graph", "data", "backend", "comm", "optim", "record", "train"},
+}
+
+# The seams: the only files that may ask the preprocessor whether CUDA is there.
+FACTORIES = {"src/backend/make_backend.cpp", "src/comm/make_communicator.cpp"}
+
+LONGEST = 400
+# A file may be longer where its head says why, in a comment with these words.
+REASON = re.compile(r"(//|#)\s*Longer than 400 lines: \S.{10,}")
+
+SOURCE_SUFFIXES = {".hpp", ".cpp", ".h", ".cu", ".cuh"}
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
+CUDA_WORD = re.compile(r"CUDA|CUDNN|NCCL|NVCC|NVML|cuda|cudnn|nccl")
+
+
+def sources(root):
+    """Every C++ and CUDA file under src and include, as (path relative to root, text)."""
+    for top in ("include", "src"):
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix in SOURCE_SUFFIXES and path.is_file():
+                yield path.relative_to(root), path.read_text(encoding="utf-8")
+
+
+def room_of(path):
+    """The room a file belongs to: src/ROOM/... or include/lockstep/ROOM/..., or None."""
+    parts = path.parts
+    if parts[0] == "src" and len(parts) > 2:
+        return parts[1]
+    if parts[:2] == ("include", "lockstep") and len(parts) > 3:
+        return parts[2]
+    return None
+
+
+def line_of(text, position):
+    return text.count("\n", 0, position) + 1
+
+
+def homeless_files(root):
+    """Files that stand in no known room."""
+    return [f"{path}: stands in no room; rooms are {', '.join(ALLOWED)}"
+            for path, _ in sources(root) if room_of(path) not in ALLOWED]
+
+
+def forbidden_includes(root):
+    """Includes of a room that the table does not allow, and of another room's private headers."""
+    faults = []
+    for path, text in sources(root):
+        room = room_of(path)
+        for match in INCLUDE.finditer(text):
+            bracket, name = match.groups()
+            where = f"{path}:{line_of(text, match.start())}"
+            if name.startswith("lockstep/"):
+                target = name.split("/")[1]
+                if not (root / "include" / name).is_file():
+                    faults.append(f"{where}: {name} is not a public header (include/lockstep/ROOM/FILE)")
+                elif target != room and target not in ALLOWED.get(room, set()):
+                    faults.append(f"{where}: {room} may not include {target} ({name})")
+            elif bracket == '"':
+                faults += private_include_faults(root, path, room, name, where)
+            elif any((root / "src" / other / name).is_file() for other in ALLOWED) and "/" in name:
+                faults.append(f"{where}: <{name}> names a room's private header; use quotes, from within the room")
+    return faults
+
+
+def private_include_faults(root, path, room, name, where):
+    """A quoted include without lockstep/ must lead to a file of the same room."""
+    starts = [path.parent, pathlib.Path("src") / str(room), pathlib.Path("src")]
+    for start in starts:
+        target = (root / start / name).resolve()
+        if target.is_file():
+            inside = target.is_relative_to((root / "src" / str(room)).resolve())
+            public = path.parts[0] == "include"
+            if public:
+                return [f"{where}: a public header may not include a private one ({name})"]
+            return [] if inside else [f"{where}: {name} is private to another room"]
+    return [f"{where}: {name} is not found from this file nor from src/{room}"]
+
+
+def cuda_conditions(root):
+    """Preprocessor questions about CUDA outside the two factories."""
+    return [f"{path}:{line_of(text, match.start())}: asks for CUDA outside the factories:{match.group(1)}"
+            for path, text in sources(root) if path.as_posix() not in FACTORIES
+            for match in CONDITION.finditer(text) if CUDA_WORD.search(match.group(1))]
+
+
+def long_files(root):
+    """Files longer than LONGEST lines whose first 30 lines give no reason."""
+    faults = []
+    for path, text in sources(root):
+        lines = text.splitlines()
+        if len(lines) > LONGEST and not any(REASON.search(line) for line in lines[:30]):
+            faults.append(f"{path}: {len(lines)} lines, and no '// Longer than 400 lines: WHY' at its head")
+    return faults
+
+
+def header_faults(root):
+    """Headers open with #pragma once; public ones open their room's namespace, and none empties into another's."""
+    faults = []
+    for path, text in sources(root):
+        if path.suffix not in {".hpp", ".h", ".cuh"}:
+            continue
+        if not re.search(r"^#pragma once$", text, re.MULTILINE):
+            faults.append(f"{path}: has no #pragma once")
+        if path.parts[0] == "include" and not re.search(rf"^namespace lockstep::{room_of(path)}\b", text, re.MULTILINE):
+            faults.append(f"{path}: does not open namespace lockstep::{room_of(path)}")
+        if re.search(r"^\s*using namespace ", text, re.MULTILINE):
+            faults.append(f"{path}: 'using namespace' in a header")
+    return faults
+
+
+def links_beyond_the_table(root):
+    """lockstep_room(... USES ...) in src/ROOM/CMakeLists.txt that names a room the table does not allow."""
+    faults = []
+    for room, allowed in ALLOWED.items():
+        path = root / "src" / room / "CMakeLists.txt"
+        if not path.is_file():
+            continue
+        text = re.sub(r"#[^\n]*", "", path.read_text(encoding="utf-8"))
+        for call in re.finditer(r"lockstep_room\s*\(([^)]*)\)", text):
+            words = call.group(1).split()
+            if "USES" not in words:
+                continue
+            used = words[words.index("USES") + 1:]
+            used = used[:next((i for i, word in enumerate(used) if word.isupper()), len(used))]
+            faults += [f"src/{room}/CMakeLists.txt: {room} may not use {other}" for other in used
+                       if other not in allowed]
+    return faults
+
+
+def documented_arrows(text):
+    """The table of arrows in docs/architecture.md, in the form of ALLOWED: the Markdown table whose first two
+    column heads are `room` and `may include`."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        heads = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if heads[:2] != ["room", "may include"]:
+            continue
+        table = {}
+        for row in lines[number + 2:]:
+            if not row.lstrip().startswith("|"):
+                break
+            room, allowed = [cell.strip() for cell in row.strip().strip("|").split("|")][:2]
+            table[room.strip("`")] = set(re.findall(r"`([a-z]+)`", allowed))
+        return table
+    return {}
+
+
+RULES = [homeless_files, forbidden_includes, cuda_conditions, long_files, header_faults, links_beyond_the_table]
