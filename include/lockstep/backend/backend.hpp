@@ -40,7 +40,7 @@ struct PlanOptions {
   core::Precision precision = core::Precision::fp32;
   Mode mode = Mode::training;
   ConvolutionAlgorithm convolution_algorithm = ConvolutionAlgorithm::automatic;
-  Normalisation normalisation;
+  Normalisation normalisation{};
   core::StatisticsSum* batch_norm_sum =
       nullptr;  ///< batch norm over all replicas; null: over this one's batch
 };
