@@ -1,0 +1,139 @@
+#include "lockstep/comm/communicator.hpp"
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <numeric>
+#include <set>
+
+#include "lockstep/comm/replica_sum.hpp"
+#include "lockstep/core/error.hpp"
+#include "world.hpp"
+
+namespace lockstep::comm {
+namespace {
+
+class CommunicatorTest : public testing::Test {
+ protected:
+  std::unique_ptr<Communicator> world = make_world();
+  int rank = world->rank();
+  int size = world->size();
+};
+
+TEST_F(CommunicatorTest, KnowsItsPlace) {
+  int expected_rank = -1;
+  int expected_size = -1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &expected_rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &expected_size);
+  EXPECT_EQ(rank, expected_rank);
+  EXPECT_EQ(size, expected_size);
+  EXPECT_GE(world->local_rank(), 0);
+  EXPECT_LT(world->local_rank(), world->local_size());
+  EXPECT_LE(world->local_size(), size);
+  EXPECT_NE(world->library_version().find("MPI"), std::string::npos) << world->library_version();
+}
+
+TEST_F(CommunicatorTest, LocalRanksOfAHostAreDistinct) {
+  char name[MPI_MAX_PROCESSOR_NAME] = {};
+  int length = 0;
+  MPI_Get_processor_name(name, &length);
+  const auto places =
+      world->all_gather(std::string(name) + "/" + std::to_string(world->local_rank()));
+  EXPECT_EQ(std::set<std::string>(places.begin(), places.end()).size(),
+            static_cast<std::size_t>(size));
+}
+
+TEST_F(CommunicatorTest, Sums) {
+  std::vector<double> doubles = {1.0, static_cast<double>(rank), -0.5};
+  world->sum(std::span<double>(doubles));
+  EXPECT_EQ(doubles, (std::vector<double>{1.0 * size, size * (size - 1) / 2.0, -0.5 * size}));
+
+  std::vector<float> floats = {2.0F, static_cast<float>(rank)};
+  world->sum(std::span<float>(floats));
+  EXPECT_EQ(floats, (std::vector<float>{2.0F * static_cast<float>(size),
+                                        static_cast<float>(size * (size - 1)) / 2.0F}));
+  world->sum(std::span<float>());
+}
+
+TEST_F(CommunicatorTest, Maximum) {
+  std::vector<double> values = {static_cast<double>(rank), -static_cast<double>(rank), 3.5};
+  world->maximum(values);
+  EXPECT_EQ(values, (std::vector<double>{size - 1.0, 0.0, 3.5}));
+}
+
+TEST_F(CommunicatorTest, BroadcastsFromEveryRoot) {
+  for (int root = 0; root < size; ++root) {
+    std::vector<int> values(1000, rank);
+    world->broadcast(std::as_writable_bytes(std::span<int>(values)), root);
+    EXPECT_EQ(values, std::vector<int>(1000, root));
+  }
+}
+
+TEST_F(CommunicatorTest, AllGathersTextsOfDifferentLengths) {
+  const auto text_of = [](int r) { return std::string(static_cast<std::size_t>(r) * 3, 'a'); };
+  const auto texts = world->all_gather(text_of(rank));  // rank 0 says nothing
+  ASSERT_EQ(texts.size(), static_cast<std::size_t>(size));
+  for (int r = 0; r < size; ++r) EXPECT_EQ(texts[static_cast<std::size_t>(r)], text_of(r));
+}
+
+TEST_F(CommunicatorTest, GathersOnRankZeroAlone) {
+  const std::vector<double> own = {rank + 0.25, rank + 0.5};
+  const auto all = world->gather(own);
+  if (rank != 0) {
+    EXPECT_TRUE(all.empty());
+    return;
+  }
+  std::vector<double> expected;
+  for (int r = 0; r < size; ++r) expected.insert(expected.end(), {r + 0.25, r + 0.5});
+  EXPECT_EQ(all, expected);
+}
+
+TEST_F(CommunicatorTest, SmallSumRunsBesideOtherCalls) {
+  for (int round = 0; round < 3; ++round) {
+    std::vector<double> small = {1.0 + round, static_cast<double>(rank)};
+    world->start_sum(small);
+    std::vector<double> other = {1.0};
+    world->maximum(other);
+    world->barrier();
+    world->finish_sum();
+    EXPECT_EQ(small, (std::vector<double>{(1.0 + round) * size, size * (size - 1) / 2.0}));
+  }
+}
+
+TEST_F(CommunicatorTest, ReplicaSumAddsOverRanks) {
+  ReplicaSum replicas(*world);
+  EXPECT_EQ(replicas.replicas(), size);
+  std::vector<float> values = {1.0F, 0.5F};
+  replicas.sum(values);
+  EXPECT_EQ(values,
+            (std::vector<float>{static_cast<float>(size), 0.5F * static_cast<float>(size)}));
+}
+
+TEST_F(CommunicatorTest, RefusesAWireItCannotSend) {
+  std::vector<float> values(8);
+  try {
+    world->make_all_reduce(values, core::DataType::float16);
+    FAIL() << "float16 was accepted";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::usage);
+  }
+}
+
+TEST(SelfCommunicator, IsAWorldOfOne) {
+  const auto self = make_self_communicator();
+  EXPECT_EQ(self->rank(), 0);
+  EXPECT_EQ(self->size(), 1);
+  EXPECT_EQ(self->local_size(), 1);
+  std::vector<float> values = {1.0F, 2.0F};
+  self->sum(std::span<float>(values));
+  EXPECT_EQ(values, (std::vector<float>{1.0F, 2.0F}));
+  EXPECT_EQ(self->all_gather("x"), std::vector<std::string>{"x"});
+  EXPECT_EQ(self->gather(std::vector<double>{3.0}), std::vector<double>{3.0});
+  const auto all_reduce = self->make_all_reduce(values, core::DataType::bfloat16);
+  all_reduce->start();
+  EXPECT_TRUE(all_reduce->progress());
+  EXPECT_EQ(values, (std::vector<float>{1.0F, 2.0F}));
+}
+
+}  // namespace
+}  // namespace lockstep::comm

@@ -1,0 +1,168 @@
+#include "lockstep/comm/gradient_reducer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "count_allocations.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/random.hpp"
+#include "world.hpp"
+
+namespace lockstep::comm {
+namespace {
+
+/// Integers, so that every sum over the ranks is exact in float32.
+float gradient(int rank, std::size_t element, int step) {
+  return static_cast<float>((element * 7 + static_cast<std::size_t>(rank * 3 + step)) % 1000);
+}
+
+/// One step as a backward pass makes it: the buffer is filled from the front in random portions,
+/// and the reducer hears of each.
+void backward(GradientReducer& reducer, std::span<float> gradients, int rank, int step,
+              core::Random& random) {
+  reducer.begin_step();
+  std::size_t filled = 0;
+  while (filled < gradients.size()) {
+    const std::size_t end = std::min<std::size_t>(gradients.size(), filled + random.below(60'000));
+    for (; filled < end; ++filled) gradients[filled] = gradient(rank, filled, step);
+    reducer.filled_to(filled);
+  }
+}
+
+std::size_t count_wrong_sums(std::span<const float> gradients, int ranks, int step) {
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    float sum = 0;
+    for (int rank = 0; rank < ranks; ++rank) sum += gradient(rank, i, step);
+    wrong += gradients[i] != sum ? 1 : 0;
+  }
+  return wrong;
+}
+
+class ReducerTest : public testing::TestWithParam<ReducerKind> {
+ protected:
+  /// Portions differ from rank to rank, bucket sizes must not.
+  core::Random common{3, core::RandomStream::test};
+  std::unique_ptr<Communicator> world = make_world();
+  core::Random own{4, core::RandomStream::test, static_cast<std::uint64_t>(world->rank())};
+};
+
+TEST_P(ReducerTest, SumsEveryStepForAnyBuckets) {
+  const bool travels = GetParam() != ReducerKind::none;
+  for (int layout = 0; layout < 4; ++layout) {
+    std::vector<float> gradients(1 + common.below(400'000));
+    const std::size_t bucket_bytes = 4 * (1 + common.below(150'000)) + common.below(4);
+    const auto reducer = make_gradient_reducer(*world, gradients,
+                                               {.kind = GetParam(), .bucket_bytes = bucket_bytes});
+    for (int step = 0; step < 3; ++step) {
+      backward(*reducer, gradients, world->rank(), step, own);
+      reducer->finish();
+      if (travels) {
+        EXPECT_EQ(count_wrong_sums(gradients, world->size(), step), 0U);
+      } else {
+        for (std::size_t i = 0; i < gradients.size(); ++i) {
+          ASSERT_EQ(gradients[i], gradient(world->rank(), i, step));
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ReducerTest, BucketsCoverTheBufferInOrder) {
+  std::vector<float> gradients(1000);
+  const auto reducer =
+      make_gradient_reducer(*world, gradients, {.kind = GetParam(), .bucket_bytes = 4 * 300});
+  const auto bytes = reducer->bucket_bytes();
+  const std::vector<std::size_t> got(bytes.begin(), bytes.end());
+  if (GetParam() == ReducerKind::none) {
+    EXPECT_TRUE(got.empty());
+    EXPECT_TRUE(reducer->bucket_times().empty());
+  } else {
+    EXPECT_EQ(got, (std::vector<std::size_t>{1200, 1200, 1200, 400}));
+  }
+}
+
+TEST_P(ReducerTest, TimesAreThoseOfTheLastStep) {
+  std::vector<float> gradients(200'000);
+  const auto reducer =
+      make_gradient_reducer(*world, gradients, {.kind = GetParam(), .bucket_bytes = 4 * 60'000});
+  for (int step = 0; step < 2; ++step) {
+    reducer->begin_step();
+    for (const BucketTimes& times : reducer->bucket_times()) {
+      EXPECT_TRUE(std::isnan(times.start_seconds) && std::isnan(times.end_seconds));
+    }
+    reducer->filled_to(59'999);  // the first bucket lacks one value
+    for (const BucketTimes& times : reducer->bucket_times()) {
+      EXPECT_TRUE(std::isnan(times.start_seconds));
+    }
+    reducer->filled_to(130'000);
+    const auto started = std::ranges::count_if(
+        reducer->bucket_times(), [](const BucketTimes& t) { return !std::isnan(t.start_seconds); });
+    EXPECT_EQ(started, GetParam() == ReducerKind::overlap ? 2 : 0);
+    reducer->finish();
+    double last_start = 0;
+    for (const BucketTimes& times : reducer->bucket_times()) {
+      EXPECT_GE(times.start_seconds, last_start);
+      EXPECT_GE(times.end_seconds, times.start_seconds);
+      last_start = times.start_seconds;
+    }
+  }
+}
+
+TEST_P(ReducerTest, AllocatesNothingInAStep) {
+  std::vector<float> gradients(300'000);
+  for (const auto wire : {core::DataType::float32, core::DataType::bfloat16}) {
+    const auto reducer = make_gradient_reducer(
+        *world, gradients, {.kind = GetParam(), .bucket_bytes = 4 * 70'000, .gradient_type = wire});
+    const long before = allocations();
+    for (int step = 0; step < 3; ++step) {
+      backward(*reducer, gradients, world->rank(), step, own);
+      reducer->finish();
+    }
+    EXPECT_EQ(allocations() - before, 0);
+  }
+  EXPECT_GT(allocations(), 0) << "allocations are not counted";
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, ReducerTest,
+                         testing::Values(ReducerKind::overlap, ReducerKind::allreduce,
+                                         ReducerKind::none),
+                         [](const auto& instance) { return std::string(name(instance.param)); });
+
+TEST(GradientReducer, EveryKindAndBucketSizeGivesTheSameBits) {
+  const auto world = make_world();
+  for (const auto wire : {core::DataType::float32, core::DataType::bfloat16}) {
+    std::vector<float> reference;
+    for (const std::size_t bucket : {4U * 100'000, 4U * 7'001}) {
+      for (const auto kind : {ReducerKind::overlap, ReducerKind::allreduce}) {
+        std::vector<float> gradients(100'000);
+        const auto reducer = make_gradient_reducer(
+            *world, gradients, {.kind = kind, .bucket_bytes = bucket, .gradient_type = wire});
+        core::Random random(5, core::RandomStream::test, static_cast<std::uint64_t>(world->rank()));
+        reducer->begin_step();
+        for (float& value : gradients) value = random.normal();
+        reducer->filled_to(gradients.size());
+        reducer->finish();
+        if (reference.empty()) reference = gradients;
+        EXPECT_EQ(gradients, reference);
+      }
+    }
+    // And on every rank: rank 0's are the ones of all.
+    std::vector<float> of_root = reference;
+    world->broadcast(std::as_writable_bytes(std::span<float>(of_root)), 0);
+    EXPECT_EQ(reference, of_root);
+  }
+}
+
+TEST(GradientReducer, RefusesWhatItCannotDo) {
+  const auto self = make_self_communicator();
+  std::vector<float> gradients(10);
+  EXPECT_THROW(make_gradient_reducer(*self, gradients, {.bucket_bytes = 3}), core::Error);
+  EXPECT_THROW(make_gradient_reducer(*self, gradients, {.gradient_type = core::DataType::float16}),
+               core::Error);
+}
+
+}  // namespace
+}  // namespace lockstep::comm

@@ -1,0 +1,110 @@
+#include "lockstep/comm/sweep.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "lockstep/core/error.hpp"
+#include "world.hpp"
+
+namespace lockstep::comm {
+namespace {
+
+/// A world whose every sum is off by one in one element.
+class Broken final : public Communicator {
+ public:
+  explicit Broken(Communicator& inner) : inner_(inner) {}
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  int local_rank() const override { return inner_.local_rank(); }
+  int local_size() const override { return inner_.local_size(); }
+  std::string library_version() const override { return inner_.library_version(); }
+  void barrier() override { inner_.barrier(); }
+  void sum(std::span<double> values) override { inner_.sum(values); }
+  void sum(std::span<float> values) override {
+    inner_.sum(values);
+    values.back() += 1.0F;
+  }
+  void maximum(std::span<double> values) override { inner_.maximum(values); }
+  void broadcast(std::span<std::byte> data, int root) override { inner_.broadcast(data, root); }
+  std::vector<std::string> all_gather(const std::string& text) override {
+    return inner_.all_gather(text);
+  }
+  std::vector<double> gather(std::span<const double> values) override {
+    return inner_.gather(values);
+  }
+  void start_sum(std::span<double> values) override { inner_.start_sum(values); }
+  void finish_sum() override { inner_.finish_sum(); }
+  std::unique_ptr<AllReduce> make_all_reduce(std::span<float> values,
+                                             core::DataType wire) override {
+    return inner_.make_all_reduce(values, wire);
+  }
+  [[noreturn]] void abort(int status) noexcept override {
+    inner_.abort(status);
+    std::abort();
+  }
+
+ private:
+  Communicator& inner_;
+};
+
+SweepOptions small_sweep(core::DataType wire) {
+  return {
+      .min_bytes = 4, .max_bytes = 70'000, .factor = 8, .repeats = 3, .warmup = 1, .wire = wire};
+}
+
+TEST(Sweep, TimesEverySizeBothWaysAndFindsNothingWrong) {
+  const auto world = make_world();
+  for (const auto wire : {core::DataType::float32, core::DataType::bfloat16}) {
+    const auto rows = sweep_all_reduce(*world, small_sweep(wire));
+    std::vector<std::size_t> bytes;
+    for (const SweepRow& row : rows) {
+      EXPECT_EQ(row.wrong, 0U) << row.way << ", " << row.bytes << " bytes";
+      EXPECT_EQ(row.seconds.size(), 3U);
+      EXPECT_TRUE(std::ranges::all_of(row.seconds, [](double s) { return s >= 0; }));
+      if (row.way == "pieces") bytes.push_back(row.bytes);
+    }
+    EXPECT_EQ(bytes, (std::vector<std::size_t>{4, 32, 256, 2048, 16384}));
+    EXPECT_EQ(rows.size(), 2 * bytes.size());
+  }
+}
+
+TEST(Sweep, EveryRankGetsTheSameRows) {
+  const auto world = make_world();
+  const auto rows = sweep_all_reduce(*world, small_sweep(core::DataType::float32));
+  for (const SweepRow& row : rows) {
+    std::vector<double> slowest = row.seconds;
+    world->maximum(slowest);
+    EXPECT_EQ(slowest, row.seconds);
+  }
+}
+
+TEST(Sweep, CountsWrongElements) {
+  const auto world = make_world();
+  Broken broken(*world);
+  const auto rows = sweep_all_reduce(broken, small_sweep(core::DataType::float32));
+  for (const SweepRow& row : rows) {
+    // One element of each of 4 repeats (warm-up included) on each rank, in the broken way alone.
+    EXPECT_EQ(row.wrong, row.way == "mpi" ? 4U * static_cast<unsigned>(world->size()) : 0U);
+  }
+}
+
+TEST(Sweep, BandwidthsFollowTheirFormulas) {
+  EXPECT_DOUBLE_EQ(algorithm_bandwidth(1000, 0.5), 2000.0);
+  EXPECT_DOUBLE_EQ(bus_bandwidth(1000, 0.5, 2), 2000.0);
+  EXPECT_DOUBLE_EQ(bus_bandwidth(1000, 0.5, 4), 3000.0);
+  EXPECT_DOUBLE_EQ(bus_bandwidth(1000, 0.5, 1), 0.0);
+}
+
+TEST(Sweep, RefusesSizesThatMakeNoSense) {
+  const auto self = make_self_communicator();
+  for (const SweepOptions& options :
+       {SweepOptions{.min_bytes = 2}, SweepOptions{.min_bytes = 64, .max_bytes = 32},
+        SweepOptions{.factor = 1}, SweepOptions{.repeats = 0}, SweepOptions{.warmup = -1}}) {
+    EXPECT_THROW(sweep_all_reduce(*self, options), core::Error);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::comm
