@@ -1,0 +1,5 @@
+import sys
+
+from lockstep_report.cli import main
+
+sys.exit(main())

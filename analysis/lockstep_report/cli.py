@@ -1,0 +1,209 @@
+"""The command line: lockstep-report COMMAND ..."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from lockstep_report import __version__, contents, points, published, report, traffic
+from lockstep_report.arithmetic import KNOWN_PARAMETERS, Assumptions
+from lockstep_report.errors import INPUT, USAGE, ReportError
+from lockstep_report.output import Folder
+from lockstep_report.read import read_run
+from lockstep_report.summary import summary
+from lockstep_report.tables import markdown
+from lockstep_report.times_csv import read_times
+from lockstep_report.validate import problems
+
+
+def main(arguments=None):
+    """Runs one command; returns the exit status."""
+    options = parser().parse_args(arguments)
+    try:
+        return options.command(options) or 0
+    except ReportError as error:
+        print(f"lockstep-report: {error}", file=sys.stderr)
+        return error.status
+    except BrokenPipeError:  # the reader (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def parser():
+    top = argparse.ArgumentParser(
+        prog="lockstep-report",
+        description="Tables and figures from the run files of lockstep.",
+        epilog="Formulas and method: docs/analysis.md. Exit status: 0 done, 2 bad option, "
+               "3 bad or missing input, 6 output cannot be written.")
+    top.add_argument("--version", action="version", version=f"lockstep-report {__version__}")
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    for name, function, text in (
+        ("tables", write_tables, "the tables, as Markdown, CSV and LaTeX"),
+        ("figures", write_figures, "the figures, as SVG and PNG"),
+        ("report", write_report, "tables, figures and the method box in one report.md"),
+    ):
+        command = commands.add_parser(name, help=text, description=text)
+        command.add_argument("runs", nargs="*", metavar="RUN.h5", help="run files")
+        command.add_argument("--csv", action="append", default=[], metavar="TIMES.csv",
+                             help="epoch times: columns ranks (gpus, workers), batch_per_rank "
+                                  "(batch_per_gpu), epoch_seconds; may be given again")
+        command.add_argument("--link-gbit", type=positive, metavar="G",
+                             help="rate of the link between the ranks, Gbit/s")
+        command.add_argument("--out", required=True, metavar="DIR", help="folder for the files")
+        add_assumptions(command)
+        command.set_defaults(command=function)
+    command = commands.add_parser("summary", help="one screen of text about one run")
+    command.add_argument("run", metavar="RUN.h5")
+    command.set_defaults(command=print_summary)
+    command = commands.add_parser("validate", help="what a run file lacks against the format")
+    command.add_argument("run", metavar="RUN.h5")
+    command.set_defaults(command=print_problems)
+    command = commands.add_parser(
+        "published", help="check published figures against the epoch times beside them",
+        description="Reproduces the columns published_* of a CSV of epoch times, marks each as "
+                    "agreeing or differing, and says which arithmetic gives the printed digits.")
+    command.add_argument("csv", nargs="+", metavar="TIMES.csv")
+    command.add_argument("--out", metavar="DIR", help="write files as well")
+    add_assumptions(command)
+    command.set_defaults(command=print_published)
+    return top
+
+
+def add_assumptions(command):
+    known = ", ".join(f"{name} {count:,}" for name, count in KNOWN_PARAMETERS.items())
+    command.add_argument("--parameters", type=whole, metavar="P",
+                         help="trainable parameters behind the times of a CSV (4 bytes each). "
+                              f"Known: {known}. Default: tables take the first, published tries "
+                              "all")
+    command.add_argument("--train-samples", type=whole, default=50_000, metavar="D",
+                         help="images per epoch behind the times of a CSV (default 50000)")
+
+
+def positive(text):
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError("a number above 0 is needed")
+    return value
+
+
+def whole(text):
+    value = int(text.replace(",", ""))
+    if value < 1:
+        raise argparse.ArgumentTypeError("a whole number above 0 is needed")
+    return value
+
+
+def assumptions_of(options):
+    if options.parameters:
+        return Assumptions(options.train_samples, (("as given", options.parameters),))
+    return Assumptions(options.train_samples)
+
+
+def gather(options):
+    """(points, runs, times) of a command's run files and CSVs."""
+    if not options.runs and not options.csv:
+        raise ReportError(USAGE, "nothing to report: give run files, or epoch times with --csv")
+    runs = [read_run(path) for path in options.runs]
+    times = [read_times(path) for path in options.csv]
+    assumptions = assumptions_of(options)
+    found = [points.from_run(run) for run in runs if run.has_steps and not run.ladder]
+    for table in times:
+        found += [points.from_times(row, assumptions.models[0][1], assumptions.samples)
+                  for row in table.rows]
+    useful = found or any(run.ladder or run.allreduce for run in runs)
+    if not useful:
+        raise ReportError(INPUT, f"{runs[0].path}: holds no steps (status {runs[0].status}); "
+                                 "nothing to report")
+    return points.merge_repeats(found), runs, times
+
+
+def tables_of(options, found, runs):
+    tables = contents.all_tables(found, runs, options.link_gbit)
+    if options.csv:
+        name, count = assumptions_of(options).models[0]
+        for table in tables:
+            if table.name == "table-3-bandwidth":
+                table.notes.append(
+                    f"rows from a CSV: M = 4 · {count:,} bytes ({name}), "
+                    f"{options.train_samples:,} images per epoch, ceil(D/(b·N)) steps")
+    return tables
+
+
+def checks_of(options, times):
+    """Tables about the published columns and the traffic of the CSVs."""
+    assumptions = assumptions_of(options)
+    made = []
+    for table in times:
+        made += published.published_tables(table, assumptions)
+        moved = traffic.traffic_table(table, assumptions, f"{table.path.stem}-traffic")
+        made += [moved] if moved else []
+    return made
+
+
+def write_tables(options):
+    found, runs, times = gather(options)
+    folder = Folder(options.out)
+    for table in (*tables_of(options, found, runs), *checks_of(options, times)):
+        folder.write_table(table)
+    say(folder)
+
+
+def write_figures(options):
+    found, runs, _ = gather(options)
+    folder = Folder(options.out)
+    if not save_figures(folder, found, runs):
+        print("no figure has data: give runs with several rank counts or batches", file=sys.stderr)
+    say(folder)
+
+
+def save_figures(folder, found, runs):
+    from lockstep_report import figures  # matplotlib takes a moment to load
+
+    made = figures.all_figures(found, contents.ladder_table(found, runs))
+    for name, images in made.items():
+        for suffix, content in images.items():
+            folder.write(f"{name}.{suffix}", content)
+    return list(made)
+
+
+def write_report(options):
+    found, runs, times = gather(options)
+    folder = Folder(options.out)
+    tables, checks = tables_of(options, found, runs), checks_of(options, times)
+    for table in (*tables, *checks):
+        folder.write_table(table)
+    names = save_figures(folder, found, runs)
+    text = report.report_markdown(found, runs, tables, names, checks, options.link_gbit)
+    page = folder.write("report.md", text)
+    print(f"{page} ({len(folder.written)} files in {folder.path})")
+
+
+def say(folder):
+    for path in folder.written:
+        print(path)
+
+
+def print_summary(options):
+    print("\n".join(summary(read_run(options.run))))
+
+
+def print_problems(options):
+    found = problems(options.run)
+    for line in found:
+        print(f"{options.run}: {line}")
+    if found:
+        raise ReportError(INPUT, f"{options.run}: {len(found)} departures from the format")
+    print(f"{Path(options.run)}: valid")
+
+
+def print_published(options):
+    times = [read_times(path) for path in options.csv]
+    tables = checks_of(options, times)
+    if not tables:
+        raise ReportError(INPUT, f"{options.csv[0]}: no columns published_* and no network "
+                                 "traffic; nothing to check")
+    if options.out:
+        folder = Folder(options.out)
+        for table in tables:
+            folder.write_table(table)
+    print("\n".join(markdown(table) for table in tables))

@@ -1,0 +1,75 @@
+"""What a run file ("lockstep-run", version 1) holds: the one list that reading and validating share."""
+
+from dataclasses import dataclass
+
+FORMAT = "lockstep-run"
+FORMAT_VERSION = 1
+STATUSES = ("running", "complete", "preempted", "failed")
+PHASES = ("data_wait", "upload", "forward", "backward", "exposed_communication", "update")
+
+ROOT_ATTRIBUTES = (
+    "format",
+    "format_version",
+    "software_version",
+    "git_commit",
+    "git_dirty",
+    "date_utc",
+    "command_line",
+    "run_id",
+    "status",
+)
+
+GROUPS = ("config", "environment", "ranks", "steps", "epochs", "buckets")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One dataset: its path, the scales of its dimensions, and whether every file must have it."""
+
+    path: str
+    dimensions: tuple
+    required: bool = True
+
+
+TRAINING = (
+    Dataset("ranks/rank", ("rank",)),
+    Dataset("ranks/local_rank", ("rank",)),
+    Dataset("ranks/hostname", ("rank",)),
+    Dataset("ranks/cpu_list", ("rank",)),
+    Dataset("ranks/device_name", ("rank",)),
+    Dataset("ranks/device_uuid", ("rank",)),
+    Dataset("ranks/pci_bus_id", ("rank",)),
+    Dataset("ranks/memory_bytes", ("rank",)),
+    Dataset("steps/epoch", ("step",)),
+    Dataset("steps/learning_rate", ("step",)),
+    Dataset("steps/loss", ("step",)),
+    Dataset("steps/images", ("step",)),
+    Dataset("steps/phase_seconds", ("step", "rank", "phase")),
+    Dataset("epochs/train_loss", ("epoch",)),
+    Dataset("epochs/train_accuracy", ("epoch",)),
+    Dataset("epochs/test_loss", ("epoch",)),
+    Dataset("epochs/test_accuracy", ("epoch",)),
+    Dataset("epochs/seconds", ("epoch",)),
+)
+
+BUCKETS = (
+    Dataset("buckets/bytes", ("bucket",)),
+    Dataset("buckets/start_seconds", ("step", "rank", "bucket")),
+    Dataset("buckets/end_seconds", ("step", "rank", "bucket")),
+)
+
+LADDER = (
+    Dataset("ladder/batch_per_rank", ("point",)),
+    Dataset("ladder/status", ("point",)),
+    Dataset("ladder/epoch_seconds", ("point",)),
+    Dataset("ladder/images_per_second", ("point",)),
+    Dataset("ladder/predicted_bytes", ("point",)),
+    Dataset("ladder/peak_bytes", ("point",)),
+)
+
+ALLREDUCE = (
+    Dataset("allreduce/way", ("message",)),
+    Dataset("allreduce/bytes", ("message",)),
+    Dataset("allreduce/seconds", ("message", "repeat")),
+    Dataset("allreduce/wrong", ("message",)),
+)

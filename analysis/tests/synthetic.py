@@ -1,0 +1,124 @@
+"""Writes run files as the format says, with numbers that can be checked by hand."""
+
+import h5py
+import numpy as np
+
+PHASES = ("data_wait", "upload", "forward", "backward", "exposed_communication", "update")
+TEXT = h5py.string_dtype("utf-8")
+
+
+def dataset(file, path, values, scales, units="1"):
+    values = np.asarray(values)
+    if values.dtype.kind in "UO":
+        made = file.create_dataset(path, data=values.astype(object), dtype=TEXT)
+    else:
+        made = file.create_dataset(path, data=values)
+    made.attrs["units"] = units
+    made.attrs["long_name"] = path.replace("/", " ")
+    for axis, scale in enumerate(scales):
+        made.dims[axis].attach_scale(file[scale])
+
+
+def scale(file, name, values):
+    values = np.asarray(values)
+    if values.dtype.kind in "UO":
+        made = file.create_dataset(name, data=values.astype(object), dtype=TEXT)
+    else:
+        made = file.create_dataset(name, data=values)
+    made.attrs["units"] = "1"
+    made.attrs["long_name"] = name
+    made.make_scale(name)
+
+
+def header(file, status="complete", failure="", config=()):
+    file.attrs.update({
+        "format": "lockstep-run", "format_version": 1, "software_version": "0.1.0",
+        "git_commit": "abc", "git_dirty": 0, "date_utc": "2026-01-01T00:00:00Z",
+        "command_line": "lockstep train", "run_id": "test", "status": status, "failure": failure,
+    })
+    file.create_group("config").attrs.update(dict(config))
+    file.create_group("environment").attrs["mpi"] = "test"
+
+
+def write_run(path, phase_seconds, images_per_step, *, epochs=1, batch=32, reducer="overlap",
+              bucket_bytes=(), bucket_start=None, bucket_end=None, status="complete", failure="",
+              config=()):
+    """`phase_seconds` (step, rank, phase); the steps are shared equally among the epochs."""
+    phase_seconds = np.asarray(phase_seconds, dtype=float)
+    steps, ranks, _ = phase_seconds.shape
+    options = {
+        "model": "resnet18-cifar", "device": "cpu", "precision": "fp32", "reducer": reducer,
+        "batch-per-rank": str(batch), "threads": "1", "train-samples": str(
+            images_per_step * steps // epochs), **dict(config),
+    }
+    with h5py.File(path, "w", libver="latest") as file:
+        header(file, status, failure, options)
+        scale(file, "step", np.arange(steps))
+        scale(file, "rank", np.arange(ranks))
+        scale(file, "phase", list(PHASES))
+        scale(file, "epoch", np.arange(1, epochs + 1))
+        scale(file, "bucket", np.arange(len(bucket_bytes)))
+        write_ranks(file, ranks)
+        dataset(file, "steps/epoch", np.repeat(np.arange(1, epochs + 1), steps // epochs), ["step"])
+        for name in ("learning_rate", "loss"):
+            dataset(file, f"steps/{name}", np.full(steps, 0.1), ["step"])
+        dataset(file, "steps/images", np.full(steps, images_per_step), ["step"])
+        dataset(file, "steps/phase_seconds", phase_seconds, ["step", "rank", "phase"], "s")
+        for name in ("train_loss", "train_accuracy", "test_loss"):
+            dataset(file, f"epochs/{name}", np.full(epochs, 0.5), ["epoch"])
+        dataset(file, "epochs/test_accuracy", np.linspace(0.5, 0.6, epochs), ["epoch"])
+        dataset(file, "epochs/seconds", np.full(epochs, 1.0), ["epoch"], "s")
+        shape = (steps, ranks, len(bucket_bytes))
+        dataset(file, "buckets/bytes", np.asarray(bucket_bytes, dtype=np.uint64), ["bucket"],
+                "bytes")
+        for name, values in (("start", bucket_start), ("end", bucket_end)):
+            values = np.broadcast_to(0.0 if values is None else values, shape)
+            dataset(file, f"buckets/{name}_seconds", values, ["step", "rank", "bucket"], "s")
+    return path
+
+
+def write_ranks(file, ranks):
+    names = ("hostname", "cpu_list", "device_name", "device_uuid", "pci_bus_id")
+    for name in ("rank", "local_rank", "memory_bytes"):
+        dataset(file, f"ranks/{name}", np.arange(ranks), ["rank"])
+    for name in names:
+        dataset(file, f"ranks/{name}", np.array([f"{name}{i}" for i in range(ranks)]), ["rank"])
+
+
+def write_ladder(path):
+    """Batch 32, 128, 512: the last one is out of memory."""
+    with h5py.File(path, "w", libver="latest") as file:
+        header(file, config={"model": "resnet18-cifar", "device": "cpu"})
+        scale(file, "rank", [0])
+        write_ranks(file, 1)
+        scale(file, "point", [0, 1, 2])
+        for name, values in (
+            ("batch_per_rank", [32, 128, 512]),
+            ("status", np.array(["ok", "ok", "out_of_memory"])),
+            ("epoch_seconds", [40.0, 20.0, np.nan]),
+            ("images_per_second", [1250.0, 2500.0, np.nan]),
+            ("predicted_bytes", np.array([100, 400, 1600]) * 2**20),
+            ("peak_bytes", np.array([110, 410, 0]) * 2**20),
+        ):
+            dataset(file, f"ladder/{name}", values, ["point"])
+    return path
+
+
+def write_sweep(path):
+    """2 ranks, 1 MB in 1 ms (6 repeats) and 4 bytes in 2 us."""
+    with h5py.File(path, "w", libver="latest") as file:
+        header(file, config={"device": "cpu"})
+        scale(file, "rank", [0, 1])
+        write_ranks(file, 2)
+        scale(file, "message", [0, 1])
+        scale(file, "repeat", np.arange(6))
+        dataset(file, "allreduce/way", np.array(["mpi", "pieces"]), ["message"])
+        dataset(file, "allreduce/bytes", [1_000_000, 4], ["message"], "bytes")
+        dataset(file, "allreduce/seconds", [[1e-3] * 6, [2e-6] * 6], ["message", "repeat"], "s")
+        dataset(file, "allreduce/wrong", [0, 0], ["message"])
+    return path
+
+
+def phases(steps, *ranks):
+    """(step, rank, phase) with the same seconds in every step; one tuple of six for each rank."""
+    return np.tile(np.array(ranks, dtype=float), (steps, 1, 1))
