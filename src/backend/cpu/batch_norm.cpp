@@ -1,0 +1,356 @@
+// Batch norm with the addition and the ReLU behind it, in as few passes over the maps as the maths
+// allows:
+//   forward:  1. sums of x;  2. y = relu(scale x + offset [+ residual])
+//   backward: 1. g = mask(dy), sums of g and g (x - mean);  2. dx = a g + b x + c
+// with scale = gamma / std, offset = beta - mean scale (Ioffe and Szegedy, 2015). The mask of a
+// ReLU without residual is recomputed from x, so y is not read; with a residual, g is its gradient
+// and is kept. In inference the running statistics take the place of the batch's, and pass 1 is not
+// made.
+
+#include <algorithm>
+#include <cmath>
+#include <variant>
+
+#include "lockstep/core/error.hpp"
+#include "operations.hpp"
+#include "row_kernels.hpp"
+
+namespace lockstep::backend::cpu {
+
+using core::BFloat16;
+using core::DataType;
+
+namespace {
+
+/// Coefficients per channel as the kernels want them: for each block a row of `width`, the lanes
+/// repeated.
+class TiledCoefficients {
+ public:
+  TiledCoefficients(const FeatureMap& map, RowTiling tiling)
+      : lanes_(map.lanes()),
+        tiling_(tiling),
+        values_(static_cast<std::size_t>(map.blocks() * tiling.width)) {}
+
+  void set(std::int64_t channel, float value) {
+    float* row = values_.data() + channel / lanes_ * tiling_.width + channel % lanes_;
+    for (std::int64_t i = 0; i < tiling_.repeat; ++i) row[i * lanes_] = value;
+  }
+  const float* block(std::int64_t block) const { return values_.data() + block * tiling_.width; }
+
+ private:
+  std::int64_t lanes_;
+  RowTiling tiling_;
+  std::vector<float> values_;
+};
+
+/// Two sums per channel over a whole map: tasks of (block, range of images), then their total in
+/// double.
+class ChannelSums {
+ public:
+  ChannelSums(const FeatureMap& map, RowTiling tiling, int threads)
+      : map_(map),
+        tiling_(tiling),
+        threads_(threads),
+        splits_(
+            std::clamp<std::int64_t>((threads + map.blocks() - 1) / map.blocks(), 1, map.images)),
+        partial_(static_cast<std::size_t>(map.blocks() * splits_ * map.lanes() * 2)),
+        rows_(static_cast<std::size_t>(map.blocks() * splits_ * tiling.width * 2)),
+        first(static_cast<std::size_t>(map.padded_channels())),
+        second(static_cast<std::size_t>(map.padded_channels())) {}
+
+  /// `kernel(offset of the plane, block, row of first sums, row of second sums)` adds one plane.
+  template <class Kernel>
+  void run(Kernel&& kernel) {
+    const std::int64_t tasks = map_.blocks() * splits_;
+    const std::int64_t lanes = map_.lanes();
+#pragma omp parallel for num_threads(threads_)
+    for (std::int64_t task = 0; task < tasks; ++task) {
+      const std::int64_t block = task / splits_;
+      const std::int64_t split = task % splits_;
+      float* const row1 = rows_.data() + task * tiling_.width * 2;
+      float* const row2 = row1 + tiling_.width;
+      double* const sum1 = partial_.data() + task * lanes * 2;
+      double* const sum2 = sum1 + lanes;
+      std::fill_n(sum1, 2 * lanes, 0.0);
+      for (std::int64_t image = map_.images * split / splits_;
+           image < map_.images * (split + 1) / splits_; ++image) {
+        std::fill_n(row1, 2 * tiling_.width, 0.0f);
+        kernel((image * map_.blocks() + block) * map_.plane(), block, row1, row2);
+        for (std::int64_t i = 0; i < tiling_.width; i += lanes) {
+          for (std::int64_t lane = 0; lane < lanes; ++lane) {
+            sum1[lane] += static_cast<double>(row1[i + lane]);
+            sum2[lane] += static_cast<double>(row2[i + lane]);
+          }
+        }
+      }
+    }
+    std::ranges::fill(first, 0.0);
+    std::ranges::fill(second, 0.0);
+    for (std::int64_t task = 0; task < tasks; ++task) {
+      const double* const sum1 = partial_.data() + task * lanes * 2;
+      for (std::int64_t lane = 0; lane < lanes; ++lane) {
+        const auto channel = static_cast<std::size_t>(task / splits_ * lanes + lane);
+        first[channel] += sum1[lane];
+        second[channel] += sum1[lanes + lane];
+      }
+    }
+  }
+
+ private:
+  FeatureMap map_;
+  RowTiling tiling_;
+  int threads_;
+  std::int64_t splits_;
+  std::vector<double> partial_;
+  std::vector<float> rows_;
+
+ public:
+  std::vector<double> first, second;  ///< (padded channels), of the last run
+};
+
+template <class T>
+class BatchNorm : public Operation {
+ public:
+  BatchNorm(const Context& context, const Step& step, Ports given)
+      : Operation(std::move(given)),
+        context_(context),
+        node_(context.graph->node(step.node)),
+        operation_(std::get<graph::BatchNorm>(node_.operation)),
+        activation_(step.with_relu ? Activation::relu : Activation::none),
+        tiling_(tile_rows(*ports().output)),
+        channels_(static_cast<std::size_t>(ports().output->shape.channels)),
+        sums_(*ports().output, tiling_, context.threads),
+        shift_(*ports().output, tiling_),
+        scale_(*ports().output, tiling_),
+        offset_(*ports().output, tiling_),
+        center_(*ports().output, tiling_),
+        a_(*ports().output, tiling_),
+        b_(*ports().output, tiling_),
+        c_(*ports().output, tiling_),
+        mean_(channels_),
+        inverse_deviation_(channels_),
+        exchange_(2 * channels_ + 1) {}
+
+  BackwardNeeds backward_needs() const override {
+    return {.inputs = true, .output = has_residual() && activation_ == Activation::relu};
+  }
+  std::size_t output_gradients_taken() const override { return 2; }
+
+  void bind(const Binding& binding) override {
+    const auto& parameters = context_.graph->parameters();
+    const auto& statistics = context_.graph->statistics();
+    const auto parameter = [&](const core::Buffer& flat, std::size_t i) {
+      return flat.as<float>().subspan(parameters[node_.parameters[i]].offset, channels_);
+    };
+    const auto statistic = [&](std::size_t i) {
+      return binding.state->statistics.as<float>().subspan(statistics[node_.statistics[i]].offset,
+                                                           channels_);
+    };
+    gamma_ = parameter(binding.state->parameters, 0);
+    beta_ = parameter(binding.state->parameters, 1);
+    if (context_.options.mode == Mode::training) {
+      gamma_gradient_ = parameter(binding.state->gradients, 0);
+      beta_gradient_ = parameter(binding.state->gradients, 1);
+    }
+    running_mean_ = statistic(0);
+    running_variance_ = statistic(1);
+  }
+
+  void forward() override {
+    if (context_.options.mode == Mode::training) {
+      batch_statistics();
+    } else {
+      use_statistics(running_mean_, running_variance_);
+    }
+    const FeatureMap& map = *ports().output;
+    const T* const x = ports().inputs[0]->as<T>();
+    const T* const residual = has_residual() ? ports().inputs[1]->template as<T>() : nullptr;
+    T* const y = map.as<T>();
+    for_each_plane([&](std::int64_t at, std::int64_t block) {
+      normalise({x + at, residual != nullptr ? residual + at : nullptr, y + at, activation_},
+                tiling_, scale_.block(block), offset_.block(block));
+    });
+  }
+
+  void backward() override {
+    const bool keeps_masked = has_residual() && ports().input_gradients[1] != nullptr;
+    T* const masked = keeps_masked ? ports().input_gradients[1]->template as<T>() : nullptr;
+    sums_.run([&](std::int64_t at, std::int64_t block, float* sum, float* product) {
+      GradientRows<T> rows = incoming(at);
+      rows.masked = keeps_masked ? masked + at : nullptr;
+      gradient_sums(rows, tiling_, scale_.block(block), offset_.block(block), center_.block(block),
+                    sum, product);
+    });
+    gradient_coefficients();
+    if (ports().input_gradients[0] == nullptr) return;
+    T* const dx = ports().input_gradients[0]->template as<T>();
+    for_each_plane([&](std::int64_t at, std::int64_t block) {
+      GradientRows<T> rows = incoming(at);
+      if (keeps_masked) rows = {.dy = masked + at, .x = rows.x};
+      input_gradient(rows, dx + at, tiling_, scale_.block(block), offset_.block(block),
+                     {a_.block(block), b_.block(block), c_.block(block)});
+    });
+  }
+
+ private:
+  bool has_residual() const { return ports().inputs.size() > 1; }
+
+  template <class Work>
+  void for_each_plane(Work&& work) const {
+    const FeatureMap& map = *ports().output;
+    const std::int64_t planes = map.images * map.blocks();
+#pragma omp parallel for num_threads(context_.threads)
+    for (std::int64_t plane = 0; plane < planes; ++plane)
+      work(plane * map.plane(), plane % map.blocks());
+  }
+
+  GradientRows<T> incoming(std::int64_t at) const {
+    const auto& gradients = ports().output_gradients;
+    GradientRows<T> rows{.dy = gradients[0]->template as<T>() + at,
+                         .x = ports().inputs[0]->template as<T>() + at};
+    if (gradients.size() > 1) rows.dy2 = gradients[1]->template as<T>() + at;
+    if (activation_ == Activation::relu) {
+      rows.mask = has_residual() ? Mask::output : Mask::affine;
+      rows.y = ports().output->template as<T>() + at;
+    }
+    return rows;
+  }
+
+  /// Mean and variance of the batch (of all replicas' batches where they are tied), and the running
+  /// ones.
+  void batch_statistics() {
+    const FeatureMap& map = *ports().inputs[0];
+    const T* const x = map.as<T>();
+    // The first pixel of the first image is near enough to the mean to keep the squares from
+    // cancelling.
+    for (std::size_t c = 0; c < channels_; ++c)
+      shift_.set(static_cast<std::int64_t>(c), first_value(map, x, c));
+    sums_.run([&](std::int64_t at, std::int64_t block, float* sum, float* square) {
+      accumulate(x + at, tiling_, shift_.block(block), sum, square);
+    });
+    const double local = static_cast<double>(map.images * map.shape.pixels());
+    std::vector<double>& mean = sums_.first;
+    std::vector<double>& squares = sums_.second;  // from here on: of the differences from the mean
+    for (std::size_t c = 0; c < channels_; ++c) {
+      const double difference = mean[c] / local;
+      squares[c] = std::max(0.0, squares[c] - local * difference * difference);
+      mean[c] = static_cast<double>(first_value(map, x, c)) + difference;
+    }
+    count_ = local;
+    if (context_.options.batch_norm_sum != nullptr) combine_replicas(mean, squares, local);
+    const float momentum = operation_.momentum;
+    for (std::size_t c = 0; c < channels_; ++c) {
+      const double variance = squares[c] / count_;
+      const double unbiased = count_ > 1 ? squares[c] / (count_ - 1) : variance;
+      mean_[c] = static_cast<float>(mean[c]);
+      inverse_deviation_[c] =
+          static_cast<float>(1 / std::sqrt(variance + static_cast<double>(operation_.epsilon)));
+      running_mean_[c] += momentum * (mean_[c] - running_mean_[c]);
+      running_variance_[c] += momentum * (static_cast<float>(unbiased) - running_variance_[c]);
+    }
+    set_coefficients();
+  }
+
+  static float first_value(const FeatureMap& map, const T* x, std::size_t channel) {
+    const std::int64_t lanes = map.lanes();
+    const auto c = static_cast<std::int64_t>(channel);
+    const T value = x[c / lanes * map.plane() + c % lanes];
+    if constexpr (std::is_same_v<T, float>) {
+      return value;
+    } else {
+      return core::to_float(value);
+    }
+  }
+
+  /// Chan, Golub, LeVeque (1979): the squares about the common mean are those about each replica's
+  /// own, plus the distance of the two.
+  void combine_replicas(std::vector<double>& mean, std::vector<double>& squares, double local) {
+    core::StatisticsSum& replicas = *context_.options.batch_norm_sum;
+    const std::span<float> sums(exchange_.data(), channels_ + 1);
+    for (std::size_t c = 0; c < channels_; ++c) sums[c] = static_cast<float>(mean[c] * local);
+    sums[channels_] = static_cast<float>(local);
+    replicas.sum(sums);
+    count_ = static_cast<double>(sums[channels_]);
+    for (std::size_t c = 0; c < channels_; ++c) {
+      const double common = static_cast<double>(sums[c]) / count_;
+      squares[c] += local * (mean[c] - common) * (mean[c] - common);
+      mean[c] = common;
+    }
+    for (std::size_t c = 0; c < channels_; ++c) sums[c] = static_cast<float>(squares[c]);
+    replicas.sum(sums.first(channels_));
+    for (std::size_t c = 0; c < channels_; ++c) squares[c] = static_cast<double>(sums[c]);
+  }
+
+  void use_statistics(std::span<const float> mean, std::span<const float> variance) {
+    for (std::size_t c = 0; c < channels_; ++c) {
+      mean_[c] = mean[c];
+      inverse_deviation_[c] = 1 / std::sqrt(variance[c] + operation_.epsilon);
+    }
+    set_coefficients();
+  }
+
+  void set_coefficients() {
+    for (std::size_t c = 0; c < channels_; ++c) {
+      const auto channel = static_cast<std::int64_t>(c);
+      const float scale = gamma_[c] * inverse_deviation_[c];
+      scale_.set(channel, scale);
+      offset_.set(channel, beta_[c] - mean_[c] * scale);
+      center_.set(channel, mean_[c]);
+    }
+  }
+
+  /// From the sums of g and g (x - mean): gradients of gamma and beta, and the coefficients of dx,
+  /// i.e. of scale (g - mean(g) - xhat mean(g xhat)), the means over all replicas' pixels.
+  void gradient_coefficients() {
+    std::vector<double>& sum = sums_.first;
+    std::vector<double>& product = sums_.second;
+    for (std::size_t c = 0; c < channels_; ++c) {
+      product[c] *= static_cast<double>(inverse_deviation_[c]);
+      gamma_gradient_[c] = static_cast<float>(product[c]);
+      beta_gradient_[c] = static_cast<float>(sum[c]);
+    }
+    if (context_.options.batch_norm_sum != nullptr) {
+      const std::span<float> sums(exchange_.data(), 2 * channels_);
+      std::ranges::copy(beta_gradient_, sums.begin());
+      std::ranges::copy(gamma_gradient_, sums.begin() + static_cast<std::ptrdiff_t>(channels_));
+      context_.options.batch_norm_sum->sum(sums);
+      for (std::size_t c = 0; c < channels_; ++c) {
+        sum[c] = static_cast<double>(sums[c]);
+        product[c] = static_cast<double>(sums[channels_ + c]);
+      }
+    }
+    for (std::size_t c = 0; c < channels_; ++c) {
+      const auto channel = static_cast<std::int64_t>(c);
+      const double inverse = static_cast<double>(inverse_deviation_[c]);
+      const double scale = static_cast<double>(gamma_[c]) * inverse;
+      const double slope = -scale * inverse * product[c] / count_;
+      a_.set(channel, static_cast<float>(scale));
+      b_.set(channel, static_cast<float>(slope));
+      c_.set(channel,
+             static_cast<float>(-scale * sum[c] / count_ - slope * static_cast<double>(mean_[c])));
+    }
+  }
+
+  const Context& context_;
+  const graph::Node& node_;
+  const graph::BatchNorm& operation_;
+  Activation activation_;
+  RowTiling tiling_;
+  std::size_t channels_;
+  ChannelSums sums_;
+  TiledCoefficients shift_, scale_, offset_, center_, a_, b_, c_;
+  std::vector<float> mean_, inverse_deviation_, exchange_;
+  double count_ = 0;  ///< pixels behind the statistics, over all replicas
+  std::span<float> gamma_, beta_, gamma_gradient_, beta_gradient_, running_mean_, running_variance_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_batch_norm(const Context& context, const Step& step, Ports ports) {
+  if (ports.output->type == DataType::bfloat16) {
+    return std::make_unique<BatchNorm<BFloat16>>(context, step, std::move(ports));
+  }
+  return std::make_unique<BatchNorm<float>>(context, step, std::move(ports));
+}
+
+}  // namespace lockstep::backend::cpu

@@ -1,0 +1,83 @@
+// Fully connected layer on plain float32 features, in every precision: y = x W^T + b, dx = dy W, dW
+// = dy^T x, db = sum dy. Shapes: x (images, in), W (out, in), y (images, out).
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include <algorithm>
+
+#include "lockstep/core/error.hpp"
+#include "operations.hpp"
+
+namespace lockstep::backend::cpu {
+
+namespace {
+
+/// C (m, n) = op(A) op(B), row-major.
+void multiply(char transpose_a, char transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
+              const float* a, const float* b, float beta, float* c) {
+  const auto status =
+      dnnl_sgemm(transpose_a, transpose_b, m, n, k, 1.0f, a, transpose_a == 'N' ? k : m, b,
+                 transpose_b == 'N' ? n : k, beta, c, n);
+  core::check(status == dnnl_success, "a matrix product runs");
+}
+
+class LinearOperation : public Operation {
+ public:
+  LinearOperation(const Context& context, const Step& step, Ports given)
+      : Operation(std::move(given)),
+        context_(context),
+        node_(context.graph->node(step.node)),
+        images_(ports().output->images),
+        in_(ports().inputs[0]->shape.channels),
+        out_(ports().output->shape.channels) {}
+
+  BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
+
+  void bind(const Binding& binding) override {
+    const auto& weight = context_.graph->parameters()[node_.parameters[0]];
+    const auto& bias = context_.graph->parameters()[node_.parameters[1]];
+    float* const values = binding.state->parameters.as<float>().data();
+    weight_ = values + weight.offset;
+    bias_ = values + bias.offset;
+    if (context_.options.mode == Mode::training) {
+      float* const gradients = binding.state->gradients.as<float>().data();
+      weight_gradient_ = gradients + weight.offset;
+      bias_gradient_ = gradients + bias.offset;
+    }
+  }
+
+  void forward() override {
+    float* const y = ports().output->as<float>();
+    for (std::int64_t image = 0; image < images_; ++image)
+      std::copy_n(bias_, out_, y + image * out_);
+    multiply('N', 'T', images_, out_, in_, ports().inputs[0]->as<float>(), weight_, 1, y);
+  }
+
+  void backward() override {
+    const float* const dy = ports().output_gradients[0]->as<float>();
+    multiply('T', 'N', out_, in_, images_, dy, ports().inputs[0]->as<float>(), 0, weight_gradient_);
+    std::fill_n(bias_gradient_, out_, 0.0f);
+    for (std::int64_t image = 0; image < images_; ++image) {
+      for (std::int64_t o = 0; o < out_; ++o) bias_gradient_[o] += dy[image * out_ + o];
+    }
+    if (ports().input_gradients[0] == nullptr) return;
+    multiply('N', 'N', images_, in_, out_, dy, weight_, 0, ports().input_gradients[0]->as<float>());
+  }
+
+ private:
+  const Context& context_;
+  const graph::Node& node_;
+  std::int64_t images_, in_, out_;
+  const float* weight_ = nullptr;
+  const float* bias_ = nullptr;
+  float* weight_gradient_ = nullptr;
+  float* bias_gradient_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_linear(const Context& context, const Step& step, Ports ports) {
+  return std::make_unique<LinearOperation>(context, step, std::move(ports));
+}
+
+}  // namespace lockstep::backend::cpu

@@ -1,0 +1,141 @@
+#include "onednn.hpp"
+
+#include <fmt/format.h>
+
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::backend::cpu {
+
+using dnnl::memory;
+using tag = memory::format_tag;
+
+memory::data_type to_onednn(core::DataType type) {
+  switch (type) {
+    case core::DataType::float32: return memory::data_type::f32;
+    case core::DataType::bfloat16: return memory::data_type::bf16;
+    case core::DataType::float16: return memory::data_type::f16;
+  }
+  core::check(false, "unknown data type");
+  return memory::data_type::undef;
+}
+
+memory::dims source_dims(const ConvolutionSizes& s) {
+  return {s.images, s.in_channels, s.in_height, s.in_width};
+}
+
+memory::dims destination_dims(const ConvolutionSizes& s) {
+  return {s.images, s.out_channels, s.out_height, s.out_width};
+}
+
+memory::dims weight_dims(const ConvolutionSizes& s) {
+  return {s.out_channels, s.in_channels, s.kernel, s.kernel};
+}
+
+namespace {
+
+/// What all three directions share.
+struct Common {
+  memory::desc weights;
+  memory::desc weight_gradient;
+  memory::desc bias;  ///< zero where there is none
+  memory::dims strides, padding;
+  dnnl::primitive_attr attributes;
+
+  Common(const ConvolutionSizes& sizes, const ConvolutionMaps& maps)
+      : weights(weight_dims(sizes), element_type(maps.destination), tag::any),
+        weight_gradient(weight_dims(sizes), memory::data_type::f32, tag::any),
+        strides{sizes.stride, sizes.stride},
+        padding{sizes.padding, sizes.padding} {
+    if (sizes.has_bias) bias = memory::desc({sizes.out_channels}, memory::data_type::f32, tag::x);
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  }
+
+  static memory::data_type element_type(const memory::desc& description) {
+#if DNNL_VERSION_MAJOR >= 3
+    return description.get_data_type();
+#else
+    return description.data_type();
+#endif
+  }
+};
+
+constexpr bool allow_empty = true;
+
+}  // namespace
+
+ForwardDescription describe_forward(const dnnl::engine& engine, dnnl::algorithm algorithm,
+                                    const ConvolutionSizes& sizes, const ConvolutionMaps& maps) {
+  const Common c(sizes, maps);
+  constexpr auto kind = dnnl::prop_kind::forward_training;
+#if DNNL_VERSION_MAJOR >= 3
+  return ForwardDescription(engine, kind, algorithm, maps.source, c.weights, c.bias,
+                            maps.destination, c.strides, c.padding, c.padding, c.attributes,
+                            allow_empty);
+#else
+  const dnnl::convolution_forward::desc operation(kind, algorithm, maps.source, c.weights, c.bias,
+                                                  maps.destination, c.strides, c.padding,
+                                                  c.padding);
+  return ForwardDescription(operation, c.attributes, engine, allow_empty);
+#endif
+}
+
+BackwardDataDescription describe_backward_data(const dnnl::engine& engine,
+                                               dnnl::algorithm algorithm,
+                                               const ConvolutionSizes& sizes,
+                                               const ConvolutionMaps& maps,
+                                               const ForwardDescription& forward) {
+  const Common c(sizes, maps);
+#if DNNL_VERSION_MAJOR >= 3
+  return BackwardDataDescription(engine, algorithm, maps.source, c.weights, maps.destination,
+                                 c.strides, c.padding, c.padding, forward, c.attributes,
+                                 allow_empty);
+#else
+  const dnnl::convolution_backward_data::desc operation(
+      algorithm, maps.source, c.weights, maps.destination, c.strides, c.padding, c.padding);
+  return BackwardDataDescription(operation, c.attributes, engine, forward, allow_empty);
+#endif
+}
+
+BackwardWeightsDescription describe_backward_weights(const dnnl::engine& engine,
+                                                     dnnl::algorithm algorithm,
+                                                     const ConvolutionSizes& sizes,
+                                                     const ConvolutionMaps& maps,
+                                                     const ForwardDescription& forward) {
+  const Common c(sizes, maps);
+#if DNNL_VERSION_MAJOR >= 3
+  return BackwardWeightsDescription(engine, algorithm, maps.source, c.weight_gradient, c.bias,
+                                    maps.destination, c.strides, c.padding, c.padding, forward,
+                                    c.attributes, allow_empty);
+#else
+  const dnnl::convolution_backward_weights::desc operation(
+      algorithm, maps.source, c.weight_gradient, c.bias, maps.destination, c.strides, c.padding,
+      c.padding);
+  return BackwardWeightsDescription(operation, c.attributes, engine, forward, allow_empty);
+#endif
+}
+
+void execute(const dnnl::primitive& primitive, const dnnl::stream& stream,
+             std::span<const dnnl_exec_arg_t> arguments) {
+  const auto status = dnnl_primitive_execute(primitive.get(), stream.get(),
+                                             static_cast<int>(arguments.size()), arguments.data());
+  core::check(status == dnnl_success, "a oneDNN primitive runs");
+}
+
+std::string onednn_version() {
+  const dnnl_version_t* version = dnnl_version();
+  const char* isa = "generic";
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::sse41: isa = "sse4.1"; break;
+    case dnnl::cpu_isa::avx: isa = "avx"; break;
+    case dnnl::cpu_isa::avx2: isa = "avx2"; break;
+    case dnnl::cpu_isa::avx2_vnni: isa = "avx2_vnni"; break;
+    case dnnl::cpu_isa::avx512_core: isa = "avx512_core"; break;
+    case dnnl::cpu_isa::avx512_core_vnni: isa = "avx512_core_vnni"; break;
+    case dnnl::cpu_isa::avx512_core_bf16: isa = "avx512_core_bf16"; break;
+    case dnnl::cpu_isa::avx512_core_amx: isa = "avx512_core_amx"; break;
+    default: break;
+  }
+  return fmt::format("oneDNN {}.{}.{} ({})", version->major, version->minor, version->patch, isa);
+}
+
+}  // namespace lockstep::backend::cpu

@@ -1,0 +1,187 @@
+#include "row_kernels.hpp"
+
+#include <algorithm>
+
+namespace lockstep::backend::cpu {
+
+using core::BFloat16;
+
+// Each kernel is one inlined template; the functions at the end instantiate it once per element
+// type and instruction set (target_clones picks at load time). Rows are worked off in chunks that
+// stay in the first-level cache, one plain loop per thing to do, because such loops are what
+// compilers vectorise reliably; the maps themselves stream from memory once per kernel, and that
+// sets the time.
+
+namespace {
+
+constexpr std::int64_t chunk = 128;
+
+[[gnu::always_inline]] inline float load(float value) { return value; }
+[[gnu::always_inline]] inline float load(BFloat16 value) { return core::to_float(value); }
+[[gnu::always_inline]] inline void store(float value, float& to) { to = value; }
+[[gnu::always_inline]] inline void store(float value, BFloat16& to) {
+  to = core::to_bfloat16(value);
+}
+
+/// Calls work(position in the map, position in the row, count) for chunk after chunk of the plane.
+template <class Work>
+[[gnu::always_inline]] inline void for_each_chunk(RowTiling tiling, Work&& work) {
+  for (std::int64_t row = 0; row < tiling.rows; ++row) {
+    for (std::int64_t column = 0; column < tiling.width; column += chunk) {
+      work(row * tiling.width + column, column, std::min(chunk, tiling.width - column));
+    }
+  }
+}
+
+template <class T>
+[[gnu::always_inline]] inline void accumulate_rows(const T* x, RowTiling tiling, const float* shift,
+                                                   float* sum, float* square) {
+  for_each_chunk(tiling, [&](std::int64_t at, std::int64_t column, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float value = load(x[at + i]) - shift[column + i];
+      sum[column + i] += value;
+      square[column + i] += value * value;
+    }
+  });
+}
+
+template <class T>
+[[gnu::always_inline]] inline void normalise_rows(const NormaliseRows<T>& rows, RowTiling tiling,
+                                                  const float* scale, const float* offset) {
+  const float floor = rows.activation == Activation::relu ? 0.0f : -3.4028235e38f;
+  for_each_chunk(tiling, [&](std::int64_t at, std::int64_t column, std::int64_t count) {
+    const T* x = rows.x + at;
+    T* y = rows.y + at;
+    const float* a = scale + column;
+    const float* b = offset + column;
+    if (rows.residual != nullptr) {
+      const T* residual = rows.residual + at;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const float value = a[i] * load(x[i]) + b[i] + load(residual[i]);
+        store(value < floor ? floor : value, y[i]);
+      }
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) {
+        const float value = a[i] * load(x[i]) + b[i];
+        store(value < floor ? floor : value, y[i]);
+      }
+    }
+  });
+}
+
+/// One chunk of g into `g`.
+template <class T>
+[[gnu::always_inline]] inline void masked_gradient(const GradientRows<T>& rows, std::int64_t at,
+                                                   const float* scale, const float* offset,
+                                                   std::int64_t count, float* g) {
+  const T* dy = rows.dy + at;
+  for (std::int64_t i = 0; i < count; ++i) g[i] = load(dy[i]);
+  if (rows.dy2 != nullptr) {
+    const T* dy2 = rows.dy2 + at;
+    for (std::int64_t i = 0; i < count; ++i) g[i] += load(dy2[i]);
+  }
+  if (rows.mask == Mask::affine) {
+    const T* x = rows.x + at;
+    for (std::int64_t i = 0; i < count; ++i)
+      g[i] = scale[i] * load(x[i]) + offset[i] > 0 ? g[i] : 0.0f;
+  } else if (rows.mask == Mask::output) {
+    const T* y = rows.y + at;
+    for (std::int64_t i = 0; i < count; ++i) g[i] = load(y[i]) > 0 ? g[i] : 0.0f;
+  }
+}
+
+template <class T>
+[[gnu::always_inline]] inline void gradient_sum_rows(const GradientRows<T>& rows, RowTiling tiling,
+                                                     const float* scale, const float* offset,
+                                                     const float* center, float* sum,
+                                                     float* product) {
+  for_each_chunk(tiling, [&](std::int64_t at, std::int64_t column, std::int64_t count) {
+    float g[chunk];
+    masked_gradient(rows, at, scale + column, offset + column, count, g);
+    if (rows.masked != nullptr) {
+      T* masked = rows.masked + at;
+      for (std::int64_t i = 0; i < count; ++i) store(g[i], masked[i]);
+    }
+    const T* x = rows.x + at;
+    for (std::int64_t i = 0; i < count; ++i) {
+      sum[column + i] += g[i];
+      product[column + i] += g[i] * (load(x[i]) - center[column + i]);
+    }
+  });
+}
+
+template <class T>
+[[gnu::always_inline]] inline void input_gradient_rows(const GradientRows<T>& rows, T* dx,
+                                                       RowTiling tiling, const float* scale,
+                                                       const float* offset,
+                                                       InputGradientCoefficients coefficients) {
+  for_each_chunk(tiling, [&](std::int64_t at, std::int64_t column, std::int64_t count) {
+    float g[chunk];
+    masked_gradient(rows, at, scale + column, offset + column, count, g);
+    const T* x = rows.x + at;
+    const float* a = coefficients.a + column;
+    const float* b = coefficients.b + column;
+    const float* c = coefficients.c + column;
+    for (std::int64_t i = 0; i < count; ++i)
+      store(a[i] * g[i] + b[i] * load(x[i]) + c[i], dx[at + i]);
+  });
+}
+
+template <class T>
+[[gnu::always_inline]] inline void add_rows(const T* from, T* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) store(load(to[i]) + load(from[i]), to[i]);
+}
+
+}  // namespace
+
+[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void accumulate(
+    const float* x, RowTiling tiling, const float* shift, float* sum, float* square) {
+  accumulate_rows(x, tiling, shift, sum, square);
+}
+[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void accumulate(
+    const BFloat16* x, RowTiling tiling, const float* shift, float* sum, float* square) {
+  accumulate_rows(x, tiling, shift, sum, square);
+}
+
+[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void normalise(
+    const NormaliseRows<float>& rows, RowTiling tiling, const float* scale, const float* offset) {
+  normalise_rows(rows, tiling, scale, offset);
+}
+[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void normalise(
+    const NormaliseRows<BFloat16>& rows, RowTiling tiling, const float* scale,
+    const float* offset) {
+  normalise_rows(rows, tiling, scale, offset);
+}
+
+[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void gradient_sums(
+    const GradientRows<float>& rows, RowTiling tiling, const float* scale, const float* offset,
+    const float* center, float* sum, float* product) {
+  gradient_sum_rows(rows, tiling, scale, offset, center, sum, product);
+}
+[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void gradient_sums(
+    const GradientRows<BFloat16>& rows, RowTiling tiling, const float* scale, const float* offset,
+    const float* center, float* sum, float* product) {
+  gradient_sum_rows(rows, tiling, scale, offset, center, sum, product);
+}
+
+[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void input_gradient(
+    const GradientRows<float>& rows, float* dx, RowTiling tiling, const float* scale,
+    const float* offset, InputGradientCoefficients coefficients) {
+  input_gradient_rows(rows, dx, tiling, scale, offset, coefficients);
+}
+[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void input_gradient(
+    const GradientRows<BFloat16>& rows, BFloat16* dx, RowTiling tiling, const float* scale,
+    const float* offset, InputGradientCoefficients coefficients) {
+  input_gradient_rows(rows, dx, tiling, scale, offset, coefficients);
+}
+
+[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void add_into(
+    const float* from, float* to, std::int64_t count) {
+  add_rows(from, to, count);
+}
+[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void add_into(
+    const BFloat16* from, BFloat16* to, std::int64_t count) {
+  add_rows(from, to, count);
+}
+
+}  // namespace lockstep::backend::cpu
