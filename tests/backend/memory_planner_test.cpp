@@ -1,0 +1,99 @@
+#include "lockstep/backend/memory_planner.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/random.hpp"
+
+namespace lockstep::backend {
+namespace {
+
+std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// Bytes alive at the busiest moment: no layout needs less.
+std::size_t largest_need(std::span<const Lifetime> lifetimes) {
+  std::size_t most = 0;
+  for (const Lifetime& moment : lifetimes) {
+    std::size_t sum = 0;
+    for (const Lifetime& other : lifetimes) {
+      if (other.first <= moment.first && moment.first <= other.last) sum += aligned(other.bytes);
+    }
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+void expect_valid(std::span<const Lifetime> lifetimes, const MemoryLayout& layout) {
+  ASSERT_EQ(layout.offsets.size(), lifetimes.size());
+  for (std::size_t i = 0; i < lifetimes.size(); ++i) {
+    EXPECT_EQ(layout.offsets[i] % 64, 0u);
+    EXPECT_LE(layout.offsets[i] + lifetimes[i].bytes, layout.bytes);
+    for (std::size_t j = 0; j < i; ++j) {
+      const bool together =
+          lifetimes[i].first <= lifetimes[j].last && lifetimes[j].first <= lifetimes[i].last;
+      const bool apart = layout.offsets[i] + lifetimes[i].bytes <= layout.offsets[j] ||
+                         layout.offsets[j] + lifetimes[j].bytes <= layout.offsets[i];
+      EXPECT_TRUE(!together || apart) << "tensors " << i << " and " << j << " overlap";
+    }
+  }
+}
+
+TEST(MemoryPlanner, NothingTakesNothing) { EXPECT_EQ(plan_memory({}).bytes, 0u); }
+
+TEST(MemoryPlanner, RandomLifetimesNeverOverlapWhileAlive) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    core::Random random(seed, core::RandomStream::test);
+    std::vector<Lifetime> lifetimes(1 + random.below(40));
+    for (Lifetime& lifetime : lifetimes) {
+      lifetime.bytes = random.below(5) == 0 ? 0 : random.below(10'000);
+      lifetime.first = static_cast<int>(random.below(30));
+      lifetime.last = lifetime.first + static_cast<int>(random.below(10));
+    }
+    SCOPED_TRACE(seed);
+    const MemoryLayout layout = plan_memory(lifetimes);
+    expect_valid(lifetimes, layout);
+    EXPECT_GE(layout.bytes, largest_need(lifetimes));
+  }
+}
+
+TEST(MemoryPlanner, ChainOfEqualTensorsTakesTwo) {
+  // A network without branches in inference: tensor i is written by operation i, read by i + 1.
+  std::vector<Lifetime> chain;
+  for (int i = 0; i < 20; ++i) chain.push_back({1'000, i, i + 1});
+  const MemoryLayout layout = plan_memory(chain);
+  expect_valid(chain, layout);
+  EXPECT_EQ(layout.bytes, 2 * aligned(1'000));
+}
+
+TEST(MemoryPlanner, ShrinkingChainTakesItsFirstTwo) {
+  std::vector<Lifetime> chain;
+  for (int i = 0; i < 10; ++i) chain.push_back({std::size_t{1} << (20 - i), i, i + 1});
+  const MemoryLayout layout = plan_memory(chain);
+  expect_valid(chain, layout);
+  EXPECT_EQ(layout.bytes, largest_need(chain));
+}
+
+TEST(MemoryPlanner, NestedLifetimesTakeTheirSum) {
+  // Training: what forward writes first, backward reads last.
+  std::vector<Lifetime> nested;
+  for (int i = 0; i < 10; ++i) nested.push_back({static_cast<std::size_t>(100 + i), i, 20 - i});
+  const MemoryLayout layout = plan_memory(nested);
+  expect_valid(nested, layout);
+  EXPECT_EQ(layout.bytes, 10 * aligned(100));
+}
+
+TEST(MemoryPlanner, SameMomentMeansAliveTogether) {
+  const std::vector<Lifetime> touching{{64, 0, 3}, {64, 3, 5}, {64, 4, 6}};
+  const MemoryLayout layout = plan_memory(touching);
+  EXPECT_NE(layout.offsets[0], layout.offsets[1]);
+  EXPECT_EQ(layout.offsets[0], layout.offsets[2]);
+}
+
+TEST(MemoryPlanner, LifetimeThatEndsBeforeItBeginsIsABug) {
+  EXPECT_THROW(plan_memory(std::vector<Lifetime>{{64, 3, 2}}), core::Error);
+}
+
+}  // namespace
+}  // namespace lockstep::backend

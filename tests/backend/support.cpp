@@ -1,0 +1,270 @@
+#include "backend/support.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <variant>
+
+#include "lockstep/core/random.hpp"
+#include "lockstep/graph/initialise.hpp"
+
+namespace lockstep::backend::test {
+
+using graph::Graph;
+
+Batch random_batch(const Graph& graph, std::int64_t images, std::uint64_t seed) {
+  core::Random random(seed, core::RandomStream::test, 1);
+  Batch batch;
+  batch.images.resize(images * graph.image().elements());
+  batch.labels.resize(images);
+  for (auto& pixel : batch.images) pixel = static_cast<std::uint8_t>(random.below(256));
+  for (auto& label : batch.labels) {
+    label = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(graph.classes())));
+  }
+  return batch;
+}
+
+Batch part(const Graph& graph, const Batch& batch, std::int64_t first, std::int64_t count) {
+  const std::int64_t pixels = graph.image().elements();
+  const auto images = batch.images.begin() + first * pixels;
+  const auto labels = batch.labels.begin() + first;
+  return {{images, images + count * pixels}, {labels, labels + count}};
+}
+
+Replica::Replica(DeviceKind device, int threads, const Graph& graph, const PlanOptions& options,
+                 std::uint64_t seed)
+    : backend(make_backend(device, threads)), state(backend->make_state(graph)) {
+  graph::initialise_parameters(graph, seed, parameters());
+  core::Random random(seed, core::RandomStream::test, 2);
+  const auto fill = [&](std::span<float> all, const auto& tensor, float centre) {
+    for (float& value : all.subspan(tensor.offset, tensor.elements)) {
+      value = centre - 0.5f + random.uniform();
+    }
+  };
+  for (const auto& parameter : graph.parameters()) {
+    if (parameter.initial == graph::Initial::ones) fill(parameters(), parameter, 1);
+    if (parameter.initial == graph::Initial::zeros) fill(parameters(), parameter, 0);
+  }
+  for (const auto& statistic : graph.statistics()) {
+    fill(statistics(), statistic, statistic.initial == graph::Initial::ones ? 1 : 0);
+  }
+  plan = backend->compile(graph, state, options);
+}
+
+void Replica::step(const Batch& batch) {
+  NoListener nobody;
+  upload(batch);
+  plan->forward();
+  plan->backward(nobody);
+}
+
+double norm(std::span<const float> values) {
+  double squares = 0;
+  for (const float value : values) squares += double{value} * value;
+  return std::sqrt(squares);
+}
+
+double relative_error(std::span<const float> got, std::span<const float> want, double scale) {
+  double squares = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    squares += (double{got[i]} - want[i]) * (double{got[i]} - want[i]);
+  }
+  if (scale == 0) scale = norm(want);
+  return squares == 0 ? 0 : std::sqrt(squares) / scale;
+}
+
+namespace {
+
+using graph::Convolution;
+using graph::NodeId;
+
+/// input -> body -> strided convolution -> pooling -> linear -> loss. The strided convolution makes
+/// the gradient that reaches the body differ from pixel to pixel.
+template <class Body>
+Graph around(core::ImageShape image, Body body, float label_smoothing = 0) {
+  Graph graph("test");
+  NodeId x = body(graph, graph.input(image));
+  x = graph.convolution("mix", x, 6, {.kernel = 3, .stride = 2, .padding = 1});
+  x = graph.global_average_pool("pool", x);
+  x = graph.linear("linear", x, 5);
+  graph.softmax_cross_entropy("loss", x, {.label_smoothing = label_smoothing});
+  graph.seal();
+  return graph;
+}
+
+NodeId stem(Graph& graph, NodeId x, std::int64_t channels) {
+  return graph.convolution("stem", x, channels, {.kernel = 1});
+}
+
+/// A convolution behind a stem, so that the gradient of its input is computed too.
+Graph convolution(core::ImageShape image, std::int64_t from, std::int64_t to,
+                  Convolution operation) {
+  return around(image, [&](Graph& graph, NodeId x) {
+    return graph.convolution("conv", stem(graph, x, from), to, operation);
+  });
+}
+
+Graph first_convolution(core::ImageShape image, std::int64_t to, Convolution operation) {
+  return around(
+      image, [&](Graph& graph, NodeId x) { return graph.convolution("conv", x, to, operation); });
+}
+
+Graph batch_norm(core::ImageShape image, std::int64_t channels) {
+  return around(image, [&](Graph& graph, NodeId x) {
+    return graph.batch_norm("bn", stem(graph, x, channels));
+  });
+}
+
+Graph max_pool(core::ImageShape image, std::int64_t channels, graph::MaxPool operation) {
+  return around(image, [&](Graph& graph, NodeId x) {
+    return graph.max_pool("maxpool", stem(graph, x, channels), operation);
+  });
+}
+
+/// ResNet's block, `from` to `to` channels; a projection where `stride` or channels change.
+Graph block(core::ImageShape image, std::int64_t from, std::int64_t to, std::int64_t stride) {
+  return around(image, [&](Graph& graph, NodeId x) {
+    x = graph.relu("relu", graph.batch_norm("bn", stem(graph, x, from)));
+    NodeId identity = x;
+    if (from != to || stride != 1) {
+      identity = graph.convolution("shortcut.0", x, to, {.kernel = 1, .stride = stride});
+      identity = graph.batch_norm("shortcut.1", identity);
+    }
+    NodeId y = graph.convolution("conv1", x, to, {.kernel = 3, .stride = stride, .padding = 1});
+    y = graph.relu("relu1", graph.batch_norm("bn1", y));
+    y = graph.convolution("conv2", y, to, {.kernel = 3, .stride = 1, .padding = 1});
+    y = graph.batch_norm("bn2", y);
+    return graph.relu("relu2", graph.add("add", y, identity));
+  });
+}
+
+void append_convolutions(std::vector<Network>& networks) {
+  const Convolution same{.kernel = 3, .stride = 1, .padding = 1};
+  const Convolution halving{.kernel = 3, .stride = 2, .padding = 1};
+  networks.push_back({"conv3x3_1_to_3", convolution({3, 5, 7}, 1, 3, same)});
+  networks.push_back({"conv3x3_3_to_5", convolution({3, 8, 8}, 3, 5, same)});
+  networks.push_back({"conv3x3_5_to_17", convolution({3, 9, 9}, 5, 17, same)});
+  networks.push_back({"conv3x3_17_to_24", convolution({3, 5, 7}, 17, 24, same)});
+  networks.push_back({"conv3x3_24_to_33", convolution({3, 8, 8}, 24, 33, same)});
+  networks.push_back({"conv3x3_33_to_16", convolution({3, 9, 9}, 33, 16, same)});
+  networks.push_back({"conv3x3_stride2_odd", convolution({3, 5, 7}, 17, 5, halving)});
+  networks.push_back({"conv3x3_stride2_even", convolution({3, 8, 8}, 24, 33, halving)});
+  networks.push_back({"conv3x3_valid", convolution({3, 5, 7}, 5, 3, {.kernel = 3})});
+  networks.push_back({"conv1x1", convolution({3, 5, 7}, 33, 17, {.kernel = 1})});
+  networks.push_back(
+      {"conv1x1_stride2", convolution({3, 9, 9}, 24, 33, {.kernel = 1, .stride = 2})});
+  networks.push_back({"conv5x5", convolution({3, 5, 7}, 3, 17, {.kernel = 5, .padding = 2})});
+  networks.push_back(
+      {"conv7x7_stride2", convolution({3, 9, 9}, 5, 24, {.kernel = 7, .stride = 2, .padding = 3})});
+  networks.push_back(
+      {"conv2x2_stride2", convolution({3, 8, 8}, 17, 3, {.kernel = 2, .stride = 2})});
+  networks.push_back({"conv3x3_bias", convolution({3, 9, 9}, 5, 17, {3, 1, 1, true})});
+  networks.push_back({"conv_on_images", first_convolution({3, 5, 7}, 17, same)});
+  networks.push_back({"conv_on_grey_images", first_convolution({1, 9, 9}, 24, same)});
+  networks.push_back({"conv_on_many_channels", first_convolution({17, 8, 8}, 5, halving)});
+  networks.push_back({"conv7x7_on_images",
+                      first_convolution({3, 9, 9}, 33, {.kernel = 7, .stride = 2, .padding = 3})});
+}
+
+void append_patterns(std::vector<Network>& networks) {
+  const core::ImageShape image{3, 8, 8};
+  const Convolution same{.kernel = 3, .stride = 1, .padding = 1};
+  networks.push_back({"add_of_two", around(image, [&](Graph& g, NodeId x) {
+                        const NodeId left = g.convolution("left", x, 17, same);
+                        return g.add("add", left, g.convolution("right", x, 17, {.kernel = 1}));
+                      })});
+  networks.push_back({"add_to_itself", around(image, [&](Graph& g, NodeId x) {
+                        const NodeId y = stem(g, x, 5);
+                        return g.add("add", y, y);
+                      })});
+  networks.push_back({"three_consumers", around({3, 5, 7}, [&](Graph& g, NodeId x) {
+                        const NodeId y = stem(g, x, 5);
+                        const NodeId a = g.convolution("a", y, 5, same);
+                        const NodeId b = g.convolution("b", y, 5, {.kernel = 1});
+                        return g.add("add2", g.add("add1", a, y), b);
+                      })});
+  networks.push_back({"bn_add", around(image, [&](Graph& g, NodeId x) {
+                        const NodeId y = stem(g, x, 24);
+                        const NodeId z = g.batch_norm("bn", g.convolution("conv", y, 24, same));
+                        return g.add("add", z, y);
+                      })});
+  networks.push_back({"bn_read_twice",
+                      around({3, 9, 9},
+                             [&](Graph& g, NodeId x) {
+                               const NodeId y = g.batch_norm("bn", stem(g, x, 17));
+                               return g.add("add", y, g.relu("relu", y));
+                             }),
+                      false});
+  networks.push_back({"conv_read_twice", around({3, 5, 7}, [&](Graph& g, NodeId x) {
+                        const NodeId y = g.convolution("conv", x, 5, same);
+                        return g.add("add", g.batch_norm("bn", y), y);
+                      })});
+  networks.push_back(
+      {"relu",
+       around({3, 5, 7}, [&](Graph& g, NodeId x) { return g.relu("relu", stem(g, x, 33)); }),
+       false});
+  networks.push_back({"bn_relu",
+                      around({3, 9, 9},
+                             [&](Graph& g, NodeId x) {
+                               return g.relu("relu", g.batch_norm("bn", stem(g, x, 33)));
+                             }),
+                      false});
+  networks.push_back({"add_relu_read_twice",
+                      around(image,
+                             [&](Graph& g, NodeId x) {
+                               const NodeId y = stem(g, x, 17);
+                               const NodeId sum = g.add("add", g.convolution("a", y, 17, same), y);
+                               const NodeId z = g.relu("relu", sum);
+                               return g.add("last", z, g.convolution("b", z, 17, {.kernel = 1}));
+                             }),
+                      false});
+  networks.push_back({"conv_bias_bn_relu_pool",
+                      around({3, 9, 9},
+                             [&](Graph& g, NodeId x) {
+                               NodeId y = g.convolution("conv", x, 24, {3, 1, 1, true});
+                               y = g.relu("relu", g.batch_norm("bn", y));
+                               return g.max_pool("maxpool", y, {.kernel = 2, .stride = 2});
+                             }),
+                      false});
+  networks.push_back({"block", block({3, 8, 8}, 17, 17, 1), false});
+  networks.push_back({"block_wide", block({3, 8, 8}, 16, 16, 1), false});
+  networks.push_back({"block_strided", block({3, 9, 9}, 16, 24, 2), false});
+  networks.push_back({"block_projected", block({3, 5, 7}, 5, 3, 1), false});
+}
+
+/// Two linear layers with a ReLU between them.
+Graph perceptron() {
+  Graph graph("test");
+  NodeId x = stem(graph, graph.input({3, 5, 7}), 17);
+  x = graph.global_average_pool("pool", x);
+  x = graph.relu("relu", graph.linear("hidden", x, 33));
+  x = graph.linear("linear", x, 7);
+  graph.softmax_cross_entropy("loss", x, {});
+  graph.seal();
+  return graph;
+}
+
+}  // namespace
+
+std::vector<Network> small_networks() {
+  std::vector<Network> networks;
+  append_convolutions(networks);
+  networks.push_back({"bn_1", batch_norm({3, 5, 7}, 1)});
+  networks.push_back({"bn_17", batch_norm({3, 9, 9}, 17)});
+  networks.push_back({"bn_33", batch_norm({3, 8, 8}, 33)});
+  networks.push_back({"pool2x2", max_pool({3, 8, 8}, 24, {.kernel = 2, .stride = 2}), false});
+  networks.push_back({"pool2x2_odd", max_pool({3, 5, 7}, 5, {.kernel = 2, .stride = 2}), false});
+  networks.push_back(
+      {"pool3x3", max_pool({3, 9, 9}, 17, {.kernel = 3, .stride = 2, .padding = 1}), false});
+  networks.push_back(
+      {"pool3x3_odd", max_pool({3, 5, 7}, 33, {.kernel = 3, .stride = 2, .padding = 1}), false});
+  networks.push_back({"pool3x3_overlapping",
+                      max_pool({3, 8, 8}, 3, {.kernel = 3, .stride = 1, .padding = 1}), false});
+  append_patterns(networks);
+  networks.push_back(
+      {"label_smoothing", around(
+                              {3, 5, 7}, [](Graph& g, NodeId x) { return stem(g, x, 5); }, 0.1f)});
+  networks.push_back({"perceptron", perceptron(), false});
+  return networks;
+}
+
+}  // namespace lockstep::backend::test
