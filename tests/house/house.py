@@ -84,11 +84,12 @@ def forbidden_includes(root):
 
 
 def private_include_faults(root, path, room, name, where):
-    """A quoted include without lockstep/ must lead to a file of the same room."""
+    """A quoted include without lockstep/ must lead to a file of the same room, or to one that CMake makes from a
+    template there (NAME.in)."""
     starts = [path.parent, pathlib.Path("src") / str(room), pathlib.Path("src")]
     for start in starts:
         target = (root / start / name).resolve()
-        if target.is_file():
+        if target.is_file() or target.with_name(target.name + ".in").is_file():
             inside = target.is_relative_to((root / "src" / str(room)).resolve())
             public = path.parts[0] == "include"
             if public:

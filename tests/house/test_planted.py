@@ -80,6 +80,11 @@ def test_long_file_with_a_reason_may_stay(tree):
     assert all_faults(tree({"src/core/a.cpp": head + "int x;\n" * 401})) == []
 
 
+def test_header_made_by_cmake_may_be_included(tree):
+    files = {"src/core/a.cpp": '#include "build_info.hpp"\n', "src/core/build_info.hpp.in": "#pragma once\n"}
+    assert all_faults(tree(files)) == []
+
+
 def test_four_hundred_lines_may_stay(tree):
     assert all_faults(tree({"src/core/a.cpp": "int x;\n" * 400})) == []
 

@@ -1,0 +1,82 @@
+"""What `cmake --install` puts into a prefix, module files included. CTest names the build in LOCKSTEP_BUILD; without it
+(a plain pytest run) these tests are skipped."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+BUILD = os.environ.get("LOCKSTEP_BUILD", "")
+LMOD = next(iter(sorted(pathlib.Path("/usr/share/lmod").glob("*/libexec/lmod"))), None)
+
+pytestmark = pytest.mark.skipif(not BUILD, reason="LOCKSTEP_BUILD names no build directory; run by ctest")
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    """An installation under a name with a blank in it, of everything but the program, which need not be built yet."""
+    prefix = tmp_path_factory.mktemp("an installation")
+    subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix, "--component", "surroundings"], check=True,
+                   capture_output=True)
+    return prefix
+
+
+def modules(prefix):
+    return sorted((prefix / "share" / "modulefiles" / "lockstep").iterdir())
+
+
+def test_one_module_file_for_each_kind_of_modules(prefix):
+    tcl, lua = modules(prefix)
+    assert re.fullmatch(r"\d+\.\d+\.\d+", tcl.name) and lua.name == tcl.name + ".lua"
+
+
+def test_module_files_are_filled(prefix):
+    for module in modules(prefix):
+        text = module.read_text(encoding="utf-8")
+        assert f'"{prefix}/bin"' in text
+        assert "@" not in text.replace("lockstep@", "")
+
+
+def test_tcl_module_starts_with_its_cookie(prefix):
+    assert modules(prefix)[0].read_text(encoding="utf-8").startswith("#%Module")
+
+
+@pytest.mark.skipif(not shutil.which("tclsh"), reason="no tclsh")
+def test_tcl_module_evaluates(prefix):
+    """Under tclsh with stand-ins for the commands of Environment Modules."""
+    script = """
+      proc module-whatis {text} {}
+      proc conflict {name} {}
+      proc prepend-path {variable value} {puts "$variable=$value"}
+      source [lindex $argv 0]
+    """
+    answer = subprocess.run(["tclsh", "/dev/stdin", modules(prefix)[0]], input=script, text=True, capture_output=True)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout == f"PATH={prefix}/bin\n"
+
+
+@pytest.mark.skipif(LMOD is None, reason="no Lmod (Debian: lmod)")
+def test_lmod_loads_the_lua_module(prefix):
+    environment = os.environ | {"MODULEPATH": str(prefix / "share" / "modulefiles")}
+    answer = subprocess.run([LMOD, "python", "load", "lockstep"], env=environment, text=True, capture_output=True)
+    assert answer.returncode == 0 and f"{prefix}/bin" in answer.stdout, answer.stderr
+
+
+def test_report_command_finds_its_package_after_a_move(prefix, tmp_path):
+    moved = tmp_path / "moved"
+    shutil.copytree(prefix, moved)
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    answer = subprocess.run([moved / "bin" / "lockstep-report", "--help"], env=environment, text=True, capture_output=True)
+    assert answer.returncode == 0, answer.stderr
+    assert "report" in answer.stdout
+
+
+def test_cluster_scripts_are_complete(prefix):
+    jobs = prefix / "share" / "lockstep" / "jobs"
+    answer = subprocess.run([jobs / "slurm" / "submit", "--dry-run", jobs / "slurm" / "weak.tsv"], cwd=prefix, text=True,
+                            capture_output=True)
+    assert answer.returncode == 0, answer.stderr
+    assert "scaling.sbatch" in answer.stdout
