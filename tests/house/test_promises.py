@@ -1,0 +1,92 @@
+"""What the pages promise is what the files do: the README's two commands and their packages, exit statuses, options,
+links."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCRIPTS = ["jobs/quickstart", "jobs/check", "jobs/setup", "jobs/lint", "jobs/slurm/submit"]
+PAGES = sorted(path for path in ROOT.rglob("*.md") if not {"build", "results", ".git"} & set(path.relative_to(ROOT).parts))
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def run(*command):
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+def packages(*arguments):
+    return run("jobs/setup", *arguments, "--list").stdout.split()
+
+
+def test_first_screen_of_the_readme_has_the_two_commands():
+    first_block = re.search(r"```sh\n(.*?)```", read("README.md"), re.DOTALL)
+    commands = [line.split()[0] for line in first_block.group(1).splitlines()]
+    assert commands == ["jobs/quickstart", "jobs/check"]
+    assert read("README.md").count("\n", 0, first_block.end()) < 25
+
+
+def test_readme_lists_the_packages_that_are_installed():
+    quoted = re.search(r"((?:^> .*\n)+)", read("README.md"), re.MULTILINE).group(1)
+    assert quoted.replace(">", "").split() == packages()
+
+
+def test_every_package_has_its_reason():
+    page = read("docs/dependencies.md")
+    assert [name for name in packages("--dev") if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_script_explains_itself_and_refuses_the_unknown(script):
+    assert os.access(ROOT / script, os.X_OK)
+    help_text = run(script, "--help")
+    assert help_text.returncode == 0 and script in help_text.stdout
+    refused = run(script, "--no-such-option")
+    assert refused.returncode != 0 and "--no-such-option" in refused.stderr
+
+
+def test_ci_runs_the_tests_as_the_readme_does():
+    assert re.search(r"^step \w+ jobs/check ", read(".ci/run"), re.MULTILINE)
+    assert re.search(r"^step \w+ jobs/setup ", read(".ci/run"), re.MULTILINE)
+
+
+def test_exit_statuses_are_documented():
+    declared = set(re.findall(r"^  \w+ = (\d+),", read("include/lockstep/core/error.hpp"), re.MULTILINE))
+    documented = set(re.findall(r"^\| (\d+) \|", read("docs/exit-status.md"), re.MULTILINE))
+    assert declared and declared == documented
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+
+
+def program_options():
+    """(command, option) of every command's --help."""
+    program = os.environ.get("LOCKSTEP_BIN")
+    if not program or not pathlib.Path(program).exists():
+        pytest.skip("LOCKSTEP_BIN names no program; run by ctest")
+    for command in ("train", "evaluate", "ladder", "allreduce", "plan", "info"):
+        answer = run(program, command, "--help")
+        assert answer.returncode == 0, answer.stderr
+        yield from ((command, name) for name in re.findall(r"^\s+(?:-\w \[ )?--([a-z-]+)", answer.stdout, re.MULTILINE))
+
+
+def test_every_option_is_documented():
+    page = read("docs/options.md")
+    options = set(program_options())
+    assert options
+    assert sorted({name for _, name in options if f"`--{name}" not in page}) == []
+
+
+def test_every_documented_option_exists():
+    names = {name for _, name in program_options()}
+    documented = set(re.findall(r"^\| `--([a-z-]+)", read("docs/options.md"), re.MULTILINE))
+    assert documented - names == set()
