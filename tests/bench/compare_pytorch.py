@@ -1,0 +1,83 @@
+"""Lockstep's training step beside PyTorch's on this machine, in turn: A B C A B C ..., ratios per round.
+
+usage: compare_pytorch.py STEP_BENCH [--batch B ...] [--precision P ...] [--threads T] [--steps S] [--rounds R]
+
+STEP_BENCH is the program of that name from the build. Run it with a Python that has PyTorch. All programs stay
+loaded and wait for their turn, so that drifts of the machine's speed hit all alike; the medians of the rounds and of the
+ratios to the better of PyTorch eager and torch.compile are printed as a Markdown table.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+
+
+class Contender:
+    """A program that runs one round for each line it reads."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.read_until_ready()
+
+    def read_until_ready(self):
+        for line in self.process.stdout:
+            if line.strip() == "ready":
+                return
+        raise SystemExit("compare_pytorch: a program ended before it was ready")
+
+    def round(self):
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())["images_per_second"]
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def measure(args, batch, precision):
+    common = ["--batch", str(batch), "--precision", precision, "--threads", str(args.threads), "--steps", str(args.steps)]
+    script = str(pathlib.Path(__file__).resolve().parent / "pytorch_step.py")
+    commands = {
+        "lockstep": [args.step_bench, *common, "--rounds", "0"],
+        "eager": [sys.executable, script, *common],
+        "compile": [sys.executable, script, *common, "--compile"],
+    }
+    contenders = {name: Contender(command) for name, command in commands.items()}
+    rates = {name: [] for name in contenders}
+    for _ in range(args.rounds):
+        for name, contender in contenders.items():
+            rates[name].append(contender.round())
+    for contender in contenders.values():
+        contender.stop()
+    return rates
+
+
+def main():
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("step_bench")
+    ask.add_argument("--batch", type=int, nargs="+", default=[32, 128])
+    ask.add_argument("--precision", nargs="+", default=["fp32", "bf16"])
+    ask.add_argument("--threads", type=int, default=1)
+    ask.add_argument("--steps", type=int, default=2)
+    ask.add_argument("--rounds", type=int, default=6)
+    args = ask.parse_args()
+    print("| batch | precision | Lockstep img/s | PyTorch eager | torch.compile | ratio to the better (min - max) |")
+    print("|---|---|---|---|---|---|", flush=True)
+    for batch in args.batch:
+        for precision in args.precision:
+            rates = measure(args, batch, precision)
+            ratios = [mine / max(eager, compiled) for mine, eager, compiled in zip(*rates.values())]
+            medians = [statistics.median(values) for values in rates.values()]
+            print(
+                f"| {batch} | {precision} | {medians[0]:.1f} | {medians[1]:.1f} | {medians[2]:.1f} "
+                f"| {statistics.median(ratios):.2f} ({min(ratios):.2f} - {max(ratios):.2f}) |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Training steps of one replica in PyTorch on random images: the twin of step_bench.
+
+usage: pytorch_step.py [--batch B] [--precision fp32|bf16] [--threads T] [--steps S] [--compile] [--device cpu|cuda]
+
+Channels-last, bf16 by autocast, fused SGD where the device has it. After a warm-up it prints "ready"; then, for each
+line on standard input, one JSON line with the images/s of a round of S steps.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "pytorch"))
+import cifar10  # noqa: E402
+from networks import ResNet18  # noqa: E402
+
+
+def main():
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--batch", type=int, default=128)
+    ask.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    ask.add_argument("--threads", type=int, default=1)
+    ask.add_argument("--steps", type=int, default=3)
+    ask.add_argument("--compile", action="store_true")
+    ask.add_argument("--device", default="cpu")
+    args = ask.parse_args()
+
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(1)
+    network = ResNet18().to(args.device, memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4, fused=True)
+    forward = torch.compile(network) if args.compile else network
+    images = torch.randint(0, 256, (args.batch, 3, 32, 32), dtype=torch.uint8)
+    labels = torch.randint(0, 10, (args.batch,)).to(args.device)
+    low_precision = torch.autocast(args.device, dtype=torch.bfloat16, enabled=args.precision == "bf16")
+
+    def step():
+        pixels = cifar10.normalise(images).to(args.device).contiguous(memory_format=torch.channels_last)
+        with low_precision:
+            loss = F.cross_entropy(forward(pixels).float(), labels)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def synchronise():
+        if args.device != "cpu":
+            torch.cuda.synchronize()
+
+    for _ in range(2):
+        step()
+    synchronise()
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        start = time.perf_counter()
+        for _ in range(args.steps):
+            loss = step()
+        synchronise()
+        seconds = time.perf_counter() - start
+        rate = args.batch * args.steps / seconds
+        print(json.dumps({"images_per_second": rate, "loss": loss.item()}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+// Training steps of one replica on random images, without loader or communication: what the backend
+// itself can do.
+//
+//   step_bench [--model M] [--batch B] [--precision fp32|bf16] [--threads T] [--steps S] [--rounds
+//   R] [--choices]
+//
+// Prints one JSON line per round: images/s and the mean seconds of each phase. With --rounds 0 a
+// round is run for every line on standard input, so that a driver can take turns with another
+// program (compare_pytorch.py).
+
+#include <boost/program_options.hpp>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "lockstep/backend/backend.hpp"
+#include "lockstep/core/random.hpp"
+#include "lockstep/graph/initialise.hpp"
+#include "lockstep/graph/models.hpp"
+#include "lockstep/optim/sgd.hpp"
+#include "lockstep/record/phase.hpp"
+
+namespace {
+
+using namespace lockstep;
+
+struct NoListener : core::GradientListener {
+  void filled_to(std::size_t) override {}
+};
+
+struct Options {
+  std::string model = "resnet18-cifar", precision = "fp32";
+  std::int64_t batch = 128;
+  int threads = 1, steps = 3, rounds = 3;
+  bool choices = false;
+};
+
+Options parse(int argc, char** argv) {
+  namespace po = boost::program_options;
+  Options o;
+  po::options_description all("step_bench");
+  all.add_options()("model", po::value(&o.model))("batch", po::value(&o.batch))(
+      "precision", po::value(&o.precision))("threads", po::value(&o.threads))(
+      "steps", po::value(&o.steps))("rounds", po::value(&o.rounds))("choices",
+                                                                    po::bool_switch(&o.choices));
+  po::variables_map values;
+  po::store(po::parse_command_line(argc, argv, all), values);
+  po::notify(values);
+  return o;
+}
+
+class Replica {
+ public:
+  explicit Replica(const Options& options)
+      : options_(options),
+        graph_(graph::make_model(options.model, {})),
+        backend_(backend::make_backend(backend::DeviceKind::cpu, options.threads)),
+        state_(backend_->make_state(graph_)),
+        plan_(make_plan()),
+        images_(static_cast<std::size_t>(options.batch * graph_.image().elements())),
+        labels_(static_cast<std::size_t>(options.batch)) {
+    core::Random random(1, core::RandomStream::test);
+    for (auto& value : images_) value = static_cast<std::uint8_t>(random.below(256));
+    for (auto& label : labels_) label = static_cast<std::int32_t>(random.below(10));
+  }
+
+  void print_choices() const {
+    for (const auto& choice : plan_->choices()) {
+      std::printf("%-24s %-18s %s\n", graph_.node(choice.node).name.c_str(), choice.phase.c_str(),
+                  choice.implementation.c_str());
+    }
+    std::printf("plan memory %.1f MB, state %.1f MB\n",
+                static_cast<double>(plan_->memory().plan()) / 1e6,
+                static_cast<double>(plan_->memory().state) / 1e6);
+  }
+
+  void step(record::StepTimer& timer) {
+    using record::Phase;
+    plan_->upload(images_, labels_);
+    timer.end(Phase::upload);
+    plan_->forward();
+    timer.end(Phase::forward);
+    plan_->backward(listener_);
+    timer.end(Phase::backward);
+    optim::update({.learning_rate = 0.01f}, state_.parameters.as<float>(),
+                  state_.gradients.as<float>(), state_.momentum.as<float>());
+    timer.end(Phase::update);
+  }
+
+  void round() {
+    record::PhaseSeconds total{};
+    for (int i = 0; i < options_.steps; ++i) {
+      record::StepTimer timer;
+      timer.begin();
+      step(timer);
+      for (std::size_t p = 0; p < total.size(); ++p) total[p] += timer.seconds()[p];
+    }
+    double seconds = 0;
+    for (const double part : total) seconds += part;
+    std::printf("{\"images_per_second\": %.3f",
+                static_cast<double>(options_.batch * options_.steps) / seconds);
+    for (std::size_t p = 0; p < total.size(); ++p) {
+      std::printf(", \"%s_seconds\": %.6f", record::phase_names[p].data(),
+                  total[p] / options_.steps);
+    }
+    std::printf(", \"loss\": %.6f}\n",
+                plan_->result().loss_sum / static_cast<double>(options_.batch));
+    std::fflush(stdout);
+  }
+
+ private:
+  std::unique_ptr<backend::Plan> make_plan() {
+    graph::initialise_parameters(graph_, 1, state_.parameters.as<float>());
+    graph::initialise_statistics(graph_, state_.statistics.as<float>());
+    return backend_->compile(graph_, state_,
+                             {.batch = options_.batch,
+                              .precision = options_.precision == "bf16" ? core::Precision::bf16
+                                                                        : core::Precision::fp32});
+  }
+
+  Options options_;
+  graph::Graph graph_;
+  std::unique_ptr<backend::Backend> backend_;
+  backend::ModelState state_;
+  std::unique_ptr<backend::Plan> plan_;
+  NoListener listener_;
+  std::vector<std::uint8_t> images_;
+  std::vector<std::int32_t> labels_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  Replica replica(options);
+  if (options.choices) replica.print_choices();
+  record::StepTimer warm_up;
+  warm_up.begin();
+  replica.step(warm_up);
+  std::printf("ready\n");
+  std::fflush(stdout);
+  for (int i = 0; i < options.rounds; ++i) replica.round();
+  if (options.rounds == 0) {
+    for (std::string line; std::getline(std::cin, line);) replica.round();
+  }
+}
