@@ -1,7 +1,8 @@
 """The tables of a report: which columns, which formulas, which notes."""
 
 from lockstep_report import metrics
-from lockstep_report.points import base_of, independent_of, strong_base_of
+from lockstep_report.points import (
+    base_of, independent_of, setting_names, setting_of, strong_base_of)
 from lockstep_report.tables import Column, Table
 
 INDEPENDENT_NOTE = (
@@ -10,14 +11,16 @@ INDEPENDENT_NOTE = (
 )
 SCALED_NOTE = "scaled from fewer steps to the whole epoch by images"
 PLACE = [
+    Column("setting", "Setting"),
     Column("batch_per_rank", "Batch per rank"),
     Column("ranks", "Ranks"),
     Column("mode", "Mode"),
 ]
 
 
-def place(point):
-    return {"batch_per_rank": point.batch_per_rank or None, "ranks": point.ranks,
+def place(point, points):
+    return {"setting": setting_names(p.setting for p in points)[point.setting] or None,
+            "batch_per_rank": point.batch_per_rank or None, "ranks": point.ranks,
             "mode": point.mode}
 
 
@@ -36,41 +39,44 @@ def common_notes(points):
 
 def several_settings(points):
     """Points of different models, devices, ... stay apart; say so."""
-    settings = sorted({p.setting for p in points})
-    if len(settings) < 2:
+    if len({p.setting for p in points}) < 2:
         return []
-    return ["compared only within the same model, device, precision and data set: "
-            + "; ".join(" ".join(part for part in s if part) for s in settings)]
+    return ["rows are compared only within one setting: the same model, device, precision and data"]
 
 
 def ladder_table(points, runs):
     """Batch size against epoch time on one device, until memory is full."""
-    rows = []
-    for run in runs:
-        for i in range(len(run.ladder.get("batch_per_rank", ()))):
-            rows.append(ladder_row(run.ladder, i))
-    if not rows:
+    ladders = [run for run in runs if run.ladder]
+    alone = [p for p in points if p.ranks == 1 and p.batch_per_rank]
+    if ladders:
+        names = setting_names(setting_of(run) for run in ladders)
+        rows = [{"setting": names[setting_of(run)] or None, **ladder_row(run.ladder, i)}
+                for run in ladders for i in range(len(run.ladder["batch_per_rank"]))]
+    else:
+        names = setting_names(p.setting for p in alone)
         rows = [
-            {"batch_per_rank": p.batch_per_rank, "status": "ok", "epoch_seconds": p.epoch_seconds,
+            {"setting": names[p.setting] or None, "batch_per_rank": p.batch_per_rank,
+             "status": "ok", "epoch_seconds": p.epoch_seconds,
              "training_seconds": p.training_seconds, "images_per_second": p.images_per_second}
-            for p in points if p.ranks == 1 and p.batch_per_rank
+            for p in alone
         ]
-    rows.sort(key=lambda row: row["batch_per_rank"])
-    notes = ["an out-of-memory row is the expected end of the ladder, not an error"] if any(
-        row["status"] == "out of memory" for row in rows) else []
+    rows.sort(key=lambda row: (row["setting"] or "", row["batch_per_rank"]))
+    full = any(row["status"] == "out of memory" for row in rows)
     return Table(
         "batch-ladder", "Batch ladder: one rank, batch size up to the memory's limit",
-        [Column("batch_per_rank", "Batch"), Column("status", "Status"),
-         Column("epoch_seconds", "Epoch (s)", 2),
+        [Column("setting", "Setting"), Column("batch_per_rank", "Batch"),
+         Column("status", "Status"), Column("epoch_seconds", "Epoch (s)", 2),
          Column("training_seconds", "Training, without data wait (s)", 2),
          Column("images_per_second", "Images/s", 1),
          Column("predicted_mib", "Memory planned (MiB)", 0),
          Column("peak_mib", "Memory used at most (MiB)", 0)],
-        rows, notes)
+        rows,
+        ["an out-of-memory row is the expected end of the ladder, not an error"] if full else [])
 
 
 def ladder_row(ladder, i):
-    ok = str(ladder["status"][i]) == "ok"
+    status = str(ladder["status"][i]).replace("_", " ")
+    ok = status in ("ok", "complete")
 
     def value(name, scale=1.0):
         number = float(ladder[name][i])
@@ -78,7 +84,7 @@ def ladder_row(ladder, i):
 
     return {
         "batch_per_rank": int(ladder["batch_per_rank"][i]),
-        "status": str(ladder["status"][i]).replace("_", " "),
+        "status": "ok" if ok else status,
         "epoch_seconds": value("epoch_seconds") if ok else None,
         "images_per_second": value("images_per_second") if ok else None,
         "predicted_mib": value("predicted_bytes", 2**20),
@@ -94,7 +100,7 @@ def time_table(points):
         t_1 = base.epoch_seconds if base else None
         interval = p.epoch_interval
         rows.append({
-            **place(p), "global_batch": p.global_batch or None, "epoch_seconds": p.epoch_seconds,
+            **place(p, points), "global_batch": p.global_batch or None, "epoch_seconds": p.epoch_seconds,
             "epoch_low": interval and interval.low, "epoch_high": interval and interval.high,
             "training_seconds": p.training_seconds, "images_per_second": p.images_per_second,
             "speedup": t_1 and metrics.speedup(t_1, p.epoch_seconds),
@@ -133,7 +139,7 @@ def weak_table(points):
         base, alone = base_of(p, points), independent_of(p, points)
         interval = p.step_interval
         rows.append({
-            **place(p), "steps": p.steps, "step_ms": 1e3 * p.step_median,
+            **place(p, points), "steps": p.steps, "step_ms": 1e3 * p.step_median,
             "step_low_ms": interval and 1e3 * interval.low,
             "step_high_ms": interval and 1e3 * interval.high,
             "images_per_second": p.images_per_second,
@@ -169,12 +175,13 @@ def strong_table(points):
         if len({q.ranks for q in group}) < 2:
             continue
         rows.append({
-            "global_batch": p.global_batch, **place(p), "epoch_seconds": p.epoch_seconds,
+            "global_batch": p.global_batch, **place(p, points), "epoch_seconds": p.epoch_seconds,
             "speedup": metrics.speedup(base.epoch_seconds, p.epoch_seconds),
             "efficiency":
                 metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks),
         })
-    rows.sort(key=lambda row: (row["global_batch"], row["ranks"], row["mode"]))
+    rows.sort(key=lambda row: (row["setting"] or "", row["global_batch"], row["ranks"],
+                               row["mode"]))
     return Table(
         "strong-scaling", "Strong scaling: fixed global batch",
         [Column("global_batch", "Global batch"), *PLACE, Column("epoch_seconds", "Epoch (s)", 2),
@@ -193,7 +200,7 @@ def split_table(points):
                 base.epoch_seconds, p.epoch_seconds, p.ranks)
         phases = p.phase_seconds or {}
         rows.append({
-            **place(p), "epoch_seconds": p.epoch_seconds,
+            **place(p, points), "epoch_seconds": p.epoch_seconds,
             "compute": p.compute_seconds, "exposed": p.exposed_seconds,
             "hidden": p.hidden_seconds, "allreduce": p.allreduce_seconds,
             "data_wait": phases.get("data_wait"), "imbalance": phases.get("imbalance"),
@@ -238,7 +245,7 @@ def bandwidth_table(points, link_gbit=None):
         measured = metrics.bus_bandwidth(volume, p.allreduce_seconds, p.ranks)
         derived = metrics.bus_bandwidth(volume, derived_seconds, p.ranks)
         rows.append({
-            **place(p), "bytes": p.bytes_per_step, "steps": p.steps,
+            **place(p, points), "bytes": p.bytes_per_step, "steps": p.steps,
             "sent_gb": metrics.ring_bytes(volume, p.ranks) / 1e9,
             "allreduce_seconds": p.allreduce_seconds if measured else None,
             "measured_gb_s": measured and measured / 1e9,
@@ -250,6 +257,9 @@ def bandwidth_table(points, link_gbit=None):
              "ranks and T the seconds of communication per epoch; GB = 1e9 bytes",
              "measured: T is the time in which an all-reduce was under way, waiting for slower "
              "ranks included; derived: T = T(N) − T(1)/N"]
+    if any(max(row["measured_percent"] or 0, row["derived_percent"] or 0) > 100 for row in rows):
+        notes.append("more than 100 %: the ranks did not all speak over this link (several on one "
+                     "host), or the rate given is not the link's")
     if link_gbit:
         notes.append(f"per cent of a link of {link_gbit:g} Gbit/s = {link_gbit / 8:g} GB/s")
     return Table(

@@ -1,6 +1,7 @@
 """Figures as SVG and PNG. Colours of Okabe and Ito, which colour-blind readers can tell apart."""
 
 import io
+import re
 
 import matplotlib
 
@@ -10,7 +11,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # noqa: 
 
 from lockstep_report import metrics  # noqa: E402
 from lockstep_report.points import (  # noqa: E402
-    IMBALANCE, base_of, independent_of, strong_base_of)
+    IMBALANCE, base_of, independent_of, setting_names, strong_base_of)
 
 COLOURS = {
     "data_wait": "#999999",
@@ -59,13 +60,9 @@ def light_grid(axes, axis="y"):
     axes.tick_params(length=0)
 
 
-def several_titles(points):
-    """The one setting of all points in words, or nothing."""
-    settings = {p.setting for p in points}
-    if len(settings) != 1 or "csv" in next(iter(settings)):
-        return ""
-    model, device, precision, _ = next(iter(settings))
-    return ", ".join(part for part in (model, device, precision) if part)
+def title_of(points):
+    """The setting of the points, in words."""
+    return ", ".join(part for part in points[0].setting[:3] if part)
 
 
 def phase_bars(points):
@@ -90,9 +87,7 @@ def phase_bars(points):
         order = [NAMES.get(n, n) for n in COLOURS if NAMES.get(n, n) in handles][::-1]
         panels[0][-1].legend([handles[n] for n in order], order, loc="center left",
                              bbox_to_anchor=(1.02, 0.5), handlelength=1.0, handleheight=1.0)
-        if several_titles(timed):
-            figure.suptitle("Where the time of an epoch goes: " + several_titles(timed),
-                            fontsize=11)
+        figure.suptitle("Where the time of an epoch goes: " + title_of(timed), fontsize=11)
         return render(figure)
 
 
@@ -112,6 +107,7 @@ def draw_stack(axes, points):
     axes.set_xticks(range(len(points)), [bar_label(p) for p in points])
     axes.set_xlim(-0.6, len(points) - 0.4)
     axes.set_ylim(0, 1.1 * whole)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     light_grid(axes)
 
 
@@ -122,66 +118,66 @@ def bar_label(point):
     return ranks if point.ranks == 1 or not point.reducer else f"{ranks}\n{point.reducer}"
 
 
-def scaling_series(points):
-    """[(label, [(ranks, speedup, efficiency, efficiency against independent replicas)])]."""
+def weak_series(points):
+    """[(label, [(ranks, speedup, efficiency, efficiency against independent replicas)])], one for
+    each batch per rank and mode."""
     groups = {}
     for p in points:
         base = base_of(p, points)
-        if base is None or p.is_independent:
+        if base is None or p.ranks == 1 or p.is_independent:
             continue
         alone = independent_of(p, points)
-        row = (p.ranks, metrics.speedup(base.epoch_seconds, p.epoch_seconds),
-               metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks),
-               alone and alone.epoch_seconds / p.epoch_seconds)
-        batch = f"batch {p.batch_per_rank} per rank" if p.batch_per_rank else "given times"
-        groups.setdefault((p.setting, p.batch_per_rank, batch), {}).setdefault(
-            "" if p.ranks == 1 else p.mode, []).append(row)
-    series = []
-    for (_, _, batch), modes in groups.items():
-        first = modes.pop("", [])
-        for mode, rows in modes.items():
-            label = batch if len(modes) == 1 else f"{batch}, {mode}"
-            series.append((label, sorted(first[:1] + rows)))
-    return series + strong_series(points)
+        batch = f"batch {p.batch_per_rank} per rank" if p.batch_per_rank else "as given"
+        groups.setdefault((batch, p.mode), [(1, 1.0, 1.0, None)]).append(
+            scaling_row(p, base, alone and alone.epoch_seconds / p.epoch_seconds))
+    several = len({mode for _, mode in groups}) > 1
+    return [(f"{batch}, {mode}" if several else batch, rows)
+            for (batch, mode), rows in groups.items()]
 
 
 def strong_series(points):
+    """As `weak_series`, for each global batch and mode."""
     groups = {}
     for p in points:
         base = strong_base_of(p, points) if p.batch_per_rank else None
-        if base is None or p.is_independent:
+        if base is None or p.ranks == 1 or p.is_independent:
             continue
-        row = (p.ranks, metrics.speedup(base.epoch_seconds, p.epoch_seconds),
-               metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks), None)
-        groups.setdefault((p.setting, p.global_batch), []).append(row)
-    return [(f"global batch {batch} (strong)", sorted(rows))
-            for (_, batch), rows in groups.items() if len({r[0] for r in rows}) > 1]
+        groups.setdefault((p.global_batch, p.mode), [(1, 1.0, 1.0, None)]).append(
+            scaling_row(p, base))
+    several = len({mode for _, mode in groups}) > 1
+    return [(f"global batch {batch}, {mode}" if several else f"global batch {batch}", rows)
+            for (batch, mode), rows in sorted(groups.items())]
 
 
-def scaling(points):
+def scaling_row(point, base, against_independent=None):
+    return (point.ranks, metrics.speedup(base.epoch_seconds, point.epoch_seconds),
+            metrics.strong_efficiency(base.epoch_seconds, point.epoch_seconds, point.ranks),
+            against_independent)
+
+
+def scaling(points, series, title):
     """Speedup and efficiency against the rank count, with the ideal line."""
-    series = scaling_series(points)
     if not series:
         return None
     ranks = sorted({row[0] for _, rows in series for row in rows})
     with plt.rc_context(STYLE):
         figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.0))
-        left.plot([1, ranks[-1]], [1, ranks[-1]], color="#777777", linewidth=1, linestyle=(0, (4, 3)))
-        right.axhline(100, color="#777777", linewidth=1, linestyle=(0, (4, 3)))
+        broken = {"color": "#777777", "linewidth": 1, "linestyle": (0, (4, 3))}
+        left.plot([1, ranks[-1]], [1, ranks[-1]], **broken)
+        right.axhline(100, **broken)
         ends = []
         for index, (label, rows) in enumerate(series):
             style = {"color": SERIES[index % len(SERIES)], "marker": MARKERS[index % len(MARKERS)],
                      "markersize": 6, "linewidth": 1.4}
             counts = [row[0] for row in rows]
-            left.plot(counts, [row[1] for row in rows], label=label, **style)
+            left.plot(counts, [row[1] for row in rows], **style)
             right.plot(counts, [100 * row[2] for row in rows], **style)
             alone = [(row[0], 100 * row[3]) for row in rows if row[3]]
             if alone:
                 right.plot(*zip(*alone), **{**style, "linestyle": ":", "markerfacecolor": "white"})
             ends.append((rows[-1], label, style["color"]))
         finish_scaling(left, right, ranks, series, ends)
-        if several_titles(points):
-            figure.suptitle("Scaling of " + several_titles(points), fontsize=11)
+        figure.suptitle(f"{title}: {title_of(points)}", fontsize=11)
         return render(figure)
 
 
@@ -225,54 +221,57 @@ def label_ends(axes, ends):
                       annotation_clip=False)
 
 
-def ladder(table):
-    """Epoch time and images/s against the batch; where memory was full."""
-    rows = [row for row in table.rows if row.get("epoch_seconds")]
-    full = [row for row in table.rows if row["status"] == "out of memory"]
-    if not rows:
+def ladder(rows):
+    """Epoch time and images/s for each batch; where memory was full."""
+    if not any(row.get("epoch_seconds") for row in rows):
         return None
-    batches = [row["batch_per_rank"] for row in rows]
+    keys = [(key, title, form) for key, title, form in (
+        ("epoch_seconds", "Epoch time, seconds", "{:.3g}"),
+        ("images_per_second", "Images per second", "{:,.0f}"),
+    ) if any(row.get(key) for row in rows)]
     with plt.rc_context(STYLE):
-        figure, panels = plt.subplots(1, 2, figsize=(9.0, 3.6))
-        for axes, key, title, form in (
-            (panels[0], "epoch_seconds", "Epoch time, seconds", "{:.3g}"),
-            (panels[1], "images_per_second", "Images per second", "{:,.0f}"),
-        ):
-            values = [row.get(key) for row in rows]
-            if None in values:
-                axes.set_visible(False)
-                continue
-            axes.plot(batches, values, color=SERIES[0], marker="o", linewidth=1.4)
-            for batch, value in zip(batches, values):
-                axes.annotate(form.format(value), (batch, value), ha="center", va="bottom",
-                              xytext=(0, 5), textcoords="offset points")
-            finish_ladder(axes, batches, full, max(values))
+        figure, panels = plt.subplots(
+            1, len(keys), squeeze=False, figsize=((1.4 + 0.75 * len(rows)) * len(keys), 3.4))
+        for axes, (key, title, form) in zip(panels[0], keys):
+            draw_ladder(axes, rows, key, form)
             axes.set_title(title)
         return render(figure)
 
 
-def finish_ladder(axes, batches, full, highest):
-    places = batches + [row["batch_per_rank"] for row in full]
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_locator(FixedLocator(places))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set_xlim(min(places) / 1.6, max(places) * 1.6)
-    axes.set_ylim(0, 1.18 * highest)
-    for row in full:
-        axes.plot(row["batch_per_rank"], 0, marker="x", color=SERIES[1], markersize=9,
-                  markeredgewidth=2, clip_on=False)
-        axes.annotate("out of\nmemory", (row["batch_per_rank"], 0), ha="center", va="bottom",
-                      color=SERIES[1], xytext=(0, 8), textcoords="offset points")
+def draw_ladder(axes, rows, key, form):
+    for place, row in enumerate(rows):
+        value = row.get(key)
+        axes.bar(place, value or 0, color=SERIES[0], width=0.62)
+        text = form.format(value) if value else "\n".join(row["status"].rsplit(" ", 1))
+        axes.annotate(text, (place, value or 0), ha="center", va="bottom", xytext=(0, 3),
+                      textcoords="offset points", color="black" if value else SERIES[1])
+    axes.set_xticks(range(len(rows)), [f"{row['batch_per_rank']:,}" for row in rows])
+    axes.set_xlim(-0.6, len(rows) - 0.4)
+    axes.set_ylim(0, 1.1 * max(row.get(key) or 0 for row in rows))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axes.set_xlabel("batch")
     light_grid(axes)
 
 
 def all_figures(points, ladder_table):
-    """{name: {suffix: bytes}} of every figure that has data."""
-    made = {
-        "phases": phase_bars(points),
-        "scaling": scaling(points),
-        "batch-ladder": ladder(ladder_table) if len(ladder_table.rows) > 1 else None,
-    }
+    """{name: {suffix: bytes}} of every figure that has data; one of each kind for each setting."""
+    made = {}
+    names = setting_names(p.setting for p in points)
+    for setting, name in names.items():
+        group = [p for p in points if p.setting == setting]
+        ending = file_ending(name)
+        made[f"phases{ending}"] = phase_bars(group)
+        made[f"scaling{ending}"] = scaling(
+            group, weak_series(group), "Scaling at fixed batch per rank")
+        made[f"strong-scaling{ending}"] = scaling(
+            group, strong_series(group), "Strong scaling, fixed global batch")
+    for name in dict.fromkeys(row["setting"] for row in ladder_table.rows):
+        rows = [row for row in ladder_table.rows if row["setting"] == name]
+        if len(rows) > 1:
+            made[f"batch-ladder{file_ending(name)}"] = ladder(rows)
     return {name: images for name, images in made.items() if images}
+
+
+def file_ending(name):
+    """"-resnet18-cifar" and the like: letters, digits and '-' only."""
+    return re.sub("[^a-z0-9]+", "-", f"-{name}".lower()).rstrip("-") if name else ""

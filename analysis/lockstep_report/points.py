@@ -69,6 +69,29 @@ class Point:
         return metrics.hidden_seconds(self.allreduce_seconds, self.exposed_seconds)
 
 
+SETTING = ("model", "device", "precision", "train-samples")  # options; see `Point.setting`
+
+
+def setting_of(run):
+    return tuple(run.option(name) for name in SETTING)
+
+
+def setting_names(settings):
+    """{setting: what tells it from the others}; empty texts where there is only one."""
+    settings = sorted(set(settings))
+    if len(settings) < 2:
+        return {setting: "" for setting in settings}
+    names = {}
+    for setting in settings:
+        others = [s for s in settings if s != setting]
+        parts = [part for i, part in enumerate(setting)
+                 if part and any(len(o) <= i or o[i] != part for o in others)]
+        if len(setting) == len(SETTING) and setting[3] in parts:
+            parts[parts.index(setting[3])] += " images"
+        names[setting] = " ".join(parts)
+    return names
+
+
 def batch_per_rank(run):
     """From the options; otherwise from the largest step."""
     given = run.number("batch-per-rank")
@@ -112,7 +135,7 @@ def from_run(run):
         ranks=run.rank_count,
         batch_per_rank=batch_per_rank(run),
         epoch_seconds=scale * step.sum(),
-        setting=tuple(run.option(n) for n in ("model", "device", "precision", "train-samples")),
+        setting=setting_of(run),
         reducer=run.option("reducer"),
         threads=run.option("threads"),
         training_seconds=scale * training.sum(),
@@ -138,7 +161,7 @@ def from_times(row, parameters=None, train_samples=None):
         ranks=row.ranks,
         batch_per_rank=row.batch_per_rank or 0,
         epoch_seconds=float(row.seconds),
-        setting=("csv", row.source),
+        setting=(row.source.removesuffix(".csv"),),
         images_per_second=train_samples / float(row.seconds) if train_samples else None,
         steps=steps,
         bytes_per_step=4 * parameters if parameters else None,

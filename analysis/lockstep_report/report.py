@@ -6,10 +6,15 @@ from lockstep_report.tables import markdown
 CAPTIONS = {
     "phases": "Stacked: where the time of an epoch goes, mean over the ranks; the bar's height is "
               "the epoch (a step's time is the maximum over the ranks).",
-    "scaling": "Epoch speedup and efficiency; the broken line is the ideal. Lines join what was "
-               "measured and mean nothing between.",
+    "scaling": "Fixed batch per rank: epoch speedup and efficiency. The broken line is the ideal; "
+               "lines join what was measured and mean nothing between.",
+    "strong-scaling": "Fixed global batch: speedup and efficiency. The broken line is the ideal.",
     "batch-ladder": "One rank, growing batch.",
 }
+
+
+def caption(name):
+    return next(text for kind, text in CAPTIONS.items() if name.startswith(kind))
 
 
 def method_box(points, runs, link_gbit=None):
@@ -32,11 +37,10 @@ def method_box(points, runs, link_gbit=None):
                      "seconds summed")
         lines.append("> - Warm-up: epoch 2 is reported where there are two or more; otherwise the "
                      "steps after the first 10 % (at least 1)")
-    for p in points:
-        spread = "no interval (fewer than 6 runs)" if p.epoch_interval is None else (
-            f"{p.epoch_interval.coverage:.1%} interval of the median, rank-based")
-        lines.append(f"> - {p.source}: {p.rule}; n = {p.repeats} run{'s' * (p.repeats > 1)}, "
-                     f"{spread}")
+    for rule in dict.fromkeys(p.rule for p in points):
+        sources = [p.source for p in points if p.rule == rule]
+        lines.append(f"> - Steps: {rule} ({', '.join(dict.fromkeys(sources))})")
+    lines += [f"> - {text}" for text in dict.fromkeys(repeats_line(p) for p in points)]
     for run in runs:
         if run.status != "complete":
             lines.append(f"> - {run.path.name}: status {run.status}, not complete")
@@ -45,9 +49,17 @@ def method_box(points, runs, link_gbit=None):
     return "\n".join(lines) + "\n"
 
 
+def repeats_line(point):
+    if point.repeats == 1:
+        return "n = 1 run per point unless the tables say otherwise: no interval over runs"
+    spread = "no interval (fewer than 6)" if point.epoch_interval is None else (
+        f"rank-based interval of the median, {point.epoch_interval.coverage:.1%}")
+    return f"n = {point.repeats} runs of {point.source}: medians, {spread}"
+
+
 def report_markdown(points, runs, tables, figure_names, extra=(), link_gbit=None):
-    parts = ["# Lockstep report", method_box(points, runs, link_gbit)]
+    parts = ["# Lockstep report\n", method_box(points, runs, link_gbit)]
     for name in figure_names:
-        parts.append(f"![{CAPTIONS[name]}]({name}.svg)\n\n*{CAPTIONS[name]}*\n")
+        parts.append(f"![{name}]({name}.svg)\n\n*{caption(name)}*\n")
     parts += [markdown(table) for table in (*tables, *extra)]
     return "\n".join(parts)

@@ -39,7 +39,7 @@ def summary(run):
         if name == IMBALANCE and point.ranks == 1:
             continue
         share = value / point.epoch_seconds
-        lines.append(f"  {PHASE_WORDS.get(name, name):<40}{seconds(value):>10}{share:>8.1%}")
+        lines.append(f"  {PHASE_WORDS.get(name, name):<40}{value:>10.3f} s{share:>8.1%}")
     lines += ["", *step_lines(run, point, window), *accuracy_lines(run)]
     return [line for line in lines if line is not None]
 

@@ -77,6 +77,7 @@ LATEX_ESCAPES = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "·": r"$\cdot$", "×": r"$\times$", "–": "--", "≥": r"$\ge$", "−": "$-$",
+    "µ": r"$\mu$",
 }
 
 
@@ -85,16 +86,17 @@ def latex_escape(text):
 
 
 def latex(table):
-    """A `table` environment; needs the package booktabs."""
+    """A `table` environment; needs the packages booktabs and graphicx (wide tables shrink)."""
     columns = table.without_empty_columns()
     align = "".join("l" if is_text(c, table.rows) else "r" for c in columns)
     lines = [r"\begin{table}", r"\centering", rf"\caption{{{latex_escape(table.title)}}}",
-             rf"\label{{tab:{table.name}}}", rf"\begin{{tabular}}{{{align}}}", r"\toprule"]
+             rf"\label{{tab:{table.name}}}", rf"\resizebox{{\ifdim\width>\linewidth\linewidth\else\width\fi}}{{!}}{{%",
+             rf"\begin{{tabular}}{{{align}}}", r"\toprule"]
     lines.append(" & ".join(latex_escape(c.header) for c in columns) + r" \\")
     lines.append(r"\midrule")
     for row in table.rows:
         lines.append(" & ".join(latex_escape(cell(c, row)) for c in columns) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines += [r"\bottomrule", r"\end{tabular}}"]
     lines += [rf"\par\footnotesize {latex_escape(note)}" for note in table.notes]
     lines.append(r"\end{table}")
     return "\n".join(lines) + "\n"

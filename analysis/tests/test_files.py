@@ -1,0 +1,240 @@
+"""Commands, files and exit statuses."""
+
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from lockstep_report.cli import main
+from lockstep_report.read import read_run
+from lockstep_report.validate import problems
+from synthetic import phases, write_ladder, write_run, write_sweep
+
+STEP = (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)
+TWO = (0.01, 0.01, 0.03, 0.04, 0.025, 0.01)
+OWN = Path(__file__).parent / "data" / "own-times.csv"
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """1 and 2 ranks, 2 epochs of 10 and 5 steps."""
+    one = write_run(tmp_path / "one.h5", phases(20, STEP), 10, epochs=2, batch=10)
+    two = write_run(tmp_path / "two.h5", phases(10, TWO, TWO), 20, epochs=2, batch=10,
+                    bucket_bytes=[400], bucket_start=[0.05], bucket_end=[0.1])
+    return [str(one), str(two)]
+
+
+def failure(capfd, *arguments):
+    """(status, the one line) of a command that must fail."""
+    status = main(list(map(str, arguments)))
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 1, lines
+    return status, lines[0]
+
+
+def test_report_writes_every_table_three_times_and_the_figures(runs, tmp_path):
+    out = tmp_path / "out"
+    assert main(["report", *runs, "--link-gbit", "10", "--out", str(out)]) == 0
+    page = (out / "report.md").read_text()
+    for name in ("table-1-time-speedup", "table-2-compute-communication", "table-3-bandwidth",
+                 "weak-scaling", "batch-ladder"):
+        assert {f"{name}.{s}" for s in ("md", "csv", "tex")} <= set(os.listdir(out))
+        assert (out / f"{name}.md").read_text().strip() in page
+    for name in ("phases", "scaling"):
+        assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert b"</svg>" in (out / f"{name}.svg").read_bytes()
+        assert f"({name}.svg)" in page
+    for word in ("Base case", "Clock", "Warm-up", "n = 1"):
+        assert word in page
+    assert not [name for name in os.listdir(out) if name.endswith(".partial")]
+
+
+def test_the_three_forms_of_a_table_hold_the_same(runs, tmp_path):
+    out = tmp_path / "out"
+    main(["tables", *runs, "--out", str(out)])
+    with (out / "table-1-time-speedup.csv").open() as file:
+        row = [r for r in csv.DictReader(file) if r["ranks"] == "2"][0]
+    # 10 steps of 0.1 s against 5 of 0.125 s
+    assert float(row["epoch_seconds"]) == pytest.approx(0.625)
+    assert float(row["speedup"]) == pytest.approx(1.6)
+    assert "| 10 | 2 | overlap | 20 | 0.62 |" in (out / "table-1-time-speedup.md").read_text()
+    assert r"10 & 2 & overlap & 20 & 0.62 &" in (out / "table-1-time-speedup.tex").read_text()
+
+
+def test_figures_are_the_same_bytes_each_time(runs, tmp_path):
+    for name in ("a", "b"):
+        main(["figures", *runs, "--out", str(tmp_path / name)])
+    for made in (tmp_path / "a").iterdir():
+        assert made.read_bytes() == (tmp_path / "b" / made.name).read_bytes()
+
+
+def test_ladder_shows_the_end_of_memory(tmp_path):
+    out = tmp_path / "out"
+    assert main(["report", str(write_ladder(tmp_path / "l.h5")), "--out", str(out)]) == 0
+    text = (out / "batch-ladder.md").read_text()
+    assert "| 128 | ok | 20.00 | 2,500.0 | 400 | 410 |" in text
+    assert "| 512 | out of memory | – | – | 1,600 | – |" in text
+    assert (out / "batch-ladder.png").exists()
+
+
+def test_sweep_in_the_columns_of_a_bus_bandwidth_table(tmp_path):
+    out = tmp_path / "out"
+    assert main(["tables", str(write_sweep(tmp_path / "s.h5")), "--out", str(out)]) == 0
+    with (out / "allreduce-sweep.csv").open() as file:
+        first = next(csv.DictReader(file))
+    # 1e6 bytes in 1e-3 s on 2 ranks: 1 GB/s, and 2*1/2 of it
+    assert float(first["algbw"]) == pytest.approx(1.0)
+    assert float(first["busbw"]) == pytest.approx(1.0)
+
+
+def test_summary_answers_the_three_questions(runs, capsys):
+    assert main(["summary", runs[1]]) == 0
+    text = capsys.readouterr().out
+    assert "An epoch takes 0.62 s (100 images in 5 steps)" in text
+    assert "160.0 img/s" in text
+    assert "20.0% of the epoch" in text  # 0.025 of 0.125
+    assert len(text.splitlines()) <= 24
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_summary_of_a_failed_run_says_why(tmp_path, capsys):
+    path = write_run(tmp_path / "f.h5", phases(4, STEP), 10, status="failed",
+                     failure="loss is not finite")
+    assert main(["summary", str(path)]) == 0
+    assert "loss is not finite" in capsys.readouterr().out
+
+
+def test_epoch_times_from_a_csv(tmp_path):
+    out = tmp_path / "out"
+    assert main(["report", "--csv", str(OWN), "--out", str(out)]) == 0
+    page = (out / "report.md").read_text()
+    assert "| 100 | 2 | synchronous | 200 | 25.00 |" in page
+    assert "ONE all-reduce" in page
+
+
+def test_published_prints_verdicts(capsys):
+    assert main(["published", str(OWN)]) == 0
+    text = capsys.readouterr().out
+    assert "| published_speedup_t1_over_tn | agrees |" in text
+    assert "| published_speedup | differs |" in text
+
+
+def test_a_file_as_the_format_says_is_valid(runs, tmp_path, capsys):
+    for path in (*runs, write_ladder(tmp_path / "l.h5"), write_sweep(tmp_path / "s.h5")):
+        assert main(["validate", str(path)]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("damage, complaint", [
+    (lambda f: f.__delitem__("steps/loss"), "dataset /steps/loss is missing"),
+    (lambda f: f["steps/loss"].attrs.__delitem__("units"), "/steps/loss has no attribute units"),
+    (lambda f: f.attrs.__delitem__("run_id"), "attribute run_id of the root is missing"),
+    (lambda f: f.attrs.__setitem__("status", "fine"), 'status is "fine"'),
+    (lambda f: f["steps/images"].dims[0].detach_scale(f["step"]),
+     "/steps/images: the scale /step is not attached to dimension 0"),
+    (lambda f: f["steps/phase_seconds"].__setitem__((0, 0, 0), -1.0), "negative"),
+    (lambda f: f["steps/phase_seconds"].__setitem__((0, 0, 0), np.nan), "not finite"),
+    (lambda f: f.__delitem__("environment"), "group /environment is missing"),
+])
+def test_validate_says_what_is_missing(runs, damage, complaint):
+    with h5py.File(runs[0], "r+") as file:
+        damage(file)
+    found = problems(runs[0])
+    assert any(complaint in line for line in found), found
+    assert len(found) == 1
+    assert main(["validate", runs[0]]) == 3
+
+
+def test_not_hdf5(tmp_path, capfd):
+    path = tmp_path / "x.h5"
+    path.write_text("not HDF5")
+    status, line = failure(capfd, "summary", path)
+    assert status == 3 and "not an HDF5 file" in line
+
+
+def test_cut_off_file(runs, capfd):
+    data = Path(runs[0]).read_bytes()
+    Path(runs[0]).write_bytes(data[: len(data) // 2])
+    status, line = failure(capfd, "summary", runs[0])
+    assert status == 3 and "cut-off" in line
+
+
+def test_no_such_file(tmp_path, capfd):
+    status, line = failure(capfd, "tables", tmp_path / "none.h5", "--out", tmp_path / "out")
+    assert status == 3 and "no such file" in line
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name, value, complaint", [
+    ("format", "something", 'its format is "something"'), ("format_version", 2, "version 2")])
+def test_another_format(runs, capfd, name, value, complaint):
+    with h5py.File(runs[0], "r+") as file:
+        file.attrs[name] = value
+    status, line = failure(capfd, "summary", runs[0])
+    assert status == 3 and complaint in line
+
+
+def test_missing_dataset(runs, capfd):
+    with h5py.File(runs[0], "r+") as file:
+        del file["steps/images"]
+    status, line = failure(capfd, "summary", runs[0])
+    assert status == 3 and "/steps/images is missing" in line
+
+
+def test_no_steps(tmp_path, capfd):
+    path = write_run(tmp_path / "e.h5", np.zeros((0, 1, 6)), 10, status="running")
+    status, line = failure(capfd, "tables", path, "--out", tmp_path / "out")
+    assert status == 3 and "holds no steps" in line
+
+
+@pytest.mark.parametrize("text, complaint", [
+    ("a,b\n1,2\n", "no column ranks or gpus or workers"),
+    ("ranks,epoch_seconds\n", "no column"),
+    ("ranks,epoch_seconds\n1,fast\n", 'epoch_seconds is "fast"'),
+    ("ranks,epoch_seconds\n1.5,3\n", "ranks is 1.5"),
+    ("ranks,epoch_seconds\n1,0\n", "must be above 0"),
+    ("ranks,epoch_seconds\n1,nan\n", "a number is needed"),
+])
+def test_bad_csv(tmp_path, capfd, text, complaint):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    status, line = failure(capfd, "tables", "--csv", path, "--out", tmp_path / "out")
+    assert status == 3 and complaint in line
+
+
+def test_out_that_cannot_be_written(runs, tmp_path, capfd):
+    blocked = tmp_path / "file"
+    blocked.write_text("kept")
+    status, line = failure(capfd, "report", *runs, "--out", blocked / "deep")
+    assert status == 6 and "cannot be written" in line
+    assert blocked.read_text() == "kept"
+
+
+def test_nothing_given_is_a_usage_error(tmp_path, capfd):
+    assert failure(capfd, "tables", "--out", tmp_path)[0] == 2
+    with pytest.raises(SystemExit) as stop:
+        main(["tables", "--link-gbit", "-1", "--out", str(tmp_path)])
+    assert stop.value.code == 2
+
+
+def test_strings_of_fixed_length_and_bytes_are_read(runs):
+    with h5py.File(runs[0], "r+") as file:
+        del file["ranks/hostname"]
+        file["ranks/hostname"] = np.array([b"host"], dtype="S8")
+        file.attrs["status"] = np.bytes_(b"complete")
+    run = read_run(runs[0])
+    assert run.ranks["hostname"][0] == "host" and run.status == "complete"
+
+
+def test_a_file_under_way_is_read_beside_its_writer(runs):
+    with h5py.File(runs[0], "r+", libver="latest") as file:
+        file.swmr_mode = True
+        text = subprocess.run(
+            [sys.executable, "-m", "lockstep_report", "summary", runs[0]],
+            capture_output=True, text=True, check=False,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)})
+    assert text.returncode == 0, text.stderr
+    assert "An epoch takes" in text.stdout

@@ -1,0 +1,125 @@
+"""Formulas against numbers worked out by hand."""
+
+import numpy as np
+import pytest
+from lockstep_report import metrics
+from synthetic import PHASES
+
+
+def one_step(*ranks):
+    return np.array([ranks], dtype=float)
+
+
+def test_a_step_takes_as_long_as_its_slowest_rank():
+    # rank 0: 1+2+3+4+5+6 = 21, rank 1: 10+0+0+0+0+1 = 11; without data_wait 20 and 1
+    phases = one_step((1, 2, 3, 4, 5, 6), (10, 0, 0, 0, 0, 1))
+    assert metrics.step_seconds(phases, PHASES).tolist() == [21]
+    assert metrics.training_seconds(phases, PHASES).tolist() == [20]
+
+
+def test_the_maximum_is_taken_of_the_sum_and_in_each_step():
+    phases = np.array([[(0, 0, 3, 0, 0, 0), (0, 0, 0, 4, 0, 0)],
+                       [(0, 0, 5, 0, 0, 0), (0, 0, 0, 1, 0, 0)]], dtype=float)
+    assert metrics.step_seconds(phases, PHASES).tolist() == [4, 5]
+
+
+def test_throughput_is_no_mean_of_rates():
+    # 100 images in 1 s and 100 in 3 s: 200/4 = 50, the mean of the rates would be 66.7
+    assert metrics.throughput([100, 100], [1.0, 3.0]) == 50
+
+
+def test_speedups_and_efficiencies():
+    assert metrics.speedup(40, 25) == 1.6
+    assert metrics.scaled_speedup(40, 25, 2) == 3.2
+    assert metrics.strong_efficiency(40, 25, 2) == 0.8
+    assert metrics.weak_efficiency(0.05, 0.0625) == 0.8
+
+
+def test_derived_split_of_the_assignment():
+    assert metrics.derived_split(40, 25, 2) == (20, 5)
+    assert metrics.derived_split(40, 8, 4) == (10, -2)  # more than 4 times as fast as one rank
+
+
+def test_bus_bandwidth_and_share_of_a_link():
+    # 4 ranks, 1e9 bytes in 3 s: 2*3/4*1e9/3 = 0.5e9 bytes/s = 4 Gbit/s, 40 % of 10 Gbit/s
+    rate = metrics.bus_bandwidth(1_000_000_000, 3.0, 4)
+    assert rate == 0.5e9
+    assert metrics.utilisation(rate, 10) == pytest.approx(0.4)
+    assert metrics.utilisation(rate, None) is None
+
+
+@pytest.mark.parametrize("seconds, ranks", [(1.0, 1), (0.0, 2), (-1.0, 2), (None, 2)])
+def test_no_bandwidth_without_communication(seconds, ranks):
+    assert metrics.bus_bandwidth(1000, seconds, ranks) is None
+
+
+def test_busy_time_counts_overlap_once():
+    # [0,2] [1,3] [5,6]: 0..3 and 5..6 = 4; a bucket inside another adds nothing
+    start = np.array([[[5.0, 0.0, 1.0]], [[0.0, 1.0, 2.0]]])
+    end = np.array([[[6.0, 2.0, 3.0]], [[10.0, 2.0, 3.0]]])
+    assert metrics.busy_seconds(start, end).tolist() == [[4.0], [10.0]]
+
+
+def test_busy_time_without_buckets_is_zero():
+    assert metrics.busy_seconds(np.zeros((3, 2, 0)), np.zeros((3, 2, 0))).tolist() == [[0, 0]] * 3
+
+
+def test_hidden_communication():
+    assert metrics.hidden_seconds(5.0, 2.0) == 3.0
+    assert metrics.hidden_seconds(1.0, 2.0) == 0.0
+
+
+def test_no_interval_from_fewer_than_six():
+    assert metrics.median_interval([1, 2, 3, 4, 5]) is None
+
+
+def test_interval_of_six_is_smallest_to_largest():
+    # P(all six on one side of the median) = 2 * (1/2)^6 = 1/32; any inner pair covers 78 %
+    interval = metrics.median_interval([6, 1, 5, 2, 4, 3])
+    assert (interval.low, interval.high) == (1, 6)
+    assert interval.coverage == 1 - 2 / 64
+
+
+def test_interval_of_ten_leaves_out_one_at_each_end():
+    # 2*(1 + 10)/1024 = 0.0215 <= 0.05, with the third 2*(1 + 10 + 45)/1024 = 0.109
+    interval = metrics.median_interval(range(1, 11))
+    assert (interval.low, interval.high) == (2, 9)
+    assert interval.coverage == pytest.approx(1 - 22 / 1024)
+
+
+def test_interval_of_many_follows_the_normal_rule():
+    # n = 10000: ranks n/2 -/+ 1.96*sqrt(n)/2 = 5000 -/+ 98
+    interval = metrics.median_interval(np.arange(1, 10001))
+    assert abs(interval.low - 4902) <= 1 and abs(interval.high - 5099) <= 1
+
+
+def test_interval_covers_the_median_as_often_as_it_says():
+    random = np.random.default_rng(7)
+    draws = random.exponential(size=(4000, 9))  # median ln 2; not normal on purpose
+    hits = [i.low <= np.log(2) <= i.high for i in map(metrics.median_interval, draws)]
+    # nine: 1 - 2*(1 + 9)/512 = 0.961; three standard errors of 4000 draws are 0.009
+    assert np.mean(hits) == pytest.approx(1 - 20 / 512, abs=0.009)
+
+
+def test_the_second_epoch_is_reported():
+    window = metrics.report_window(np.array([1, 1, 1, 2, 2, 2, 3, 3, 3]))
+    assert window.steps.tolist() == [3, 4, 5]
+    assert window.epoch == 2
+    assert "epoch 2" in window.rule
+
+
+@pytest.mark.parametrize("steps, skipped", [(1, 0), (2, 1), (10, 1), (11, 2), (100, 10)])
+def test_one_epoch_goes_without_its_first_tenth(steps, skipped):
+    window = metrics.report_window(np.ones(steps, dtype=int))
+    assert window.steps.tolist() == list(range(skipped, steps))
+    assert f"first {skipped} of {steps}" in window.rule
+
+
+def test_a_cut_off_second_epoch_does_not_count():
+    window = metrics.report_window(np.array([1, 1, 1, 1, 2, 2]))
+    assert window.epoch == 1 and window.steps.tolist() == [1, 2, 3]
+
+
+def test_steps_per_epoch_keep_the_last_batch():
+    assert metrics.steps_per_epoch(50_000, 32, 1) == 1563
+    assert metrics.steps_per_epoch(50_000, 32, 2) == 782

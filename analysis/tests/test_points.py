@@ -1,0 +1,146 @@
+"""From run files to the rows of the tables."""
+
+import numpy as np
+import pytest
+from lockstep_report import contents, points
+from lockstep_report.read import read_run
+from synthetic import phases, write_run
+
+
+@pytest.fixture
+def scaling_set(tmp_path):
+    """Batch 10, 40 steps of 0.1 s on one rank; 20 of 0.125 s on two, 0.1 s without communication.
+    Two epochs; the first is twice as slow and must not be seen."""
+    def write(name, step, ranks, steps, **options):
+        seconds = np.concatenate([2 * phases(steps, *[step] * ranks), phases(steps, *[step] * ranks)])
+        return points.from_run(read_run(write_run(
+            tmp_path / name, seconds, 10 * ranks, epochs=2, batch=10, **options)))
+
+    one = (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)
+    two = (0.01, 0.01, 0.03, 0.04, 0.025, 0.01)
+    # two buckets of 100 and 300 bytes: [0.05, 0.07] and [0.06, 0.115] = 0.065 s under way
+    buckets = {"bucket_bytes": [100, 300], "bucket_start": [0.05, 0.06],
+               "bucket_end": [0.07, 0.115]}
+    return points.merge_repeats([
+        write("one.h5", one, 1, 40),
+        write("two.h5", two, 2, 20, **buckets),
+        write("alone.h5", one, 2, 20, reducer="none"),
+    ])
+
+
+def row_of(table, **wanted):
+    rows = [r for r in table.rows if all(r[k] == v for k, v in wanted.items())]
+    assert len(rows) == 1
+    return rows[0]
+
+
+def test_point_of_a_run(scaling_set):
+    two = next(p for p in scaling_set if p.reducer == "overlap" and p.ranks == 2)
+    assert two.epoch_seconds == pytest.approx(20 * 0.125)
+    assert two.training_seconds == pytest.approx(20 * 0.115)
+    assert two.images_per_second == pytest.approx(20 / 0.125)
+    assert two.compute_seconds == pytest.approx(20 * 0.09)
+    assert two.exposed_seconds == pytest.approx(0.5)
+    assert two.allreduce_seconds == pytest.approx(20 * 0.065)
+    assert two.hidden_seconds == pytest.approx(0.8)
+    assert two.bytes_per_step == 400
+    assert (two.steps, two.global_batch) == (20, 20)
+
+
+def test_table_1(scaling_set):
+    table = contents.time_table(scaling_set)
+    row = row_of(table, mode="overlap")
+    assert row["speedup"] == pytest.approx(4.0 / 2.5)
+    assert row["scaled_speedup"] == pytest.approx(2 * 4.0 / 2.5)
+    assert row_of(table, mode="1 rank")["speedup"] == 1
+
+
+def test_table_2_measured_beside_derived(scaling_set):
+    row = row_of(contents.split_table(scaling_set), mode="overlap")
+    assert row["derived_compute"] == pytest.approx(2.0)
+    assert row["derived_communication"] == pytest.approx(0.5)
+    assert row["exposed"] == pytest.approx(0.5)
+    assert row["data_wait"] == pytest.approx(0.2)
+    parts = ("compute", "exposed", "data_wait", "imbalance")
+    assert sum(row[p] for p in parts) == pytest.approx(row["epoch_seconds"])
+
+
+def test_table_3(scaling_set):
+    table = contents.bandwidth_table(scaling_set, link_gbit=1e-4)
+    row = row_of(table, ranks=2)  # neither the 1-rank nor the independent run is there
+    # 2*1/2 * 400 bytes * 20 steps = 8000 bytes; in 1.3 s and in 0.5 s
+    assert row["measured_gb_s"] == pytest.approx(8000 / 1.3 / 1e9)
+    assert row["derived_gb_s"] == pytest.approx(8000 / 0.5 / 1e9)
+    assert row["derived_percent"] == pytest.approx(100 * 8 * 16000 / 1e5)
+
+
+def test_weak_scaling_has_both_baselines(scaling_set):
+    row = row_of(contents.weak_table(scaling_set), mode="overlap")
+    assert row["efficiency"] == pytest.approx(0.1 / 0.125)
+    assert row["efficiency_independent"] == pytest.approx(0.1 / 0.125)
+    assert row["step_low_ms"] == pytest.approx(125)
+
+
+def test_independent_replicas_are_marked_in_every_table(scaling_set):
+    for table in contents.all_tables(scaling_set, []):
+        if any(row.get("ranks") == 2 and row.get("mode") != "overlap" for row in table.rows):
+            assert any("baseline" in note for note in table.notes), table.name
+            row_of(table, mode="independent replicas, no communication")
+
+
+def test_strong_scaling_needs_the_same_global_batch(tmp_path):
+    one = points.from_run(read_run(write_run(
+        tmp_path / "a.h5", phases(10, (0, 0, 0.2, 0.2, 0, 0)), 20, batch=20)))
+    two = points.from_run(read_run(write_run(
+        tmp_path / "b.h5", phases(10, *[(0, 0, 0.1, 0.1, 0.05, 0)] * 2), 20, batch=10)))
+    row = row_of(contents.strong_table([one, two]), ranks=2)
+    assert row["speedup"] == pytest.approx(0.4 / 0.25)
+    assert row["efficiency"] == pytest.approx(0.8)
+    assert contents.strong_table([one]).rows == []
+
+
+def test_imbalance_is_what_the_slowest_rank_adds(tmp_path):
+    run = read_run(write_run(
+        tmp_path / "a.h5",
+        phases(10, (0, 0, 0.1, 0, 0, 0), (0, 0, 0.3, 0, 0, 0)), 20, batch=10))
+    point = points.from_run(run)
+    # one epoch of 10 steps; the first is warm-up, so 9 are scaled to 10
+    assert point.epoch_seconds == pytest.approx(3.0)
+    assert point.phase_seconds["forward"] == pytest.approx(2.0)
+    assert point.phase_seconds["imbalance"] == pytest.approx(1.0)
+
+
+def test_a_run_of_few_steps_is_scaled_to_the_data_set(tmp_path):
+    run = read_run(write_run(
+        tmp_path / "a.h5", phases(10, (0, 0, 0.1, 0.1, 0, 0)), 20, batch=20,
+        config={"steps": "10", "train-samples": "1000"}))
+    point = points.from_run(run)
+    assert point.scaled
+    assert point.steps == 50
+    assert point.epoch_seconds == pytest.approx(50 * 0.2)
+    assert point.images_per_second == pytest.approx(100)
+
+
+def test_repeats_become_medians_with_an_interval_from_six(tmp_path):
+    def repeats(count):
+        return points.merge_repeats([points.from_run(read_run(write_run(
+            tmp_path / f"{count}-{i}.h5", phases(20, (0, 0, 0.1 * (i + 1), 0, 0, 0)), 10,
+            epochs=2, batch=10))) for i in range(count)])
+
+    (five,) = repeats(5)
+    assert five.repeats == 5 and five.epoch_interval is None
+    assert five.epoch_seconds == pytest.approx(3.0)
+    (six,) = repeats(6)
+    assert six.epoch_seconds == pytest.approx(3.5)
+    assert (six.epoch_interval.low, six.epoch_interval.high) == pytest.approx((1.0, 6.0))
+
+
+def test_other_models_are_no_base_case(tmp_path):
+    one = points.from_run(read_run(write_run(
+        tmp_path / "a.h5", phases(10, (0, 0, 0.1, 0, 0, 0)), 10, batch=10,
+        config={"model": "vgg11"})))
+    two = points.from_run(read_run(write_run(
+        tmp_path / "b.h5", phases(10, *[(0, 0, 0.1, 0, 0, 0)] * 2), 20, batch=10)))
+    table = contents.time_table(points.merge_repeats([one, two]))
+    assert row_of(table, ranks=2)["speedup"] is None
+    assert row_of(table, ranks=1)["setting"] == "vgg11 100 images"

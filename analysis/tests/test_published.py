@@ -1,0 +1,165 @@
+"""Which arithmetic gives a published figure: on typed data always, on the real tables where
+LOCKSTEP_PUBLISHED_TIMINGS names their folder."""
+
+import os
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from lockstep_report import published, traffic
+from lockstep_report.times_csv import read_times
+
+OWN = Path(__file__).parent / "data" / "own-times.csv"
+FOLDER = os.environ.get("LOCKSTEP_PUBLISHED_TIMINGS")
+needs_folder = pytest.mark.skipif(
+    not FOLDER, reason="LOCKSTEP_PUBLISHED_TIMINGS is not set: the folder of the published tables")
+
+
+def verdicts_of(path):
+    return {v.column: v for v in published.check_times(read_times(path))}
+
+
+def all_words(verdict):
+    return " ".join(verdict.words)
+
+
+def test_right_columns_agree():
+    verdicts = verdicts_of(OWN)
+    for column in ("published_speedup_t1_over_tn", "published_computation_seconds"):
+        assert verdicts[column].mark == published.AGREES
+        assert verdicts[column].words == ()
+
+
+def test_a_single_wrong_cell_is_named():
+    verdict = verdicts_of(OWN)["published_communication_seconds"]
+    assert verdict.mark == published.EXCEPT
+    assert "2 x batch 200: published 1.1, right is 1.0" in all_words(verdict)
+    assert [cell.agrees for cell in verdict.cells] == [True, True, False]
+
+
+def test_speedup_against_the_previous_batch_is_recognised():
+    verdict = verdicts_of(OWN)["published_speedup"]
+    assert verdict.mark == published.DIFFERS
+    assert verdict.found == "T(previous batch, same N)/T(N)"
+    cell = verdict.cells[-1]
+    assert (cell.published, cell.reproduced) == (Decimal("1.563"), Decimal("1.563"))
+    assert cell.right == Decimal("1.875")
+
+
+def test_bandwidth_of_one_all_reduce_is_recognised():
+    verdict = verdicts_of(OWN)["published_bandwidth_gb_per_s"]
+    assert verdict.mark == published.DIFFERS
+    assert "ONE all-reduce" in all_words(verdict) and len(verdict.words) == 1
+    assert float(verdict.cells[0].right) == pytest.approx(2.2347924)
+
+
+def test_bandwidth_of_parameters_is_recognised():
+    verdict = verdicts_of(OWN)["published_bandwidth_counted"]
+    assert verdict.mark == published.DIFFERS
+    assert "parameters, not bytes" in verdict.words[0] and "4 times" in verdict.words[0]
+    assert "ceil(D/b)" in verdict.words[1]
+    assert [cell.agrees for cell in verdict.cells] == [False, True, False]
+
+
+def changed(tmp_path, old, new):
+    path = tmp_path / "times.csv"
+    text = OWN.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    return path
+
+
+def test_corrected_figures_would_agree(tmp_path):
+    """The verdict comes from the figures: with the right ones the column agrees."""
+    path = changed(tmp_path, "0.00894", "2.23479")
+    path.write_text(path.read_text().replace("0.00670", "0.83805").replace("0.04470", "5.58698"))
+    assert verdicts_of(path)["published_bandwidth_gb_per_s"].mark == published.AGREES
+
+
+def test_nonsense_is_not_explained(tmp_path):
+    path = changed(tmp_path, "0.00894", "0.5")
+    verdict = verdicts_of(path)["published_bandwidth_gb_per_s"]
+    assert verdict.mark == published.UNEXPLAINED and verdict.found == ""
+
+
+def test_printed_digits_decide():
+    assert published.rounds_to(Decimal("1.5897"), Decimal("1.59"))
+    assert not published.rounds_to(Decimal("1.5849"), Decimal("1.59"))
+    assert published.rounds_to(Decimal("4.025"), Decimal("4.03"))  # a tie may go either way
+    assert published.rounds_to(Decimal("4.025"), Decimal("4.02"))
+    assert published.to_digits_of(Decimal("4.025"), Decimal("4.02")) == Decimal("4.02")
+    assert published.to_digits_of(Decimal("7.1975"), Decimal("7.2")) == Decimal("7.2")
+
+
+def reproduced(verdict):
+    return [(str(cell.published), str(cell.reproduced)) for cell in verdict.cells]
+
+
+@needs_folder
+@pytest.mark.parametrize("name", ["dataparallel-a", "dataparallel-b", "ddp-c"])
+def test_published_figures_are_reproduced_to_their_digits(name):
+    """Every column that follows from epoch times; one figure of table b was cut off, not rounded."""
+    for verdict in verdicts_of(Path(FOLDER) / f"{name}.csv").values():
+        if verdict.mark == published.UNEXPLAINED:
+            assert name == "ddp-c" and verdict.column != "published_speedup"
+            continue
+        differing = [pair for pair in reproduced(verdict) if pair[0] != pair[1]]
+        cut_off = [("2.29", "2.30")] if verdict.column == "published_computation_seconds" else []
+        assert differing == (cut_off if name == "dataparallel-b" else [])
+
+
+@needs_folder
+def test_table_a_counts_parameters():
+    verdicts = verdicts_of(Path(FOLDER) / "dataparallel-a.csv")
+    marks = [v.mark for v in verdicts.values()]
+    assert marks == [published.AGREES] * 4 + [published.DIFFERS]
+    verdict = verdicts["published_bandwidth_gparams_per_s"]
+    assert "11,173,962" in verdict.found and "parameters, not bytes" in verdict.words[0]
+    table = published.column_table(verdict, "a")
+    # 4 * 0.363852 = 1.455408 with as many steps as were published
+    assert float(table.rows[0]["same_steps"]) == pytest.approx(4 * 0.363852, rel=1e-5)
+
+
+@needs_folder
+def test_table_b_divides_one_all_reduce_by_an_epoch():
+    verdicts = verdicts_of(Path(FOLDER) / "dataparallel-b.csv")
+    assert verdicts["published_speedup_n_t1_over_tn"].mark == published.AGREES
+    verdict = verdicts["published_bandwidth_gb_per_s"]
+    assert verdict.mark == published.DIFFERS and "11,689,512" in verdict.found
+    assert "ONE all-reduce" in verdict.words[0]
+    # 2 GPUs, batch 32: 46,758,048 bytes * 782 steps / 33.27 s
+    assert float(verdict.cells[0].right) == pytest.approx(46_758_048 * 782 / 33.27e9)
+
+
+@needs_folder
+def test_table_c_takes_the_previous_batch():
+    verdict = verdicts_of(Path(FOLDER) / "ddp-c.csv")["published_speedup"]
+    assert verdict.mark == published.DIFFERS
+    assert verdict.found == "T(previous batch, same N)/T(N)"
+    assert float(verdict.cells[1].right) == pytest.approx(48.61245506 / 30.81851050)
+
+
+@needs_folder
+def test_table_d_traffic():
+    table = traffic.traffic_table(read_times(Path(FOLDER) / "cpu-vgg11-d.csv"))
+    rows = {row["ranks"]: row for row in table.rows}
+    assert rows[4]["speedup"] == pytest.approx(437 / 153)
+    assert rows[3]["epoch_seconds"] == 170  # the slowest of its three nodes
+    # 196 steps * 36,924,456 bytes / 228 s
+    assert rows[2]["needed"] == pytest.approx(196 * 36.924456 / 228)
+    assert any("9,231,114" in note for note in table.notes)
+
+
+def test_traffic_of_typed_data(tmp_path):
+    """100 all-reduces of 1,000 parameters in 10 s on 2 workers: 100 * 4000 bytes / 10 s."""
+    path = tmp_path / "t.csv"
+    path.write_text("workers,node,epoch_seconds,cpu_user_percent,cpu_system_percent,"
+                    "network_mb_per_s\n1,0,18,50,10,\n2,0,9,40,10,0.04\n2,1,10,60,10,0.04\n")
+    times = read_times(path)
+    assumptions = published.Assumptions(samples=12_800, models=(("as given", 1000),))
+    table = traffic.traffic_table(times, assumptions)
+    row = table.rows[1]
+    assert row["implied"] == pytest.approx(100)  # so a global batch of 128
+    assert row["needed"] == pytest.approx(0.04)
+    assert row["cpu_percent"] == pytest.approx(60)
+    assert row["speedup"] == pytest.approx(1.8)
