@@ -58,6 +58,16 @@ struct AllReduceRow {
   std::uint64_t wrong = 0;  ///< elements with a wrong sum
 };
 
+/// One rung of the batch ladder.
+struct LadderRow {
+  std::int64_t batch_per_rank = 0;
+  std::string status;        ///< "complete", "out of memory", ...
+  double epoch_seconds = 0;  ///< NaN where there is none
+  double images_per_second = 0;
+  std::uint64_t predicted_bytes = 0;
+  std::uint64_t peak_bytes = 0;
+};
+
 enum class RunStatus { running, complete, preempted, failed };
 enum class Existing { refuse, replace };
 
@@ -74,14 +84,17 @@ class RunFile {
   RunFile& operator=(RunFile&&) noexcept;
 
   void append(const EpochRecord& epoch);
+
+  /// The rows of a sweep or a ladder, all at once; each at most once in a file.
   void write_allreduce(const std::vector<AllReduceRow>& rows);
+  void write_ladder(const std::vector<LadderRow>& rows);
 
   /// A result of the whole run, as an attribute of /results: "last_test_accuracy",
-  /// "best_test_accuracy", ...
+  /// "best_test_accuracy", ... Reaches the disk with `finish`.
   void write_result(const std::string& name, double value);
 
-  /// Writes the status, syncs, checks that the file opens, renames it. `failure`: the one line of a
-  /// failed run.
+  /// Completes a copy of PATH.partial (status, results), syncs it, reads it through, renames it to
+  /// PATH, and only then deletes PATH.partial. `failure`: the one line of a failed run.
   void finish(RunStatus status, const std::string& failure = {});
 
   const std::string& run_id() const;

@@ -1,0 +1,60 @@
+# Which build this is, for run files: lockstep_build_info(TARGET) gives the target a header `build_info.hpp` that is
+# written at every build (this same file, run by cmake -P) and touched only when something in it changed.
+
+if(NOT CMAKE_SCRIPT_MODE_FILE)
+  function(lockstep_build_info target)
+    string(TOUPPER "${CMAKE_BUILD_TYPE}" config)
+    string(STRIP "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${config}}" flags)
+    if(LOCKSTEP_SANITIZERS)
+      string(APPEND flags " -fsanitize=${LOCKSTEP_SANITIZERS}")
+    endif()
+    set(directory "${CMAKE_CURRENT_BINARY_DIR}/generated")
+    set(header "${directory}/build_info.hpp")
+    set(generate
+        ${CMAKE_COMMAND} "-DSOURCE=${PROJECT_SOURCE_DIR}" "-DTEMPLATE=${CMAKE_CURRENT_SOURCE_DIR}/build_info.hpp.in"
+        "-DHEADER=${header}" "-DVERSION=${PROJECT_VERSION}" "-DBUILD_TYPE=${CMAKE_BUILD_TYPE}"
+        "-DCOMPILER=${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}" "-DFLAGS=${flags}" -P
+        "${CMAKE_CURRENT_FUNCTION_LIST_FILE}")
+    add_custom_target(
+      ${target}_build_info
+      COMMAND ${generate}
+      BYPRODUCTS "${header}"
+      COMMENT "Noting the commit"
+      VERBATIM)
+    add_dependencies(${target} ${target}_build_info)
+    target_include_directories(${target} PRIVATE "${directory}")
+  endfunction()
+  return()
+endif()
+
+# Outside git, or where git does not answer, the commit is "unknown" and the build goes on. A source archive that was
+# unpacked inside somebody else's repository must not take that one's commit.
+set(COMMIT "unknown")
+set(DIRTY "false")
+find_program(GIT git)
+if(GIT)
+  execute_process(
+    COMMAND "${GIT}" -C "${SOURCE}" rev-parse --show-toplevel HEAD
+    OUTPUT_VARIABLE answer
+    RESULT_VARIABLE failed
+    ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+  string(REPLACE "\n" ";" answer "${answer}")
+  file(REAL_PATH "${SOURCE}" source)
+  list(LENGTH answer lines)
+  if(NOT failed AND lines EQUAL 2)
+    list(GET answer 0 top)
+    file(REAL_PATH "${top}" top)
+    if(top STREQUAL source)
+      list(GET answer 1 COMMIT)
+      execute_process(
+        COMMAND "${GIT}" -C "${SOURCE}" status --porcelain --untracked-files=no
+        OUTPUT_VARIABLE changes
+        ERROR_QUIET)
+      if(NOT changes STREQUAL "")
+        set(DIRTY "true")
+      endif()
+    endif()
+  endif()
+endif()
+string(REPLACE "\"" "\\\"" FLAGS "${FLAGS}")
+configure_file("${TEMPLATE}" "${HEADER}" @ONLY)

@@ -1,0 +1,15 @@
+// The only file that sees the generated header, so that a new commit recompiles little.
+#include "build_info.hpp"
+
+#include "build.hpp"
+
+namespace lockstep::record {
+
+const Build& this_build() {
+  static constexpr Build build{build_info::version,        build_info::git_commit,
+                               build_info::git_dirty,      build_info::compiler,
+                               build_info::compiler_flags, build_info::build_type};
+  return build;
+}
+
+}  // namespace lockstep::record

@@ -1,0 +1,156 @@
+#include "lockstep/record/checkpoint.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+
+#include "build.hpp"
+#include "checkpoint_names.hpp"
+#include "checkpoint_reader.hpp"
+#include "files.hpp"
+#include "hdf5.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/record/digest.hpp"
+
+namespace lockstep::record {
+
+namespace fs = std::filesystem;
+
+using hdf5::check;
+using hdf5::own;
+
+namespace {
+
+/// A dataset of the file: a tensor, or (without a shape) PyTorch's count of batches.
+struct Entry {
+  std::string group, name;
+  std::vector<std::int64_t> shape;
+  std::span<const float> values;
+  std::int64_t count = 0;
+  bool is_count = false;
+};
+
+/// All datasets, in the order of their paths.
+std::vector<Entry> entries(std::span<const Tensor> tensors, const Counters& counters) {
+  std::vector<Entry> all;
+  constexpr std::string_view mean = ".running_mean";
+  for (const Tensor& tensor : tensors) {
+    std::int64_t elements = 1;
+    for (const std::int64_t extent : tensor.shape) elements *= extent;
+    core::check(elements == static_cast<std::int64_t>(tensor.values.size()),
+                "a tensor's shape does not fit its values");
+    all.push_back({tensor.group, tensor.name, tensor.shape, tensor.values});
+    for (const auto& [name, value] : counters) {
+      if (name != "batches_tracked" || tensor.group != "state" || !tensor.name.ends_with(mean)) {
+        continue;
+      }
+      const auto stem = tensor.name.substr(0, tensor.name.size() - mean.size());
+      all.push_back({tensor.group, stem + ".num_batches_tracked", {}, {}, value, true});
+    }
+  }
+  std::sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) {
+    return std::tie(a.group, a.name) < std::tie(b.group, b.name);
+  });
+  return all;
+}
+
+void write_entry(const hdf5::Group& group, const Entry& entry) {
+  const std::vector<hsize_t> shape(entry.shape.begin(), entry.shape.end());
+  const auto space = own<hdf5::Space>(
+      shape.empty() ? H5Screate(H5S_SCALAR)
+                    : H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr),
+      "describing a tensor");
+  const hdf5::Properties creation = hdf5::creation_properties(H5P_DATASET_CREATE);
+  const auto dataset = own<hdf5::Dataset>(
+      H5Dcreate2(group.get(), entry.name.c_str(), entry.is_count ? H5T_STD_I64LE : H5T_IEEE_F32LE,
+                 space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
+      "creating a tensor");
+  const void* values = entry.is_count ? static_cast<const void*>(&entry.count)
+                                      : static_cast<const void*>(entry.values.data());
+  if (!entry.is_count && entry.values.empty()) return;
+  check(H5Dwrite(dataset.get(), entry.is_count ? H5T_NATIVE_INT64 : H5T_NATIVE_FLOAT, H5S_ALL,
+                 H5S_ALL, H5P_DEFAULT, values),
+        "writing a tensor");
+}
+
+/// Writes the whole file; returns its digest.
+std::string write_file(const fs::path& path, const std::vector<Entry>& all,
+                       const Counters& counters) {
+  hdf5::File file = hdf5::create_file(path);
+  CheckpointDigest digest(counters);
+  hdf5::Group group;
+  std::string open_group;
+  for (const Entry& entry : all) {
+    if (!group || entry.group != open_group) {
+      const hdf5::Properties creation = hdf5::creation_properties(H5P_GROUP_CREATE);
+      group = own<hdf5::Group>(
+          H5Gcreate2(file.get(), entry.group.c_str(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
+          "creating a group");
+      open_group = entry.group;
+    }
+    write_entry(group, entry);
+    if (entry.is_count) {
+      digest.add(entry.group, entry.name, entry.count);
+    } else {
+      digest.add(entry.group, entry.name, entry.shape, entry.values);
+    }
+  }
+  for (const auto& [name, value] : counters) hdf5::set_attribute(file.get(), name, value);
+  hdf5::set_attribute(file.get(), "format", std::string("lockstep-checkpoint"));
+  hdf5::set_attribute(file.get(), "format_version", std::int64_t{1});
+  hdf5::set_attribute(file.get(), "software_version", std::string(this_build().version));
+  hdf5::set_attribute(file.get(), "digest", digest.hex());
+  group.reset();
+  hdf5::close(std::move(file));
+  return digest.hex();
+}
+
+}  // namespace
+
+fs::path temporary_path(const fs::path& path) {
+  return parent_of(path) / fmt::format(".{}.{}.tmp", path.filename().string(), ::getpid());
+}
+
+bool is_temporary_checkpoint(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.starts_with(".checkpoint-") && name.ends_with(".tmp");
+}
+
+void write_checkpoint(const fs::path& path, std::span<const Tensor> tensors,
+                      const Counters& counters) {
+  require_place(path);
+  const std::vector<Entry> all = entries(tensors, counters);
+  const fs::path temporary = temporary_path(path);
+  std::error_code ignored;
+  // Process numbers come again, above all in containers.
+  if (!in_use(temporary)) fs::remove(temporary, ignored);
+  const Descriptor mark = create_in_use(temporary);
+  try {
+    std::string digest;
+    hdf5::writing(temporary, [&] { digest = write_file(temporary, all, counters); });
+    sync(temporary);
+    if (load_checkpoint(temporary, {}, Verify::required).digest != digest) {
+      fail_output("writing", temporary, "other values were read back", EIO);
+    }
+    rename_synced(temporary, path, Target::may_exist);
+  } catch (const core::Error& error) {
+    fs::remove(temporary, ignored);
+    if (error.status() == core::ExitStatus::output) throw;
+    fail_output("reading back", temporary, error.what(), EIO);
+  }
+}
+
+Counters read_checkpoint(const fs::path& path, std::span<const Tensor> tensors, Verify verify) {
+  LoadedCheckpoint loaded = load_checkpoint(path, tensors, verify);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    std::copy(loaded.values[i].begin(), loaded.values[i].end(), tensors[i].values.begin());
+  }
+  return std::move(loaded.counters);
+}
+
+}  // namespace lockstep::record

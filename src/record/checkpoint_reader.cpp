@@ -1,0 +1,243 @@
+#include "checkpoint_reader.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "hdf5.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::record {
+
+namespace fs = std::filesystem;
+
+using hdf5::check;
+using hdf5::Failure;
+using hdf5::own;
+
+CheckpointDigest::CheckpointDigest(Counters counters) {
+  std::sort(counters.begin(), counters.end());
+  digest_.add("lockstep-checkpoint 1");
+  for (const auto& [name, value] : counters) {
+    digest_.add(name);
+    digest_.add(value);
+  }
+}
+
+void CheckpointDigest::add(std::string_view group, std::string_view name,
+                           std::span<const std::int64_t> shape, std::span<const float> values) {
+  for (const std::string_view text : {group, name, std::string_view("float32")}) digest_.add(text);
+  digest_.add(std::as_bytes(shape));
+  digest_.add(values);
+}
+
+void CheckpointDigest::add(std::string_view group, std::string_view name, std::int64_t count) {
+  for (const std::string_view text : {group, name, std::string_view("int64")}) digest_.add(text);
+  digest_.add(count);
+}
+
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+[[noreturn]] void fail_input(const fs::path& path, const std::string& why) {
+  core::fail(core::ExitStatus::input,
+             fmt::format("cannot read {} ({}); give another checkpoint", path.string(), why));
+}
+
+[[noreturn]] void refuse(const std::string& why) { throw Failure(why, 0); }
+
+std::string text(const Shape& shape) {
+  return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x"));
+}
+
+/// Refuses what could make reading run into other files, plug-ins or much memory.
+void require_plain_storage(const hdf5::Dataset& dataset, const std::string& path) {
+  const auto creation =
+      own<hdf5::Properties>(H5Dget_create_plist(dataset.get()), "asking how a tensor is stored");
+  const H5D_layout_t layout = H5Pget_layout(creation.get());
+  bool plain = layout == H5D_CONTIGUOUS || layout == H5D_CHUNKED || layout == H5D_COMPACT;
+  if (layout == H5D_CONTIGUOUS) plain = H5Pget_external_count(creation.get()) == 0;
+  const int filters = H5Pget_nfilters(creation.get());
+  for (int i = 0; i < filters; ++i) {
+    unsigned flags = 0;
+    std::size_t parameters = 0;
+    const H5Z_filter_t filter = H5Pget_filter2(creation.get(), static_cast<unsigned>(i), &flags,
+                                               &parameters, nullptr, 0, nullptr, nullptr);
+    plain = plain && (filter == H5Z_FILTER_DEFLATE || filter == H5Z_FILTER_SHUFFLE ||
+                      filter == H5Z_FILTER_FLETCHER32);
+  }
+  if (!plain || filters < 0) refuse(path + " is stored in a way that is not read here");
+}
+
+Shape shape_of(const hdf5::Dataset& dataset) {
+  const std::vector<hsize_t> extents = hdf5::extents(dataset);
+  return {extents.begin(), extents.end()};
+}
+
+bool has_type(const hdf5::Dataset& dataset, hid_t little_endian, hid_t big_endian) {
+  const auto type = own<hdf5::Type>(H5Dget_type(dataset.get()), "asking for a type");
+  return H5Tequal(type.get(), little_endian) > 0 || H5Tequal(type.get(), big_endian) > 0;
+}
+
+/// Integers among the attributes of the root.
+Counters read_counters(const hdf5::File& file) {
+  Counters counters;
+  for (const std::string& name : hdf5::attribute_names(file.get())) {
+    if (name == "format_version") continue;
+    const auto attribute = own<hdf5::Attribute>(H5Aopen(file.get(), name.c_str(), H5P_DEFAULT),
+                                                "opening an attribute");
+    const auto type = own<hdf5::Type>(H5Aget_type(attribute.get()), "asking for a type");
+    const auto space = own<hdf5::Space>(H5Aget_space(attribute.get()), "asking for a shape");
+    if (H5Tget_class(type.get()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.get()) != 1) {
+      continue;
+    }
+    std::int64_t value = 0;
+    check(H5Aread(attribute.get(), H5T_NATIVE_INT64, &value), "reading an attribute");
+    counters.emplace_back(name, value);
+  }
+  return counters;
+}
+
+/// One pass over a file: takes what is wanted and, where there is a digest, reads all the rest too.
+class Reader {
+ public:
+  Reader(const fs::path& path, std::span<const Tensor> wanted, Verify verify)
+      : file_(hdf5::open_file(path, hdf5::Access::read)),
+        file_bytes_(fs::file_size(path)),
+        wanted_(wanted),
+        found_(wanted.size(), false),
+        digest_(read_counters(file_)) {
+    result_.counters = read_counters(file_);
+    result_.values.resize(wanted.size());
+    if (hdf5::has_attribute(file_.get(), "digest")) {
+      result_.digest = hdf5::text_attribute(file_.get(), "digest");
+    } else if (verify == Verify::required) {
+      refuse("it carries no digest, so it is no complete checkpoint of lockstep");
+    }
+  }
+
+  LoadedCheckpoint read() {
+    for (const hdf5::Link& link : hdf5::links(file_.get())) {
+      const hdf5::Object object = open(file_.get(), link, "/" + link.name);
+      if (!object || H5Iget_type(object.get()) != H5I_GROUP) continue;
+      for (const hdf5::Link& inner : hdf5::links(object.get())) {
+        read_object(object, link.name, inner);
+      }
+    }
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      if (!found_[i]) {
+        refuse(fmt::format("it lacks the tensor /{}/{} ({})", wanted_[i].group, wanted_[i].name,
+                           text(wanted_[i].shape)));
+      }
+    }
+    if (has_digest() && digest_.hex() != result_.digest) {
+      refuse("its digest does not match: the file was damaged or changed");
+    }
+    return std::move(result_);
+  }
+
+ private:
+  bool has_digest() const { return !result_.digest.empty(); }
+
+  /// The object behind a link; nothing where a file from elsewhere points to another place.
+  hdf5::Object open(hid_t group, const hdf5::Link& link, const std::string& path) const {
+    if (!link.hard && has_digest()) refuse(path + " points to another place");
+    if (!link.hard) return {};
+    return own<hdf5::Object>(H5Oopen(group, link.name.c_str(), H5P_DEFAULT), "opening an object");
+  }
+
+  void read_object(const hdf5::Object& group, const std::string& group_name,
+                   const hdf5::Link& link) {
+    const std::string path = fmt::format("/{}/{}", group_name, link.name);
+    const auto at = std::find_if(wanted_.begin(), wanted_.end(), [&](const Tensor& tensor) {
+      return tensor.group == group_name && tensor.name == link.name;
+    });
+    const bool is_wanted = at != wanted_.end();
+    if (!is_wanted && !has_digest()) return;
+    const hdf5::Object object = open(group.get(), link, path);
+    if (!object || H5Iget_type(object.get()) != H5I_DATASET) refuse(path + " is not a dataset");
+    const auto dataset = own<hdf5::Dataset>(H5Dopen2(group.get(), link.name.c_str(), H5P_DEFAULT),
+                                            "opening a tensor");
+    require_plain_storage(dataset, path);
+    if (is_wanted) {
+      read_wanted(dataset, path, static_cast<std::size_t>(at - wanted_.begin()));
+    } else {
+      read_other(dataset, path, group_name, link.name);
+    }
+  }
+
+  void read_wanted(const hdf5::Dataset& dataset, const std::string& path, std::size_t index) {
+    const Tensor& tensor = wanted_[index];
+    const Shape shape = shape_of(dataset);
+    if (!has_type(dataset, H5T_IEEE_F32LE, H5T_IEEE_F32BE)) refuse(path + " is not float32");
+    if (shape != tensor.shape) {
+      refuse(fmt::format("{} has the shape {} where {} is needed", path, text(shape),
+                         text(tensor.shape)));
+    }
+    std::vector<float>& values = result_.values[index];
+    values.resize(tensor.values.size());
+    read_values(dataset, values);
+    digest_.add(tensor.group, tensor.name, shape, values);
+    found_[index] = true;
+  }
+
+  void read_other(const hdf5::Dataset& dataset, const std::string& path,
+                  const std::string& group_name, const std::string& name) {
+    const Shape shape = shape_of(dataset);
+    if (shape.empty() && has_type(dataset, H5T_STD_I64LE, H5T_STD_I64BE)) {
+      std::int64_t count = 0;
+      check(H5Dread(dataset.get(), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, &count),
+            "reading a counter");
+      digest_.add(group_name, name, count);
+      return;
+    }
+    if (!has_type(dataset, H5T_IEEE_F32LE, H5T_IEEE_F32BE)) refuse(path + " is not float32");
+    // Such tensors were written plain, so none can be larger than the file.
+    std::uintmax_t elements = 1;
+    for (const std::int64_t extent : shape) {
+      const auto size = static_cast<std::uintmax_t>(extent);
+      if (size > file_bytes_ || elements * size > file_bytes_) refuse(path + " has no real shape");
+      elements *= size;
+    }
+    scratch_.resize(elements);
+    read_values(dataset, scratch_);
+    digest_.add(group_name, name, shape, scratch_);
+  }
+
+  static void read_values(const hdf5::Dataset& dataset, std::span<float> values) {
+    if (values.empty()) return;
+    check(H5Dread(dataset.get(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
+          "reading a tensor");
+  }
+
+  hdf5::File file_;
+  std::uintmax_t file_bytes_;
+  std::span<const Tensor> wanted_;
+  std::vector<bool> found_;
+  CheckpointDigest digest_;
+  std::vector<float> scratch_;
+  LoadedCheckpoint result_;
+};
+
+}  // namespace
+
+LoadedCheckpoint load_checkpoint(const fs::path& path, std::span<const Tensor> wanted,
+                                 Verify verify) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) fail_input(path, "there is no such file");
+  if (!fs::is_regular_file(status)) fail_input(path, "it is not a file");
+  try {
+    return Reader(path, wanted, verify).read();
+  } catch (const Failure& failure) {
+    fail_input(path, failure.what());
+  } catch (const fs::filesystem_error& failure) {
+    fail_input(path, failure.code().message());
+  }
+}
+
+}  // namespace lockstep::record

@@ -1,0 +1,207 @@
+#include "hdf5.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <system_error>
+
+#include "files.hpp"
+#include "lockstep/core/log.hpp"
+
+namespace lockstep::record::hdf5 {
+
+namespace {
+
+// Errors are reported by us, once; no file may make the library load code (filter plug-ins); and
+// after a full disk HDF5's clean-up at exit can crash, while we close everything ourselves.
+void prepare() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    H5dont_atexit();
+    H5PLset_loading_state(0);
+  });
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+struct Cause {
+  std::string text = "HDF5 gives no reason";
+  int error_number = 0;
+};
+
+/// Called from the outermost entry of the error stack to the innermost, which knows most.
+herr_t note_cause(unsigned, const H5E_error2_t* error, void* data) {
+  auto& cause = *static_cast<Cause*>(data);
+  const std::string description = error->desc ? error->desc : "";
+  const std::string marker = "errno = ";
+  if (const auto at = description.find(marker); at != std::string::npos) {
+    cause.error_number = std::atoi(description.c_str() + at + marker.size());
+    cause.text = std::generic_category().message(cause.error_number);
+  } else if (cause.error_number == 0 && !description.empty()) {
+    cause.text = description;
+  }
+  return 0;
+}
+
+Properties file_access() {
+  Properties access = properties(H5P_FILE_ACCESS);
+  check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110),
+        "choosing the file format");
+  // Many cluster file systems refuse HDF5's locks; files.hpp says how we keep writers apart.
+  check(H5Pset_file_locking(access.get(), false, true), "leaving locks out");
+  return access;
+}
+
+void set_attribute(hid_t object, const std::string& name, hid_t type, const void* value) {
+  const htri_t exists = H5Aexists(object, name.c_str());
+  check(exists < 0 ? -1 : 0, "looking for an attribute");
+  if (exists > 0) check(H5Adelete(object, name.c_str()), "replacing an attribute");
+  const auto space = own<Space>(H5Screate(H5S_SCALAR), "describing an attribute");
+  const auto attribute =
+      own<Attribute>(H5Acreate2(object, name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT),
+                     "creating an attribute");
+  check(H5Awrite(attribute.get(), type, value), "writing an attribute");
+}
+
+}  // namespace
+
+void log_close_failure() noexcept { core::log_warning("HDF5 failed to close something"); }
+
+void check(herr_t result, const char* what) {
+  if (result >= 0) return;
+  Cause cause;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, note_cause, &cause);
+  throw Failure(fmt::format("{}: {}", what, cause.text), cause.error_number);
+}
+
+void close(File file) { check(H5Fclose(file.release()), "closing the file"); }
+
+void writing(const std::filesystem::path& path, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Failure& failure) {
+    fail_output("writing", path, failure.what(), failure.error_number());
+  }
+}
+
+File create_file(const std::filesystem::path& path) {
+  prepare();
+  const Properties access = file_access();
+  const Properties creation = creation_properties(H5P_FILE_CREATE);
+  return own<File>(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()),
+                   "creating the file");
+}
+
+File open_file(const std::filesystem::path& path, Access access) {
+  prepare();
+  unsigned flags = H5F_ACC_RDONLY;
+  if (access == Access::read_while_written) flags = H5F_ACC_RDONLY | H5F_ACC_SWMR_READ;
+  if (access == Access::append) flags = H5F_ACC_RDWR | H5F_ACC_SWMR_WRITE;
+  if (access == Access::modify) flags = H5F_ACC_RDWR;
+  const Properties list = file_access();
+  return own<File>(H5Fopen(path.c_str(), flags, list.get()), "opening the file");
+}
+
+Properties properties(hid_t kind) {
+  return own<Properties>(H5Pcreate(kind), "creating a property list");
+}
+
+Properties creation_properties(hid_t kind) {
+  Properties list = properties(kind);
+  check(H5Pset_obj_track_times(list.get(), false), "leaving times out");
+  return list;
+}
+
+Type fixed_text_type(std::size_t bytes) {
+  auto type = own<Type>(H5Tcopy(H5T_C_S1), "making a text type");
+  check(H5Tset_size(type.get(), bytes), "making a text type");
+  check(H5Tset_cset(type.get(), H5T_CSET_UTF8), "making a text type");
+  check(H5Tset_strpad(type.get(), bytes == H5T_VARIABLE ? H5T_STR_NULLTERM : H5T_STR_NULLPAD),
+        "making a text type");
+  return type;
+}
+
+Type text_type() { return fixed_text_type(H5T_VARIABLE); }
+
+std::vector<hsize_t> extents(const Dataset& dataset) {
+  const auto space = own<Space>(H5Dget_space(dataset.get()), "asking for a shape");
+  const int rank = H5Sget_simple_extent_ndims(space.get());
+  check(rank, "asking for a shape");
+  std::vector<hsize_t> shape(static_cast<std::size_t>(rank));
+  check(H5Sget_simple_extent_dims(space.get(), shape.data(), nullptr), "asking for a shape");
+  return shape;
+}
+
+void set_attribute(hid_t object, const std::string& name, const std::string& value) {
+  const char* text = value.c_str();
+  set_attribute(object, name, text_type().get(), &text);
+}
+
+void set_attribute(hid_t object, const std::string& name, std::int64_t value) {
+  set_attribute(object, name, H5T_NATIVE_INT64, &value);
+}
+
+void set_attribute(hid_t object, const std::string& name, double value) {
+  set_attribute(object, name, H5T_NATIVE_DOUBLE, &value);
+}
+
+// The callbacks are called by C, through which no exception may fly.
+std::vector<Link> links(hid_t group) {
+  std::vector<Link> found;
+  const auto note = [](hid_t, const char* name, const H5L_info_t* info, void* names) {
+    try {
+      static_cast<std::vector<Link>*>(names)->push_back({name, info->type == H5L_TYPE_HARD});
+      return herr_t{0};
+    } catch (...) {
+      return herr_t{-1};
+    }
+  };
+  check(H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, note, &found), "listing a group");
+  std::sort(found.begin(), found.end(),
+            [](const Link& a, const Link& b) { return a.name < b.name; });
+  return found;
+}
+
+std::vector<std::string> attribute_names(hid_t object) {
+  std::vector<std::string> found;
+  const auto note = [](hid_t, const char* name, const H5A_info_t*, void* names) {
+    try {
+      static_cast<std::vector<std::string>*>(names)->push_back(name);
+      return herr_t{0};
+    } catch (...) {
+      return herr_t{-1};
+    }
+  };
+  check(H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, nullptr, note, &found),
+        "listing attributes");
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+bool has_attribute(hid_t object, const char* name) {
+  const htri_t exists = H5Aexists(object, name);
+  check(exists < 0 ? -1 : 0, "looking for an attribute");
+  return exists > 0;
+}
+
+std::string text_attribute(hid_t object, const char* name) {
+  const auto attribute = own<Attribute>(H5Aopen(object, name, H5P_DEFAULT), "opening an attribute");
+  const auto stored = own<Type>(H5Aget_type(attribute.get()), "asking for an attribute's type");
+  const auto space = own<Space>(H5Aget_space(attribute.get()), "asking for an attribute's shape");
+  if (H5Tget_class(stored.get()) != H5T_STRING || H5Sget_simple_extent_npoints(space.get()) != 1) {
+    throw Failure(fmt::format("the attribute {} is not a text", name), 0);
+  }
+  if (H5Tis_variable_str(stored.get()) > 0) {
+    char* text = nullptr;
+    check(H5Aread(attribute.get(), text_type().get(), &text), "reading an attribute");
+    const std::string value = text ? text : "";
+    check(H5free_memory(text), "freeing a text");
+    return value;
+  }
+  std::string value(H5Tget_size(stored.get()), '\0');
+  check(H5Aread(attribute.get(), stored.get(), value.data()), "reading an attribute");
+  return value.substr(0, value.find('\0'));
+}
+
+}  // namespace lockstep::record::hdf5

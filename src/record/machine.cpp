@@ -1,0 +1,69 @@
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "lockstep/record/provenance.hpp"
+
+// What Linux says about this process and its machine.
+namespace lockstep::record {
+
+namespace {
+
+/// "0-3,8" for the processors 0, 1, 2, 3 and 8.
+std::string list_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {};
+  std::string list;
+  for (int first = 0; first < CPU_SETSIZE; ++first) {
+    if (!CPU_ISSET(first, &set)) continue;
+    int last = first;
+    while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set)) ++last;
+    if (!list.empty()) list += ',';
+    list += first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
+    first = last;
+  }
+  return list;
+}
+
+/// The text behind the first "KEY...: " of a file such as /proc/cpuinfo; empty where there is none.
+std::string value_in(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const auto colon = line.find(':');
+    if (!line.starts_with(key) || colon == std::string::npos) continue;
+    const auto start = line.find_first_not_of(" \t", colon + 1);
+    return start == std::string::npos ? std::string() : line.substr(start);
+  }
+  return {};
+}
+
+/// Of a value such as "1234 kB".
+std::uint64_t bytes_in(const char* path, const std::string& key) {
+  std::uint64_t kibibytes = 0;
+  std::istringstream(value_in(path, key)) >> kibibytes;
+  return kibibytes * 1024;
+}
+
+}  // namespace
+
+RankInfo describe_process() {
+  RankInfo info;
+  char host[256] = {};
+  if (::gethostname(host, sizeof host - 1) == 0) info.hostname = host;
+  info.cpu_list = list_processors();
+  info.device_name = value_in("/proc/cpuinfo", "model name");
+  if (info.device_name.empty()) info.device_name = "CPU";
+  info.memory_bytes = bytes_in("/proc/meminfo", "MemTotal");
+  return info;
+}
+
+ResidentMemory resident_memory() {
+  return {bytes_in("/proc/self/status", "VmRSS"), bytes_in("/proc/self/status", "VmHWM")};
+}
+
+}  // namespace lockstep::record

@@ -1,0 +1,246 @@
+#include "lockstep/record/run_file.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <ctime>
+#include <string_view>
+#include <system_error>
+
+#include "files.hpp"
+#include "hdf5.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/record/phase.hpp"
+#include "run_file_contents.hpp"
+#include "run_file_layout.hpp"
+
+namespace lockstep::record {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr hsize_t default_steps_per_chunk = 1024;
+constexpr hsize_t chunk_bytes_at_most = hsize_t{256} << 20;
+
+std::string_view text(RunStatus status) {
+  switch (status) {
+    case RunStatus::running: return "running";
+    case RunStatus::complete: return "complete";
+    case RunStatus::preempted: return "preempted";
+    case RunStatus::failed: return "failed";
+  }
+  core::fail(core::ExitStatus::internal, "internal error: unknown run status; please report it");
+}
+
+fs::path with_ending(fs::path path, std::string_view ending) { return path += ending; }
+fs::path partial_path(const fs::path& path) { return with_ending(path, ".partial"); }
+
+void refuse_existing(const fs::path& path, Existing existing) {
+  require_place(path);
+  if (existing == Existing::refuse && fs::exists(path)) {
+    core::fail(core::ExitStatus::output,
+               fmt::format("{} exists; choose another name or add --overwrite", path.string()));
+  }
+  if (in_use(partial_path(path))) {
+    core::fail(core::ExitStatus::output,
+               fmt::format("{} is being written or read by another process; choose another name",
+                           partial_path(path).string()));
+  }
+}
+
+/// What a run left that ended early is somebody's measurement: it gets a number, and stays.
+void keep_stale(const fs::path& partial) {
+  if (!fs::exists(partial)) return;
+  int number = 1;
+  fs::path kept;
+  do {
+    kept = with_ending(partial, fmt::format(".{}", number++));
+  } while (fs::exists(kept));
+  rename_synced(partial, kept, Target::must_not_exist);
+  core::log_warning(fmt::format("{} was left by a run that ended early; it is now {}",
+                                partial.string(), kept.string()));
+}
+
+std::tm utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  return utc;
+}
+
+std::string unique_run_id(const std::tm& utc) {
+  char host[256] = "unknown";
+  ::gethostname(host, sizeof host - 1);
+  std::string id = fmt::format("{:%Y%m%dT%H%M%SZ}-{}-{}", utc, host, ::getpid());
+  for (const auto& [variable, label] :
+       {std::pair{"SLURM_JOB_ID", "job"}, std::pair{"SLURM_ARRAY_TASK_ID", "task"},
+        std::pair{"SLURM_RESTART_COUNT", "restart"}}) {
+    if (const char* value = std::getenv(variable)) id += fmt::format("-{}{}", label, value);
+  }
+  return id;
+}
+
+/// A whole epoch, or an equal part of it where the widest column's rows would make chunks too big.
+hsize_t steps_per_chunk(hsize_t steps, const RunHeader& header) {
+  const hsize_t row_bytes =
+      header.ranks.size() * sizeof(double) * std::max(phase_count, header.bucket_bytes.size());
+  hsize_t parts = steps * row_bytes / chunk_bytes_at_most + 1;
+  while (steps % parts != 0) ++parts;
+  return steps / parts;
+}
+
+}  // namespace
+
+struct RunFile::State {
+  fs::path path, partial;
+  Existing existing;
+  RunHeader header;
+  RunIdentity identity;
+  Descriptor mark;  ///< of `partial`, as long as it is ours
+  hsize_t steps = 0, epochs = 0;
+  bool has_tables = false;
+  std::vector<std::pair<std::string, double>> results;
+
+  void create(hsize_t steps_per_chunk) const {
+    hdf5::writing(partial, [&] {
+      hdf5::File file = hdf5::create_file(partial);
+      write_beginning(file, header, identity, steps_per_chunk);
+      hdf5::close(std::move(file));
+    });
+  }
+
+  void write_table(const auto& rows) {
+    hdf5::writing(partial, [&] {
+      hdf5::File file = hdf5::open_file(partial, hdf5::Access::modify);
+      write_rows(file, rows);
+      hdf5::close(std::move(file));
+    });
+    has_tables = true;
+  }
+
+  void complete(const fs::path& copy, RunStatus status, const std::string& failure) const;
+};
+
+RunFile::RunFile(const fs::path& path, Existing existing, const RunHeader& header)
+    : state_(std::make_unique<State>()) {
+  core::check(!header.ranks.empty(), "a run without ranks");
+  refuse_existing(path, existing);
+  const std::tm utc = utc_now();
+  state_->path = path;
+  state_->partial = partial_path(path);
+  state_->existing = existing;
+  state_->header = header;
+  state_->identity = {unique_run_id(utc), fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", utc)};
+  keep_stale(state_->partial);
+  state_->mark = create_in_use(state_->partial);
+  try {
+    state_->create(default_steps_per_chunk);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(state_->partial, ignored);
+    throw;
+  }
+}
+
+RunFile::~RunFile() = default;
+RunFile::RunFile(RunFile&&) noexcept = default;
+RunFile& RunFile::operator=(RunFile&&) noexcept = default;
+
+void RunFile::append(const EpochRecord& epoch) {
+  core::check(bool{state_->mark}, "a finished run file is written to");
+  check_epoch(epoch, state_->header);
+  const hsize_t steps = epoch.loss.size();
+  // From now on an epoch of this length fills a chunk, and no later one writes to it again: a kill
+  // cannot tear what was complete. Nothing but the header is in the file yet.
+  if (state_->steps == 0 && !state_->has_tables) {
+    state_->create(steps_per_chunk(steps, state_->header));
+  }
+  hdf5::writing(state_->partial, [&] {
+    // Closed between epochs, the file opens in any reader and needs no repair after a kill.
+    hdf5::File file = hdf5::open_file(state_->partial, hdf5::Access::append);
+    write_epoch(file, epoch, state_->steps, state_->epochs);
+    hdf5::close(std::move(file));
+  });
+  state_->steps += steps;
+  state_->epochs += 1;
+}
+
+void RunFile::write_allreduce(const std::vector<AllReduceRow>& rows) { state_->write_table(rows); }
+
+void RunFile::write_ladder(const std::vector<LadderRow>& rows) { state_->write_table(rows); }
+
+void RunFile::write_result(const std::string& name, double value) {
+  state_->results.emplace_back(name, value);
+}
+
+void RunFile::finish(RunStatus status, const std::string& failure) {
+  core::check(bool{state_->mark}, "a run file is finished twice");
+  const fs::path copy = with_ending(state_->partial, ".finishing");
+  try {
+    state_->complete(copy, status, failure);
+    rename_synced(
+        copy, state_->path,
+        state_->existing == Existing::refuse ? Target::must_not_exist : Target::may_exist);
+  } catch (const core::Error& error) {
+    std::error_code ignored;
+    fs::remove(copy, ignored);
+    core::log_warning(fmt::format("what was measured is in {}", state_->partial.string()));
+    throw;
+  }
+  std::error_code failed;
+  if (!fs::remove(state_->partial, failed)) {
+    core::log_warning(fmt::format("{} could not be deleted; {} is complete",
+                                  state_->partial.string(), state_->path.string()));
+  }
+  state_->mark.reset();
+}
+
+void RunFile::State::complete(const fs::path& copy, RunStatus status,
+                              const std::string& failure) const {
+  std::error_code failed;
+  fs::copy_file(partial, copy, fs::copy_options::overwrite_existing, failed);
+  if (failed) fail_output("writing", copy, failed.value());
+  hdf5::writing(copy, [&] {
+    hdf5::File file = hdf5::open_file(copy, hdf5::Access::modify);
+    const auto group =
+        hdf5::own<hdf5::Group>(H5Gopen2(file.get(), "/results", H5P_DEFAULT), "opening a group");
+    for (const auto& [name, value] : results) hdf5::set_attribute(group.get(), name, value);
+    hdf5::set_attribute(file.get(), "status", std::string(text(status)));
+    hdf5::set_attribute(file.get(), "failure", failure);
+    hdf5::close(std::move(file));
+  });
+  sync(copy);
+  hdf5::writing(copy, [&] {
+    const hdf5::File file = hdf5::open_file(copy, hdf5::Access::read);
+    read_through(file, training_columns());
+    if (!header.bucket_bytes.empty()) read_through(file, bucket_columns());
+    if (hdf5::text_attribute(file.get(), "status") != text(status)) {
+      throw hdf5::Failure("reading back: the status is not what was written", 0);
+    }
+  });
+}
+
+const std::string& RunFile::run_id() const { return state_->identity.run_id; }
+
+void check_writable(const fs::path& path, Existing existing) {
+  refuse_existing(path, existing);
+  const fs::path probe =
+      parent_of(path) / fmt::format(".{}.probe-{}", path.filename().string(), ::getpid());
+  const Descriptor file = create_in_use(probe);
+  const std::string block(std::size_t{1} << 16, '\0');
+  const auto written = ::write(file.get(), block.data(), block.size());
+  const int error_number = written < 0 ? errno : ENOSPC;
+  std::error_code ignored;
+  fs::remove(probe, ignored);
+  if (written != static_cast<ssize_t>(block.size())) {
+    fail_output("writing beside", path, error_number);
+  }
+}
+
+}  // namespace lockstep::record
