@@ -26,7 +26,7 @@ constexpr const char* names_file = "batches.meta.txt";
 
 [[noreturn]] void fail_input(const fs::path& file, const std::string& what) {
   core::fail(core::ExitStatus::input,
-             fmt::format("{}: {}; get a fresh copy with jobs/download-cifar10, or use "
+             fmt::format("{}: {}; get a fresh copy with jobs/download-cifar10 DIR, or use "
                          "--data synthetic",
                          file.string(), what));
 }

@@ -49,17 +49,17 @@ float between(core::Random& random, float low, float high) {
 }
 
 void draw(std::uint32_t label, core::Random random, std::span<std::uint8_t> to) {
-  const float radius = between(random, 8, 11);
-  const float centre_x = between(random, 12, 20);
-  const float centre_y = between(random, 12, 20);
+  const float radius = between(random, 9, 11);
+  const float centre_x = between(random, 13, 19);
+  const float centre_y = between(random, 13, 19);
 
-  // Colours differ by at least `contrast` in each channel, the shape the brighter one in two of
-  // three, so that neither colour nor brightness alone names a class.
+  // Colours differ clearly in each channel, the shape the brighter one in three of four, so that
+  // neither colour nor brightness alone names a class.
   constexpr int noise = 24;
   std::array<int, 3> background{};
   std::array<int, 3> foreground{};
   for (std::size_t c = 0; c < 3; ++c) {
-    const float contrast = between(random, 40, 90) * (random.below(3) == 0 ? -1.0f : 1.0f);
+    const float contrast = between(random, 60, 120) * (random.below(4) == 0 ? -1.0f : 1.0f);
     const float middle = between(random, 90, 165);
     background[c] = static_cast<int>(middle - contrast / 2) - noise;
     foreground[c] = static_cast<int>(middle + contrast / 2) - noise;

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/random.hpp"
+#include "lockstep/data/dataset.hpp"
+
+namespace lockstep::data {
+
+/// Random bytes, a function of `index` alone.
+inline std::vector<std::uint8_t> random_bytes(std::size_t size, std::uint64_t index) {
+  core::Random random(5, core::RandomStream::test, index);
+  std::vector<std::uint8_t> bytes(size);
+  for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random.bits());
+  return bytes;
+}
+
+/// Random images of that shape, labels counting 0..9.
+inline Dataset random_dataset(std::size_t samples, core::ImageShape image) {
+  Dataset set{.image = image,
+              .images = random_bytes(samples * static_cast<std::size_t>(image.elements()), samples),
+              .labels = std::vector<std::uint8_t>(samples),
+              .class_names = {}};
+  for (std::size_t i = 0; i < samples; ++i) set.labels[i] = static_cast<std::uint8_t>(i % 10);
+  return set;
+}
+
+/// Runs `action`, which must throw an `Error` with this status whose one line holds all of `parts`.
+template <class Action>
+void expect_error(core::ExitStatus status, const std::vector<std::string>& parts, Action action) {
+  try {
+    action();
+  } catch (const core::Error& error) {
+    const std::string message = error.what();
+    EXPECT_EQ(error.status(), status) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    for (const std::string& part : parts) {
+      EXPECT_NE(message.find(part), std::string::npos) << "no \"" << part << "\" in: " << message;
+    }
+    return;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+}
+
+}  // namespace lockstep::data
