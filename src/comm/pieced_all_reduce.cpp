@@ -90,8 +90,7 @@ class PiecedAllReduce final : public AllReduce {
         encoded_(is_encoded ? layout_.in_flight * layout_.piece * sizeof(Wire) : 0),
         slots_(layout_.in_flight),
         requests_(layout_.in_flight * messages_per_slot(), MPI_REQUEST_NULL),
-        completed_(requests_.size()),
-        next_piece_(layout_.pieces) {}
+        completed_(requests_.size()) {}
 
   ~PiecedAllReduce() override {
     // MPI still writes here where a sum was given up half-way (a rank is leaving with an error).
@@ -104,8 +103,7 @@ class PiecedAllReduce final : public AllReduce {
 
   void start() override {
     core::check(busy_slots_ == 0, "an all-reduce is started while its last sum is on its way");
-    next_piece_ = 0;
-    for (std::size_t slot = 0; slot < slots_.size(); ++slot) load_next(slot);
+    for (std::size_t slot = 0; slot < slots_.size(); ++slot) load(slot, slot);
   }
 
   bool progress() override {
@@ -127,8 +125,10 @@ class PiecedAllReduce final : public AllReduce {
 
   enum Message : std::size_t { contribution_in, contribution_out, sum_in, sum_out, kinds };
 
-  /// One piece on its way.
+  /// One piece on its way. Slot s carries the pieces s, s + in_flight, ... on every rank, so that
+  /// the messages of a tag meet in the order of their pieces.
   struct Slot {
+    std::size_t number = 0;  ///< of the piece
     std::span<float> piece;
     std::span<Wire> wire;           ///< the piece as it travels: chunks leave, sums arrive in place
     std::size_t chunk = 0;          ///< elements of a chunk; the last ones may be shorter or empty
@@ -171,9 +171,10 @@ class PiecedAllReduce final : public AllReduce {
     for (std::size_t i = 1; i < ranks_; ++i) action((own_rank() + i) % ranks_);
   }
 
-  void load_next(std::size_t index) {
-    const std::size_t begin = next_piece_ * layout_.piece;
+  void load(std::size_t index, std::size_t number) {
+    const std::size_t begin = number * layout_.piece;
     Slot& slot = slots_[index];
+    slot.number = number;
     slot.piece = values_.subspan(begin, std::min(layout_.piece, values_.size() - begin));
     slot.chunk = round_up(divide_up(slot.piece.size(), ranks_), chunk_multiple);
     if constexpr (is_encoded) {
@@ -196,7 +197,6 @@ class PiecedAllReduce final : public AllReduce {
         slot.messages += 2;  // this one, and the sum that comes
       }
     });
-    ++next_piece_;
     ++busy_slots_;
   }
 
@@ -216,7 +216,9 @@ class PiecedAllReduce final : public AllReduce {
     if (slot.messages > 0) return;
     if constexpr (is_encoded) copy(slot.wire, slot.piece);
     --busy_slots_;
-    if (next_piece_ < layout_.pieces) load_next(index);
+    if (const std::size_t next = slot.number + layout_.in_flight; next < layout_.pieces) {
+      load(index, next);
+    }
   }
 
   void add_in_rank_order(std::size_t slot) {
@@ -247,7 +249,6 @@ class PiecedAllReduce final : public AllReduce {
   std::vector<Slot> slots_;
   std::vector<MPI_Request> requests_;  ///< [slot][Message][rank]
   std::vector<int> completed_;
-  std::size_t next_piece_;
   std::size_t busy_slots_ = 0;
 };
 
