@@ -48,7 +48,8 @@ def parser():
                              help="epoch times: columns ranks (gpus, workers), batch_per_rank "
                                   "(batch_per_gpu), epoch_seconds; may be given again")
         command.add_argument("--link-gbit", type=positive, metavar="G",
-                             help="rate of the link between the ranks, Gbit/s")
+                             help="rate of the link between the ranks, Gbit/s (default: what the "
+                                  "runs were told, where they agree)")
         command.add_argument("--out", required=True, metavar="DIR", help="folder for the files")
         add_assumptions(command)
         command.set_defaults(command=function)
@@ -114,7 +115,17 @@ def gather(options):
     if not useful:
         raise ReportError(INPUT, f"{runs[0].path}: holds no steps (status {runs[0].status}); "
                                  "nothing to report")
+    options.link_gbit = options.link_gbit or link_of(runs)
     return points.merge_repeats(found), runs, times
+
+
+def link_of(runs):
+    """The link's rate that all runs were given with --link-gbit; None where they were not."""
+    rates = {run.option("link-gbit", "0") for run in runs if run.rank_count > 1}
+    try:
+        return (float(rates.pop()) or None) if len(rates) == 1 else None
+    except ValueError:
+        return None
 
 
 def tables_of(options, found, runs):

@@ -58,7 +58,7 @@ def ladder_table(points, runs):
             {"setting": names[p.setting] or None, "batch_per_rank": p.batch_per_rank,
              "status": "ok", "epoch_seconds": p.epoch_seconds,
              "training_seconds": p.training_seconds, "images_per_second": p.images_per_second}
-            for p in alone
+            for p in first_of_each_batch(alone)
         ]
     rows.sort(key=lambda row: (row["setting"] or "", row["batch_per_rank"]))
     full = any(row["status"] == "out of memory" for row in rows)
@@ -74,18 +74,24 @@ def ladder_table(points, runs):
         ["an out-of-memory row is the expected end of the ladder, not an error"] if full else [])
 
 
+def first_of_each_batch(points):
+    """One point for each setting and batch: several differ in options that are not the batch."""
+    return {(p.setting, p.batch_per_rank): p for p in reversed(points)}.values()
+
+
 def ladder_row(ladder, i):
     status = str(ladder["status"][i]).replace("_", " ")
     ok = status in ("ok", "complete")
 
     def value(name, scale=1.0):
-        number = float(ladder[name][i])
+        number = float(ladder[name][i]) if name in ladder else 0.0
         return number / scale if number > 0 else None  # NaN and 0: not measured
 
     return {
         "batch_per_rank": int(ladder["batch_per_rank"][i]),
         "status": "ok" if ok else status,
         "epoch_seconds": value("epoch_seconds") if ok else None,
+        "training_seconds": value("training_seconds") if ok else None,
         "images_per_second": value("images_per_second") if ok else None,
         "predicted_mib": value("predicted_bytes", 2**20),
         "peak_mib": value("peak_bytes", 2**20),

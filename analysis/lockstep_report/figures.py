@@ -114,8 +114,12 @@ def draw_stack(axes, points):
 def bar_label(point):
     ranks = "1 rank" if point.ranks == 1 else f"{point.ranks} ranks"
     if point.is_independent:
-        return f"{ranks}\nno commu-\nnication"
-    return ranks if point.ranks == 1 or not point.reducer else f"{ranks}\n{point.reducer}"
+        how = "no communi-\ncation"
+    else:
+        how = "" if point.ranks == 1 else point.reducer
+    extra = point.gradient_dtype if point.gradient_dtype not in ("", "fp32") else ""
+    detail = point.detail.replace(", ", "\n")
+    return "\n".join(text for text in (ranks, how, extra, detail) if text)
 
 
 def weak_series(points):

@@ -19,7 +19,10 @@ class Point:
     batch_per_rank: int
     epoch_seconds: float  # every component
     setting: tuple = ()  # what must be equal for two points to be compared: model, device, ...
+    variant: frozenset = frozenset()  # the other options that can change the time
+    detail: str = ""  # what tells it from another point of the same place and mode
     reducer: str = ""
+    gradient_dtype: str = ""
     threads: str = ""
     training_seconds: float = None  # without data_wait
     images_per_second: float = None
@@ -47,10 +50,14 @@ class Point:
     def mode(self):
         """What a table says in the column "Mode"."""
         if self.is_independent:
-            return "independent replicas, no communication"
-        if self.ranks == 1:
-            return "1 rank"
-        return self.reducer or "synchronous"
+            text = "independent replicas, no communication"
+        elif self.ranks == 1:
+            text = "1 rank"
+        else:
+            text = self.reducer or "synchronous"
+            if self.gradient_dtype not in ("", "fp32"):
+                text += f", {self.gradient_dtype} gradients"
+        return f"{text} ({self.detail})" if self.detail else text
 
     @property
     def exposed_seconds(self):
@@ -69,11 +76,36 @@ class Point:
         return metrics.hidden_seconds(self.allreduce_seconds, self.exposed_seconds)
 
 
-SETTING = ("model", "device", "precision", "train-samples")  # options; see `Point.setting`
+NO_MATTER = {  # options that do not change what a step does, or that the table shows already
+    "command", "data", "train-samples", "test-samples", "evaluate-every", "epochs", "steps",
+    "batch-per-rank", "global-batch", "model", "device", "precision", "seed", "output",
+    "overwrite", "json", "quiet", "dry-run", "checkpoint-dir", "checkpoint-every", "keep",
+    "resume", "init-from", "watchdog", "link-gbit", "memory-limit", "ladder-start", "min-bytes",
+    "max-bytes", "repeats", "reducer", "gradient-dtype",
+}
+ONE_RANK_NO_MATTER = NO_MATTER | {"bucket-mib", "bn"}
+CIFAR10_IMAGES = 50_000
+
+
+def data_of(run):
+    """("cifar10", 50000) and the like; the number is None where the file does not say it."""
+    kind, _, rest = run.option("data").partition(":")
+    whole = CIFAR10_IMAGES if kind == "cifar10" else int(rest) if rest.isdigit() else None
+    wanted = run.number("train-samples")
+    return kind, min(filter(None, (whole, wanted)), default=None)
 
 
 def setting_of(run):
-    return tuple(run.option(name) for name in SETTING)
+    kind, images = data_of(run)
+    data = " ".join(filter(None, (kind, f"{images} images" if images else "")))
+    return (run.option("model"), run.option("device"), run.option("precision"), data)
+
+
+def variant_of(run):
+    """The options that can change the time beyond those that the tables show."""
+    ignored = ONE_RANK_NO_MATTER if run.rank_count == 1 else NO_MATTER
+    options = ((name.replace("_", "-"), str(value)) for name, value in run.config.items())
+    return frozenset((name, value) for name, value in options if name not in ignored)
 
 
 def setting_names(settings):
@@ -86,8 +118,6 @@ def setting_names(settings):
         others = [s for s in settings if s != setting]
         parts = [part for i, part in enumerate(setting)
                  if part and any(len(o) <= i or o[i] != part for o in others)]
-        if len(setting) == len(SETTING) and setting[3] in parts:
-            parts[parts.index(setting[3])] += " images"
         names[setting] = " ".join(parts)
     return names
 
@@ -106,7 +136,7 @@ def batch_per_rank(run):
 def epoch_images(run, epoch):
     """(images, scaled): of a whole epoch. A run stopped by --steps gives the data set's size."""
     seen = int(run.images[run.epoch == epoch].sum())
-    wanted = run.number("train-samples")
+    wanted = data_of(run)[1]
     whole_batch = batch_per_rank(run) * run.rank_count
     if run.number("steps") and wanted and seen <= wanted - whole_batch:
         return wanted, True
@@ -136,7 +166,9 @@ def from_run(run):
         batch_per_rank=batch_per_rank(run),
         epoch_seconds=scale * step.sum(),
         setting=setting_of(run),
+        variant=variant_of(run),
         reducer=run.option("reducer"),
+        gradient_dtype=run.option("gradient-dtype"),
         threads=run.option("threads"),
         training_seconds=scale * training.sum(),
         images_per_second=metrics.throughput(images, step),
@@ -170,14 +202,28 @@ def from_times(row, parameters=None, train_samples=None):
 
 
 def merge_repeats(points):
-    """One point for each setting, rank count, batch and mode; repeats become their median."""
+    """One point for each setting, rank count, batch and set of options; repeats become their
+    median. Points that differ only in options the tables do not show get these as `detail`."""
     groups = {}
     for point in points:
-        key = (point.setting, point.ranks, point.batch_per_rank, point.mode, point.threads,
-               point.bytes_per_step)
+        key = (place_of(point), point.variant, point.bytes_per_step)
         groups.setdefault(key, []).append(point)
     merged = [median_point(group) for group in groups.values()]
+    places = {}
+    for point in merged:
+        places.setdefault(place_of(point), []).append(point)
+    merged = [replace(p, detail=difference(p, group)) for group in places.values() for p in group]
     return sorted(merged, key=lambda p: (p.setting, p.batch_per_rank, p.ranks, p.mode))
+
+
+def place_of(point):
+    return (point.setting, point.ranks, point.batch_per_rank, point.mode)
+
+
+def difference(point, group):
+    """The point's options that are not the same in the whole group: "threads 2"."""
+    common = frozenset.intersection(*(p.variant for p in group))
+    return ", ".join(f"{name} {value}" for name, value in sorted(point.variant - common))
 
 
 def median_point(group):
@@ -211,25 +257,23 @@ def median_point(group):
 
 def base_of(point, points):
     """T(1) of the assignment: the 1-rank point with the same batch per rank and setting."""
-    return find(points, point.setting, ranks=1, batch=point.batch_per_rank)
+    return nearest(point, [p for p in points if p.ranks == 1 and p.setting == point.setting
+                           and p.batch_per_rank == point.batch_per_rank])
 
 
 def strong_base_of(point, points):
     """The 1-rank point with the same global batch and setting."""
-    return find(points, point.setting, ranks=1, batch=point.global_batch)
+    return nearest(point, [p for p in points if p.ranks == 1 and p.setting == point.setting
+                           and p.batch_per_rank == point.global_batch])
 
 
 def independent_of(point, points):
     """The no-communication baseline: as many independent replicas with the same batch each."""
-    for other in points:
-        if (other.is_independent and other.setting == point.setting
-                and other.ranks == point.ranks and other.batch_per_rank == point.batch_per_rank):
-            return other
-    return None
+    return nearest(point, [p for p in points if p.is_independent and p.setting == point.setting
+                           and p.ranks == point.ranks
+                           and p.batch_per_rank == point.batch_per_rank])
 
 
-def find(points, setting, ranks, batch):
-    for other in points:
-        if (other.setting, other.ranks, other.batch_per_rank) == (setting, ranks, batch):
-            return other
-    return None
+def nearest(point, others):
+    """The one that differs in the fewest options; None of none."""
+    return min(others, key=lambda p: len(p.variant ^ point.variant), default=None)

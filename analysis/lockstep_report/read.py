@@ -110,9 +110,10 @@ def check_header(path, file):
 
 
 def read_groups(path, file, attributes):
-    ladder = read_columns(path, file, fmt.LADDER) if "ladder" in file else {}
+    if "ladder" in file:
+        read_columns(path, file, fmt.LADDER)  # says which one is missing
     allreduce = read_columns(path, file, fmt.ALLREDUCE) if "allreduce" in file else {}
-    trained = "steps/phase_seconds" in file or not (ladder or allreduce)
+    trained = "steps/phase_seconds" in file or not ("ladder" in file or allreduce)
     if trained:
         columns = read_columns(path, file, fmt.TRAINING)
     else:
@@ -145,7 +146,7 @@ def read_groups(path, file, attributes):
         bucket_bytes=buckets[0],
         bucket_start=buckets[1],
         bucket_end=buckets[2],
-        ladder={name.split("/")[1]: values for name, values in ladder.items()},
+        ladder=by_last_name(file, "ladder"),
         allreduce={name.split("/")[1]: values for name, values in allreduce.items()},
     )
 

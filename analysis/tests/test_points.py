@@ -143,4 +143,40 @@ def test_other_models_are_no_base_case(tmp_path):
         tmp_path / "b.h5", phases(10, *[(0, 0, 0.1, 0, 0, 0)] * 2), 20, batch=10)))
     table = contents.time_table(points.merge_repeats([one, two]))
     assert row_of(table, ranks=2)["speedup"] is None
-    assert row_of(table, ranks=1)["setting"] == "vgg11 100 images"
+    assert row_of(table, ranks=1)["setting"] == "vgg11 100 images"  # and 200 images
+
+
+def test_runs_with_other_options_are_no_repeats(tmp_path):
+    def write(name, seconds, **config):
+        return points.from_run(read_run(write_run(
+            tmp_path / name, phases(10, (0, 0, seconds, 0, 0, 0)), 10, batch=10, config=config)))
+
+    merged = points.merge_repeats([
+        write("a.h5", 0.2, **{"conv-algorithm": "direct", "output": "a.h5", "seed": "1"}),
+        write("b.h5", 0.1, **{"conv-algorithm": "winograd", "output": "b.h5", "seed": "1"}),
+        write("c.h5", 0.3, **{"conv-algorithm": "direct", "output": "c.h5", "seed": "2"}),
+    ])
+    assert [(p.mode, p.repeats) for p in merged] == [
+        ("1 rank (conv-algorithm direct)", 2), ("1 rank (conv-algorithm winograd)", 1)]
+    assert merged[0].epoch_seconds == pytest.approx(2.5)
+
+
+def test_the_base_case_has_the_most_options_in_common(tmp_path):
+    def write(name, ranks, seconds, algorithm):
+        return points.from_run(read_run(write_run(
+            tmp_path / name, phases(10, *[(0, 0, seconds, 0, 0, 0)] * ranks), 10, batch=10,
+            config={"conv-algorithm": algorithm})))
+
+    table = contents.time_table(points.merge_repeats([
+        write("a.h5", 1, 0.4, "direct"), write("b.h5", 1, 0.2, "winograd"),
+        write("c.h5", 2, 0.1, "winograd")]))
+    assert row_of(table, ranks=2)["speedup"] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("data, samples, images", [
+    ("cifar10:/some/where", "0", 50_000), ("cifar10:/some/where", "1000", 1000),
+    ("synthetic:5000", "0", 5000), ("synthetic", "0", None)])
+def test_images_of_the_data_set(tmp_path, data, samples, images):
+    run = read_run(write_run(tmp_path / "a.h5", phases(2, (0, 0, 1, 0, 0, 0)), 10,
+                             config={"data": data, "train-samples": samples}))
+    assert points.data_of(run) == (data.partition(":")[0], images)
