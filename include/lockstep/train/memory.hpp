@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include "lockstep/backend/backend.hpp"
+#include "lockstep/data/dataset.hpp"
+#include "lockstep/graph/graph.hpp"
+#include "lockstep/train/config.hpp"
+
+namespace lockstep::train {
+
+/// What one rank of a run will need, in bytes, by purpose. The total foretells the peak of its
+/// resident memory.
+struct MemoryEstimate {
+  std::uint64_t process = 0;        ///< program, libraries and their own memory
+  std::uint64_t data = 0;           ///< the images
+  std::uint64_t loader = 0;         ///< batches prepared ahead
+  std::uint64_t state = 0;          ///< parameters, gradients, momentum, running statistics
+  std::uint64_t activations = 0;    ///< feature maps and their gradients
+  std::uint64_t weights = 0;        ///< copies in the device's layouts
+  std::uint64_t workspace = 0;      ///< scratch of the operations
+  std::uint64_t evaluation = 0;     ///< the inference plan
+  std::uint64_t communication = 0;  ///< what travels
+
+  std::uint64_t total() const {
+    return process + data + loader + state + activations + weights + workspace + evaluation +
+           communication;
+  }
+};
+
+/// `config` resolved. `process_bytes`: resident bytes of a process before it has done anything.
+MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
+                               const backend::Backend& backend, const data::DataSizes& sizes,
+                               int ranks, std::uint64_t process_bytes);
+
+/// Bytes that processes of ours can still take on this host: what Linux calls available, or what
+/// the control group allows where that is less.
+std::uint64_t available_memory();
+
+}  // namespace lockstep::train

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "lockstep/backend/backend.hpp"
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/data/dataset.hpp"
+#include "lockstep/graph/graph.hpp"
+#include "lockstep/record/run_file.hpp"
+#include "lockstep/train/config.hpp"
+#include "lockstep/train/summary.hpp"
+
+namespace lockstep::train {
+
+/// What a trainer works with. All of it outlives the trainer; `config` is resolved.
+struct Workplace {
+  const Config& config;
+  const graph::Graph& graph;
+  const data::TrainingData& data;
+  const backend::Backend& backend;
+  comm::Communicator& communicator;
+};
+
+/// A step that is done, summed over the ranks.
+struct StepReport {
+  std::int64_t step = 0;  ///< of the run, counted from 1
+  std::int64_t total_steps = 0;
+  std::int64_t epoch = 0;          ///< from 1
+  std::int64_t step_of_epoch = 0;  ///< from 1
+  std::int64_t steps_per_epoch = 0;
+  double loss = 0;  ///< mean over the global batch
+  std::int64_t images = 0;
+  double seconds = 0;  ///< of this rank
+};
+
+/// Who is told how the run goes. Called on rank 0 alone.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void step_done(const StepReport&) {}
+  virtual void evaluating() {}
+  virtual void epoch_done(const record::EpochRecord&) {}
+};
+
+/// Trains one replica in lockstep with those of the other ranks.
+class Trainer {
+ public:
+  /// Takes all memory, loads the weights or checkpoint that the configuration names, and makes sure
+  /// that all ranks can start. Throws `AgreedError`. Collective.
+  Trainer(const Workplace& workplace, Observer& observer);
+  ~Trainer();
+
+  /// From the present step to the last, or to a signal (SIGTERM, SIGINT, SIGUSR1), which all ranks
+  /// heed after the same step. Throws `AgreedError` (diverged) where the loss is not finite. The
+  /// summary is complete on rank 0. Collective.
+  RunSummary run();
+
+  std::int64_t steps_per_epoch() const;
+  std::int64_t total_steps() const;
+  std::int64_t first_step() const;                    ///< 0, or where the checkpoint stood
+  std::span<const std::size_t> bucket_bytes() const;  ///< empty where nothing travels
+  const backend::ModelState& state() const;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,86 @@
+#include "lockstep/train/agreement.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace lockstep::train {
+
+namespace {
+
+// Statuses and messages travel as "STATUS MESSAGE".
+std::string encode(const core::Error& error) {
+  return fmt::format("{} {}", static_cast<int>(error.status()), error.what());
+}
+
+[[noreturn]] void throw_decoded(const std::string& text, int speaker, int rank) {
+  int status = static_cast<int>(core::ExitStatus::internal);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), status);
+  const auto length = static_cast<std::size_t>(end - text.data());
+  throw AgreedError(static_cast<core::ExitStatus>(status),
+                    text.substr(std::min(length + 1, text.size())), speaker, rank);
+}
+
+std::string join(const Entries& entries) {
+  std::string text;
+  for (const auto& [name, value] : entries) text += name + '\t' + value + '\n';
+  return text;
+}
+
+std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> result;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    result.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return result;
+}
+
+struct Said {
+  std::string name, value;
+};
+
+Said split(const std::string& line) {
+  const std::size_t tab = line.find('\t');
+  return {line.substr(0, tab), tab == std::string::npos ? "" : line.substr(tab + 1)};
+}
+
+/// The first thing that the two said differently.
+std::string difference(const std::string& first, const std::string& other, int other_rank) {
+  const auto a = lines(first);
+  const auto b = lines(other);
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (a[i] == b[i]) continue;
+    const Said said = split(a[i]);
+    return fmt::format("{} is '{}' on rank 0 but '{}' on rank {}", said.name, said.value,
+                       split(b[i]).value, other_rank);
+  }
+  return fmt::format("rank {} has other names of options than rank 0", other_rank);
+}
+
+}  // namespace
+
+void agree(comm::Communicator& communicator, const std::optional<core::Error>& failure) {
+  const auto said = communicator.all_gather(failure ? encode(*failure) : std::string{});
+  for (std::size_t rank = 0; rank < said.size(); ++rank) {
+    if (!said[rank].empty()) {
+      throw_decoded(said[rank], static_cast<int>(rank), communicator.rank());
+    }
+  }
+}
+
+void require_equal(comm::Communicator& communicator, const Entries& mine, const std::string& what) {
+  const auto said = communicator.all_gather(join(mine));
+  for (std::size_t rank = 1; rank < said.size(); ++rank) {
+    if (said[rank] == said[0]) continue;
+    const int other = static_cast<int>(rank);
+    throw AgreedError(core::ExitStatus::usage,
+                      fmt::format("the ranks do not have the same {}: {}; start all ranks alike",
+                                  what, difference(said[0], said[rank], other)),
+                      other, communicator.rank());
+  }
+}
+
+}  // namespace lockstep::train

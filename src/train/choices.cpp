@@ -1,0 +1,59 @@
+#include "lockstep/train/choices.hpp"
+
+#include <array>
+
+namespace lockstep::train {
+
+namespace {
+
+using backend::ConvolutionAlgorithm;
+using backend::DeviceKind;
+using comm::ReducerKind;
+using core::DataType;
+using core::Precision;
+using data::Augmentation;
+using data::LastBatch;
+using optim::Scaling;
+using optim::ScheduleKind;
+
+// "auto" is the fastest device this version can use.
+constexpr std::array devices{Choice{"cpu", DeviceKind::cpu}, Choice{"auto", DeviceKind::cpu},
+                             Choice{"cuda", DeviceKind::cuda},
+                             Choice{"reference", DeviceKind::reference}};
+constexpr std::array precisions{Choice{"fp32", Precision::fp32}, Choice{"tf32", Precision::tf32},
+                                Choice{"bf16", Precision::bf16}, Choice{"fp16", Precision::fp16}};
+constexpr std::array data_types{Choice{"fp32", DataType::float32},
+                                Choice{"bf16", DataType::bfloat16},
+                                Choice{"fp16", DataType::float16}};
+constexpr std::array algorithms{Choice{"auto", ConvolutionAlgorithm::automatic},
+                                Choice{"direct", ConvolutionAlgorithm::direct},
+                                Choice{"winograd", ConvolutionAlgorithm::winograd}};
+constexpr std::array augmentations{Choice{"crop-flip", Augmentation::crop_flip},
+                                   Choice{"none", Augmentation::none}};
+constexpr std::array last_batches{Choice{"drop", LastBatch::drop}, Choice{"pad", LastBatch::pad}};
+constexpr std::array schedules{
+    Choice{"constant", ScheduleKind::constant}, Choice{"step", ScheduleKind::step},
+    Choice{"cosine", ScheduleKind::cosine}, Choice{"onecycle", ScheduleKind::onecycle}};
+constexpr std::array scalings{Choice{"none", Scaling::none}, Choice{"linear", Scaling::linear},
+                              Choice{"sqrt", Scaling::sqrt}};
+constexpr std::array reducers{Choice{"overlap", ReducerKind::overlap},
+                              Choice{"allreduce", ReducerKind::allreduce},
+                              Choice{"none", ReducerKind::none}};
+constexpr std::array batch_norm_modes{Choice{"broadcast", BatchNormMode::broadcast},
+                                      Choice{"local", BatchNormMode::local},
+                                      Choice{"sync", BatchNormMode::sync}};
+
+}  // namespace
+
+std::span<const Choice<DeviceKind>> choices(DeviceKind) { return devices; }
+std::span<const Choice<Precision>> choices(Precision) { return precisions; }
+std::span<const Choice<DataType>> choices(DataType) { return data_types; }
+std::span<const Choice<ConvolutionAlgorithm>> choices(ConvolutionAlgorithm) { return algorithms; }
+std::span<const Choice<Augmentation>> choices(Augmentation) { return augmentations; }
+std::span<const Choice<LastBatch>> choices(LastBatch) { return last_batches; }
+std::span<const Choice<ScheduleKind>> choices(ScheduleKind) { return schedules; }
+std::span<const Choice<Scaling>> choices(Scaling) { return scalings; }
+std::span<const Choice<ReducerKind>> choices(ReducerKind) { return reducers; }
+std::span<const Choice<BatchNormMode>> choices(BatchNormMode) { return batch_norm_modes; }
+
+}  // namespace lockstep::train

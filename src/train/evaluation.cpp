@@ -1,0 +1,57 @@
+#include "lockstep/train/evaluation.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "plan_options.hpp"
+
+namespace lockstep::train {
+
+std::int64_t evaluation_batch(std::size_t test_images, int ranks) {
+  constexpr std::size_t most = 100;
+  const auto count = static_cast<std::size_t>(ranks);
+  return static_cast<std::int64_t>(std::min(most, (test_images + count - 1) / count));
+}
+
+Evaluator::Evaluator(const Config& config, const graph::Graph& graph, const data::Dataset& test,
+                     const backend::Backend& backend, backend::ModelState& state,
+                     comm::Communicator& communicator)
+    : test_(test),
+      state_(state),
+      communicator_(communicator),
+      // Independent replicas have weights of their own, to which rank 0's statistics do not fit.
+      batch_norm_(config.reducer == comm::ReducerKind::none ? BatchNormMode::local
+                                                            : config.batch_norm),
+      batch_(static_cast<std::size_t>(evaluation_batch(test.size(), communicator.size()))),
+      plan_(backend.compile(graph, state,
+                            inference_options(config, static_cast<std::int64_t>(batch_)))),
+      images_(batch_ * static_cast<std::size_t>(test.image.elements())),
+      labels_(batch_) {}
+
+Evaluation Evaluator::run(const std::function<void()>& batch_done) {
+  if (batch_norm_ == BatchNormMode::broadcast) {
+    communicator_.broadcast(std::as_writable_bytes(state_.statistics.as<float>()), 0);
+  }
+  const auto image = static_cast<std::size_t>(test_.image.elements());
+  const auto ranks = static_cast<std::size_t>(communicator_.size());
+  std::array<double, 3> sums{};
+  std::size_t sample = static_cast<std::size_t>(communicator_.rank());
+  while (sample < test_.size()) {
+    std::size_t count = 0;
+    for (; count < batch_ && sample < test_.size(); ++count, sample += ranks) {
+      std::ranges::copy(test_.pixels(sample), images_.data() + count * image);
+      labels_[count] = test_.labels[sample];
+    }
+    plan_->upload(std::span(images_).first(count * image), std::span(labels_).first(count));
+    plan_->forward();
+    const backend::BatchResult result = plan_->result();
+    sums[0] += result.loss_sum;
+    sums[1] += static_cast<double>(result.correct);
+    sums[2] += static_cast<double>(result.images);
+    if (batch_done) batch_done();
+  }
+  communicator_.sum(std::span<double>(sums));
+  return {sums[0], static_cast<std::int64_t>(sums[1]), static_cast<std::int64_t>(sums[2])};
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,139 @@
+#include "lockstep/train/ladder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/record/phase.hpp"
+#include "lockstep/record/provenance.hpp"
+#include "lockstep/train/agreement.hpp"
+
+namespace lockstep::train {
+
+namespace {
+
+/// The configuration of one point: nothing but training steps.
+Config point_config(const Config& ladder, std::int64_t batch, int ranks) {
+  Config config = ladder;
+  config.command = "train";
+  config.batch_per_rank = batch;
+  config.global_batch = batch * ranks;
+  if (config.steps > 0) {
+    config.steps += 1;  // the first one is not counted
+    config.epochs = 0;
+  }
+  config.evaluate_every = -1;
+  config.watchdog_seconds = 0;
+  config.checkpoint_dir.clear();
+  config.resume = "none";
+  return config;
+}
+
+/// Sums the counted steps: those of the last epoch, or all but the first.
+class PointTimer final : public Observer {
+ public:
+  PointTimer(std::size_t ranks, std::size_t skipped) : ranks_(ranks), skipped_(skipped) {}
+
+  void epoch_done(const record::EpochRecord& epoch) override {
+    if (skipped_ == 0) seconds_ = training_seconds_ = images_ = steps_ = 0;
+    for (std::size_t step = 0; step < epoch.images.size(); ++step) {
+      if (skipped_ > 0 && seen_++ < skipped_) continue;
+      add(epoch, step);
+    }
+  }
+
+  /// Fills in the point; `steps_per_epoch` scales what was counted to an epoch.
+  void write(LadderPoint& point, std::int64_t steps_per_epoch) const {
+    const double scale = static_cast<double>(steps_per_epoch) / steps_;
+    point.row.epoch_seconds = seconds_ * scale;
+    point.row.images_per_second = images_ / seconds_;
+    point.training_seconds = training_seconds_ * scale;
+    point.steps = static_cast<std::int64_t>(steps_);
+    point.is_extrapolated = point.steps != steps_per_epoch;
+  }
+  bool has_steps() const { return steps_ > 0; }
+
+ private:
+  void add(const record::EpochRecord& epoch, std::size_t step) {
+    double slowest = 0, slowest_training = 0;
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      const double* phases =
+          epoch.phase_seconds.data() + (step * ranks_ + rank) * record::phase_count;
+      double training = 0;  // without the wait for data, which is the first phase
+      for (std::size_t phase = 1; phase < record::phase_count; ++phase) training += phases[phase];
+      slowest_training = std::max(slowest_training, training);
+      slowest = std::max(slowest, training + phases[0]);
+    }
+    seconds_ += slowest;
+    training_seconds_ += slowest_training;
+    images_ += static_cast<double>(epoch.images[step]);
+    steps_ += 1;
+  }
+
+  std::size_t ranks_;
+  std::size_t skipped_, seen_ = 0;
+  double seconds_ = 0, training_seconds_ = 0, images_ = 0, steps_ = 0;
+};
+
+/// Trains one point and fills it in; false where a signal ended it.
+bool train_point(const Workplace& workplace, const Config& config, LadderPoint& point) {
+  const Workplace place{config, workplace.graph, workplace.data, workplace.backend,
+                        workplace.communicator};
+  PointTimer timer(static_cast<std::size_t>(place.communicator.size()), config.steps > 0 ? 1 : 0);
+  Trainer trainer(place, timer);
+  const RunSummary summary = trainer.run();
+  if (summary.status == record::RunStatus::preempted) return false;
+  if (timer.has_steps()) timer.write(point, trainer.steps_per_epoch());
+  return true;
+}
+
+std::uint64_t largest(comm::Communicator& communicator, std::uint64_t value) {
+  std::array values{static_cast<double>(value)};
+  communicator.maximum(values);
+  return static_cast<std::uint64_t>(values[0]);
+}
+
+}  // namespace
+
+LadderResult run_ladder(const Workplace& workplace, const data::DataSizes& sizes,
+                        std::uint64_t process_bytes, std::uint64_t limit_bytes,
+                        const std::function<void(const LadderPoint&)>& point_done) {
+  comm::Communicator& communicator = workplace.communicator;
+  const int ranks = communicator.size();
+  LadderResult result;
+  for (std::int64_t batch = workplace.config.ladder_start;; batch *= 4) {
+    if (static_cast<std::size_t>(batch * ranks) > workplace.data.train.size()) {
+      result.end = LadderEnd::out_of_data;
+      return result;
+    }
+    const Config config = point_config(workplace.config, batch, ranks);
+    LadderPoint point;
+    point.row.batch_per_rank = batch;
+    point.row.epoch_seconds = point.row.images_per_second =
+        std::numeric_limits<double>::quiet_NaN();
+    point.row.predicted_bytes = largest(
+        communicator,
+        estimate_memory(config, workplace.graph, workplace.backend, sizes, ranks, process_bytes)
+            .total());
+    point.has_memory = point.row.predicted_bytes <= limit_bytes;
+    try {
+      if (point.has_memory && !train_point(workplace, config, point)) {
+        result.end = LadderEnd::stopped;
+        return result;
+      }
+    } catch (const AgreedError& error) {
+      if (error.status() != core::ExitStatus::out_of_memory) throw;
+      point.has_memory = false;
+    }
+    point.row.status = point.has_memory ? "ok" : "out_of_memory";
+    if (point.has_memory) {
+      point.row.peak_bytes = largest(communicator, record::resident_memory().peak);
+    }
+    result.points.push_back(point);
+    point_done(point);
+    if (!point.has_memory) return result;
+  }
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,108 @@
+#include "lockstep/train/memory.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "lockstep/comm/replica_sum.hpp"
+#include "lockstep/record/phase.hpp"
+#include "lockstep/train/evaluation.hpp"
+#include "plan_options.hpp"
+
+namespace lockstep::train {
+
+namespace {
+
+/// Stands for the sum over `replicas` where only sizes are asked for.
+class NoSum final : public core::StatisticsSum {
+ public:
+  explicit NoSum(int replicas) : replicas_(replicas) {}
+  int replicas() const override { return replicas_; }
+  void sum(std::span<float>) override {}
+
+ private:
+  int replicas_;
+};
+
+std::uint64_t communication_bytes(const Config& config, std::size_t elements, int ranks) {
+  if (ranks == 1 || config.reducer == comm::ReducerKind::none) return 0;
+  const auto bucket = static_cast<std::size_t>(config.bucket_mib * (1 << 20) / sizeof(float));
+  std::uint64_t bytes = 0;
+  for (std::size_t at = 0; at < elements; at += bucket) {
+    bytes += comm::all_reduce_scratch_bytes(std::min(bucket, elements - at), ranks,
+                                            config.gradient_type);
+  }
+  return bytes;
+}
+
+/// The first number of a file of the kernel, where there is one ("max" is none).
+std::optional<std::uint64_t> number_in(const std::string& path) {
+  std::ifstream file(path);
+  std::uint64_t number = 0;
+  if (file >> number) return number;
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> system_available() {
+  std::ifstream file("/proc/meminfo");
+  std::string name, unit;
+  std::uint64_t kibibytes = 0;
+  while (file >> name >> kibibytes) {
+    if (name == "MemAvailable:") return kibibytes * 1024;
+    std::getline(file, unit);
+  }
+  return std::nullopt;
+}
+
+/// What the control group of this process leaves, in version 2 or 1 of that interface.
+std::optional<std::uint64_t> group_available() {
+  for (const auto& [limit, used] :
+       {std::pair{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
+        std::pair{"/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                  "/sys/fs/cgroup/memory/memory.usage_in_bytes"}}) {
+    const auto most = number_in(limit);
+    const auto now = number_in(used);
+    if (most && now) return *most > *now ? *most - *now : 0;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
+                               const backend::Backend& backend, const data::DataSizes& sizes,
+                               int ranks, std::uint64_t process_bytes) {
+  const auto image = static_cast<std::uint64_t>(sizes.image.elements());
+  const auto batch = static_cast<std::uint64_t>(config.batch_per_rank);
+  const auto slots =
+      config.loader_threads == 0 ? 1u : static_cast<std::uint64_t>(config.loader_threads) + 2;
+
+  NoSum batch_norm_sum(ranks);
+  const bool is_synchronous = config.batch_norm == BatchNormMode::sync;
+  const auto plan =
+      backend.memory(graph, training_options(config, is_synchronous ? &batch_norm_sum : nullptr));
+
+  MemoryEstimate estimate;
+  estimate.process = process_bytes;
+  estimate.data = (sizes.train + sizes.test) * (image + 1);
+  estimate.loader = slots * batch * (image + sizeof(std::int32_t));
+  estimate.state = plan.state;
+  estimate.activations = plan.activations;
+  estimate.weights = plan.weights;
+  estimate.workspace = plan.workspace;
+  if (config.evaluate_every >= 0) {
+    const std::int64_t images = evaluation_batch(sizes.test, ranks);
+    estimate.evaluation = backend.memory(graph, inference_options(config, images)).plan() +
+                          static_cast<std::uint64_t>(images) * image;
+  }
+  estimate.communication = communication_bytes(config, graph.parameter_elements(), ranks);
+  return estimate;
+}
+
+std::uint64_t available_memory() {
+  constexpr std::uint64_t unknown = ~std::uint64_t{0};
+  return std::min(system_available().value_or(unknown), group_available().value_or(unknown));
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,43 @@
+#include "replicas.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <bit>
+#include <vector>
+
+#include "lockstep/train/agreement.hpp"
+
+namespace lockstep::train {
+
+std::string hash_of(std::span<const float> values) {
+  // One multiplication and one fold per value: every bit of a value reaches every bit of the hash
+  // within the next two.
+  std::uint64_t hash = 0x9E3779B97F4A7C15u ^ values.size();
+  for (const float value : values) {
+    hash = (hash ^ std::bit_cast<std::uint32_t>(value)) * 0xD6E8FEB86659FD93u;
+    hash ^= hash >> 32;
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+std::string require_equal_replicas(comm::Communicator& communicator,
+                                   std::span<const float> parameters, std::int64_t step) {
+  const auto hashes = communicator.all_gather(hash_of(parameters));
+  std::vector<int> others;
+  for (std::size_t rank = 1; rank < hashes.size(); ++rank) {
+    if (hashes[rank] != hashes[0]) others.push_back(static_cast<int>(rank));
+  }
+  if (!others.empty()) {
+    throw AgreedError(
+        core::ExitStatus::internal,
+        fmt::format("the replicas have drifted apart after step {}: parameters of "
+                    "rank(s) {} differ from rank 0's; suspect the memory or network of "
+                    "those hosts, and start again from a checkpoint before it",
+                    step, fmt::join(others, ", ")),
+        others.front(), communicator.rank());
+  }
+  return hashes[0];
+}
+
+}  // namespace lockstep::train

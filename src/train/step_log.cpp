@@ -1,0 +1,88 @@
+#include "step_log.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace lockstep::train {
+
+namespace {
+
+std::span<double> first(std::vector<double>& values, std::size_t count) {
+  return std::span(values).first(count);
+}
+
+/// (rank, step, item) -> (step, rank, item); nothing where there is nothing.
+std::vector<double> by_step(const std::vector<double>& gathered, std::size_t steps,
+                            std::size_t items) {
+  if (gathered.empty()) return {};
+  const std::size_t ranks = gathered.size() / (steps * items);
+  std::vector<double> result(gathered.size());
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    for (std::size_t step = 0; step < steps; ++step) {
+      std::copy_n(gathered.data() + (rank * steps + step) * items, items,
+                  result.data() + (step * ranks + rank) * items);
+    }
+  }
+  return result;
+}
+
+double total(std::span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+}  // namespace
+
+StepLog::StepLog(std::size_t steps, std::size_t buckets)
+    : buckets_(buckets),
+      learning_rate_(steps),
+      loss_(steps),
+      correct_(steps),
+      images_(steps),
+      phases_(steps * record::phase_count),
+      starts_(steps * buckets),
+      ends_(steps * buckets) {}
+
+void StepLog::add(double learning_rate, const StepTotals& totals,
+                  const record::PhaseSeconds& phases, std::span<const comm::BucketTimes> buckets) {
+  learning_rate_[steps_] = learning_rate;
+  loss_[steps_] = totals.loss_sum;
+  correct_[steps_] = static_cast<double>(totals.correct);
+  images_[steps_] = static_cast<double>(totals.images);
+  std::ranges::copy(phases, phases_.data() + steps_ * record::phase_count);
+  for (std::size_t bucket = 0; bucket < buckets.size(); ++bucket) {
+    starts_[steps_ * buckets_ + bucket] = buckets[bucket].start_seconds;
+    ends_[steps_ * buckets_ + bucket] = buckets[bucket].end_seconds;
+  }
+  ++steps_;
+}
+
+record::EpochRecord StepLog::gather(comm::Communicator& communicator, bool is_independent) {
+  if (is_independent) {
+    for (auto* values : {&loss_, &correct_, &images_}) communicator.sum(first(*values, steps_));
+  }
+  const std::span<const double> loss = first(loss_, steps_);
+  const std::span<const double> images = first(images_, steps_);
+
+  record::EpochRecord epoch;
+  epoch.learning_rate.assign(learning_rate_.begin(),
+                             learning_rate_.begin() + static_cast<std::ptrdiff_t>(steps_));
+  for (std::size_t step = 0; step < steps_; ++step) {
+    epoch.loss.push_back(loss[step] / images[step]);
+    epoch.images.push_back(static_cast<std::int64_t>(images[step]));
+  }
+  const auto gather_by_step = [&](std::vector<double>& values, std::size_t items) {
+    return by_step(communicator.gather(first(values, steps_ * items)), steps_, items);
+  };
+  epoch.phase_seconds = gather_by_step(phases_, record::phase_count);
+  if (buckets_ > 0) {
+    epoch.bucket_start_seconds = gather_by_step(starts_, buckets_);
+    epoch.bucket_end_seconds = gather_by_step(ends_, buckets_);
+  }
+  epoch.train_loss = total(loss) / total(images);
+  epoch.train_accuracy = total(first(correct_, steps_)) / total(images);
+  epoch.test_loss = epoch.test_accuracy = std::numeric_limits<double>::quiet_NaN();
+  return epoch;
+}
+
+}  // namespace lockstep::train

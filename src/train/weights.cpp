@@ -1,0 +1,58 @@
+#include "lockstep/train/weights.hpp"
+
+#include "lockstep/graph/initialise.hpp"
+#include "lockstep/train/agreement.hpp"
+
+namespace lockstep::train {
+
+namespace {
+
+std::vector<record::Tensor> parameter_views(const graph::Graph& graph, const std::string& group,
+                                            std::span<float> values) {
+  std::vector<record::Tensor> tensors;
+  for (const auto& parameter : graph.parameters()) {
+    tensors.push_back({group, parameter.name, parameter.shape,
+                       values.subspan(parameter.offset, parameter.elements)});
+  }
+  return tensors;
+}
+
+}  // namespace
+
+std::vector<record::Tensor> weight_tensors(const graph::Graph& graph, backend::ModelState& state) {
+  auto tensors = parameter_views(graph, "state", state.parameters.as<float>());
+  for (const auto& statistic : graph.statistics()) {
+    tensors.push_back({"state",
+                       statistic.name,
+                       {static_cast<std::int64_t>(statistic.elements)},
+                       state.statistics.as<float>().subspan(statistic.offset, statistic.elements)});
+  }
+  return tensors;
+}
+
+std::vector<record::Tensor> momentum_tensors(const graph::Graph& graph,
+                                             backend::ModelState& state) {
+  return parameter_views(graph, "momentum", state.momentum.as<float>());
+}
+
+void initialise(const graph::Graph& graph, std::uint64_t seed, backend::ModelState& state) {
+  graph::initialise_parameters(graph, seed, state.parameters.as<float>());
+  graph::initialise_statistics(graph, state.statistics.as<float>());
+}
+
+void load_weights(const std::string& path, const graph::Graph& graph, backend::ModelState& state,
+                  comm::Communicator& communicator) {
+  together(communicator, [&] {
+    if (communicator.rank() != 0) return;
+    record::read_checkpoint(path, weight_tensors(graph, state), record::Verify::if_present);
+  });
+  broadcast_state(communicator, state);
+}
+
+void broadcast_state(comm::Communicator& communicator, backend::ModelState& state) {
+  for (const auto* buffer : {&state.parameters, &state.momentum, &state.statistics}) {
+    communicator.broadcast(buffer->as<std::byte>(), 0);
+  }
+}
+
+}  // namespace lockstep::train
