@@ -228,7 +228,7 @@ void append_patterns(std::vector<Network>& networks) {
   networks.push_back({"block", block({3, 8, 8}, 17, 17, 1), false});
   networks.push_back({"block_wide", block({3, 8, 8}, 16, 16, 1), false});
   networks.push_back({"block_strided", block({3, 9, 9}, 16, 24, 2), false});
-  networks.push_back({"block_projected", block({3, 5, 7}, 5, 3, 1), false});
+  networks.push_back({"block_projected", block({3, 5, 7}, 17, 33, 1), false});
 }
 
 /// Two linear layers with a ReLU between them.

@@ -1,0 +1,91 @@
+// Every operation and pattern, forward and backward, on each device against the reference.
+//
+// Tolerances, relative Euclidean norms per tensor:
+//   fp32          sums of at most 5,000 products, errors grow like sqrt(n) 2^-24: 1e-5. Winograd's
+//                 transforms lose about one more digit: 1e-4.
+//   bf16          every feature map is rounded once, 2^-9 at most and half of that on average, and
+//                 four or five follow one another; a gradient of one or two values may
+//                 also cancel: 3e-2.
+//   bf16, kinks   a value within rounding of a ReLU's kink, or two of a max-pool's window that
+//   become
+//                 equal, send their whole gradient elsewhere: about 2^-8 of all values, so
+//                 sqrt(2^-8) = 6 % of a gradient's norm, more in networks of a few hundred values.
+
+#include "backend/agreement.hpp"
+
+#include <gmock/gmock.h>
+
+#include <fmt/format.h>
+
+namespace lockstep::backend::test {
+namespace {
+
+using core::Precision;
+
+struct Device {
+  DeviceKind kind;
+  Precision precision;
+
+  friend void PrintTo(const Device& device, std::ostream* out) {
+    *out << name(device.kind) << ' ' << core::name(device.precision);
+  }
+};
+
+Tolerance tolerance(const Device& device, const Network& network) {
+  if (device.precision == Precision::fp32) return {1e-5, 1e-5};
+  return {3e-2, network.smooth ? 3e-2 : 0.2};
+}
+
+class Agreement : public testing::TestWithParam<std::tuple<Network, Device>> {};
+
+TEST_P(Agreement, ForwardAndBackwardAreTheReferences) {
+  const auto& [network, device] = GetParam();
+  const Tolerance allowed = tolerance(device, network);
+  // Two threads cost a barrier per operation on a busy machine: not at every size.
+  for (const auto& [batch, all_threads] : {std::pair{1, std::vector{1}}, {2, {2}}, {5, {1, 2}}}) {
+    const Batch images = random_batch(network.graph, batch, 7);
+    Replica judge(DeviceKind::reference, 1, network.graph, {.batch = batch});
+    judge.step(images);
+    for (const int threads : all_threads) {
+      SCOPED_TRACE(fmt::format("batch {}, {} threads", batch, threads));
+      Replica replica(device.kind, threads, network.graph,
+                      {.batch = batch, .precision = device.precision});
+      replica.step(images);
+      expect_same_forward(network.graph, judge, replica, allowed.scores);
+      expect_same_gradients(network.graph, judge, replica, allowed.gradients);
+    }
+  }
+}
+
+TEST_P(Agreement, InferenceOfFullAndPartialBatchesIsTheReferences) {
+  const auto& [network, device] = GetParam();
+  const Batch images = random_batch(network.graph, 5, 8);
+  Replica judge(DeviceKind::reference, 1, network.graph, {.batch = 5, .mode = Mode::inference});
+  Replica replica(device.kind, 2, network.graph,
+                  {.batch = 5, .precision = device.precision, .mode = Mode::inference});
+  for (const std::int64_t count : {5, 2, 1, 5}) {
+    SCOPED_TRACE(fmt::format("{} of 5 images", count));
+    const Batch some = part(network.graph, images, 5 - count, count);
+    for (Replica* one : {&judge, &replica}) {
+      one->upload(some);
+      one->plan->forward();
+    }
+    expect_same_forward(network.graph, judge, replica, tolerance(device, network).scores);
+  }
+}
+
+std::string case_name(const testing::TestParamInfo<Agreement::ParamType>& test) {
+  const auto& [network, device] = test.param;
+  return fmt::format("{}_{}_{}", network.name, name(device.kind), core::name(device.precision));
+}
+
+constexpr Device cpu_fp32{DeviceKind::cpu, Precision::fp32};
+constexpr Device cpu_bf16{DeviceKind::cpu, Precision::bf16};
+
+INSTANTIATE_TEST_SUITE_P(Devices, Agreement,
+                         testing::Combine(testing::ValuesIn(small_networks()),
+                                          testing::Values(cpu_fp32, cpu_bf16)),
+                         case_name);
+
+}  // namespace
+}  // namespace lockstep::backend::test

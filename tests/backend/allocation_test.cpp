@@ -1,0 +1,90 @@
+// Nothing is allocated after the first step. This program replaces operator new to count; what
+// libraries take by malloc behind it is not seen.
+
+#include <gmock/gmock.h>
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "backend/support.hpp"
+
+namespace {
+std::atomic<std::int64_t> allocations{0};
+
+void* allocate(std::size_t bytes, std::size_t alignment) {
+  ++allocations;
+  void* memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+}  // namespace
+
+void* operator new(std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
+void* operator new[](std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+  return allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace lockstep::backend::test {
+namespace {
+
+class Allocation
+    : public testing::TestWithParam<std::tuple<DeviceKind, core::Precision, int /*threads*/>> {};
+
+TEST_P(Allocation, NoneAfterTheFirstStep) {
+  const auto [kind, precision, threads] = GetParam();
+  for (const Network& network : small_networks()) {
+    const Batch images = random_batch(network.graph, 2, 1);
+    Replica training(kind, threads, network.graph, {.batch = 2, .precision = precision});
+    Replica inference(kind, threads, network.graph,
+                      {.batch = 2, .precision = precision, .mode = Mode::inference});
+    const auto step = [&] {
+      training.step(images);
+      inference.upload(images);
+      inference.plan->forward();
+      return training.plan->result().loss_sum + training.plan->logits()[0] +
+             inference.plan->result().loss_sum;
+    };
+    step();
+    const std::int64_t before = allocations;
+    step();
+    step();
+    EXPECT_EQ(allocations - before, 0) << network.name;
+  }
+}
+
+TEST(AllocationCounter, CountsVectors) {
+  const std::int64_t before = allocations;
+  const std::vector<float> some(100);
+  EXPECT_EQ(allocations - before, 1) << some.size();
+}
+
+using core::Precision;
+
+INSTANTIATE_TEST_SUITE_P(Devices, Allocation,
+                         testing::Values(std::tuple{DeviceKind::reference, Precision::fp32, 1},
+                                         std::tuple{DeviceKind::cpu, Precision::fp32, 1},
+                                         std::tuple{DeviceKind::cpu, Precision::fp32, 2},
+                                         std::tuple{DeviceKind::cpu, Precision::bf16, 1}),
+                         [](const auto& test) {
+                           return fmt::format("{}_{}_{}_threads", name(std::get<0>(test.param)),
+                                              core::name(std::get<1>(test.param)),
+                                              std::get<2>(test.param));
+                         });
+
+}  // namespace
+}  // namespace lockstep::backend::test

@@ -1,0 +1,315 @@
+// What every plan promises besides its numbers, for each device and precision.
+
+#include <gmock/gmock.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <barrier>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "backend/agreement.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::backend::test {
+namespace {
+
+using core::Precision;
+
+struct Device {
+  DeviceKind kind;
+  Precision precision;
+  double tolerance;  ///< between sums taken in another order, relative
+
+  friend void PrintTo(const Device& device, std::ostream* out) {
+    *out << name(device.kind) << ' ' << core::name(device.precision);
+  }
+};
+
+class PlanContract : public testing::TestWithParam<Device> {
+ protected:
+  PlanOptions options(std::int64_t batch, Mode mode = Mode::training) const {
+    return {.batch = batch, .precision = GetParam().precision, .mode = mode};
+  }
+  std::vector<float> copy(std::span<const float> values) const {
+    return {values.begin(), values.end()};
+  }
+};
+
+graph::Graph network(const std::string& name) {
+  for (Network& network : small_networks()) {
+    if (network.name == name) return std::move(network.graph);
+  }
+  ADD_FAILURE() << "no network " << name;
+  return graph::Graph(name);
+}
+
+/// Copies what is announced as final.
+class Announcements : public core::GradientListener {
+ public:
+  explicit Announcements(std::span<const float> gradients) : gradients_(gradients) {}
+
+  void filled_to(std::size_t elements) override {
+    ASSERT_GE(elements, copy_.size()) << "what is final stays final";
+    ASSERT_LE(elements, gradients_.size());
+    copy_.insert(copy_.end(), gradients_.begin() + static_cast<std::ptrdiff_t>(copy_.size()),
+                 gradients_.begin() + static_cast<std::ptrdiff_t>(elements));
+    ++calls;
+    steps += elements > last_ ? 1 : 0;
+    last_ = elements;
+  }
+
+  int calls = 0;
+  int steps = 0;  ///< calls that announced something new
+  std::span<const float> copy() const { return copy_; }
+
+ private:
+  std::span<const float> gradients_;
+  std::vector<float> copy_;
+  std::size_t last_ = 0;
+};
+
+TEST_P(PlanContract, GradientsAreFinalOnceAnnounced) {
+  for (const char* name : {"block_strided", "three_consumers", "conv_bias_bn_relu_pool"}) {
+    SCOPED_TRACE(name);
+    const graph::Graph graph = network(name);
+    Replica replica(GetParam().kind, 1, graph, options(2));
+    std::ranges::fill(replica.gradients(), 1e9f);  // what a step before may have left
+    replica.upload(random_batch(graph, 2, 1));
+    replica.plan->forward();
+    Announcements announcements(replica.gradients());
+    replica.plan->backward(announcements);
+    ASSERT_EQ(announcements.copy().size(), graph.parameter_elements());
+    for (const graph::Parameter& parameter : graph.parameters()) {
+      const auto announced = announcements.copy().subspan(parameter.offset, parameter.elements);
+      const auto at_the_end = replica.gradients().subspan(parameter.offset, parameter.elements);
+      EXPECT_TRUE(std::ranges::equal(announced, at_the_end)) << parameter.name;
+    }
+    // Communication can start long before the end: nearly every layer announces its own.
+    EXPECT_GE(announcements.steps, 3);
+    EXPECT_GE(announcements.calls, announcements.steps);
+  }
+}
+
+TEST_P(PlanContract, AnotherStepOnTheSameBatchGivesTheSameBits) {
+  const graph::Graph graph = network("block_strided");
+  const Batch first = random_batch(graph, 5, 1);
+  const Batch second = random_batch(graph, 5, 2);
+  Replica fresh(GetParam().kind, 2, graph, options(5));
+  fresh.step(second);
+  Replica used(GetParam().kind, 2, graph, options(5));
+  used.step(first);
+  used.step(second);
+  EXPECT_EQ(copy(used.gradients()), copy(fresh.gradients()));
+  EXPECT_EQ(copy(used.plan->logits()), copy(fresh.plan->logits()));
+  EXPECT_EQ(used.plan->result().loss_sum, fresh.plan->result().loss_sum);
+  EXPECT_EQ(used.state.batches_tracked, 2);
+}
+
+TEST_P(PlanContract, NewParametersAreUsedAtTheNextStep) {
+  const graph::Graph graph = network("conv_bias_bn_relu_pool");
+  const Batch images = random_batch(graph, 2, 1);
+  Replica fresh(GetParam().kind, 1, graph, options(2), 9);
+  fresh.step(images);
+  Replica used(GetParam().kind, 1, graph, options(2), 1);
+  used.step(images);
+  std::ranges::copy(fresh.parameters(), used.parameters().begin());
+  used.step(images);
+  EXPECT_EQ(copy(used.gradients()), copy(fresh.gradients()));
+}
+
+TEST_P(PlanContract, PartialBatchesOfInferenceDependOnTheirImagesAlone) {
+  const graph::Graph graph = network("block_projected");
+  const Batch images = random_batch(graph, 5, 3);
+  Replica replica(GetParam().kind, 1, graph, options(5, Mode::inference));
+  replica.upload(images);
+  replica.plan->forward();
+  const auto all = copy(replica.plan->logits());
+  replica.upload(part(graph, images, 0, 3));
+  replica.plan->forward();
+  const auto some = static_cast<std::size_t>(3 * graph.classes());
+  ASSERT_GE(replica.plan->logits().size(), some);
+  EXPECT_EQ(copy(replica.plan->logits().first(some)), copy(std::span(all).first(some)));
+  EXPECT_EQ(replica.plan->result().images, 3);
+}
+
+TEST_P(PlanContract, InferenceAndTrainingShareOneState) {
+  const graph::Graph graph = network("bn_relu");
+  const Batch images = random_batch(graph, 2, 3);
+  Replica replica(GetParam().kind, 1, graph, options(2));
+  const auto inference =
+      replica.backend->compile(graph, replica.state, options(2, Mode::inference));
+  const auto scores = [&] {
+    inference->upload(images.images, images.labels);
+    inference->forward();
+    return copy(inference->logits());
+  };
+  const auto before = scores();
+  EXPECT_EQ(scores(), before) << "inference moves nothing";
+  replica.step(images);
+  EXPECT_NE(scores(), before) << "a training step moves the running statistics";
+}
+
+TEST_P(PlanContract, MemoryIsSaidBeforehand) {
+  const graph::Graph graph = network("block");
+  for (const Mode mode : {Mode::training, Mode::inference}) {
+    Replica replica(GetParam().kind, 1, graph, options(5, mode));
+    const MemoryUse said = replica.backend->memory(graph, options(5, mode));
+    const MemoryUse taken = replica.plan->memory();
+    EXPECT_EQ(said.state, taken.state);
+    EXPECT_EQ(said.activations, taken.activations);
+    EXPECT_EQ(said.weights, taken.weights);
+    EXPECT_EQ(said.workspace, taken.workspace);
+    EXPECT_EQ(said.state, replica.state.parameters.bytes() + replica.state.gradients.bytes() +
+                              replica.state.momentum.bytes() + replica.state.statistics.bytes());
+    EXPECT_GE(said.activations, 5u * 17 * 8 * 8 * 2) << "at least one feature map in bf16";
+  }
+}
+
+TEST_P(PlanContract, BatchNormOfOneValueIsRefused) {
+  graph::Graph graph("test");
+  graph::NodeId x = graph.convolution("conv", graph.input({3, 4, 4}), 8, {.kernel = 4});
+  x = graph.linear("linear", graph.batch_norm("the_norm", x), 3);
+  graph.softmax_cross_entropy("loss", x, {});
+  graph.seal();
+  const auto backend = make_backend(GetParam().kind, 1);
+  ModelState state = backend->make_state(graph);
+  try {
+    backend->compile(graph, state, options(1));
+    ADD_FAILURE() << "compiled";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::usage);
+    EXPECT_THAT(error.what(), testing::HasSubstr("the_norm"));
+  }
+  EXPECT_NO_THROW(backend->compile(graph, state, options(1, Mode::inference)));
+  EXPECT_NO_THROW(backend->compile(graph, state, options(2)));
+}
+
+/// Replicas as threads of this process, which meet to add up.
+class Meeting : public core::StatisticsSum {
+ public:
+  explicit Meeting(int replicas) : replicas_(replicas), barrier_(replicas) {}
+
+  int replicas() const override { return replicas_; }
+
+  void sum(std::span<float> values) override {
+    add(values);
+    barrier_.arrive_and_wait();
+    std::ranges::copy(total_, values.begin());
+    barrier_.arrive_and_wait();
+  }
+
+ private:
+  void add(std::span<const float> values) {
+    const std::lock_guard lock(mutex_);
+    if (present_++ % replicas_ == 0) total_.assign(values.size(), 0);
+    ASSERT_EQ(total_.size(), values.size()) << "replicas disagree on what they add up";
+    for (std::size_t i = 0; i < values.size(); ++i) total_[i] += values[i];
+  }
+
+  int replicas_;
+  int present_ = 0;
+  std::barrier<> barrier_;
+  std::mutex mutex_;
+  std::vector<float> total_;
+};
+
+TEST_P(PlanContract, SharedBatchNormOfTwoHalvesIsThatOfTheWhole) {
+  for (const char* name : {"bn_17", "conv_read_twice", "block_strided"}) {
+    SCOPED_TRACE(name);
+    const graph::Graph graph = network(name);
+    const Batch images = random_batch(graph, 6, 11);
+    Replica whole(GetParam().kind, 1, graph, options(6));
+    whole.step(images);
+
+    Meeting meeting(2);
+    PlanOptions shared = options(3);
+    shared.batch_norm_sum = &meeting;
+    Replica left(GetParam().kind, 1, graph, shared);
+    Replica right(GetParam().kind, 1, graph, shared);
+    {
+      const std::jthread other([&] { right.step(part(graph, images, 3, 3)); });
+      left.step(part(graph, images, 0, 3));
+    }
+    const double tolerance = GetParam().tolerance;
+    EXPECT_LE(relative_error(left.statistics(), whole.statistics()), tolerance);
+    EXPECT_EQ(copy(left.statistics()), copy(right.statistics()));
+    std::vector<float> mean(left.gradients().size());
+    for (std::size_t i = 0; i < mean.size(); ++i) {
+      mean[i] = (left.gradients()[i] + right.gradients()[i]) / 2;
+    }
+    for (const graph::Parameter& parameter : graph.parameters()) {
+      EXPECT_LE(relative_error(std::span(mean).subspan(parameter.offset, parameter.elements),
+                               whole.gradients().subspan(parameter.offset, parameter.elements)),
+                tolerance)
+          << parameter.name;
+    }
+  }
+}
+
+/// In bf16 another order of summation moves single values by a rounding, and signs at kinks.
+constexpr Device devices[]{{DeviceKind::reference, Precision::fp32, 1e-6},
+                           {DeviceKind::cpu, Precision::fp32, 1e-5},
+                           {DeviceKind::cpu, Precision::bf16, 5e-2}};
+
+INSTANTIATE_TEST_SUITE_P(Devices, PlanContract, testing::ValuesIn(devices), [](const auto& test) {
+  return fmt::format("{}_{}", name(test.param.kind), core::name(test.param.precision));
+});
+
+TEST(CpuPlan, EveryConvolutionAlgorithmGivesTheSameNumbers) {
+  graph::Graph graph("test");
+  graph::NodeId x = graph.convolution("stem", graph.input({3, 16, 16}), 64, {.kernel = 1});
+  x = graph.convolution("conv", x, 64, {.kernel = 3, .stride = 1, .padding = 1});
+  x = graph.convolution("mix", x, 32, {.kernel = 3, .stride = 2, .padding = 1});
+  x = graph.linear("linear", graph.global_average_pool("pool", x), 5);
+  graph.softmax_cross_entropy("loss", x, {});
+  graph.seal();
+  const Batch images = random_batch(graph, 2, 1);
+  Replica judge(DeviceKind::reference, 1, graph, {.batch = 2});
+  judge.step(images);
+  for (const auto algorithm : {ConvolutionAlgorithm::direct, ConvolutionAlgorithm::automatic,
+                               ConvolutionAlgorithm::winograd}) {
+    SCOPED_TRACE(name(algorithm));
+    Replica device(DeviceKind::cpu, 1, graph, {.batch = 2, .convolution_algorithm = algorithm});
+    device.step(images);
+    // The transforms of Winograd's F(4, 3) lose about a digit.
+    const double tolerance = algorithm == ConvolutionAlgorithm::direct ? 1e-5 : 1e-4;
+    expect_same_forward(graph, judge, device, tolerance);
+    expect_same_gradients(graph, judge, device, tolerance);
+    for (const OperationChoice& choice : device.plan->choices()) {
+      EXPECT_FALSE(choice.implementation.empty()) << graph.node(choice.node).name;
+      if (algorithm == ConvolutionAlgorithm::direct) {
+        EXPECT_THAT(choice.implementation, testing::Not(testing::HasSubstr("wino")));
+      }
+    }
+  }
+}
+
+TEST(CpuPlan, PrecisionsOfGpusAreRefused) {
+  const graph::Graph graph = network("bn_1");
+  const auto backend = make_backend(DeviceKind::cpu, 1);
+  ModelState state = backend->make_state(graph);
+  for (const Precision precision : {Precision::tf32, Precision::fp16}) {
+    try {
+      backend->compile(graph, state, {.batch = 1, .precision = precision});
+      ADD_FAILURE() << "compiled";
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.status(), core::ExitStatus::usage);
+    }
+  }
+}
+
+TEST(MakeBackend, CudaIsRefusedInABuildWithoutIt) {
+  try {
+    make_backend(DeviceKind::cuda, 1);
+    ADD_FAILURE() << "made";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::usage);
+    EXPECT_THAT(error.what(), testing::HasSubstr("CUDA"));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::backend::test
