@@ -81,6 +81,12 @@ def test_weak_scaling_has_both_baselines(scaling_set):
     assert row["step_low_ms"] == pytest.approx(125)
 
 
+def test_the_no_communication_baseline_is_a_run_without_a_reducer(scaling_set):
+    two = next(p for p in scaling_set if p.reducer == "overlap" and p.ranks == 2)
+    for order in (scaling_set, scaling_set[::-1]):
+        assert points.independent_of(two, order).reducer == "none"
+
+
 def test_independent_replicas_are_marked_in_every_table(scaling_set):
     for table in contents.all_tables(scaling_set, []):
         if any(row.get("ranks") == 2 and row.get("mode") != "overlap" for row in table.rows):
