@@ -106,7 +106,8 @@ def time_table(points):
         t_1 = base.epoch_seconds if base else None
         interval = p.epoch_interval
         rows.append({
-            **place(p, points), "global_batch": p.global_batch or None, "epoch_seconds": p.epoch_seconds,
+            **place(p, points), "global_batch": p.global_batch or None,
+            "epoch_seconds": p.epoch_seconds,
             "epoch_low": interval and interval.low, "epoch_high": interval and interval.high,
             "training_seconds": p.training_seconds, "images_per_second": p.images_per_second,
             "speedup": t_1 and metrics.speedup(t_1, p.epoch_seconds),

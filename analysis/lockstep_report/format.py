@@ -1,4 +1,4 @@
-"""What a run file ("lockstep-run", version 1) holds: the one list that reading and validating share."""
+"""What a run file ("lockstep-run", version 1) holds: the list that reading and validating share."""
 
 from dataclasses import dataclass
 

@@ -48,7 +48,8 @@ def markdown(table):
     columns = table.without_empty_columns()
     lines = [f"### {table.title}", ""]
     lines.append("| " + " | ".join(c.header for c in columns) + " |")
-    lines.append("|" + "|".join("---" if is_text(c, table.rows) else "---:" for c in columns) + "|")
+    align = ("---" if is_text(c, table.rows) else "---:" for c in columns)
+    lines.append("|" + "|".join(align) + "|")
     for row in table.rows:
         texts = [cell(c, row).replace("|", "\\|") for c in columns]
         lines.append("| " + " | ".join(texts) + " |")

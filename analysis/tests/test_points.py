@@ -12,7 +12,8 @@ def scaling_set(tmp_path):
     """Batch 10, 40 steps of 0.1 s on one rank; 20 of 0.125 s on two, 0.1 s without communication.
     Two epochs; the first is twice as slow and must not be seen."""
     def write(name, step, ranks, steps, **options):
-        seconds = np.concatenate([2 * phases(steps, *[step] * ranks), phases(steps, *[step] * ranks)])
+        epoch = phases(steps, *[step] * ranks)
+        seconds = np.concatenate([2 * epoch, epoch])
         return points.from_run(read_run(write_run(
             tmp_path / name, seconds, 10 * ranks, epochs=2, batch=10, **options)))
 

@@ -98,7 +98,7 @@ def reproduced(verdict):
 @needs_folder
 @pytest.mark.parametrize("name", ["dataparallel-a", "dataparallel-b", "ddp-c"])
 def test_published_figures_are_reproduced_to_their_digits(name):
-    """Every column that follows from epoch times; one figure of table b was cut off, not rounded."""
+    """Every column that follows from epoch times; one figure of b was cut off, not rounded."""
     for verdict in verdicts_of(Path(FOLDER) / f"{name}.csv").values():
         if verdict.mark == published.UNEXPLAINED:
             assert name == "ddp-c" and verdict.column != "published_speedup"
