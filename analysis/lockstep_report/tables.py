@@ -90,9 +90,9 @@ def latex(table):
     """A `table` environment; needs the packages booktabs and graphicx (wide tables shrink)."""
     columns = table.without_empty_columns()
     align = "".join("l" if is_text(c, table.rows) else "r" for c in columns)
+    fit = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
     lines = [r"\begin{table}", r"\centering", rf"\caption{{{latex_escape(table.title)}}}",
-             rf"\label{{tab:{table.name}}}", rf"\resizebox{{\ifdim\width>\linewidth\linewidth\else\width\fi}}{{!}}{{%",
-             rf"\begin{{tabular}}{{{align}}}", r"\toprule"]
+             rf"\label{{tab:{table.name}}}", fit, rf"\begin{{tabular}}{{{align}}}", r"\toprule"]
     lines.append(" & ".join(latex_escape(c.header) for c in columns) + r" \\")
     lines.append(r"\midrule")
     for row in table.rows:
