@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -86,6 +87,19 @@ Descriptor create_in_use(const fs::path& path) {
 bool in_use(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   return file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+void reserve(const Descriptor& file, std::size_t bytes, const fs::path& path) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) fail_output("extending", path, errno);
+  int error = EINTR;
+  while (error == EINTR) {
+    error = ::posix_fallocate(file.get(), status.st_size, static_cast<off_t>(bytes));
+  }
+  // Where a file system cannot reserve, the writes themselves will tell.
+  if (error == 0 || error == EOPNOTSUPP || error == EINVAL) return;
+  if (::ftruncate(file.get(), status.st_size) != 0) core::log_warning("shortening a file failed");
+  fail_output("extending", path, error);
 }
 
 void sync(const fs::path& path) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 
@@ -34,6 +35,10 @@ Descriptor create_in_use(const std::filesystem::path& path);
 /// Whether a living process marked the file as in use, or reads it. False where the file system
 /// has no locks.
 bool in_use(const std::filesystem::path& path);
+
+/// Makes the file `bytes` longer on the disk, so that writing as much cannot meet a full disk
+/// later. Throws `Error` (output) and leaves the file as it was where there is no room.
+void reserve(const Descriptor& file, std::size_t bytes, const std::filesystem::path& path);
 
 /// Waits until the file's (or directory's) content is on the disk. Throws `Error` (output).
 void sync(const std::filesystem::path& path);

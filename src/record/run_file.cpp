@@ -26,6 +26,9 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr hsize_t default_steps_per_chunk = 1024;
+/// More than the index grows by in an append, and than a table takes; given back when the file
+/// closes.
+constexpr std::size_t index_bytes = std::size_t{1} << 20;
 constexpr hsize_t chunk_bytes_at_most = hsize_t{256} << 20;
 
 std::string_view text(RunStatus status) {
@@ -67,23 +70,21 @@ void keep_stale(const fs::path& partial) {
                                 partial.string(), kept.string()));
 }
 
-std::tm utc_now() {
-  const std::time_t now = std::time(nullptr);
+RunIdentity identity_now() {
+  std::timespec now{};
+  std::timespec_get(&now, TIME_UTC);
   std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  return utc;
-}
-
-std::string unique_run_id(const std::tm& utc) {
+  ::gmtime_r(&now.tv_sec, &utc);
   char host[256] = "unknown";
   ::gethostname(host, sizeof host - 1);
-  std::string id = fmt::format("{:%Y%m%dT%H%M%SZ}-{}-{}", utc, host, ::getpid());
+  std::string id =
+      fmt::format("{:%Y%m%dT%H%M%S}.{:06}Z-{}-{}", utc, now.tv_nsec / 1000, host, ::getpid());
   for (const auto& [variable, label] :
        {std::pair{"SLURM_JOB_ID", "job"}, std::pair{"SLURM_ARRAY_TASK_ID", "task"},
         std::pair{"SLURM_RESTART_COUNT", "restart"}}) {
     if (const char* value = std::getenv(variable)) id += fmt::format("-{}{}", label, value);
   }
-  return id;
+  return {id, fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", utc)};
 }
 
 /// A whole epoch, or an equal part of it where the widest column's rows would make chunks too big.
@@ -93,6 +94,13 @@ hsize_t steps_per_chunk(hsize_t steps, const RunHeader& header) {
   hsize_t parts = steps * row_bytes / chunk_bytes_at_most + 1;
   while (steps % parts != 0) ++parts;
   return steps / parts;
+}
+
+/// What an epoch takes in the file, without HDF5's index of chunks.
+std::size_t bytes_of(const EpochRecord& epoch) {
+  const std::size_t per_step = 5 * epoch.loss.size();
+  return sizeof(double) *
+         (per_step + epoch.phase_seconds.size() + 2 * epoch.bucket_start_seconds.size());
 }
 
 }  // namespace
@@ -116,6 +124,7 @@ struct RunFile::State {
   }
 
   void write_table(const auto& rows) {
+    reserve(mark, index_bytes, partial);
     hdf5::writing(partial, [&] {
       hdf5::File file = hdf5::open_file(partial, hdf5::Access::modify);
       write_rows(file, rows);
@@ -131,12 +140,11 @@ RunFile::RunFile(const fs::path& path, Existing existing, const RunHeader& heade
     : state_(std::make_unique<State>()) {
   core::check(!header.ranks.empty(), "a run without ranks");
   refuse_existing(path, existing);
-  const std::tm utc = utc_now();
   state_->path = path;
   state_->partial = partial_path(path);
   state_->existing = existing;
   state_->header = header;
-  state_->identity = {unique_run_id(utc), fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", utc)};
+  state_->identity = identity_now();
   keep_stale(state_->partial);
   state_->mark = create_in_use(state_->partial);
   try {
@@ -161,6 +169,7 @@ void RunFile::append(const EpochRecord& epoch) {
   if (state_->steps == 0 && !state_->has_tables) {
     state_->create(steps_per_chunk(steps, state_->header));
   }
+  reserve(state_->mark, bytes_of(epoch) + index_bytes, state_->partial);
   hdf5::writing(state_->partial, [&] {
     // Closed between epochs, the file opens in any reader and needs no repair after a kill.
     hdf5::File file = hdf5::open_file(state_->partial, hdf5::Access::append);

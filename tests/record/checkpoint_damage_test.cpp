@@ -1,0 +1,89 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/random.hpp"
+#include "lockstep/record/checkpoint.hpp"
+#include "samples.hpp"
+#include "weights.hpp"
+
+namespace lockstep::record {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CheckpointDamage : public testing::Test {
+ protected:
+  CheckpointDamage() {
+    write_checkpoint(path_, weights_.tensors(), some_counters);
+    std::ifstream file(path_, std::ios::binary);
+    whole_.assign(std::istreambuf_iterator<char>(file), {});
+  }
+
+  /// Reads `bytes` as a checkpoint: whether it was taken. What is taken must be what was written,
+  /// and what is refused must change nothing.
+  bool takes(const std::string& bytes) {
+    std::ofstream(path_, std::ios::binary) << bytes;
+    Weights target(100);
+    const auto before = target.values();
+    try {
+      const Counters counters = read_checkpoint(path_, target.tensors(), Verify::required);
+      EXPECT_EQ(counters, some_counters);
+      EXPECT_EQ(target.values(), weights_.values());
+      return true;
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.status(), core::ExitStatus::input);
+      EXPECT_EQ(target.values(), before);
+      return false;
+    }
+  }
+
+  samples::Directory directory_;
+  const fs::path path_ = directory_ / "weights.h5";
+  Weights weights_{1};
+  std::string whole_;
+};
+
+// LOCKSTEP_DAMAGE_ROUNDS=100000 for a long campaign.
+TEST_F(CheckpointDamage, AFlippedBitIsNoticedOrHarmless) {
+  const char* wanted = std::getenv("LOCKSTEP_DAMAGE_ROUNDS");
+  const int rounds = wanted ? std::atoi(wanted) : 1500;
+  core::Random random(5, core::RandomStream::test);
+  int taken = 0;
+  for (int round = 0; round < rounds; ++round) {
+    std::string bytes = whole_;
+    const std::size_t at = random.below(static_cast<std::uint32_t>(bytes.size()));
+    bytes[at] = static_cast<char>(bytes[at] ^ (1 << random.below(8)));
+    taken += takes(bytes);
+    ASSERT_FALSE(HasFailure()) << "round " << round << ", byte " << at;
+  }
+  EXPECT_TRUE(takes(whole_));
+  // Small as the file is, some of it is gaps that nothing reads; most of it is not.
+  EXPECT_LT(taken, rounds / 2);
+}
+
+TEST_F(CheckpointDamage, ATruncatedFileIsRefused) {
+  core::Random random(6, core::RandomStream::test);
+  for (int round = 0; round < 300; ++round) {
+    const std::size_t length = random.below(static_cast<std::uint32_t>(whole_.size()));
+    ASSERT_FALSE(takes(whole_.substr(0, length))) << length;
+  }
+}
+
+TEST_F(CheckpointDamage, ALostBlockIsNoticed) {
+  core::Random random(8, core::RandomStream::test);
+  constexpr std::size_t block = 512;
+  for (std::size_t start = 0; start + block <= whole_.size(); start += block) {
+    std::string bytes = whole_;
+    std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(start), block, '\0');
+    if (bytes == whole_) continue;
+    EXPECT_FALSE(takes(bytes)) << start;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::record

@@ -1,0 +1,279 @@
+#include "lockstep/record/checkpoint.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <thread>
+
+#include "files.hpp"
+#include "hdf5.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/random.hpp"
+#include "samples.hpp"
+#include "weights.hpp"
+
+namespace lockstep::record {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::UnorderedElementsAre;
+using testing::UnorderedElementsAreArray;
+
+std::string content(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void put(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
+
+std::vector<std::string> names_in(const fs::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    names.push_back(entry.path().filename().string());
+  }
+  return names;
+}
+
+class CheckpointTest : public testing::Test {
+ protected:
+  /// Reading must fail with the text in its line, and change nothing.
+  void expect_refused(const fs::path& path, Verify verify, const std::string& text) {
+    Weights target(100);
+    const auto before = target.values();
+    try {
+      read_checkpoint(path, target.tensors(), verify);
+      ADD_FAILURE() << path << " was accepted";
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.status(), core::ExitStatus::input);
+      EXPECT_THAT(error.what(), HasSubstr(text));
+      EXPECT_THAT(error.what(), HasSubstr(path.string()));
+    }
+    EXPECT_EQ(target.values(), before);
+  }
+
+  /// A file as others may write it: the tensors under /state, no digest.
+  void write_foreign(const fs::path& path, const std::function<void(hid_t)>& change = {}) {
+    hdf5::File file = hdf5::create_file(path);
+    for (const char* name : {"state", "momentum"}) {
+      hdf5::own<hdf5::Group>(H5Gcreate2(file.get(), name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                             "creating");
+    }
+    for (const Tensor& tensor : weights_.tensors()) {
+      const std::vector<hsize_t> shape(tensor.shape.begin(), tensor.shape.end());
+      const int rank = static_cast<int>(shape.size());
+      const auto space =
+          hdf5::own<hdf5::Space>(H5Screate_simple(rank, shape.data(), nullptr), "describing");
+      const hdf5::Properties creation = hdf5::properties(H5P_DATASET_CREATE);
+      hdf5::check(H5Pset_chunk(creation.get(), rank, shape.data()), "chunking");
+      hdf5::check(H5Pset_shuffle(creation.get()), "shuffling");
+      hdf5::check(H5Pset_deflate(creation.get(), 4), "compressing");
+      const std::string name = "/" + tensor.group + "/" + tensor.name;
+      const auto dataset =
+          hdf5::own<hdf5::Dataset>(H5Dcreate2(file.get(), name.c_str(), H5T_IEEE_F32BE, space.get(),
+                                              H5P_DEFAULT, creation.get(), H5P_DEFAULT),
+                                   "creating");
+      hdf5::check(H5Dwrite(dataset.get(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                           tensor.values.data()),
+                  "writing");
+    }
+    if (change) change(file.get());
+    hdf5::close(std::move(file));
+  }
+
+  samples::Directory directory_;
+  const fs::path path_ = directory_ / "weights.h5";
+  Weights weights_{1};
+};
+
+TEST_F(CheckpointTest, GivesBackWhatWasWritten) {
+  write_checkpoint(path_, weights_.tensors(), some_counters);
+  Weights target(100);
+  const Counters counters = read_checkpoint(path_, target.tensors(), Verify::required);
+  EXPECT_EQ(target.values(), weights_.values());
+  EXPECT_THAT(counters, UnorderedElementsAreArray(some_counters));
+  EXPECT_THAT(names_in(directory_.path()), ElementsAre("weights.h5"));
+}
+
+TEST_F(CheckpointTest, ReadsAPartOfAFile) {
+  write_checkpoint(path_, weights_.tensors(), some_counters);
+  Weights target(100);
+  const Weights untouched(100);
+  read_checkpoint(path_, std::span(target.tensors()).first(1), Verify::required);
+  EXPECT_EQ(target.values()[0], weights_.values()[0]);
+  EXPECT_EQ(target.values()[1], untouched.values()[1]);
+}
+
+TEST_F(CheckpointTest, IsTheSameFileForTheSameState) {
+  write_checkpoint(path_, weights_.tensors(), some_counters);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // past any time stamp in seconds
+  write_checkpoint(directory_ / "again.h5", weights_.tensors(), some_counters);
+  EXPECT_EQ(content(path_), content(directory_ / "again.h5"));
+}
+
+TEST_F(CheckpointTest, TakesFilesFromElsewhereWhereThatIsAllowed) {
+  write_foreign(path_);
+  Weights target(100);
+  read_checkpoint(path_, target.tensors(), Verify::if_present);
+  EXPECT_EQ(target.values(), weights_.values());
+  expect_refused(path_, Verify::required, "carries no digest");
+}
+
+TEST_F(CheckpointTest, RefusesWhatIsNoCheckpoint) {
+  put(directory_ / "text.h5", "not an HDF5 file");
+  put(directory_ / "empty.h5", "");
+  expect_refused(directory_ / "missing.h5", Verify::required, "no such file");
+  expect_refused(directory_.path(), Verify::required, "not a file");
+  expect_refused(directory_ / "text.h5", Verify::if_present, "not");
+  expect_refused(directory_ / "empty.h5", Verify::if_present, "not");
+}
+
+TEST_F(CheckpointTest, RefusesWhatDoesNotFit) {
+  Weights other(1);
+  other.tensors()[2].shape = {2, 5};
+  write_checkpoint(path_, other.tensors(), some_counters);
+  expect_refused(path_, Verify::required,
+                 "/state/linear.bias has the shape 2x5 where 10 is needed");
+  write_checkpoint(path_, std::span(weights_.tensors()).first(4), some_counters);
+  expect_refused(path_, Verify::required, "lacks the tensor /momentum/linear.bias (10)");
+}
+
+TEST_F(CheckpointTest, RefusesOtherTypesAndLinks) {
+  const auto replace = [](hid_t file, hid_t type) {
+    hdf5::check(H5Ldelete(file, "/state/linear.bias", H5P_DEFAULT), "deleting");
+    const hsize_t size = 10;
+    const auto space = hdf5::own<hdf5::Space>(H5Screate_simple(1, &size, nullptr), "describing");
+    hdf5::own<hdf5::Dataset>(H5Dcreate2(file, "/state/linear.bias", type, space.get(), H5P_DEFAULT,
+                                        H5P_DEFAULT, H5P_DEFAULT),
+                             "creating");
+  };
+  for (const hid_t type : {H5T_IEEE_F64LE, H5T_STD_I32LE}) {
+    write_foreign(path_, [&](hid_t file) { replace(file, type); });
+    expect_refused(path_, Verify::if_present, "is not float32");
+  }
+  write_foreign(path_, [](hid_t file) {
+    hdf5::check(H5Ldelete(file, "/state/linear.bias", H5P_DEFAULT), "deleting");
+    hdf5::check(H5Lcreate_external("/etc/other.h5", "/x", file, "/state/linear.bias", H5P_DEFAULT,
+                                   H5P_DEFAULT),
+                "linking");
+  });
+  expect_refused(path_, Verify::if_present, "is not a dataset");
+}
+
+TEST_F(CheckpointTest, HoldsFilesWithADigestToIt) {
+  write_checkpoint(path_, weights_.tensors(), some_counters);
+  {
+    hdf5::File file = hdf5::open_file(path_, hdf5::Access::modify);
+    hdf5::set_attribute(file.get(), "step", std::int64_t{18});
+    hdf5::close(std::move(file));
+  }
+  expect_refused(path_, Verify::required, "digest does not match");
+  expect_refused(path_, Verify::if_present, "digest does not match");
+}
+
+TEST_F(CheckpointTest, KeepsTheOldFileWhereWritingFails) {
+  write_checkpoint(path_, weights_.tensors(), some_counters);
+  const std::string before = content(path_);
+  const auto child = [&] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limits{2048, 2048};
+    ::setrlimit(RLIMIT_FSIZE, &limits);
+    try {
+      write_checkpoint(path_, weights_.tensors(), some_counters);
+    } catch (const core::Error& error) {
+      const bool told = std::string(error.what()).find("File too large") != std::string::npos;
+      std::exit(error.status() == core::ExitStatus::output && told ? 0 : 1);
+    }
+    std::exit(2);
+  };
+  EXPECT_EXIT(child(), testing::ExitedWithCode(0), "");
+  EXPECT_EQ(content(path_), before);
+  EXPECT_THAT(names_in(directory_.path()), ElementsAre("weights.h5"));
+}
+
+TEST_F(CheckpointTest, NeedsItsDirectory) {
+  try {
+    write_checkpoint(directory_ / "missing/weights.h5", weights_.tensors(), some_counters);
+    ADD_FAILURE() << "written into nowhere";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::output);
+    EXPECT_THAT(error.what(), HasSubstr("mkdir -p"));
+  }
+}
+
+TEST_F(CheckpointTest, FindsTheNewestThatIsWhole) {
+  EXPECT_EQ(newest_checkpoint(directory_.path()), std::nullopt);
+  EXPECT_EQ(newest_checkpoint(directory_ / "missing"), std::nullopt);
+  for (const std::int64_t step : {9, 10, 100}) {
+    write_checkpoint(checkpoint_path(directory_.path(), step), weights_.tensors(), some_counters);
+  }
+  put(directory_ / "checkpoint-x.h5", "");
+  put(directory_ / "checkpoint-1000.h5.old", "");
+  EXPECT_EQ(newest_checkpoint(directory_.path()), checkpoint_path(directory_.path(), 100));
+  fs::resize_file(checkpoint_path(directory_.path(), 100), 1000);
+  EXPECT_EQ(newest_checkpoint(directory_.path()), checkpoint_path(directory_.path(), 10));
+}
+
+TEST_F(CheckpointTest, PrunesOldOnesAndLeftovers) {
+  for (const std::int64_t step : {9, 10, 11, 100}) {
+    write_checkpoint(checkpoint_path(directory_.path(), step), weights_.tensors(), some_counters);
+  }
+  put(directory_ / ".checkpoint-12.h5.4711.tmp", "left by a killed writer");
+  const Descriptor living = create_in_use(directory_ / ".checkpoint-13.h5.4712.tmp");
+  put(directory_ / "notes.txt", "mine");
+  prune_checkpoints(directory_.path(), 2);
+  EXPECT_THAT(names_in(directory_.path()),
+              UnorderedElementsAre("checkpoint-11.h5", "checkpoint-100.h5", "notes.txt",
+                                   ".checkpoint-13.h5.4712.tmp"));
+}
+
+TEST_F(CheckpointTest, LosesNothingToAKill) {
+  core::Random random(13, core::RandomStream::test);
+  std::int64_t acknowledged = 0;
+  for (int kill = 0; kill < 20; ++kill) {
+    int pipe[2];
+    ASSERT_EQ(::pipe(pipe), 0);
+    const std::int64_t start = acknowledged + 1;
+    const pid_t writer = ::fork();
+    ASSERT_GE(writer, 0);
+    if (writer == 0) {
+      for (std::int64_t step = start;; ++step) {
+        write_checkpoint(checkpoint_path(directory_.path(), step), weights_.tensors(),
+                         {{"step", step}});
+        if (::write(pipe[1], &step, sizeof step) < 0) ::_exit(1);
+        prune_checkpoints(directory_.path(), 3);
+      }
+    }
+    ::close(pipe[1]);
+    ASSERT_EQ(::read(pipe[0], &acknowledged, sizeof acknowledged),
+              static_cast<ssize_t>(sizeof acknowledged));
+    std::this_thread::sleep_for(std::chrono::microseconds(random.below(20'000)));
+    ::kill(writer, SIGKILL);
+    ::waitpid(writer, nullptr, 0);
+    std::int64_t more = 0;
+    while (::read(pipe[0], &more, sizeof more) == sizeof more) acknowledged = more;
+    ::close(pipe[0]);
+    const auto newest = newest_checkpoint(directory_.path());
+    ASSERT_TRUE(newest.has_value());
+    Weights target(100);
+    const Counters counters = read_checkpoint(*newest, target.tensors(), Verify::required);
+    EXPECT_EQ(target.values(), weights_.values());
+    EXPECT_GE(counters.front().second, acknowledged);
+    // The newest there is also the newest that is whole: none was ever half-written.
+    EXPECT_EQ(*newest, checkpoint_path(directory_.path(), counters.front().second));
+  }
+  prune_checkpoints(directory_.path(), 1);
+  EXPECT_EQ(names_in(directory_.path()).size(), 1u);
+}
+
+}  // namespace
+}  // namespace lockstep::record

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <vector>
+
+#include "hdf5.hpp"
+
+namespace lockstep::record {
+
+/// All numbers of a dataset; throws where it cannot be read, or a checksum does not fit.
+inline std::vector<double> read_doubles(const hdf5::File& file, const char* path) {
+  const auto dataset =
+      hdf5::own<hdf5::Dataset>(H5Dopen2(file.get(), path, H5P_DEFAULT), "opening a dataset");
+  std::size_t elements = 1;
+  for (const hsize_t extent : hdf5::extents(dataset)) elements *= extent;
+  std::vector<double> values(elements);
+  hdf5::check(
+      H5Dread(dataset.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
+      "reading a dataset");
+  return values;
+}
+
+}  // namespace lockstep::record

@@ -1,0 +1,66 @@
+// Writes one file of each sort into a directory, for readers that are not ours.
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/provenance.hpp"
+#include "lockstep/record/run_file.hpp"
+#include "samples.hpp"
+
+namespace {
+
+using namespace lockstep::record;
+
+void write_runs(const std::filesystem::path& directory) {
+  RunHeader header = samples::header(3, 2);
+  for (const auto& [name, value] : provenance()) header.environment.emplace_back(name, value);
+  RunFile run(directory / "run.h5", Existing::refuse, header);
+  for (std::int64_t epoch = 1; epoch <= 3; ++epoch) {
+    EpochRecord record = samples::epoch(epoch, epoch == 3 ? 2 : 5, header);
+    if (epoch == 2) record.test_accuracy = std::numeric_limits<double>::quiet_NaN();
+    run.append(record);
+  }
+  run.write_result("last_test_accuracy", 0.3);
+  run.finish(RunStatus::complete);
+
+  const RunHeader alone = samples::header(1, 0);
+  RunFile failed(directory / "failed.h5", Existing::refuse, alone);
+  failed.append(samples::epoch(1, 4, alone));
+  failed.finish(RunStatus::failed, "rank 0: the loss is not finite");
+
+  RunFile running(directory / "running.h5", Existing::refuse, alone);
+  running.append(samples::epoch(1, 4, alone));
+
+  RunFile sweep(directory / "sweep.h5", Existing::refuse, header);
+  sweep.write_allreduce(
+      {{"mpi", 4096, {1e-5, 2e-5, 3e-5}, 0}, {"pieces", 8192, {2e-5, 3e-5, 4e-5}, 1}});
+  sweep.write_ladder({{32, "complete", 10.5, 4761.9, 1000, 1100},
+                      {128, "out of memory", std::nan(""), std::nan(""), 4000, 0}});
+  sweep.finish(RunStatus::complete);
+}
+
+void write_weights(const std::filesystem::path& directory) {
+  std::vector<float> weight{1, 2, 3, 4, 5, 6}, mean{0.5f, -0.5f}, momentum{7, 8, 9, 10, 11, 12};
+  const std::vector<Tensor> tensors{{"state", "layer1.0.conv1.weight", {1, 2, 3, 1}, weight},
+                                    {"state", "layer1.0.bn1.running_mean", {2}, mean},
+                                    {"momentum", "layer1.0.conv1.weight", {1, 2, 3, 1}, momentum}};
+  write_checkpoint(directory / "weights.h5", tensors, {{"step", 12}, {"batches_tracked", 12}});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  try {
+    write_runs(argv[1]);
+    write_weights(argv[1]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

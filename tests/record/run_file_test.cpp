@@ -1,0 +1,277 @@
+#include "lockstep/record/run_file.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iterator>
+
+#include "files.hpp"
+#include "hdf5.hpp"
+#include "lockstep/core/error.hpp"
+#include "reading.hpp"
+#include "samples.hpp"
+
+namespace lockstep::record {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+/// What `work` fails with: the status and the line.
+std::pair<core::ExitStatus, std::string> failure_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const core::Error& error) {
+    return {error.status(), error.what()};
+  }
+  return {core::ExitStatus::done, ""};
+}
+
+void expect_output_error(const std::function<void()>& work, const std::string& text) {
+  const auto [status, message] = failure_of(work);
+  EXPECT_EQ(status, core::ExitStatus::output) << message;
+  EXPECT_THAT(message, HasSubstr(text));
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+}
+
+std::vector<std::string> names_in(const fs::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    names.push_back(entry.path().filename().string());
+  }
+  return names;
+}
+
+std::string content(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void put(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
+
+class RunFileTest : public testing::Test {
+ protected:
+  samples::Directory directory_;
+  const fs::path path_ = directory_ / "run.h5";
+  const fs::path partial_ = directory_ / "run.h5.partial";
+  const RunHeader header_ = samples::header(3, 2);
+};
+
+TEST_F(RunFileTest, HoldsWhatWasAppended) {
+  RunFile run(path_, Existing::refuse, header_);
+  run.append(samples::epoch(1, 5, header_));
+  run.append(samples::epoch(2, 5, header_));
+  run.append(samples::epoch(3, 2, header_));
+  run.write_result("best_test_accuracy", 0.75);
+  run.finish(RunStatus::complete);
+
+  EXPECT_THAT(names_in(directory_.path()), ElementsAre("run.h5"));
+  const hdf5::File file = hdf5::open_file(path_, hdf5::Access::read);
+  EXPECT_EQ(hdf5::text_attribute(file.get(), "status"), "complete");
+  EXPECT_EQ(hdf5::text_attribute(file.get(), "failure"), "");
+  EXPECT_EQ(hdf5::text_attribute(file.get(), "run_id"), run.run_id());
+  EXPECT_EQ(hdf5::text_attribute(file.get(), "command_line"), header_.command_line);
+  EXPECT_THAT(read_doubles(file, "/step"), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
+  EXPECT_THAT(read_doubles(file, "/epoch"), ElementsAre(1, 2, 3));
+  EXPECT_THAT(read_doubles(file, "/steps/epoch"), ElementsAre(1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3));
+  for (const auto& [name, width] : {std::pair{"/steps/loss", 1},
+                                    {"/steps/phase_seconds", 3 * 6},
+                                    {"/buckets/start_seconds", 3 * 2}}) {
+    std::vector<double> expected;
+    for (const auto& [epoch, steps] : {std::pair{1, 5}, {2, 5}, {3, 2}}) {
+      const auto rows = samples::values(epoch, static_cast<std::size_t>(steps * width));
+      expected.insert(expected.end(), rows.begin(), rows.end());
+    }
+    EXPECT_EQ(read_doubles(file, name), expected) << name;
+  }
+  EXPECT_THAT(read_doubles(file, "/epochs/seconds"), ElementsAre(12.5, 12.5, 12.5));
+}
+
+TEST_F(RunFileTest, KeepsTheFailureOfAFailedRun) {
+  RunFile run(path_, Existing::refuse, header_);
+  run.finish(RunStatus::failed, "rank 1: the loss is not finite");
+  const hdf5::File file = hdf5::open_file(path_, hdf5::Access::read);
+  EXPECT_EQ(hdf5::text_attribute(file.get(), "status"), "failed");
+  EXPECT_EQ(hdf5::text_attribute(file.get(), "failure"), "rank 1: the loss is not finite");
+  EXPECT_THAT(read_doubles(file, "/step"), IsEmpty());
+}
+
+TEST_F(RunFileTest, IsReadableBetweenEpochs) {
+  RunFile run(path_, Existing::refuse, header_);
+  for (std::int64_t epoch = 1; epoch <= 3; ++epoch) {
+    run.append(samples::epoch(epoch, 4, header_));
+    for (const auto access : {hdf5::Access::read, hdf5::Access::read_while_written}) {
+      const hdf5::File file = hdf5::open_file(partial_, access);
+      EXPECT_EQ(hdf5::text_attribute(file.get(), "status"), "running");
+      EXPECT_EQ(read_doubles(file, "/epoch").size(), static_cast<std::size_t>(epoch));
+      EXPECT_EQ(read_doubles(file, "/steps/loss").size(), static_cast<std::size_t>(4 * epoch));
+    }
+  }
+}
+
+// As h5py and others lock what they read, for as long as they have it open.
+TEST_F(RunFileTest, IsAppendedToWhileOthersReadAndLockIt) {
+  RunFile run(path_, Existing::refuse, header_);
+  run.append(samples::epoch(1, 4, header_));
+  const Descriptor reader(::open(partial_.c_str(), O_RDONLY));
+  ASSERT_EQ(::flock(reader.get(), LOCK_SH | LOCK_NB), 0);
+  run.append(samples::epoch(2, 4, header_));
+  run.finish(RunStatus::complete);
+  EXPECT_EQ(read_doubles(hdf5::open_file(path_, hdf5::Access::read), "/step").size(), 8u);
+}
+
+// Later epochs then write to chunks of their own, and a kill cannot tear an older one.
+TEST_F(RunFileTest, StoresAnEpochPerChunk) {
+  RunFile run(path_, Existing::refuse, header_);
+  run.append(samples::epoch(1, 7, header_));
+  const hdf5::File file = hdf5::open_file(partial_, hdf5::Access::read);
+  const auto dataset = hdf5::own<hdf5::Dataset>(
+      H5Dopen2(file.get(), "/steps/phase_seconds", H5P_DEFAULT), "opening");
+  const auto creation = hdf5::own<hdf5::Properties>(H5Dget_create_plist(dataset.get()), "asking");
+  hsize_t chunk[3] = {};
+  ASSERT_EQ(H5Pget_chunk(creation.get(), 3, chunk), 3);
+  EXPECT_THAT(chunk, ElementsAre(7, 3, 6));
+  EXPECT_EQ(H5Pget_nfilters(creation.get()), 1);
+}
+
+TEST_F(RunFileTest, RefusesAFileThatExists) {
+  put(path_, "precious");
+  expect_output_error([&] { RunFile(path_, Existing::refuse, header_); }, "--overwrite");
+  expect_output_error([&] { check_writable(path_, Existing::refuse); }, "--overwrite");
+  EXPECT_EQ(content(path_), "precious");
+  EXPECT_THAT(names_in(directory_.path()), ElementsAre("run.h5"));
+}
+
+TEST_F(RunFileTest, ReplacesOnlyAtTheEnd) {
+  put(path_, "precious");
+  {
+    RunFile unfinished(path_, Existing::replace, header_);
+    unfinished.append(samples::epoch(1, 4, header_));
+  }
+  EXPECT_EQ(content(path_), "precious");
+  RunFile run(path_, Existing::replace, header_);
+  EXPECT_EQ(content(path_), "precious");
+  run.finish(RunStatus::complete);
+  EXPECT_NO_THROW(hdf5::open_file(path_, hdf5::Access::read));
+  EXPECT_THAT(names_in(directory_.path()), UnorderedElementsAre("run.h5", "run.h5.partial.1"));
+}
+
+TEST_F(RunFileTest, KeepsWhatAppearedMeanwhile) {
+  RunFile run(path_, Existing::refuse, header_);
+  run.append(samples::epoch(1, 4, header_));
+  put(path_, "somebody else's");
+  expect_output_error([&] { run.finish(RunStatus::complete); }, "File exists");
+  EXPECT_EQ(content(path_), "somebody else's");
+  EXPECT_THAT(names_in(directory_.path()), UnorderedElementsAre("run.h5", "run.h5.partial"));
+  fs::remove(path_);
+  run.finish(RunStatus::complete);
+  EXPECT_EQ(read_doubles(hdf5::open_file(path_, hdf5::Access::read), "/step").size(), 4u);
+}
+
+TEST_F(RunFileTest, KeepsWhatEarlierRunsLeft) {
+  for (const char* text : {"first", "second"}) {
+    put(partial_, text);
+    const RunFile run(path_, Existing::refuse, header_);
+    fs::remove(partial_);
+  }
+  EXPECT_EQ(content(directory_ / "run.h5.partial.1"), "first");
+  EXPECT_EQ(content(directory_ / "run.h5.partial.2"), "second");
+}
+
+TEST_F(RunFileTest, LeavesTheFileOfALivingRunAlone) {
+  RunFile run(path_, Existing::refuse, header_);
+  run.append(samples::epoch(1, 4, header_));
+  expect_output_error([&] { RunFile(path_, Existing::replace, header_); }, "another process");
+  expect_output_error([&] { check_writable(path_, Existing::refuse); }, "another process");
+  run.append(samples::epoch(2, 4, header_));
+  run.finish(RunStatus::complete);
+  EXPECT_EQ(read_doubles(hdf5::open_file(path_, hdf5::Access::read), "/step").size(), 8u);
+}
+
+TEST_F(RunFileTest, SaysWhatToDoWhereItCannotWrite) {
+  put(directory_ / "file", "");
+  const std::pair<fs::path, std::string> cases[] = {
+      {directory_ / "missing/run.h5", "mkdir -p"},
+      {directory_ / "file/run.h5", "is not a directory"},
+      {directory_.path(), "it is a directory"},
+      {"/proc/run.h5", "/proc/"},
+  };
+  for (const auto& [path, text] : cases) {
+    expect_output_error([&] { RunFile(path, Existing::refuse, header_); }, text);
+    expect_output_error([&] { check_writable(path, Existing::refuse); }, text);
+  }
+}
+
+TEST_F(RunFileTest, CheckingLeavesNothingBehind) {
+  check_writable(path_, Existing::refuse);
+  EXPECT_THAT(names_in(directory_.path()), IsEmpty());
+  put(partial_, "left by a run");
+  check_writable(path_, Existing::refuse);
+  EXPECT_EQ(content(partial_), "left by a run");
+}
+
+TEST_F(RunFileTest, RefusesAnEpochWhoseArraysDoNotFit) {
+  RunFile run(path_, Existing::refuse, header_);
+  run.append(samples::epoch(1, 4, header_));
+  const std::string before = content(partial_);
+  EpochRecord epoch = samples::epoch(2, 4, header_);
+  epoch.phase_seconds.pop_back();
+  EXPECT_EQ(failure_of([&] { run.append(epoch); }).first, core::ExitStatus::internal);
+  EXPECT_EQ(content(partial_), before);
+}
+
+// A limit on file sizes fails writes as a full disk does. In a process of its own, which must also
+// get to its end after the failure.
+TEST_F(RunFileTest, KeepsWholeEpochsWhereTheDiskIsFull) {
+  const auto child = [&] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    RunFile run(path_, Existing::refuse, header_);
+    run.append(samples::epoch(1, 300, header_));
+    run.append(samples::epoch(2, 300, header_));
+    const rlim_t limit = fs::file_size(partial_) + 20'000;
+    const rlimit limits{limit, limit};
+    ::setrlimit(RLIMIT_FSIZE, &limits);
+    const auto appended = failure_of([&] { run.append(samples::epoch(3, 300, header_)); });
+    std::exit(appended.first == core::ExitStatus::output &&
+                      appended.second.find("File too large") != std::string::npos
+                  ? 0
+                  : 1);
+  };
+  EXPECT_EXIT(child(), testing::ExitedWithCode(0), "");
+  EXPECT_FALSE(fs::exists(path_));
+  const hdf5::File file = hdf5::open_file(partial_, hdf5::Access::read);
+  EXPECT_THAT(read_doubles(file, "/epoch"), ElementsAre(1, 2));
+  std::vector<double> expected = samples::values(1, 300);
+  const std::vector<double> second = samples::values(2, 300);
+  expected.insert(expected.end(), second.begin(), second.end());
+  EXPECT_EQ(read_doubles(file, "/steps/loss"), expected);
+}
+
+TEST_F(RunFileTest, KeepsThePartialFileWhereFinishingFails) {
+  const auto child = [&] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    RunFile run(path_, Existing::refuse, header_);
+    run.append(samples::epoch(1, 300, header_));
+    const rlimit limits{4096, 4096};
+    ::setrlimit(RLIMIT_FSIZE, &limits);
+    const auto finished = failure_of([&] { run.finish(RunStatus::complete); });
+    std::exit(finished.first == core::ExitStatus::output ? 0 : 1);
+  };
+  EXPECT_EXIT(child(), testing::ExitedWithCode(0), "what was measured is in");
+  EXPECT_THAT(names_in(directory_.path()), ElementsAre("run.h5.partial"));
+  const hdf5::File file = hdf5::open_file(partial_, hdf5::Access::read);
+  EXPECT_EQ(read_doubles(file, "/steps/phase_seconds"), samples::values(1, 300 * 3 * 6));
+}
+
+}  // namespace
+}  // namespace lockstep::record

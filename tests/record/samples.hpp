@@ -1,0 +1,82 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "lockstep/record/run_file.hpp"
+
+// Small made-up records whose every number can be worked out again from its place.
+namespace lockstep::record::samples {
+
+/// A directory that is empty at first and gone at the end.
+class Directory {
+ public:
+  Directory() {
+    std::string pattern = std::filesystem::temp_directory_path() / "lockstep-record-XXXXXX";
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~Directory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
+
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline RunHeader header(int ranks, int buckets) {
+  RunHeader header;
+  header.command_line = "lockstep train --model \"Größe\"";
+  header.config = {{"model", "resnet18-cifar"}, {"batch-per-rank", "32"}, {"init-from", ""}};
+  header.environment = {{"hdf5_version", "1.10.8"}, {"OMP_NUM_THREADS", "1"}};
+  for (int rank = 0; rank < ranks; ++rank) {
+    header.ranks.push_back({rank, rank % 2, "node" + std::to_string(rank / 2), "0-3,8",
+                            "Some Processor", "", "", std::uint64_t{1} << 36});
+  }
+  for (int bucket = 0; bucket < buckets; ++bucket) {
+    header.bucket_bytes.push_back(static_cast<std::uint64_t>(bucket + 1) << 20);
+  }
+  return header;
+}
+
+/// The value at a place of the arrays below, different at each.
+inline double value(std::int64_t epoch, std::size_t index) {
+  return static_cast<double>(epoch) + 1e-6 * static_cast<double>(index);
+}
+
+inline std::vector<double> values(std::int64_t epoch, std::size_t count) {
+  std::vector<double> all;
+  for (std::size_t i = 0; i < count; ++i) all.push_back(value(epoch, i));
+  return all;
+}
+
+inline EpochRecord epoch(std::int64_t number, std::size_t steps, const RunHeader& header) {
+  EpochRecord record;
+  record.epoch = number;
+  record.learning_rate.assign(steps, 0.1);
+  record.loss = values(number, steps);
+  record.images.assign(steps, 64);
+  record.phase_seconds = values(number, steps * header.ranks.size() * 6);
+  const std::size_t times = steps * header.ranks.size() * header.bucket_bytes.size();
+  record.bucket_start_seconds = values(number, times);
+  record.bucket_end_seconds = values(number + 1, times);
+  record.seconds = 12.5;
+  record.evaluation_seconds = 1.25;
+  record.train_loss = 2.0;
+  record.train_accuracy = 0.25;
+  record.test_loss = 2.1;
+  record.test_accuracy = 0.3;
+  record.parameter_hash = "0123456789abcdef";
+  return record;
+}
+
+}  // namespace lockstep::record::samples

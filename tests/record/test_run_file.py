@@ -1,0 +1,149 @@
+"""What readers that are not ours see in run files and checkpoints (CTest: record.python)."""
+
+import os
+import subprocess
+
+import h5py
+import numpy as np
+import pytest
+
+RUNS = ("run.h5", "failed.h5", "running.h5.partial", "sweep.h5")
+SCALES = ("step", "rank", "phase", "epoch", "bucket")
+PHASES = ["data_wait", "upload", "forward", "backward", "exposed_communication", "update"]
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("samples")
+    subprocess.run([os.environ["LOCKSTEP_RECORD_SAMPLE"], directory], check=True)
+    return directory
+
+
+def datasets(file):
+    found = {}
+    file.visititems(lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None)
+    return found
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_dataset_has_units_and_a_name(samples, name):
+    with h5py.File(samples / name) as file:
+        for path, dataset in datasets(file).items():
+            assert isinstance(dataset.attrs["units"], str) and dataset.attrs["units"], path
+            assert isinstance(dataset.attrs["long_name"], str) and dataset.attrs["long_name"], path
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_dimension_has_its_scale_in_the_root(samples, name):
+    with h5py.File(samples / name) as file:
+        for path, dataset in datasets(file).items():
+            if "/" not in path:
+                assert h5py.h5ds.is_scale(dataset.id), path
+                continue
+            for axis, dimension in enumerate(dataset.dims):
+                assert len(dimension) == 1, (path, axis)
+                scale = dimension[0]
+                assert scale.name.count("/") == 1
+                assert scale.shape == (dataset.shape[axis],), (path, axis)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_numbers_carry_checksums(samples, name):
+    with h5py.File(samples / name) as file:
+        for path, dataset in datasets(file).items():
+            assert dataset.fletcher32 or h5py.check_string_dtype(dataset.dtype), path
+
+
+def test_the_root_says_what_it_is(samples):
+    with h5py.File(samples / "run.h5") as file:
+        attributes = dict(file.attrs)
+    assert attributes["format"] == "lockstep-run"
+    assert attributes["format_version"] == 1
+    assert attributes["status"] == "complete"
+    assert attributes["failure"] == ""
+    assert attributes["command_line"] == 'lockstep train --model "Größe"'
+    assert attributes["git_dirty"] in (0, 1)
+    assert np.datetime64(attributes["date_utc"].removesuffix("Z")) > np.datetime64("2020-01-01")
+    assert attributes["date_utc"].endswith("Z")
+    for name in ("software_version", "git_commit", "run_id"):
+        assert isinstance(attributes[name], str) and attributes[name]
+
+
+def test_run_ids_differ(samples):
+    runs = [samples / name for name in RUNS]
+    ids = [h5py.File(path).attrs["run_id"] for path in runs]
+    assert len(set(ids)) == len(ids)
+
+
+def test_the_layout(samples):
+    with h5py.File(samples / "run.h5") as file:
+        assert set(SCALES) <= set(file)
+        assert set(file["steps"]) == {"epoch", "learning_rate", "loss", "images", "phase_seconds"}
+        assert set(file["buckets"]) == {"bytes", "start_seconds", "end_seconds"}
+        assert file["phase"].asstr()[()].tolist() == PHASES
+        assert file["ranks/hostname"].asstr()[()].tolist() == ["node0", "node0", "node1"]
+        assert file["ranks/device_uuid"].asstr()[()].tolist() == ["", "", ""]
+        assert file["steps/phase_seconds"].shape == (12, 3, 6)
+        assert file["steps/phase_seconds"].maxshape == (None, 3, 6)
+        assert file["steps/phase_seconds"].attrs["units"] == "s"
+        assert file["steps/epoch"][()].tolist() == [1] * 5 + [2] * 5 + [3] * 2
+        np.testing.assert_array_equal(
+            file["steps/phase_seconds"][5:10].ravel(), 2 + 1e-6 * np.arange(5 * 3 * 6)
+        )
+        assert np.isnan(file["epochs/test_accuracy"][1])
+        assert file["epochs/parameter_hash"].asstr()[0] == "0123456789abcdef"
+        assert file["config"].attrs["batch-per-rank"] == "32"
+        assert file["environment"].attrs["hdf5_version"]
+        assert dict(file["results"].attrs) == {"last_test_accuracy": 0.3}
+
+
+def test_a_failed_run_says_why(samples):
+    with h5py.File(samples / "failed.h5") as file:
+        assert file.attrs["status"] == "failed"
+        assert file.attrs["failure"] == "rank 0: the loss is not finite"
+        assert len(file["buckets"]) == 0 and "bucket" not in file
+
+
+def test_a_running_file_opens_in_both_ways(samples):
+    for options in ({}, {"swmr": True, "libver": "latest"}):
+        with h5py.File(samples / "running.h5.partial", "r", **options) as file:
+            assert file.attrs["status"] == "running"
+            assert file["step"][()].tolist() == [1, 2, 3, 4]
+
+
+def test_sweep_and_ladder(samples):
+    with h5py.File(samples / "sweep.h5") as file:
+        assert file["allreduce/way"].asstr()[()].tolist() == ["mpi", "pieces"]
+        assert file["allreduce/bytes"][()].tolist() == [4096, 8192]
+        assert file["allreduce/seconds"][()].tolist() == [[1e-5, 2e-5, 3e-5], [2e-5, 3e-5, 4e-5]]
+        assert file["allreduce/wrong"][()].tolist() == [0, 1]
+        assert file["ladder/batch_per_rank"][()].tolist() == [32, 128]
+        assert file["ladder/status"].asstr()[()].tolist() == ["complete", "out of memory"]
+        assert np.isnan(file["ladder/epoch_seconds"][1])
+
+
+def test_a_checkpoint_is_one_dataset_per_tensor(samples):
+    with h5py.File(samples / "weights.h5") as file:
+        state = {name: file["state"][name][()] for name in file["state"]}
+        assert file["state/layer1.0.conv1.weight"].chunks is None
+        assert file.attrs["step"] == 12
+        assert file["momentum"]["layer1.0.conv1.weight"][()].ravel().tolist() == [7, 8, 9, 10, 11, 12]
+    assert state["layer1.0.conv1.weight"].dtype == np.float32
+    assert state["layer1.0.conv1.weight"].shape == (1, 2, 3, 1)
+    assert state["layer1.0.bn1.running_mean"].tolist() == [0.5, -0.5]
+    assert state["layer1.0.bn1.num_batches_tracked"] == 12
+    assert state["layer1.0.bn1.num_batches_tracked"].dtype == np.int64
+
+
+@pytest.mark.parametrize("name", RUNS + ("weights.h5",))
+def test_h5dump_reads_all_of_it(samples, name):
+    result = subprocess.run(["h5dump", samples / name], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_columns_make_a_table(samples, name):
+    """The recipe for pandas in docs/run-file.md, up to the table itself."""
+    with h5py.File(samples / name) as file:
+        columns = {n: d[()] for n, d in file["steps"].items() if d.ndim == 1}
+    assert len({len(values) for values in columns.values()}) == 1

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "lockstep/record/checkpoint.hpp"
+
+namespace lockstep::record {
+
+/// A small network's tensors, with memory of their own.
+class Weights {
+ public:
+  explicit Weights(float first) {
+    add("state", "conv1.weight", {4, 3, 3, 3}, first);
+    add("state", "layer1.0.bn1.running_mean", {4}, first + 1);
+    add("state", "linear.bias", {10}, first + 2);
+    add("momentum", "conv1.weight", {4, 3, 3, 3}, first + 3);
+    add("momentum", "linear.bias", {10}, first + 4);
+  }
+
+  std::vector<Tensor>& tensors() { return tensors_; }
+  const std::deque<std::vector<float>>& values() const { return values_; }
+
+ private:
+  void add(const std::string& group, const std::string& name,
+           const std::vector<std::int64_t>& shape, float first) {
+    std::int64_t elements = 1;
+    for (const std::int64_t extent : shape) elements *= extent;
+    auto& values = values_.emplace_back();
+    for (std::int64_t i = 0; i < elements; ++i) {
+      values.push_back(first + 0.001f * static_cast<float>(i));
+    }
+    tensors_.push_back({group, name, shape, values});
+  }
+
+  std::deque<std::vector<float>> values_;  // a deque: the spans stay valid
+  std::vector<Tensor> tensors_;
+};
+
+inline const Counters some_counters{{"batches_tracked", 17}, {"seed", -3}, {"step", 17}};
+
+}  // namespace lockstep::record
