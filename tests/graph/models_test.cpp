@@ -1,0 +1,148 @@
+#include "lockstep/graph/models.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::graph {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const Parameter& parameter(const Graph& graph, const std::string& name) {
+  const auto found = std::ranges::find(graph.parameters(), name, &Parameter::name);
+  if (found == graph.parameters().end()) throw std::out_of_range("no parameter " + name);
+  return *found;
+}
+
+// Parameters of a stage of two basic blocks, `in` to `out` channels, with a projection where they
+// differ: 3x3 convolutions, batch norms of two parameters per channel.
+constexpr std::size_t stage(std::size_t in, std::size_t out) {
+  const std::size_t convolutions = 9 * (in * out + 3 * out * out) + (in != out ? in * out : 0);
+  return convolutions + 2 * out * (in != out ? 5 : 4);
+}
+constexpr std::size_t stages = stage(64, 64) + stage(64, 128) + stage(128, 256) + stage(256, 512);
+
+TEST(Models, Resnet18CifarHasElevenMillionParameters) {
+  const Graph graph = make_model("resnet18-cifar", {});
+  EXPECT_EQ(graph.parameter_count(), 11'173'962u);
+  EXPECT_EQ(graph.parameter_count(), 27u * 64 + 2 * 64 + stages + 512 * 10 + 10);
+  EXPECT_EQ(graph.classes(), 10);
+  EXPECT_EQ(make_model("resnet18-cifar", {.classes = 100}).parameter_count(),
+            11'173'962u + 90 * 513);
+}
+
+TEST(Models, Resnet18ImagenetHasTorchvisionsParameters) {
+  const Graph graph = make_model("resnet18-imagenet", {.classes = 1000, .image = {3, 224, 224}});
+  EXPECT_EQ(graph.parameter_count(), 11'689'512u);
+  EXPECT_EQ(graph.parameter_count(), 3u * 49 * 64 + 2 * 64 + stages + 512 * 1000 + 1000);
+  // 224 halves five times, as torchvision's does.
+  EXPECT_EQ(graph.node(parameter(graph, "layer4.1.conv2.weight").node).output,
+            (core::ImageShape{512, 7, 7}));
+}
+
+/// A VGG's: 3x3 convolutions with bias, batch norms, one linear layer.
+std::size_t vgg_parameters(const std::vector<std::size_t>& widths) {
+  std::size_t sum = 512 * 10 + 10;
+  std::size_t in = 3;
+  for (const std::size_t out : widths) {
+    sum += 9 * in * out + out + 2 * out;
+    in = out;
+  }
+  return sum;
+}
+
+TEST(Models, VggsHaveTheirParameters) {
+  const std::size_t vgg11 = make_model("vgg11", {}).parameter_count();
+  EXPECT_EQ(vgg11, vgg_parameters({64, 128, 256, 256, 512, 512, 512, 512}));
+  EXPECT_EQ(vgg11, 9'231'114u);
+  const std::size_t vgg16 = make_model("vgg16", {}).parameter_count();
+  EXPECT_EQ(vgg16, vgg_parameters({64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512}));
+  EXPECT_EQ(vgg16, 14'728'266u);
+}
+
+TEST(Models, ParametersAreNamedAndShapedAsInPyTorch) {
+  const Graph cifar = make_model("resnet18-cifar", {});
+  EXPECT_THAT(parameter(cifar, "conv1.weight").shape, ElementsAre(64, 3, 3, 3));
+  EXPECT_THAT(parameter(cifar, "layer1.0.bn1.weight").shape, ElementsAre(64));
+  EXPECT_THAT(parameter(cifar, "layer2.0.shortcut.0.weight").shape, ElementsAre(128, 64, 1, 1));
+  EXPECT_THAT(parameter(cifar, "layer2.0.shortcut.1.bias").shape, ElementsAre(128));
+  EXPECT_THAT(parameter(cifar, "layer4.1.conv2.weight").shape, ElementsAre(512, 512, 3, 3));
+  EXPECT_THAT(parameter(cifar, "linear.weight").shape, ElementsAre(10, 512));
+  EXPECT_THROW(parameter(cifar, "layer1.0.shortcut.0.weight"), std::out_of_range);
+  EXPECT_EQ(cifar.parameters().size(), 62u);  // 20 convolutions, 20 batch norms, one linear layer
+  EXPECT_EQ(cifar.statistics().size(), 40u);
+
+  const Graph imagenet = make_model("resnet18-imagenet", {.classes = 7, .image = {3, 64, 64}});
+  EXPECT_THAT(parameter(imagenet, "conv1.weight").shape, ElementsAre(64, 3, 7, 7));
+  EXPECT_THAT(parameter(imagenet, "layer3.0.downsample.0.weight").shape,
+              ElementsAre(256, 128, 1, 1));
+  EXPECT_THAT(parameter(imagenet, "fc.bias").shape, ElementsAre(7));
+
+  const Graph vgg = make_model("vgg11", {});
+  EXPECT_THAT(parameter(vgg, "features.0.bias").shape, ElementsAre(64));
+  EXPECT_THAT(parameter(vgg, "features.25.weight").shape, ElementsAre(512, 512, 3, 3));
+  EXPECT_THAT(parameter(vgg, "classifier.weight").shape, ElementsAre(10, 512));
+}
+
+TEST(Models, ForwardFlopsAreThoseOfTheShapes) {
+  // Multiply-adds of resnet18-cifar's convolutions, feature map by feature map. Each stage: the
+  // first convolution from half the channels (stage 1: from all), three more, the 1x1 projection.
+  double products = 32. * 32 * 64 * 27 + 4 * (32. * 32 * 64 * 64 * 9);
+  for (const auto& [side, channels] : {std::pair{16., 128.}, {8., 256.}, {4., 512.}}) {
+    const double outputs = side * side * channels;
+    products += outputs * (channels / 2) * 9 + 3 * outputs * channels * 9 + outputs * channels / 2;
+  }
+  products += 512 * 10;
+  EXPECT_EQ(products, 555'422'720);
+  const NodeCost cost = make_model("resnet18-cifar", {}).total_cost();
+  // Batch norms, ReLUs, sums and pooling count one per element.
+  EXPECT_GE(cost.forward_flops, 2 * products);
+  EXPECT_LE(cost.forward_flops, 2 * products * 1.005);
+  EXPECT_EQ(cost.backward_weight_flops, 2 * products);
+  // Nobody needs the gradient of the images.
+  EXPECT_NEAR(cost.backward_data_flops, cost.forward_flops - 2 * 32. * 32 * 64 * 27,
+              1e-9 * products);
+}
+
+TEST(Models, AllCanBeMadeAndEndInALoss) {
+  for (const std::string& name : model_names()) {
+    const Graph graph = make_model(name, {.classes = 3, .label_smoothing = 0.1f});
+    EXPECT_EQ(graph.model(), name);
+    EXPECT_EQ(graph.classes(), 3);
+    EXPECT_EQ(graph.image(), (core::ImageShape{3, 32, 32}));
+    const auto* loss = std::get_if<SoftmaxCrossEntropy>(&graph.nodes().back().operation);
+    ASSERT_NE(loss, nullptr);
+    EXPECT_EQ(loss->label_smoothing, 0.1f);
+  }
+}
+
+TEST(Models, AnUnknownOneIsRefusedWithAListOfThoseThereAre) {
+  try {
+    make_model("resnet50", {});
+    FAIL() << "made";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::usage);
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("resnet50"), HasSubstr("resnet18-cifar"), HasSubstr("vgg16")));
+  }
+}
+
+TEST(Models, AnImageTooSmallForAVggIsRefused) {
+  try {
+    make_model("vgg11", {.image = {3, 16, 16}});
+    FAIL() << "made";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::usage);
+    EXPECT_THAT(error.what(), HasSubstr("16 x 16"));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::graph
