@@ -1,0 +1,112 @@
+// lockstep allreduce
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "console.hpp"
+#include "header.hpp"
+#include "job.hpp"
+#include "json_output.hpp"
+#include "lockstep/comm/sweep.hpp"
+#include "lockstep/train/agreement.hpp"
+
+namespace lockstep::app {
+
+namespace {
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+std::string table_head() {
+  return fmt::format(
+      "{:>12} {:>12} {:>8} {:>6} {:>5} {:>8} {:>12} {:>10} {:>10} {:>7}\n"
+      "{:>12} {:>12} {:>8} {:>6} {:>5} {:>8} {:>12} {:>10} {:>10} {:>7}\n",
+      "size", "count", "type", "redop", "root", "way", "time", "algbw", "busbw", "#wrong", "(B)",
+      "(elements)", "", "", "", "", "(us)", "(GB/s)", "(GB/s)", "");
+}
+
+std::string table_row(const comm::SweepRow& row, int ranks) {
+  const double seconds = median(row.seconds);
+  return fmt::format("{:>12} {:>12} {:>8} {:>6} {:>5} {:>8} {:>12.1f} {:>10.3f} {:>10.3f} {:>7}\n",
+                     row.bytes, row.bytes / sizeof(float), "float", "sum", -1, row.way,
+                     seconds * 1e6, comm::algorithm_bandwidth(row.bytes, seconds) / 1e9,
+                     comm::bus_bandwidth(row.bytes, seconds, ranks) / 1e9, row.wrong);
+}
+
+nlohmann::json to_json(const comm::SweepRow& row, int ranks) {
+  const double seconds = median(row.seconds);
+  return {{"way", row.way},
+          {"bytes", row.bytes},
+          {"median_seconds", seconds},
+          {"seconds", row.seconds},
+          {"algbw_bytes_per_second", comm::algorithm_bandwidth(row.bytes, seconds)},
+          {"busbw_bytes_per_second", comm::bus_bandwidth(row.bytes, seconds, ranks)},
+          {"wrong", row.wrong}};
+}
+
+std::vector<record::AllReduceRow> to_record(const std::vector<comm::SweepRow>& rows) {
+  std::vector<record::AllReduceRow> records;
+  for (const auto& row : rows) records.push_back({row.way, row.bytes, row.seconds, row.wrong});
+  return records;
+}
+
+}  // namespace
+
+core::ExitStatus allreduce_command(const Invocation& invocation) {
+  comm::Communicator& communicator = invocation.communicator;
+  const bool is_first = communicator.rank() == 0;
+  const Job job = prepare_job(invocation);
+  const train::Config& config = job.config;
+  Console console(is_first && !config.quiet && !config.json ? Console::Voice::speaks
+                                                            : Console::Voice::silent);
+  check_output(config, communicator);
+  console.print(fmt::format(
+      "Sums over {}, {}; medians of {} repeats, the slowest rank of each.\n\n",
+      plural(communicator.size(), "rank"), communicator.library_version(), config.repeats));
+  if (config.dry_run) return core::ExitStatus::done;
+  std::optional<record::RunFile> file;
+  train::together(communicator, [&] {
+    if (!is_first || config.output.empty()) return;
+    file.emplace(config.output,
+                 config.overwrite ? record::Existing::replace : record::Existing::refuse,
+                 run_header(job, invocation, {}));
+  });
+
+  const auto rows = comm::sweep_all_reduce(communicator, {.min_bytes = config.min_bytes,
+                                                          .max_bytes = config.max_bytes,
+                                                          .factor = 4,
+                                                          .repeats = config.repeats,
+                                                          .warmup = 5,
+                                                          .wire = config.gradient_type});
+  console.print(table_head());
+  std::uint64_t wrong = 0;
+  for (const auto& row : rows) {
+    console.print(table_row(row, communicator.size()));
+    wrong += row.wrong;
+  }
+  if (file) {
+    file->write_allreduce(to_record(rows));
+    file->finish(record::RunStatus::complete);
+  }
+  if (is_first && config.json) {
+    auto json = describe_job(job);
+    for (const auto& row : rows) json["allreduce"].push_back(to_json(row, communicator.size()));
+    print_json(json);
+  }
+  if (wrong > 0) {
+    throw train::AgreedError(
+        core::ExitStatus::internal,
+        fmt::format(
+            "{} sums were wrong; suspect the network or its library, and do not train on it",
+            wrong),
+        0, communicator.rank());
+  }
+  return core::ExitStatus::done;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lockstep/record/run_file.hpp"
+
+namespace lockstep::app {
+
+/// Processors of a list such as "0-3,8".
+std::set<int> processors(const std::string& cpu_list);
+
+/// Threads for `rank` where none were asked for: its processors, shared with the ranks of its host
+/// that have the very same ones. At least 1.
+int fair_threads(const std::vector<record::RankInfo>& ranks, int rank);
+
+/// Says on which host more threads than processors would run, if any; else empty.
+std::string oversubscription(const std::vector<record::RankInfo>& ranks,
+                             const std::vector<int>& threads);
+
+}  // namespace lockstep::app

@@ -1,0 +1,65 @@
+// lockstep evaluate
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <optional>
+
+#include "console.hpp"
+#include "header.hpp"
+#include "job.hpp"
+#include "json_output.hpp"
+#include "lockstep/core/format.hpp"
+#include "lockstep/train/agreement.hpp"
+#include "lockstep/train/evaluation.hpp"
+#include "lockstep/train/weights.hpp"
+
+namespace lockstep::app {
+
+core::ExitStatus evaluate_command(const Invocation& invocation) {
+  comm::Communicator& communicator = invocation.communicator;
+  const bool is_first = communicator.rank() == 0;
+  train::together(communicator, [&] {
+    if (!invocation.config.init_from.empty()) return;
+    core::fail(core::ExitStatus::usage,
+               "evaluate needs the weights to score; name their file with --init-from FILE");
+  });
+  const Job job = prepare_job(invocation);
+  const train::Config& config = job.config;
+  Console console(is_first && !config.quiet && !config.json ? Console::Voice::speaks
+                                                            : Console::Voice::silent);
+  console.print(describe_place(job, communicator) + "\n");
+
+  const data::TrainingData data = load_data(job, communicator);
+  backend::ModelState state;
+  std::optional<train::Evaluator> evaluator;
+  train::together(communicator, [&] {
+    state = job.backend->make_state(job.graph);
+    evaluator.emplace(config, job.graph, data.test, *job.backend, state, communicator);
+  });
+  train::load_weights(config.init_from, job.graph, state, communicator);
+  if (config.dry_run) {
+    console.print("Everything is ready; --dry-run stops here.\n");
+    return core::ExitStatus::done;
+  }
+
+  const auto begin = std::chrono::steady_clock::now();
+  const train::Evaluation result = evaluator->run();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  console.print(fmt::format(
+      "Test accuracy {:.2f} % ({} of {} images), loss {:.4f}; {}, {:.1f} img/s.\n",
+      100 * result.accuracy(), result.correct, result.images, result.loss(),
+      core::format_seconds(seconds.count()), static_cast<double>(result.images) / seconds.count()));
+  if (is_first && config.json) {
+    auto json = describe_job(job);
+    json["results"] = {{"test_accuracy", result.accuracy()},
+                       {"test_loss", result.loss()},
+                       {"correct", result.correct},
+                       {"images", result.images},
+                       {"seconds", seconds.count()}};
+    print_json(json);
+  }
+  return core::ExitStatus::done;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,143 @@
+#include "header.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <set>
+
+#include "lockstep/core/format.hpp"
+#include "lockstep/train/choices.hpp"
+
+namespace lockstep::app {
+
+using core::format_bytes;
+using core::format_count;
+using train::choice_name;
+
+namespace {
+
+std::string line(std::string_view name, const std::string& value) {
+  return fmt::format("  {:<14} {}\n", name, value);
+}
+
+std::string hosts(const Job& job) {
+  std::map<std::string, int> counts;
+  for (const auto& rank : job.ranks) ++counts[rank.hostname];
+  std::vector<std::string> texts;
+  for (const auto& [host, count] : counts) texts.push_back(fmt::format("{} on {}", count, host));
+  const std::size_t shown = 8;
+  const bool is_long = texts.size() > shown;
+  texts.resize(std::min(texts.size(), shown));
+  return fmt::format("{} on {} ({}{})", plural(std::ssize(job.ranks), "rank"),
+                     plural(std::ssize(counts), "host"), fmt::join(texts, ", "),
+                     is_long ? ", ..." : "");
+}
+
+std::string binding(const Job& job) {
+  std::set<std::string> lists;
+  for (const auto& rank : job.ranks) lists.insert(rank.cpu_list);
+  const std::string threads = plural(job.config.threads, "thread") + " per rank";
+  if (lists.size() == 1) return fmt::format("{}, processors {}", threads, *lists.begin());
+  std::vector<std::string> texts;
+  for (const auto& rank : job.ranks) {
+    if (texts.size() == 8) break;
+    texts.push_back(fmt::format("{}: {}", rank.rank, rank.cpu_list));
+  }
+  return fmt::format("{}, processors of rank {}{}", threads, fmt::join(texts, "; "),
+                     texts.size() < job.ranks.size() ? "; ..." : "");
+}
+
+std::string rate(const train::Config& config) {
+  const double peak = config.peak_learning_rate();
+  std::string text = fmt::format("{:.6g}", peak);
+  if (peak != config.learning_rate) {
+    text += fmt::format(" (--lr {} scaled {} from batch {} to {})", config.learning_rate,
+                        choice_name(config.scaling), config.reference_batch, config.global_batch);
+  }
+  text += fmt::format(", {}", choice_name(config.schedule));
+  if (config.warmup_epochs > 0) text += fmt::format(", warm-up {} epochs", config.warmup_epochs);
+  return text;
+}
+
+std::string communication(const Job& job) {
+  const auto& config = job.config;
+  if (config.reducer == comm::ReducerKind::none) {
+    return "none: independent replicas, the baseline without communication";
+  }
+  const auto bytes = static_cast<double>(job.graph.parameter_elements()) *
+                     static_cast<double>(core::size_of(config.gradient_type));
+  return fmt::format("{}, {} of {} gradients per step in buckets of {} MiB; batch norm {}",
+                     choice_name(config.reducer), format_bytes(bytes),
+                     choice_name(config.gradient_type), config.bucket_mib,
+                     choice_name(config.batch_norm));
+}
+
+}  // namespace
+
+std::string plural(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string grouped(std::int64_t number) {
+  std::string digits = fmt::format("{}", number);
+  for (auto at = std::ssize(digits) - 3; at > 0; at -= 3) {
+    digits.insert(static_cast<std::size_t>(at), 1, ',');
+  }
+  return digits;
+}
+
+std::string describe_place(const Job& job, comm::Communicator& communicator) {
+  const auto& config = job.config;
+  return line("ranks", hosts(job)) +
+         line("device", fmt::format("{}: {}, {}", choice_name(config.device),
+                                    job.backend->device_name(), job.backend->library_versions())) +
+         line("binding", binding(job)) + line("MPI", communicator.library_version()) +
+         line("model",
+              fmt::format("{}, {} parameters, {} classes, {}FLOP per image forward, {}FLOP "
+                          "in training",
+                          config.model,
+                          grouped(static_cast<std::int64_t>(job.graph.parameter_count())),
+                          job.graph.classes(), format_count(job.graph.total_cost().forward_flops),
+                          format_count(job.graph.total_cost().training_flops()))) +
+         line("data", fmt::format("{}, {} training and {} test images", config.data,
+                                  grouped(static_cast<std::int64_t>(job.sizes.train)),
+                                  grouped(static_cast<std::int64_t>(job.sizes.test)))) +
+         line("precision", std::string(choice_name(config.precision)));
+}
+
+std::string describe_training(const Job& job, std::int64_t steps_per_epoch,
+                              std::int64_t total_steps) {
+  const auto& config = job.config;
+  return line("batch", fmt::format("{} per rank, {} in all; {} per epoch, {} in this run",
+                                   config.batch_per_rank, config.global_batch,
+                                   plural(steps_per_epoch, "step"), plural(total_steps, "step"))) +
+         line("augmentation", std::string(choice_name(config.augment))) +
+         line("learning rate", rate(config)) +
+         line("optimiser",
+              fmt::format("SGD, momentum {}{}, weight decay {}, seed {}", config.momentum,
+                          config.nesterov ? " (Nesterov)" : "", config.weight_decay, config.seed)) +
+         line("communication", communication(job)) +
+         line("checkpoints", config.checkpoint_dir.empty()
+                                 ? "none (--checkpoint-dir DIR saves some)"
+                                 : config.checkpoint_dir) +
+         line("run file", config.output.empty() ? "none (--output FILE.h5 keeps every step's times)"
+                                                : config.output);
+}
+
+std::string describe_memory(const train::MemoryEstimate& memory, std::uint64_t limit) {
+  std::string text =
+      line("memory", fmt::format("{} per rank at most, of {}", format_bytes(double(memory.total())),
+                                 format_bytes(double(limit))));
+  for (const auto& [name, bytes] :
+       {std::pair{"process", memory.process}, std::pair{"images", memory.data},
+        std::pair{"loader", memory.loader}, std::pair{"model state", memory.state},
+        std::pair{"activations", memory.activations}, std::pair{"weights", memory.weights},
+        std::pair{"workspace", memory.workspace}, std::pair{"evaluation", memory.evaluation},
+        std::pair{"communication", memory.communication}}) {
+    text += fmt::format("    {:<14} {:>10}\n", name, format_bytes(double(bytes)));
+  }
+  return text;
+}
+
+}  // namespace lockstep::app

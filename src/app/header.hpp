@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "job.hpp"
+#include "lockstep/train/memory.hpp"
+
+namespace lockstep::app {
+
+/// "1 rank", "2 ranks".
+std::string plural(std::int64_t count, std::string_view noun);
+
+/// 11173962 -> "11,173,962".
+std::string grouped(std::int64_t number);
+
+/// What runs where: ranks, hosts, devices, binding, network, data; a line each, for people.
+std::string describe_place(const Job& job, comm::Communicator& communicator);
+
+/// How it is trained: batches, optimiser, communication; a line each.
+std::string describe_training(const Job& job, std::int64_t steps_per_epoch,
+                              std::int64_t total_steps);
+
+/// Memory by purpose, a line each.
+std::string describe_memory(const train::MemoryEstimate& memory, std::uint64_t limit);
+
+}  // namespace lockstep::app

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "option_table.hpp"
+
+namespace lockstep::app {
+
+std::vector<std::string> command_names();
+bool is_command(std::string_view name);
+
+/// What the program is and which commands it has.
+std::string overview_text();
+
+/// A command, examples, and all options in groups.
+std::string help_text(std::string_view command, const OptionTable& table);
+
+std::string version_text();
+
+}  // namespace lockstep::app

@@ -1,0 +1,64 @@
+// lockstep info
+
+#include <fmt/format.h>
+
+#include "console.hpp"
+#include "header.hpp"
+#include "job.hpp"
+#include "json_output.hpp"
+#include "lockstep/core/format.hpp"
+#include "lockstep/record/provenance.hpp"
+#include "lockstep/train/agreement.hpp"
+#include "lockstep/train/memory.hpp"
+
+namespace lockstep::app {
+
+namespace {
+
+/// "available", or why the device is not.
+std::string availability(backend::DeviceKind kind) {
+  try {
+    const auto device = backend::make_backend(kind, 1);
+    return fmt::format("{}, {}", device->device_name(), device->library_versions());
+  } catch (const core::Error& error) {
+    return fmt::format("not available: {}", error.what());
+  }
+}
+
+}  // namespace
+
+core::ExitStatus info_command(const Invocation& invocation) {
+  comm::Communicator& communicator = invocation.communicator;
+  const bool is_first = communicator.rank() == 0;
+  const Job job = prepare_job(invocation);
+  Console console(is_first && !job.config.quiet && !job.config.json ? Console::Voice::speaks
+                                                                    : Console::Voice::silent);
+  const std::string cpu = availability(backend::DeviceKind::cpu);
+  const std::string cuda = availability(backend::DeviceKind::cuda);
+  const auto free_bytes = train::available_memory();
+  const auto provenance = record::provenance();
+
+  std::string text = record::build_id() + "\n\nDevices\n";
+  text += fmt::format("  cpu   {}\n  cuda  {}\n\nRanks\n", cpu, cuda);
+  for (const auto& rank : job.ranks) {
+    text += fmt::format("  rank {:<4} {} (local rank {}), processors {}, {} of memory\n", rank.rank,
+                        rank.hostname, rank.local_rank, rank.cpu_list,
+                        core::format_bytes(double(rank.memory_bytes)));
+  }
+  text +=
+      fmt::format("  {} of memory are free on the first host\n\nVersions\n  {:<24} {}\n",
+                  core::format_bytes(double(free_bytes)), "mpi", communicator.library_version());
+  for (const auto& [name, value] : provenance) text += fmt::format("  {:<24} {}\n", name, value);
+  console.print(text);
+  if (is_first && job.config.json) {
+    auto json = describe_job(job);
+    json["devices"] = {{"cpu", cpu}, {"cuda", cuda}};
+    json["free_memory_bytes"] = free_bytes;
+    json["versions"]["mpi"] = communicator.library_version();
+    for (const auto& [name, value] : provenance) json["versions"][name] = value;
+    print_json(json);
+  }
+  return core::ExitStatus::done;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,41 @@
+#include "json_output.hpp"
+
+#include <cstdio>
+
+#include "lockstep/record/provenance.hpp"
+
+namespace lockstep::app {
+
+nlohmann::json describe_job(const Job& job) {
+  nlohmann::json options = nlohmann::json::object();
+  for (const auto& [name, value] : train::entries(job.config)) options[name] = value;
+  nlohmann::json ranks = nlohmann::json::array();
+  for (const auto& rank : job.ranks) {
+    ranks.push_back({{"rank", rank.rank},
+                     {"local_rank", rank.local_rank},
+                     {"hostname", rank.hostname},
+                     {"cpu_list", rank.cpu_list},
+                     {"device_name", rank.device_name}});
+  }
+  return {{"command", job.config.command},
+          {"build", record::build_id()},
+          {"device_library", job.backend->library_versions()},
+          {"config", options},
+          {"learning_rate", job.config.peak_learning_rate()},
+          {"parameters", job.graph.parameter_count()},
+          {"ranks", ranks}};
+}
+
+void print_json(const nlohmann::json& json) {
+  // Names of hosts and files may be any bytes.
+  const std::string text =
+      json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+std::string device_noun(const train::Config& config) {
+  return config.device == backend::DeviceKind::cuda ? "GPU" : "CPU rank";
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "job.hpp"
+
+namespace lockstep::app {
+
+/// Command, options, ranks and versions of a job, as every `--json` object starts.
+nlohmann::json describe_job(const Job& job);
+
+/// One object on stdout. Numbers that are not known are null.
+void print_json(const nlohmann::json& json);
+
+/// "CPU rank", "GPU": what Horovod's last lines count.
+std::string device_noun(const train::Config& config);
+
+}  // namespace lockstep::app

@@ -1,0 +1,177 @@
+// lockstep train
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "console.hpp"
+#include "header.hpp"
+#include "job.hpp"
+#include "json_output.hpp"
+#include "lockstep/core/format.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/record/provenance.hpp"
+#include "lockstep/train/agreement.hpp"
+#include "lockstep/train/memory.hpp"
+#include "lockstep/train/trainer.hpp"
+
+namespace lockstep::app {
+
+namespace {
+
+/// Passes on what the trainer says: to the person and to the run file.
+class Reporter final : public train::Observer {
+ public:
+  explicit Reporter(Console& console) : console_(console) {}
+
+  void expect(std::int64_t epochs, std::optional<record::RunFile>& file) {
+    epochs_ = epochs;
+    file_ = &file;
+  }
+  void step_done(const train::StepReport& report) override { console_.show_progress(report); }
+  void evaluating() override { console_.show_evaluating(); }
+  void epoch_done(const record::EpochRecord& epoch) override {
+    console_.print_epoch(epoch, epochs_);
+    if (file_ != nullptr && *file_) (*file_)->append(epoch);
+  }
+
+ private:
+  Console& console_;
+  std::int64_t epochs_ = 0;
+  std::optional<record::RunFile>* file_ = nullptr;
+};
+
+void require_memory(const Job& job, const train::MemoryEstimate& memory, std::uint64_t limit,
+                    comm::Communicator& communicator) {
+  train::together(communicator, [&] {
+    if (memory.total() <= limit) return;
+    core::fail(core::ExitStatus::out_of_memory,
+               fmt::format("a batch of {} per rank needs {}, but a rank may take {}; use a smaller "
+                           "batch, fewer ranks per host, or a larger --memory-limit",
+                           job.config.batch_per_rank, core::format_bytes(double(memory.total())),
+                           core::format_bytes(double(limit))));
+  });
+}
+
+void open_run_file(std::optional<record::RunFile>& file, const Job& job,
+                   const Invocation& invocation, const train::Trainer& trainer) {
+  train::together(invocation.communicator, [&] {
+    if (invocation.communicator.rank() != 0 || job.config.output.empty()) return;
+    file.emplace(job.config.output,
+                 job.config.overwrite ? record::Existing::replace : record::Existing::refuse,
+                 run_header(job, invocation, trainer.bucket_bytes()));
+  });
+}
+
+void write_results(record::RunFile& file, const train::RunSummary& summary) {
+  file.write_result("last_test_accuracy", summary.last_test_accuracy);
+  file.write_result("best_test_accuracy", summary.best_test_accuracy);
+  file.write_result("train_loss", summary.train_loss);
+  file.write_result("train_accuracy", summary.train_accuracy);
+  file.write_result("peak_memory_bytes", static_cast<double>(record::resident_memory().peak));
+}
+
+/// Runs to the end; whatever ends it is written into the run file first.
+train::RunSummary run(train::Trainer& trainer, std::optional<record::RunFile>& file) {
+  try {
+    const train::RunSummary summary = trainer.run();
+    if (file) {
+      write_results(*file, summary);
+      file->finish(summary.status);
+    }
+    return summary;
+  } catch (const core::Error& error) {
+    // A file that cannot be written is what failed; it cannot say so itself.
+    if (file && error.status() != core::ExitStatus::output) {
+      file->finish(record::RunStatus::failed, error.what());
+    }
+    throw;
+  }
+}
+
+nlohmann::json results(const Job& job, const train::RunSummary& summary,
+                       const train::MemoryEstimate& memory) {
+  auto json = describe_job(job);
+  json["status"] = summary.status == record::RunStatus::complete ? "complete" : "preempted";
+  json["results"] = {
+      {"steps", summary.steps},
+      {"last_step", summary.last_step},
+      {"images_per_second", summary.images_per_second},
+      {"images_per_second_spread", summary.images_per_second_spread},
+      {"images_per_second_per_rank",
+       summary.images_per_second / static_cast<double>(job.ranks.size())},
+      {"timed_epoch", summary.timed_epoch},
+      {"timed_epoch_is_complete", summary.epoch_complete},
+      {"epoch_seconds", summary.epoch_seconds},
+      {"training_seconds", summary.training_seconds},
+      {"exposed_communication_share", summary.exposed_share},
+      {"train_loss", summary.train_loss},
+      {"train_accuracy", summary.train_accuracy},
+      {"last_test_loss", summary.last_test_loss},
+      {"last_test_accuracy", summary.last_test_accuracy},
+      {"best_test_accuracy", summary.best_test_accuracy},
+      {"predicted_memory_bytes", memory.total()},
+      {"peak_memory_bytes", record::resident_memory().peak},
+      {"output", job.config.output.empty() ? nlohmann::json() : nlohmann::json(job.config.output)}};
+  return json;
+}
+
+/// What stopped by a signal says on stderr.
+core::ExitStatus stopped(const train::RunSummary& summary, const train::Config& config) {
+  const std::string how =
+      summary.checkpoint_saved
+          ? fmt::format("a checkpoint is in {}; go on with --resume auto", config.checkpoint_dir)
+          : "nothing was saved; --checkpoint-dir DIR would";
+  core::log_line(fmt::format("stopped by a signal after step {}: {}", summary.last_step, how));
+  return core::ExitStatus::interrupted;
+}
+
+}  // namespace
+
+core::ExitStatus train_command(const Invocation& invocation) {
+  comm::Communicator& communicator = invocation.communicator;
+  const bool is_first = communicator.rank() == 0;
+  const Job job = prepare_job(invocation);
+  const train::Config& config = job.config;
+  Console console(is_first && !config.quiet && !config.json ? Console::Voice::speaks
+                                                            : Console::Voice::silent);
+  console.print(fmt::format("{}\n{}", record::build_id(), describe_place(job, communicator)));
+
+  const std::uint64_t limit = memory_limit(job, communicator);
+  const auto memory = train::estimate_memory(config, job.graph, *job.backend, job.sizes,
+                                             communicator.size(), job.process_bytes);
+  require_memory(job, memory, limit, communicator);
+  check_output(config, communicator);
+  const data::TrainingData data = load_data(job, communicator);
+  Reporter reporter(console);
+  train::Trainer trainer({config, job.graph, data, *job.backend, communicator}, reporter);
+
+  console.print(describe_training(job, trainer.steps_per_epoch(), trainer.total_steps()) +
+                describe_memory(memory, limit));
+  if (trainer.first_step() > 0) {
+    console.print(fmt::format("  resumed after step {}\n", trainer.first_step()));
+  }
+  console.print("\n");
+  if (config.dry_run) {
+    console.print("Everything is ready; --dry-run stops here.\n");
+    if (is_first && config.json) print_json(describe_job(job));
+    return core::ExitStatus::done;
+  }
+
+  std::optional<record::RunFile> file;
+  open_run_file(file, job, invocation, trainer);
+  const std::int64_t per_epoch = trainer.steps_per_epoch();
+  reporter.expect((trainer.total_steps() + per_epoch - 1) / per_epoch, file);
+  const train::RunSummary summary = run(trainer, file);
+  if (is_first) {
+    console.print("\n" + describe_summary(summary, communicator.size(), device_noun(config)));
+    if (!config.output.empty()) console.print(fmt::format("The run file is {}.\n", config.output));
+    if (config.json) print_json(results(job, summary, memory));
+  }
+  if (summary.status == record::RunStatus::complete) return core::ExitStatus::done;
+  return is_first ? stopped(summary, config) : core::ExitStatus::interrupted;
+}
+
+}  // namespace lockstep::app

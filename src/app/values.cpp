@@ -1,0 +1,101 @@
+#include "values.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "lockstep/core/error.hpp"
+#include "suggestion.hpp"
+
+namespace lockstep::app {
+
+namespace {
+
+[[noreturn]] void fail_value(std::string_view option, const std::string& text,
+                             std::string_view wanted) {
+  core::fail(core::ExitStatus::usage, fmt::format("--{} {}: must be {}", option, text, wanted));
+}
+
+/// The number at the start of `text`, and what follows it.
+template <class T>
+bool read_number(std::string_view text, T& number, std::string_view& rest) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  rest = text.substr(static_cast<std::size_t>(end - text.data()));
+  return error == std::errc{};
+}
+
+template <class T>
+T parse_whole(std::string_view option, const std::string& text, std::string_view wanted) {
+  T number{};
+  std::string_view rest;
+  if (!read_number(text, number, rest) || !rest.empty()) fail_value(option, text, wanted);
+  return number;
+}
+
+}  // namespace
+
+std::int64_t parse_integer(std::string_view option, const std::string& text) {
+  return parse_whole<std::int64_t>(option, text, "a whole number");
+}
+
+std::uint64_t parse_seed(std::string_view option, const std::string& text) {
+  return parse_whole<std::uint64_t>(option, text, "a whole number from 0 on");
+}
+
+double parse_real(std::string_view option, const std::string& text) {
+  const auto number = parse_whole<double>(option, text, "a number");
+  if (!std::isfinite(number)) fail_value(option, text, "a finite number");
+  return number;
+}
+
+std::uint64_t parse_bytes(std::string_view option, const std::string& text) {
+  constexpr std::string_view wanted = "bytes, such as 1500000, 64K, 500MB or 8GB";
+  static constexpr std::array<std::pair<std::string_view, double>, 11> units{{{"", 1},
+                                                                              {"B", 1},
+                                                                              {"K", 0x1p10},
+                                                                              {"KiB", 0x1p10},
+                                                                              {"KB", 1e3},
+                                                                              {"M", 0x1p20},
+                                                                              {"MiB", 0x1p20},
+                                                                              {"MB", 1e6},
+                                                                              {"G", 0x1p30},
+                                                                              {"GiB", 0x1p30},
+                                                                              {"GB", 1e9}}};
+  double number = 0;
+  std::string_view rest;
+  if (!read_number(std::string_view(text), number, rest)) fail_value(option, text, wanted);
+  for (const auto& [unit, factor] : units) {
+    const double bytes = number * factor;
+    if (rest == unit && bytes >= 0 && bytes < 0x1p60) return static_cast<std::uint64_t>(bytes);
+  }
+  fail_value(option, text, wanted);
+}
+
+Interval parse_interval(std::string_view option, const std::string& text) {
+  constexpr std::string_view wanted = "a time such as 180s or 10min, or steps such as 200-steps";
+  double number = 0;
+  std::string_view rest;
+  if (!read_number(std::string_view(text), number, rest) || !(number > 0)) {
+    fail_value(option, text, wanted);
+  }
+  if (rest == "s") return {.seconds = number};
+  if (rest == "min") return {.seconds = 60 * number};
+  if (rest == "h") return {.seconds = 3600 * number};
+  const bool counts_steps = rest == "-steps" || rest == "-step";
+  if (!counts_steps || number != std::floor(number) || number > 1e15) {
+    fail_value(option, text, wanted);
+  }
+  return {.steps = static_cast<std::int64_t>(number)};
+}
+
+void fail_choice(std::string_view option, const std::string& text,
+                 const std::vector<std::string>& names) {
+  core::fail(core::ExitStatus::usage,
+             fmt::format("--{} {}: there is no such value; there are: {}{}", option, text,
+                         fmt::join(names, ", "), suggestion(text, names)));
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/train/choices.hpp"
+
+// How the texts of options become values. All of these throw `Error` (usage) naming option and
+// text.
+namespace lockstep::app {
+
+std::int64_t parse_integer(std::string_view option, const std::string& text);
+std::uint64_t parse_seed(std::string_view option, const std::string& text);
+double parse_real(std::string_view option, const std::string& text);
+
+/// "1500000", "64K", "8GB", "2GiB": a number and a unit; K, M, G are powers of 1024, KB, MB, GB of
+/// 1000.
+std::uint64_t parse_bytes(std::string_view option, const std::string& text);
+
+/// "180s", "3min", "200-steps"; exactly one of the two is not zero.
+struct Interval {
+  double seconds = 0;
+  std::int64_t steps = 0;
+};
+Interval parse_interval(std::string_view option, const std::string& text);
+
+[[noreturn]] void fail_choice(std::string_view option, const std::string& text,
+                              const std::vector<std::string>& names);
+
+template <class Enum>
+std::vector<std::string> choice_names() {
+  std::vector<std::string> names;
+  for (const auto& choice : train::choices(Enum{})) names.emplace_back(choice.name);
+  return names;
+}
+
+template <class Enum>
+Enum parse_choice(std::string_view option, const std::string& text) {
+  for (const auto& choice : train::choices(Enum{})) {
+    if (choice.name == text) return choice.value;
+  }
+  fail_choice(option, text, choice_names<Enum>());
+}
+
+}  // namespace lockstep::app
