@@ -114,7 +114,7 @@ class Reader {
     result_.counters = read_counters(file_);
     result_.values.resize(wanted.size());
     if (hdf5::has_attribute(file_.get(), "digest")) {
-      result_.digest = hdf5::text_attribute(file_.get(), "digest");
+      result_.digest = hdf5::plain_text(file_.get(), "digest", 64);
     } else if (verify == Verify::required) {
       refuse("it carries no digest, so it is no complete checkpoint of lockstep");
     }

@@ -192,15 +192,29 @@ std::string text_attribute(hid_t object, const char* name) {
   if (H5Tget_class(stored.get()) != H5T_STRING || H5Sget_simple_extent_npoints(space.get()) != 1) {
     throw Failure(fmt::format("the attribute {} is not a text", name), 0);
   }
-  if (H5Tis_variable_str(stored.get()) > 0) {
-    char* text = nullptr;
-    check(H5Aread(attribute.get(), text_type().get(), &text), "reading an attribute");
-    const std::string value = text ? text : "";
-    check(H5free_memory(text), "freeing a text");
-    return value;
+  if (H5Tis_variable_str(stored.get()) <= 0) return plain_text(object, name, 1 << 16);
+  char* text = nullptr;
+  check(H5Aread(attribute.get(), text_type().get(), &text), "reading an attribute");
+  const std::string value = text ? text : "";
+  check(H5free_memory(text), "freeing a text");
+  return value;
+}
+
+void set_plain_text(hid_t object, const std::string& name, const std::string& value) {
+  set_attribute(object, name, fixed_text_type(value.size()).get(), value.data());
+}
+
+std::string plain_text(hid_t object, const char* name, std::size_t bytes_at_most) {
+  const auto attribute = own<Attribute>(H5Aopen(object, name, H5P_DEFAULT), "opening an attribute");
+  const auto type = own<Type>(H5Aget_type(attribute.get()), "asking for an attribute's type");
+  const auto space = own<Space>(H5Aget_space(attribute.get()), "asking for an attribute's shape");
+  const std::size_t bytes = H5Tget_size(type.get());
+  if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 ||
+      H5Sget_simple_extent_npoints(space.get()) != 1 || bytes > bytes_at_most) {
+    throw Failure(fmt::format("the attribute {} is not a text of fixed length", name), 0);
   }
-  std::string value(H5Tget_size(stored.get()), '\0');
-  check(H5Aread(attribute.get(), stored.get(), value.data()), "reading an attribute");
+  std::string value(bytes, '\0');
+  check(H5Aread(attribute.get(), type.get(), value.data()), "reading an attribute");
   return value.substr(0, value.find('\0'));
 }
 

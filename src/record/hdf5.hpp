@@ -88,6 +88,12 @@ struct Link {
 std::vector<Link> links(hid_t group);
 std::vector<std::string> attribute_names(hid_t object);
 
+/// A text that lies in the object itself, where the format's checksums reach; texts of any length
+/// lie in a heap without them, and HDF5 1.10 can crash on a damaged heap.
+void set_plain_text(hid_t object, const std::string& name, const std::string& value);
+/// Reads such a text of at most `bytes_at_most` bytes; throws `Failure` where it is another thing.
+std::string plain_text(hid_t object, const char* name, std::size_t bytes_at_most);
+
 bool has_attribute(hid_t object, const char* name);
 /// The text of an attribute; throws `Failure` where it is no text.
 std::string text_attribute(hid_t object, const char* name);
