@@ -35,8 +35,8 @@ struct Layout {
   Layout(std::size_t elements, std::size_t ranks, std::size_t wire_bytes) {
     if (ranks == 1 || elements == 0) return;
     // Large enough that the cost of a message does not count, small enough that the first sum comes
-    // back long before the last contribution has left. 256 KiB was best on a 1 Gbit/s link and in
-    // shared memory (allreduce_bench).
+    // back long before the last contribution has left. Between 128 KiB and 512 KiB allreduce_bench
+    // found no clear winner, on a 1 Gbit/s link or in shared memory.
     const std::size_t smallest = (std::size_t{64} << 10) / wire_bytes;
     const std::size_t largest = (std::size_t{256} << 10) / wire_bytes;
     constexpr std::size_t wanted_pieces = 2 * most_pieces_in_flight;
