@@ -62,13 +62,12 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
   const bool is_first = communicator.rank() == 0;
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
-  Console console(is_first && !config.quiet && !config.json ? Console::Voice::speaks
-                                                            : Console::Voice::silent);
+  Console console(voice_of(job.config, communicator));
   check_output(config, communicator);
   console.print(fmt::format(
       "Sums over {}, {}; medians of {} repeats, the slowest rank of each.\n\n",
       plural(communicator.size(), "rank"), communicator.library_version(), config.repeats));
-  if (config.dry_run) return core::ExitStatus::done;
+  if (config.dry_run) return end_dry_run(job, console, communicator);
   std::optional<record::RunFile> file;
   train::together(communicator, [&] {
     if (!is_first || config.output.empty()) return;

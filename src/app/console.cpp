@@ -64,6 +64,11 @@ void Console::print_epoch(const record::EpochRecord& epoch, std::int64_t epochs)
   print(text + "\n");
 }
 
+Console::Voice voice_of(const train::Config& config, const comm::Communicator& communicator) {
+  return communicator.rank() == 0 && !config.quiet && !config.json ? Console::Voice::speaks
+                                                                   : Console::Voice::silent;
+}
+
 std::string describe_summary(const train::RunSummary& summary, int ranks,
                              const std::string& device) {
   if (summary.steps == 0) {

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <string>
 
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/train/config.hpp"
 #include "lockstep/train/summary.hpp"
 #include "lockstep/train/trainer.hpp"
 
@@ -39,6 +41,9 @@ class Console {
   Clock::time_point shown_{};
   double seconds_per_step_ = 0;  ///< smoothed
 };
+
+/// Rank 0 speaks, unless `--quiet` or `--json` forbid it.
+Console::Voice voice_of(const train::Config& config, const comm::Communicator& communicator);
 
 /// The last lines: Horovod's, and the answer in words. `device`: "CPU rank".
 std::string describe_summary(const train::RunSummary& summary, int ranks,

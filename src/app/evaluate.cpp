@@ -26,8 +26,7 @@ core::ExitStatus evaluate_command(const Invocation& invocation) {
   });
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
-  Console console(is_first && !config.quiet && !config.json ? Console::Voice::speaks
-                                                            : Console::Voice::silent);
+  Console console(voice_of(job.config, communicator));
   console.print(describe_place(job, communicator) + "\n");
 
   const data::TrainingData data = load_data(job, communicator);
@@ -38,10 +37,7 @@ core::ExitStatus evaluate_command(const Invocation& invocation) {
     evaluator.emplace(config, job.graph, data.test, *job.backend, state, communicator);
   });
   train::load_weights(config.init_from, job.graph, state, communicator);
-  if (config.dry_run) {
-    console.print("Everything is ready; --dry-run stops here.\n");
-    return core::ExitStatus::done;
-  }
+  if (config.dry_run) return end_dry_run(job, console, communicator);
 
   const auto begin = std::chrono::steady_clock::now();
   const train::Evaluation result = evaluator->run();

@@ -12,12 +12,29 @@ namespace lockstep::app {
 
 namespace {
 
-struct Command {
-  std::string_view name, summary, details;
+// The groups of the option table, in its order.
+enum Group : unsigned {
+  run = 1,
+  network = 2,
+  data = 4,
+  optimiser = 8,
+  communication = 16,
+  device = 32,
+  checkpoints = 64,
+  output = 128,
+  single = 256,
 };
 
+struct Command {
+  std::string_view name, summary;
+  unsigned groups;  ///< whose options it uses
+  std::string_view details;
+};
+
+constexpr unsigned of_training = run | network | data | optimiser | communication | device | output;
+
 constexpr std::array<Command, 6> commands{{
-    {"train", "trains a network and times every phase of every step",
+    {"train", "trains a network and times every phase of every step", of_training | checkpoints,
      R"(Trains with synchronous data-parallel SGD, one MPI rank per device, and writes down where every
 rank's time went.
 
@@ -29,12 +46,13 @@ rank's time went.
       goes on where an earlier run stopped, to the last bit
 )"},
     {"evaluate", "scores the test images with the weights of a file",
+     network | data | device | output,
      R"(Scores the test images with the weights of a checkpoint, or of any HDF5 file with PyTorch's names
 under /state. Each image is scored once, whatever the number of ranks.
 
   lockstep evaluate --init-from ckpt/checkpoint-780.h5 --data cifar10:DIR
 )"},
-    {"ladder", "epoch time at batch 32, 128, 512, ... until memory is full",
+    {"ladder", "epoch time at batch 32, 128, 512, ... until memory is full", of_training | single,
      R"(Times an epoch at a batch of 32 images per rank, then four times as many, and so on until memory is
 full. Running out of memory is the expected end and a row of the table, not an error. Each point
 trains two epochs and reports the second; with --steps S, S steps after a first one, scaled to the
@@ -44,27 +62,26 @@ epoch and marked so.
       a quick look: two timed steps per point
   lockstep ladder --data cifar10:DIR --output ladder.h5
 )"},
-    {"allreduce", "times sums over all ranks, by message size",
+    {"allreduce", "times sums over all ranks, by message size", communication | output | single,
      R"(Times sums over all ranks of messages of growing size, with MPI's all-reduce (way "mpi") and with the
 sums that training uses (way "pieces"), and checks every element. Columns are those of nccl-tests.
 
   mpirun -n 4 lockstep allreduce --max-bytes 64M
 )"},
-    {"plan", "says what a run would need, without running it",
+    {"plan", "says what a run would need, without running it", of_training,
      R"(Says what a run with these options would need: memory by purpose, floating-point operations, bytes
 that travel. The total foretells the peak of the resident memory of one rank.
 
   mpirun -n 2 lockstep plan --batch-per-rank 128
 )"},
-    {"info", "versions, devices and binding of this build and machine",
+    {"info", "versions, devices and binding of this build and machine", device | output,
      R"(Says what this build has and what this machine offers.
 
   mpirun -n 2 lockstep info
 )"},
 }};
 
-constexpr std::string_view epilogue = R"(
-Where options come from, first to last: the command line; environment variables such as
+constexpr std::string_view epilogue = R"(Where options come from, first to last: the command line; environment variables such as
 LOCKSTEP_BATCH_PER_RANK=32; the file of --config FILE (lines such as batch-per-rank = 32). Defaults
 stand in [brackets].
 
@@ -103,8 +120,10 @@ std::string help_text(std::string_view command, const OptionTable& table) {
   const auto found =
       std::ranges::find_if(commands, [&](const Command& c) { return c.name == command; });
   std::ostringstream options;
-  options << table.all();
-  return fmt::format("lockstep {} [options]: {}\n\n{}{}{}", found->name, found->summary,
+  for (std::size_t group = 0; group < table.groups().size(); ++group) {
+    if ((found->groups >> group & 1u) != 0) options << *table.groups()[group] << '\n';
+  }
+  return fmt::format("lockstep {} [options]: {}\n\n{}\n{}{}", found->name, found->summary,
                      found->details, options.str(), epilogue);
 }
 

@@ -31,8 +31,7 @@ core::ExitStatus info_command(const Invocation& invocation) {
   comm::Communicator& communicator = invocation.communicator;
   const bool is_first = communicator.rank() == 0;
   const Job job = prepare_job(invocation);
-  Console console(is_first && !job.config.quiet && !job.config.json ? Console::Voice::speaks
-                                                                    : Console::Voice::silent);
+  Console console(voice_of(job.config, communicator));
   const std::string cpu = availability(backend::DeviceKind::cpu);
   const std::string cuda = availability(backend::DeviceKind::cuda);
   const auto free_bytes = train::available_memory();

@@ -96,6 +96,7 @@ Job prepare_job(const Invocation& invocation) {
     job.backend = backend::make_backend(job.config.device, job.config.threads);
     job.sizes = data::sizes(data_options(job.config));
     job.graph = make_graph(job.config, job.sizes);
+    train::require_enough_images(job.config, job.sizes.train);
   });
   return job;
 }
@@ -112,6 +113,15 @@ std::uint64_t memory_limit(const Job& job, comm::Communicator& communicator) {
   // This process already takes its part of what is not free any more.
   return train::available_memory() / static_cast<std::uint64_t>(communicator.local_size()) +
          record::resident_memory().now;
+}
+
+train::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& communicator) {
+  train::MemoryEstimate memory;
+  train::together(communicator, [&] {
+    memory = train::estimate_memory(job.config, job.graph, *job.backend, job.sizes,
+                                    communicator.size(), job.process_bytes);
+  });
+  return memory;
 }
 
 record::RunHeader run_header(const Job& job, const Invocation& invocation,

@@ -10,6 +10,7 @@
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/config.hpp"
+#include "lockstep/train/memory.hpp"
 #include "lockstep/train/trainer.hpp"
 
 namespace lockstep::app {
@@ -33,6 +34,10 @@ data::TrainingData load_data(const Job& job, comm::Communicator& communicator);
 
 /// What a rank may take: `--memory-limit`, or what is free, shared among the ranks of a host.
 std::uint64_t memory_limit(const Job& job, comm::Communicator& communicator);
+
+/// What a rank of this job will take. Throws `AgreedError` (usage) where the device cannot do what
+/// is asked. Collective.
+train::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& communicator);
 
 /// Header of the run file of this job.
 record::RunHeader run_header(const Job& job, const Invocation& invocation,

@@ -34,6 +34,13 @@ void print_json(const nlohmann::json& json) {
   std::fflush(stdout);
 }
 
+core::ExitStatus end_dry_run(const Job& job, Console& console,
+                             const comm::Communicator& communicator) {
+  console.print("Everything is ready; --dry-run stops here.\n");
+  if (communicator.rank() == 0 && job.config.json) print_json(describe_job(job));
+  return core::ExitStatus::done;
+}
+
 std::string device_noun(const train::Config& config) {
   return config.device == backend::DeviceKind::cuda ? "GPU" : "CPU rank";
 }

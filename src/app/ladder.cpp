@@ -80,18 +80,14 @@ core::ExitStatus ladder_command(const Invocation& invocation) {
   const bool is_first = communicator.rank() == 0;
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
-  Console console(is_first && !config.quiet && !config.json ? Console::Voice::speaks
-                                                            : Console::Voice::silent);
+  Console console(voice_of(job.config, communicator));
   const std::uint64_t limit = memory_limit(job, communicator);
   console.print(describe_place(job, communicator) + fmt::format("  {:<14} {} per rank\n\n",
                                                                 "memory limit",
                                                                 core::format_bytes(double(limit))));
   check_output(config, communicator);
   const data::TrainingData data = load_data(job, communicator);
-  if (config.dry_run) {
-    console.print("Everything is ready; --dry-run stops here.\n");
-    return core::ExitStatus::done;
-  }
+  if (config.dry_run) return end_dry_run(job, console, communicator);
   std::optional<record::RunFile> file;
   train::together(communicator, [&] {
     if (!is_first || config.output.empty()) return;

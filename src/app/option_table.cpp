@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <limits>
+#include <memory>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/graph/models.hpp"
@@ -21,8 +21,12 @@ constexpr unsigned line_length = 100;
 class OptionTable::Group {
  public:
   Group(OptionTable& table, const std::string& title)
-      : table_(table), options_(title, line_length, line_length / 2) {}
-  ~Group() { table_.all_.add(options_); }
+      : table_(table),
+        options_(std::make_shared<po::options_description>(title, line_length, line_length / 2)) {}
+  ~Group() {
+    table_.all_.add(*options_);
+    table_.groups_.push_back(options_);
+  }
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
@@ -34,7 +38,7 @@ class OptionTable::Group {
                          ->value_name(value_name)
                          ->notifier([name, take](const std::string& text) { take(name, text); });
     const std::string suffix = shown_default.empty() ? "" : fmt::format(" [{}]", shown_default);
-    options_.add_options()(name, semantic, (description + suffix).c_str());
+    options_->add_options()(name, semantic, (description + suffix).c_str());
     return *this;
   }
 
@@ -95,13 +99,13 @@ class OptionTable::Group {
   }
 
   Group& flag(const char* name, bool& target, const char* description) {
-    options_.add_options()(name, po::bool_switch(&target), description);
+    options_->add_options()(name, po::bool_switch(&target), description);
     return *this;
   }
 
  private:
   OptionTable& table_;
-  po::options_description options_;
+  std::shared_ptr<po::options_description> options_;
 };
 
 OptionTable::OptionTable(train::Config& config) : all_(line_length, line_length / 2) {
@@ -234,7 +238,7 @@ void OptionTable::add_output(train::Config& config) {
 }
 
 void OptionTable::add_commands(train::Config& config) {
-  Group(*this, "Only for some commands")
+  Group(*this, "Of single commands")
       .integer("ladder-start", "B", config.ladder_start, "ladder: first batch per rank")
       .bytes("min-bytes", config.min_bytes, "1K", "allreduce: smallest message")
       .bytes("max-bytes", config.max_bytes, "64M", "allreduce: largest message")

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/program_options.hpp>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,10 @@ class OptionTable {
   explicit OptionTable(train::Config& config);
 
   const boost::program_options::options_description& all() const { return all_; }
+  /// The same by groups, which stand in the order of `add_...` below.
+  const std::vector<std::shared_ptr<boost::program_options::options_description>>& groups() const {
+    return groups_;
+  }
   std::vector<std::string> names() const;
 
  private:
@@ -30,6 +35,7 @@ class OptionTable {
   void add_output(train::Config& config);
   void add_commands(train::Config& config);
 
+  std::vector<std::shared_ptr<boost::program_options::options_description>> groups_;
   boost::program_options::options_description all_;
 };
 

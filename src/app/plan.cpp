@@ -42,11 +42,9 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   const bool is_first = communicator.rank() == 0;
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
-  Console console(is_first && !config.quiet && !config.json ? Console::Voice::speaks
-                                                            : Console::Voice::silent);
+  Console console(voice_of(job.config, communicator));
   const std::uint64_t limit = memory_limit(job, communicator);
-  const auto memory = train::estimate_memory(config, job.graph, *job.backend, job.sizes,
-                                             communicator.size(), job.process_bytes);
+  const auto memory = estimate_memory(job, communicator);
   const graph::NodeCost cost = job.graph.total_cost();
   const double step_flops = cost.training_flops() * static_cast<double>(config.batch_per_rank);
   const auto buckets = bucket_bytes(job);

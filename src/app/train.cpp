@@ -135,30 +135,23 @@ core::ExitStatus train_command(const Invocation& invocation) {
   const bool is_first = communicator.rank() == 0;
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
-  Console console(is_first && !config.quiet && !config.json ? Console::Voice::speaks
-                                                            : Console::Voice::silent);
-  console.print(fmt::format("{}\n{}", record::build_id(), describe_place(job, communicator)));
-
+  Console console(voice_of(job.config, communicator));
   const std::uint64_t limit = memory_limit(job, communicator);
-  const auto memory = train::estimate_memory(config, job.graph, *job.backend, job.sizes,
-                                             communicator.size(), job.process_bytes);
+  const auto memory = estimate_memory(job, communicator);
   require_memory(job, memory, limit, communicator);
   check_output(config, communicator);
   const data::TrainingData data = load_data(job, communicator);
   Reporter reporter(console);
   train::Trainer trainer({config, job.graph, data, *job.backend, communicator}, reporter);
 
-  console.print(describe_training(job, trainer.steps_per_epoch(), trainer.total_steps()) +
+  console.print(record::build_id() + "\n" + describe_place(job, communicator) +
+                describe_training(job, trainer.steps_per_epoch(), trainer.total_steps()) +
                 describe_memory(memory, limit));
   if (trainer.first_step() > 0) {
     console.print(fmt::format("  resumed after step {}\n", trainer.first_step()));
   }
   console.print("\n");
-  if (config.dry_run) {
-    console.print("Everything is ready; --dry-run stops here.\n");
-    if (is_first && config.json) print_json(describe_job(job));
-    return core::ExitStatus::done;
-  }
+  if (config.dry_run) return end_dry_run(job, console, communicator);
 
   std::optional<record::RunFile> file;
   open_run_file(file, job, invocation, trainer);

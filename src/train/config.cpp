@@ -42,6 +42,7 @@ void check_ranges(const Config& config) {
   require_at_least("keep", config.keep, 1);
   require_at_least("ladder-start", double(config.ladder_start), 1);
   require_at_least("repeats", config.repeats, 1);
+  require_at_least("min-bytes", double(config.min_bytes), sizeof(float));
   require(config.momentum >= 0 && config.momentum < 1,
           fmt::format("--momentum {}: must be from 0 to below 1", config.momentum));
   require(config.label_smoothing >= 0 && config.label_smoothing < 1,
@@ -115,6 +116,13 @@ Config resolve(Config config, int ranks) {
   if (trains) resolve_batch(config, ranks);
   if (config.epochs == 0 && config.steps == 0) config.epochs = 2;
   return config;
+}
+
+void require_enough_images(const Config& config, std::size_t training_images) {
+  require(training_images >= static_cast<std::size_t>(config.global_batch),
+          fmt::format("a global batch of {} images is more than the {} training images there are; "
+                      "use a smaller batch or fewer ranks",
+                      config.global_batch, training_images));
 }
 
 Entries entries(const Config& config) {

@@ -112,10 +112,12 @@ LadderResult run_ladder(const Workplace& workplace, const data::DataSizes& sizes
     point.row.batch_per_rank = batch;
     point.row.epoch_seconds = point.row.images_per_second =
         std::numeric_limits<double>::quiet_NaN();
-    point.row.predicted_bytes = largest(
-        communicator,
-        estimate_memory(config, workplace.graph, workplace.backend, sizes, ranks, process_bytes)
-            .total());
+    together(communicator, [&] {
+      point.row.predicted_bytes =
+          estimate_memory(config, workplace.graph, workplace.backend, sizes, ranks, process_bytes)
+              .total();
+    });
+    point.row.predicted_bytes = largest(communicator, point.row.predicted_bytes);
     point.has_memory = point.row.predicted_bytes <= limit_bytes;
     try {
       if (point.has_memory && !train_point(workplace, config, point)) {

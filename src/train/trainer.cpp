@@ -35,14 +35,8 @@ double seconds_since(Clock::time_point begin) {
 
 data::DistributedSampler make_sampler(const Workplace& place) {
   const std::size_t images = place.data.train.size();
+  require_enough_images(place.config, images);
   const auto global_batch = static_cast<std::size_t>(place.config.global_batch);
-  if (images < global_batch) {
-    core::fail(
-        core::ExitStatus::usage,
-        fmt::format("a global batch of {} images is more than the {} training images there are; "
-                    "use a smaller batch or fewer ranks",
-                    global_batch, images));
-  }
   return {images, global_batch, place.communicator.size(), place.config.seed,
           place.config.last_batch};
 }
