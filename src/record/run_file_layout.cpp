@@ -217,7 +217,7 @@ void create_columns(const hdf5::File& file, const std::vector<Column>& columns,
       continue;
     }
     for (unsigned i = 0; i < column.dimensions.size(); ++i) {
-      const hdf5::Dataset scale = open(file, "/" + std::string(column.dimensions[i]));
+      const hdf5::Dataset scale = open(file, std::string("/").append(column.dimensions[i]));
       check(H5DSattach_scale(dataset.get(), scale.get(), i), "attaching a scale");
     }
   }
