@@ -27,6 +27,7 @@ std::size_t product(const std::vector<std::int64_t>& shape) {
 
 std::int64_t pooled(std::int64_t size, std::int64_t kernel, std::int64_t stride,
                     std::int64_t padding) {
+  if (size + 2 * padding < kernel) return 0;
   return (size + 2 * padding - kernel) / stride + 1;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "../checks.hpp"
 #include "lockstep/core/error.hpp"
 #include "row_kernels.hpp"
 
@@ -57,6 +58,7 @@ Context make_context(int threads, const PlanOptions& options) {
 Blueprint::Blueprint(const graph::Graph& graph, const PlanOptions& options, int threads)
     : graph_(graph), context_(make_context(threads, options)), steps_(fuse(graph_)) {
   check(options.batch > 0, "a plan has a batch");
+  if (options.mode == Mode::training) refuse_single_values(graph_, options);
   context_.graph = &graph_;
   make_operations();
   place_slots();
@@ -71,6 +73,12 @@ FeatureMap Blueprint::map_of(const Step& step, const PreferredLayouts& layouts) 
     case StepKind::linear:
     case StepKind::loss:
       return {images, step.output, DataType::float32, MapLayout::channels_last, nullptr};
+    case StepKind::relu:
+    case StepKind::add: {  // element by element: as what they read
+      FeatureMap map = outputs_[static_cast<std::size_t>(step.inputs[0])]->map;
+      map.shape = step.output;
+      return map;
+    }
     default: return {images, step.output, type, layouts.activations, nullptr};
   }
 }
