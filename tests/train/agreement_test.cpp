@@ -1,0 +1,67 @@
+#include "lockstep/train/agreement.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <new>
+
+namespace lockstep::train {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class AgreementTest : public ::testing::Test {
+ protected:
+  int argc_ = 0;
+  char** argv_ = nullptr;
+  comm::MpiSession session_{argc_, argv_};
+  std::unique_ptr<comm::Communicator> world_ = comm::make_communicator(session_);
+  int last() const { return world_->size() - 1; }
+};
+
+TEST_F(AgreementTest, NobodyThrowsWhereNobodyFailed) {
+  int calls = 0;
+  together(*world_, [&] { ++calls; });
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(AgreementTest, AllThrowWhatOneThrewAndThatOneSpeaks) {
+  try {
+    together(*world_, [&] {
+      if (world_->rank() == last()) core::fail(core::ExitStatus::input, "no such file; find it");
+    });
+    FAIL() << "a failure was kept from this rank";
+  } catch (const AgreedError& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::input);
+    EXPECT_STREQ(error.what(), "no such file; find it");
+    EXPECT_EQ(error.speaks(), world_->rank() == last());
+  }
+}
+
+TEST_F(AgreementTest, TheFirstOfSeveralFailingRanksSpeaks) {
+  try {
+    together(*world_, [] { throw std::bad_alloc(); });
+    FAIL() << "a failure was kept from this rank";
+  } catch (const AgreedError& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::out_of_memory);
+    EXPECT_EQ(error.speaks(), world_->rank() == 0);
+  }
+}
+
+TEST_F(AgreementTest, NamesTheFirstDifference) {
+  require_equal(*world_, {{"lr", "0.1"}, {"seed", "1"}}, "options");
+  if (world_->size() == 1) return;  // nobody to differ from
+  const std::string seed = world_->rank() == last() ? "7" : "1";
+  try {
+    require_equal(*world_, {{"lr", "0.1"}, {"seed", seed}}, "options");
+    FAIL() << "a difference went unnoticed";
+  } catch (const AgreedError& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::usage);
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("seed is '1' on rank 0 but '7' on rank"), HasSubstr("options")));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::train

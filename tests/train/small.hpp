@@ -1,0 +1,93 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/data/dataset.hpp"
+#include "lockstep/graph/graph.hpp"
+#include "lockstep/train/config.hpp"
+#include "lockstep/train/trainer.hpp"
+
+// A network and a run so small that a test of the whole trainer takes milliseconds.
+namespace lockstep::train::testing {
+
+enum class Norm { without, with_batch_norm };
+
+inline graph::Graph small_graph(Norm norm) {
+  graph::Graph graph("small");
+  auto node = graph.input({3, 32, 32});
+  for (const auto& [name, channels] : {std::pair{"1", 8}, std::pair{"2", 12}}) {
+    node = graph.convolution(std::string("conv") + name, node, channels,
+                             {.kernel = 3, .stride = 2, .padding = 1, .has_bias = true});
+    if (norm == Norm::with_batch_norm) node = graph.batch_norm(std::string("bn") + name, node);
+    node = graph.relu(std::string("relu") + name, node);
+  }
+  node = graph.global_average_pool("pool", node);
+  node = graph.linear("linear", node, 10);
+  graph.softmax_cross_entropy("loss", node, {});
+  graph.seal();
+  return graph;
+}
+
+inline data::TrainingData small_data() {
+  return data::load({.source = "synthetic:64", .train_samples = 64, .test_samples = 11, .seed = 3});
+}
+
+/// 16 images per step over all ranks, 4 steps per epoch.
+inline Config small_config(int ranks) {
+  Config config;
+  config.data = "synthetic:64";
+  config.global_batch = 16;
+  config.epochs = 2;
+  config.loader_threads = 1;
+  config.threads = 1;
+  config.bucket_mib = 4.0 / 1024;  // several buckets even here
+  config.watchdog_seconds = 60;
+  return resolve(config, ranks);
+}
+
+/// Keeps what rank 0 is told.
+struct Witness : Observer {
+  std::vector<StepReport> steps;
+  std::vector<record::EpochRecord> epochs;
+  void step_done(const StepReport& report) override { steps.push_back(report); }
+  void epoch_done(const record::EpochRecord& epoch) override { epochs.push_back(epoch); }
+};
+
+/// Norm of the difference, relative to the norm of `expected`.
+inline double relative_difference(std::span<const float> actual, std::span<const float> expected) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double off = double(actual[i]) - double(expected[i]);
+    difference += off * off;
+    norm += double(expected[i]) * double(expected[i]);
+  }
+  return std::sqrt(difference / norm);
+}
+
+/// A directory that all ranks know, gone at the end.
+class SharedDirectory {
+ public:
+  explicit SharedDirectory(comm::Communicator& communicator)
+      : communicator_(communicator),
+        path_(std::filesystem::temp_directory_path() /
+              ("lockstep-test-" + communicator.all_gather(std::to_string(::getpid())).front())) {}
+  ~SharedDirectory() {
+    communicator_.barrier();
+    std::error_code ignored;
+    if (communicator_.rank() == 0) std::filesystem::remove_all(path_, ignored);
+  }
+  std::string path() const { return path_.string(); }
+
+ private:
+  comm::Communicator& communicator_;
+  std::filesystem::path path_;
+};
+
+}  // namespace lockstep::train::testing

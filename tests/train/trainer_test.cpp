@@ -1,0 +1,272 @@
+// The whole trainer on 1, 2 and 4 ranks, against itself on one.
+
+#include "lockstep/train/trainer.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/phase.hpp"
+#include "lockstep/train/agreement.hpp"
+#include "lockstep/train/evaluation.hpp"
+#include "lockstep/train/weights.hpp"
+#include "train/small.hpp"
+
+namespace lockstep::train {
+namespace {
+
+using namespace testing;
+using ::testing::HasSubstr;
+
+class TrainerTest : public ::testing::Test {
+ protected:
+  Workplace place(const Config& config, comm::Communicator& on) const {
+    return {config, graph_, data_, *backend_, on};
+  }
+  int ranks() const { return world_->size(); }
+  Config config() const { return small_config(ranks()); }
+
+  int argc_ = 0;
+  char** argv_ = nullptr;
+  comm::MpiSession session_{argc_, argv_};
+  std::unique_ptr<comm::Communicator> world_ = comm::make_communicator(session_);
+  std::unique_ptr<comm::Communicator> alone_ = comm::make_self_communicator();
+  std::unique_ptr<backend::Backend> backend_ = backend::make_backend(backend::DeviceKind::cpu, 1);
+  graph::Graph graph_ = small_graph(Norm::without);
+  data::TrainingData data_ = small_data();
+  Observer nobody_;
+};
+
+std::vector<float> copy(const core::Buffer& buffer) {
+  const auto values = buffer.as<float>();
+  return {values.begin(), values.end()};
+}
+
+/// Gradients of the mean over the global batch after the run's last step, and the parameters.
+struct Outcome {
+  std::vector<float> gradients, parameters, statistics;
+};
+
+Outcome train_to_end(const Workplace& place) {
+  Observer nobody;
+  Trainer trainer(place, nobody);
+  trainer.run();
+  Outcome outcome{copy(trainer.state().gradients), copy(trainer.state().parameters),
+                  copy(trainer.state().statistics)};
+  for (float& gradient : outcome.gradients) {
+    gradient /= static_cast<float>(place.communicator.size());
+  }
+  return outcome;
+}
+
+struct Following {
+  Norm norm;
+  BatchNormMode mode;
+  comm::ReducerKind reducer;
+};
+
+class FollowingTest : public TrainerTest, public ::testing::WithParamInterface<Following> {};
+
+// Sums over 16 images are taken in another order on several ranks: float32 rounding of 6e-8, some
+// hundred terms, gives 1e-6; 1e-5 leaves room for the steps after the first to amplify it.
+TEST_P(FollowingTest, RanksWithTheSameGlobalBatchFollowOneRank) {
+  graph_ = small_graph(GetParam().norm);
+  for (const std::int64_t steps : {1, 6}) {
+    Config many = config();
+    many.epochs = 0;
+    many.steps = steps;
+    many.batch_norm = GetParam().mode;
+    many.reducer = GetParam().reducer;
+    Config one = many;
+    one.batch_per_rank = one.global_batch;
+    const Outcome expected = train_to_end(place(one, *alone_));
+    const Outcome actual = train_to_end(place(many, *world_));
+    EXPECT_LT(relative_difference(actual.gradients, expected.gradients), steps == 1 ? 1e-5 : 1e-4);
+    EXPECT_LT(relative_difference(actual.parameters, expected.parameters), 1e-5);
+    if (GetParam().norm == Norm::with_batch_norm) {
+      EXPECT_LT(relative_difference(actual.statistics, expected.statistics), 1e-5);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, FollowingTest,
+                         ::testing::Values(Following{Norm::without, BatchNormMode::broadcast,
+                                                     comm::ReducerKind::overlap},
+                                           Following{Norm::without, BatchNormMode::broadcast,
+                                                     comm::ReducerKind::allreduce},
+                                           Following{Norm::with_batch_norm, BatchNormMode::sync,
+                                                     comm::ReducerKind::overlap}));
+
+TEST_F(TrainerTest, RecordsEveryStepOfEveryRank) {
+  Witness witness;
+  const Config options = config();
+  Trainer trainer(place(options, *world_), witness);
+  const RunSummary summary = trainer.run();
+  if (world_->rank() != 0) {
+    EXPECT_TRUE(witness.steps.empty());
+    return;
+  }
+  ASSERT_EQ(witness.epochs.size(), 2u);
+  EXPECT_EQ(witness.steps.size(), 8u);
+  EXPECT_EQ(witness.steps.back().total_steps, 8);
+  for (const auto& epoch : witness.epochs) {
+    EXPECT_EQ(epoch.loss.size(), 4u);
+    EXPECT_THAT(epoch.images, ::testing::Each(16));
+    const auto ranks = static_cast<std::size_t>(world_->size());
+    ASSERT_EQ(epoch.phase_seconds.size(), 4 * ranks * record::phase_count);
+    EXPECT_EQ(epoch.bucket_end_seconds.size(), 4 * ranks * trainer.bucket_bytes().size());
+    double sum = 0;
+    for (const double seconds : epoch.phase_seconds) {
+      EXPECT_GE(seconds, 0);
+      sum += seconds;
+    }
+    EXPECT_LE(sum, epoch.seconds * static_cast<double>(ranks));
+    EXPECT_FALSE(epoch.parameter_hash.empty());
+    EXPECT_TRUE(std::isfinite(epoch.test_accuracy));
+  }
+  EXPECT_NE(witness.epochs[0].parameter_hash, witness.epochs[1].parameter_hash);
+  EXPECT_EQ(summary.status, record::RunStatus::complete);
+  EXPECT_EQ(summary.timed_epoch, 2);
+  EXPECT_TRUE(summary.epoch_complete);
+  EXPECT_GT(summary.images_per_second, 0);
+  EXPECT_EQ(summary.last_test_accuracy, witness.epochs[1].test_accuracy);
+}
+
+TEST_F(TrainerTest, EvaluationSeesEachImageOnceOnAnyNumberOfRanks) {
+  backend::ModelState state = backend_->make_state(graph_);
+  initialise(graph_, 5, state);
+  Evaluator many(config(), graph_, data_.test, *backend_, state, *world_);
+  Evaluator one(config(), graph_, data_.test, *backend_, state, *alone_);
+  const Evaluation actual = many.run();
+  const Evaluation expected = one.run();
+  EXPECT_EQ(actual.images, 11);
+  EXPECT_EQ(actual.correct, expected.correct);
+  EXPECT_NEAR(actual.loss_sum, expected.loss_sum, 1e-5 * expected.loss_sum);
+}
+
+TEST_F(TrainerTest, IndependentReplicasGoTheirOwnWays) {
+  Config options = config();
+  options.reducer = comm::ReducerKind::none;
+  Witness witness;
+  Trainer trainer(place(options, *world_), witness);
+  EXPECT_TRUE(trainer.bucket_bytes().empty());
+  trainer.run();
+  std::vector<float> mine = copy(trainer.state().parameters), first = mine;
+  world_->broadcast(std::as_writable_bytes(std::span(first)), 0);
+  EXPECT_EQ(mine == first, world_->rank() == 0);
+  if (world_->rank() == 0) {
+    EXPECT_THAT(witness.epochs.at(0).images, ::testing::Each(16));  // over all ranks all the same
+    EXPECT_EQ(witness.epochs.at(0).parameter_hash, "");
+  }
+}
+
+TEST_F(TrainerTest, StopsEverywhereWhereTheLossIsNotFinite) {
+  Config options = config();
+  options.learning_rate = 1e30;
+  Trainer trainer(place(options, *world_), nobody_);
+  try {
+    trainer.run();
+    FAIL() << "such a learning rate cannot end well";
+  } catch (const AgreedError& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::diverged);
+    EXPECT_THAT(error.what(), HasSubstr("in step "));
+    std::array speakers{error.speaks() ? 1.0 : 0.0};
+    world_->sum(std::span<double>(speakers));
+    EXPECT_EQ(speakers[0], 1);
+  }
+}
+
+TEST_F(TrainerTest, RefusesFewerImagesThanTheGlobalBatch) {
+  Config options = config();
+  options.batch_per_rank = 65;
+  options.global_batch = 65 * ranks();
+  EXPECT_THROW(Trainer(place(options, *world_), nobody_), AgreedError);
+}
+
+class ResumeTest : public TrainerTest {
+ protected:
+  record::Counters read(std::int64_t step, backend::ModelState& state) const {
+    auto tensors = weight_tensors(graph_, state);
+    for (const auto& tensor : momentum_tensors(graph_, state)) tensors.push_back(tensor);
+    return record::read_checkpoint(record::checkpoint_path(directory_.path(), step), tensors,
+                                   record::Verify::required);
+  }
+
+  SharedDirectory directory_{*world_};
+};
+
+/// Sends itself a signal after a step, as a scheduler would.
+struct Interrupter : Observer {
+  std::int64_t after = 0;
+  explicit Interrupter(std::int64_t step) : after(step) {}
+  void step_done(const StepReport& report) override {
+    if (report.step == after) std::raise(SIGTERM);
+  }
+};
+
+TEST_F(ResumeTest, ASignalAndAResumeChangeNoBit) {
+  graph_ = small_graph(Norm::with_batch_norm);
+  Config whole = config();
+  whole.evaluate_every = -1;
+  const Outcome expected = train_to_end(place(whole, *world_));
+
+  Config stopped = whole;
+  stopped.checkpoint_dir = directory_.path();
+  Interrupter interrupter(2);
+  {
+    Trainer trainer(place(stopped, *world_), interrupter);
+    const RunSummary summary = trainer.run();
+    EXPECT_EQ(summary.status, record::RunStatus::preempted);
+    EXPECT_EQ(summary.last_step, 3);  // the step after the signal, on all ranks
+    EXPECT_TRUE(summary.checkpoint_saved);
+  }
+  Config resumed = stopped;
+  resumed.resume = "auto";
+  {
+    Trainer trainer(place(resumed, *world_), nobody_);
+    EXPECT_EQ(trainer.first_step(), 3);
+    EXPECT_EQ(trainer.run().last_step, 8);
+    EXPECT_EQ(copy(trainer.state().parameters), expected.parameters);
+    if (world_->rank() == 0) {
+      EXPECT_EQ(copy(trainer.state().statistics), expected.statistics);
+    }
+  }
+  backend::ModelState saved = backend_->make_state(graph_);
+  const auto counters = read(8, saved);
+  EXPECT_THAT(counters, ::testing::Contains(std::pair<std::string, std::int64_t>("step", 8)));
+  EXPECT_EQ(copy(saved.parameters), expected.parameters);
+}
+
+TEST_F(ResumeTest, KeepsCheckpointsOfAnotherRun) {
+  Config options = config();
+  options.evaluate_every = -1;
+  options.checkpoint_dir = directory_.path();
+  train_to_end(place(options, *world_));
+  EXPECT_THROW(Trainer(place(options, *world_), nobody_), AgreedError);
+  options.resume = "auto";
+  options.seed = 2;
+  try {
+    Trainer trainer(place(options, *world_), nobody_);
+    FAIL() << "a run with another seed went on from the checkpoint";
+  } catch (const AgreedError& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::usage);
+    EXPECT_THAT(error.what(), HasSubstr("seed"));
+  }
+}
+
+TEST_F(ResumeTest, StartsFromGivenWeights) {
+  Config options = config();
+  options.evaluate_every = -1;
+  options.checkpoint_dir = directory_.path();
+  const Outcome first = train_to_end(place(options, *world_));
+  Config second = config();
+  second.init_from = record::checkpoint_path(directory_.path(), 8).string();
+  Trainer trainer(place(second, *world_), nobody_);
+  EXPECT_EQ(trainer.first_step(), 0);
+  EXPECT_EQ(copy(trainer.state().parameters), first.parameters);
+}
+
+}  // namespace
+}  // namespace lockstep::train
