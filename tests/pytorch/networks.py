@@ -51,5 +51,5 @@ def load_checkpoint(network, path):
     import h5py
 
     with h5py.File(path) as file:
-        state = {name: torch.from_numpy(file["state"][name][()]) for name in network.state_dict()}
+        state = {name: torch.as_tensor(file["state"][name][()]) for name in network.state_dict()}
     network.load_state_dict(state)

@@ -1,0 +1,96 @@
+"""Repeat the golden runs of golden.hpp in PyTorch and write their losses and gradients.
+
+usage: golden_input /tmp/golden.h5 && make_golden.py /tmp/golden.h5 tests/pytorch/golden.txt
+
+The text file has, per line: `pair INDEX`, the images 2 INDEX and 2 INDEX + 1 whose gradients follow; for each tensor
+`gradient NAME NORM VALUE...` with up to 64 values at evenly spread positions; then `loss STEP VALUE` for each of the 20
+steps. golden_test.cpp reads it.
+
+All in float64, so that the whole error budget is Lockstep's. The pair is the one whose activations stay furthest from
+zero: where rounding moves one across, a ReLU passes another gradient, and a single such flip changes the gradients of
+all earlier layers by up to a percent, in PyTorch's own float32 as in anybody's.
+"""
+
+import sys
+
+import h5py
+import torch
+import torch.nn.functional as F
+
+import cifar10
+from networks import ResNet18, load_checkpoint
+
+STEPS, BATCH, SAMPLES, PAIRS = 20, 32, 64, 160
+
+
+class Margin:
+    """The smallest distance from zero of what goes into any ReLU, while active."""
+
+    def __enter__(self):
+        self.smallest, self.relu = float("inf"), F.relu
+
+        def watched(x):
+            self.smallest = min(self.smallest, x.abs().min().item())
+            return self.relu(x)
+
+        F.relu = watched
+        return self
+
+    def __exit__(self, *_):
+        F.relu = self.relu
+
+
+def network_from(source):
+    network = ResNet18()
+    load_checkpoint(network, source)
+    return network.double()
+
+
+def margin_of(network, images):
+    with torch.no_grad(), Margin() as margin:
+        network(images)
+    return margin.smallest
+
+
+def gradient_lines(source, images, labels):
+    network = network_from(source)
+    margins = [margin_of(network, images[2 * i : 2 * i + 2]) for i in range(PAIRS)]
+    pair = max(range(PAIRS), key=margins.__getitem__)
+    print(f"pair {pair}: activations are at least {margins[pair]:.1e} from zero")
+    pick = slice(2 * pair, 2 * pair + 2)
+    F.cross_entropy(network(images[pick]), labels[pick]).backward()
+    lines = [f"pair {pair}"]
+    for name, parameter in network.named_parameters():
+        flat = parameter.grad.flatten()
+        count = min(len(flat), SAMPLES)
+        values = " ".join(f"{flat[i * len(flat) // count].item():.9g}" for i in range(count))
+        lines.append(f"gradient {name} {flat.norm().item():.9g} {values}")
+    return lines
+
+
+def loss_lines(source, images, labels):
+    network = network_from(source)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.0005, momentum=0.9, weight_decay=5e-4)
+    lines = []
+    for step in range(STEPS):
+        pick = slice(step * BATCH, (step + 1) * BATCH)
+        loss = F.cross_entropy(network(images[pick]), labels[pick])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        lines.append(f"loss {step} {loss.item():.9g}")
+    return lines
+
+
+def main(source, target):
+    with h5py.File(source) as file:
+        images = cifar10.normalise(torch.from_numpy(file["input"]["images"][()]).to(torch.uint8)).double()
+        labels = torch.from_numpy(file["input"]["labels"][()]).long()
+    assert len(images) == STEPS * BATCH
+    lines = gradient_lines(source, images, labels) + loss_lines(source, images, labels)
+    with open(target, "w") as out:
+        out.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
