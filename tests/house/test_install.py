@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -69,6 +70,7 @@ def test_report_command_finds_its_package_after_a_move(prefix, tmp_path):
     moved = tmp_path / "moved"
     shutil.copytree(prefix, moved)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    environment["LOCKSTEP_PYTHON"] = sys.executable
     answer = subprocess.run([moved / "bin" / "lockstep-report", "--help"], env=environment, text=True, capture_output=True)
     assert answer.returncode == 0, answer.stderr
     assert "report" in answer.stdout
