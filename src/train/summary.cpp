@@ -31,6 +31,7 @@ void Summariser::add(const record::EpochRecord& epoch) {
     // The first one is compared with NaN.
     summary_.best_test_accuracy = std::fmax(summary_.best_test_accuracy, epoch.test_accuracy);
   }
+  if (epoch.phase_seconds.empty()) return;  // gathered on rank 0 alone
   const bool is_complete = static_cast<std::int64_t>(steps) == steps_per_epoch_;
   if (steps == 0 || epochs_ > 2 || (epochs_ == 2 && summary_.epoch_complete && !is_complete))
     return;
