@@ -20,7 +20,7 @@ using Bytes = std::vector<std::uint8_t>;
 Bytes records(std::size_t count, std::uint64_t index) {
   Bytes bytes = random_bytes(count * cifar10::record_bytes, index);
   for (std::size_t i = 0; i < count; ++i) {
-    bytes[i * cifar10::record_bytes] = static_cast<std::uint8_t>(i % 10);
+    bytes.at(i * cifar10::record_bytes) = static_cast<std::uint8_t>(i % 10);
   }
   return bytes;
 }
