@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 
 #include "lockstep/core/format.hpp"
 
@@ -11,8 +13,23 @@ namespace lockstep::app {
 
 using core::format_seconds;
 
+namespace {
+
+/// Whether a person watches stdout. Open MPI's mpirun gives every rank a terminal of its own and
+/// copies what appears there to its stdout: that one counts.
+bool has_spectator() {
+  if (isatty(STDOUT_FILENO) != 1) return false;
+  if (std::getenv("OMPI_COMM_WORLD_RANK") == nullptr) return true;
+  std::error_code failed;
+  const auto launcher =
+      std::filesystem::read_symlink(fmt::format("/proc/{}/fd/1", getppid()), failed).string();
+  return launcher.starts_with("/dev/pts/") || launcher.starts_with("/dev/tty");
+}
+
+}  // namespace
+
 Console::Console(Voice voice)
-    : speaks_(voice == Voice::speaks), is_terminal_(speaks_ && isatty(STDOUT_FILENO) == 1) {}
+    : speaks_(voice == Voice::speaks), is_terminal_(speaks_ && has_spectator()) {}
 
 Console::~Console() { erase_progress(); }
 

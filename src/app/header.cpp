@@ -134,8 +134,9 @@ std::string describe_memory(const train::MemoryEstimate& memory, std::uint64_t l
         std::pair{"loader", memory.loader}, std::pair{"model state", memory.state},
         std::pair{"activations", memory.activations}, std::pair{"weights", memory.weights},
         std::pair{"workspace", memory.workspace}, std::pair{"evaluation", memory.evaluation},
+        std::pair{"checkpoint", memory.checkpoint},
         std::pair{"communication", memory.communication}}) {
-    text += fmt::format("    {:<14} {:>10}\n", name, format_bytes(double(bytes)));
+    if (bytes > 0) text += fmt::format("    {:<14} {:>10}\n", name, format_bytes(double(bytes)));
   }
   return text;
 }

@@ -81,7 +81,8 @@ that travel. The total foretells the peak of the resident memory of one rank.
 )"},
 }};
 
-constexpr std::string_view epilogue = R"(Where options come from, first to last: the command line; environment variables such as
+constexpr std::string_view epilogue =
+    R"(Where options come from, first to last: the command line; environment variables such as
 LOCKSTEP_BATCH_PER_RANK=32; the file of --config FILE (lines such as batch-per-rank = 32). Defaults
 stand in [brackets].
 

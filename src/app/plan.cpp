@@ -71,17 +71,13 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   }
   if (is_first && config.json) {
     auto json = describe_job(job);
-    json["memory_bytes"] = {{"total", memory.total()},
-                            {"limit", limit},
-                            {"process", memory.process},
-                            {"data", memory.data},
-                            {"loader", memory.loader},
-                            {"state", memory.state},
-                            {"activations", memory.activations},
-                            {"weights", memory.weights},
-                            {"workspace", memory.workspace},
-                            {"evaluation", memory.evaluation},
-                            {"communication", memory.communication}};
+    json["memory_bytes"] = {
+        {"total", memory.total()},           {"limit", limit},
+        {"process", memory.process},         {"data", memory.data},
+        {"loader", memory.loader},           {"state", memory.state},
+        {"activations", memory.activations}, {"weights", memory.weights},
+        {"workspace", memory.workspace},     {"evaluation", memory.evaluation},
+        {"checkpoint", memory.checkpoint},   {"communication", memory.communication}};
     json["steps_per_epoch"] = steps;
     json["forward_flops_per_image"] = cost.forward_flops;
     json["training_flops_per_image"] = cost.training_flops();

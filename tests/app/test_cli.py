@@ -242,10 +242,21 @@ def test_two_ranks_train_and_write_every_rank_s_times(tmp_path):
     assert result.returncode == 0, result.stderr
     assert "Total img/sec on 2 CPU rank(s): " in result.stdout
     assert "Img/sec per CPU rank: " in result.stdout
-    assert "\r" not in result.stdout
     with h5py.File(path) as file:
         assert file["steps/phase_seconds"].shape == (6, 2, 6)
         assert (file["steps/images"][:] == 4).all()
+
+
+def test_progress_moves_on_a_terminal_alone():
+    def output(command):  # as bytes: Python would turn carriage returns into ends of lines
+        return subprocess.run(command, env=environment(), capture_output=True, timeout=120).stdout
+
+    run = [BIN, *train(steps=3)]
+    under_mpirun = [*MPIRUN, "-n", "1", *run]
+    for command in (run, under_mpirun):
+        shown = output(["script", "-qec", " ".join(command), "/dev/null"])
+        assert b"\repoch 1, step 1/12" in shown and b" left" in shown
+        assert b" left" not in output(command)
 
 
 def test_quiet_is_quiet():
@@ -253,10 +264,11 @@ def test_quiet_is_quiet():
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
-def test_plan_foretells_the_peak():
-    options = ["--data", "synthetic:64", "--batch-per-rank", "8", "--threads", "1"]
-    planned = json.loads(start("plan", *options, "--json").stdout)
-    found = json.loads(start("train", *options, "--steps", "2", "--json").stdout)
+@pytest.mark.parametrize("ranks, batch", [(1, 4), (1, 16), (2, 8)])
+def test_plan_foretells_the_peak(ranks, batch):
+    options = ["--data", "synthetic:64", "--batch-per-rank", batch, "--threads", "1"]
+    planned = json.loads(start_ranks((ranks, ["plan", *options, "--json"])).stdout)
+    found = json.loads(start_ranks((ranks, ["train", *options, "--steps", "2", "--json"])).stdout)
     peak = found["results"]["peak_memory_bytes"]
     assert abs(planned["memory_bytes"]["total"] - peak) < 0.1 * peak
 

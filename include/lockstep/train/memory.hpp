@@ -20,11 +20,12 @@ struct MemoryEstimate {
   std::uint64_t weights = 0;        ///< copies in the device's layouts
   std::uint64_t workspace = 0;      ///< scratch of the operations
   std::uint64_t evaluation = 0;     ///< the inference plan
+  std::uint64_t checkpoint = 0;     ///< a tensor on its way to or from a file
   std::uint64_t communication = 0;  ///< what travels
 
   std::uint64_t total() const {
     return process + data + loader + state + activations + weights + workspace + evaluation +
-           communication;
+           checkpoint + communication;
   }
 };
 
