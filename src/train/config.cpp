@@ -119,10 +119,11 @@ Config resolve(Config config, int ranks) {
 }
 
 void require_enough_images(const Config& config, std::size_t training_images) {
-  require(training_images >= static_cast<std::size_t>(config.global_batch),
-          fmt::format("a global batch of {} images is more than the {} training images there are; "
-                      "use a smaller batch or fewer ranks",
-                      config.global_batch, training_images));
+  if (training_images >= static_cast<std::size_t>(config.global_batch)) return;
+  core::fail(core::ExitStatus::input,
+             fmt::format("a global batch of {} images is more than the {} training images there "
+                         "are; use a smaller batch or fewer ranks",
+                         config.global_batch, training_images));
 }
 
 Entries entries(const Config& config) {

@@ -85,7 +85,6 @@ def cifar(tmp_path):
     (["train", "--batch-per-rank", "2", "--data", "imagenet"], ["imagenet", "cifar10:DIR"]),
     (["train"], ["--batch-per-rank", "--global-batch"]),
     (["train", "--batch-per-rank", "2", "--global-batch", "2"], ["both"]),
-    (["train", "--batch-per-rank", "25", "--data", "synthetic:24"], ["25", "24"]),
     (["train", "--batch-per-rank", "2", "--train-samples", "25", "--data", "synthetic:24"], ["25"]),
     (["train", "--batch-per-rank", "2", "--device", "cuda"], ["cuda", "--device cpu"]),
     (["train", "--batch-per-rank", "2", "--precision", "fp16"], ["fp16", "bf16"]),
@@ -113,6 +112,11 @@ def test_too_many_threads_are_a_warning():
 
 
 # --- data ----------------------------------------------------------------------------------------------------
+
+def test_fewer_images_than_the_global_batch():
+    line = the_failure(start(*train(batch_per_rank=25)), 3)
+    assert "25 images" in line and "24 training images" in line
+
 
 def test_data_files_that_are_missing(tmp_path):
     line = the_failure(start(*train(data=f"cifar10:{tmp_path}/none")), 3)

@@ -105,7 +105,7 @@ struct Config {
 /// Throws `Error` (usage) where options contradict each other or the number of ranks, naming them.
 Config resolve(Config config, int ranks);
 
-/// Throws `Error` (usage) where the training set is smaller than the global batch.
+/// Throws `Error` (input) where the training set is smaller than the global batch.
 void require_enough_images(const Config& config, std::size_t training_images);
 
 using Entries = std::vector<std::pair<std::string, std::string>>;
