@@ -11,9 +11,15 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
     set(directory "${CMAKE_CURRENT_BINARY_DIR}/generated")
     set(header "${directory}/build_info.hpp")
     set(generate
-        ${CMAKE_COMMAND} "-DSOURCE=${PROJECT_SOURCE_DIR}" "-DTEMPLATE=${CMAKE_CURRENT_SOURCE_DIR}/build_info.hpp.in"
-        "-DHEADER=${header}" "-DVERSION=${PROJECT_VERSION}" "-DBUILD_TYPE=${CMAKE_BUILD_TYPE}"
-        "-DCOMPILER=${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}" "-DFLAGS=${flags}" -P
+        ${CMAKE_COMMAND}
+        "-DSOURCE=${PROJECT_SOURCE_DIR}"
+        "-DTEMPLATE=${CMAKE_CURRENT_SOURCE_DIR}/build_info.hpp.in"
+        "-DHEADER=${header}"
+        "-DVERSION=${PROJECT_VERSION}"
+        "-DBUILD_TYPE=${CMAKE_BUILD_TYPE}"
+        "-DCOMPILER=${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}"
+        "-DFLAGS=${flags}"
+        -P
         "${CMAKE_CURRENT_FUNCTION_LIST_FILE}")
     add_custom_target(
       ${target}_build_info
@@ -46,10 +52,8 @@ if(GIT)
     file(REAL_PATH "${top}" top)
     if(top STREQUAL source)
       list(GET answer 1 COMMIT)
-      execute_process(
-        COMMAND "${GIT}" -C "${SOURCE}" status --porcelain --untracked-files=no
-        OUTPUT_VARIABLE changes
-        ERROR_QUIET)
+      execute_process(COMMAND "${GIT}" -C "${SOURCE}" status --porcelain --untracked-files=no OUTPUT_VARIABLE changes
+                      ERROR_QUIET)
       if(NOT changes STREQUAL "")
         set(DIRTY "true")
       endif()

@@ -9,11 +9,12 @@ add_library(lockstep_settings INTERFACE)
 target_compile_features(lockstep_settings INTERFACE cxx_std_20)
 target_include_directories(lockstep_settings INTERFACE "${PROJECT_SOURCE_DIR}/include")
 target_compile_options(
-  lockstep_settings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>
-                              # GCC 12 sees overlaps in std::string that are not there (its bug 105651).
-                              $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
-                              $<$<BOOL:${LOCKSTEP_WERROR}>:-Werror>
-                              $<$<CONFIG:RelWithDebInfo>:-O3>) # -O2 leaves the passes over feature maps scalar
+  lockstep_settings
+  INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>
+            # GCC 12 sees overlaps in std::string that are not there (its bug 105651).
+            $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
+            $<$<BOOL:${LOCKSTEP_WERROR}>:-Werror>
+            $<$<CONFIG:RelWithDebInfo>:-O3>) # -O2 leaves the passes over feature maps scalar
 if(LOCKSTEP_SANITIZERS)
   target_compile_options(lockstep_settings INTERFACE -fsanitize=${LOCKSTEP_SANITIZERS} -fno-omit-frame-pointer
                                                      -fno-sanitize-recover=all)
