@@ -45,6 +45,9 @@ void* operator new(std::size_t bytes) {
 void* operator new[](std::size_t bytes) {
   return allocate(bytes, usual, __builtin_return_address(0));
 }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return allocate(bytes, usual, __builtin_return_address(0));
+}
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, static_cast<std::size_t>(alignment), __builtin_return_address(0));
 }
