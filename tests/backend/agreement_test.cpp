@@ -2,7 +2,7 @@
 //
 // Tolerances, relative Euclidean norms per tensor:
 //   fp32          sums of at most 5,000 products, errors grow like sqrt(n) 2^-24: 1e-5. Winograd's
-//                 transforms lose about one more digit: 1e-4.
+//                 transforms triple them at most.
 //   bf16          every feature map is rounded once, 2^-9 at most and half of that on average, and
 //                 four or five follow one another; a gradient of one or two values may
 //                 also cancel: 3e-2.

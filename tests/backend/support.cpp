@@ -157,6 +157,9 @@ void append_convolutions(std::vector<Network>& networks) {
       {"conv7x7_stride2", convolution({3, 9, 9}, 5, 24, {.kernel = 7, .stride = 2, .padding = 3})});
   networks.push_back(
       {"conv2x2_stride2", convolution({3, 8, 8}, 17, 3, {.kernel = 2, .stride = 2})});
+  networks.push_back({"conv3x3_64_to_64", convolution({3, 8, 8}, 64, 64, same)});
+  networks.push_back({"conv3x3_32_to_96", convolution({3, 7, 9}, 32, 96, same)});
+  networks.push_back({"conv3x3_64_to_32_bias", convolution({3, 13, 6}, 64, 32, {3, 1, 1, true})});
   networks.push_back({"conv3x3_bias", convolution({3, 9, 9}, 5, 17, {3, 1, 1, true})});
   networks.push_back({"conv_on_images", first_convolution({3, 5, 7}, 17, same)});
   networks.push_back({"conv_on_grey_images", first_convolution({1, 9, 9}, 24, same)});

@@ -1,27 +1,29 @@
-// Convolutions by oneDNN. The model keeps weights as plain float32 KCRS; each direction reorders
-// them, once per step, into the layout its kernel likes, in scratch memory that is still in the
-// cache when the kernel reads it.
+// Convolutions: by Winograd's algorithm (winograd.hpp) where it has a form and wins, by oneDNN's
+// direct kernels elsewhere, chosen for each convolution and direction. The model keeps weights as
+// plain float32 KCRS; each direction brings them, once per step, into the layout its kernel likes,
+// in scratch memory that is still in the cache when the kernel reads it.
 //
-// Where the processor has no kernel for the plan's element type (bfloat16 without AVX-512), a
-// float32 kernel works on converted copies: products of bfloat16 values are exact in float32, so
+// Where the processor has no direct kernel for the plan's element type (bfloat16 without AVX-512),
+// a float32 kernel works on converted copies: products of bfloat16 values are exact in float32, so
 // the meaning is that of a bfloat16 kernel with float32 sums.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
-#include <optional>
+#include <memory>
 #include <variant>
 
 #include "convolution_direction.hpp"
 #include "lockstep/core/error.hpp"
 #include "onednn.hpp"
+#include "onednn_convolution.hpp"
 #include "operations.hpp"
+#include "winograd.hpp"
 
 namespace lockstep::backend::cpu {
 
 using core::DataType;
-using dnnl::algorithm;
 using dnnl::memory;
 
 namespace {
@@ -34,25 +36,6 @@ ConvolutionSizes sizes_of(const graph::Graph& graph, graph::NodeId id, std::int6
   return {images,           in.channels,       in.height,         in.width,
           out.channels,     out.height,        out.width,         operation.kernel,
           operation.stride, operation.padding, operation.has_bias};
-}
-
-/// oneDNN's Winograd kernels (2.x, AVX-512, float32) are for 3x3 convolutions of stride 1; with the
-/// few channels of the images they lose to direct ones.
-bool winograd_wins(const ConvolutionSizes& sizes, DataType type) {
-  constexpr std::int64_t few_channels = 16;
-  return sizes.kernel == 3 && sizes.stride == 1 && sizes.in_channels > few_channels &&
-         sizes.out_channels > few_channels && type == DataType::float32;
-}
-
-/// Calls `describe(algorithm)` for Winograd, where wanted and fitting, then direct; the first
-/// description that is not empty.
-template <class Describe>
-auto first_description(const ConvolutionSizes& sizes, ConvolutionAlgorithm wanted, DataType type,
-                       Describe&& describe) {
-  if (wanted != ConvolutionAlgorithm::direct && winograd_wins(sizes, type)) {
-    if (auto found = describe(algorithm::convolution_winograd)) return found;
-  }
-  return describe(algorithm::convolution_direct);
 }
 
 memory::desc any_layout(const memory::dims& dims, DataType type) {
@@ -83,8 +66,7 @@ class Convolution : public Operation {
   std::size_t scratch_bytes() const override {
     std::size_t bytes = 0;
     for (const auto* direction : {&forward_, &backward_data_, &backward_weights_}) {
-      if (*direction)
-        bytes = std::max(bytes, (*direction)->scratch_bytes(*ports().inputs[0], *ports().output));
+      if (*direction) bytes = std::max(bytes, (*direction)->scratch_bytes());
     }
     return bytes;
   }
@@ -97,24 +79,17 @@ class Convolution : public Operation {
     const auto bias_in = [&](float* flat) {
       return sizes_.has_bias ? flat + parameters[node_.parameters[1]].offset : nullptr;
     };
-    const FeatureMap& source = *ports().inputs[0];
-    forward_->bind(binding.scratch, values + weight.offset, bias_in(values), DNNL_ARG_BIAS, source,
-                   *ports().output);
-    if (backward_data_) {
-      backward_data_->bind(binding.scratch, values + weight.offset, nullptr, 0,
-                           *ports().input_gradients[0], *ports().output_gradients[0]);
-    }
-    if (backward_weights_) {
-      backward_weights_->bind(binding.scratch, gradients + weight.offset, bias_in(gradients),
-                              DNNL_ARG_DIFF_BIAS, source, *ports().output_gradients[0]);
-    }
+    forward_->bind(binding.scratch, values + weight.offset, bias_in(values));
+    if (backward_data_) backward_data_->bind(binding.scratch, values + weight.offset, nullptr);
+    if (backward_weights_)
+      backward_weights_->bind(binding.scratch, gradients + weight.offset, bias_in(gradients));
   }
 
-  void forward() override { forward_->run(ConvolutionDirection::Writes::destination); }
+  void forward() override { forward_->run(); }
 
   void backward() override {
-    if (backward_data_) backward_data_->run(ConvolutionDirection::Writes::source);
-    backward_weights_->run(ConvolutionDirection::Writes::neither);
+    if (backward_data_) backward_data_->run();
+    backward_weights_->run();
   }
 
   std::vector<OperationChoice> choices() const override {
@@ -130,25 +105,38 @@ class Convolution : public Operation {
     return {with_type(*ports().inputs[0], type), with_type(*ports().output, type)};
   }
 
-  ForwardDescription forward_description(DataType type) const {
-    return first_description(
-        sizes_, context_.options.convolution_algorithm, type,
-        [&](algorithm a) { return describe_forward(context_.engine, a, sizes_, maps(type)); });
+  /// Winograd's form of a direction between these maps is wanted and exists.
+  bool takes_winograd(const FeatureMap& source, const FeatureMap& destination) const {
+    if (!winograd::fits(sizes_, source, destination)) return false;
+    // Transforms cost about as much as they save where the tiles overhang tiny maps.
+    constexpr double least_saving = 2;
+    switch (context_.options.convolution_algorithm) {
+      case ConvolutionAlgorithm::direct: return false;
+      case ConvolutionAlgorithm::winograd: return true;
+      case ConvolutionAlgorithm::automatic:
+        return winograd::saving(sizes_) >= least_saving &&
+               (ports().output->type == DataType::float32 ||
+                !describe_forward(context_.engine, sizes_, maps(ports().output->type)));
+    }
+    return false;
   }
 
-  /// Calls make(type, description) with the plan's element type, or with float32 where that has no
-  /// kernel.
-  template <class Describe, class Make>
-  void with_kernel_type(const char* direction, Describe&& describe, Make&& make) const {
+  /// Makes a direction of oneDNN's, with kernels of the plan's element type, or float32 ones where
+  /// that has none. `describe(maps, hint)` asks for the kernel, `weights(description)` for the
+  /// layout of its weights.
+  template <class Describe, class Weights>
+  std::unique_ptr<ConvolutionDirection> make_direct(const char* direction,
+                                                    OnednnDirection::Role role,
+                                                    const FeatureMap& source,
+                                                    const FeatureMap& destination,
+                                                    Describe&& describe, Weights&& weights) const {
     for (const DataType type : {ports().output->type, DataType::float32}) {
-      const ForwardDescription hint = forward_description(type);
+      const ForwardDescription hint = describe_forward(context_.engine, sizes_, maps(type));
       if (!hint) continue;
-      const auto description =
-          first_description(sizes_, context_.options.convolution_algorithm, type,
-                            [&](algorithm a) { return describe(a, maps(type), hint); });
+      const auto description = describe(maps(type), hint);
       if (!description) continue;
-      make(type, description);
-      return;
+      return std::make_unique<OnednnDirection>(context_, description, weights(description), sizes_,
+                                               role, type, source, destination);
     }
     core::fail(core::ExitStatus::usage,
                fmt::format("oneDNN has no kernel for {} {}; use another model or precision",
@@ -156,52 +144,74 @@ class Convolution : public Operation {
   }
 
   void make_forward() {
-    with_kernel_type(
+    const FeatureMap& source = *ports().inputs[0];
+    const FeatureMap& destination = *ports().output;
+    if (takes_winograd(source, destination)) {
+      forward_ = winograd::make_forward(context_.threads, source, destination);
+      return;
+    }
+    forward_ = make_direct(
         "forward of",
-        [&](algorithm a, const ConvolutionMaps& m, const ForwardDescription&) {
-          return describe_forward(context_.engine, a, sizes_, m);
-        },
-        [&](DataType type, const ForwardDescription& description) {
-          forward_.emplace(
-              context_, description, description.weights_desc(), sizes_,
-              ConvolutionDirection::Arguments{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-              WeightUse::read, type);
-        });
+        {.source = DNNL_ARG_SRC,
+         .weights = DNNL_ARG_WEIGHTS,
+         .destination = DNNL_ARG_DST,
+         .bias = DNNL_ARG_BIAS,
+         .use = WeightUse::read,
+         .writes = OnednnDirection::Writes::destination},
+        source, destination,
+        [&](const ConvolutionMaps&, const ForwardDescription& hint) { return hint; },
+        [](const ForwardDescription& found) { return found.weights_desc(); });
   }
 
   void make_backward_data() {
-    with_kernel_type(
+    const FeatureMap& source = *ports().input_gradients[0];
+    const FeatureMap& destination = *ports().output_gradients[0];
+    if (takes_winograd(source, destination)) {
+      backward_data_ = winograd::make_backward_data(context_.threads, source, destination);
+      return;
+    }
+    backward_data_ = make_direct(
         "backward data of",
-        [&](algorithm a, const ConvolutionMaps& m, const ForwardDescription& hint) {
-          return describe_backward_data(context_.engine, a, sizes_, m, hint);
+        {.source = DNNL_ARG_DIFF_SRC,
+         .weights = DNNL_ARG_WEIGHTS,
+         .destination = DNNL_ARG_DIFF_DST,
+         .bias = 0,
+         .use = WeightUse::read,
+         .writes = OnednnDirection::Writes::source},
+        source, destination,
+        [&](const ConvolutionMaps& m, const ForwardDescription& hint) {
+          return describe_backward_data(context_.engine, sizes_, m, hint);
         },
-        [&](DataType type, const BackwardDataDescription& description) {
-          backward_data_.emplace(context_, description, description.weights_desc(), sizes_,
-                                 ConvolutionDirection::Arguments{
-                                     DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
-                                 WeightUse::read, type);
-        });
+        [](const BackwardDataDescription& found) { return found.weights_desc(); });
   }
 
   void make_backward_weights() {
-    with_kernel_type(
+    const FeatureMap& source = *ports().inputs[0];
+    const FeatureMap& destination = *ports().output_gradients[0];
+    if (takes_winograd(source, destination)) {
+      backward_weights_ = winograd::make_backward_weights(context_.threads, source, destination);
+      return;
+    }
+    backward_weights_ = make_direct(
         "backward weights of",
-        [&](algorithm a, const ConvolutionMaps& m, const ForwardDescription& hint) {
-          return describe_backward_weights(context_.engine, a, sizes_, m, hint);
+        {.source = DNNL_ARG_SRC,
+         .weights = DNNL_ARG_DIFF_WEIGHTS,
+         .destination = DNNL_ARG_DIFF_DST,
+         .bias = DNNL_ARG_DIFF_BIAS,
+         .use = WeightUse::written,
+         .writes = OnednnDirection::Writes::neither},
+        source, destination,
+        [&](const ConvolutionMaps& m, const ForwardDescription& hint) {
+          return describe_backward_weights(context_.engine, sizes_, m, hint);
         },
-        [&](DataType type, const BackwardWeightsDescription& description) {
-          backward_weights_.emplace(context_, description, description.diff_weights_desc(), sizes_,
-                                    ConvolutionDirection::Arguments{
-                                        DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST},
-                                    WeightUse::written, type);
-        });
+        [](const BackwardWeightsDescription& found) { return found.diff_weights_desc(); });
   }
 
   const Context& context_;
   const graph::Node& node_;
   graph::NodeId id_;
   ConvolutionSizes sizes_;
-  std::optional<ConvolutionDirection> forward_, backward_data_, backward_weights_;
+  std::unique_ptr<ConvolutionDirection> forward_, backward_data_, backward_weights_;
 };
 
 /// The forward kernel that oneDNN would choose with all layouts free, in the plan's type or else
@@ -212,10 +222,7 @@ ForwardDescription free_choice(const Context& context, const ConvolutionSizes& s
     type = candidate;
     const ConvolutionMaps maps{any_layout(source_dims(sizes), type),
                                any_layout(destination_dims(sizes), type)};
-    auto found = first_description(
-        sizes, context.options.convolution_algorithm, type,
-        [&](algorithm a) { return describe_forward(context.engine, a, sizes, maps); });
-    if (found) return found;
+    if (auto found = describe_forward(context.engine, sizes, maps)) return found;
   }
   return {};
 }

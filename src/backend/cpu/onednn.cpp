@@ -60,11 +60,12 @@ struct Common {
 };
 
 constexpr bool allow_empty = true;
+constexpr auto algorithm = dnnl::algorithm::convolution_direct;
 
 }  // namespace
 
-ForwardDescription describe_forward(const dnnl::engine& engine, dnnl::algorithm algorithm,
-                                    const ConvolutionSizes& sizes, const ConvolutionMaps& maps) {
+ForwardDescription describe_forward(const dnnl::engine& engine, const ConvolutionSizes& sizes,
+                                    const ConvolutionMaps& maps) {
   const Common c(sizes, maps);
   constexpr auto kind = dnnl::prop_kind::forward_training;
 #if DNNL_VERSION_MAJOR >= 3
@@ -80,7 +81,6 @@ ForwardDescription describe_forward(const dnnl::engine& engine, dnnl::algorithm 
 }
 
 BackwardDataDescription describe_backward_data(const dnnl::engine& engine,
-                                               dnnl::algorithm algorithm,
                                                const ConvolutionSizes& sizes,
                                                const ConvolutionMaps& maps,
                                                const ForwardDescription& forward) {
@@ -97,7 +97,6 @@ BackwardDataDescription describe_backward_data(const dnnl::engine& engine,
 }
 
 BackwardWeightsDescription describe_backward_weights(const dnnl::engine& engine,
-                                                     dnnl::algorithm algorithm,
                                                      const ConvolutionSizes& sizes,
                                                      const ConvolutionMaps& maps,
                                                      const ForwardDescription& forward) {

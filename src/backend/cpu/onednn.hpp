@@ -40,15 +40,13 @@ using BackwardWeightsDescription = dnnl::convolution_backward_weights::primitive
 
 /// Each returns an empty description (operator bool is false) where this processor or this oneDNN
 /// has no such kernel. The element type is that of `maps`; weight gradients and biases are float32.
-ForwardDescription describe_forward(const dnnl::engine& engine, dnnl::algorithm algorithm,
-                                    const ConvolutionSizes& sizes, const ConvolutionMaps& maps);
+ForwardDescription describe_forward(const dnnl::engine& engine, const ConvolutionSizes& sizes,
+                                    const ConvolutionMaps& maps);
 BackwardDataDescription describe_backward_data(const dnnl::engine& engine,
-                                               dnnl::algorithm algorithm,
                                                const ConvolutionSizes& sizes,
                                                const ConvolutionMaps& maps,
                                                const ForwardDescription& forward);
 BackwardWeightsDescription describe_backward_weights(const dnnl::engine& engine,
-                                                     dnnl::algorithm algorithm,
                                                      const ConvolutionSizes& sizes,
                                                      const ConvolutionMaps& maps,
                                                      const ForwardDescription& forward);

@@ -1,4 +1,4 @@
-#include "convolution_direction.hpp"
+#include "onednn_convolution.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -10,18 +10,6 @@ using core::DataType;
 using dnnl::memory;
 
 namespace {
-
-std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-/// Hands out consecutive aligned parts of scratch memory.
-class Carver {
- public:
-  explicit Carver(std::byte* at) : at_(at) {}
-  std::byte* take(std::size_t bytes) { return std::exchange(at_, at_ + aligned(bytes)); }
-
- private:
-  std::byte* at_;
-};
 
 std::size_t weight_elements(const ConvolutionSizes& s) {
   return static_cast<std::size_t>(s.out_channels * s.in_channels * s.kernel * s.kernel);
@@ -47,7 +35,7 @@ StagedMap::StagedMap(const FeatureMap& map, DataType kernel_type, std::byte* cop
 }
 
 std::size_t StagedMap::copy_bytes(const FeatureMap& map, DataType kernel_type) {
-  return map.type == kernel_type ? 0 : aligned(map.elements() * core::size_of(kernel_type));
+  return map.type == kernel_type ? 0 : Carver::aligned(map.elements() * core::size_of(kernel_type));
 }
 
 void StagedMap::load(int threads) const {
@@ -60,53 +48,52 @@ void StagedMap::store(int threads) const {
   convert_parallel(view_.as<const float>(), map_.as<BFloat16>(), map_.elements(), threads);
 }
 
-ConvolutionDirection::ConvolutionDirection(const Context& context, dnnl::primitive primitive,
-                                           std::string implementation,
-                                           const memory::desc& scratchpad,
-                                           const memory::desc& weights,
-                                           const ConvolutionSizes& sizes, Arguments arguments,
-                                           WeightUse use, DataType kernel_type)
+OnednnDirection::OnednnDirection(const Context& context, dnnl::primitive primitive,
+                                 std::string implementation, const memory::desc& scratchpad,
+                                 const memory::desc& weights, const ConvolutionSizes& sizes,
+                                 Role role, DataType kernel_type, const FeatureMap& source,
+                                 const FeatureMap& destination)
     : context_(&context),
       primitive_(std::move(primitive)),
       implementation_(std::move(implementation)),
       sizes_(sizes),
-      names_(arguments),
-      use_(use),
+      role_(role),
       kernel_type_(kernel_type),
+      source_map_(source),
+      destination_map_(destination),
       weights_(weights, context.engine, nullptr),
       flat_({weight_dims(sizes), memory::data_type::f32, memory::format_tag::oihw}, context.engine,
             nullptr),
       scratchpad_(scratchpad, context.engine, nullptr) {
-  const memory& from = use == WeightUse::read ? flat_ : weights_;
-  const memory& to = use == WeightUse::read ? weights_ : flat_;
+  const memory& from = role.use == WeightUse::read ? flat_ : weights_;
+  const memory& to = role.use == WeightUse::read ? weights_ : flat_;
   reorder_ = dnnl::reorder(from, to);
   reorder_arguments_ = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}};
 }
 
-std::size_t ConvolutionDirection::scratch_bytes(const FeatureMap& source,
-                                                const FeatureMap& destination) const {
-  std::size_t bytes =
-      aligned(weights_.get_desc().get_size()) + aligned(scratchpad_.get_desc().get_size());
-  bytes += StagedMap::copy_bytes(source, kernel_type_) +
-           StagedMap::copy_bytes(destination, kernel_type_);
-  if (source.type != kernel_type_) bytes += aligned(weight_elements(sizes_) * sizeof(float));
+std::size_t OnednnDirection::scratch_bytes() const {
+  std::size_t bytes = Carver::aligned(weights_.get_desc().get_size()) +
+                      Carver::aligned(scratchpad_.get_desc().get_size());
+  bytes += StagedMap::copy_bytes(source_map_, kernel_type_) +
+           StagedMap::copy_bytes(destination_map_, kernel_type_);
+  if (source_map_.type != kernel_type_)
+    bytes += Carver::aligned(weight_elements(sizes_) * sizeof(float));
   return bytes;
 }
 
-void ConvolutionDirection::bind(std::byte* scratch, float* flat, float* bias, int bias_argument,
-                                const FeatureMap& source, const FeatureMap& destination) {
+void OnednnDirection::bind(std::byte* scratch, float* flat, float* bias) {
   Carver carver(scratch);
   flat_.set_data_handle(flat);
   weights_.set_data_handle(carver.take(weights_.get_desc().get_size()));
   scratchpad_.set_data_handle(carver.take(scratchpad_.get_desc().get_size()));
-  source_ =
-      StagedMap(source, kernel_type_, carver.take(StagedMap::copy_bytes(source, kernel_type_)));
-  destination_ = StagedMap(destination, kernel_type_,
-                           carver.take(StagedMap::copy_bytes(destination, kernel_type_)));
-  if (source.type != kernel_type_ && use_ == WeightUse::read) {
+  source_ = StagedMap(source_map_, kernel_type_,
+                      carver.take(StagedMap::copy_bytes(source_map_, kernel_type_)));
+  destination_ = StagedMap(destination_map_, kernel_type_,
+                           carver.take(StagedMap::copy_bytes(destination_map_, kernel_type_)));
+  if (source_map_.type != kernel_type_ && role_.use == WeightUse::read) {
     const std::size_t elements = weight_elements(sizes_);
     master_ = {flat, elements};
-    rounded_ = {reinterpret_cast<float*>(carver.take(elements * sizeof(float))), elements};
+    rounded_ = {carver.take_floats(elements), elements};
     flat_.set_data_handle(rounded_.data());
   }
   const auto map_memory = [this](const StagedMap& map) {
@@ -114,32 +101,33 @@ void ConvolutionDirection::bind(std::byte* scratch, float* flat, float* bias, in
   };
   source_memory_ = map_memory(source_);
   destination_memory_ = map_memory(destination_);
-  arguments_ = {{names_.source, source_memory_.get()},
-                {names_.weights, weights_.get()},
-                {names_.destination, destination_memory_.get()},
+  arguments_ = {{role_.source, source_memory_.get()},
+                {role_.weights, weights_.get()},
+                {role_.destination, destination_memory_.get()},
                 {DNNL_ARG_SCRATCHPAD, scratchpad_.get()}};
   if (bias != nullptr) {
     const memory::desc vector({sizes_.out_channels}, memory::data_type::f32, memory::format_tag::x);
     bias_memory_ = memory(vector, context_->engine, bias);
-    arguments_.push_back({bias_argument, bias_memory_.get()});
+    arguments_.push_back({role_.bias, bias_memory_.get()});
   }
 }
 
-void ConvolutionDirection::prepare_weights() {
+void OnednnDirection::prepare_weights() {
   for (std::size_t i = 0; i < rounded_.size(); ++i) {
     rounded_[i] = core::to_float(core::to_bfloat16(master_[i]));
   }
   execute(reorder_, context_->stream, reorder_arguments_);
 }
 
-void ConvolutionDirection::run(Writes writes) {
-  if (use_ == WeightUse::read) prepare_weights();
+void OnednnDirection::run() {
+  const Writes writes = role_.writes;
+  if (role_.use == WeightUse::read) prepare_weights();
   if (writes != Writes::source) source_.load(context_->threads);
   if (writes != Writes::destination) destination_.load(context_->threads);
   execute(primitive_, context_->stream, arguments_);
   if (writes == Writes::source) source_.store(context_->threads);
   if (writes == Writes::destination) destination_.store(context_->threads);
-  if (use_ == WeightUse::written) execute(reorder_, context_->stream, reorder_arguments_);
+  if (role_.use == WeightUse::written) execute(reorder_, context_->stream, reorder_arguments_);
 }
 
 }  // namespace lockstep::backend::cpu

@@ -1,0 +1,283 @@
+#include "winograd.hpp"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "winograd_kernels.hpp"
+
+namespace lockstep::backend::cpu::winograd {
+
+namespace {
+
+/// Bytes of transformed maps that a thread works on between two barriers: they should stay in the
+/// last-level cache. There are at least so many tiles, or the weights, transformed anew each time,
+/// would take longer than their products.
+constexpr std::int64_t cached_bytes = 3 << 20;
+constexpr std::int64_t fewest_tiles = 128;
+
+/// Tiles multiplied at once: their products should stay in the second-level cache.
+constexpr std::int64_t product_tiles = 48;
+
+/// Channels of the destination whose weight gradients a thread computes at once; likewise.
+constexpr std::int64_t product_channels = 64;
+
+/// Tiles that a thread transforms at a time.
+constexpr std::int64_t transform_tiles = 8;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// Tiles between two barriers, so that all such blocks are about equally large.
+std::int64_t block_of(const Tiling& tiling, std::int64_t channels, int threads) {
+  const std::int64_t bytes_per_tile = frequencies * channels * std::int64_t{sizeof(float)};
+  const std::int64_t most = std::max(fewest_tiles, threads * cached_bytes / bytes_per_tile);
+  const std::int64_t blocks = ceil_div(tiling.count, most);
+  const std::int64_t even = ceil_div(tiling.count, blocks);
+  return std::min(tiling.count, ceil_div(even, transform_tiles) * transform_tiles);
+}
+
+Panels panels_of(std::int64_t entries, std::int64_t channels, int lanes) {
+  return {.entries = entries, .panels = channels / panel_lanes(lanes), .vector_lanes = lanes};
+}
+
+std::string implementation_name(int lanes) {
+  return "winograd 4x4 (" + std::to_string(lanes) + " lanes)";
+}
+
+int lanes_for(const FeatureMap& source, const FeatureMap& destination) {
+  return vector_lanes(std::gcd(source.lanes(), destination.lanes()));
+}
+
+/// From one map to the other: forward, and backward data.
+class MapDirection : public ConvolutionDirection {
+ public:
+  MapDirection(int threads, const FeatureMap& from, const FeatureMap& to, const Kernels& kernels)
+      : threads_(threads),
+        from_(from),
+        to_(to),
+        kernels_(kernels),
+        tiling_(tiling_of(to)),
+        block_(block_of(tiling_, from.shape.channels, threads)),
+        implementation_(implementation_name(lanes_for(from, to))),
+        input_(panels_of(block_, from.shape.channels, lanes_for(from, to))),
+        weights_(panels_of(from.shape.channels, input_.lanes(), input_.vector_lanes)),
+        products_(panels_of(std::min(block_, product_tiles), input_.lanes(), input_.vector_lanes)) {
+  }
+
+  const std::string& implementation() const override { return implementation_; }
+
+  std::size_t scratch_bytes() const override {
+    return Carver::aligned(input_.bytes()) + static_cast<std::size_t>(threads_) * own_bytes();
+  }
+
+  void bind(std::byte* scratch, float* flat, float* bias) override {
+    Carver carver(scratch);
+    input_.data = reinterpret_cast<float*>(carver.take(input_.bytes()));
+    own_ = carver.take(0);
+    kernels_.data = flat;
+    bias_ = bias;
+  }
+
+  void run() override {
+    for (std::int64_t first = 0; first < tiling_.count; first += block_) {
+      run_block({first, std::min(block_, tiling_.count - first)});
+    }
+  }
+
+ private:
+  std::size_t own_bytes() const {
+    return Carver::aligned(weights_.bytes()) + Carver::aligned(products_.bytes());
+  }
+
+  void run_block(TileRange block) {
+    const std::int64_t panels = to_.shape.channels / input_.lanes();
+    const std::int64_t parts = threads_ / std::gcd(panels, std::int64_t{threads_});
+    const std::int64_t part = ceil_div(block.count, parts);
+#pragma omp parallel num_threads(threads_)
+    {
+#pragma omp for schedule(static)
+      for (std::int64_t tile = 0; tile < block.count; tile += transform_tiles) {
+        transform_input(from_, tiling_,
+                        {block.first + tile, std::min(transform_tiles, block.count - tile)}, input_,
+                        tile);
+      }
+      Carver carver(own_ + static_cast<std::size_t>(omp_get_thread_num()) * own_bytes());
+      Panels weights = weights_, products = products_;
+      weights.data = reinterpret_cast<float*>(carver.take(weights.bytes()));
+      products.data = reinterpret_cast<float*>(carver.take(products.bytes()));
+#pragma omp for schedule(static)
+      for (std::int64_t task = 0; task < panels * parts; ++task) {
+        const std::int64_t panel = task / parts, begin = task % parts * part;
+        const std::int64_t end = std::min(begin + part, block.count);
+        if (begin < end) transform_weights(kernels_, panel, weights);
+        for (std::int64_t tile = begin; tile < end; tile += product_tiles) {
+          const std::int64_t count = std::min(product_tiles, end - tile);
+          for (std::int64_t f = 0; f < frequencies; ++f)
+            multiply(input_, tile, weights, products, count, f);
+          transform_output(products, to_, tiling_, {block.first + tile, count}, panel, bias_);
+        }
+      }
+    }
+  }
+
+  int threads_;
+  const FeatureMap& from_;
+  const FeatureMap& to_;
+  Kernels kernels_;
+  Tiling tiling_;
+  std::int64_t block_;
+  std::string implementation_;
+  Panels input_;               // shared by the threads
+  Panels weights_, products_;  // each thread has its own
+  std::byte* own_ = nullptr;
+  const float* bias_ = nullptr;
+};
+
+class WeightsDirection : public ConvolutionDirection {
+ public:
+  WeightsDirection(int threads, const FeatureMap& source, const FeatureMap& destination)
+      : threads_(threads),
+        source_(source),
+        destination_(destination),
+        tiling_(tiling_of(destination)),
+        block_(block_of(tiling_, source.shape.channels + destination.shape.channels, threads)),
+        implementation_(implementation_name(lanes_for(source, destination))),
+        input_(panels_of(block_, source.shape.channels, lanes_for(source, destination))),
+        gradient_(panels_of(block_, destination.shape.channels, input_.vector_lanes)),
+        products_(panels_of(std::min(product_channels, destination.shape.channels), input_.lanes(),
+                            input_.vector_lanes)) {}
+
+  const std::string& implementation() const override { return implementation_; }
+
+  std::size_t scratch_bytes() const override {
+    return Carver::aligned(input_.bytes()) + Carver::aligned(gradient_.bytes()) +
+           static_cast<std::size_t>(threads_) * own_bytes();
+  }
+
+  void bind(std::byte* scratch, float* flat, float* bias) override {
+    Carver carver(scratch);
+    input_.data = reinterpret_cast<float*>(carver.take(input_.bytes()));
+    gradient_.data = reinterpret_cast<float*>(carver.take(gradient_.bytes()));
+    own_ = carver.take(0);
+    flat_ = flat;
+    bias_ = bias;
+  }
+
+  void run() override {
+    if (bias_ != nullptr) {
+      for (int thread = 0; thread < threads_; ++thread)
+        std::fill_n(sums_of(thread), destination_.shape.channels, 0.0f);
+    }
+    for (std::int64_t first = 0; first < tiling_.count; first += block_) {
+      run_block({first, std::min(block_, tiling_.count - first)});
+    }
+    if (bias_ != nullptr) {
+      std::fill_n(bias_, destination_.shape.channels, 0.0f);
+      for (int thread = 0; thread < threads_; ++thread) {
+        const float* sums = sums_of(thread);
+        for (std::int64_t k = 0; k < destination_.shape.channels; ++k) bias_[k] += sums[k];
+      }
+    }
+  }
+
+ private:
+  std::size_t sums_bytes() const {
+    return Carver::aligned(static_cast<std::size_t>(destination_.shape.channels) * sizeof(float));
+  }
+  std::size_t own_bytes() const { return sums_bytes() + Carver::aligned(products_.bytes()); }
+  float* sums_of(int thread) const {
+    return reinterpret_cast<float*>(own_ + static_cast<std::size_t>(thread) * own_bytes());
+  }
+
+  void run_block(TileRange block) {
+    const std::int64_t lanes = input_.lanes();
+    const std::int64_t source_panels = source_.shape.channels / lanes;
+    const std::int64_t groups = ceil_div(destination_.shape.channels, products_.entries);
+    // Rows of the products are channels of the destination, so that a thread writes long runs.
+    const Kernels kernels{.data = flat_,
+                          .depth = destination_.shape.channels,
+                          .depth_stride = source_.shape.channels * 9,
+                          .lane_stride = 9};
+#pragma omp parallel num_threads(threads_)
+    {
+      float* const sums = sums_of(omp_get_thread_num());
+#pragma omp for schedule(static)
+      for (std::int64_t tile = 0; tile < block.count; tile += transform_tiles) {
+        const TileRange some{block.first + tile, std::min(transform_tiles, block.count - tile)};
+        transform_input(source_, tiling_, some, input_, tile);
+        transform_gradient(destination_, tiling_, some, gradient_, tile,
+                           bias_ != nullptr ? sums : nullptr);
+      }
+      Panels products = products_;
+      products.data = sums + sums_bytes() / sizeof(float);
+#pragma omp for schedule(static)
+      for (std::int64_t task = 0; task < source_panels * groups; ++task) {
+        const std::int64_t first = task / source_panels * products_.entries;
+        const std::int64_t panel = task % source_panels;
+        products.entries = std::min(products_.entries, destination_.shape.channels - first);
+        for (std::int64_t f = 0; f < frequencies; ++f) {
+          for (std::int64_t k = 0; k < products.entries; k += lanes)
+            multiply_transposed(gradient_, (first + k) / lanes, input_, panel, products, k,
+                                block.count, f);
+        }
+        transform_weight_gradient(products, kernels, first, panel, block.first > 0);
+      }
+    }
+  }
+
+  int threads_;
+  const FeatureMap& source_;
+  const FeatureMap& destination_;
+  Tiling tiling_;
+  std::int64_t block_;
+  std::string implementation_;
+  Panels input_, gradient_;  // shared by the threads
+  Panels products_;          // each thread has its own, and sums for the bias before it
+  std::byte* own_ = nullptr;
+  float* flat_ = nullptr;
+  float* bias_ = nullptr;
+};
+
+}  // namespace
+
+bool fits(const ConvolutionSizes& sizes, const FeatureMap& source, const FeatureMap& destination) {
+  const int lanes = lanes_for(source, destination);
+  const std::int64_t panel = panel_lanes(lanes);
+  return sizes.kernel == 3 && sizes.stride == 1 && sizes.padding == 1 &&
+         sizes.in_channels % panel == 0 && sizes.out_channels % panel == 0 &&
+         source.lanes() % lanes == 0 && destination.lanes() % lanes == 0;
+}
+
+double saving(const ConvolutionSizes& sizes) {
+  const auto products = [](std::int64_t tiles) { return static_cast<double>(tiles) * 6; };
+  return static_cast<double>(sizes.out_height * sizes.out_width * 9) /
+         (products(ceil_div(sizes.out_height, tile_size)) *
+          products(ceil_div(sizes.out_width, tile_size)));
+}
+
+std::unique_ptr<ConvolutionDirection> make_forward(int threads, const FeatureMap& source,
+                                                   const FeatureMap& destination) {
+  const std::int64_t depth = source.shape.channels;
+  return std::make_unique<MapDirection>(
+      threads, source, destination,
+      Kernels{.depth = depth, .depth_stride = 9, .lane_stride = depth * 9});
+}
+
+std::unique_ptr<ConvolutionDirection> make_backward_data(int threads, const FeatureMap& source,
+                                                         const FeatureMap& destination) {
+  const std::int64_t depth = destination.shape.channels;
+  return std::make_unique<MapDirection>(threads, destination, source,
+                                        Kernels{.depth = depth,
+                                                .depth_stride = source.shape.channels * 9,
+                                                .lane_stride = 9,
+                                                .rotated = true});
+}
+
+std::unique_ptr<ConvolutionDirection> make_backward_weights(int threads, const FeatureMap& source,
+                                                            const FeatureMap& destination) {
+  return std::make_unique<WeightsDirection>(threads, source, destination);
+}
+
+}  // namespace lockstep::backend::cpu::winograd

@@ -1,0 +1,475 @@
+#include "winograd_kernels.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+// Vectors are GCC's, as wide as the template says; each public function is compiled for several
+// instruction sets (target_clones picks at load time) and everything else is inlined into it, so
+// no vector ever crosses a call.
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+#define LOCKSTEP_INLINE [[gnu::always_inline]] inline
+#define LOCKSTEP_CLONES [[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]]
+
+namespace lockstep::backend::cpu::winograd {
+
+using core::BFloat16;
+
+namespace {
+
+template <int W>
+struct Vectors {
+  using Float [[gnu::vector_size(W * 4)]] = float;
+  using Bits [[gnu::vector_size(W * 4)]] = std::uint32_t;
+  using Half [[gnu::vector_size(W * 2)]] = std::uint16_t;
+};
+template <int W>
+using Vector = typename Vectors<W>::Float;
+
+template <int W>
+LOCKSTEP_INLINE Vector<W> load(const float* from) {
+  Vector<W> value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+template <int W>
+LOCKSTEP_INLINE Vector<W> load(const BFloat16* from) {
+  typename Vectors<W>::Half half;
+  std::memcpy(&half, from, sizeof(half));
+  return reinterpret_cast<Vector<W>>(__builtin_convertvector(half, typename Vectors<W>::Bits)
+                                     << 16);
+}
+
+template <int W>
+LOCKSTEP_INLINE void store(const Vector<W>& value, float* to) {
+  std::memcpy(to, &value, sizeof(value));
+}
+
+/// As core::to_bfloat16.
+template <int W>
+LOCKSTEP_INLINE void store(const Vector<W>& value, BFloat16* to) {
+  using Bits = typename Vectors<W>::Bits;
+  const Bits bits = reinterpret_cast<Bits>(value);
+  const Bits rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const Bits nan = (bits >> 16) | 0x40u;
+  const auto half = __builtin_convertvector((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded,
+                                            typename Vectors<W>::Half);
+  std::memcpy(static_cast<void*>(to), &half, sizeof(half));
+}
+
+// The points other than 0 and infinity are +-p and +-q: p^2 = 1/2, q^2 = 2.
+constexpr float p = 0.70710678118654752f;
+constexpr float q = 1.41421356237309505f;
+
+// The five one-dimensional transforms; each matrix in the head of winograd_kernels.hpp is one.
+
+struct Bt {
+  static constexpr int in = 6, out = 6;
+  template <class V>
+  LOCKSTEP_INLINE static void apply(const V (&x)[6], V (&y)[6]) {
+    const V even_p = x[4] - 2.0f * x[2], odd_p = p * (x[3] - 2.0f * x[1]);
+    const V even_q = x[4] - 0.5f * x[2], odd_q = q * (x[3] - 0.5f * x[1]);
+    y[0] = x[0] + x[4] - 2.5f * x[2];
+    y[1] = even_p + odd_p;
+    y[2] = even_p - odd_p;
+    y[3] = even_q + odd_q;
+    y[4] = even_q - odd_q;
+    y[5] = x[1] + x[5] - 2.5f * x[3];
+  }
+};
+
+struct G {
+  static constexpr int in = 3, out = 6;
+  template <class V>
+  LOCKSTEP_INLINE static void apply(const V (&x)[3], V (&y)[6]) {
+    const V even_p = (-2.0f / 3) * (x[0] + 0.5f * x[2]), odd_p = (-2.0f / 3 * p) * x[1];
+    const V even_q = (1.0f / 6) * (x[0] + 2.0f * x[2]), odd_q = (1.0f / 6 * q) * x[1];
+    y[0] = x[0];
+    y[1] = even_p + odd_p;
+    y[2] = even_p - odd_p;
+    y[3] = even_q + odd_q;
+    y[4] = even_q - odd_q;
+    y[5] = x[2];
+  }
+};
+
+struct Gt {
+  static constexpr int in = 6, out = 3;
+  template <class V>
+  LOCKSTEP_INLINE static void apply(const V (&x)[6], V (&y)[3]) {
+    const V even_p = (-2.0f / 3) * (x[1] + x[2]), odd_p = (-2.0f / 3 * p) * (x[1] - x[2]);
+    const V even_q = (1.0f / 6) * (x[3] + x[4]), odd_q = (1.0f / 6 * q) * (x[3] - x[4]);
+    y[0] = x[0] + even_p + even_q;
+    y[1] = odd_p + odd_q;
+    y[2] = 0.5f * even_p + 2.0f * even_q + x[5];
+  }
+};
+
+struct At {
+  static constexpr int in = 6, out = 4;
+  template <class V>
+  LOCKSTEP_INLINE static void apply(const V (&x)[6], V (&y)[4]) {
+    const V even_p = x[1] + x[2], odd_p = p * (x[1] - x[2]);
+    const V even_q = x[3] + x[4], odd_q = q * (x[3] - x[4]);
+    y[0] = x[0] + even_p + even_q;
+    y[1] = odd_p + odd_q;
+    y[2] = 0.5f * even_p + 2.0f * even_q;
+    y[3] = 0.5f * odd_p + 2.0f * odd_q + x[5];
+  }
+};
+
+struct A {
+  static constexpr int in = 4, out = 6;
+  template <class V>
+  LOCKSTEP_INLINE static void apply(const V (&x)[4], V (&y)[6]) {
+    const V even_p = x[0] + 0.5f * x[2], odd_p = p * (x[1] + 0.5f * x[3]);
+    const V even_q = x[0] + 2.0f * x[2], odd_q = q * (x[1] + 2.0f * x[3]);
+    y[0] = x[0];
+    y[1] = even_p + odd_p;
+    y[2] = even_p - odd_p;
+    y[3] = even_q + odd_q;
+    y[4] = even_q - odd_q;
+    y[5] = x[3];
+  }
+};
+
+/// T X Tt: `get(row, column)` gives the elements of X, `put(row, column, value)` takes the result.
+template <class T, int W, class Get, class Put>
+LOCKSTEP_INLINE void transform(Get&& get, Put&& put) {
+  Vector<W> half[T::out][T::in];
+#pragma GCC unroll 6
+  for (int column = 0; column < T::in; ++column) {
+    Vector<W> x[T::in], y[T::out];
+#pragma GCC unroll 6
+    for (int row = 0; row < T::in; ++row) x[row] = get(row, column);
+    T::apply(x, y);
+#pragma GCC unroll 6
+    for (int row = 0; row < T::out; ++row) half[row][column] = y[row];
+  }
+#pragma GCC unroll 6
+  for (int row = 0; row < T::out; ++row) {
+    Vector<W> y[T::out];
+    T::apply(half[row], y);
+#pragma GCC unroll 6
+    for (int column = 0; column < T::out; ++column) put(row, column, y[column]);
+  }
+}
+
+/// Where one tile stands: the address of its first pixel in channel 0, and which of the pixels
+/// around it are in the map.
+template <class M>
+struct Place {
+  M* pixel;
+  std::int64_t row, column;
+};
+
+template <class M>
+LOCKSTEP_INLINE Place<M> place_of(M* data, const FeatureMap& map, Tiling tiling,
+                                  std::int64_t tile) {
+  const std::int64_t per_image = tiling.rows * tiling.columns;
+  const std::int64_t image = tile / per_image, in_image = tile % per_image;
+  const std::int64_t row = in_image / tiling.columns * tile_size;
+  const std::int64_t column = in_image % tiling.columns * tile_size;
+  return {
+      data + image * map.blocks() * map.plane() + (row * map.shape.width + column) * map.lanes(),
+      row, column};
+}
+
+LOCKSTEP_INLINE std::int64_t channel_offset(const FeatureMap& map, std::int64_t channel) {
+  return channel / map.lanes() * map.plane() + channel % map.lanes();
+}
+
+/// The pixels of a patch that lie in the map, the others 0: [row][column][lane].
+template <int W, int size, class M>
+LOCKSTEP_INLINE void copy_patch(const M* corner, const FeatureMap& map, std::int64_t top,
+                                std::int64_t left, M* to) {
+  const std::int64_t first_row = std::max<std::int64_t>(0, -top);
+  const std::int64_t first_column = std::max<std::int64_t>(0, -left);
+  const std::int64_t rows = std::min<std::int64_t>(size, map.shape.height - top);
+  const std::int64_t columns = std::min<std::int64_t>(size, map.shape.width - left);
+  std::fill_n(to, size * size * W, M{});
+  for (std::int64_t row = first_row; row < rows; ++row) {
+    for (std::int64_t column = first_column; column < columns; ++column) {
+      const M* pixel = corner + (row * map.shape.width + column) * map.lanes();
+      std::copy_n(pixel, W, to + (row * size + column) * W);
+    }
+  }
+}
+
+/// Transforms, by T, the T::in x T::in pixels from `margin` above and left of each tile on; those
+/// outside the map are 0.
+template <class T, int W, class M>
+LOCKSTEP_INLINE void transform_tiles(const M* data, const FeatureMap& map, Tiling tiling,
+                                     TileRange range, const Panels& to, std::int64_t first_entry,
+                                     int margin, float* sums) {
+  const std::int64_t pixel = map.lanes(), line = map.shape.width * pixel;
+  const std::int64_t stride = to.frequency_stride();
+  alignas(64) M patch[T::in * T::in * W];
+  for (std::int64_t i = 0; i < range.count; ++i) {
+    const auto place = place_of(data, map, tiling, range.first + i);
+    const std::int64_t top = place.row - margin, left = place.column - margin;
+    const bool inside =
+        top >= 0 && left >= 0 && top + T::in <= map.shape.height && left + T::in <= map.shape.width;
+    const std::int64_t down = inside ? line : T::in * W, right = inside ? pixel : W;
+    for (std::int64_t channel = 0; channel < map.shape.channels; channel += W) {
+      const M* in = place.pixel + channel_offset(map, channel) - margin * (line + pixel);
+      if (!inside) {
+        copy_patch<W, T::in>(in, map, top, left, patch);
+        in = patch;
+      }
+      float* out = to.at(0, channel / to.lanes(), first_entry + i) + channel % to.lanes();
+      Vector<W> sum = {};
+      transform<T, W>(
+          [&](int row, int column) {
+            const Vector<W> value = load<W>(in + row * down + column * right);
+            sum += value;
+            return value;
+          },
+          [&](int row, int column, const Vector<W>& value) {
+            store<W>(value, out + (row * T::out + column) * stride);
+          });
+      if (sums != nullptr) store<W>(load<W>(sums + channel) + sum, sums + channel);
+    }
+  }
+}
+
+template <class T>
+LOCKSTEP_INLINE void transform_map(const FeatureMap& map, Tiling tiling, TileRange range,
+                                   const Panels& to, std::int64_t first_entry, int margin,
+                                   float* sums) {
+  const bool wide = to.vector_lanes == 16;
+  if (map.type == core::DataType::bfloat16) {
+    const auto* data = map.as<const BFloat16>();
+    if (wide) {
+      transform_tiles<T, 16>(data, map, tiling, range, to, first_entry, margin, sums);
+    } else {
+      transform_tiles<T, 8>(data, map, tiling, range, to, first_entry, margin, sums);
+    }
+  } else {
+    const auto* data = map.as<const float>();
+    if (wide) {
+      transform_tiles<T, 16>(data, map, tiling, range, to, first_entry, margin, sums);
+    } else {
+      transform_tiles<T, 8>(data, map, tiling, range, to, first_entry, margin, sums);
+    }
+  }
+}
+
+template <int W, class M>
+LOCKSTEP_INLINE void output_tiles(const Panels& from, M* data, const FeatureMap& map, Tiling tiling,
+                                  TileRange range, std::int64_t panel, const float* bias) {
+  const std::int64_t pixel = map.lanes(), line = map.shape.width * pixel;
+  const std::int64_t stride = from.frequency_stride();
+  for (std::int64_t i = 0; i < range.count; ++i) {
+    const auto place = place_of(data, map, tiling, range.first + i);
+    const std::int64_t rows = std::min(tile_size, map.shape.height - place.row);
+    const std::int64_t columns = std::min(tile_size, map.shape.width - place.column);
+    for (std::int64_t lane = 0; lane < from.lanes(); lane += W) {
+      const std::int64_t channel = panel * from.lanes() + lane;
+      M* corner = place.pixel + channel_offset(map, channel);
+      const float* in = from.at(0, 0, i) + lane;
+      const Vector<W> added = bias != nullptr ? load<W>(bias + channel) : Vector<W>{};
+      transform<At, W>(
+          [&](int row, int column) { return load<W>(in + (row * At::in + column) * stride); },
+          [&](int row, int column, const Vector<W>& value) {
+            if (row < rows && column < columns)
+              store<W>(value + added, corner + row * line + column * pixel);
+          });
+    }
+  }
+}
+
+constexpr int taps = 9;
+
+/// The kernels of one depth channel, lane after lane for each of the nine taps.
+template <int W>
+struct Taps {
+  alignas(64) float of[taps][2 * W];
+};
+
+template <int W>
+LOCKSTEP_INLINE void weights_to_panel(const Kernels& kernels, std::int64_t panel,
+                                      const Panels& to) {
+  const std::int64_t stride = to.frequency_stride();
+  Taps<W> g;
+  for (std::int64_t depth = 0; depth < kernels.depth; ++depth) {
+    const float* first =
+        kernels.data + depth * kernels.depth_stride + panel * 2 * W * kernels.lane_stride;
+    for (int lane = 0; lane < 2 * W; ++lane) {
+      const float* from = first + lane * kernels.lane_stride;
+      for (int tap = 0; tap < taps; ++tap)
+        g.of[kernels.rotated ? taps - 1 - tap : tap][lane] = from[tap];
+    }
+    for (int lane = 0; lane < 2 * W; lane += W) {
+      float* out = to.at(0, 0, depth) + lane;
+      transform<G, W>([&](int row, int column) { return load<W>(g.of[row * 3 + column] + lane); },
+                      [&](int row, int column, const Vector<W>& value) {
+                        store<W>(value, out + (row * G::out + column) * stride);
+                      });
+    }
+  }
+}
+
+template <int W>
+LOCKSTEP_INLINE void panel_to_weight_gradient(const Panels& from, const Kernels& kernels,
+                                              std::int64_t first_depth, std::int64_t panel,
+                                              bool accumulate) {
+  const std::int64_t stride = from.frequency_stride();
+  Taps<W> g;
+  for (std::int64_t entry = 0; entry < from.entries; ++entry) {
+    for (int lane = 0; lane < 2 * W; lane += W) {
+      const float* in = from.at(0, 0, entry) + lane;
+      transform<Gt, W>(
+          [&](int row, int column) { return load<W>(in + (row * Gt::in + column) * stride); },
+          [&](int row, int column, const Vector<W>& value) {
+            store<W>(value, g.of[row * 3 + column] + lane);
+          });
+    }
+    float* first = kernels.data + (first_depth + entry) * kernels.depth_stride +
+                   panel * 2 * W * kernels.lane_stride;
+    for (int lane = 0; lane < 2 * W; ++lane) {
+      float* to = first + lane * kernels.lane_stride;
+      for (int tap = 0; tap < taps; ++tap)
+        to[tap] = accumulate ? to[tap] + g.of[tap][lane] : g.of[tap][lane];
+    }
+  }
+}
+
+/// Rows of the register tile of the matrix products: with two vectors of columns, as many
+/// accumulators as leave registers for the operands.
+template <int W>
+constexpr int most_rows = W == 16 ? 12 : 6;
+
+/// c[row][lane] = sum over k of a(row, k) * b[k][lane], `Rows` rows, one panel of lanes. a is read
+/// in panels of 2 W values of k: along the lanes of a panel, or (transposed) along its entries.
+template <int W, int Rows, bool transposed>
+LOCKSTEP_INLINE void register_tile(const float* a, std::int64_t panel_stride, const float* b,
+                                   float* c, std::int64_t depth) {
+  constexpr std::int64_t lanes = 2 * W;
+  Vector<W> sum[Rows][2] = {};
+  for (std::int64_t done = 0; done < depth; done += lanes, a += panel_stride) {
+    const std::int64_t count = std::min(lanes, depth - done);
+    for (std::int64_t k = 0; k < count; ++k, b += lanes) {
+      const Vector<W> left = load<W>(b), right = load<W>(b + W);
+#pragma GCC unroll 12
+      for (int row = 0; row < Rows; ++row) {
+        const float factor = transposed ? a[k * lanes + row] : a[row * lanes + k];
+        sum[row][0] += factor * left;
+        sum[row][1] += factor * right;
+      }
+    }
+  }
+#pragma GCC unroll 12
+  for (int row = 0; row < Rows; ++row) {
+    store<W>(sum[row][0], c + row * lanes);
+    store<W>(sum[row][1], c + row * lanes + W);
+  }
+}
+
+template <int W, bool transposed>
+LOCKSTEP_INLINE void product(const float* a, std::int64_t panel_stride, const float* b, float* c,
+                             std::int64_t rows, std::int64_t depth) {
+  constexpr std::int64_t lanes = 2 * W, row_stride = transposed ? 1 : lanes;
+  const auto with = [&]<int step>(std::integral_constant<int, step>) {
+    for (; rows >= step; rows -= step, a += step * row_stride, c += step * lanes)
+      register_tile<W, step, transposed>(a, panel_stride, b, c, depth);
+  };
+  with(std::integral_constant<int, most_rows<W>>{});
+  with(std::integral_constant<int, 4>{});
+  with(std::integral_constant<int, 1>{});
+}
+
+}  // namespace
+
+int vector_lanes(std::int64_t map_lanes) {
+  static const bool wide = __builtin_cpu_supports("avx512f") > 0;
+  return wide && map_lanes % 16 == 0 ? 16 : 8;
+}
+
+Tiling tiling_of(const FeatureMap& map) {
+  Tiling tiling;
+  tiling.rows = (map.shape.height + tile_size - 1) / tile_size;
+  tiling.columns = (map.shape.width + tile_size - 1) / tile_size;
+  tiling.count = map.images * tiling.rows * tiling.columns;
+  return tiling;
+}
+
+LOCKSTEP_CLONES void transform_input(const FeatureMap& map, Tiling tiling, TileRange range,
+                                     const Panels& to, std::int64_t first_entry) {
+  transform_map<Bt>(map, tiling, range, to, first_entry, 1, nullptr);
+}
+
+LOCKSTEP_CLONES void transform_gradient(const FeatureMap& map, Tiling tiling, TileRange range,
+                                        const Panels& to, std::int64_t first_entry, float* sums) {
+  transform_map<A>(map, tiling, range, to, first_entry, 0, sums);
+}
+
+LOCKSTEP_CLONES void transform_weights(const Kernels& kernels, std::int64_t panel,
+                                       const Panels& to) {
+  if (to.vector_lanes == 16) {
+    weights_to_panel<16>(kernels, panel, to);
+  } else {
+    weights_to_panel<8>(kernels, panel, to);
+  }
+}
+
+LOCKSTEP_CLONES void transform_output(const Panels& from, const FeatureMap& map, Tiling tiling,
+                                      TileRange range, std::int64_t panel, const float* bias) {
+  const bool wide = from.vector_lanes == 16;
+  if (map.type == core::DataType::bfloat16) {
+    auto* data = map.as<BFloat16>();
+    if (wide) {
+      output_tiles<16>(from, data, map, tiling, range, panel, bias);
+    } else {
+      output_tiles<8>(from, data, map, tiling, range, panel, bias);
+    }
+  } else {
+    auto* data = map.as<float>();
+    if (wide) {
+      output_tiles<16>(from, data, map, tiling, range, panel, bias);
+    } else {
+      output_tiles<8>(from, data, map, tiling, range, panel, bias);
+    }
+  }
+}
+
+LOCKSTEP_CLONES void transform_weight_gradient(const Panels& from, const Kernels& kernels,
+                                               std::int64_t first_depth, std::int64_t panel,
+                                               bool accumulate) {
+  if (from.vector_lanes == 16) {
+    panel_to_weight_gradient<16>(from, kernels, first_depth, panel, accumulate);
+  } else {
+    panel_to_weight_gradient<8>(from, kernels, first_depth, panel, accumulate);
+  }
+}
+
+LOCKSTEP_CLONES void multiply(const Panels& a, std::int64_t first_entry, const Panels& b,
+                              const Panels& c, std::int64_t rows, std::int64_t frequency) {
+  const float* from = a.at(frequency, 0, first_entry);
+  const float* with = b.at(frequency, 0, 0);
+  float* to = c.at(frequency, 0, 0);
+  if (a.vector_lanes == 16) {
+    product<16, false>(from, a.panel_stride(), with, to, rows, b.entries);
+  } else {
+    product<8, false>(from, a.panel_stride(), with, to, rows, b.entries);
+  }
+}
+
+LOCKSTEP_CLONES void multiply_transposed(const Panels& a, std::int64_t a_panel, const Panels& b,
+                                         std::int64_t b_panel, const Panels& c,
+                                         std::int64_t c_entry, std::int64_t entries,
+                                         std::int64_t frequency) {
+  const float* from = a.at(frequency, a_panel, 0);
+  const float* with = b.at(frequency, b_panel, 0);
+  float* to = c.at(frequency, 0, c_entry);
+  const std::int64_t lanes = a.lanes();
+  if (a.vector_lanes == 16) {
+    product<16, true>(from, lanes * lanes, with, to, lanes, entries);
+  } else {
+    product<8, true>(from, lanes * lanes, with, to, lanes, entries);
+  }
+}
+
+}  // namespace lockstep::backend::cpu::winograd
