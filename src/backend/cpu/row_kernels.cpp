@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "vectors.hpp"
+
 namespace lockstep::backend::cpu {
 
 using core::BFloat16;
@@ -16,16 +18,14 @@ namespace {
 
 constexpr std::int64_t chunk = 128;
 
-[[gnu::always_inline]] inline float load(float value) { return value; }
-[[gnu::always_inline]] inline float load(BFloat16 value) { return core::to_float(value); }
-[[gnu::always_inline]] inline void store(float value, float& to) { to = value; }
-[[gnu::always_inline]] inline void store(float value, BFloat16& to) {
-  to = core::to_bfloat16(value);
-}
+LOCKSTEP_INLINE float load(float value) { return value; }
+LOCKSTEP_INLINE float load(BFloat16 value) { return core::to_float(value); }
+LOCKSTEP_INLINE void store(float value, float& to) { to = value; }
+LOCKSTEP_INLINE void store(float value, BFloat16& to) { to = core::to_bfloat16(value); }
 
 /// Calls work(position in the map, position in the row, count) for chunk after chunk of the plane.
 template <class Work>
-[[gnu::always_inline]] inline void for_each_chunk(RowTiling tiling, Work&& work) {
+LOCKSTEP_INLINE void for_each_chunk(RowTiling tiling, Work&& work) {
   for (std::int64_t row = 0; row < tiling.rows; ++row) {
     for (std::int64_t column = 0; column < tiling.width; column += chunk) {
       work(row * tiling.width + column, column, std::min(chunk, tiling.width - column));
@@ -34,8 +34,8 @@ template <class Work>
 }
 
 template <class T>
-[[gnu::always_inline]] inline void accumulate_rows(const T* x, RowTiling tiling, const float* shift,
-                                                   float* sum, float* square) {
+LOCKSTEP_INLINE void accumulate_rows(const T* x, RowTiling tiling, const float* shift, float* sum,
+                                     float* square) {
   for_each_chunk(tiling, [&](std::int64_t at, std::int64_t column, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
       const float value = load(x[at + i]) - shift[column + i];
@@ -46,8 +46,8 @@ template <class T>
 }
 
 template <class T>
-[[gnu::always_inline]] inline void normalise_rows(const NormaliseRows<T>& rows, RowTiling tiling,
-                                                  const float* scale, const float* offset) {
+LOCKSTEP_INLINE void normalise_rows(const NormaliseRows<T>& rows, RowTiling tiling,
+                                    const float* scale, const float* offset) {
   const float floor = rows.activation == Activation::relu ? 0.0f : -3.4028235e38f;
   for_each_chunk(tiling, [&](std::int64_t at, std::int64_t column, std::int64_t count) {
     const T* x = rows.x + at;
@@ -71,9 +71,9 @@ template <class T>
 
 /// One chunk of g into `g`.
 template <class T>
-[[gnu::always_inline]] inline void masked_gradient(const GradientRows<T>& rows, std::int64_t at,
-                                                   const float* scale, const float* offset,
-                                                   std::int64_t count, float* g) {
+LOCKSTEP_INLINE void masked_gradient(const GradientRows<T>& rows, std::int64_t at,
+                                     const float* scale, const float* offset, std::int64_t count,
+                                     float* g) {
   const T* dy = rows.dy + at;
   for (std::int64_t i = 0; i < count; ++i) g[i] = load(dy[i]);
   if (rows.dy2 != nullptr) {
@@ -91,10 +91,9 @@ template <class T>
 }
 
 template <class T>
-[[gnu::always_inline]] inline void gradient_sum_rows(const GradientRows<T>& rows, RowTiling tiling,
-                                                     const float* scale, const float* offset,
-                                                     const float* center, float* sum,
-                                                     float* product) {
+LOCKSTEP_INLINE void gradient_sum_rows(const GradientRows<T>& rows, RowTiling tiling,
+                                       const float* scale, const float* offset, const float* center,
+                                       float* sum, float* product) {
   for_each_chunk(tiling, [&](std::int64_t at, std::int64_t column, std::int64_t count) {
     float g[chunk];
     masked_gradient(rows, at, scale + column, offset + column, count, g);
@@ -111,10 +110,9 @@ template <class T>
 }
 
 template <class T>
-[[gnu::always_inline]] inline void input_gradient_rows(const GradientRows<T>& rows, T* dx,
-                                                       RowTiling tiling, const float* scale,
-                                                       const float* offset,
-                                                       InputGradientCoefficients coefficients) {
+LOCKSTEP_INLINE void input_gradient_rows(const GradientRows<T>& rows, T* dx, RowTiling tiling,
+                                         const float* scale, const float* offset,
+                                         InputGradientCoefficients coefficients) {
   for_each_chunk(tiling, [&](std::int64_t at, std::int64_t column, std::int64_t count) {
     float g[chunk];
     masked_gradient(rows, at, scale + column, offset + column, count, g);
@@ -128,59 +126,56 @@ template <class T>
 }
 
 template <class T>
-[[gnu::always_inline]] inline void add_rows(const T* from, T* to, std::int64_t count) {
+LOCKSTEP_INLINE void add_rows(const T* from, T* to, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) store(load(to[i]) + load(from[i]), to[i]);
 }
 
 }  // namespace
 
-[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void accumulate(
-    const float* x, RowTiling tiling, const float* shift, float* sum, float* square) {
+LOCKSTEP_CLONES void accumulate(const float* x, RowTiling tiling, const float* shift, float* sum,
+                                float* square) {
   accumulate_rows(x, tiling, shift, sum, square);
 }
-[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void accumulate(
-    const BFloat16* x, RowTiling tiling, const float* shift, float* sum, float* square) {
+LOCKSTEP_CLONES void accumulate(const BFloat16* x, RowTiling tiling, const float* shift, float* sum,
+                                float* square) {
   accumulate_rows(x, tiling, shift, sum, square);
 }
 
-[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void normalise(
-    const NormaliseRows<float>& rows, RowTiling tiling, const float* scale, const float* offset) {
+LOCKSTEP_CLONES void normalise(const NormaliseRows<float>& rows, RowTiling tiling,
+                               const float* scale, const float* offset) {
   normalise_rows(rows, tiling, scale, offset);
 }
-[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void normalise(
-    const NormaliseRows<BFloat16>& rows, RowTiling tiling, const float* scale,
-    const float* offset) {
+LOCKSTEP_CLONES void normalise(const NormaliseRows<BFloat16>& rows, RowTiling tiling,
+                               const float* scale, const float* offset) {
   normalise_rows(rows, tiling, scale, offset);
 }
 
-[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void gradient_sums(
-    const GradientRows<float>& rows, RowTiling tiling, const float* scale, const float* offset,
-    const float* center, float* sum, float* product) {
+LOCKSTEP_CLONES void gradient_sums(const GradientRows<float>& rows, RowTiling tiling,
+                                   const float* scale, const float* offset, const float* center,
+                                   float* sum, float* product) {
   gradient_sum_rows(rows, tiling, scale, offset, center, sum, product);
 }
-[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void gradient_sums(
-    const GradientRows<BFloat16>& rows, RowTiling tiling, const float* scale, const float* offset,
-    const float* center, float* sum, float* product) {
+LOCKSTEP_CLONES void gradient_sums(const GradientRows<BFloat16>& rows, RowTiling tiling,
+                                   const float* scale, const float* offset, const float* center,
+                                   float* sum, float* product) {
   gradient_sum_rows(rows, tiling, scale, offset, center, sum, product);
 }
 
-[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void input_gradient(
-    const GradientRows<float>& rows, float* dx, RowTiling tiling, const float* scale,
-    const float* offset, InputGradientCoefficients coefficients) {
+LOCKSTEP_CLONES void input_gradient(const GradientRows<float>& rows, float* dx, RowTiling tiling,
+                                    const float* scale, const float* offset,
+                                    InputGradientCoefficients coefficients) {
   input_gradient_rows(rows, dx, tiling, scale, offset, coefficients);
 }
-[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void input_gradient(
-    const GradientRows<BFloat16>& rows, BFloat16* dx, RowTiling tiling, const float* scale,
-    const float* offset, InputGradientCoefficients coefficients) {
+LOCKSTEP_CLONES void input_gradient(const GradientRows<BFloat16>& rows, BFloat16* dx,
+                                    RowTiling tiling, const float* scale, const float* offset,
+                                    InputGradientCoefficients coefficients) {
   input_gradient_rows(rows, dx, tiling, scale, offset, coefficients);
 }
 
-[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void add_into(
-    const float* from, float* to, std::int64_t count) {
+LOCKSTEP_CLONES void add_into(const float* from, float* to, std::int64_t count) {
   add_rows(from, to, count);
 }
-[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void add_into(
-    const BFloat16* from, BFloat16* to, std::int64_t count) {
+LOCKSTEP_CLONES void add_into(const BFloat16* from, BFloat16* to, std::int64_t count) {
   add_rows(from, to, count);
 }
 

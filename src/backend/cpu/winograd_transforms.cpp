@@ -1,63 +1,13 @@
-#include "winograd_kernels.hpp"
-
 #include <algorithm>
-#include <cstring>
-#include <type_traits>
 
-// Vectors are GCC's, as wide as the template says; each public function is compiled for several
-// instruction sets (target_clones picks at load time) and everything else is inlined into it, so
-// no vector ever crosses a call.
-#pragma GCC diagnostic ignored "-Wpsabi"
-
-#define LOCKSTEP_INLINE [[gnu::always_inline]] inline
-#define LOCKSTEP_CLONES [[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]]
+#include "vectors.hpp"
+#include "winograd_kernels.hpp"
 
 namespace lockstep::backend::cpu::winograd {
 
 using core::BFloat16;
 
 namespace {
-
-template <int W>
-struct Vectors {
-  using Float [[gnu::vector_size(W * 4)]] = float;
-  using Bits [[gnu::vector_size(W * 4)]] = std::uint32_t;
-  using Half [[gnu::vector_size(W * 2)]] = std::uint16_t;
-};
-template <int W>
-using Vector = typename Vectors<W>::Float;
-
-template <int W>
-LOCKSTEP_INLINE Vector<W> load(const float* from) {
-  Vector<W> value;
-  std::memcpy(&value, from, sizeof(value));
-  return value;
-}
-
-template <int W>
-LOCKSTEP_INLINE Vector<W> load(const BFloat16* from) {
-  typename Vectors<W>::Half half;
-  std::memcpy(&half, from, sizeof(half));
-  return reinterpret_cast<Vector<W>>(__builtin_convertvector(half, typename Vectors<W>::Bits)
-                                     << 16);
-}
-
-template <int W>
-LOCKSTEP_INLINE void store(const Vector<W>& value, float* to) {
-  std::memcpy(to, &value, sizeof(value));
-}
-
-/// As core::to_bfloat16.
-template <int W>
-LOCKSTEP_INLINE void store(const Vector<W>& value, BFloat16* to) {
-  using Bits = typename Vectors<W>::Bits;
-  const Bits bits = reinterpret_cast<Bits>(value);
-  const Bits rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  const Bits nan = (bits >> 16) | 0x40u;
-  const auto half = __builtin_convertvector((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded,
-                                            typename Vectors<W>::Half);
-  std::memcpy(static_cast<void*>(to), &half, sizeof(half));
-}
 
 // The points other than 0 and infinity are +-p and +-q: p^2 = 1/2, q^2 = 2.
 constexpr float p = 0.70710678118654752f;
@@ -337,50 +287,6 @@ LOCKSTEP_INLINE void panel_to_weight_gradient(const Panels& from, const Kernels&
   }
 }
 
-/// Rows of the register tile of the matrix products: with two vectors of columns, as many
-/// accumulators as leave registers for the operands.
-template <int W>
-constexpr int most_rows = W == 16 ? 12 : 6;
-
-/// c[row][lane] = sum over k of a(row, k) * b[k][lane], `Rows` rows, one panel of lanes. a is read
-/// in panels of 2 W values of k: along the lanes of a panel, or (transposed) along its entries.
-template <int W, int Rows, bool transposed>
-LOCKSTEP_INLINE void register_tile(const float* a, std::int64_t panel_stride, const float* b,
-                                   float* c, std::int64_t depth) {
-  constexpr std::int64_t lanes = 2 * W;
-  Vector<W> sum[Rows][2] = {};
-  for (std::int64_t done = 0; done < depth; done += lanes, a += panel_stride) {
-    const std::int64_t count = std::min(lanes, depth - done);
-    for (std::int64_t k = 0; k < count; ++k, b += lanes) {
-      const Vector<W> left = load<W>(b), right = load<W>(b + W);
-#pragma GCC unroll 12
-      for (int row = 0; row < Rows; ++row) {
-        const float factor = transposed ? a[k * lanes + row] : a[row * lanes + k];
-        sum[row][0] += factor * left;
-        sum[row][1] += factor * right;
-      }
-    }
-  }
-#pragma GCC unroll 12
-  for (int row = 0; row < Rows; ++row) {
-    store<W>(sum[row][0], c + row * lanes);
-    store<W>(sum[row][1], c + row * lanes + W);
-  }
-}
-
-template <int W, bool transposed>
-LOCKSTEP_INLINE void product(const float* a, std::int64_t panel_stride, const float* b, float* c,
-                             std::int64_t rows, std::int64_t depth) {
-  constexpr std::int64_t lanes = 2 * W, row_stride = transposed ? 1 : lanes;
-  const auto with = [&]<int step>(std::integral_constant<int, step>) {
-    for (; rows >= step; rows -= step, a += step * row_stride, c += step * lanes)
-      register_tile<W, step, transposed>(a, panel_stride, b, c, depth);
-  };
-  with(std::integral_constant<int, most_rows<W>>{});
-  with(std::integral_constant<int, 4>{});
-  with(std::integral_constant<int, 1>{});
-}
-
 }  // namespace
 
 int vector_lanes(std::int64_t map_lanes) {
@@ -442,33 +348,6 @@ LOCKSTEP_CLONES void transform_weight_gradient(const Panels& from, const Kernels
     panel_to_weight_gradient<16>(from, kernels, first_depth, panel, accumulate);
   } else {
     panel_to_weight_gradient<8>(from, kernels, first_depth, panel, accumulate);
-  }
-}
-
-LOCKSTEP_CLONES void multiply(const Panels& a, std::int64_t first_entry, const Panels& b,
-                              const Panels& c, std::int64_t rows, std::int64_t frequency) {
-  const float* from = a.at(frequency, 0, first_entry);
-  const float* with = b.at(frequency, 0, 0);
-  float* to = c.at(frequency, 0, 0);
-  if (a.vector_lanes == 16) {
-    product<16, false>(from, a.panel_stride(), with, to, rows, b.entries);
-  } else {
-    product<8, false>(from, a.panel_stride(), with, to, rows, b.entries);
-  }
-}
-
-LOCKSTEP_CLONES void multiply_transposed(const Panels& a, std::int64_t a_panel, const Panels& b,
-                                         std::int64_t b_panel, const Panels& c,
-                                         std::int64_t c_entry, std::int64_t entries,
-                                         std::int64_t frequency) {
-  const float* from = a.at(frequency, a_panel, 0);
-  const float* with = b.at(frequency, b_panel, 0);
-  float* to = c.at(frequency, 0, c_entry);
-  const std::int64_t lanes = a.lanes();
-  if (a.vector_lanes == 16) {
-    product<16, true>(from, lanes * lanes, with, to, lanes, entries);
-  } else {
-    product<8, true>(from, lanes * lanes, with, to, lanes, entries);
   }
 }
 

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "lockstep/core/data_type.hpp"
+
+// Vectors of GCC's for kernels that loops alone do not make fast. A file that uses them compiles
+// each of its public functions for several instruction sets (LOCKSTEP_CLONES: the right one is
+// picked at load time) and has everything else inlined into those. So no vector ever crosses a
+// call, and GCC's warning that this would differ between instruction sets is off for such files.
+
+#define LOCKSTEP_INLINE [[gnu::always_inline]] inline
+#define LOCKSTEP_CLONES [[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]]
+
+namespace lockstep::backend::cpu {
+
+template <int W>
+struct Vectors {
+  using Float [[gnu::vector_size(W * 4)]] = float;
+  using Bits [[gnu::vector_size(W * 4)]] = std::uint32_t;
+  using Half [[gnu::vector_size(W * 2)]] = std::uint16_t;
+};
+template <int W>
+using Vector = typename Vectors<W>::Float;
+
+template <int W>
+LOCKSTEP_INLINE Vector<W> load(const float* from) {
+  Vector<W> value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+template <int W>
+LOCKSTEP_INLINE Vector<W> load(const core::BFloat16* from) {
+  typename Vectors<W>::Half half;
+  std::memcpy(&half, from, sizeof(half));
+  return reinterpret_cast<Vector<W>>(__builtin_convertvector(half, typename Vectors<W>::Bits)
+                                     << 16);
+}
+
+template <int W>
+LOCKSTEP_INLINE void store(const Vector<W>& value, float* to) {
+  std::memcpy(to, &value, sizeof(value));
+}
+
+/// As core::to_bfloat16.
+template <int W>
+LOCKSTEP_INLINE void store(const Vector<W>& value, core::BFloat16* to) {
+  using Bits = typename Vectors<W>::Bits;
+  const Bits bits = reinterpret_cast<Bits>(value);
+  const Bits rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const Bits nan = (bits >> 16) | 0x40u;
+  const auto half = __builtin_convertvector((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded,
+                                            typename Vectors<W>::Half);
+  std::memcpy(static_cast<void*>(to), &half, sizeof(half));
+}
+
+}  // namespace lockstep::backend::cpu
