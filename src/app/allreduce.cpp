@@ -22,20 +22,36 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-std::string table_head() {
+std::string table_head(bool has_link) {
   return fmt::format(
-      "{:>12} {:>12} {:>8} {:>6} {:>5} {:>8} {:>12} {:>10} {:>10} {:>7}\n"
-      "{:>12} {:>12} {:>8} {:>6} {:>5} {:>8} {:>12} {:>10} {:>10} {:>7}\n",
-      "size", "count", "type", "redop", "root", "way", "time", "algbw", "busbw", "#wrong", "(B)",
-      "(elements)", "", "", "", "", "(us)", "(GB/s)", "(GB/s)", "");
+      "{:>12} {:>12} {:>8} {:>6} {:>5} {:>12} {:>12} {:>10} {:>10} {:>7}{}\n"
+      "{:>12} {:>12} {:>8} {:>6} {:>5} {:>12} {:>12} {:>10} {:>10} {:>7}{}\n",
+      "size", "count", "type", "redop", "root", "way", "time", "algbw", "busbw", "#wrong",
+      has_link ? "     link" : "", "(B)", "(elements)", "", "", "", "", "(us)", "(GB/s)", "(GB/s)",
+      "", has_link ? "      (%)" : "");
 }
 
-std::string table_row(const comm::SweepRow& row, int ranks) {
+/// Share of a link of `link` bytes per second that the least traffic of the sum takes, as what
+/// travels.
+double link_share(const comm::SweepRow& row, int ranks, core::DataType wire, double link) {
+  const bool travels_whole = row.way.starts_with("mpi") || row.way == "ring";
+  const double scale =
+      travels_whole ? 1.0 : static_cast<double>(core::size_of(wire)) / sizeof(float);
+  return comm::bus_bandwidth(row.bytes, median(row.seconds), ranks) * scale / link;
+}
+
+std::string table_row(const comm::SweepRow& row, int ranks, const train::Config& config) {
   const double seconds = median(row.seconds);
-  return fmt::format("{:>12} {:>12} {:>8} {:>6} {:>5} {:>8} {:>12.1f} {:>10.3f} {:>10.3f} {:>7}\n",
-                     row.bytes, row.bytes / sizeof(float), "float", "sum", -1, row.way,
-                     seconds * 1e6, comm::algorithm_bandwidth(row.bytes, seconds) / 1e9,
-                     comm::bus_bandwidth(row.bytes, seconds, ranks) / 1e9, row.wrong);
+  std::string text =
+      fmt::format("{:>12} {:>12} {:>8} {:>6} {:>5} {:>12} {:>12.1f} {:>10.3f} {:>10.3f} {:>7}",
+                  row.bytes, row.bytes / sizeof(float), "float", "sum", -1, row.way, seconds * 1e6,
+                  comm::algorithm_bandwidth(row.bytes, seconds) / 1e9,
+                  comm::bus_bandwidth(row.bytes, seconds, ranks) / 1e9, row.wrong);
+  if (config.link_gbit > 0) {
+    text += fmt::format(" {:>8.1f}", 100 * link_share(row, ranks, config.gradient_type,
+                                                      config.link_gbit * 1e9 / 8));
+  }
+  return text + "\n";
 }
 
 nlohmann::json to_json(const comm::SweepRow& row, int ranks) {
@@ -82,10 +98,10 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
                                                           .repeats = config.repeats,
                                                           .warmup = 5,
                                                           .wire = config.gradient_type});
-  console.print(table_head());
+  console.print(table_head(config.link_gbit > 0));
   std::uint64_t wrong = 0;
   for (const auto& row : rows) {
-    console.print(table_row(row, communicator.size()));
+    console.print(table_row(row, communicator.size(), config));
     wrong += row.wrong;
   }
   if (file) {

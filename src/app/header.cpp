@@ -87,6 +87,32 @@ std::string grouped(std::int64_t number) {
   return digits;
 }
 
+std::string describe_all_reduce(const comm::AllReduceChoice& choice) {
+  if (choice.way == comm::AllReduceWay::automatic) return "none";
+  std::string text(comm::name(choice.way));
+  std::vector<std::string> others;
+  for (const auto& [way, seconds] : choice.timed) {
+    if (way == choice.way) {
+      text +=
+          fmt::format(": {} in {:.2f} ms", format_bytes(double(choice.timed_bytes)), seconds * 1e3);
+    } else {
+      others.push_back(fmt::format("{} {:.2f} ms", comm::name(way), seconds * 1e3));
+    }
+  }
+  return others.empty() ? text : fmt::format("{} ({})", text, fmt::join(others, ", "));
+}
+
+std::string describe_choices(const comm::AllReduceChoice& all_reduce,
+                             const std::vector<backend::OperationChoice>& kernels) {
+  std::map<std::string, int> counts;
+  for (const auto& kernel : kernels) ++counts[kernel.implementation];
+  std::vector<std::string> texts;
+  for (const auto& [implementation, count] : counts)
+    texts.push_back(fmt::format("{} by {}", count, implementation));
+  return line("all-reduce", describe_all_reduce(all_reduce)) +
+         line("convolutions", fmt::format("{}", fmt::join(texts, ", ")));
+}
+
 std::string describe_place(const Job& job, comm::Communicator& communicator) {
   const auto& config = job.config;
   return line("ranks", hosts(job)) +

@@ -63,8 +63,9 @@ epoch and marked so.
   lockstep ladder --data cifar10:DIR --output ladder.h5
 )"},
     {"allreduce", "times sums over all ranks, by message size", communication | output | single,
-     R"(Times sums over all ranks of messages of growing size, with MPI's all-reduce (way "mpi") and with the
-sums that training uses (way "pieces"), and checks every element. Columns are those of nccl-tests.
+     R"(Times sums over all ranks of messages of growing size, in every way that training can use
+(--all-reduce) and by MPI_Allreduce ("mpi-blocking"), and checks every element. Columns are those of
+nccl-tests; with --link-gbit, also the share of the link's rate that the sum's bytes need.
 
   mpirun -n 4 lockstep allreduce --max-bytes 64M
 )"},

@@ -190,6 +190,8 @@ void OptionTable::add_communication(train::Config& config) {
   Group(*this, "Communication")
       .choice("reducer", config.reducer,
               "how gradients are summed (none: independent replicas, the baseline)")
+      .choice("all-reduce", config.all_reduce,
+              "how a sum travels; auto times what can be had at the start and takes the fastest")
       .real("bucket-mib", "MIB", config.bucket_mib, "MiB of gradients summed at a time")
       .choice("gradient-dtype", config.gradient_type, "type of the gradients that travel")
       .choice("bn", config.batch_norm,

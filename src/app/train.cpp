@@ -1,6 +1,7 @@
 // lockstep train
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -55,13 +56,27 @@ void require_memory(const Job& job, const train::MemoryEstimate& memory, std::ui
   });
 }
 
+/// "conv1 forward: jit:avx2; ..." for whoever reads the run file.
+std::string list_kernels(const graph::Graph& graph,
+                         const std::vector<backend::OperationChoice>& kernels) {
+  std::vector<std::string> texts;
+  for (const auto& kernel : kernels) {
+    texts.push_back(fmt::format("{} {}: {}", graph.node(kernel.node).name, kernel.phase,
+                                kernel.implementation));
+  }
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
 void open_run_file(std::optional<record::RunFile>& file, const Job& job,
                    const Invocation& invocation, const train::Trainer& trainer) {
   train::together(invocation.communicator, [&] {
     if (invocation.communicator.rank() != 0 || job.config.output.empty()) return;
+    record::RunHeader header = run_header(job, invocation, trainer.bucket_bytes());
+    header.environment.emplace_back("all_reduce", describe_all_reduce(trainer.all_reduce()));
+    header.environment.emplace_back("kernels", list_kernels(job.graph, trainer.kernels()));
     file.emplace(job.config.output,
                  job.config.overwrite ? record::Existing::replace : record::Existing::refuse,
-                 run_header(job, invocation, trainer.bucket_bytes()));
+                 header);
   });
 }
 
@@ -146,6 +161,7 @@ core::ExitStatus train_command(const Invocation& invocation) {
 
   console.print(record::build_id() + "\n" + describe_place(job, communicator) +
                 describe_training(job, trainer.steps_per_epoch(), trainer.total_steps()) +
+                describe_choices(trainer.all_reduce(), trainer.kernels()) +
                 describe_memory(memory, limit));
   if (trainer.first_step() > 0) {
     console.print(fmt::format("  resumed after step {}\n", trainer.first_step()));

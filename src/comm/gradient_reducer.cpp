@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "all_reduce_choice.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::comm {
@@ -19,7 +20,7 @@ class BucketReducer final : public GradientReducer {
  public:
   BucketReducer(Communicator& communicator, std::span<float> gradients,
                 const ReducerOptions& options)
-      : kind_(options.kind) {
+      : kind_(options.kind), elements_(gradients.size()) {
     const std::size_t bucket = options.bucket_bytes / sizeof(float);
     if (bucket == 0) {
       core::fail(core::ExitStatus::usage,
@@ -27,10 +28,12 @@ class BucketReducer final : public GradientReducer {
     }
     check_wire(options.gradient_type);
     if (kind_ == ReducerKind::none) return;
+    choice_ = choose_way(communicator, gradients, options.gradient_type, options.way);
     for (std::size_t begin = 0; begin < gradients.size(); begin += bucket) {
       const auto view = gradients.subspan(begin, std::min(bucket, gradients.size() - begin));
-      buckets_.push_back(
-          {begin + view.size(), communicator.make_all_reduce(view, options.gradient_type), false});
+      buckets_.push_back({begin + view.size(),
+                          communicator.make_all_reduce(view, options.gradient_type, choice_.way),
+                          false});
       bytes_.push_back(view.size_bytes());
     }
     times_.assign(buckets_.size(), no_times);
@@ -50,12 +53,14 @@ class BucketReducer final : public GradientReducer {
     progress();
   }
 
-  void finish() override {
-    start_up_to(std::numeric_limits<std::size_t>::max());
+  std::size_t wait_beyond(std::size_t elements) override {
+    start_up_to(elements_);
     // Where ranks share a core, the one that is waited for must be able to run.
-    while (!progress()) sched_yield();
+    while (!progress() && summed() <= elements) sched_yield();
+    return summed();
   }
 
+  const AllReduceChoice& choice() const override { return choice_; }
   std::span<const std::size_t> bucket_bytes() const override { return bytes_; }
   std::span<const BucketTimes> bucket_times() const override { return times_; }
 
@@ -71,6 +76,12 @@ class BucketReducer final : public GradientReducer {
 
   double since_begin() const {
     return std::chrono::duration<double>(Clock::now() - begin_).count();
+  }
+
+  /// Elements from the front that hold sums.
+  std::size_t summed() const {
+    if (oldest_ == buckets_.size()) return elements_;
+    return oldest_ == 0 ? 0 : buckets_[oldest_ - 1].end;
   }
 
   void start_up_to(std::size_t elements) {
@@ -94,6 +105,8 @@ class BucketReducer final : public GradientReducer {
   }
 
   ReducerKind kind_;
+  std::size_t elements_;
+  AllReduceChoice choice_;
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bytes_;
   std::vector<BucketTimes> times_;

@@ -2,14 +2,19 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
+#include "mpi_all_reduce.hpp"
 #include "mpi_check.hpp"
 #include "pieced_all_reduce.hpp"
+#include "ring_all_reduce.hpp"
 #include "self_communicator.hpp"
+#include "shared_all_reduce.hpp"
+#include "shared_memory.hpp"
 
 namespace lockstep::comm {
 
@@ -60,13 +65,22 @@ class MpiCommunicator final : public Communicator {
         rank_(rank_in(collectives_.get())),
         size_(size_of(collectives_.get())),
         largest_tag_(largest_tag(messages_.get())) {
-    MPI_Comm shared = MPI_COMM_NULL;
-    check_mpi(MPI_Comm_split_type(collectives_.get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL,
-                                  &shared),
-              "MPI_Comm_split_type");
-    const MpiComm host(shared);
-    local_rank_ = rank_in(host.get());
-    local_size_ = size_of(host.get());
+    MPI_Comm comm = MPI_COMM_NULL;
+    check_mpi(
+        MPI_Comm_split_type(collectives_.get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &comm),
+        "MPI_Comm_split_type");
+    host_ = MpiComm(comm);
+    check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    local_rank_ = rank_in(host_.get());
+    local_size_ = size_of(host_.get());
+    std::array<int, 2> largest = {local_size_, -local_size_};
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, largest.data(), 2, MPI_INT, MPI_MAX, collectives_.get()),
+              "MPI_Allreduce");
+    has_even_hosts_ = largest[0] == -largest[1];
+    if (!has_even_hosts_ || local_size_ == size_ || local_size_ == 1) return;
+    check_mpi(MPI_Comm_split(collectives_.get(), local_rank_, rank_, &comm), "MPI_Comm_split");
+    between_ = MpiComm(comm);
+    check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   }
 
   int rank() const override { return rank_; }
@@ -106,13 +120,10 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  std::unique_ptr<AllReduce> make_all_reduce(std::span<float> values,
-                                             core::DataType wire) override {
-    if (next_tag_ > largest_tag_ - tags_per_all_reduce) next_tag_ = 0;
-    const int first_tag = next_tag_;
-    next_tag_ += tags_per_all_reduce;
-    return make_pieced_all_reduce({messages_.get(), rank_, size_, first_tag}, values, wire);
-  }
+  core::Buffer allocate(std::size_t bytes) override;
+  std::vector<AllReduceWay> ways(std::span<const float> values, core::DataType wire) override;
+  std::unique_ptr<AllReduce> make_all_reduce(std::span<float> values, core::DataType wire,
+                                             AllReduceWay way) override;
 
   [[noreturn]] void abort(int status) noexcept override {
     std::fflush(nullptr);
@@ -121,6 +132,11 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
+  /// Where `values` lie in memory that this host's ranks share; without memory where they do not.
+  SharedPlace shared_place(std::span<const float> values) const;
+  SharedPlace next_flags();
+  MessageRoute route(MPI_Comm comm);
+
   template <class T>
   void reduce(std::span<T> values, MPI_Datatype type, MPI_Op operation) {
     in_countable_parts(values, [&](T* part, int count) {
@@ -131,14 +147,97 @@ class MpiCommunicator final : public Communicator {
 
   MpiComm collectives_;
   MpiComm messages_;  ///< of the all-reduces, so that their tags meet nobody else's
+  MpiComm host_;      ///< the ranks of this host
+  MpiComm between_;   ///< one rank of each host; where hosts have equally many ranks, more than one
+  std::vector<std::weak_ptr<const SharedMemory>> shared_memory_;  ///< given out by `allocate`
+  SharedPlace flags_;                                             ///< of the next all-reduce
   int rank_;
   int size_;
+  bool has_even_hosts_ = false;
   int local_rank_ = 0;
   int local_size_ = 1;
   int largest_tag_;
   int next_tag_ = 0;
   MPI_Request small_sum_ = MPI_REQUEST_NULL;
 };
+
+core::Buffer MpiCommunicator::allocate(std::size_t bytes) {
+  if (local_size_ == 1) return core::Buffer(bytes);
+  std::shared_ptr<const SharedMemory> memory = SharedMemory::allocate(host_.get(), bytes);
+  if (memory == nullptr) return core::Buffer(bytes);
+  shared_memory_.push_back(memory);
+  return {memory->part(local_rank_), memory};
+}
+
+SharedPlace MpiCommunicator::shared_place(std::span<const float> values) const {
+  for (const auto& entry : shared_memory_) {
+    const auto memory = entry.lock();
+    if (memory == nullptr) continue;
+    const std::span<const std::byte> part = memory->part(local_rank_);
+    const auto* begin = reinterpret_cast<const std::byte*>(values.data());
+    if (begin < part.data() || begin + values.size_bytes() > part.data() + part.size()) continue;
+    return {memory, static_cast<std::size_t>(begin - part.data())};
+  }
+  return {};
+}
+
+std::vector<AllReduceWay> MpiCommunicator::ways(std::span<const float> values,
+                                                core::DataType wire) {
+  std::vector<AllReduceWay> ways;
+  std::array<double, 1> unshared = {shared_place(values).memory == nullptr ? 1.0 : 0.0};
+  maximum(unshared);
+  if (unshared[0] == 0 && has_even_hosts_)
+    ways.push_back(local_size_ == size_ ? AllReduceWay::shared : AllReduceWay::two_level);
+  ways.push_back(AllReduceWay::pieces);
+  if (wire == core::DataType::float32) {
+    ways.push_back(AllReduceWay::ring);
+    ways.push_back(AllReduceWay::mpi);
+  }
+  return ways;
+}
+
+SharedPlace MpiCommunicator::next_flags() {
+  constexpr std::size_t bytes = 1024 * shared_flag_bytes;
+  if (flags_.memory == nullptr || flags_.offset == bytes) {
+    flags_ = {SharedMemory::allocate(host_.get(), bytes), 0};
+    if (flags_.memory == nullptr) {
+      core::fail(core::ExitStatus::out_of_memory,
+                 "no shared memory left on a host for a few bytes; use --all-reduce pieces");
+    }
+  }
+  const SharedPlace place = flags_;
+  flags_.offset += shared_flag_bytes;
+  return place;
+}
+
+MessageRoute MpiCommunicator::route(MPI_Comm comm) {
+  if (next_tag_ > largest_tag_ - tags_per_all_reduce) next_tag_ = 0;
+  const int first_tag = next_tag_;
+  next_tag_ += tags_per_all_reduce;
+  return {comm, rank_in(comm), size_of(comm), first_tag};
+}
+
+std::unique_ptr<AllReduce> MpiCommunicator::make_all_reduce(std::span<float> values,
+                                                            core::DataType wire, AllReduceWay way) {
+  check_wire(wire);
+  switch (way) {
+    case AllReduceWay::shared:
+      return make_shared_all_reduce(local_rank_, local_size_, shared_place(values), values.size(),
+                                    next_flags());
+    case AllReduceWay::two_level:
+      return make_shared_all_reduce(local_rank_, local_size_, shared_place(values), values.size(),
+                                    next_flags(), [&](std::span<float> part) {
+                                      return make_pieced_all_reduce(route(between_.get()), part,
+                                                                    wire);
+                                    });
+    case AllReduceWay::pieces: return make_pieced_all_reduce(route(messages_.get()), values, wire);
+    case AllReduceWay::ring: return make_ring_all_reduce(route(messages_.get()), values);
+    case AllReduceWay::mpi: return make_mpi_all_reduce(messages_.get(), values);
+    case AllReduceWay::automatic: break;
+  }
+  core::check(false, "an all-reduce is made in a certain way");
+  return nullptr;
+}
 
 std::vector<std::string> MpiCommunicator::all_gather(const std::string& text) {
   const auto ranks = static_cast<std::size_t>(size_);
@@ -170,11 +269,6 @@ std::vector<double> MpiCommunicator::gather(std::span<const double> values) {
 }
 
 }  // namespace
-
-void AllReduce::finish() {
-  // Where ranks share a core, the one that is waited for must be able to run.
-  while (!progress()) sched_yield();
-}
 
 std::unique_ptr<Communicator> make_communicator(const MpiSession&) {
   if (size_of(MPI_COMM_WORLD) == 1) return make_self_communicator(mpi_library_version());

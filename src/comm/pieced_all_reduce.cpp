@@ -1,7 +1,5 @@
 #include "pieced_all_reduce.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <type_traits>
@@ -10,6 +8,7 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
 #include "mpi_check.hpp"
+#include "sum_kernels.hpp"
 
 namespace lockstep::comm {
 
@@ -17,60 +16,13 @@ namespace {
 
 using core::BFloat16;
 
-// Chunks are multiples of this many elements, so that each starts on a cache line in either type.
-constexpr std::size_t chunk_multiple = 32;
-
-constexpr std::size_t divide_up(std::size_t value, std::size_t by) { return (value + by - 1) / by; }
-constexpr std::size_t round_up(std::size_t value, std::size_t to) {
-  return divide_up(value, to) * to;
-}
-
-/// How an array is cut. All in elements.
-struct Layout {
-  std::size_t chunk = 0;  ///< of a full piece
-  std::size_t piece = 0;
-  std::size_t pieces = 0;
-  std::size_t in_flight = 0;  ///< pieces at the same time
-
-  Layout(std::size_t elements, std::size_t ranks, std::size_t wire_bytes) {
-    if (ranks == 1 || elements == 0) return;
-    // Large enough that the cost of a message does not count, small enough that the first sum comes
-    // back long before the last contribution has left. Between 128 KiB and 512 KiB allreduce_bench
-    // found no clear winner, on a 1 Gbit/s link or in shared memory.
-    const std::size_t smallest = (std::size_t{64} << 10) / wire_bytes;
-    const std::size_t largest = (std::size_t{256} << 10) / wire_bytes;
-    constexpr std::size_t wanted_pieces = 2 * most_pieces_in_flight;
-    chunk = round_up(std::clamp(divide_up(elements, ranks * wanted_pieces), smallest, largest),
-                     chunk_multiple);
-    piece = chunk * ranks;
-    pieces = divide_up(elements, piece);
-    in_flight = std::min(pieces, most_pieces_in_flight);
-  }
-};
-
 // Bytes of one piece in flight: what the others contribute to this rank's chunk, and, where the
 // array itself is not what travels, the encoded piece.
-std::size_t incoming_bytes(const Layout& layout, std::size_t ranks, std::size_t wire_bytes) {
+std::size_t incoming_bytes(const PieceLayout& layout, std::size_t ranks, std::size_t wire_bytes) {
   return layout.chunk * (ranks - 1) * wire_bytes;
 }
-std::size_t encoded_bytes(const Layout& layout, core::DataType wire) {
+std::size_t encoded_bytes(const PieceLayout& layout, core::DataType wire) {
   return wire == core::DataType::float32 ? 0 : layout.piece * core::size_of(wire);
-}
-
-__attribute__((target_clones("avx512f", "avx2", "default"))) void add(std::span<const float> part,
-                                                                      std::span<float> sum) {
-  const std::size_t count = part.size();
-  const float* from = part.data();
-  float* to = sum.data();
-  for (std::size_t i = 0; i < count; ++i) to[i] += from[i];
-}
-
-__attribute__((target_clones("avx512f", "avx2", "default"))) void add(
-    std::span<const BFloat16> part, std::span<float> sum) {
-  const std::size_t count = part.size();
-  const BFloat16* from = part.data();
-  float* to = sum.data();
-  for (std::size_t i = 0; i < count; ++i) to[i] += core::to_float(from[i]);
 }
 
 void copy(std::span<const float> from, std::span<float> to) {
@@ -177,7 +129,7 @@ class PiecedAllReduce final : public AllReduce {
     Slot& slot = slots_[index];
     slot.number = number;
     slot.piece = values_.subspan(begin, std::min(layout_.piece, values_.size() - begin));
-    slot.chunk = round_up(divide_up(slot.piece.size(), ranks_), chunk_multiple);
+    slot.chunk = PieceLayout::chunk_of(slot.piece.size(), ranks_);
     if constexpr (is_encoded) {
       slot.wire = encoded_.template as<Wire>().subspan(index * layout_.piece, slot.piece.size());
       copy(slot.piece, slot.wire);
@@ -244,7 +196,7 @@ class PiecedAllReduce final : public AllReduce {
   MessageRoute route_;
   std::size_t ranks_;
   std::span<float> values_;
-  Layout layout_;
+  PieceLayout layout_;
   core::Buffer incoming_;
   core::Buffer encoded_;
   std::vector<Slot> slots_;
@@ -255,17 +207,9 @@ class PiecedAllReduce final : public AllReduce {
 
 }  // namespace
 
-void check_wire(core::DataType wire) {
-  if (wire == core::DataType::float32 || wire == core::DataType::bfloat16) return;
-  core::fail(core::ExitStatus::usage,
-             fmt::format("gradients cannot travel as {} here (its range is too small for sums "
-                         "without scaling); use fp32 or bf16",
-                         core::name(wire)));
-}
-
 std::size_t all_reduce_scratch_bytes(std::size_t elements, int ranks, core::DataType wire) {
   const auto count = static_cast<std::size_t>(ranks);
-  const Layout layout(elements, count, core::size_of(wire));
+  const PieceLayout layout(elements, count, core::size_of(wire));
   return layout.in_flight *
          (incoming_bytes(layout, count, core::size_of(wire)) + encoded_bytes(layout, wire));
 }

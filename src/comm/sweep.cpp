@@ -1,9 +1,7 @@
 #include "lockstep/comm/sweep.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <span>
 
@@ -52,12 +50,6 @@ class KnownValues {
   std::size_t period_;
 };
 
-struct Way {
-  std::string name;
-  core::DataType wire;
-  std::function<void()> sum;
-};
-
 void check_options(const SweepOptions& options) {
   if (options.min_bytes < sizeof(float) || options.max_bytes < options.min_bytes ||
       options.factor < 2 || options.repeats < 1 || options.warmup < 0) {
@@ -67,39 +59,45 @@ void check_options(const SweepOptions& options) {
   }
 }
 
-double seconds_of(Communicator& communicator, const std::function<void()>& sum) {
+template <class Sum>
+double seconds_of(Communicator& communicator, Sum&& sum) {
   communicator.barrier();
   const auto begin = std::chrono::steady_clock::now();
   sum();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-std::array<SweepRow, 2> sweep_one_size(Communicator& communicator, std::span<float> values,
-                                       const SweepOptions& options) {
+std::vector<SweepRow> sweep_one_size(Communicator& communicator, std::span<float> values,
+                                     const SweepOptions& options) {
   const KnownValues known(communicator.rank(), communicator.size());
-  const auto pieces = communicator.make_all_reduce(values, options.wire);
-  const std::array<Way, 2> ways = {{
-      {"mpi", core::DataType::float32, [&] { communicator.sum(values); }},
-      {"pieces", options.wire,
-       [&] {
-         pieces->start();
-         pieces->finish();
-       }},
-  }};
-  std::array<SweepRow, 2> rows;
+  const std::vector<AllReduceWay> ways = communicator.ways(values, options.wire);
+  std::vector<std::unique_ptr<AllReduce>> sums;
+  std::vector<SweepRow> rows;
+  for (const AllReduceWay way : ways) {
+    sums.push_back(communicator.make_all_reduce(values, options.wire, way));
+    rows.push_back({std::string(name(way)), values.size_bytes(), {}, 0});
+  }
+  rows.push_back({"mpi-blocking", values.size_bytes(), {}, 0});
   for (int repeat = -options.warmup; repeat < options.repeats; ++repeat) {
     const auto shift = static_cast<std::size_t>(repeat + options.warmup);
-    for (std::size_t way = 0; way < ways.size(); ++way) {
+    for (std::size_t way = 0; way < rows.size(); ++way) {
       known.fill(values, shift);
-      const double seconds = seconds_of(communicator, ways[way].sum);
-      rows[way].wrong += known.count_wrong(values, shift, ways[way].wire);
+      const bool is_blocking = way == ways.size();
+      const double seconds = seconds_of(communicator, [&] {
+        if (is_blocking) {
+          communicator.sum(values);
+        } else {
+          sums[way]->start();
+          sums[way]->finish();
+        }
+      });
+      const bool travels = !is_blocking && ways[way] != AllReduceWay::shared;
+      rows[way].wrong +=
+          known.count_wrong(values, shift, travels ? options.wire : core::DataType::float32);
       if (repeat >= 0) rows[way].seconds.push_back(seconds);
     }
   }
-  for (std::size_t way = 0; way < ways.size(); ++way) {
-    SweepRow& row = rows[way];
-    row.way = ways[way].name;
-    row.bytes = values.size_bytes();
+  for (SweepRow& row : rows) {
     communicator.maximum(row.seconds);
     auto wrong = static_cast<double>(row.wrong);
     communicator.sum(std::span<double>(&wrong, 1));
@@ -120,7 +118,7 @@ double bus_bandwidth(std::size_t bytes, double seconds, int ranks) {
 
 std::vector<SweepRow> sweep_all_reduce(Communicator& communicator, const SweepOptions& options) {
   check_options(options);
-  const core::Buffer buffer(options.max_bytes);
+  const core::Buffer buffer = communicator.allocate(options.max_bytes);
   std::vector<SweepRow> rows;
   for (std::size_t bytes = options.min_bytes;;) {
     const std::span<float> values = buffer.as<float>().first(bytes / sizeof(float));

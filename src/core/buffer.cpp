@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/format.hpp"
@@ -32,6 +33,15 @@ Buffer::Buffer(std::size_t bytes) : bytes_(bytes) {
   data_.reset(static_cast<std::byte*>(memory));
 }
 
-void Buffer::Release::operator()(std::byte* data) const noexcept { std::free(data); }
+Buffer::Buffer(std::span<std::byte> memory, std::shared_ptr<const void> owner)
+    : data_(memory.data(), Release{std::move(owner)}), bytes_(memory.size()) {}
+
+void Buffer::Release::operator()(std::byte* data) noexcept {
+  if (owner) {
+    owner.reset();
+  } else {
+    std::free(data);
+  }
+}
 
 }  // namespace lockstep::core

@@ -8,6 +8,7 @@ namespace {
 
 using backend::ConvolutionAlgorithm;
 using backend::DeviceKind;
+using comm::AllReduceWay;
 using comm::ReducerKind;
 using core::DataType;
 using core::Precision;
@@ -39,6 +40,10 @@ constexpr std::array scalings{Choice{"none", Scaling::none}, Choice{"linear", Sc
 constexpr std::array reducers{Choice{"overlap", ReducerKind::overlap},
                               Choice{"allreduce", ReducerKind::allreduce},
                               Choice{"none", ReducerKind::none}};
+constexpr std::array all_reduce_ways{
+    Choice{"auto", AllReduceWay::automatic},      Choice{"shared", AllReduceWay::shared},
+    Choice{"two-level", AllReduceWay::two_level}, Choice{"pieces", AllReduceWay::pieces},
+    Choice{"ring", AllReduceWay::ring},           Choice{"mpi", AllReduceWay::mpi}};
 constexpr std::array batch_norm_modes{Choice{"broadcast", BatchNormMode::broadcast},
                                       Choice{"local", BatchNormMode::local},
                                       Choice{"sync", BatchNormMode::sync}};
@@ -54,6 +59,7 @@ std::span<const Choice<LastBatch>> choices(LastBatch) { return last_batches; }
 std::span<const Choice<ScheduleKind>> choices(ScheduleKind) { return schedules; }
 std::span<const Choice<Scaling>> choices(Scaling) { return scalings; }
 std::span<const Choice<ReducerKind>> choices(ReducerKind) { return reducers; }
+std::span<const Choice<AllReduceWay>> choices(AllReduceWay) { return all_reduce_ways; }
 std::span<const Choice<BatchNormMode>> choices(BatchNormMode) { return batch_norm_modes; }
 
 }  // namespace lockstep::train

@@ -160,6 +160,7 @@ Entries entries(const Config& config) {
       {"lr-scaling", text(config.scaling)},
       {"lr-reference-batch", text(config.reference_batch)},
       {"reducer", text(config.reducer)},
+      {"all-reduce", text(config.all_reduce)},
       {"bucket-mib", text(config.bucket_mib)},
       {"gradient-dtype", text(config.gradient_type)},
       {"link-gbit", text(config.link_gbit)},

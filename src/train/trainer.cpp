@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <optional>
+#include <utility>
 
 #include "checkpoints.hpp"
 #include "lockstep/comm/replica_sum.hpp"
@@ -43,7 +44,7 @@ data::DistributedSampler make_sampler(const Workplace& place) {
 
 /// What a rank can make without the others.
 struct Replica {
-  explicit Replica(const Workplace& place);
+  Replica(const Workplace& place, core::Buffer gradients);
 
   data::DistributedSampler sampler;
   data::DataLoader loader;
@@ -53,7 +54,7 @@ struct Replica {
   std::optional<Evaluator> evaluator;
 };
 
-Replica::Replica(const Workplace& place)
+Replica::Replica(const Workplace& place, core::Buffer gradients)
     : sampler(make_sampler(place)),
       loader(place.data.train, sampler,
              {.batch_per_rank = static_cast<std::size_t>(place.config.batch_per_rank),
@@ -61,7 +62,7 @@ Replica::Replica(const Workplace& place)
               .threads = place.config.loader_threads,
               .augmentation = place.config.augment,
               .seed = place.config.seed}),
-      state(place.backend.make_state(place.graph)),
+      state(place.backend.make_state(place.graph, std::move(gradients))),
       batch_norm_sum(place.communicator),
       plan(place.backend.compile(
           place.graph, state,
@@ -76,8 +77,11 @@ Replica::Replica(const Workplace& place)
 }
 
 std::unique_ptr<Replica> make_replica(const Workplace& place) {
+  core::Buffer gradients =
+      place.communicator.allocate(place.graph.parameter_elements() * sizeof(float));
   std::unique_ptr<Replica> replica;
-  together(place.communicator, [&] { replica = std::make_unique<Replica>(place); });
+  together(place.communicator,
+           [&] { replica = std::make_unique<Replica>(place, std::move(gradients)); });
   return replica;
 }
 
@@ -87,7 +91,8 @@ std::unique_ptr<comm::GradientReducer> make_reducer(const Workplace& place,
       place.communicator, gradients,
       {.kind = place.config.reducer,
        .bucket_bytes = static_cast<std::size_t>(place.config.bucket_mib * (1 << 20)),
-       .gradient_type = place.config.gradient_type});
+       .gradient_type = place.config.gradient_type,
+       .way = place.config.all_reduce});
 }
 
 }  // namespace
@@ -173,12 +178,16 @@ StepTotals Trainer::Parts::step(double learning_rate) {
   clock.end(Phase::forward);
   replica->plan->backward(*reducer);
   clock.end(Phase::backward);
-  reducer->finish();
   const StepTotals totals = sums.finish(progress.step + 1);
-  clock.end(Phase::exposed_communication);
   sgd.learning_rate = static_cast<float>(learning_rate);
-  optim::update(sgd, parameters, gradients, momentum);
-  clock.end(Phase::update);
+  for (std::size_t updated = 0; updated < gradients.size();) {
+    const std::size_t count = reducer->wait_beyond(updated) - updated;
+    clock.end(Phase::exposed_communication);
+    optim::update(sgd, parameters.subspan(updated, count), gradients.subspan(updated, count),
+                  momentum.subspan(updated, count));
+    clock.end(Phase::update);
+    updated += count;
+  }
   return totals;
 }
 
@@ -282,6 +291,10 @@ std::int64_t Trainer::total_steps() const { return parts_->total_steps; }
 std::int64_t Trainer::first_step() const { return parts_->progress.step; }
 std::span<const std::size_t> Trainer::bucket_bytes() const {
   return parts_->reducer->bucket_bytes();
+}
+const comm::AllReduceChoice& Trainer::all_reduce() const { return parts_->reducer->choice(); }
+std::vector<backend::OperationChoice> Trainer::kernels() const {
+  return parts_->replica->plan->choices();
 }
 const backend::ModelState& Trainer::state() const { return parts_->replica->state; }
 

@@ -1,10 +1,11 @@
-// The pieced all-reduce against a plain loop over the ranks, bit by bit.
+// Every way to sum over the ranks against a plain loop over them, bit by bit.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -19,11 +20,19 @@ namespace {
 
 using core::DataType;
 
-std::vector<float> values_of(int rank, std::size_t count, int round) {
+/// Where the order of summation is free, values with so few bits that every order is exact.
+bool is_ordered(AllReduceWay way) {
+  return way == AllReduceWay::pieces || way == AllReduceWay::shared;
+}
+
+std::vector<float> values_of(int rank, std::size_t count, int round, AllReduceWay way) {
   core::Random random(20, core::RandomStream::test, static_cast<std::uint64_t>(rank),
                       static_cast<std::uint32_t>(round));
   std::vector<float> values(count);
-  for (float& value : values) value = random.uniform() - 0.5F;
+  for (float& value : values) {
+    value = random.uniform() - 0.5F;
+    if (!is_ordered(way)) value = std::round(value * 65536) / 65536;
+  }
   return values;
 }
 
@@ -32,21 +41,27 @@ float as_sent(float value, DataType wire) {
 }
 
 /// What the documentation of AllReduce promises: rounded for travel, summed in float32 in rank
-/// order, the sum rounded for travel.
-std::vector<float> expected_sum(int ranks, std::size_t count, int round, DataType wire) {
-  std::vector<float> sum = values_of(0, count, round);
-  if (ranks == 1) return sum;
-  for (float& value : sum) value = as_sent(value, wire);
-  for (int rank = 1; rank < ranks; ++rank) {
-    const auto part = values_of(rank, count, round);
-    for (std::size_t i = 0; i < count; ++i) sum[i] += as_sent(part[i], wire);
+/// order, the sum rounded for travel; what does not leave a host or a rank is not rounded.
+std::vector<float> expected_sum(const Communicator& world, std::size_t count, int round,
+                                DataType wire, AllReduceWay way) {
+  const bool has_levels = way == AllReduceWay::two_level || way == AllReduceWay::shared;
+  const int group = has_levels ? world.local_size() : 1;  // ranks that sum without a message
+  const bool travels = world.size() > group;
+  std::vector<float> sum(count, 0.0F);
+  for (int first = 0; first < world.size(); first += group) {
+    std::vector<float> part = values_of(first, count, round, way);
+    for (int rank = first + 1; rank < first + group; ++rank) {
+      const auto other = values_of(rank, count, round, way);
+      for (std::size_t i = 0; i < count; ++i) part[i] += other[i];
+    }
+    for (std::size_t i = 0; i < count; ++i) sum[i] += travels ? as_sent(part[i], wire) : part[i];
   }
-  for (float& value : sum) value = as_sent(value, wire);
+  for (float& value : sum) value = travels ? as_sent(value, wire) : value;
   return sum;
 }
 
 /// Equal as bits; says where not.
-void expect_same_bits(const std::vector<float>& got, const std::vector<float>& wanted) {
+void expect_same_bits(std::span<const float> got, const std::vector<float>& wanted) {
   ASSERT_EQ(got.size(), wanted.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     ASSERT_EQ(std::bit_cast<std::uint32_t>(got[i]), std::bit_cast<std::uint32_t>(wanted[i]))
@@ -54,99 +69,149 @@ void expect_same_bits(const std::vector<float>& got, const std::vector<float>& w
   }
 }
 
+/// Every test runs for every way that these ranks have: `shared` on one host, `two_level` where
+/// several hosts have several ranks each, messages always; none for one rank alone.
 class AllReduceTest : public testing::TestWithParam<DataType> {
  protected:
+  template <class Body>
+  void for_each_way(Body body) {
+    const core::Buffer probe = world->allocate(64);
+    for (const AllReduceWay way : world->ways(probe.as<float>(), GetParam())) {
+      SCOPED_TRACE(name(way));
+      body(way);
+    }
+  }
+  std::vector<float> wanted(std::size_t count, int round, AllReduceWay way) const {
+    return expected_sum(*world, count, round, GetParam(), way);
+  }
+  void fill(std::span<float> values, int round, AllReduceWay way) const {
+    std::ranges::copy(values_of(world->rank(), values.size(), round, way), values.begin());
+  }
+
   std::unique_ptr<Communicator> world = make_world();
 };
 
 TEST_P(AllReduceTest, SumsAnySizeAgainAndAgain) {
-  // Nothing, fewer values than ranks, odd sizes, several pieces with a short last one.
-  for (const std::size_t count : {0, 1, 2, 3, 7, 33, 1000, (1 << 18) + 1, (1 << 20) + 5}) {
-    std::vector<float> values(count);
-    const auto all_reduce = world->make_all_reduce(values, GetParam());
-    for (int round = 0; round < 2; ++round) {
-      std::ranges::copy(values_of(world->rank(), count, round), values.begin());
-      all_reduce->start();
-      all_reduce->finish();
-      EXPECT_TRUE(all_reduce->progress());
-      SCOPED_TRACE(std::to_string(count) + " values, round " + std::to_string(round));
-      expect_same_bits(values, expected_sum(world->size(), count, round, GetParam()));
+  for_each_way([&](AllReduceWay way) {
+    // Nothing, fewer values than ranks, odd sizes, several pieces with a short last one.
+    for (const std::size_t count : {0, 1, 2, 3, 7, 33, 1000, (1 << 18) + 1, (1 << 20) + 5}) {
+      const core::Buffer buffer = world->allocate(count * sizeof(float));
+      const auto values = buffer.as<float>();
+      const auto all_reduce = world->make_all_reduce(values, GetParam(), way);
+      for (int round = 0; round < 2; ++round) {
+        fill(values, round, way);
+        all_reduce->start();
+        all_reduce->finish();
+        EXPECT_TRUE(all_reduce->progress());
+        SCOPED_TRACE(std::to_string(count) + " values, round " + std::to_string(round));
+        expect_same_bits(values, wanted(count, round, way));
+      }
     }
-  }
+  });
 }
 
 TEST_P(AllReduceTest, SeveralAreOnTheirWayAtOnceAndRanksDiffer) {
-  const std::vector<std::size_t> counts = {300'000, 5, 700'001, 64, 150'000};
-  std::vector<std::vector<float>> arrays;
-  std::vector<std::unique_ptr<AllReduce>> sums;
-  for (const std::size_t count : counts) arrays.emplace_back(count);
-  for (auto& array : arrays) sums.push_back(world->make_all_reduce(array, GetParam()));
-
-  for (int round = 0; round < 3; ++round) {
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      std::ranges::copy(values_of(world->rank(), counts[i], round), arrays[i].begin());
-      sums[i]->start();
-      // Another rank is slow each time, and each progresses in a rhythm of its own.
-      if (round == world->rank()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-      for (int k = 0; k < world->rank(); ++k) sums[0]->progress();
+  for_each_way([&](AllReduceWay way) {
+    const std::vector<std::size_t> counts = {300'000, 5, 700'001, 64, 150'000};
+    // In one piece of memory, as the buckets of gradients are.
+    const core::Buffer buffer = world->allocate(2'000'000 * sizeof(float));
+    std::vector<std::span<float>> arrays;
+    std::vector<std::unique_ptr<AllReduce>> sums;
+    std::size_t begin = 0;
+    for (const std::size_t count : counts) {
+      arrays.push_back(buffer.as<float>().subspan(begin, count));
+      begin += count;
+      sums.push_back(world->make_all_reduce(arrays.back(), GetParam(), way));
     }
-    // Not in the order of their starts.
-    for (std::size_t i = counts.size(); i > 0; --i) sums[i - 1]->finish();
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      SCOPED_TRACE("array " + std::to_string(i) + ", round " + std::to_string(round));
-      expect_same_bits(arrays[i], expected_sum(world->size(), counts[i], round, GetParam()));
+    for (int round = 0; round < 3; ++round) {
+      for (std::size_t i = 0; i < counts.size(); ++i) {
+        fill(arrays[i], round, way);
+        sums[i]->start();
+        // Another rank is slow each time, and each progresses in a rhythm of its own.
+        if (round == world->rank()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        for (int k = 0; k < world->rank(); ++k) sums[0]->progress();
+      }
+      // Not in the order of their starts.
+      for (std::size_t i = counts.size(); i > 0; --i) sums[i - 1]->finish();
+      for (std::size_t i = 0; i < counts.size(); ++i) {
+        SCOPED_TRACE("array " + std::to_string(i) + ", round " + std::to_string(round));
+        expect_same_bits(arrays[i], wanted(counts[i], round, way));
+      }
     }
-  }
+  });
 }
 
 TEST_P(AllReduceTest, PiecesMayOvertakeEachOther) {
-  // Many more pieces than travel at a time, and ranks that look at their messages at odd moments:
-  // the pieces complete in different orders on different ranks.
-  std::vector<float> values(2'500'000);
-  const auto all_reduce = world->make_all_reduce(values, GetParam());
-  core::Random random(6, core::RandomStream::test, static_cast<std::uint64_t>(world->rank()));
-  for (int round = 0; round < 4; ++round) {
-    // Integers below 64: their sums are exact, also in bfloat16.
-    const auto value = [&](int rank, std::size_t i) {
-      return static_cast<float>((i / 1000 * 7 + i + static_cast<std::size_t>(rank + round)) % 64);
-    };
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = value(world->rank(), i);
-    all_reduce->start();
-    while (!all_reduce->progress()) {
-      if (random.below(4) == 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  for_each_way([&](AllReduceWay way) {
+    // Many more pieces than travel at a time, and ranks that look at their messages at odd moments:
+    // the pieces complete in different orders on different ranks.
+    const core::Buffer buffer = world->allocate(2'500'000 * sizeof(float));
+    const auto values = buffer.as<float>();
+    const auto all_reduce = world->make_all_reduce(values, GetParam(), way);
+    core::Random random(6, core::RandomStream::test, static_cast<std::uint64_t>(world->rank()));
+    for (int round = 0; round < 4; ++round) {
+      // Integers below 64: their sums are exact, also in bfloat16.
+      const auto value = [&](int rank, std::size_t i) {
+        return static_cast<float>((i / 1000 * 7 + i + static_cast<std::size_t>(rank + round)) % 64);
+      };
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = value(world->rank(), i);
+      all_reduce->start();
+      while (!all_reduce->progress()) {
+        if (random.below(4) == 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
+      }
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        float sum = 0;
+        for (int rank = 0; rank < world->size(); ++rank) sum += value(rank, i);
+        wrong += values[i] != sum ? 1 : 0;
+      }
+      EXPECT_EQ(wrong, 0U) << "round " << round;
     }
-    std::size_t wrong = 0;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      float sum = 0;
-      for (int rank = 0; rank < world->size(); ++rank) sum += value(rank, i);
-      wrong += values[i] != sum ? 1 : 0;
-    }
-    EXPECT_EQ(wrong, 0U) << "round " << round;
-  }
+  });
 }
 
 TEST_P(AllReduceTest, FastRankMayStartTheNextSumEarly) {
-  std::vector<float> values(100'000);
-  const auto all_reduce = world->make_all_reduce(values, GetParam());
-  for (int round = 0; round < 10; ++round) {
-    std::ranges::copy(values_of(world->rank(), values.size(), round), values.begin());
-    if (world->rank() == round % world->size()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for_each_way([&](AllReduceWay way) {
+    const core::Buffer buffer = world->allocate(100'000 * sizeof(float));
+    const auto values = buffer.as<float>();
+    const auto all_reduce = world->make_all_reduce(values, GetParam(), way);
+    for (int round = 0; round < 10; ++round) {
+      fill(values, round, way);
+      if (world->rank() == round % world->size())
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      all_reduce->start();
+      all_reduce->finish();
+      expect_same_bits(values, wanted(values.size(), round, way));
     }
-    all_reduce->start();
-    all_reduce->finish();
-    expect_same_bits(values, expected_sum(world->size(), values.size(), round, GetParam()));
-  }
+  });
 }
 
 TEST_P(AllReduceTest, IsNotStartedTwice) {
-  if (world->size() == 1) return;  // there a sum is complete when it starts
-  std::vector<float> values(1 << 20, 1.0F);
-  const auto all_reduce = world->make_all_reduce(values, GetParam());
-  all_reduce->start();
-  EXPECT_THROW(all_reduce->start(), core::Error);
-  all_reduce->finish();
-  EXPECT_EQ(values.back(), static_cast<float>(world->size()));
+  for_each_way([&](AllReduceWay way) {
+    const core::Buffer buffer = world->allocate(sizeof(float) << 20);
+    const auto values = buffer.as<float>();
+    std::ranges::fill(values, 1.0F);
+    const auto all_reduce = world->make_all_reduce(values, GetParam(), way);
+    all_reduce->start();
+    EXPECT_THROW(all_reduce->start(), core::Error);
+    all_reduce->finish();
+    EXPECT_EQ(values.back(), static_cast<float>(world->size()));
+  });
+}
+
+TEST_P(AllReduceTest, WaysFitTheRanks) {
+  const core::Buffer shared = world->allocate(64);
+  std::vector<float> own(16);
+  const auto has = [](const std::vector<AllReduceWay>& ways, AllReduceWay way) {
+    return std::ranges::find(ways, way) != ways.end();
+  };
+  const auto ways = world->ways(shared.as<float>(), GetParam());
+  const bool is_one_host = world->local_size() == world->size();
+  EXPECT_EQ(has(ways, AllReduceWay::shared), world->size() > 1 && is_one_host);
+  EXPECT_EQ(has(ways, AllReduceWay::two_level), !is_one_host && world->local_size() > 1);
+  EXPECT_EQ(has(ways, AllReduceWay::pieces), world->size() > 1);
+  EXPECT_EQ(has(ways, AllReduceWay::ring), world->size() > 1 && GetParam() == DataType::float32);
+  EXPECT_FALSE(has(world->ways(own, GetParam()), AllReduceWay::shared));
 }
 
 INSTANTIATE_TEST_SUITE_P(Wires, AllReduceTest,

@@ -112,7 +112,7 @@ TEST_F(CommunicatorTest, ReplicaSumAddsOverRanks) {
 TEST_F(CommunicatorTest, RefusesAWireItCannotSend) {
   std::vector<float> values(8);
   try {
-    world->make_all_reduce(values, core::DataType::float16);
+    world->make_all_reduce(values, core::DataType::float16, AllReduceWay::pieces);
     FAIL() << "float16 was accepted";
   } catch (const core::Error& error) {
     EXPECT_EQ(error.status(), core::ExitStatus::usage);
@@ -129,7 +129,9 @@ TEST(SelfCommunicator, IsAWorldOfOne) {
   EXPECT_EQ(values, (std::vector<float>{1.0F, 2.0F}));
   EXPECT_EQ(self->all_gather("x"), std::vector<std::string>{"x"});
   EXPECT_EQ(self->gather(std::vector<double>{3.0}), std::vector<double>{3.0});
-  const auto all_reduce = self->make_all_reduce(values, core::DataType::bfloat16);
+  const auto all_reduce =
+      self->make_all_reduce(values, core::DataType::bfloat16, AllReduceWay::pieces);
+  EXPECT_TRUE(self->ways(values, core::DataType::bfloat16).empty());
   all_reduce->start();
   EXPECT_TRUE(all_reduce->progress());
   EXPECT_EQ(values, (std::vector<float>{1.0F, 2.0F}));

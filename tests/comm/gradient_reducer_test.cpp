@@ -138,8 +138,11 @@ TEST(GradientReducer, EveryKindAndBucketSizeGivesTheSameBits) {
     for (const std::size_t bucket : {4U * 100'000, 4U * 7'001}) {
       for (const auto kind : {ReducerKind::overlap, ReducerKind::allreduce}) {
         std::vector<float> gradients(100'000);
-        const auto reducer = make_gradient_reducer(
-            *world, gradients, {.kind = kind, .bucket_bytes = bucket, .gradient_type = wire});
+        const auto reducer = make_gradient_reducer(*world, gradients,
+                                                   {.kind = kind,
+                                                    .bucket_bytes = bucket,
+                                                    .gradient_type = wire,
+                                                    .way = AllReduceWay::pieces});
         core::Random random(5, core::RandomStream::test, static_cast<std::uint64_t>(world->rank()));
         reducer->begin_step();
         for (float& value : gradients) value = random.normal();

@@ -38,6 +38,7 @@ def main():
     ask.add_argument("--batch", type=int, default=128)
     ask.add_argument("--seed", type=int, default=1)
     ask.add_argument("--threads", type=int, default=1)
+    ask.add_argument("--evaluate-every", type=int, default=1, help="epochs; the last one is always evaluated")
     args = ask.parse_args()
 
     torch.set_num_threads(args.threads)
@@ -64,7 +65,9 @@ def main():
             correct += (logits.argmax(1) == labels[pick]).sum().item()
             seen += len(pick)
         seconds = time.perf_counter() - start
-        test_loss, test_accuracy = evaluate(network, test_images, test_labels)
+        test_loss = test_accuracy = float("nan")
+        if epoch % args.evaluate_every == 0 or epoch == args.epochs:
+            test_loss, test_accuracy = evaluate(network, test_images, test_labels)
         print(
             f"seed {args.seed} epoch {epoch} train_loss {total / seen:.4f} train_accuracy {correct / seen:.4f} "
             f"test_loss {test_loss:.4f} test_accuracy {test_accuracy:.4f} images_per_second {seen / seconds:.1f}",

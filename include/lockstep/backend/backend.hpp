@@ -128,7 +128,11 @@ class Backend {
 
   /// Zeroed flat buffers for the graph; statistics and parameters still to be initialised or
   /// loaded.
-  virtual ModelState make_state(const graph::Graph& graph) const = 0;
+  ModelState make_state(const graph::Graph& graph) const {
+    return make_state(graph, core::Buffer(graph.parameter_elements() * sizeof(float)));
+  }
+  /// The same with gradients in memory of the caller's choice: what sums them may know better.
+  virtual ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const = 0;
 
   /// Throws `Error`: usage where this device cannot give the graph or the precision its meaning,
   /// out_of_memory where the plan does not fit.

@@ -5,16 +5,31 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/data_type.hpp"
 
 namespace lockstep::comm {
 
+/// How an array is summed over the ranks.
+enum class AllReduceWay {
+  automatic,  ///< the fastest of those below that can be had, by measurement
+  shared,     ///< ranks of one host, each sums its part of all in memory that all of them see
+  two_level,  ///< `shared` within hosts that have equally many ranks, `pieces` between them
+  pieces,     ///< messages: each rank collects its part of all and sends the sum back
+  ring,       ///< messages to the next rank only; float32
+  mpi,        ///< MPI_Iallreduce; float32
+};
+std::string_view name(AllReduceWay way);
+
 /// A sum over the ranks of one fixed array, prepared once and run once per step. After completion
-/// every rank holds the same bits: each element is summed by one rank, in float32, in the order of
-/// the ranks, so the result does not depend on how the array is cut. On a bfloat16 wire the
-/// contributions and the sum are rounded for travel; one rank alone rounds nothing.
+/// every rank holds the same bits. `shared` and `pieces` sum each element on one rank, in float32,
+/// in the order of the ranks, so that the result does not depend on how the array is cut;
+/// `two_level` sums within hosts first; `ring` and `mpi` sum in orders of their own. On a bfloat16
+/// wire the contributions and the sum are rounded for travel in messages; what is summed within a
+/// host, or on one rank alone, is not.
 class AllReduce {
  public:
   virtual ~AllReduce() = default;
@@ -30,7 +45,7 @@ class AllReduce {
   void finish();
 };
 
-/// Bytes of memory an `AllReduce` of `elements` values takes on each of `ranks` ranks.
+/// The most bytes of memory an `AllReduce` of `elements` values takes on each of `ranks` ranks.
 std::size_t all_reduce_scratch_bytes(std::size_t elements, int ranks, core::DataType wire);
 
 /// Throws `Error` (usage) where gradients cannot travel as `wire`.
@@ -68,10 +83,17 @@ class Communicator {
   virtual void start_sum(std::span<double> values) = 0;
   virtual void finish_sum() = 0;
 
-  /// Prepares sums of `values`, which travel as `wire` (float32 or bfloat16; sums are float32 in
-  /// both). All memory is taken here. Collective.
-  virtual std::unique_ptr<AllReduce> make_all_reduce(std::span<float> values,
-                                                     core::DataType wire) = 0;
+  /// Zeroed memory for an array of this rank that is going to be summed: where the ranks of a host
+  /// can share memory, it is shared. Collective.
+  virtual core::Buffer allocate(std::size_t bytes) = 0;
+
+  /// The ways in which `values` can be summed; none for one rank alone. Collective.
+  virtual std::vector<AllReduceWay> ways(std::span<const float> values, core::DataType wire) = 0;
+
+  /// Prepares sums of `values`, which travel as `wire` (float32 or bfloat16). All memory is taken
+  /// here. `way` is one of `ways(values, wire)`. Collective.
+  virtual std::unique_ptr<AllReduce> make_all_reduce(std::span<float> values, core::DataType wire,
+                                                     AllReduceWay way) = 0;
 
   /// Ends all ranks at once with `status`; for a rank that fails while others wait.
   [[noreturn]] virtual void abort(int status) noexcept = 0;

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/data_type.hpp"
@@ -22,6 +24,20 @@ struct ReducerOptions {
   ReducerKind kind = ReducerKind::overlap;
   std::size_t bucket_bytes = std::size_t{25} << 20;        ///< of float32 gradients
   core::DataType gradient_type = core::DataType::float32;  ///< what travels
+  AllReduceWay way = AllReduceWay::automatic;
+};
+
+/// Seconds of one sum in a way.
+struct WayTime {
+  AllReduceWay way = AllReduceWay::automatic;
+  double seconds = 0;
+};
+
+/// How gradients are summed, and why so.
+struct AllReduceChoice {
+  AllReduceWay way = AllReduceWay::automatic;  ///< automatic: nothing is summed
+  std::vector<WayTime> timed;                  ///< empty where nothing was timed
+  std::size_t timed_bytes = 0;                 ///< of the float32 array that was summed
 };
 
 /// When a bucket's sum was started and complete, in seconds since `begin_step`. NaN where there was
@@ -38,14 +54,19 @@ class GradientReducer : public core::GradientListener {
   /// Forget the last step; the clock of the buckets starts now.
   virtual void begin_step() = 0;
 
-  /// Blocks until the buffer holds the sums over all ranks. Collective.
-  virtual void finish() = 0;
+  /// Blocks until more of the buffer holds the sums over all ranks than the first `elements`, or
+  /// all of it; returns how much does, from the front. Collective.
+  virtual std::size_t wait_beyond(std::size_t elements) = 0;
 
+  /// Blocks until all of it does. Collective.
+  void finish() { wait_beyond(std::numeric_limits<std::size_t>::max()); }
+
+  virtual const AllReduceChoice& choice() const = 0;
   virtual std::span<const std::size_t> bucket_bytes() const = 0;  ///< float32 bytes of each bucket
   virtual std::span<const BucketTimes> bucket_times() const = 0;  ///< of the last step
 };
 
-/// Collective.
+/// `gradients` are 0. Throws `Error` (usage) where `options` cannot be had. Collective.
 std::unique_ptr<GradientReducer> make_gradient_reducer(Communicator& communicator,
                                                        std::span<float> gradients,
                                                        const ReducerOptions& options);

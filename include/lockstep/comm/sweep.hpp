@@ -18,12 +18,12 @@ struct SweepOptions {
   std::size_t factor = 4;                         ///< at least 2
   int repeats = 20;
   int warmup = 5;
-  core::DataType wire = core::DataType::float32;  ///< what `pieces` sends
+  core::DataType wire = core::DataType::float32;  ///< what travels
 };
 
 /// One size, one way.
 struct SweepRow {
-  std::string way;              ///< "mpi": MPI_Allreduce in float32; "pieces": `AllReduce`
+  std::string way;  ///< name of an `AllReduceWay`, or "mpi-blocking": MPI_Allreduce in float32
   std::size_t bytes = 0;        ///< of the float32 array
   std::vector<double> seconds;  ///< of each repeat: the slowest rank's
   std::uint64_t wrong = 0;      ///< elements that did not hold the sum, all ranks and repeats

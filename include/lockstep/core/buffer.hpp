@@ -16,6 +16,9 @@ class Buffer {
   /// Throws `Error` with status `out_of_memory`, naming the bytes, where the system has no memory
   /// left.
   explicit Buffer(std::size_t bytes);
+  /// Memory that `owner` keeps, for example shared with other processes; already zeroed and
+  /// aligned.
+  Buffer(std::span<std::byte> memory, std::shared_ptr<const void> owner);
 
   std::size_t bytes() const { return bytes_; }
   std::byte* data() const { return data_.get(); }
@@ -28,7 +31,8 @@ class Buffer {
 
  private:
   struct Release {
-    void operator()(std::byte* data) const noexcept;
+    void operator()(std::byte* data) noexcept;
+    std::shared_ptr<const void> owner;  ///< null: the memory is the buffer's own
   };
   std::unique_ptr<std::byte[], Release> data_;
   std::size_t bytes_ = 0;

@@ -62,6 +62,8 @@ class Trainer {
   std::int64_t total_steps() const;
   std::int64_t first_step() const;                    ///< 0, or where the checkpoint stood
   std::span<const std::size_t> bucket_bytes() const;  ///< empty where nothing travels
+  const comm::AllReduceChoice& all_reduce() const;
+  std::vector<backend::OperationChoice> kernels() const;  ///< of the training plan
   const backend::ModelState& state() const;
 
  private:

@@ -1,6 +1,7 @@
 #include "backend.hpp"
 
 #include <fstream>
+#include <utility>
 
 #include "lockstep/core/error.hpp"
 #include "onednn.hpp"
@@ -23,19 +24,19 @@ std::string CpuBackend::device_name() const {
 
 std::string CpuBackend::library_versions() const { return onednn_version(); }
 
-ModelState CpuBackend::make_state(const graph::Graph& graph) const {
+ModelState CpuBackend::make_state(const graph::Graph& graph, core::Buffer gradients) const {
   const std::size_t bytes = graph.parameter_elements() * sizeof(float);
-  return {core::Buffer(bytes), core::Buffer(bytes), core::Buffer(bytes),
+  return {core::Buffer(bytes), std::move(gradients), core::Buffer(bytes),
           core::Buffer(graph.statistic_elements() * sizeof(float)), 0};
 }
 
 std::unique_ptr<Plan> CpuBackend::compile(const graph::Graph& graph, ModelState& state,
                                           const PlanOptions& options) const {
-  return std::make_unique<CpuPlan>(graph, state, options, threads_);
+  return std::make_unique<CpuPlan>(graph, state, options, threads_, chooser_);
 }
 
 MemoryUse CpuBackend::memory(const graph::Graph& graph, const PlanOptions& options) const {
-  return Blueprint(graph, options, threads_).memory();
+  return Blueprint(graph, options, threads_, chooser_).memory();
 }
 
 }  // namespace lockstep::backend::cpu

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "convolution_choice.hpp"
 #include "lockstep/backend/backend.hpp"
 
 namespace lockstep::backend::cpu {
@@ -12,13 +13,15 @@ class CpuBackend : public Backend {
   DeviceKind kind() const override { return DeviceKind::cpu; }
   std::string device_name() const override;
   std::string library_versions() const override;
-  ModelState make_state(const graph::Graph& graph) const override;
+  using Backend::make_state;
+  ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const override;
   std::unique_ptr<Plan> compile(const graph::Graph& graph, ModelState& state,
                                 const PlanOptions& options) const override;
   MemoryUse memory(const graph::Graph& graph, const PlanOptions& options) const override;
 
  private:
   int threads_;
+  mutable ConvolutionChooser chooser_;  ///< remembers what it has timed
 };
 
 }  // namespace lockstep::backend::cpu

@@ -1,11 +1,6 @@
-// Convolutions: by Winograd's algorithm (winograd.hpp) where it has a form and wins, by oneDNN's
-// direct kernels elsewhere, chosen for each convolution and direction. The model keeps weights as
-// plain float32 KCRS; each direction brings them, once per step, into the layout its kernel likes,
-// in scratch memory that is still in the cache when the kernel reads it.
-//
-// Where the processor has no direct kernel for the plan's element type (bfloat16 without AVX-512),
-// a float32 kernel works on converted copies: products of bfloat16 values are exact in float32, so
-// the meaning is that of a bfloat16 kernel with float32 sums.
+// Convolutions: each direction by the algorithm that convolution_choice.hpp takes. The model keeps
+// weights as plain float32 KCRS; each direction brings them, once per step, into the layout its
+// kernel likes, in scratch memory that is still in the cache when the kernel reads it.
 
 #include <fmt/format.h>
 
@@ -14,12 +9,10 @@
 #include <memory>
 #include <variant>
 
-#include "convolution_direction.hpp"
+#include "convolution_choice.hpp"
 #include "lockstep/core/error.hpp"
 #include "onednn.hpp"
-#include "onednn_convolution.hpp"
 #include "operations.hpp"
-#include "winograd.hpp"
 
 namespace lockstep::backend::cpu {
 
@@ -42,11 +35,6 @@ memory::desc any_layout(const memory::dims& dims, DataType type) {
   return {dims, to_onednn(type), memory::format_tag::any};
 }
 
-memory::desc with_type(FeatureMap map, DataType type) {
-  map.type = type;
-  return map.description();
-}
-
 class Convolution : public Operation {
  public:
   Convolution(const Context& context, const Step& step, Ports given)
@@ -55,10 +43,13 @@ class Convolution : public Operation {
         node_(context.graph->node(step.node)),
         id_(step.node),
         sizes_(sizes_of(*context.graph, step.node, ports().output->images)) {
-    make_forward();
+    const FeatureMap& source = *ports().inputs[0];
+    forward_ = make(Direction::forward, source, *ports().output);
     if (context.options.mode == Mode::inference) return;
-    if (ports().input_gradients[0] != nullptr) make_backward_data();
-    make_backward_weights();
+    const FeatureMap& gradient = *ports().output_gradients[0];
+    if (ports().input_gradients[0] != nullptr)
+      backward_data_ = make(Direction::backward_data, *ports().input_gradients[0], gradient);
+    backward_weights_ = make(Direction::backward_weights, source, gradient);
   }
 
   BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
@@ -93,118 +84,26 @@ class Convolution : public Operation {
   }
 
   std::vector<OperationChoice> choices() const override {
-    std::vector<OperationChoice> choices{{id_, "forward", forward_->implementation()}};
-    if (backward_data_) choices.push_back({id_, "backward data", backward_data_->implementation()});
-    if (backward_weights_)
-      choices.push_back({id_, "backward weights", backward_weights_->implementation()});
+    std::vector<OperationChoice> choices;
+    const auto add = [&](Direction direction, const auto& made) {
+      if (made) choices.push_back({id_, std::string(name(direction)), made->implementation()});
+    };
+    add(Direction::forward, forward_);
+    add(Direction::backward_data, backward_data_);
+    add(Direction::backward_weights, backward_weights_);
     return choices;
   }
 
  private:
-  ConvolutionMaps maps(DataType type) const {
-    return {with_type(*ports().inputs[0], type), with_type(*ports().output, type)};
-  }
-
-  /// Winograd's form of a direction between these maps is wanted and exists.
-  bool takes_winograd(const FeatureMap& source, const FeatureMap& destination) const {
-    if (!winograd::fits(sizes_, source, destination)) return false;
-    // Transforms cost about as much as they save where the tiles overhang tiny maps.
-    constexpr double least_saving = 2;
-    switch (context_.options.convolution_algorithm) {
-      case ConvolutionAlgorithm::direct: return false;
-      case ConvolutionAlgorithm::winograd: return true;
-      case ConvolutionAlgorithm::automatic:
-        return winograd::saving(sizes_) >= least_saving &&
-               (ports().output->type == DataType::float32 ||
-                !describe_forward(context_.engine, sizes_, maps(ports().output->type)));
+  std::unique_ptr<ConvolutionDirection> make(Direction direction, const FeatureMap& source,
+                                             const FeatureMap& destination) const {
+    auto made = context_.chooser->make(context_, direction, sizes_, source, destination);
+    if (made == nullptr) {
+      core::fail(core::ExitStatus::usage,
+                 fmt::format("oneDNN has no kernel for {} of {}; use another model or precision",
+                             name(direction), node_.name));
     }
-    return false;
-  }
-
-  /// Makes a direction of oneDNN's, with kernels of the plan's element type, or float32 ones where
-  /// that has none. `describe(maps, hint)` asks for the kernel, `weights(description)` for the
-  /// layout of its weights.
-  template <class Describe, class Weights>
-  std::unique_ptr<ConvolutionDirection> make_direct(const char* direction,
-                                                    OnednnDirection::Role role,
-                                                    const FeatureMap& source,
-                                                    const FeatureMap& destination,
-                                                    Describe&& describe, Weights&& weights) const {
-    for (const DataType type : {ports().output->type, DataType::float32}) {
-      const ForwardDescription hint = describe_forward(context_.engine, sizes_, maps(type));
-      if (!hint) continue;
-      const auto description = describe(maps(type), hint);
-      if (!description) continue;
-      return std::make_unique<OnednnDirection>(context_, description, weights(description), sizes_,
-                                               role, type, source, destination);
-    }
-    core::fail(core::ExitStatus::usage,
-               fmt::format("oneDNN has no kernel for {} {}; use another model or precision",
-                           direction, node_.name));
-  }
-
-  void make_forward() {
-    const FeatureMap& source = *ports().inputs[0];
-    const FeatureMap& destination = *ports().output;
-    if (takes_winograd(source, destination)) {
-      forward_ = winograd::make_forward(context_.threads, source, destination);
-      return;
-    }
-    forward_ = make_direct(
-        "forward of",
-        {.source = DNNL_ARG_SRC,
-         .weights = DNNL_ARG_WEIGHTS,
-         .destination = DNNL_ARG_DST,
-         .bias = DNNL_ARG_BIAS,
-         .use = WeightUse::read,
-         .writes = OnednnDirection::Writes::destination},
-        source, destination,
-        [&](const ConvolutionMaps&, const ForwardDescription& hint) { return hint; },
-        [](const ForwardDescription& found) { return found.weights_desc(); });
-  }
-
-  void make_backward_data() {
-    const FeatureMap& source = *ports().input_gradients[0];
-    const FeatureMap& destination = *ports().output_gradients[0];
-    if (takes_winograd(source, destination)) {
-      backward_data_ = winograd::make_backward_data(context_.threads, source, destination);
-      return;
-    }
-    backward_data_ = make_direct(
-        "backward data of",
-        {.source = DNNL_ARG_DIFF_SRC,
-         .weights = DNNL_ARG_WEIGHTS,
-         .destination = DNNL_ARG_DIFF_DST,
-         .bias = 0,
-         .use = WeightUse::read,
-         .writes = OnednnDirection::Writes::source},
-        source, destination,
-        [&](const ConvolutionMaps& m, const ForwardDescription& hint) {
-          return describe_backward_data(context_.engine, sizes_, m, hint);
-        },
-        [](const BackwardDataDescription& found) { return found.weights_desc(); });
-  }
-
-  void make_backward_weights() {
-    const FeatureMap& source = *ports().inputs[0];
-    const FeatureMap& destination = *ports().output_gradients[0];
-    if (takes_winograd(source, destination)) {
-      backward_weights_ = winograd::make_backward_weights(context_.threads, source, destination);
-      return;
-    }
-    backward_weights_ = make_direct(
-        "backward weights of",
-        {.source = DNNL_ARG_SRC,
-         .weights = DNNL_ARG_DIFF_WEIGHTS,
-         .destination = DNNL_ARG_DIFF_DST,
-         .bias = DNNL_ARG_DIFF_BIAS,
-         .use = WeightUse::written,
-         .writes = OnednnDirection::Writes::neither},
-        source, destination,
-        [&](const ConvolutionMaps& m, const ForwardDescription& hint) {
-          return describe_backward_weights(context_.engine, sizes_, m, hint);
-        },
-        [](const BackwardWeightsDescription& found) { return found.diff_weights_desc(); });
+    return made;
   }
 
   const Context& context_;

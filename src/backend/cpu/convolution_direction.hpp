@@ -2,10 +2,14 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace lockstep::backend::cpu {
 
-/// One direction of a convolution (forward, backward data or backward weights), ready to run again
+enum class Direction { forward, backward_data, backward_weights };
+std::string_view name(Direction direction);  ///< "forward", "backward data", "backward weights"
+
+/// One direction of a convolution, ready to run again
 /// and again on the maps and weights it was made for. The two maps are called source (on the side
 /// of the convolution's input) and destination, gradients included.
 class ConvolutionDirection {

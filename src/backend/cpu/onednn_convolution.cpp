@@ -1,13 +1,25 @@
 #include "onednn_convolution.hpp"
 
+#include <oneapi/dnnl/dnnl.hpp>
+
 #include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
+
+#include "lockstep/core/data_type.hpp"
 
 namespace lockstep::backend::cpu {
 
 using core::BFloat16;
 using core::DataType;
 using dnnl::memory;
+
+// Where the processor has no kernel for a map's element type (bfloat16 without AVX-512), a float32
+// kernel works on converted copies: products of bfloat16 values are exact in float32, so the
+// meaning is that of a bfloat16 kernel with float32 sums.
 
 namespace {
 
@@ -25,7 +37,82 @@ void convert_parallel(const From* from, To* to, std::size_t elements, int thread
   }
 }
 
-}  // namespace
+memory::desc with_type(FeatureMap map, DataType type) {
+  map.type = type;
+  return map.description();
+}
+
+/// A bfloat16 map that a float32 kernel works on: the map and its float32 copy. Where map and
+/// kernel have the same type there is no copy, and load and store do nothing.
+class StagedMap {
+ public:
+  StagedMap() = default;
+  StagedMap(const FeatureMap& map, core::DataType kernel_type, std::byte* copy);
+
+  static std::size_t copy_bytes(const FeatureMap& map, core::DataType kernel_type);
+
+  FeatureMap kernel_view() const { return view_; }
+  void load(int threads) const;   ///< map to copy
+  void store(int threads) const;  ///< copy to map
+
+ private:
+  FeatureMap map_, view_;
+};
+
+/// What a direction does with its weights: reads them (after a reorder from the model's plain
+/// layout), or writes their gradient (before a reorder to it).
+enum class WeightUse { read, written };
+
+/// A direction by oneDNN's direct kernels: its primitive, the reorder of its weights, and their
+/// memory.
+class OnednnDirection : public ConvolutionDirection {
+ public:
+  enum class Writes { source, destination, neither };  ///< of the maps
+  /// What tells one direction from another. The numbers are oneDNN's arguments; `bias` is that of
+  /// the bias or of its gradient.
+  struct Role {
+    int source, weights, destination, bias;
+    WeightUse use;
+    Writes writes;
+  };
+
+  /// Maps that outlive it. `kernel_type`: the element type of the primitive.
+  template <class Description>
+  OnednnDirection(const Context& context, const Description& description,
+                  const dnnl::memory::desc& weights, const ConvolutionSizes& sizes, Role role,
+                  core::DataType kernel_type, const FeatureMap& source,
+                  const FeatureMap& destination)
+      : OnednnDirection(context, dnnl::primitive(description), description.impl_info_str(),
+                        description.scratchpad_desc(), weights, sizes, role, kernel_type, source,
+                        destination) {}
+
+  const std::string& implementation() const override { return implementation_; }
+  std::size_t scratch_bytes() const override;
+  void bind(std::byte* scratch, float* flat, float* bias) override;
+  void run() override;
+
+ private:
+  OnednnDirection(const Context& context, dnnl::primitive primitive, std::string implementation,
+                  const dnnl::memory::desc& scratchpad, const dnnl::memory::desc& weights,
+                  const ConvolutionSizes& sizes, Role role, core::DataType kernel_type,
+                  const FeatureMap& source, const FeatureMap& destination);
+  void prepare_weights();
+
+  const Context* context_;
+  dnnl::primitive primitive_;
+  dnnl::reorder reorder_;
+  std::string implementation_;
+  ConvolutionSizes sizes_;
+  Role role_;
+  core::DataType kernel_type_;
+  const FeatureMap& source_map_;
+  const FeatureMap& destination_map_;
+  dnnl::memory weights_, flat_, scratchpad_, source_memory_, destination_memory_, bias_memory_;
+  std::vector<dnnl_exec_arg_t> arguments_, reorder_arguments_;
+  StagedMap source_, destination_;
+  std::span<const float> master_;  ///< what is rounded to bfloat16 before a float32 kernel uses it
+  std::span<float> rounded_;
+};
 
 StagedMap::StagedMap(const FeatureMap& map, DataType kernel_type, std::byte* copy)
     : map_(map), view_(map) {
@@ -128,6 +215,59 @@ void OnednnDirection::run() {
   if (writes == Writes::source) source_.store(context_->threads);
   if (writes == Writes::destination) destination_.store(context_->threads);
   if (role_.use == WeightUse::written) execute(reorder_, context_->stream, reorder_arguments_);
+}
+
+template <class Description, class Weights>
+std::unique_ptr<ConvolutionDirection> make(const Context& context, const Description& description,
+                                           Weights&& weights, const ConvolutionSizes& sizes,
+                                           OnednnDirection::Role role, DataType kernel_type,
+                                           const FeatureMap& source,
+                                           const FeatureMap& destination) {
+  if (!description) return nullptr;
+  return std::make_unique<OnednnDirection>(context, description, weights(description), sizes, role,
+                                           kernel_type, source, destination);
+}
+
+}  // namespace
+
+std::unique_ptr<ConvolutionDirection> make_onednn_direction(const Context& context,
+                                                            Direction direction,
+                                                            const ConvolutionSizes& sizes,
+                                                            const FeatureMap& source,
+                                                            const FeatureMap& destination) {
+  using Writes = OnednnDirection::Writes;
+  const auto weights = [](const auto& description) { return description.weights_desc(); };
+  for (const DataType type : {source.type, DataType::float32}) {
+    const ConvolutionMaps maps{with_type(source, type), with_type(destination, type)};
+    const ForwardDescription forward = describe_forward(context.engine, sizes, maps);
+    if (!forward) continue;
+    std::unique_ptr<ConvolutionDirection> made;
+    switch (direction) {
+      case Direction::forward:
+        made = make(context, forward, weights, sizes,
+                    {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS, WeightUse::read,
+                     Writes::destination},
+                    type, source, destination);
+        break;
+      case Direction::backward_data:
+        made = make(context, describe_backward_data(context.engine, sizes, maps, forward), weights,
+                    sizes,
+                    {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST, 0, WeightUse::read,
+                     Writes::source},
+                    type, source, destination);
+        break;
+      case Direction::backward_weights:
+        made = make(
+            context, describe_backward_weights(context.engine, sizes, maps, forward),
+            [](const auto& description) { return description.diff_weights_desc(); }, sizes,
+            {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_BIAS,
+             WeightUse::written, Writes::neither},
+            type, source, destination);
+        break;
+    }
+    if (made != nullptr) return made;
+  }
+  return nullptr;
 }
 
 }  // namespace lockstep::backend::cpu

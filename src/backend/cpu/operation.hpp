@@ -60,6 +60,8 @@ class Operation {
   Ports ports_;
 };
 
+class ConvolutionChooser;
+
 /// What operations are made with.
 struct Context {
   dnnl::engine engine;
@@ -67,6 +69,7 @@ struct Context {
   int threads = 1;
   const graph::Graph* graph = nullptr;
   PlanOptions options;
+  ConvolutionChooser* chooser = nullptr;
 };
 
 }  // namespace lockstep::backend::cpu

@@ -47,16 +47,17 @@ void combine(const std::vector<const FeatureMap*>& gradients, std::size_t first_
   }
 }
 
-Context make_context(int threads, const PlanOptions& options) {
+Context make_context(int threads, const PlanOptions& options, ConvolutionChooser& chooser) {
   omp_set_num_threads(threads);  // oneDNN plans its kernels for this many
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return {engine, dnnl::stream(engine), threads, nullptr, options};
+  return {engine, dnnl::stream(engine), threads, nullptr, options, &chooser};
 }
 
 }  // namespace
 
-Blueprint::Blueprint(const graph::Graph& graph, const PlanOptions& options, int threads)
-    : graph_(graph), context_(make_context(threads, options)), steps_(fuse(graph_)) {
+Blueprint::Blueprint(const graph::Graph& graph, const PlanOptions& options, int threads,
+                     ConvolutionChooser& chooser)
+    : graph_(graph), context_(make_context(threads, options, chooser)), steps_(fuse(graph_)) {
   check(options.batch > 0, "a plan has a batch");
   if (options.mode == Mode::training) refuse_single_values(graph_, options);
   context_.graph = &graph_;
@@ -197,8 +198,8 @@ std::vector<OperationChoice> Blueprint::choices() const {
 }
 
 CpuPlan::CpuPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options,
-                 int threads)
-    : blueprint_(graph, options, threads),
+                 int threads, ConvolutionChooser& chooser)
+    : blueprint_(graph, options, threads, chooser),
       state_(state),
       arena_(blueprint_.arena_bytes_),
       scratch_(blueprint_.scratch_bytes_),

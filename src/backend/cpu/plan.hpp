@@ -15,7 +15,8 @@ namespace lockstep::backend::cpu {
 /// stand. It says what a plan takes before anything is taken.
 class Blueprint {
  public:
-  Blueprint(const graph::Graph& graph, const PlanOptions& options, int threads);
+  Blueprint(const graph::Graph& graph, const PlanOptions& options, int threads,
+            ConvolutionChooser& chooser);
   Blueprint(const Blueprint&) = delete;
   Blueprint& operator=(const Blueprint&) = delete;
 
@@ -59,7 +60,8 @@ class Blueprint {
 /// A blueprint with memory.
 class CpuPlan : public Plan {
  public:
-  CpuPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options, int threads);
+  CpuPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options, int threads,
+          ConvolutionChooser& chooser);
 
   void upload(std::span<const std::uint8_t> images, std::span<const std::int32_t> labels) override;
   void forward() override;

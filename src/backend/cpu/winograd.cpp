@@ -250,33 +250,23 @@ bool fits(const ConvolutionSizes& sizes, const FeatureMap& source, const Feature
          source.lanes() % lanes == 0 && destination.lanes() % lanes == 0;
 }
 
-double saving(const ConvolutionSizes& sizes) {
-  const auto products = [](std::int64_t tiles) { return static_cast<double>(tiles) * 6; };
-  return static_cast<double>(sizes.out_height * sizes.out_width * 9) /
-         (products(ceil_div(sizes.out_height, tile_size)) *
-          products(ceil_div(sizes.out_width, tile_size)));
-}
-
-std::unique_ptr<ConvolutionDirection> make_forward(int threads, const FeatureMap& source,
-                                                   const FeatureMap& destination) {
-  const std::int64_t depth = source.shape.channels;
-  return std::make_unique<MapDirection>(
-      threads, source, destination,
-      Kernels{.depth = depth, .depth_stride = 9, .lane_stride = depth * 9});
-}
-
-std::unique_ptr<ConvolutionDirection> make_backward_data(int threads, const FeatureMap& source,
-                                                         const FeatureMap& destination) {
-  const std::int64_t depth = destination.shape.channels;
-  return std::make_unique<MapDirection>(threads, destination, source,
-                                        Kernels{.depth = depth,
-                                                .depth_stride = source.shape.channels * 9,
-                                                .lane_stride = 9,
-                                                .rotated = true});
-}
-
-std::unique_ptr<ConvolutionDirection> make_backward_weights(int threads, const FeatureMap& source,
-                                                            const FeatureMap& destination) {
+std::unique_ptr<ConvolutionDirection> make(Direction direction, int threads,
+                                           const FeatureMap& source,
+                                           const FeatureMap& destination) {
+  const std::int64_t sources = source.shape.channels, destinations = destination.shape.channels;
+  switch (direction) {
+    case Direction::forward:
+      return std::make_unique<MapDirection>(
+          threads, source, destination,
+          Kernels{.depth = sources, .depth_stride = 9, .lane_stride = sources * 9});
+    case Direction::backward_data:
+      return std::make_unique<MapDirection>(threads, destination, source,
+                                            Kernels{.depth = destinations,
+                                                    .depth_stride = sources * 9,
+                                                    .lane_stride = 9,
+                                                    .rotated = true});
+    case Direction::backward_weights: break;
+  }
   return std::make_unique<WeightsDirection>(threads, source, destination);
 }
 

@@ -16,17 +16,9 @@ namespace lockstep::backend::cpu::winograd {
 /// layouts whose lanes are whole vectors.
 bool fits(const ConvolutionSizes& sizes, const FeatureMap& source, const FeatureMap& destination);
 
-/// How many times fewer multiplications it does than the direct form: up to 4, less where the tiles
-/// overhang small maps.
-double saving(const ConvolutionSizes& sizes);
-
-// Each makes one direction for maps that outlive it; `fits` must be true. float32 arithmetic with
-// the float32 weights, whatever the type of the maps.
-std::unique_ptr<ConvolutionDirection> make_forward(int threads, const FeatureMap& source,
-                                                   const FeatureMap& destination);
-std::unique_ptr<ConvolutionDirection> make_backward_data(int threads, const FeatureMap& source,
-                                                         const FeatureMap& destination);
-std::unique_ptr<ConvolutionDirection> make_backward_weights(int threads, const FeatureMap& source,
-                                                            const FeatureMap& destination);
+/// For maps that outlive it; `fits` must be true. float32 arithmetic with the float32 weights,
+/// whatever the type of the maps.
+std::unique_ptr<ConvolutionDirection> make(Direction direction, int threads,
+                                           const FeatureMap& source, const FeatureMap& destination);
 
 }  // namespace lockstep::backend::cpu::winograd

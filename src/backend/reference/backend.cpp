@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <new>
+#include <utility>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/format.hpp"
@@ -10,10 +11,10 @@
 
 namespace lockstep::backend::reference {
 
-ModelState ReferenceBackend::make_state(const graph::Graph& graph) const {
+ModelState ReferenceBackend::make_state(const graph::Graph& graph, core::Buffer gradients) const {
   const std::size_t parameter_bytes = sizeof(float) * graph.parameter_elements();
   return {.parameters = core::Buffer(parameter_bytes),
-          .gradients = core::Buffer(parameter_bytes),
+          .gradients = std::move(gradients),
           .momentum = core::Buffer(parameter_bytes),
           .statistics = core::Buffer(sizeof(float) * graph.statistic_elements()),
           .batches_tracked = 0};

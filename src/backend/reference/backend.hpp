@@ -14,7 +14,8 @@ class ReferenceBackend : public Backend {
   DeviceKind kind() const override { return DeviceKind::reference; }
   std::string device_name() const override { return "reference"; }
   std::string library_versions() const override { return "plain loops (float64)"; }
-  ModelState make_state(const graph::Graph& graph) const override;
+  using Backend::make_state;
+  ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const override;
   std::unique_ptr<Plan> compile(const graph::Graph& graph, ModelState& state,
                                 const PlanOptions& options) const override;
   MemoryUse memory(const graph::Graph& graph, const PlanOptions& options) const override;

@@ -1,0 +1,70 @@
+#include "all_reduce_choice.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::comm {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Of float32 values: as long as the longest messages, short enough that a 1 Gbit/s link has moved
+/// it by every way within half a second.
+constexpr std::size_t timed_bytes = std::size_t{4} << 20;
+constexpr int repeats = 3;
+
+[[noreturn]] void refuse(AllReduceWay wanted, std::span<const AllReduceWay> ways) {
+  std::vector<std::string_view> names;
+  for (const AllReduceWay way : ways) names.push_back(name(way));
+  core::fail(
+      core::ExitStatus::usage,
+      fmt::format("gradients cannot be summed by '{}' here: shared is for ranks of one host, "
+                  "two-level for several hosts with equally many, ring and mpi send fp32 "
+                  "only; choose among auto, {}",
+                  name(wanted), fmt::join(names, ", ")));
+}
+
+/// The best of some repeats, of the slowest rank.
+double seconds_of(Communicator& communicator, AllReduce& sum) {
+  std::vector<double> seconds;
+  for (int repeat = 0; repeat <= repeats; ++repeat) {
+    communicator.barrier();
+    const auto begin = Clock::now();
+    sum.start();
+    sum.finish();
+    const double taken = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (repeat > 0) seconds.push_back(taken);  // the first one connects
+  }
+  communicator.maximum(seconds);
+  return *std::ranges::min_element(seconds);
+}
+
+}  // namespace
+
+AllReduceChoice choose_way(Communicator& communicator, std::span<float> values, core::DataType wire,
+                           AllReduceWay wanted) {
+  check_wire(wire);
+  const std::vector<AllReduceWay> ways = communicator.ways(values, wire);
+  if (ways.empty()) return {};
+  if (wanted != AllReduceWay::automatic) {
+    if (std::ranges::find(ways, wanted) == ways.end()) refuse(wanted, ways);
+    return {.way = wanted, .timed = {}, .timed_bytes = 0};
+  }
+  const std::span<float> part = values.first(std::min(values.size(), timed_bytes / sizeof(float)));
+  AllReduceChoice choice{.way = ways.front(), .timed = {}, .timed_bytes = part.size_bytes()};
+  for (const AllReduceWay way : ways) {
+    const auto sum = communicator.make_all_reduce(part, wire, way);
+    choice.timed.push_back({way, seconds_of(communicator, *sum)});
+  }
+  choice.way = std::ranges::min_element(choice.timed, {}, &WayTime::seconds)->way;
+  return choice;
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,44 @@
+#include "mpi_all_reduce.hpp"
+
+#include <climits>
+
+#include "lockstep/core/error.hpp"
+#include "mpi_check.hpp"
+
+namespace lockstep::comm {
+
+namespace {
+
+class MpiAllReduce final : public AllReduce {
+ public:
+  MpiAllReduce(MPI_Comm comm, std::span<float> values) : comm_(comm), values_(values) {
+    core::check(values.size() <= INT_MAX, "MPI counts the values of one all-reduce in an int");
+  }
+
+  void start() override {
+    core::check(request_ == MPI_REQUEST_NULL,
+                "an all-reduce is started while its last sum is on its way");
+    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, values_.data(), static_cast<int>(values_.size()),
+                             MPI_FLOAT, MPI_SUM, comm_, &request_),
+              "MPI_Iallreduce");
+  }
+
+  bool progress() override {
+    int is_complete = 0;
+    check_mpi(MPI_Test(&request_, &is_complete, MPI_STATUS_IGNORE), "MPI_Test");
+    return is_complete != 0;
+  }
+
+ private:
+  MPI_Comm comm_;
+  std::span<float> values_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
+}  // namespace
+
+std::unique_ptr<AllReduce> make_mpi_all_reduce(MPI_Comm comm, std::span<float> values) {
+  return std::make_unique<MpiAllReduce>(comm, values);
+}
+
+}  // namespace lockstep::comm

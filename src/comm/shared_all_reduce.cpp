@@ -1,0 +1,125 @@
+#include "shared_all_reduce.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/error.hpp"
+#include "sum_kernels.hpp"
+
+namespace lockstep::comm {
+
+namespace {
+
+/// What a rank tells the others of its host: how many sums it has arrived at and is done with.
+struct alignas(shared_flag_bytes) Flags {
+  std::uint64_t arrived = 0, done = 0;
+};
+
+class SharedAllReduce final : public AllReduce {
+ public:
+  SharedAllReduce(int rank, int ranks, SharedPlace array, std::size_t elements, SharedPlace flags,
+                  const MakeBetween& make_between)
+      : array_(std::move(array)), flags_(std::move(flags)), rank_(static_cast<std::size_t>(rank)) {
+    const auto at = [](const SharedPlace& place, int peer) {
+      return place.memory->part(peer).subspan(place.offset).data();
+    };
+    for (int peer = 0; peer < ranks; ++peer) {
+      arrays_.emplace_back(reinterpret_cast<float*>(at(array_, peer)), elements);
+      peers_.push_back(reinterpret_cast<Flags*>(at(flags_, peer)));
+    }
+    // Parts are whole cache lines, so that no two ranks write to one.
+    constexpr std::size_t line = 16;
+    const std::size_t lines = (elements + line - 1) / line;
+    const auto begin_of = [&](std::size_t r) {
+      return std::min(lines * r / arrays_.size() * line, elements);
+    };
+    begin_ = begin_of(rank_);
+    count_ = begin_of(rank_ + 1) - begin_;
+    if (make_between) between_ = make_between(part_of(rank_));
+  }
+
+  void start() override {
+    core::check(stage_ == Stage::idle, "an all-reduce is started while its last sum is on its way");
+    ++round_;
+    tell(&Flags::arrived);
+    stage_ = Stage::gathering;
+  }
+
+  bool progress() override {
+    if (stage_ == Stage::gathering && all_are(&Flags::arrived)) {
+      if (between_) {
+        sum_part(false);
+        between_->start();
+        stage_ = Stage::between;
+      } else {
+        sum_part(true);
+        become_done();
+      }
+    }
+    if (stage_ == Stage::between && between_->progress()) {
+      for (std::size_t peer = 0; peer < arrays_.size(); ++peer) {
+        if (peer != rank_) std::ranges::copy(part_of(rank_), part_of(peer).begin());
+      }
+      become_done();
+    }
+    if (stage_ == Stage::done && all_are(&Flags::done)) stage_ = Stage::idle;
+    return stage_ == Stage::idle;
+  }
+
+ private:
+  enum class Stage { idle, gathering, between, done };
+
+  std::span<float> part_of(std::size_t peer) const { return arrays_[peer].subspan(begin_, count_); }
+
+  void tell(std::uint64_t Flags::*what) {
+    std::atomic_ref(peers_[rank_]->*what).store(round_, std::memory_order_release);
+  }
+  bool all_are(std::uint64_t Flags::*what) const {
+    return std::ranges::all_of(peers_, [&](Flags* peer) {
+      return std::atomic_ref(peer->*what).load(std::memory_order_acquire) >= round_;
+    });
+  }
+  void become_done() {
+    tell(&Flags::done);
+    stage_ = Stage::done;
+  }
+
+  void sum_part(bool write_to_all) {
+    std::array<float, 2048> block;  // stays in the first cache
+    for (std::size_t at = 0; at < count_; at += block.size()) {
+      const std::size_t count = std::min(block.size(), count_ - at);
+      const std::span<float> sum(block.data(), count);
+      std::ranges::copy(part_of(0).subspan(at, count), sum.begin());
+      for (std::size_t peer = 1; peer < arrays_.size(); ++peer)
+        add(part_of(peer).subspan(at, count), sum);
+      for (std::size_t peer = 0; peer < arrays_.size(); ++peer) {
+        if (write_to_all || peer == rank_)
+          std::ranges::copy(sum, part_of(peer).subspan(at, count).begin());
+      }
+    }
+  }
+
+  SharedPlace array_, flags_;
+  std::size_t rank_;
+  std::vector<std::span<float>> arrays_;  ///< of every rank of the host
+  std::vector<Flags*> peers_;
+  std::size_t begin_ = 0, count_ = 0;  ///< this rank's part
+  std::unique_ptr<AllReduce> between_;
+  std::uint64_t round_ = 0;
+  Stage stage_ = Stage::idle;
+};
+
+}  // namespace
+
+std::unique_ptr<AllReduce> make_shared_all_reduce(int rank, int ranks, SharedPlace array,
+                                                  std::size_t elements, SharedPlace flags,
+                                                  const MakeBetween& between) {
+  return std::make_unique<SharedAllReduce>(rank, ranks, std::move(array), elements,
+                                           std::move(flags), between);
+}
+
+}  // namespace lockstep::comm
