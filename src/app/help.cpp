@@ -69,9 +69,11 @@ nccl-tests; with --link-gbit, also the share of the link's rate that the sum's b
 
   mpirun -n 4 lockstep allreduce --max-bytes 64M
 )"},
-    {"plan", "says what a run would need, without running it", of_training,
+    {"plan", "says what a run would need, without running it", of_training | single,
      R"(Says what a run with these options would need: memory by purpose, floating-point operations, bytes
-that travel. The total foretells the peak of the resident memory of one rank.
+that travel. The total foretells the peak of the resident memory of one rank. With --measure it runs
+a few steps of one rank and says, for each operation, the least time that the machine's measured
+matrix product and copy allow, and the time taken.
 
   mpirun -n 2 lockstep plan --batch-per-rank 128
 )"},

@@ -241,6 +241,8 @@ void OptionTable::add_output(train::Config& config) {
 
 void OptionTable::add_commands(train::Config& config) {
   Group(*this, "Of single commands")
+      .flag("measure", config.measure,
+            "plan: run some steps, compare each operation with what the machine allows")
       .integer("ladder-start", "B", config.ladder_start, "ladder: first batch per rank")
       .bytes("min-bytes", config.min_bytes, "1K", "allreduce: smallest message")
       .bytes("max-bytes", config.max_bytes, "64M", "allreduce: largest message")

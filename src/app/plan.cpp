@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "console.hpp"
 #include "header.hpp"
@@ -10,6 +11,8 @@
 #include "json_output.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/data/sampler.hpp"
+#include "lockstep/train/agreement.hpp"
+#include "lockstep/train/floor.hpp"
 #include "lockstep/train/memory.hpp"
 
 namespace lockstep::app {
@@ -33,6 +36,45 @@ std::int64_t steps_per_epoch(const Job& job) {
   const std::int64_t batch = job.config.global_batch;
   return job.config.last_batch == data::LastBatch::pad ? (images + batch - 1) / batch
                                                        : images / batch;
+}
+
+std::string describe_floor(const train::Floor& floor) {
+  std::string text = fmt::format(
+      "One step of one rank against what this machine allows: {}FLOP/s (a matrix product of 1024), "
+      "{}/s (a copy).\n"
+      "GFLOP are those of the algorithm taken; MB count each map and weight once per pass over it; "
+      "the floor\nis the longer of the two at those rates, below it means out of the caches.\n\n"
+      "{:<48} {:<17} {:>2} {:>8} {:>8} {:>9} {:>9} {:>6}  {}\n",
+      core::format_count(floor.ceilings.flops_per_second),
+      core::format_bytes(floor.ceilings.bytes_per_second), "operation", "phase", "n", "GFLOP", "MB",
+      "floor ms", "taken ms", "floor", "kernel");
+  for (const auto& row : floor.rows) {
+    text += fmt::format("{:<48} {:<17} {:>2} {:>8.2f} {:>8.1f} {:>9.2f} {:>9.2f} {:>5.0f}%  {}\n",
+                        row.what, row.phase, row.count, row.flops / 1e9, row.bytes / 1e6,
+                        row.floor_seconds * 1e3, row.seconds * 1e3,
+                        100 * row.floor_seconds / row.seconds, row.implementation);
+  }
+  return text + fmt::format("\n{:<48} {:<17} {:>2} {:>8} {:>8} {:>9.2f} {:>9.2f} {:>5.0f}%\n",
+                            "the step", "", "", "", "", floor.floor_seconds * 1e3,
+                            floor.seconds * 1e3, 100 * floor.floor_seconds / floor.seconds);
+}
+
+nlohmann::json to_json(const train::Floor& floor) {
+  nlohmann::json json = {{"flops_per_second", floor.ceilings.flops_per_second},
+                         {"bytes_per_second", floor.ceilings.bytes_per_second},
+                         {"seconds", floor.seconds},
+                         {"floor_seconds", floor.floor_seconds}};
+  for (const auto& row : floor.rows) {
+    json["operations"].push_back({{"operation", row.what},
+                                  {"phase", row.phase},
+                                  {"kernel", row.implementation},
+                                  {"count", row.count},
+                                  {"flops", row.flops},
+                                  {"bytes", row.bytes},
+                                  {"floor_seconds", row.floor_seconds},
+                                  {"seconds", row.seconds}});
+  }
+  return json;
 }
 
 }  // namespace
@@ -69,6 +111,12 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   if (memory.total() > limit) {
     console.print("\nThis does not fit: use a smaller batch, or fewer ranks per host.\n");
   }
+  std::optional<train::Floor> floor;
+  if (config.measure) {
+    train::together(communicator,
+                    [&] { floor = train::measure_floor(config, job.graph, *job.backend); });
+    console.print("\n" + describe_floor(*floor));
+  }
   if (is_first && config.json) {
     auto json = describe_job(job);
     json["memory_bytes"] = {
@@ -83,6 +131,7 @@ core::ExitStatus plan_command(const Invocation& invocation) {
     json["training_flops_per_image"] = cost.training_flops();
     json["training_flops_per_step_and_rank"] = step_flops;
     json["bucket_bytes"] = buckets;
+    if (floor) json["floor"] = to_json(*floor);
     print_json(json);
   }
   return core::ExitStatus::done;

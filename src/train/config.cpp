@@ -175,6 +175,7 @@ Entries entries(const Config& config) {
       {"json", text(config.json)},
       {"quiet", text(config.quiet)},
       {"dry-run", text(config.dry_run)},
+      {"measure", text(config.measure)},
       {"ladder-start", text(config.ladder_start)},
       {"min-bytes", text(config.min_bytes)},
       {"max-bytes", text(config.max_bytes)},

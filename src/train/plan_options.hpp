@@ -13,7 +13,8 @@ inline backend::PlanOptions training_options(const Config& config,
           .mode = backend::Mode::training,
           .convolution_algorithm = config.convolution_algorithm,
           .normalisation = {},
-          .batch_norm_sum = batch_norm_sum};
+          .batch_norm_sum = batch_norm_sum,
+          .listener = nullptr};
 }
 
 /// What a configuration asks of an inference plan for `batch` images.
@@ -23,7 +24,8 @@ inline backend::PlanOptions inference_options(const Config& config, std::int64_t
           .mode = backend::Mode::inference,
           .convolution_algorithm = config.convolution_algorithm,
           .normalisation = {},
-          .batch_norm_sum = nullptr};
+          .batch_norm_sum = nullptr,
+          .listener = nullptr};
 }
 
 }  // namespace lockstep::train

@@ -268,6 +268,16 @@ def test_quiet_is_quiet():
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
+def test_plan_measures_each_operation_against_the_machine():
+    result = start("plan", "--measure", "--model", "resnet18-cifar", "--batch-per-rank", "2", "--threads", "1", "--json")
+    floor = json.loads(result.stdout)["floor"]
+    assert floor["flops_per_second"] > 1e8 and floor["bytes_per_second"] > 1e8
+    phases = {row["phase"] for row in floor["operations"]}
+    assert phases == {"forward", "backward data", "backward weights", "backward", "update"}
+    assert sum(row["count"] for row in floor["operations"] if "convolution" in row["operation"]) == 59
+    assert sum(row["seconds"] for row in floor["operations"]) <= floor["seconds"] * 1.001
+
+
 @pytest.mark.parametrize("ranks, batch", [(1, 4), (1, 16), (2, 8)])
 def test_plan_foretells_the_peak(ranks, batch):
     options = ["--data", "synthetic:64", "--batch-per-rank", batch, "--threads", "1"]

@@ -35,6 +35,15 @@ struct Normalisation {
   std::array<float, 3> standard_deviation{0.2023f, 0.1994f, 0.2010f};
 };
 
+/// Hears of each operation of a plan when it has ended, for measuring.
+class OperationListener {
+ public:
+  virtual ~OperationListener() = default;
+  /// `node`: the operation's first node. `phase`: as in `OperationChoice`, or "backward" where
+  /// gradients of inputs and parameters are computed together.
+  virtual void ended(graph::NodeId node, std::string_view phase) = 0;
+};
+
 struct PlanOptions {
   std::int64_t batch = 0;  ///< images per step of this replica
   core::Precision precision = core::Precision::fp32;
@@ -43,6 +52,7 @@ struct PlanOptions {
   Normalisation normalisation{};
   core::StatisticsSum* batch_norm_sum =
       nullptr;  ///< batch norm over all replicas; null: over this one's batch
+  OperationListener* listener = nullptr;
 };
 
 /// The values of a replica: flat float32 buffers in the graph's layout. It outlives the plans
@@ -78,6 +88,7 @@ struct OperationChoice {
   graph::NodeId node = -1;
   std::string phase;           ///< "forward", "backward data", "backward weights"
   std::string implementation;  ///< the library's name for its kernel, or ours
+  double arithmetic = 1;       ///< multiplications, relative to the node's FLOPs
 };
 
 /// A graph compiled for one batch size, precision and mode on one device. All memory is taken in
@@ -113,6 +124,12 @@ class Plan {
   virtual std::vector<OperationChoice> choices() const = 0;
 };
 
+/// What a device can do at best, measured; 0 where it was not.
+struct Ceilings {
+  double flops_per_second = 0;  ///< of a large float32 matrix product; a multiply-add is two
+  double bytes_per_second = 0;  ///< of a copy that fits in no cache; bytes read and written
+};
+
 /// A device that compiles graphs into plans. One of these and `make_backend` is all the rest of the
 /// program knows of CPU or GPU.
 class Backend {
@@ -138,6 +155,9 @@ class Backend {
   /// out_of_memory where the plan does not fit.
   virtual std::unique_ptr<Plan> compile(const graph::Graph& graph, ModelState& state,
                                         const PlanOptions& options) const = 0;
+
+  /// Measured now, in some tenths of a second.
+  virtual Ceilings ceilings() const { return {}; }
 
   /// What `make_state` and `compile` would take, without taking it.
   virtual MemoryUse memory(const graph::Graph& graph, const PlanOptions& options) const = 0;

@@ -90,6 +90,9 @@ struct Config {
   bool quiet = false;
   bool dry_run = false;
 
+  // lockstep plan
+  bool measure = false;
+
   // lockstep ladder
   std::int64_t ladder_start = 32;
 

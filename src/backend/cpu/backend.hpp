@@ -17,6 +17,7 @@ class CpuBackend : public Backend {
   ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const override;
   std::unique_ptr<Plan> compile(const graph::Graph& graph, ModelState& state,
                                 const PlanOptions& options) const override;
+  Ceilings ceilings() const override;
   MemoryUse memory(const graph::Graph& graph, const PlanOptions& options) const override;
 
  private:

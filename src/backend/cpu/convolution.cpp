@@ -79,14 +79,20 @@ class Convolution : public Operation {
   void forward() override { forward_->run(); }
 
   void backward() override {
-    if (backward_data_) backward_data_->run();
+    if (backward_data_) {
+      backward_data_->run();
+      if (context_.options.listener != nullptr)
+        context_.options.listener->ended(id_, name(Direction::backward_data));
+    }
     backward_weights_->run();
   }
 
   std::vector<OperationChoice> choices() const override {
     std::vector<OperationChoice> choices;
     const auto add = [&](Direction direction, const auto& made) {
-      if (made) choices.push_back({id_, std::string(name(direction)), made->implementation()});
+      if (!made) return;
+      choices.push_back(
+          {id_, std::string(name(direction)), made->implementation(), made->arithmetic()});
     };
     add(Direction::forward, forward_);
     add(Direction::backward_data, backward_data_);

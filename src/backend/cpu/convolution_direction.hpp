@@ -17,6 +17,7 @@ class ConvolutionDirection {
   virtual ~ConvolutionDirection() = default;
 
   virtual const std::string& implementation() const = 0;  ///< what a person is told
+  virtual double arithmetic() const { return 1; }  ///< multiplications, relative to the direct form
   virtual std::size_t scratch_bytes() const = 0;
   /// Called when the maps have their memory. `flat`: the model's plain KCRS weights, or where their
   /// gradient goes. `bias`: the bias or where its gradient goes; null where there is none.

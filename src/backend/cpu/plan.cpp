@@ -238,10 +238,18 @@ void CpuPlan::upload(std::span<const std::uint8_t> images, std::span<const std::
 
 void CpuPlan::forward() {
   omp_set_num_threads(blueprint_.context_.threads);
-  for (const auto& operation : blueprint_.operations_) {
-    if (operation != nullptr) operation->forward();
+  for (std::size_t i = 0; i < blueprint_.steps_.size(); ++i) {
+    if (Operation* operation = blueprint_.operations_[i].get()) {
+      operation->forward();
+      tell_ended(i, "forward");
+    }
   }
   if (blueprint_.training()) ++state_.batches_tracked;
+}
+
+void CpuPlan::tell_ended(std::size_t step, std::string_view phase) const {
+  OperationListener* const listener = blueprint_.context_.options.listener;
+  if (listener != nullptr) listener->ended(blueprint_.steps_[step].node, phase);
 }
 
 std::span<const float> CpuPlan::logits() const {
@@ -257,6 +265,8 @@ void CpuPlan::backward(core::GradientListener& listener) {
     if (Operation* operation = blueprint_.operations_[i].get()) {
       combine(operation->output_gradients(), operation->output_gradients_taken());
       operation->backward();
+      const bool is_convolution = blueprint_.steps_[i].kind == StepKind::convolution;
+      tell_ended(i, is_convolution ? "backward weights" : "backward");
     }
     listener.filled_to(filled_after_[i]);
   }

@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "fusion.hpp"
@@ -72,6 +73,8 @@ class CpuPlan : public Plan {
   std::vector<OperationChoice> choices() const override { return blueprint_.choices(); }
 
  private:
+  void tell_ended(std::size_t step, std::string_view phase) const;
+
   Blueprint blueprint_;
   ModelState& state_;
   core::Buffer arena_;

@@ -46,6 +46,12 @@ std::string implementation_name(int lanes) {
   return "winograd 4x4 (" + std::to_string(lanes) + " lanes)";
 }
 
+/// 1/4, more where the tiles overhang the map.
+double arithmetic_of(const Tiling& tiling, const FeatureMap& map) {
+  return static_cast<double>(frequencies * tiling.count) /
+         static_cast<double>(9 * map.images * map.shape.pixels());
+}
+
 int lanes_for(const FeatureMap& source, const FeatureMap& destination) {
   return vector_lanes(std::gcd(source.lanes(), destination.lanes()));
 }
@@ -67,6 +73,7 @@ class MapDirection : public ConvolutionDirection {
   }
 
   const std::string& implementation() const override { return implementation_; }
+  double arithmetic() const override { return arithmetic_of(tiling_, to_); }
 
   std::size_t scratch_bytes() const override {
     return Carver::aligned(input_.bytes()) + static_cast<std::size_t>(threads_) * own_bytes();
@@ -150,6 +157,7 @@ class WeightsDirection : public ConvolutionDirection {
                             input_.vector_lanes)) {}
 
   const std::string& implementation() const override { return implementation_; }
+  double arithmetic() const override { return arithmetic_of(tiling_, destination_); }
 
   std::size_t scratch_bytes() const override {
     return Carver::aligned(input_.bytes()) + Carver::aligned(gradient_.bytes()) +

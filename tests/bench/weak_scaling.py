@@ -1,0 +1,111 @@
+"""Weak scaling over hosts joined by links of set rates: runs, tables and figures by one command.
+
+usage: weak_scaling.py LOCKSTEP --output FOLDER [--hosts N ...] [--rates RATE ...] [--batch B] [--precision P]
+                       [--steps S]
+
+LOCKSTEP is the program. Run it as root with a Python that has h5py and matplotlib. LOCKSTEP_CLUSTER names a script that
+makes hosts, as for tests/comm/cluster_test.sh. For each rate, host count, reducer and type of gradients it trains on
+synthetic images, one rank of 1 thread per host (one host: without the cluster), into
+FOLDER/RATE-HOSTS-REDUCER-GRADIENTS.h5; lockstep-report makes FOLDER/RATE-GRADIENTS/report.md with tables and figures of
+each rate and type. Prints a Markdown table: images/s of all hosts in the steps after the first two, and the efficiency
+against 1 host with the same reducer.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import matplotlib  # noqa: F401  lockstep-report needs it: say so before the runs, not after
+from compare_hosts import cluster, cluster_script
+from compare_ranks import images_per_second
+
+ANALYSIS = pathlib.Path(__file__).resolve().parents[2] / "analysis"
+REDUCERS = ["none", "allreduce", "overlap"]
+GRADIENTS = ["fp32", "bf16"]
+
+
+def gigabits(rate):
+    """"200mbit" -> 0.2"""
+    match = re.fullmatch(r"([0-9.]+)([mg])bit", rate)
+    if not match:
+        raise argparse.ArgumentTypeError(f"{rate}: a rate such as 1gbit or 200mbit is needed")
+    return float(match[1]) / (1000 if match[2] == "m" else 1)
+
+
+def checked_rate(rate):
+    gigabits(rate)
+    return rate
+
+
+def run_file(args, rate, hosts, reducer, gradients):
+    return args.output / f"{rate}-{hosts}-{reducer}-{gradients}.h5"
+
+
+def train(args, launcher, rate, hosts, reducer, gradients):
+    images = args.batch * max(args.hosts) * args.steps  # the same for all host counts, so that the report compares them
+    command = [*launcher, args.lockstep, "train", "--quiet", "--data", f"synthetic:{images}", "--threads", "1"]
+    command += ["--steps", str(args.steps), "--evaluate-every", "never"]
+    command += ["--batch-per-rank", str(args.batch), "--precision", args.precision]
+    command += ["--reducer", reducer, "--gradient-dtype", gradients]
+    command += ["--link-gbit", f"{gigabits(rate):g}", "--overwrite"]
+    command += ["--output", str(run_file(args, rate, hosts, reducer, gradients))]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def train_all(args, launcher, rate, hosts):
+    for gradients in GRADIENTS:
+        for reducer in REDUCERS:
+            train(args, launcher, rate, hosts, reducer, gradients)
+
+
+def report(args, rate, gradients):
+    runs = [str(run_file(args, rate, hosts, reducer, gradients)) for hosts in args.hosts for reducer in REDUCERS]
+    folder = args.output / f"{rate}-{gradients}"
+    command = [sys.executable, "-m", "lockstep_report", "report", *runs, "--out", str(folder)]
+    environment = {**os.environ, "PYTHONPATH": str(ANALYSIS)}
+    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+    print(f"{folder / 'report.md'}: tables and figures, {rate} links, {gradients} gradients")
+
+
+def print_table(args):
+    print("\n| link | gradients | reducer | hosts | img/s of all hosts | efficiency |")
+    print("|---|---|---|---|---|---|")
+    for rate in args.rates:
+        for gradients in GRADIENTS:
+            for reducer in REDUCERS:
+                rates = {n: images_per_second(run_file(args, rate, n, reducer, gradients)) for n in args.hosts}
+                for hosts, value in rates.items():
+                    efficiency = f"{value / hosts / rates[1]:.3f}" if 1 in rates else "-"
+                    print(f"| {rate} | {gradients} | {reducer} | {hosts} | {value:.1f} | {efficiency} |")
+
+
+def main():
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("lockstep")
+    ask.add_argument("--output", type=pathlib.Path, required=True)
+    ask.add_argument("--hosts", type=int, nargs="+", default=[1, 2, 4])
+    ask.add_argument("--rates", type=checked_rate, nargs="+", default=["1gbit", "10gbit"])
+    ask.add_argument("--batch", type=int, default=32)
+    ask.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    ask.add_argument("--steps", type=int, default=10)
+    args = ask.parse_args()
+    script = cluster_script()
+    args.output.mkdir(parents=True, exist_ok=True)
+    for rate in args.rates:
+        for hosts in args.hosts:
+            if hosts == 1:
+                train_all(args, [], rate, hosts)
+            else:
+                with cluster(script, hosts, rate):
+                    train_all(args, [script, "run", str(hosts)], rate, hosts)
+    for rate in args.rates:
+        for gradients in GRADIENTS:
+            report(args, rate, gradients)
+    print_table(args)
+
+
+if __name__ == "__main__":
+    main()
