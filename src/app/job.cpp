@@ -118,8 +118,9 @@ std::uint64_t memory_limit(const Job& job, comm::Communicator& communicator) {
 train::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& communicator) {
   train::MemoryEstimate memory;
   train::together(communicator, [&] {
-    memory = train::estimate_memory(job.config, job.graph, *job.backend, job.sizes,
-                                    communicator.size(), job.process_bytes);
+    memory =
+        train::estimate_memory(job.config, job.graph, *job.backend, job.sizes,
+                               {communicator.size(), communicator.local_size()}, job.process_bytes);
   });
   return memory;
 }

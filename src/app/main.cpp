@@ -1,3 +1,5 @@
+#include <malloc.h>
+
 #include <exception>
 
 #include "lockstep/comm/communicator.hpp"
@@ -7,6 +9,9 @@
 
 int main(int argc, char** argv) {
   using namespace lockstep;
+  // What is freed goes back to the system at once, so that the peak of memory is what was foretold:
+  // by default glibc keeps ever larger blocks once one was freed.
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
   try {
     if (app::print_information(argc, argv)) return 0;
     const comm::MpiSession session(argc, argv);

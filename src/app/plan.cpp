@@ -19,9 +19,9 @@ namespace lockstep::app {
 
 namespace {
 
-std::vector<std::size_t> bucket_bytes(const Job& job) {
+std::vector<std::size_t> bucket_bytes(const Job& job, int ranks) {
   std::vector<std::size_t> buckets;
-  if (job.config.reducer == comm::ReducerKind::none) return buckets;
+  if (job.config.reducer == comm::ReducerKind::none || ranks == 1) return buckets;
   const auto bucket =
       static_cast<std::size_t>(job.config.bucket_mib * (1 << 20)) / sizeof(float) * sizeof(float);
   for (std::size_t left = job.graph.parameter_elements() * sizeof(float); left > 0;) {
@@ -89,7 +89,7 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   const auto memory = estimate_memory(job, communicator);
   const graph::NodeCost cost = job.graph.total_cost();
   const double step_flops = cost.training_flops() * static_cast<double>(config.batch_per_rank);
-  const auto buckets = bucket_bytes(job);
+  const auto buckets = bucket_bytes(job, communicator.size());
   const auto wire_bytes =
       static_cast<double>(job.graph.parameter_elements() * core::size_of(config.gradient_type));
   const std::int64_t steps = steps_per_epoch(job);

@@ -27,7 +27,7 @@ class BucketReducer final : public GradientReducer {
                  "a gradient bucket holds less than one value; choose a larger bucket size");
     }
     check_wire(options.gradient_type);
-    if (kind_ == ReducerKind::none) return;
+    if (kind_ == ReducerKind::none || communicator.size() == 1) return;
     choice_ = choose_way(communicator, gradients, options.gradient_type, options.way);
     for (std::size_t begin = 0; begin < gradients.size(); begin += bucket) {
       const auto view = gradients.subspan(begin, std::min(bucket, gradients.size() - begin));

@@ -113,9 +113,9 @@ LadderResult run_ladder(const Workplace& workplace, const data::DataSizes& sizes
     point.row.epoch_seconds = point.row.images_per_second =
         std::numeric_limits<double>::quiet_NaN();
     together(communicator, [&] {
-      point.row.predicted_bytes =
-          estimate_memory(config, workplace.graph, workplace.backend, sizes, ranks, process_bytes)
-              .total();
+      point.row.predicted_bytes = estimate_memory(config, workplace.graph, workplace.backend, sizes,
+                                                  {ranks, communicator.local_size()}, process_bytes)
+                                      .total();
     });
     point.row.predicted_bytes = largest(communicator, point.row.predicted_bytes);
     point.has_memory = point.row.predicted_bytes <= limit_bytes;

@@ -31,14 +31,20 @@ class NoSum final : public core::StatisticsSum {
   int replicas_;
 };
 
-std::uint64_t communication_bytes(const Config& config, std::size_t elements, int ranks) {
-  if (ranks == 1 || config.reducer == comm::ReducerKind::none) return 0;
+std::uint64_t communication_bytes(const Config& config, std::size_t elements, Ranks ranks) {
+  if (ranks.all == 1 || config.reducer == comm::ReducerKind::none) return 0;
   const auto bucket = static_cast<std::size_t>(config.bucket_mib * (1 << 20) / sizeof(float));
   std::uint64_t bytes = 0;
   for (std::size_t at = 0; at < elements; at += bucket) {
-    bytes += comm::all_reduce_scratch_bytes(std::min(bucket, elements - at), ranks,
+    bytes += comm::all_reduce_scratch_bytes(std::min(bucket, elements - at), ranks.all,
                                             config.gradient_type);
   }
+  // A rank also sees, and so has resident, its part of the gradients of the others on its host.
+  const bool may_share = config.all_reduce == comm::AllReduceWay::automatic ||
+                         config.all_reduce == comm::AllReduceWay::shared ||
+                         config.all_reduce == comm::AllReduceWay::two_level;
+  const auto local = static_cast<std::size_t>(ranks.local);
+  if (may_share) bytes += elements * sizeof(float) * (local - 1) / local;
   return bytes;
 }
 
@@ -86,13 +92,13 @@ std::optional<std::uint64_t> group_available() {
 
 MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
                                const backend::Backend& backend, const data::DataSizes& sizes,
-                               int ranks, std::uint64_t process_bytes) {
+                               Ranks ranks, std::uint64_t process_bytes) {
   const auto image = static_cast<std::uint64_t>(sizes.image.elements());
   const auto batch = static_cast<std::uint64_t>(config.batch_per_rank);
   const auto slots =
       config.loader_threads == 0 ? 1u : static_cast<std::uint64_t>(config.loader_threads) + 2;
 
-  NoSum batch_norm_sum(ranks);
+  NoSum batch_norm_sum(ranks.all);
   const bool is_synchronous = config.batch_norm == BatchNormMode::sync;
   const auto plan =
       backend.memory(graph, training_options(config, is_synchronous ? &batch_norm_sum : nullptr));
@@ -106,7 +112,7 @@ MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
   estimate.weights = plan.weights;
   estimate.workspace = plan.workspace;
   if (config.evaluate_every >= 0) {
-    const std::int64_t images = evaluation_batch(sizes.test, ranks);
+    const std::int64_t images = evaluation_batch(sizes.test, ranks.all);
     estimate.evaluation = backend.memory(graph, inference_options(config, images)).plan() +
                           static_cast<std::uint64_t>(images) * image + inference_libraries;
   }

@@ -62,7 +62,8 @@ class GradientReducer : public core::GradientListener {
   void finish() { wait_beyond(std::numeric_limits<std::size_t>::max()); }
 
   virtual const AllReduceChoice& choice() const = 0;
-  virtual std::span<const std::size_t> bucket_bytes() const = 0;  ///< float32 bytes of each bucket
+  /// float32 bytes of each bucket; none where nothing is summed, one rank alone included.
+  virtual std::span<const std::size_t> bucket_bytes() const = 0;
   virtual std::span<const BucketTimes> bucket_times() const = 0;  ///< of the last step
 };
 

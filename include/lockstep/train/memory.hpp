@@ -29,10 +29,15 @@ struct MemoryEstimate {
   }
 };
 
+/// Of a run, and of this host among them.
+struct Ranks {
+  int all = 1, local = 1;
+};
+
 /// `config` resolved. `process_bytes`: resident bytes of a process before it has done anything.
 MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
                                const backend::Backend& backend, const data::DataSizes& sizes,
-                               int ranks, std::uint64_t process_bytes);
+                               Ranks ranks, std::uint64_t process_bytes);
 
 /// Bytes that processes of ours can still take on this host: what Linux calls available, or what
 /// the control group allows where that is less.

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
+#include <utility>
+#include <vector>
 
 #include "lockstep/core/buffer.hpp"
 #include "onednn_convolution.hpp"
@@ -19,44 +22,50 @@ constexpr std::int64_t fewest_images = 8;
 constexpr double clear_difference = 1.5;
 constexpr int most_runs = 4;
 
-/// A direction on memory of its own, to be timed.
+/// Memory to try directions of one convolution on, one after the other.
 class Trial {
  public:
-  template <class Make>
-  Trial(const ConvolutionSizes& sizes, const FeatureMap& source, const FeatureMap& destination,
-        Make&& make)
+  Trial(const ConvolutionSizes& sizes, const FeatureMap& source, const FeatureMap& destination)
       : source_(source),
         destination_(destination),
-        maps_{core::Buffer(source.bytes()), core::Buffer(destination.bytes())},
+        source_bytes_(source.bytes()),
+        destination_bytes_(destination.bytes()),
         weights_(static_cast<std::size_t>(sizes.out_channels * sizes.in_channels * sizes.kernel *
                                           sizes.kernel) *
                  sizeof(float)),
         bias_(sizes.has_bias ? static_cast<std::size_t>(sizes.out_channels) * sizeof(float) : 0) {
-    source_.data = maps_[0].data();
-    destination_.data = maps_[1].data();
-    direction_ = make(source_, destination_);
-    if (direction_ == nullptr) return;
-    scratch_ = core::Buffer(direction_->scratch_bytes());
-    direction_->bind(scratch_.data(), weights_.as<float>().data(),
-                     sizes.has_bias ? bias_.as<float>().data() : nullptr);
+    source_.data = source_bytes_.data();
+    destination_.data = destination_bytes_.data();
+  }
+  const FeatureMap& source() const { return source_; }
+  const FeatureMap& destination() const { return destination_; }
+
+  void add(std::unique_ptr<ConvolutionDirection> direction) {
+    directions_.push_back(std::move(direction));
   }
 
-  bool exists() const { return direction_ != nullptr; }
-
-  void run() {
+  /// Shorter of its runs so far, in seconds, this one included.
+  double run(std::size_t which) {
+    if (scratch_.bytes() == 0) {
+      std::size_t bytes = 1;
+      for (const auto& direction : directions_) bytes = std::max(bytes, direction->scratch_bytes());
+      scratch_ = core::Buffer(bytes);
+      best_.assign(directions_.size(), std::numeric_limits<double>::infinity());
+      for (const auto& direction : directions_)
+        direction->bind(scratch_.data(), weights_.as<float>().data(),
+                        bias_.bytes() > 0 ? bias_.as<float>().data() : nullptr);
+    }
     const auto begin = std::chrono::steady_clock::now();
-    direction_->run();
+    directions_[which]->run();
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-    best_ = std::min(best_, taken.count());
+    return best_[which] = std::min(best_[which], taken.count());
   }
-  double best_seconds() const { return best_; }
 
  private:
   FeatureMap source_, destination_;
-  core::Buffer maps_[2];
-  core::Buffer weights_, bias_, scratch_;
-  std::unique_ptr<ConvolutionDirection> direction_;
-  double best_ = 1e9;
+  core::Buffer source_bytes_, destination_bytes_, weights_, bias_, scratch_;
+  std::vector<std::unique_ptr<ConvolutionDirection>> directions_;
+  std::vector<double> best_;
 };
 
 }  // namespace
@@ -84,18 +93,15 @@ bool ConvolutionChooser::winograd_is_faster(const Context& context, Direction di
     return known->second;
   FeatureMap some_source = source, some_destination = destination;
   some_source.images = some_destination.images = some.images;
-  Trial direct(some, some_source, some_destination, [&](const auto& from, const auto& to) {
-    return make_onednn_direction(context, direction, some, from, to);
-  });
-  Trial fast(some, some_source, some_destination, [&](const auto& from, const auto& to) {
-    return winograd::make(direction, context.threads, from, to);
-  });
-  bool answer = true;
-  if (direct.exists()) {
+  Trial trial(some, some_source, some_destination);
+  auto direct =
+      make_onednn_direction(context, direction, some, trial.source(), trial.destination());
+  bool answer = direct == nullptr;
+  if (direct != nullptr) {
+    trial.add(std::move(direct));
+    trial.add(winograd::make(direction, context.threads, trial.source(), trial.destination()));
     for (int run = 0; run < most_runs; ++run) {
-      direct.run();
-      fast.run();
-      const double ratio = direct.best_seconds() / fast.best_seconds();
+      const double ratio = trial.run(0) / trial.run(1);
       answer = ratio > 1;
       if (ratio > clear_difference || ratio < 1 / clear_difference) break;
     }
