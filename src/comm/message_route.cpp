@@ -23,7 +23,7 @@ PieceLayout::PieceLayout(std::size_t elements, std::size_t ranks, std::size_t wi
   // was found, on a 1 Gbit/s link or in shared memory.
   const std::size_t smallest = (std::size_t{64} << 10) / wire_bytes;
   const std::size_t largest = (std::size_t{256} << 10) / wire_bytes;
-  constexpr std::size_t wanted_pieces = 2 * most_pieces_in_flight;
+  constexpr std::size_t wanted_pieces = 8;
   chunk = round_up(std::clamp(divide_up(elements, ranks * wanted_pieces), smallest, largest),
                    chunk_multiple);
   piece = chunk * ranks;

@@ -6,8 +6,9 @@
 
 namespace lockstep::comm {
 
-/// Pieces of one array that travel at the same time.
-inline constexpr std::size_t most_pieces_in_flight = 4;
+/// Pieces of one array that travel at the same time: enough to keep a link busy while the rank is
+/// in a kernel.
+inline constexpr std::size_t most_pieces_in_flight = 16;
 inline constexpr int tags_per_all_reduce = 2 * static_cast<int>(most_pieces_in_flight);
 
 /// Where an all-reduce sends its messages, and under which tags: `first_tag` and the

@@ -10,6 +10,19 @@
 
 namespace lockstep::comm {
 
+namespace {
+
+/// Open MPI sends messages over TCP beyond 64 KiB only after a handshake, for which both sides must
+/// be in MPI; with a compute kernel between two calls that idles the link. Messages of the pieces
+/// leave at once instead. What a person or the launcher has set wins; other libraries do not look.
+void prefer_eager_messages() {
+  constexpr int keep = 0;
+  setenv("OMPI_MCA_btl_tcp_eager_limit", "270336", keep);  // 256 KiB and room for a header
+  setenv("OMPI_MCA_btl_tcp_max_send_size", "270336", keep);
+}
+
+}  // namespace
+
 MpiSession::MpiSession(int& argc, char**& argv) {
   // Before MPI starts, which may set some of these variables itself.
   const auto promise = promised_ranks([](const char* name) { return std::getenv(name); });
@@ -17,6 +30,7 @@ MpiSession::MpiSession(int& argc, char**& argv) {
   MPI_Initialized(&is_initialized);
   if (is_initialized != 0) return;
 
+  prefer_eager_messages();
   int threads = MPI_THREAD_SINGLE;
   check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &threads), "MPI_Init_thread");
   owns_mpi_ = true;

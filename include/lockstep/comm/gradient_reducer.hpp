@@ -22,7 +22,7 @@ std::string_view name(ReducerKind kind);
 
 struct ReducerOptions {
   ReducerKind kind = ReducerKind::overlap;
-  std::size_t bucket_bytes = std::size_t{25} << 20;        ///< of float32 gradients
+  std::size_t bucket_bytes = std::size_t{6} << 20;         ///< of float32 gradients
   core::DataType gradient_type = core::DataType::float32;  ///< what travels
   AllReduceWay way = AllReduceWay::automatic;
 };

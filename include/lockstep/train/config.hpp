@@ -70,7 +70,7 @@ struct Config {
   // communication
   comm::ReducerKind reducer = comm::ReducerKind::overlap;
   comm::AllReduceWay all_reduce = comm::AllReduceWay::automatic;
-  double bucket_mib = 25;
+  double bucket_mib = 6;
   core::DataType gradient_type = core::DataType::float32;
   double link_gbit = 0;  ///< the link's rate, for the report; 0: not known
   BatchNormMode batch_norm = BatchNormMode::broadcast;
