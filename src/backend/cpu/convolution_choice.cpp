@@ -25,7 +25,8 @@ constexpr int most_runs = 4;
 /// Memory to try directions of one convolution on, one after the other.
 class Trial {
  public:
-  Trial(const ConvolutionSizes& sizes, const FeatureMap& source, const FeatureMap& destination)
+  Trial(Direction direction, const ConvolutionSizes& sizes, const FeatureMap& source,
+        const FeatureMap& destination)
       : source_(source),
         destination_(destination),
         source_bytes_(source.bytes()),
@@ -33,7 +34,9 @@ class Trial {
         weights_(static_cast<std::size_t>(sizes.out_channels * sizes.in_channels * sizes.kernel *
                                           sizes.kernel) *
                  sizeof(float)),
-        bias_(sizes.has_bias ? static_cast<std::size_t>(sizes.out_channels) * sizeof(float) : 0) {
+        bias_(sizes.has_bias && direction != Direction::backward_data
+                  ? static_cast<std::size_t>(sizes.out_channels) * sizeof(float)
+                  : 0) {
     source_.data = source_bytes_.data();
     destination_.data = destination_bytes_.data();
   }
@@ -93,7 +96,7 @@ bool ConvolutionChooser::winograd_is_faster(const Context& context, Direction di
     return known->second;
   FeatureMap some_source = source, some_destination = destination;
   some_source.images = some_destination.images = some.images;
-  Trial trial(some, some_source, some_destination);
+  Trial trial(direction, some, some_source, some_destination);
   auto direct =
       make_onednn_direction(context, direction, some, trial.source(), trial.destination());
   bool answer = direct == nullptr;
