@@ -8,6 +8,7 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
 #include "mpi_check.hpp"
+#include "requests.hpp"
 #include "sum_kernels.hpp"
 
 namespace lockstep::comm {
@@ -42,17 +43,7 @@ class PiecedAllReduce final : public AllReduce {
         incoming_(layout_.in_flight * incoming_bytes(layout_, ranks_, sizeof(Wire))),
         encoded_(is_encoded ? layout_.in_flight * layout_.piece * sizeof(Wire) : 0),
         slots_(layout_.in_flight),
-        requests_(layout_.in_flight * messages_per_slot(), MPI_REQUEST_NULL),
-        completed_(requests_.size()) {}
-
-  ~PiecedAllReduce() override {
-    // MPI still writes here where a sum was given up half-way (a rank is leaving with an error).
-    for (MPI_Request& request : requests_) {
-      if (request == MPI_REQUEST_NULL) continue;
-      MPI_Cancel(&request);
-      MPI_Request_free(&request);
-    }
-  }
+        requests_(layout_.in_flight * messages_per_slot()) {}
 
   void start() override {
     core::check(busy_slots_ == 0, "an all-reduce is started while its last sum is on its way");
@@ -60,15 +51,9 @@ class PiecedAllReduce final : public AllReduce {
   }
 
   bool progress() override {
+    const auto handle = [this](std::size_t request) { handle_completed(request); };
     while (busy_slots_ > 0) {
-      int count = 0;
-      check_mpi(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
-                             completed_.data(), MPI_STATUSES_IGNORE),
-                "MPI_Testsome");
-      if (count <= 0) return false;
-      for (int i = 0; i < count; ++i) {
-        handle_completed(static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)]));
-      }
+      if (!requests_.take_completed(handle)) return false;
     }
     return true;
   }
@@ -200,8 +185,7 @@ class PiecedAllReduce final : public AllReduce {
   core::Buffer incoming_;
   core::Buffer encoded_;
   std::vector<Slot> slots_;
-  std::vector<MPI_Request> requests_;  ///< [slot][Message][rank]
-  std::vector<int> completed_;
+  Requests requests_;  ///< [slot][Message][rank]
   std::size_t busy_slots_ = 0;
 };
 

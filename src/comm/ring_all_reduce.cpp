@@ -6,6 +6,7 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
 #include "mpi_check.hpp"
+#include "requests.hpp"
 #include "sum_kernels.hpp"
 
 namespace lockstep::comm {
@@ -22,17 +23,7 @@ class RingAllReduce final : public AllReduce {
         layout_(values.size(), ranks_, sizeof(float)),
         incoming_(layout_.in_flight * layout_.chunk * sizeof(float)),
         slots_(layout_.in_flight),
-        requests_(2 * layout_.in_flight, MPI_REQUEST_NULL),
-        completed_(requests_.size()) {}
-
-  ~RingAllReduce() override {
-    // MPI still writes here where a sum was given up half-way (a rank is leaving with an error).
-    for (MPI_Request& request : requests_) {
-      if (request == MPI_REQUEST_NULL) continue;
-      MPI_Cancel(&request);
-      MPI_Request_free(&request);
-    }
-  }
+        requests_(2 * layout_.in_flight) {}
 
   void start() override {
     core::check(busy_slots_ == 0, "an all-reduce is started while its last sum is on its way");
@@ -40,17 +31,11 @@ class RingAllReduce final : public AllReduce {
   }
 
   bool progress() override {
+    const auto handle = [this](std::size_t request) {
+      if (--slots_[request / 2].messages == 0) finish_turn(request / 2);
+    };
     while (busy_slots_ > 0) {
-      int count = 0;
-      check_mpi(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
-                             completed_.data(), MPI_STATUSES_IGNORE),
-                "MPI_Testsome");
-      if (count <= 0) return false;
-      for (int i = 0; i < count; ++i) {
-        const std::size_t index =
-            static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)]) / 2;
-        if (--slots_[index].messages == 0) finish_turn(index);
-      }
+      if (!requests_.take_completed(handle)) return false;
     }
     return true;
   }
@@ -131,8 +116,7 @@ class RingAllReduce final : public AllReduce {
   PieceLayout layout_;
   core::Buffer incoming_;
   std::vector<Slot> slots_;
-  std::vector<MPI_Request> requests_;  ///< [slot][receive, send]
-  std::vector<int> completed_;
+  Requests requests_;  ///< [slot][receive, send]
   std::size_t busy_slots_ = 0;
 };
 

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "mpi_check.hpp"
+
+namespace lockstep::comm {
+
+/// A fixed number of places for messages on their way, which an all-reduce numbers as it likes.
+class Requests {
+ public:
+  explicit Requests(std::size_t count)
+      : requests_(count, MPI_REQUEST_NULL), completed_(requests_.size()) {}
+  Requests(const Requests&) = delete;
+  Requests& operator=(const Requests&) = delete;
+
+  ~Requests() {
+    // MPI still writes here where a sum was given up half-way (a rank is leaving with an error).
+    for (MPI_Request& request : requests_) {
+      if (request == MPI_REQUEST_NULL) continue;
+      MPI_Cancel(&request);
+      MPI_Request_free(&request);
+    }
+  }
+
+  MPI_Request& operator[](std::size_t index) { return requests_[index]; }
+
+  /// Calls `handle(index)` for each message that is complete; false where there was none.
+  template <class Handle>
+  bool take_completed(Handle&& handle) {
+    int count = 0;
+    check_mpi(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
+                           completed_.data(), MPI_STATUSES_IGNORE),
+              "MPI_Testsome");
+    for (int i = 0; i < count; ++i)  // MPI_UNDEFINED, without any message, is negative
+      handle(static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)]));
+    return count > 0;
+  }
+
+ private:
+  std::vector<MPI_Request> requests_;
+  std::vector<int> completed_;
+};
+
+}  // namespace lockstep::comm
