@@ -15,8 +15,8 @@ namespace lockstep::backend::cpu {
 namespace {
 
 /// Output pixels that are enough to time a kernel.
-constexpr std::int64_t timed_pixels = 1024;
-constexpr std::int64_t fewest_images = 8;
+constexpr std::int64_t timed_pixels = 512;
+constexpr std::int64_t fewest_images = 4;
 
 /// Where the first runs differ by this factor, there is no second.
 constexpr double clear_difference = 1.5;
