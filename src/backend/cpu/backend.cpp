@@ -80,7 +80,8 @@ std::unique_ptr<Plan> CpuBackend::compile(const graph::Graph& graph, ModelState&
 }
 
 MemoryUse CpuBackend::memory(const graph::Graph& graph, const PlanOptions& options) const {
-  return Blueprint(graph, options, threads_, chooser_).memory();
+  CpuOperations operations(graph, options, threads_, chooser_);
+  return memory_of(Blueprint(operations), graph);
 }
 
 }  // namespace lockstep::backend::cpu

@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
+#include "../feature_map.hpp"
+#include "context.hpp"
 #include "convolution_direction.hpp"
-#include "feature_map.hpp"
 #include "onednn.hpp"
-#include "operation.hpp"
 
 namespace lockstep::backend::cpu {
 

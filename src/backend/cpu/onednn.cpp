@@ -2,12 +2,32 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::backend::cpu {
 
 using dnnl::memory;
 using tag = memory::format_tag;
+
+namespace {
+
+constexpr std::array layouts{MapLayout::planar, MapLayout::blocked8, MapLayout::blocked16,
+                             MapLayout::channels_last};
+
+tag tag_of(MapLayout layout) {
+  switch (layout) {
+    case MapLayout::planar: return tag::nchw;
+    case MapLayout::blocked8: return tag::nChw8c;
+    case MapLayout::blocked16: return tag::nChw16c;
+    case MapLayout::channels_last: return tag::nhwc;
+  }
+  core::check(false, "unknown layout");
+  return tag::undef;
+}
+
+}  // namespace
 
 memory::data_type to_onednn(core::DataType type) {
   switch (type) {
@@ -17,6 +37,20 @@ memory::data_type to_onednn(core::DataType type) {
   }
   core::check(false, "unknown data type");
   return memory::data_type::undef;
+}
+
+memory::desc describe(const FeatureMap& map) {
+  return {{map.images, map.shape.channels, map.shape.height, map.shape.width},
+          to_onednn(map.type),
+          tag_of(map.layout)};
+}
+
+std::optional<MapLayout> layout_of(const memory::desc& description, std::int64_t images,
+                                   core::ImageShape shape, core::DataType type) {
+  for (const MapLayout layout : layouts) {
+    if (describe({images, shape, type, layout, nullptr}) == description) return layout;
+  }
+  return std::nullopt;
 }
 
 memory::dims source_dims(const ConvolutionSizes& s) {

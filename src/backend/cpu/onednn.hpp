@@ -3,9 +3,11 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "../feature_map.hpp"
 #include "lockstep/core/data_type.hpp"
 
 // The one place that knows oneDNN's versions: 2.x describes an operation first and then asks for a
@@ -30,6 +32,12 @@ struct ConvolutionMaps {
 };
 
 dnnl::memory::data_type to_onednn(core::DataType type);
+dnnl::memory::desc describe(const FeatureMap& map);
+
+/// The layout of a description that oneDNN has chosen, where it is one of ours.
+std::optional<MapLayout> layout_of(const dnnl::memory::desc& description, std::int64_t images,
+                                   core::ImageShape shape, core::DataType type);
+
 dnnl::memory::dims source_dims(const ConvolutionSizes& sizes);
 dnnl::memory::dims destination_dims(const ConvolutionSizes& sizes);
 dnnl::memory::dims weight_dims(const ConvolutionSizes& sizes);

@@ -39,7 +39,7 @@ void convert_parallel(const From* from, To* to, std::size_t elements, int thread
 
 memory::desc with_type(FeatureMap map, DataType type) {
   map.type = type;
-  return map.description();
+  return describe(map);
 }
 
 /// A bfloat16 map that a float32 kernel works on: the map and its float32 copy. Where map and
@@ -184,7 +184,7 @@ void OnednnDirection::bind(std::byte* scratch, float* flat, float* bias) {
     flat_.set_data_handle(rounded_.data());
   }
   const auto map_memory = [this](const StagedMap& map) {
-    return memory(map.kernel_view().description(), context_->engine, map.kernel_view().data);
+    return memory(describe(map.kernel_view()), context_->engine, map.kernel_view().data);
   };
   source_memory_ = map_memory(source_);
   destination_memory_ = map_memory(destination_);

@@ -2,10 +2,10 @@
 
 #include <memory>
 
+#include "../feature_map.hpp"
+#include "context.hpp"
 #include "convolution_direction.hpp"
-#include "feature_map.hpp"
 #include "onednn.hpp"
-#include "operation.hpp"
 
 namespace lockstep::backend::cpu {
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "fusion.hpp"
-#include "operation.hpp"
+#include "../fusion.hpp"
+#include "context.hpp"
 
 // One maker per operation; each stands in the file of its name, the twin of the reference's.
 

@@ -6,6 +6,17 @@
 
 namespace lockstep::backend::cpu {
 
+RowTiling tile_rows(const FeatureMap& map) {
+  constexpr std::int64_t preferred_width = 128;
+  const std::int64_t pixels = map.shape.pixels();
+  std::int64_t repeat = 1;
+  for (std::int64_t divisor = 1; divisor <= pixels && divisor * map.lanes() <= preferred_width;
+       ++divisor) {
+    if (pixels % divisor == 0) repeat = divisor;
+  }
+  return {pixels / repeat, repeat * map.lanes(), repeat};
+}
+
 using core::BFloat16;
 
 // Each kernel is one inlined template; the functions at the end instantiate it once per element

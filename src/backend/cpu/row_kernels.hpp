@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "feature_map.hpp"
+#include "../feature_map.hpp"
 #include "lockstep/core/data_type.hpp"
 
 // The passes over feature maps that are memory traffic rather than arithmetic, one plane at a time.
@@ -10,6 +10,16 @@
 // is float32; T is float or BFloat16.
 
 namespace lockstep::backend::cpu {
+
+/// How a kernel walks over one plane: `rows` rows of `width` elements, with coefficients per lane
+/// repeated `repeat` times to fill a row. Rows are long enough for vector code to be efficient
+/// whatever the layout.
+struct RowTiling {
+  std::int64_t rows = 0;
+  std::int64_t width = 0;
+  std::int64_t repeat = 0;
+};
+RowTiling tile_rows(const FeatureMap& map);
 
 enum class Activation { none, relu };
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "../feature_map.hpp"
 #include "convolution_direction.hpp"
-#include "feature_map.hpp"
 #include "onednn.hpp"
 
 // Convolutions by Winograd's F(4x4, 3x3): what stands where in memory and which thread does what.

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "feature_map.hpp"
+#include "../feature_map.hpp"
 
 // The arithmetic of Winograd's minimal filtering F(4x4, 3x3) (Lavin and Gray, "Fast Algorithms for
 // Convolutional Neural Networks", 2016, arXiv:1509.09308) for 3x3 convolutions of stride 1 with one

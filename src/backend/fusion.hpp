@@ -4,7 +4,7 @@
 
 #include "lockstep/graph/graph.hpp"
 
-namespace lockstep::backend::cpu {
+namespace lockstep::backend {
 
 enum class StepKind {
   input,
@@ -32,4 +32,4 @@ struct Step {
 /// Average pooling is inserted before a linear step that would read a feature map.
 std::vector<Step> fuse(const graph::Graph& graph);
 
-}  // namespace lockstep::backend::cpu
+}  // namespace lockstep::backend

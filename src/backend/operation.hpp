@@ -1,7 +1,5 @@
 #pragma once
 
-#include <oneapi/dnnl/dnnl.hpp>
-
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,7 +8,7 @@
 #include "feature_map.hpp"
 #include "lockstep/backend/backend.hpp"
 
-namespace lockstep::backend::cpu {
+namespace lockstep::backend {
 
 /// What an operation reads and writes. Shapes, types and layouts are known when an operation is
 /// made; the maps' memory is there when it is bound.
@@ -60,16 +58,4 @@ class Operation {
   Ports ports_;
 };
 
-class ConvolutionChooser;
-
-/// What operations are made with.
-struct Context {
-  dnnl::engine engine;
-  dnnl::stream stream;
-  int threads = 1;
-  const graph::Graph* graph = nullptr;
-  PlanOptions options;
-  ConvolutionChooser* chooser = nullptr;
-};
-
-}  // namespace lockstep::backend::cpu
+}  // namespace lockstep::backend

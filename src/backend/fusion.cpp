@@ -5,7 +5,7 @@
 
 #include "lockstep/core/error.hpp"
 
-namespace lockstep::backend::cpu {
+namespace lockstep::backend {
 
 using graph::Graph;
 using graph::Node;
@@ -104,4 +104,4 @@ class Fuser {
 
 std::vector<Step> fuse(const Graph& graph) { return Fuser(graph).run(); }
 
-}  // namespace lockstep::backend::cpu
+}  // namespace lockstep::backend

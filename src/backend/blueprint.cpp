@@ -1,0 +1,174 @@
+#include "blueprint.hpp"
+
+#include <algorithm>
+
+#include "checks.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::backend {
+
+namespace {
+
+bool has_parameters(const Step& step) {
+  return step.kind == StepKind::convolution || step.kind == StepKind::batch_norm ||
+         step.kind == StepKind::linear;
+}
+
+}  // namespace
+
+Blueprint::Blueprint(OperationFactory& factory) : factory_(factory), steps_(fuse(factory.graph())) {
+  core::check(factory.options().batch > 0, "a plan has a batch");
+  if (training()) refuse_single_values(factory.graph(), factory.options());
+  make_maps();
+  make_operations();
+  place_slots();
+  find_filled();
+}
+
+Blueprint::Slot* Blueprint::new_slot(const FeatureMap& map, int time) {
+  slots_.push_back({map, map.bytes(), time, time, 0});
+  return &slots_.back();
+}
+
+void Blueprint::make_maps() {
+  gradients_.resize(steps_.size());
+  input_gradients_.resize(steps_.size());
+  for (int i = 0; i < static_cast<int>(steps_.size()); ++i) {
+    const Step& step = steps_[static_cast<std::size_t>(i)];
+    const FeatureMap* const first_input =
+        step.inputs.empty() ? nullptr : &outputs_[static_cast<std::size_t>(step.inputs[0])]->map;
+    outputs_.push_back(new_slot(factory_.map_of(step, first_input), forward_time(i)));
+    for (const int input : step.inputs) {
+      const auto from = static_cast<std::size_t>(input);
+      Slot* gradient = nullptr;
+      if (training() && steps_[from].kind != StepKind::input) {
+        gradient = new_slot(outputs_[from]->map, backward_time(i));
+        gradient->last = backward_time(input);
+        gradients_[from].push_back(gradient);
+      }
+      input_gradients_[static_cast<std::size_t>(i)].push_back(gradient);
+    }
+  }
+}
+
+void Blueprint::make_operations() {
+  for (int i = 0; i < static_cast<int>(steps_.size()); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    Ports ports{
+        .inputs = {}, .output = &outputs_[at]->map, .output_gradients = {}, .input_gradients = {}};
+    for (const int input : steps_[at].inputs) {
+      Slot& slot = *outputs_[static_cast<std::size_t>(input)];
+      slot.last = std::max(slot.last, forward_time(i));
+      ports.inputs.push_back(&slot.map);
+    }
+    for (Slot* gradient : gradients_[at]) ports.output_gradients.push_back(&gradient->map);
+    for (Slot* gradient : input_gradients_[at])
+      ports.input_gradients.push_back(gradient != nullptr ? &gradient->map : nullptr);
+    const bool is_images = steps_[at].kind == StepKind::input;
+    operations_.push_back(is_images ? nullptr : factory_.make(steps_[at], std::move(ports)));
+  }
+}
+
+void Blueprint::place_slots() {
+  const auto count = static_cast<int>(steps_.size());
+  kept_.resize(steps_.size(), nullptr);
+  for (int i = 0; i < count; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const Operation* operation = operations_[at].get();
+    if (operation == nullptr) continue;
+    scratch_bytes_ = std::max(scratch_bytes_, operation->scratch_bytes());
+    const int end = training() ? backward_time(i) : forward_time(i);
+    if (operation->kept_bytes() > 0) {
+      slots_.push_back({{}, operation->kept_bytes(), forward_time(i), end, 0});
+      kept_[at] = &slots_.back();
+    }
+    if (!training()) continue;
+    const BackwardNeeds needs = operation->backward_needs();
+    if (needs.output) outputs_[at]->last = end;
+    if (!needs.inputs) continue;
+    for (const int input : steps_[at].inputs) {
+      Slot& slot = *outputs_[static_cast<std::size_t>(input)];
+      slot.last = std::max(slot.last, end);
+    }
+  }
+  // What the outside reads stays until the plan's end: the images are written before the first
+  // step, the logits are read after the last.
+  outputs_[static_cast<std::size_t>(steps_.back().inputs[0])]->last = 2 * count;
+  std::vector<Lifetime> lifetimes;
+  lifetimes.reserve(slots_.size());
+  for (const Slot& slot : slots_) lifetimes.push_back({slot.bytes, slot.first, slot.last});
+  const MemoryLayout layout = plan_memory(lifetimes);
+  for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i].offset = layout.offsets[i];
+  arena_bytes_ = layout.bytes;
+}
+
+void Blueprint::find_filled() {
+  const graph::Graph& graph = factory_.graph();
+  std::size_t filled = 0;
+  filled_after_.resize(steps_.size());
+  for (std::size_t i = steps_.size(); i-- > 0;) {
+    if (has_parameters(steps_[i])) {
+      for (const std::size_t index : graph.node(steps_[i].node).parameters) {
+        const graph::Parameter& parameter = graph.parameters()[index];
+        core::check(parameter.offset >= filled,
+                    "gradients are filled in the order in which they stand");
+        filled = parameter.offset + parameter.elements;
+      }
+    }
+    filled_after_[i] = filled;
+  }
+  filled_after_[0] = graph.parameter_elements();
+}
+
+std::vector<OperationChoice> Blueprint::choices() const {
+  std::vector<OperationChoice> all;
+  for (const auto& operation : operations_) {
+    if (operation == nullptr) continue;
+    const auto some = operation->choices();
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+const FeatureMap& Blueprint::logits() const {
+  return outputs_[static_cast<std::size_t>(steps_.back().inputs[0])]->map;
+}
+
+void Blueprint::bind(std::byte* arena, std::byte* scratch, ModelState& state) {
+  for (auto& slot : slots_) slot.map.data = arena + slot.offset;
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (operations_[i] == nullptr) continue;
+    operations_[i]->bind({&state, scratch, kept_[i] != nullptr ? kept_[i]->map.data : nullptr});
+  }
+}
+
+void Blueprint::tell_ended(std::size_t step, std::string_view phase) const {
+  OperationListener* const listener = factory_.options().listener;
+  if (listener != nullptr) listener->ended(steps_[step].node, phase);
+}
+
+void Blueprint::forward() {
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (operations_[i] == nullptr) continue;
+    operations_[i]->forward();
+    tell_ended(i, "forward");
+  }
+}
+
+void Blueprint::backward(core::GradientListener& listener) {
+  core::check(training(), "backward belongs to training");
+  for (std::size_t i = steps_.size(); i-- > 0;) {
+    if (Operation* operation = operations_[i].get()) {
+      const auto& gradients = operation->output_gradients();
+      const std::size_t taken = operation->output_gradients_taken();
+      for (std::size_t extra = taken; extra < gradients.size(); ++extra)
+        factory_.add_into(*gradients[extra], *gradients[taken - 1]);
+      operation->backward();
+      const bool is_convolution = steps_[i].kind == StepKind::convolution;
+      tell_ended(i, is_convolution ? "backward weights" : "backward");
+    }
+    listener.filled_to(filled_after_[i]);
+  }
+}
+
+}  // namespace lockstep::backend
