@@ -10,14 +10,17 @@ target_compile_features(lockstep_settings INTERFACE cxx_std_20)
 target_include_directories(lockstep_settings INTERFACE "${PROJECT_SOURCE_DIR}/include")
 target_compile_options(
   lockstep_settings
-  INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>
-            # GCC 12 sees overlaps in std::string that are not there (its bug 105651).
-            $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
-            $<$<BOOL:${LOCKSTEP_WERROR}>:-Werror>
-            $<$<CONFIG:RelWithDebInfo>:-O3>) # -O2 leaves the passes over feature maps scalar
+  INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>
+    # GCC 12 sees overlaps in std::string that are not there (its bug 105651).
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${LOCKSTEP_WERROR}>>:-Werror>
+    $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>
+    $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${LOCKSTEP_WERROR}>>:-Werror=all-warnings>
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O3>) # -O2 leaves the passes over feature maps scalar
 if(LOCKSTEP_SANITIZERS)
-  target_compile_options(lockstep_settings INTERFACE -fsanitize=${LOCKSTEP_SANITIZERS} -fno-omit-frame-pointer
-                                                     -fno-sanitize-recover=all)
+  target_compile_options(lockstep_settings INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${LOCKSTEP_SANITIZERS}
+                                                     -fno-omit-frame-pointer -fno-sanitize-recover=all>)
   target_link_options(lockstep_settings INTERFACE -fsanitize=${LOCKSTEP_SANITIZERS})
 endif()
 
@@ -28,6 +31,20 @@ function(lockstep_room name)
   add_library(lockstep_${name} STATIC ${room_SOURCES})
   list(TRANSFORM room_USES PREPEND lockstep_)
   target_link_libraries(lockstep_${name} PUBLIC lockstep_settings ${room_USES} PRIVATE ${room_LIBRARIES})
+endfunction()
+
+# lockstep_room_cuda(NAME SOURCES ... [LIBRARIES ...] [SEAM file])
+# What a room adds where there is CUDA. SEAM: its one file that may ask (LOCKSTEP_HAS_CUDA).
+function(lockstep_room_cuda name)
+  if(NOT LOCKSTEP_HAS_CUDA)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 room "" "SEAM" "SOURCES;LIBRARIES")
+  target_sources(lockstep_${name} PRIVATE ${room_SOURCES})
+  target_link_libraries(lockstep_${name} PRIVATE CUDA::cudart ${room_LIBRARIES})
+  if(room_SEAM)
+    set_source_files_properties("${room_SEAM}" PROPERTIES COMPILE_DEFINITIONS LOCKSTEP_HAS_CUDA)
+  endif()
 endfunction()
 
 # lockstep_test(NAME SOURCES ... USES rooms... [RANKS 1 2 4] [LABELS ...])

@@ -37,6 +37,7 @@ core::ExitStatus evaluate_command(const Invocation& invocation) {
     evaluator.emplace(config, job.graph, data.test, *job.backend, state, communicator);
   });
   train::load_weights(config.init_from, job.graph, state, communicator);
+  job.backend->store(state);
   if (config.dry_run) return end_dry_run(job, console, communicator);
 
   const auto begin = std::chrono::steady_clock::now();

@@ -87,8 +87,10 @@ std::string grouped(std::int64_t number) {
   return digits;
 }
 
-std::string describe_all_reduce(const comm::AllReduceChoice& choice) {
-  if (choice.way == comm::AllReduceWay::automatic) return "none";
+std::string describe_all_reduce(const train::Trainer& trainer) {
+  if (trainer.bucket_bytes().empty()) return "none";
+  const comm::AllReduceChoice& choice = trainer.all_reduce();
+  if (choice.way == comm::AllReduceWay::automatic) return trainer.transport();  // it chooses itself
   std::string text(comm::name(choice.way));
   std::vector<std::string> others;
   for (const auto& [way, seconds] : choice.timed) {
@@ -102,14 +104,14 @@ std::string describe_all_reduce(const comm::AllReduceChoice& choice) {
   return others.empty() ? text : fmt::format("{} ({})", text, fmt::join(others, ", "));
 }
 
-std::string describe_choices(const comm::AllReduceChoice& all_reduce,
-                             const std::vector<backend::OperationChoice>& kernels) {
+std::string describe_choices(const train::Trainer& trainer) {
+  const auto kernels = trainer.kernels();
   std::map<std::string, int> counts;
   for (const auto& kernel : kernels) ++counts[kernel.implementation];
   std::vector<std::string> texts;
   for (const auto& [implementation, count] : counts)
     texts.push_back(fmt::format("{} by {}", count, implementation));
-  return line("all-reduce", describe_all_reduce(all_reduce)) +
+  return line("all-reduce", describe_all_reduce(trainer)) +
          line("convolutions", fmt::format("{}", fmt::join(texts, ", ")));
 }
 
@@ -152,9 +154,10 @@ std::string describe_training(const Job& job, std::int64_t steps_per_epoch,
 }
 
 std::string describe_memory(const train::MemoryEstimate& memory, std::uint64_t limit) {
-  std::string text =
-      line("memory", fmt::format("{} per rank at most, of {}", format_bytes(double(memory.total())),
-                                 format_bytes(double(limit))));
+  std::string text = line(
+      "memory", fmt::format("{} per rank at most, of {}{}", format_bytes(double(memory.limited())),
+                            format_bytes(double(limit)),
+                            memory.has_device ? " on the device; the rest on the host" : ""));
   for (const auto& [name, bytes] :
        {std::pair{"process", memory.process}, std::pair{"images", memory.data},
         std::pair{"loader", memory.loader}, std::pair{"model state", memory.state},

@@ -17,12 +17,11 @@ std::string grouped(std::int64_t number);
 std::string describe_place(const Job& job, comm::Communicator& communicator);
 
 /// "shared: 4.19 MB in 1.1 ms (pieces 3.2 ms, ring 3.4 ms)", or "none".
-std::string describe_all_reduce(const comm::AllReduceChoice& choice);
+std::string describe_all_reduce(const train::Trainer& trainer);
 
 /// What was chosen at the start, by timing: how gradients are summed, how often each kernel of the
 /// convolutions was taken; a line each.
-std::string describe_choices(const comm::AllReduceChoice& all_reduce,
-                             const std::vector<backend::OperationChoice>& kernels);
+std::string describe_choices(const train::Trainer& trainer);
 
 /// How it is trained: batches, optimiser, communication; a line each.
 std::string describe_training(const Job& job, std::int64_t steps_per_epoch,

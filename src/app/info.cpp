@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
+
 #include "console.hpp"
 #include "header.hpp"
 #include "job.hpp"
@@ -23,6 +25,26 @@ std::string availability(backend::DeviceKind kind) {
   } catch (const core::Error& error) {
     return fmt::format("not available: {}", error.what());
   }
+}
+
+void write_device_description(const Job& job, comm::Communicator& communicator) {
+  train::together(communicator, [&] {
+    if (communicator.rank() != 0) return;
+    const std::string description = job.backend->description();
+    if (description.empty()) {
+      core::fail(
+          core::ExitStatus::usage,
+          fmt::format("--write-device-description is of GPUs, and this is '{}'; give --device "
+                      "cuda where there is one",
+                      job.backend->device_name()));
+    }
+    std::ofstream file(job.config.device_description);
+    file << description << '\n';
+    if (!file.flush()) {
+      core::fail(core::ExitStatus::output, fmt::format("{} cannot be written; name another file",
+                                                       job.config.device_description));
+    }
+  });
 }
 
 }  // namespace
@@ -49,6 +71,7 @@ core::ExitStatus info_command(const Invocation& invocation) {
                   core::format_bytes(double(free_bytes)), "mpi", communicator.library_version());
   for (const auto& [name, value] : provenance) text += fmt::format("  {:<24} {}\n", name, value);
   console.print(text);
+  if (!job.config.device_description.empty()) write_device_description(job, communicator);
   if (is_first && job.config.json) {
     auto json = describe_job(job);
     json["devices"] = {{"cpu", cpu}, {"cuda", cuda}};

@@ -93,7 +93,13 @@ Job prepare_job(const Invocation& invocation) {
                   [&] { job.config = train::resolve(invocation.config, communicator.size()); });
   share_processors(job, communicator);
   train::together(communicator, [&] {
-    job.backend = backend::make_backend(job.config.device, job.config.threads);
+    job.config.device = job.config.planned_for.empty() ? backend::resolve(job.config.device)
+                                                       : backend::DeviceKind::cuda;
+    job.backend = backend::make_backend({.kind = job.config.device,
+                                         .threads = job.config.threads,
+                                         .local_rank = communicator.local_rank(),
+                                         .deterministic = job.config.deterministic,
+                                         .planned_for = job.config.planned_for});
     job.sizes = data::sizes(data_options(job.config));
     job.graph = make_graph(job.config, job.sizes);
     train::require_enough_images(job.config, job.sizes.train);
@@ -110,6 +116,7 @@ data::TrainingData load_data(const Job& job, comm::Communicator& communicator) {
 
 std::uint64_t memory_limit(const Job& job, comm::Communicator& communicator) {
   if (job.config.memory_limit > 0) return job.config.memory_limit;
+  if (const auto bytes = job.backend->memory_of_its_own()) return *bytes;
   // This process already takes its part of what is not free any more.
   return train::available_memory() / static_cast<std::uint64_t>(communicator.local_size()) +
          record::resident_memory().now;

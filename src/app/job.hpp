@@ -32,7 +32,8 @@ Job prepare_job(const Invocation& invocation);
 /// Collective.
 data::TrainingData load_data(const Job& job, comm::Communicator& communicator);
 
-/// What a rank may take: `--memory-limit`, or what is free, shared among the ranks of a host.
+/// What a rank may take: `--memory-limit`, or what is free: on the device where it has memory of
+/// its own, else on the host, shared among its ranks.
 std::uint64_t memory_limit(const Job& job, comm::Communicator& communicator);
 
 /// What a rank of this job will take. Throws `AgreedError` (usage) where the device cannot do what

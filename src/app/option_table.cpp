@@ -170,6 +170,8 @@ void OptionTable::add_data(train::Config& config) {
       .integer("test-samples", "N", config.test_samples, "all", "only the first N test images")
       .choice("augment", config.augment, "augmentation of training images")
       .choice("last-batch", config.last_batch, "what becomes of a last batch that is not full")
+      .choice("data-residency", config.data_residency,
+              "where the images are while a GPU trains: on the host, or all on the device")
       .integer("loader-threads", "N", config.loader_threads,
                "threads per rank that prepare batches");
 }
@@ -192,6 +194,9 @@ void OptionTable::add_communication(train::Config& config) {
               "how gradients are summed (none: independent replicas, the baseline)")
       .choice("all-reduce", config.all_reduce,
               "how a sum travels; auto times what can be had at the start and takes the fastest")
+      .choice("transport", config.transport, "by what gradients travel between devices")
+      .flag("allow-gpu-sharing", config.allow_gpu_sharing,
+            "several ranks of a host may use one GPU; for tests")
       .real("bucket-mib", "MIB", config.bucket_mib, "MiB of gradients summed at a time")
       .choice("gradient-dtype", config.gradient_type, "type of the gradients that travel")
       .choice("bn", config.batch_norm,
@@ -206,6 +211,10 @@ void OptionTable::add_device(train::Config& config) {
   Group(*this, "Device of each rank")
       .choice("device", config.device, "what computes (reference: plain loops, for checking)")
       .choice("precision", config.precision, "of activations and products")
+      .value("loss-scale", "S", "dynamic", "of fp16: a number, or dynamic: found while training",
+             [&config](const char* option, const std::string& text) {
+               config.loss_scale = text == "dynamic" ? 0 : parse_real(option, text);
+             })
       .integer("threads", "N", config.threads, "cores / ranks", "CPU threads per rank")
       .choice("conv-algorithm", config.convolution_algorithm, "algorithm of convolutions")
       .bytes("memory-limit", config.memory_limit, "what is free",
@@ -243,6 +252,10 @@ void OptionTable::add_commands(train::Config& config) {
   Group(*this, "Of single commands")
       .flag("measure", config.measure,
             "plan: run some steps, compare each operation with what the machine allows")
+      .text("for", "GPU", config.planned_for,
+            "plan: a GPU that is not here: a100, h100, h200, l40s, b200 or rtx8000")
+      .text("write-device-description", "FILE", config.device_description,
+            "info: write the GPU's description there, for planning where it is not")
       .integer("ladder-start", "B", config.ladder_start, "ladder: first batch per rank")
       .bytes("min-bytes", config.min_bytes, "1K", "allreduce: smallest message")
       .bytes("max-bytes", config.max_bytes, "64M", "allreduce: largest message")

@@ -59,6 +59,19 @@ std::string describe_floor(const train::Floor& floor) {
                             floor.seconds * 1e3, 100 * floor.floor_seconds / floor.seconds);
 }
 
+/// Kernels of a GPU that is not here, and what such a plan cannot tell.
+std::string describe_kernels(const Job& job, const std::vector<backend::OperationChoice>& kernels) {
+  std::string text =
+      "\nKernels as the library plans them for this GPU from its description, without it. On the "
+      "GPU "
+      "itself\nthe fastest is found by timing: it may be another one, with another workspace.\n\n";
+  for (const auto& kernel : kernels) {
+    text += fmt::format("{:<24} {:<17} {}\n", job.graph.node(kernel.node).name, kernel.phase,
+                        kernel.implementation);
+  }
+  return text;
+}
+
 nlohmann::json to_json(const train::Floor& floor) {
   nlohmann::json json = {{"flops_per_second", floor.ceilings.flops_per_second},
                          {"bytes_per_second", floor.ceilings.bytes_per_second},
@@ -108,9 +121,11 @@ core::ExitStatus plan_command(const Invocation& invocation) {
       core::format_bytes(buckets.empty() ? 0 : wire_bytes), plural(std::ssize(buckets), "bucket"),
       core::format_bytes(
           buckets.empty() ? 0 : 2 * wire_bytes * (communicator.size() - 1) / communicator.size())));
-  if (memory.total() > limit) {
+  if (memory.limited() > limit) {
     console.print("\nThis does not fit: use a smaller batch, or fewer ranks per host.\n");
   }
+  const auto kernels = train::planned_kernels(config, job.graph, *job.backend);
+  if (!config.planned_for.empty()) console.print(describe_kernels(job, kernels));
   std::optional<train::Floor> floor;
   if (config.measure) {
     train::together(communicator,
@@ -131,6 +146,11 @@ core::ExitStatus plan_command(const Invocation& invocation) {
     json["training_flops_per_image"] = cost.training_flops();
     json["training_flops_per_step_and_rank"] = step_flops;
     json["bucket_bytes"] = buckets;
+    for (const auto& kernel : kernels) {
+      json["kernels"].push_back({{"operation", job.graph.node(kernel.node).name},
+                                 {"phase", kernel.phase},
+                                 {"kernel", kernel.implementation}});
+    }
     if (floor) json["floor"] = to_json(*floor);
     print_json(json);
   }

@@ -47,11 +47,11 @@ class Reporter final : public train::Observer {
 void require_memory(const Job& job, const train::MemoryEstimate& memory, std::uint64_t limit,
                     comm::Communicator& communicator) {
   train::together(communicator, [&] {
-    if (memory.total() <= limit) return;
+    if (memory.limited() <= limit) return;
     core::fail(core::ExitStatus::out_of_memory,
                fmt::format("a batch of {} per rank needs {}, but a rank may take {}; use a smaller "
                            "batch, fewer ranks per host, or a larger --memory-limit",
-                           job.config.batch_per_rank, core::format_bytes(double(memory.total())),
+                           job.config.batch_per_rank, core::format_bytes(double(memory.limited())),
                            core::format_bytes(double(limit))));
   });
 }
@@ -72,7 +72,14 @@ void open_run_file(std::optional<record::RunFile>& file, const Job& job,
   train::together(invocation.communicator, [&] {
     if (invocation.communicator.rank() != 0 || job.config.output.empty()) return;
     record::RunHeader header = run_header(job, invocation, trainer.bucket_bytes());
-    header.environment.emplace_back("all_reduce", describe_all_reduce(trainer.all_reduce()));
+    header.environment.emplace_back("all_reduce", describe_all_reduce(trainer));
+    header.environment.emplace_back("transport", trainer.transport());
+    if (const auto cost = trainer.clock_cost(); cost.with_marks > 0) {
+      header.environment.emplace_back("step_seconds_with_clock",
+                                      fmt::format("{}", cost.with_marks));
+      header.environment.emplace_back("step_seconds_without_clock",
+                                      fmt::format("{}", cost.without_marks));
+    }
     header.environment.emplace_back("kernels", list_kernels(job.graph, trainer.kernels()));
     file.emplace(job.config.output,
                  job.config.overwrite ? record::Existing::replace : record::Existing::refuse,
@@ -127,7 +134,7 @@ nlohmann::json results(const Job& job, const train::RunSummary& summary,
       {"last_test_loss", summary.last_test_loss},
       {"last_test_accuracy", summary.last_test_accuracy},
       {"best_test_accuracy", summary.best_test_accuracy},
-      {"predicted_memory_bytes", memory.total()},
+      {"predicted_memory_bytes", memory.limited()},
       {"peak_memory_bytes", record::resident_memory().peak},
       {"output", job.config.output.empty() ? nlohmann::json() : nlohmann::json(job.config.output)}};
   return json;
@@ -161,8 +168,7 @@ core::ExitStatus train_command(const Invocation& invocation) {
 
   console.print(record::build_id() + "\n" + describe_place(job, communicator) +
                 describe_training(job, trainer.steps_per_epoch(), trainer.total_steps()) +
-                describe_choices(trainer.all_reduce(), trainer.kernels()) +
-                describe_memory(memory, limit));
+                describe_choices(trainer) + describe_memory(memory, limit));
   if (trainer.first_step() > 0) {
     console.print(fmt::format("  resumed after step {}\n", trainer.first_step()));
   }

@@ -6,11 +6,15 @@
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/error.hpp"
 #include "reference/backend.hpp"
+#ifdef LOCKSTEP_HAS_CUDA
+#include "cuda/backend.hpp"
+#endif
 
 namespace lockstep::backend {
 
 std::string_view name(DeviceKind kind) {
   switch (kind) {
+    case DeviceKind::automatic: return "auto";
     case DeviceKind::reference: return "reference";
     case DeviceKind::cpu: return "cpu";
     case DeviceKind::cuda: return "cuda";
@@ -29,15 +33,40 @@ std::string_view name(ConvolutionAlgorithm algorithm) {
   return {};
 }
 
-std::unique_ptr<Backend> make_backend(DeviceKind kind, int threads) {
-  switch (kind) {
+#ifdef LOCKSTEP_HAS_CUDA
+
+namespace {
+std::unique_ptr<Backend> make_cuda(const DeviceOptions& options) {
+  return std::make_unique<cuda::CudaBackend>(options);
+}
+bool has_gpu() { return cuda::device_count() > 0; }
+}  // namespace
+
+#else
+
+namespace {
+std::unique_ptr<Backend> make_cuda(const DeviceOptions&) {
+  core::fail(
+      core::ExitStatus::usage,
+      "--device cuda is not available: this build of Lockstep has no CUDA backend; configure "
+      "with --preset cuda, or use --device cpu");
+}
+bool has_gpu() { return false; }
+}  // namespace
+
+#endif
+
+DeviceKind resolve(DeviceKind kind) {
+  if (kind != DeviceKind::automatic) return kind;
+  return has_gpu() ? DeviceKind::cuda : DeviceKind::cpu;
+}
+
+std::unique_ptr<Backend> make_backend(const DeviceOptions& options) {
+  switch (resolve(options.kind)) {
     case DeviceKind::reference: return std::make_unique<reference::ReferenceBackend>();
-    case DeviceKind::cpu: return std::make_unique<cpu::CpuBackend>(threads);
-    case DeviceKind::cuda: break;
+    case DeviceKind::cuda: return make_cuda(options);
+    default: return std::make_unique<cpu::CpuBackend>(options.threads);
   }
-  core::fail(core::ExitStatus::usage,
-             "--device cuda is not available: this build of Lockstep has no CUDA backend; use "
-             "--device cpu");
 }
 
 }  // namespace lockstep::backend

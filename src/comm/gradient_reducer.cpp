@@ -3,48 +3,46 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <chrono>
-#include <limits>
+#include <optional>
 #include <vector>
 
 #include "all_reduce_choice.hpp"
+#include "bucket_schedule.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::comm {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 class BucketReducer final : public GradientReducer {
  public:
   BucketReducer(Communicator& communicator, std::span<float> gradients,
-                const ReducerOptions& options)
-      : kind_(options.kind), elements_(gradients.size()) {
-    const std::size_t bucket = options.bucket_bytes / sizeof(float);
-    if (bucket == 0) {
-      core::fail(core::ExitStatus::usage,
-                 "a gradient bucket holds less than one value; choose a larger bucket size");
-    }
+                const ReducerOptions& options, core::Timeline* timeline, std::size_t first_mark)
+      : kind_(options.kind),
+        schedule_(gradients.size(), options.bucket_bytes),
+        timeline_(timeline != nullptr ? *timeline : own_timeline_.emplace()),
+        first_mark_(first_mark) {
     check_wire(options.gradient_type);
-    if (kind_ == ReducerKind::none || communicator.size() == 1) return;
-    choice_ = choose_way(communicator, gradients, options.gradient_type, options.way);
-    for (std::size_t begin = 0; begin < gradients.size(); begin += bucket) {
-      const auto view = gradients.subspan(begin, std::min(bucket, gradients.size() - begin));
-      buckets_.push_back({begin + view.size(),
-                          communicator.make_all_reduce(view, options.gradient_type, choice_.way),
-                          false});
-      bytes_.push_back(view.size_bytes());
+    if (kind_ == ReducerKind::none || communicator.size() == 1) {
+      schedule_ = BucketSchedule::without_buckets(gradients.size());
+      return;
     }
-    times_.assign(buckets_.size(), no_times);
+    choice_ = choose_way(communicator, gradients, options.gradient_type, options.way);
+    for (std::size_t b = 0; b < schedule_.count(); ++b) {
+      const auto view = gradients.subspan(schedule_.begin(b), schedule_.length(b));
+      buckets_.push_back(
+          {communicator.make_all_reduce(view, options.gradient_type, choice_.way), false});
+    }
+    bytes_ = schedule_.bucket_bytes();
+    times_.resize(buckets_.size());
+    timeline_.expect(start_mark(buckets_.size()));
   }
 
   void begin_step() override {
     core::check(oldest_ == started_, "a step begins while gradients of the last are on their way");
     oldest_ = 0;
     started_ = 0;
-    std::fill(times_.begin(), times_.end(), no_times);
-    begin_ = Clock::now();
+    if (own_timeline_) timeline_.mark(0);
   }
 
   void filled_to(std::size_t elements) override {
@@ -54,40 +52,33 @@ class BucketReducer final : public GradientReducer {
   }
 
   std::size_t wait_beyond(std::size_t elements) override {
-    start_up_to(elements_);
+    start_up_to(schedule_.elements());
     // Where ranks share a core, the one that is waited for must be able to run.
-    while (!progress() && summed() <= elements) sched_yield();
-    return summed();
+    while (!progress() && oldest_ < schedule_.needed_beyond(elements)) sched_yield();
+    return schedule_.summed(oldest_);
   }
 
   const AllReduceChoice& choice() const override { return choice_; }
   std::span<const std::size_t> bucket_bytes() const override { return bytes_; }
-  std::span<const BucketTimes> bucket_times() const override { return times_; }
+  std::span<const BucketTimes> bucket_times() const override {
+    for (std::size_t b = 0; b < times_.size(); ++b)
+      times_[b] = {timeline_.seconds(start_mark(b)), timeline_.seconds(end_mark(b))};
+    return times_;
+  }
 
  private:
-  static constexpr BucketTimes no_times = {std::numeric_limits<double>::quiet_NaN(),
-                                           std::numeric_limits<double>::quiet_NaN()};
-
   struct Bucket {
-    std::size_t end;  ///< element after its last
     std::unique_ptr<AllReduce> all_reduce;
     bool is_complete;
   };
 
-  double since_begin() const {
-    return std::chrono::duration<double>(Clock::now() - begin_).count();
-  }
-
-  /// Elements from the front that hold sums.
-  std::size_t summed() const {
-    if (oldest_ == buckets_.size()) return elements_;
-    return oldest_ == 0 ? 0 : buckets_[oldest_ - 1].end;
-  }
+  std::size_t start_mark(std::size_t bucket) const { return first_mark_ + 2 * bucket; }
+  std::size_t end_mark(std::size_t bucket) const { return start_mark(bucket) + 1; }
 
   void start_up_to(std::size_t elements) {
-    for (; started_ < buckets_.size() && buckets_[started_].end <= elements; ++started_) {
+    for (const std::size_t full = schedule_.full(elements); started_ < full; ++started_) {
       buckets_[started_].is_complete = false;
-      times_[started_].start_seconds = since_begin();
+      timeline_.mark(start_mark(started_));
       buckets_[started_].all_reduce->start();
     }
   }
@@ -98,21 +89,23 @@ class BucketReducer final : public GradientReducer {
       Bucket& bucket = buckets_[i];
       if (bucket.is_complete || !bucket.all_reduce->progress()) continue;
       bucket.is_complete = true;
-      times_[i].end_seconds = since_begin();
+      timeline_.mark(end_mark(i));
     }
     while (oldest_ < started_ && buckets_[oldest_].is_complete) ++oldest_;
     return oldest_ == started_;
   }
 
   ReducerKind kind_;
-  std::size_t elements_;
+  BucketSchedule schedule_;
+  std::optional<core::HostTimeline> own_timeline_;  ///< where none is given
+  core::Timeline& timeline_;
+  std::size_t first_mark_;
   AllReduceChoice choice_;
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bytes_;
-  std::vector<BucketTimes> times_;
-  std::size_t started_ = 0;  ///< buckets before this one were started
-  std::size_t oldest_ = 0;   ///< buckets before this one are complete
-  Clock::time_point begin_ = Clock::now();
+  mutable std::vector<BucketTimes> times_;  ///< read from the timeline when asked for
+  std::size_t started_ = 0;                 ///< buckets before this one were started
+  std::size_t oldest_ = 0;                  ///< buckets before this one are complete
 };
 
 }  // namespace
@@ -129,8 +122,10 @@ std::string_view name(ReducerKind kind) {
 
 std::unique_ptr<GradientReducer> make_gradient_reducer(Communicator& communicator,
                                                        std::span<float> gradients,
-                                                       const ReducerOptions& options) {
-  return std::make_unique<BucketReducer>(communicator, gradients, options);
+                                                       const ReducerOptions& options,
+                                                       core::Timeline* timeline,
+                                                       std::size_t first_mark) {
+  return std::make_unique<BucketReducer>(communicator, gradients, options, timeline, first_mark);
 }
 
 }  // namespace lockstep::comm

@@ -10,6 +10,7 @@ using backend::ConvolutionAlgorithm;
 using backend::DeviceKind;
 using comm::AllReduceWay;
 using comm::ReducerKind;
+using comm::TransportKind;
 using core::DataType;
 using core::Precision;
 using data::Augmentation;
@@ -17,8 +18,7 @@ using data::LastBatch;
 using optim::Scaling;
 using optim::ScheduleKind;
 
-// "auto" is the fastest device this version can use.
-constexpr std::array devices{Choice{"cpu", DeviceKind::cpu}, Choice{"auto", DeviceKind::cpu},
+constexpr std::array devices{Choice{"auto", DeviceKind::automatic}, Choice{"cpu", DeviceKind::cpu},
                              Choice{"cuda", DeviceKind::cuda},
                              Choice{"reference", DeviceKind::reference}};
 constexpr std::array precisions{Choice{"fp32", Precision::fp32}, Choice{"tf32", Precision::tf32},
@@ -44,6 +44,11 @@ constexpr std::array all_reduce_ways{
     Choice{"auto", AllReduceWay::automatic},      Choice{"shared", AllReduceWay::shared},
     Choice{"two-level", AllReduceWay::two_level}, Choice{"pieces", AllReduceWay::pieces},
     Choice{"ring", AllReduceWay::ring},           Choice{"mpi", AllReduceWay::mpi}};
+constexpr std::array residencies{Choice{"host", DataResidency::host},
+                                 Choice{"device", DataResidency::device}};
+constexpr std::array transports{
+    Choice{"auto", TransportKind::automatic}, Choice{"mpi", TransportKind::mpi},
+    Choice{"nccl", TransportKind::nccl}, Choice{"staged", TransportKind::staged}};
 constexpr std::array batch_norm_modes{Choice{"broadcast", BatchNormMode::broadcast},
                                       Choice{"local", BatchNormMode::local},
                                       Choice{"sync", BatchNormMode::sync}};
@@ -60,6 +65,8 @@ std::span<const Choice<ScheduleKind>> choices(ScheduleKind) { return schedules; 
 std::span<const Choice<Scaling>> choices(Scaling) { return scalings; }
 std::span<const Choice<ReducerKind>> choices(ReducerKind) { return reducers; }
 std::span<const Choice<AllReduceWay>> choices(AllReduceWay) { return all_reduce_ways; }
+std::span<const Choice<TransportKind>> choices(TransportKind) { return transports; }
+std::span<const Choice<DataResidency>> choices(DataResidency) { return residencies; }
 std::span<const Choice<BatchNormMode>> choices(BatchNormMode) { return batch_norm_modes; }
 
 }  // namespace lockstep::train

@@ -36,6 +36,7 @@ void check_ranges(const Config& config) {
   require_at_least("weight-decay", config.weight_decay, 0);
   require_at_least("warmup-epochs", config.warmup_epochs, 0);
   require_at_least("lr-reference-batch", double(config.reference_batch), 1);
+  require_at_least("loss-scale", config.loss_scale, 0);
   require_at_least("bucket-mib", config.bucket_mib, 4.0 / (1 << 20));
   require_at_least("link-gbit", config.link_gbit, 0);
   require_at_least("watchdog", double(config.watchdog_seconds), 0);
@@ -52,9 +53,11 @@ void check_ranges(const Config& config) {
 
 void check_combinations(const Config& config) {
   require(
-      config.gradient_type != core::DataType::float16,
-      "--gradient-dtype fp16: sums of fp16 gradients overflow without scaling, which this version "
-      "does not have; use fp32 or bf16");
+      config.gradient_type != core::DataType::float16 || config.precision == core::Precision::fp16,
+      "--gradient-dtype fp16: sums of fp16 gradients overflow without the loss scaling of "
+      "--precision fp16; use that, or fp32 or bf16");
+  require(config.loss_scale == 0 || config.precision == core::Precision::fp16,
+          "--loss-scale is of --precision fp16; other precisions need none");
   require(
       config.reducer != comm::ReducerKind::none || config.batch_norm != BatchNormMode::sync,
       "--reducer none sends nothing, --bn sync sends statistics every step; choose one of them");
@@ -103,6 +106,10 @@ std::string evaluate_every(const Config& config) {
   return config.evaluate_every < 0 ? "never" : fmt::format("{}", config.evaluate_every);
 }
 
+std::string loss_scale(const Config& config) {
+  return config.loss_scale == 0 ? "dynamic" : fmt::format("{}", config.loss_scale);
+}
+
 }  // namespace
 
 double Config::peak_learning_rate() const {
@@ -139,9 +146,11 @@ Entries entries(const Config& config) {
       {"augment", text(config.augment)},
       {"last-batch", text(config.last_batch)},
       {"loader-threads", text(config.loader_threads)},
+      {"data-residency", text(config.data_residency)},
       {"seed", text(config.seed)},
       {"device", text(config.device)},
       {"precision", text(config.precision)},
+      {"loss-scale", loss_scale(config)},
       {"threads", text(config.threads)},
       {"conv-algorithm", text(config.convolution_algorithm)},
       {"memory-limit", text(config.memory_limit)},
@@ -161,6 +170,8 @@ Entries entries(const Config& config) {
       {"lr-reference-batch", text(config.reference_batch)},
       {"reducer", text(config.reducer)},
       {"all-reduce", text(config.all_reduce)},
+      {"transport", text(config.transport)},
+      {"allow-gpu-sharing", text(config.allow_gpu_sharing)},
       {"bucket-mib", text(config.bucket_mib)},
       {"gradient-dtype", text(config.gradient_type)},
       {"link-gbit", text(config.link_gbit)},
@@ -176,6 +187,8 @@ Entries entries(const Config& config) {
       {"quiet", text(config.quiet)},
       {"dry-run", text(config.dry_run)},
       {"measure", text(config.measure)},
+      {"for", config.planned_for},
+      {"write-device-description", config.device_description},
       {"ladder-start", text(config.ladder_start)},
       {"min-bytes", text(config.min_bytes)},
       {"max-bytes", text(config.max_bytes)},

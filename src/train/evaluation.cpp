@@ -17,6 +17,7 @@ Evaluator::Evaluator(const Config& config, const graph::Graph& graph, const data
                      const backend::Backend& backend, backend::ModelState& state,
                      comm::Communicator& communicator)
     : test_(test),
+      backend_(backend),
       state_(state),
       communicator_(communicator),
       // Independent replicas have weights of their own, to which rank 0's statistics do not fit.
@@ -30,7 +31,9 @@ Evaluator::Evaluator(const Config& config, const graph::Graph& graph, const data
 
 Evaluation Evaluator::run(const std::function<void()>& batch_done) {
   if (batch_norm_ == BatchNormMode::broadcast) {
+    backend_.fetch(state_, backend::StatePart::statistics);
     communicator_.broadcast(std::as_writable_bytes(state_.statistics.as<float>()), 0);
+    backend_.store(state_, backend::StatePart::statistics);
   }
   const auto image = static_cast<std::size_t>(test_.image.elements());
   const auto ranks = static_cast<std::size_t>(communicator_.size());

@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <tuple>
 #include <variant>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
-#include "lockstep/optim/sgd.hpp"
 #include "lockstep/train/weights.hpp"
 #include "plan_options.hpp"
 
@@ -18,30 +16,42 @@ namespace lockstep::train {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int warm_up_steps = 1, steps = 3;
 
 struct Quiet final : core::GradientListener {
   void filled_to(std::size_t) override {}
 };
 
-/// Adds up the seconds of each operation and phase over the steps.
+/// Marks the end of each operation on the device's timeline, and adds up their seconds.
 class Stopwatch final : public backend::OperationListener {
  public:
-  void begin() { last_ = Clock::now(); }
-  void forget() { seconds_.clear(); }
-  void ended(graph::NodeId node, std::string_view phase) override {
-    const auto now = Clock::now();
-    seconds_[{node, std::string(phase)}] += std::chrono::duration<double>(now - last_).count();
-    last_ = now;
+  void begin(core::Timeline& timeline) {
+    timeline_ = &timeline;
+    ended_.clear();
+    timeline.mark(0);
   }
+  void ended(graph::NodeId node, std::string_view phase) override {
+    ended_.emplace_back(node, phase);
+    timeline_->mark(ended_.size());
+  }
+  /// When the step has been done: adds its times to those before; returns the whole.
+  double add() {
+    for (std::size_t i = 0; i < ended_.size(); ++i)
+      seconds_[ended_[i]] += timeline_->seconds(i + 1) - timeline_->seconds(i);
+    return timeline_->seconds(ended_.size());
+  }
+  void forget() { seconds_.clear(); }
   const auto& seconds() const { return seconds_; }
 
  private:
-  Clock::time_point last_;
-  std::map<std::pair<graph::NodeId, std::string>, double> seconds_;
+  using Key = std::pair<graph::NodeId, std::string>;
+  core::Timeline* timeline_ = nullptr;
+  std::vector<Key> ended_;
+  std::map<Key, double> seconds_;
 };
+
+constexpr graph::NodeId no_node = -1;
+constexpr std::string_view upload = "upload", update = "update";
 
 std::string text(core::ImageShape shape) {
   return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
@@ -91,10 +101,16 @@ Work work_of(const graph::Graph& graph, graph::NodeId id, std::string_view phase
 
 }  // namespace
 
+std::vector<backend::OperationChoice> planned_kernels(const Config& config,
+                                                      const graph::Graph& graph,
+                                                      const backend::Backend& backend) {
+  return backend.choices(graph, training_options(config, nullptr));
+}
+
 Floor measure_floor(const Config& config, const graph::Graph& graph,
                     const backend::Backend& backend) {
   Floor floor;
-  floor.ceilings = backend.ceilings();
+  floor.ceilings = backend.ceilings(config.precision);
   if (floor.ceilings.flops_per_second == 0) {
     core::fail(core::ExitStatus::usage,
                fmt::format("--measure compares with a device's ceilings, which '{}' does not "
@@ -104,6 +120,7 @@ Floor measure_floor(const Config& config, const graph::Graph& graph,
   Stopwatch watch;
   backend::ModelState state = backend.make_state(graph);
   initialise(graph, config.seed, state);
+  backend.store(state);
   backend::PlanOptions options = training_options(config, nullptr);
   options.listener = &watch;
   const auto plan = backend.compile(graph, state, options);
@@ -113,23 +130,28 @@ Floor measure_floor(const Config& config, const graph::Graph& graph,
   for (auto& byte : images) byte = static_cast<std::uint8_t>(random.below(256));
   const std::vector<std::int32_t> labels(batch, 0);
   Quiet quiet;
-  double update_seconds = 0;
+  const auto runner = backend.make_step_runner(*plan);
+  runner->record(
+      [&] {
+        plan->forward();
+        plan->backward(quiet);
+        plan->update(0, graph.parameter_elements());
+        watch.ended(no_node, update);
+      },
+      false, [] {});
+  plan->set_sgd({.learning_rate = 1e-3F});
   for (int step = 0; step < warm_up_steps + steps; ++step) {
     if (step == warm_up_steps) {
       watch.forget();
-      floor.seconds = update_seconds = 0;
+      floor.seconds = 0;
     }
-    const auto begin = Clock::now();
+    runner->begin();
+    watch.begin(runner->timeline());
     plan->upload(images, labels);
-    watch.begin();
-    plan->forward();
-    plan->backward(quiet);
-    const auto before_update = Clock::now();
-    optim::update({.learning_rate = 1e-3F}, state.parameters.as<float>(),
-                  state.gradients.as<float>(), state.momentum.as<float>());
-    const auto end = Clock::now();
-    update_seconds += std::chrono::duration<double>(end - before_update).count() / steps;
-    floor.seconds += std::chrono::duration<double>(end - begin).count() / steps;
+    watch.ended(no_node, upload);
+    runner->run();
+    runner->collect();
+    floor.seconds += watch.add() / steps;
   }
 
   std::map<std::pair<graph::NodeId, std::string>, backend::OperationChoice> choices;
@@ -137,7 +159,9 @@ Floor measure_floor(const Config& config, const graph::Graph& graph,
     auto key = std::pair(choice.node, choice.phase);
     choices.emplace(std::move(key), std::move(choice));
   }
-  const auto element_bytes = config.precision == core::Precision::bf16 ? 2.0 : 4.0;
+  const bool is_half =
+      config.precision == core::Precision::bf16 || config.precision == core::Precision::fp16;
+  const auto element_bytes = is_half ? 2.0 : 4.0;
   std::map<std::tuple<std::string, std::string, std::string>, FloorRow> rows;
   const auto add = [&](const std::string& what, const std::string& phase,
                        const std::string& implementation, Work work, double seconds) {
@@ -152,8 +176,14 @@ Floor measure_floor(const Config& config, const graph::Graph& graph,
     row.floor_seconds += std::max(work.flops / floor.ceilings.flops_per_second,
                                   work.bytes / floor.ceilings.bytes_per_second);
   };
+  const auto parameters = static_cast<double>(graph.parameter_elements());
   for (const auto& [key, seconds] : watch.seconds()) {
     const auto& [id, phase] = key;
+    if (id == no_node) {
+      if (phase == update)
+        add("SGD with momentum", phase, "", {0, 5 * sizeof(float) * parameters}, seconds / steps);
+      continue;
+    }
     double weight_bytes = 0;
     Work work = work_of(graph, id, phase, element_bytes, weight_bytes);
     const auto choice = choices.find(key);
@@ -163,8 +193,6 @@ Floor measure_floor(const Config& config, const graph::Graph& graph,
     add(describe(graph, graph.node(id)), phase, has_choice ? choice->second.implementation : "",
         work, seconds / steps);
   }
-  const auto parameters = static_cast<double>(graph.parameter_elements());
-  add("SGD with momentum", "update", "", {0, 5 * sizeof(float) * parameters}, update_seconds);
   for (auto& [key, row] : rows) {
     floor.floor_seconds += row.floor_seconds;
     floor.rows.push_back(std::move(row));

@@ -81,8 +81,13 @@ bool train_point(const Workplace& workplace, const Config& config, LadderPoint& 
   const Workplace place{config, workplace.graph, workplace.data, workplace.backend,
                         workplace.communicator};
   PointTimer timer(static_cast<std::size_t>(place.communicator.size()), config.steps > 0 ? 1 : 0);
+  const auto free_before = place.backend.memory_of_its_own();
   Trainer trainer(place, timer);
   const RunSummary summary = trainer.run();
+  if (free_before) {
+    const std::uint64_t free_now = *place.backend.memory_of_its_own();
+    point.row.peak_bytes = *free_before > free_now ? *free_before - free_now : 0;
+  }
   if (summary.status == record::RunStatus::preempted) return false;
   if (timer.has_steps()) timer.write(point, trainer.steps_per_epoch());
   return true;
@@ -115,10 +120,13 @@ LadderResult run_ladder(const Workplace& workplace, const data::DataSizes& sizes
     together(communicator, [&] {
       point.row.predicted_bytes = estimate_memory(config, workplace.graph, workplace.backend, sizes,
                                                   {ranks, communicator.local_size()}, process_bytes)
-                                      .total();
+                                      .limited();
     });
     point.row.predicted_bytes = largest(communicator, point.row.predicted_bytes);
-    point.has_memory = point.row.predicted_bytes <= limit_bytes;
+    // A device of its own says itself whether a batch fits, and goes on after that.
+    const bool can_try =
+        workplace.backend.memory_of_its_own().has_value() && workplace.config.memory_limit == 0;
+    point.has_memory = point.row.predicted_bytes <= limit_bytes || can_try;
     try {
       if (point.has_memory && !train_point(workplace, config, point)) {
         result.end = LadderEnd::stopped;
@@ -130,7 +138,8 @@ LadderResult run_ladder(const Workplace& workplace, const data::DataSizes& sizes
     }
     point.row.status = point.has_memory ? "ok" : "out_of_memory";
     if (point.has_memory) {
-      point.row.peak_bytes = largest(communicator, record::resident_memory().peak);
+      if (!can_try) point.row.peak_bytes = record::resident_memory().peak;
+      point.row.peak_bytes = largest(communicator, point.row.peak_bytes);
     }
     result.points.push_back(point);
     point_done(point);

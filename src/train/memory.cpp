@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 
-#include "lockstep/comm/replica_sum.hpp"
 #include "lockstep/record/phase.hpp"
 #include "lockstep/train/evaluation.hpp"
 #include "plan_options.hpp"
@@ -104,6 +103,7 @@ MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
       backend.memory(graph, training_options(config, is_synchronous ? &batch_norm_sum : nullptr));
 
   MemoryEstimate estimate;
+  estimate.has_device = backend.memory_of_its_own().has_value();
   estimate.process = process_bytes + training_libraries;
   estimate.data = (sizes.train + sizes.test) * (image + 1);
   estimate.loader = slots * batch * (image + sizeof(std::int32_t));
@@ -113,8 +113,12 @@ MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
   estimate.workspace = plan.workspace;
   if (config.evaluate_every >= 0) {
     const std::int64_t images = evaluation_batch(sizes.test, ranks.all);
-    estimate.evaluation = backend.memory(graph, inference_options(config, images)).plan() +
-                          static_cast<std::uint64_t>(images) * image + inference_libraries;
+    estimate.evaluation = backend.memory(graph, inference_options(config, images)).plan();
+    if (!estimate.has_device)
+      estimate.evaluation += static_cast<std::uint64_t>(images) * image + inference_libraries;
+  }
+  if (config.data_residency == DataResidency::device) {
+    estimate.workspace += static_cast<std::uint64_t>(sizes.train) * (image + sizeof(std::int32_t));
   }
   if (!config.checkpoint_dir.empty() || !config.init_from.empty()) {
     estimate.checkpoint = 2 * largest_parameter(graph);  // as it is written, and read back

@@ -5,6 +5,13 @@
 
 namespace lockstep::train {
 
+/// Elements of a bucket of gradients; 0 where nothing travels.
+inline std::size_t bucket_elements(const Config& config) {
+  const bool travels =
+      config.global_batch > config.batch_per_rank && config.reducer != comm::ReducerKind::none;
+  return travels ? static_cast<std::size_t>(config.bucket_mib * (1 << 20)) / sizeof(float) : 0;
+}
+
 /// What a configuration asks of a training plan. `batch_norm_sum`: null unless `--bn sync`.
 inline backend::PlanOptions training_options(const Config& config,
                                              core::StatisticsSum* batch_norm_sum) {
@@ -14,7 +21,10 @@ inline backend::PlanOptions training_options(const Config& config,
           .convolution_algorithm = config.convolution_algorithm,
           .normalisation = {},
           .batch_norm_sum = batch_norm_sum,
-          .listener = nullptr};
+          .listener = nullptr,
+          .gradient_type = config.gradient_type,
+          .gradient_portion = bucket_elements(config),
+          .loss_scale = config.loss_scale};
 }
 
 /// What a configuration asks of an inference plan for `batch` images.

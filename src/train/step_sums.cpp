@@ -19,7 +19,8 @@ StepSums::StepSums(comm::Communicator& communicator, bool is_independent)
       is_independent_(is_independent),
       values_(first_rank + static_cast<std::size_t>(communicator.size())) {}
 
-void StepSums::start(const backend::BatchResult& result, Wishes wishes) {
+StepTotals StepSums::exchange(const backend::BatchResult& result, Wishes wishes,
+                              std::int64_t step) {
   std::ranges::fill(values_, 0.0);
   values_[loss] = result.loss_sum;
   values_[correct] = static_cast<double>(result.correct);
@@ -28,11 +29,10 @@ void StepSums::start(const backend::BatchResult& result, Wishes wishes) {
   values_[save] = wishes.save ? 1 : 0;
   values_[first_rank + static_cast<std::size_t>(communicator_.rank())] =
       std::isfinite(result.loss_sum) ? 0 : 1;
-  if (!is_independent_) communicator_.start_sum(values_);
-}
-
-StepTotals StepSums::finish(std::int64_t step) {
-  if (!is_independent_) communicator_.finish_sum();
+  if (!is_independent_) {
+    communicator_.start_sum(values_);
+    communicator_.finish_sum();
+  }
   require_finite(step);
   return {.loss_sum = values_[loss],
           .correct = static_cast<std::int64_t>(values_[correct]),

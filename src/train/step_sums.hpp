@@ -23,19 +23,16 @@ struct StepTotals {
   bool save = false;
 };
 
-/// The small sum of every step, which runs beside backward: results of the batch, and what the
-/// ranks wish, so that all decide alike. Independent replicas (`--reducer none`) exchange nothing
-/// here: their totals are their own, and nobody stops before the epoch's end.
+/// The small sum of every step: results of the batch, and what the ranks wish, so that all decide
+/// alike. Independent replicas (`--reducer none`) exchange nothing here: their totals are their
+/// own, and nobody stops before the epoch's end.
 class StepSums {
  public:
   StepSums(comm::Communicator& communicator, bool is_independent);
 
-  /// Collective, unless independent.
-  void start(const backend::BatchResult& result, Wishes wishes);
-
   /// Throws `AgreedError` (diverged) where a loss is not finite, naming the first such rank and
   /// `step`. Collective, unless independent.
-  StepTotals finish(std::int64_t step);
+  StepTotals exchange(const backend::BatchResult& result, Wishes wishes, std::int64_t step);
 
  private:
   void require_finite(std::int64_t step) const;

@@ -8,16 +8,17 @@
 #include <optional>
 #include <utility>
 
+#include "batch_feed.hpp"
 #include "checkpoints.hpp"
-#include "lockstep/comm/replica_sum.hpp"
-#include "lockstep/data/loader.hpp"
-#include "lockstep/optim/sgd.hpp"
+#include "lockstep/comm/gradient_transport.hpp"
+#include "lockstep/data/sampler.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/evaluation.hpp"
 #include "lockstep/train/weights.hpp"
 #include "plan_options.hpp"
 #include "replicas.hpp"
+#include "step_clock.hpp"
 #include "step_log.hpp"
 #include "step_sums.hpp"
 #include "stop_signal.hpp"
@@ -44,31 +45,24 @@ data::DistributedSampler make_sampler(const Workplace& place) {
 
 /// What a rank can make without the others.
 struct Replica {
-  Replica(const Workplace& place, core::Buffer gradients);
+  /// `replicas`: for batch norm over all of them, else null.
+  Replica(const Workplace& place, core::StatisticsSum* replicas, core::Buffer gradients);
 
   data::DistributedSampler sampler;
-  data::DataLoader loader;
   backend::ModelState state;
-  comm::ReplicaSum batch_norm_sum;
   std::unique_ptr<backend::Plan> plan;
+  std::unique_ptr<BatchFeed> feed;
   std::optional<Evaluator> evaluator;
+  std::unique_ptr<backend::StepRunner> runner;
 };
 
-Replica::Replica(const Workplace& place, core::Buffer gradients)
+Replica::Replica(const Workplace& place, core::StatisticsSum* replicas, core::Buffer gradients)
     : sampler(make_sampler(place)),
-      loader(place.data.train, sampler,
-             {.batch_per_rank = static_cast<std::size_t>(place.config.batch_per_rank),
-              .rank = place.communicator.rank(),
-              .threads = place.config.loader_threads,
-              .augmentation = place.config.augment,
-              .seed = place.config.seed}),
       state(place.backend.make_state(place.graph, std::move(gradients))),
-      batch_norm_sum(place.communicator),
-      plan(place.backend.compile(
-          place.graph, state,
-          training_options(place.config, place.config.batch_norm == BatchNormMode::sync
-                                             ? &batch_norm_sum
-                                             : nullptr))) {
+      plan(place.backend.compile(place.graph, state, training_options(place.config, replicas))),
+      feed(make_batch_feed(place.config, place.data.train, sampler, place.communicator.rank(),
+                           *plan)),
+      runner(place.backend.make_step_runner(*plan)) {
   if (place.config.evaluate_every >= 0) {
     evaluator.emplace(place.config, place.graph, place.data.test, place.backend, state,
                       place.communicator);
@@ -76,23 +70,23 @@ Replica::Replica(const Workplace& place, core::Buffer gradients)
   initialise(place.graph, place.config.seed, state);
 }
 
-std::unique_ptr<Replica> make_replica(const Workplace& place) {
+std::unique_ptr<Replica> make_replica(const Workplace& place, comm::GradientTransport& transport,
+                                      core::DataType gradient_type) {
   core::Buffer gradients =
-      place.communicator.allocate(place.graph.parameter_elements() * sizeof(float));
+      transport.allocate(place.graph.parameter_elements() * core::size_of(gradient_type));
+  core::StatisticsSum* const replicas =
+      place.config.batch_norm == BatchNormMode::sync ? &transport.statistics_sum() : nullptr;
   std::unique_ptr<Replica> replica;
   together(place.communicator,
-           [&] { replica = std::make_unique<Replica>(place, std::move(gradients)); });
+           [&] { replica = std::make_unique<Replica>(place, replicas, std::move(gradients)); });
   return replica;
 }
 
-std::unique_ptr<comm::GradientReducer> make_reducer(const Workplace& place,
-                                                    std::span<float> gradients) {
-  return comm::make_gradient_reducer(
-      place.communicator, gradients,
-      {.kind = place.config.reducer,
-       .bucket_bytes = static_cast<std::size_t>(place.config.bucket_mib * (1 << 20)),
-       .gradient_type = place.config.gradient_type,
-       .way = place.config.all_reduce});
+comm::ReducerOptions reducer_options(const Config& config) {
+  return {.kind = config.reducer,
+          .bucket_bytes = static_cast<std::size_t>(config.bucket_mib * (1 << 20)),
+          .gradient_type = config.gradient_type,
+          .way = config.all_reduce};
 }
 
 }  // namespace
@@ -100,9 +94,12 @@ std::unique_ptr<comm::GradientReducer> make_reducer(const Workplace& place,
 struct Trainer::Parts {
   Parts(const Workplace& workplace, Observer& observer_);
 
-  StepTotals step(double learning_rate);
+  void queue_step();
+  void step_body();
+  void collect_step();
   record::EpochRecord train_epoch();
-  void finish_step(double learning_rate, const StepTotals& totals);
+  void report_step(const StepTotals& totals);
+  void save_checkpoint();
   void evaluate(record::EpochRecord& epoch);
   RunSummary run();
 
@@ -113,13 +110,16 @@ struct Trainer::Parts {
   Workplace place;
   Observer& observer;
   const bool is_independent;  ///< nothing travels: the baseline without communication
+  std::unique_ptr<comm::GradientTransport> transport;
+  const core::DataType gradient_type;  ///< in the device's memory
   std::unique_ptr<Replica> replica;
+  backend::StepRunner& runner;
   std::unique_ptr<comm::GradientReducer> reducer;
   const std::int64_t steps_per_epoch;
   const std::int64_t total_steps;
   optim::LearningRateSchedule schedule;
   optim::Sgd sgd;
-  std::span<float> parameters, gradients, momentum;
+  const std::size_t parameter_elements;
   StepSums sums;
   StepLog log;
   Checkpoints checkpoints;
@@ -128,7 +128,9 @@ struct Trainer::Parts {
   StopSignal stop;
   Watchdog watchdog;
   StepClock clock;
+  std::int64_t queued = 0;  ///< steps, those that are done included
   bool is_stopping = false;
+  bool is_saving = false;
   double checkpoint_pause = 0;  ///< seconds of this epoch spent on checkpoints
 };
 
@@ -136,8 +138,15 @@ Trainer::Parts::Parts(const Workplace& workplace, Observer& observer_)
     : place(workplace),
       observer(observer_),
       is_independent(place.config.reducer == comm::ReducerKind::none),
-      replica(make_replica(place)),
-      reducer(make_reducer(place, replica->state.gradients.as<float>())),
+      transport(comm::make_gradient_transport(
+          place.communicator, place.backend.queue(),
+          {.kind = place.config.transport, .allow_sharing = place.config.allow_gpu_sharing})),
+      gradient_type(place.backend.gradient_type(place.config.gradient_type)),
+      replica(make_replica(place, *transport, gradient_type)),
+      runner(*replica->runner),
+      reducer(transport->make_reducer(place.backend.gradients(replica->state, gradient_type),
+                                      reducer_options(place.config), runner.timeline(),
+                                      StepClock::first_free_mark)),
       steps_per_epoch(static_cast<std::int64_t>(replica->sampler.steps_per_epoch())),
       total_steps(place.config.steps > 0 ? place.config.steps
                                          : place.config.epochs * steps_per_epoch),
@@ -151,9 +160,7 @@ Trainer::Parts::Parts(const Workplace& workplace, Observer& observer_)
           .weight_decay = static_cast<float>(place.config.weight_decay),
           .nesterov = place.config.nesterov,
           .gradient_scale = is_independent ? 1 : 1 / static_cast<float>(place.communicator.size())},
-      parameters(replica->state.parameters.as<float>()),
-      gradients(replica->state.gradients.as<float>()),
-      momentum(replica->state.momentum.as<float>()),
+      parameter_elements(place.graph.parameter_elements()),
       sums(place.communicator, is_independent),
       log(static_cast<std::size_t>(steps_per_epoch), reducer->bucket_bytes().size()),
       checkpoints(place.config, place.graph, replica->state, place.communicator,
@@ -163,32 +170,55 @@ Trainer::Parts::Parts(const Workplace& workplace, Observer& observer_)
       watchdog(std::chrono::seconds(place.config.watchdog_seconds),
                fmt::format("rank {} on {}", place.communicator.rank(),
                            record::describe_process().hostname)),
-      clock(watchdog) {}
+      clock(runner.timeline(), watchdog),
+      queued(progress.step) {
+  runner.timeline().expect(StepClock::first_free_mark);
+  runner.record([this] { step_body(); }, reducer->is_recordable(), [this] { reducer->check(); });
+  place.backend.store(replica->state);
+}
 
-/// One mini-batch through the rooms.
-StepTotals Trainer::Parts::step(double learning_rate) {
-  reducer->begin_step();
-  clock.begin(progress.step + 1);
-  const data::Batch batch = replica->loader.next();
+/// One mini-batch through the rooms: what differs from step to step, and the body.
+void Trainer::Parts::queue_step() {
+  runner.begin();
+  clock.begin(queued + 1);
+  replica->feed->wait();
   clock.end(Phase::data_wait);
-  replica->plan->upload(batch.images, batch.labels);
+  replica->feed->upload();
   clock.end(Phase::upload);
+  sgd.learning_rate = static_cast<float>(schedule.at(queued));
+  replica->plan->set_sgd(sgd);
+  runner.run();
+  ++queued;
+}
+
+/// The same work in every step; a GPU records it once and replays it.
+void Trainer::Parts::step_body() {
+  clock.begin_body();
+  reducer->begin_step();
   replica->plan->forward();
-  sums.start(replica->plan->result(), wishes());
   clock.end(Phase::forward);
   replica->plan->backward(*reducer);
   clock.end(Phase::backward);
-  const StepTotals totals = sums.finish(progress.step + 1);
-  sgd.learning_rate = static_cast<float>(learning_rate);
-  for (std::size_t updated = 0; updated < gradients.size();) {
+  for (std::size_t updated = 0; updated < parameter_elements;) {
     const std::size_t count = reducer->wait_beyond(updated) - updated;
     clock.end(Phase::exposed_communication);
-    optim::update(sgd, parameters.subspan(updated, count), gradients.subspan(updated, count),
-                  momentum.subspan(updated, count));
+    replica->plan->update(updated, count);
     clock.end(Phase::update);
     updated += count;
   }
-  return totals;
+}
+
+/// The oldest step under way has been done: its results go to everybody.
+void Trainer::Parts::collect_step() {
+  const backend::BatchResult result = runner.collect();
+  const StepTotals totals = sums.exchange(result, wishes(), progress.step + 1);
+  // Where no other step is under way, the device has waited for the ranks as well.
+  if (runner.depth() == 1) clock.end(Phase::exposed_communication);
+  log.add(schedule.at(progress.step), totals, clock.seconds(), reducer->bucket_times());
+  ++progress.step;
+  is_stopping = is_stopping || totals.stop;
+  is_saving = is_saving || totals.save;
+  if (place.communicator.rank() == 0) report_step(totals);
 }
 
 record::EpochRecord Trainer::Parts::train_epoch() {
@@ -197,14 +227,18 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   const auto begin = Clock::now();
   checkpoint_pause = 0;
   log.clear();
-  replica->loader.start_epoch(epoch, static_cast<std::size_t>(progress.step % steps_per_epoch));
+  replica->feed->start_epoch(epoch, static_cast<std::size_t>(progress.step % steps_per_epoch));
   while (progress.step < end && !is_stopping) {
-    const double learning_rate = schedule.at(progress.step);
-    finish_step(learning_rate, step(learning_rate));
+    if (queued < end && !is_saving) queue_step();
+    const bool is_deep_enough = queued - progress.step >= runner.depth();
+    if (is_deep_enough || queued == end || is_saving) collect_step();
+    if (is_saving && queued == progress.step) save_checkpoint();
   }
+  while (progress.step < queued) collect_step();
   const double seconds = seconds_since(begin) - checkpoint_pause;
 
   watchdog.progress(progress.step, "gathering the epoch's times");
+  place.backend.fetch(replica->state, backend::StatePart::parameters);
   record::EpochRecord record = log.gather(place.communicator, is_independent);
   record.epoch = epoch + 1;
   record.seconds = seconds;
@@ -213,33 +247,34 @@ record::EpochRecord Trainer::Parts::train_epoch() {
     place.communicator.sum(std::span<double>(is_stopped));
     is_stopping = is_stopped[0] > 0;
   } else {
-    record.parameter_hash = require_equal_replicas(place.communicator, parameters, progress.step);
+    record.parameter_hash = require_equal_replicas(
+        place.communicator, replica->state.parameters.as<float>(), progress.step);
   }
   return record;
 }
 
-void Trainer::Parts::finish_step(double learning_rate, const StepTotals& totals) {
-  ++progress.step;
-  log.add(learning_rate, totals, clock.seconds(), reducer->bucket_times());
-  is_stopping = totals.stop;
-  if (place.communicator.rank() == 0) {
-    double seconds = 0;
-    for (const double phase : clock.seconds()) seconds += phase;
-    observer.step_done({.step = progress.step,
-                        .total_steps = total_steps,
-                        .epoch = (progress.step - 1) / steps_per_epoch + 1,
-                        .step_of_epoch = (progress.step - 1) % steps_per_epoch + 1,
-                        .steps_per_epoch = steps_per_epoch,
-                        .loss = totals.loss_sum / static_cast<double>(totals.images),
-                        .images = totals.images,
-                        .seconds = seconds});
-  }
-  if (totals.save && !is_stopping) {
-    const auto begin = Clock::now();
-    watchdog.progress(progress.step, "checkpoint");
-    checkpoints.save(progress);
-    checkpoint_pause += seconds_since(begin);
-  }
+void Trainer::Parts::report_step(const StepTotals& totals) {
+  double seconds = 0;
+  for (const double phase : clock.seconds()) seconds += phase;
+  observer.step_done({.step = progress.step,
+                      .total_steps = total_steps,
+                      .epoch = (progress.step - 1) / steps_per_epoch + 1,
+                      .step_of_epoch = (progress.step - 1) % steps_per_epoch + 1,
+                      .steps_per_epoch = steps_per_epoch,
+                      .loss = totals.loss_sum / static_cast<double>(totals.images),
+                      .images = totals.images,
+                      .seconds = seconds});
+}
+
+/// With no step under way.
+void Trainer::Parts::save_checkpoint() {
+  is_saving = false;
+  if (is_stopping) return;  // the last one follows
+  const auto begin = Clock::now();
+  watchdog.progress(progress.step, "checkpoint");
+  place.backend.fetch(replica->state);
+  checkpoints.save(progress);
+  checkpoint_pause += seconds_since(begin);
 }
 
 bool Trainer::Parts::evaluation_is_due() const {
@@ -268,6 +303,7 @@ RunSummary Trainer::Parts::run() {
     if (place.communicator.rank() == 0) observer.epoch_done(epoch);
   }
   watchdog.progress(progress.step, "checkpoint");
+  place.backend.fetch(replica->state);
   RunSummary summary = summariser.summary();
   summary.checkpoint_saved = checkpoints.save(progress);
   summary.last_step = progress.step;
@@ -293,9 +329,11 @@ std::span<const std::size_t> Trainer::bucket_bytes() const {
   return parts_->reducer->bucket_bytes();
 }
 const comm::AllReduceChoice& Trainer::all_reduce() const { return parts_->reducer->choice(); }
+std::string Trainer::transport() const { return parts_->transport->library_version(); }
 std::vector<backend::OperationChoice> Trainer::kernels() const {
   return parts_->replica->plan->choices();
 }
+backend::ClockCost Trainer::clock_cost() const { return parts_->runner.clock_cost(); }
 const backend::ModelState& Trainer::state() const { return parts_->replica->state; }
 
 }  // namespace lockstep::train

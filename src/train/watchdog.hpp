@@ -8,8 +8,6 @@
 #include <string>
 #include <thread>
 
-#include "lockstep/record/phase.hpp"
-
 namespace lockstep::train {
 
 /// Ends the process (status 70) where it makes no progress for too long: a rank that hangs leaves
@@ -37,31 +35,6 @@ class Watchdog {
   std::mutex mutex_;
   std::condition_variable_any stopped_;
   std::jthread thread_;  // last: it stops before what it uses goes
-};
-
-/// The step's timer, which tells the watchdog of every phase.
-class StepClock {
- public:
-  explicit StepClock(Watchdog& watchdog) : watchdog_(watchdog) {}
-
-  /// `step` counted from 1.
-  void begin(std::int64_t step) {
-    step_ = step;
-    watchdog_.progress(step, record::phase_names.front().data());
-    timer_.begin();
-  }
-  void end(record::Phase phase) {
-    timer_.end(phase);
-    const std::size_t next = static_cast<std::size_t>(phase) + 1;
-    watchdog_.progress(
-        step_, next < record::phase_count ? record::phase_names[next].data() : "step's end");
-  }
-  const record::PhaseSeconds& seconds() const { return timer_.seconds(); }
-
- private:
-  Watchdog& watchdog_;
-  record::StepTimer timer_;
-  std::int64_t step_ = 0;
 };
 
 }  // namespace lockstep::train

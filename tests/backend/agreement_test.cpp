@@ -6,6 +6,8 @@
 //   bf16          every feature map is rounded once, 2^-9 at most and half of that on average, and
 //                 four or five follow one another; a gradient of one or two values may
 //                 also cancel: 3e-2.
+//   tf32, fp16    both have 10 bits: as bf16 with 2^-11 in the place of 2^-9: 8e-3 and, at kinks,
+//                 0.1.
 //   bf16, kinks   a value within rounding of a ReLU's kink, or two of a max-pool's window that
 //   become
 //                 equal, send their whole gradient elsewhere: about 2^-8 of all values, so
@@ -16,6 +18,8 @@
 #include <gmock/gmock.h>
 
 #include <fmt/format.h>
+
+#include <array>
 
 namespace lockstep::backend::test {
 namespace {
@@ -33,6 +37,7 @@ struct Device {
 
 Tolerance tolerance(const Device& device, const Network& network) {
   if (device.precision == Precision::fp32) return {1e-5, 1e-5};
+  if (device.precision != Precision::bf16) return {8e-3, network.smooth ? 8e-3 : 0.1};
   return {3e-2, network.smooth ? 3e-2 : 0.2};
 }
 
@@ -40,6 +45,7 @@ class Agreement : public testing::TestWithParam<std::tuple<Network, Device>> {};
 
 TEST_P(Agreement, ForwardAndBackwardAreTheReferences) {
   const auto& [network, device] = GetParam();
+  REQUIRE_DEVICE(device.kind);
   const Tolerance allowed = tolerance(device, network);
   // Two threads cost a barrier per operation on a busy machine: not at every size.
   for (const auto& [batch, all_threads] : {std::pair{1, std::vector{1}}, {2, {2}}, {5, {1, 2}}}) {
@@ -59,6 +65,7 @@ TEST_P(Agreement, ForwardAndBackwardAreTheReferences) {
 
 TEST_P(Agreement, InferenceOfFullAndPartialBatchesIsTheReferences) {
   const auto& [network, device] = GetParam();
+  REQUIRE_DEVICE(device.kind);
   const Batch images = random_batch(network.graph, 5, 8);
   Replica judge(DeviceKind::reference, 1, network.graph, {.batch = 5, .mode = Mode::inference});
   Replica replica(device.kind, 2, network.graph,
@@ -79,12 +86,18 @@ std::string case_name(const testing::TestParamInfo<Agreement::ParamType>& test) 
   return fmt::format("{}_{}_{}", network.name, name(device.kind), core::name(device.precision));
 }
 
-constexpr Device cpu_fp32{DeviceKind::cpu, Precision::fp32};
-constexpr Device cpu_bf16{DeviceKind::cpu, Precision::bf16};
+#ifdef LOCKSTEP_TEST_ON_GPU
+constexpr std::array devices{
+    Device{DeviceKind::cuda, Precision::fp32}, Device{DeviceKind::cuda, Precision::tf32},
+    Device{DeviceKind::cuda, Precision::bf16}, Device{DeviceKind::cuda, Precision::fp16}};
+#else
+constexpr std::array devices{Device{DeviceKind::cpu, Precision::fp32},
+                             Device{DeviceKind::cpu, Precision::bf16}};
+#endif
 
 INSTANTIATE_TEST_SUITE_P(Devices, Agreement,
                          testing::Combine(testing::ValuesIn(small_networks()),
-                                          testing::Values(cpu_fp32, cpu_bf16)),
+                                          testing::ValuesIn(devices)),
                          case_name);
 
 }  // namespace

@@ -41,19 +41,26 @@ bool is_convolution_bias(const graph::Graph& graph, const graph::Parameter& para
          parameter.shape.size() == 1;
 }
 
+#ifdef LOCKSTEP_TEST_ON_GPU
+constexpr DeviceKind tested = DeviceKind::cuda;
+#else
+constexpr DeviceKind tested = DeviceKind::cpu;
+#endif
+
 TEST_P(ModelAgreement, OneTrainingStepIsTheReferences) {
+  REQUIRE_DEVICE(tested);
   constexpr std::int64_t batch = 2;
   const graph::Graph graph = graph::make_model(GetParam().name, GetParam().options);
   const Batch images = random_batch(graph, batch, 3);
   Replica judge(DeviceKind::reference, 1, graph, {.batch = batch});
   judge.step(images);
   {
-    Replica device(DeviceKind::cpu, 2, graph, {.batch = batch});
+    Replica device(tested, 2, graph, {.batch = batch});
     device.step(images);
     expect_same_forward(graph, judge, device, 1e-4);
     expect_same_gradients(graph, judge, device, 5e-2);
   }
-  Replica device(DeviceKind::cpu, 1, graph, {.batch = batch, .precision = core::Precision::bf16});
+  Replica device(tested, 1, graph, {.batch = batch, .precision = core::Precision::bf16});
   device.step(images);
   expect_same_forward(graph, judge, device, 0.1);
   for (const graph::Parameter& parameter : graph.parameters()) {

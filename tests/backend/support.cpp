@@ -4,6 +4,7 @@
 #include <cmath>
 #include <variant>
 
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/graph/initialise.hpp"
 
@@ -47,6 +48,7 @@ Replica::Replica(DeviceKind device, int threads, const Graph& graph, const PlanO
   for (const auto& statistic : graph.statistics()) {
     fill(statistics(), statistic, statistic.initial == graph::Initial::ones ? 1 : 0);
   }
+  backend->store(state);
   plan = backend->compile(graph, state, options);
 }
 
@@ -55,6 +57,16 @@ void Replica::step(const Batch& batch) {
   upload(batch);
   plan->forward();
   plan->backward(nobody);
+  backend->fetch(state);
+}
+
+std::string why_not(DeviceKind device) {
+  try {
+    make_backend(device, 1);
+    return {};
+  } catch (const core::Error& error) {
+    return error.what();
+  }
 }
 
 double norm(std::span<const float> values) {

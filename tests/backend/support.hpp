@@ -2,11 +2,15 @@
 
 // What the tests of all backends share: small networks of odd sizes, random batches, replicas.
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <ostream>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/backend/backend.hpp"
@@ -44,6 +48,18 @@ class Replica {
   ModelState state;
   std::unique_ptr<Plan> plan;
 };
+
+/// Empty where there is such a device, else why not.
+std::string why_not(DeviceKind device);
+
+/// For the first line of a test on a device that may not be there: skips it, or, where the
+/// environment's LOCKSTEP_REQUIRE_GPU is 1, fails.
+#define REQUIRE_DEVICE(device)                                                      \
+  if (const std::string reason = why_not(device); !reason.empty()) {                \
+    const char* const required = std::getenv("LOCKSTEP_REQUIRE_GPU");               \
+    if (required != nullptr && std::string_view(required) == "1") FAIL() << reason; \
+    GTEST_SKIP() << reason;                                                         \
+  }
 
 /// Hears and forgets.
 class NoListener : public core::GradientListener {

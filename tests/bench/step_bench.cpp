@@ -30,6 +30,21 @@ struct NoListener : core::GradientListener {
   void filled_to(std::size_t) override {}
 };
 
+/// Seconds by phase, from one reading of the clock after each.
+class StepTimer {
+ public:
+  void end(record::Phase phase) {
+    const auto now = std::chrono::steady_clock::now();
+    seconds_[static_cast<std::size_t>(phase)] += std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+  }
+  const record::PhaseSeconds& seconds() const { return seconds_; }
+
+ private:
+  record::PhaseSeconds seconds_{};
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
 struct Options {
   std::string model = "resnet18-cifar", precision = "fp32";
   std::int64_t batch = 128;
@@ -76,7 +91,7 @@ class Replica {
                 static_cast<double>(plan_->memory().state) / 1e6);
   }
 
-  void step(record::StepTimer& timer) {
+  void step(StepTimer& timer) {
     using record::Phase;
     plan_->upload(images_, labels_);
     timer.end(Phase::upload);
@@ -92,8 +107,7 @@ class Replica {
   void round() {
     record::PhaseSeconds total{};
     for (int i = 0; i < options_.steps; ++i) {
-      record::StepTimer timer;
-      timer.begin();
+      StepTimer timer;
       step(timer);
       for (std::size_t p = 0; p < total.size(); ++p) total[p] += timer.seconds()[p];
     }
@@ -136,8 +150,7 @@ int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
   Replica replica(options);
   if (options.choices) replica.print_choices();
-  record::StepTimer warm_up;
-  warm_up.begin();
+  StepTimer warm_up;
   replica.step(warm_up);
   std::printf("ready\n");
   std::fflush(stdout);

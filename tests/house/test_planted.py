@@ -13,7 +13,7 @@ CLEAN = {
     "src/graph/models/models.hpp": '#pragma once\n#include "lockstep/graph/graph.hpp"\n',
     "src/graph/models/vgg.cpp": '#include <vector>\n#include "models.hpp"\n#include "lockstep/core/error.hpp"\n',
     "src/graph/graph.cpp": '#include "models/models.hpp"\n',
-    "src/comm/make_communicator.cpp": '#if LOCKSTEP_HAVE_CUDA\n#include "lockstep/comm/communicator.hpp"\n#endif\n',
+    "src/comm/gradient_transport.cpp": '#if LOCKSTEP_HAVE_CUDA\n#include "lockstep/comm/communicator.hpp"\n#endif\n',
     "src/graph/CMakeLists.txt": "lockstep_room(graph SOURCES graph.cpp USES core LIBRARIES fmt::fmt)\n",
 }
 

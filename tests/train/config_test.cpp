@@ -87,7 +87,7 @@ TEST(Config, EntriesNameEveryOptionOnceAndAsTheCommandLineWould) {
   for (const auto& [name, value] : entries(config)) {
     EXPECT_TRUE(found.emplace(name, value).second) << name << " stands there twice";
   }
-  EXPECT_EQ(found.at("device"), "cpu");
+  EXPECT_EQ(found.at("device"), "auto");
   EXPECT_EQ(found.at("checkpoint-every"), "50-steps");
   EXPECT_EQ(found.at("evaluate-every"), "never");
   EXPECT_EQ(found.at("nesterov"), "false");

@@ -10,6 +10,7 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/data_type.hpp"
 #include "lockstep/core/replica.hpp"
+#include "lockstep/core/timeline.hpp"
 
 namespace lockstep::comm {
 
@@ -35,13 +36,13 @@ struct WayTime {
 
 /// How gradients are summed, and why so.
 struct AllReduceChoice {
-  AllReduceWay way = AllReduceWay::automatic;  ///< automatic: nothing is summed
+  AllReduceWay way = AllReduceWay::automatic;  ///< automatic: nothing is summed, or NCCL chooses
   std::vector<WayTime> timed;                  ///< empty where nothing was timed
   std::size_t timed_bytes = 0;                 ///< of the float32 array that was summed
 };
 
-/// When a bucket's sum was started and complete, in seconds since `begin_step`. NaN where there was
-/// none.
+/// When a bucket's sum was started and complete, in seconds since the step began. NaN where there
+/// was none.
 struct BucketTimes {
   double start_seconds = 0;
   double end_seconds = 0;
@@ -51,15 +52,24 @@ struct BucketTimes {
 /// Distributed", VLDB 2020). Buckets are views of the buffer: nothing is packed. It knows no model.
 class GradientReducer : public core::GradientListener {
  public:
-  /// Forget the last step; the clock of the buckets starts now.
+  /// Forgets the last step.
   virtual void begin_step() = 0;
 
   /// Blocks until more of the buffer holds the sums over all ranks than the first `elements`, or
-  /// all of it; returns how much does, from the front. Collective.
+  /// all of it; returns how much does, from the front. Where a device's queue can wait, that is
+  /// what blocks: what is queued from here on finds the sums. Collective.
   virtual std::size_t wait_beyond(std::size_t elements) = 0;
 
   /// Blocks until all of it does. Collective.
   void finish() { wait_beyond(std::numeric_limits<std::size_t>::max()); }
+
+  /// Whether its work of a step is the same every time and is queued on the device, so that the
+  /// device may record it once and replay it.
+  virtual bool is_recordable() const { return true; }
+
+  /// To be called again and again while somebody waits for the device. Throws `Error` (internal)
+  /// where communication has failed; what the device still waits for has been ended then.
+  virtual void check() {}
 
   virtual const AllReduceChoice& choice() const = 0;
   /// float32 bytes of each bucket; none where nothing is summed, one rank alone included.
@@ -67,9 +77,13 @@ class GradientReducer : public core::GradientListener {
   virtual std::span<const BucketTimes> bucket_times() const = 0;  ///< of the last step
 };
 
-/// `gradients` are 0. Throws `Error` (usage) where `options` cannot be had. Collective.
+/// `gradients` are 0. Beginnings and ends of buckets are marked on `timeline` from `first_mark` on;
+/// without one, on a clock of its own, which `begin_step` starts. Throws `Error` (usage) where
+/// `options` cannot be had. Collective.
 std::unique_ptr<GradientReducer> make_gradient_reducer(Communicator& communicator,
                                                        std::span<float> gradients,
-                                                       const ReducerOptions& options);
+                                                       const ReducerOptions& options,
+                                                       core::Timeline* timeline = nullptr,
+                                                       std::size_t first_mark = 1);
 
 }  // namespace lockstep::comm

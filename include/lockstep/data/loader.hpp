@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "lockstep/core/crop_flip.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/data/sampler.hpp"
 
@@ -15,9 +16,13 @@ enum class Augmentation {
   crop_flip,  ///< pad by 4 with zeros, crop at a random place, mirror with probability 1/2
 };
 
-/// Writes one augmented image to `to`: a function of (seed, epoch, sample) alone, so the result
-/// does not depend on ranks, threads or restarts. `from` and `to`: channels x height x width, not
-/// overlapping.
+/// How one image is cropped: a function of (seed, epoch, sample) alone, so the result does not
+/// depend on ranks, threads or restarts.
+core::CropFlip choose_crop(Augmentation augmentation, std::uint64_t seed, std::int64_t epoch,
+                           std::uint32_t sample);
+
+/// Writes one augmented image to `to`, as `choose_crop` says. `from` and `to`: channels x height x
+/// width, not overlapping.
 void augment(Augmentation augmentation, core::ImageShape shape, std::span<const std::uint8_t> from,
              std::span<std::uint8_t> to, std::uint64_t seed, std::int64_t epoch,
              std::uint32_t sample);

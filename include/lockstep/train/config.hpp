@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lockstep/backend/backend.hpp"
-#include "lockstep/comm/gradient_reducer.hpp"
+#include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/core/data_type.hpp"
 #include "lockstep/data/loader.hpp"
 #include "lockstep/data/sampler.hpp"
@@ -20,6 +20,12 @@ enum class BatchNormMode {
   local,      ///< each rank its own
   broadcast,  ///< rank 0's, as PyTorch's DistributedDataParallel
   sync,       ///< batch statistics over all ranks, so they are equal everywhere
+};
+
+/// Where the training images are while a GPU trains.
+enum class DataResidency {
+  host,    ///< prepared there, copied batch by batch
+  device,  ///< all of them on the device, prepared there
 };
 
 /// Every option, as given and then resolved. Plain data: the command line fills it, `resolve` puts
@@ -40,12 +46,14 @@ struct Config {
   data::Augmentation augment = data::Augmentation::crop_flip;
   data::LastBatch last_batch = data::LastBatch::drop;
   int loader_threads = 2;
+  DataResidency data_residency = DataResidency::host;
   std::uint64_t seed = 1;
 
   // the device of each rank
-  backend::DeviceKind device = backend::DeviceKind::cpu;
+  backend::DeviceKind device = backend::DeviceKind::automatic;
   core::Precision precision = core::Precision::fp32;
-  int threads = 0;  ///< CPU threads per rank; 0: the cores shared out among the ranks
+  double loss_scale = 0;  ///< of fp16; 0: found while training
+  int threads = 0;        ///< CPU threads per rank; 0: the cores shared out among the ranks
   backend::ConvolutionAlgorithm convolution_algorithm = backend::ConvolutionAlgorithm::automatic;
   std::uint64_t memory_limit = 0;  ///< bytes per rank; 0: what is available
   bool deterministic = false;
@@ -70,6 +78,8 @@ struct Config {
   // communication
   comm::ReducerKind reducer = comm::ReducerKind::overlap;
   comm::AllReduceWay all_reduce = comm::AllReduceWay::automatic;
+  comm::TransportKind transport = comm::TransportKind::automatic;
+  bool allow_gpu_sharing = false;
   double bucket_mib = 6;
   core::DataType gradient_type = core::DataType::float32;
   double link_gbit = 0;  ///< the link's rate, for the report; 0: not known
@@ -92,6 +102,10 @@ struct Config {
 
   // lockstep plan
   bool measure = false;
+  std::string planned_for;  ///< a GPU that is not here
+
+  // lockstep info
+  std::string device_description;  ///< file to write the GPU's description to
 
   // lockstep ladder
   std::int64_t ladder_start = 32;

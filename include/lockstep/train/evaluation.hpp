@@ -40,6 +40,7 @@ class Evaluator {
 
  private:
   const data::Dataset& test_;
+  const backend::Backend& backend_;
   backend::ModelState& state_;
   comm::Communicator& communicator_;
   BatchNormMode batch_norm_;

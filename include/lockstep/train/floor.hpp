@@ -29,6 +29,12 @@ struct Floor {
   double floor_seconds = 0;    ///< sum over the rows
 };
 
+/// How the training plan would compute each operation. Throws `Error` (usage) where the device
+/// cannot.
+std::vector<backend::OperationChoice> planned_kernels(const Config& config,
+                                                      const graph::Graph& graph,
+                                                      const backend::Backend& backend);
+
 /// Runs some steps on random images. Throws `Error` (usage) for a device that measures no ceilings.
 Floor measure_floor(const Config& config, const graph::Graph& graph,
                     const backend::Backend& backend);

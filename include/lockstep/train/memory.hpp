@@ -9,8 +9,9 @@
 
 namespace lockstep::train {
 
-/// What one rank of a run will need, in bytes, by purpose. The total foretells the peak of its
-/// resident memory.
+/// What one rank of a run will need, in bytes, by purpose. On a host's device the total foretells
+/// the peak of the rank's resident memory; where the device has memory of its own, the plans' part
+/// stands there.
 struct MemoryEstimate {
   std::uint64_t process = 0;        ///< program, libraries and their own memory
   std::uint64_t data = 0;           ///< the images
@@ -22,11 +23,14 @@ struct MemoryEstimate {
   std::uint64_t evaluation = 0;     ///< the inference plan
   std::uint64_t checkpoint = 0;     ///< a tensor on its way to or from a file
   std::uint64_t communication = 0;  ///< what travels
+  bool has_device = false;          ///< with memory of its own
 
+  std::uint64_t plans() const { return state + activations + weights + workspace + evaluation; }
   std::uint64_t total() const {
-    return process + data + loader + state + activations + weights + workspace + evaluation +
-           checkpoint + communication;
+    return process + data + loader + plans() + checkpoint + communication;
   }
+  /// What is compared with the limit: the device's part where it has memory of its own.
+  std::uint64_t limited() const { return has_device ? plans() : total(); }
 };
 
 /// Of a run, and of this host among them.

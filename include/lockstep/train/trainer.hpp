@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/communicator.hpp"
@@ -63,8 +64,10 @@ class Trainer {
   std::int64_t first_step() const;                    ///< 0, or where the checkpoint stood
   std::span<const std::size_t> bucket_bytes() const;  ///< empty where nothing travels
   const comm::AllReduceChoice& all_reduce() const;
+  std::string transport() const;  ///< the library by which gradients travel, and its version
   std::vector<backend::OperationChoice> kernels() const;  ///< of the training plan
-  const backend::ModelState& state() const;
+  backend::ClockCost clock_cost() const;
+  const backend::ModelState& state() const;  ///< the host's copy, after `run`
 
  private:
   struct Parts;

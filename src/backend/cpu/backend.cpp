@@ -47,7 +47,7 @@ ModelState CpuBackend::make_state(const graph::Graph& graph, core::Buffer gradie
           core::Buffer(graph.statistic_elements() * sizeof(float)), 0};
 }
 
-Ceilings CpuBackend::ceilings() const {
+Ceilings CpuBackend::ceilings(core::Precision) const {
   constexpr dnnl_dim_t size = 1024;
   constexpr std::size_t copy_bytes = std::size_t{128} << 20;
   constexpr int runs = 5;
@@ -82,6 +82,12 @@ std::unique_ptr<Plan> CpuBackend::compile(const graph::Graph& graph, ModelState&
 MemoryUse CpuBackend::memory(const graph::Graph& graph, const PlanOptions& options) const {
   CpuOperations operations(graph, options, threads_, chooser_);
   return memory_of(Blueprint(operations), graph);
+}
+
+std::vector<OperationChoice> CpuBackend::choices(const graph::Graph& graph,
+                                                 const PlanOptions& options) const {
+  CpuOperations operations(graph, options, threads_, chooser_);
+  return Blueprint(operations).choices();
 }
 
 }  // namespace lockstep::backend::cpu

@@ -17,8 +17,10 @@ class CpuBackend : public Backend {
   ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const override;
   std::unique_ptr<Plan> compile(const graph::Graph& graph, ModelState& state,
                                 const PlanOptions& options) const override;
-  Ceilings ceilings() const override;
+  Ceilings ceilings(core::Precision precision) const override;
   MemoryUse memory(const graph::Graph& graph, const PlanOptions& options) const override;
+  std::vector<OperationChoice> choices(const graph::Graph& graph,
+                                       const PlanOptions& options) const override;
 
  private:
   int threads_;

@@ -99,9 +99,9 @@ MemoryUse memory_of(const Blueprint& blueprint, const graph::Graph& graph) {
 
 CpuPlan::CpuPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options,
                  int threads, ConvolutionChooser& chooser)
-    : operations_(graph, options, threads, chooser),
+    : HostPlan(state),
+      operations_(graph, options, threads, chooser),
       blueprint_(operations_),
-      state_(state),
       arena_(blueprint_.arena_bytes()),
       scratch_(blueprint_.scratch_bytes()),
       normaliser_(options.normalisation, graph.image().channels, threads) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "../blueprint.hpp"
+#include "../host_plan.hpp"
 #include "operations.hpp"
 
 namespace lockstep::backend::cpu {
@@ -33,7 +34,7 @@ class CpuOperations : public OperationFactory {
 MemoryUse memory_of(const Blueprint& blueprint, const graph::Graph& graph);
 
 /// A blueprint with memory.
-class CpuPlan : public Plan {
+class CpuPlan : public HostPlan {
  public:
   CpuPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options, int threads,
           ConvolutionChooser& chooser);
@@ -49,7 +50,6 @@ class CpuPlan : public Plan {
  private:
   CpuOperations operations_;
   Blueprint blueprint_;
-  ModelState& state_;
   core::Buffer arena_;
   core::Buffer scratch_;
   ImageNormaliser normaliser_;

@@ -37,4 +37,9 @@ MemoryUse ReferenceBackend::memory(const graph::Graph& graph, const PlanOptions&
   return memory_use(graph, options);
 }
 
+std::vector<OperationChoice> ReferenceBackend::choices(const graph::Graph& graph,
+                                                       const PlanOptions& options) const {
+  return choices_of(graph, options.mode);
+}
+
 }  // namespace lockstep::backend::reference

@@ -19,6 +19,8 @@ class ReferenceBackend : public Backend {
   std::unique_ptr<Plan> compile(const graph::Graph& graph, ModelState& state,
                                 const PlanOptions& options) const override;
   MemoryUse memory(const graph::Graph& graph, const PlanOptions& options) const override;
+  std::vector<OperationChoice> choices(const graph::Graph& graph,
+                                       const PlanOptions& options) const override;
 };
 
 }  // namespace lockstep::backend::reference

@@ -40,8 +40,8 @@ std::vector<std::size_t> final_gradients(const graph::Graph& graph) {
 
 ReferencePlan::ReferencePlan(const graph::Graph& graph, ModelState& state,
                              const PlanOptions& options)
-    : graph_(graph),
-      state_(state),
+    : HostPlan(state),
+      graph_(graph),
       options_(options),
       memory_(memory_use(graph, options)),
       parameters_(graph.parameter_elements()),
@@ -209,14 +209,14 @@ void ReferencePlan::store_gradients(const graph::Node& node) {
   }
 }
 
-std::vector<OperationChoice> ReferencePlan::choices() const {
+std::vector<OperationChoice> choices_of(const graph::Graph& graph, Mode mode) {
   std::vector<OperationChoice> choices;
-  for (std::size_t id = 0; id < nodes_.size(); ++id) {
+  for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
     const auto node = static_cast<graph::NodeId>(id);
     choices.push_back({node, "forward", "plain loops in float64"});
-    if (options_.mode == Mode::inference || is_input(graph_.node(node))) continue;
+    if (mode == Mode::inference || is_input(graph.node(node))) continue;
     choices.push_back({node, "backward data", "plain loops in float64"});
-    if (graph_.node(node).parameters.empty()) continue;
+    if (graph.node(node).parameters.empty()) continue;
     choices.push_back({node, "backward weights", "plain loops in float64"});
   }
   return choices;

@@ -3,15 +3,17 @@
 #include <span>
 #include <vector>
 
-#include "lockstep/backend/backend.hpp"
+#include "../host_plan.hpp"
 #include "operations.hpp"
 #include "tensor.hpp"
 
 namespace lockstep::backend::reference {
 
+std::vector<OperationChoice> choices_of(const graph::Graph& graph, Mode mode);
+
 /// A graph computed node by node in float64, every feature map and gradient kept. The ModelState
 /// stays float32: parameters are read at each forward pass, gradients rounded once at the end.
-class ReferencePlan : public Plan {
+class ReferencePlan : public HostPlan {
  public:
   /// Throws `Error` (usage) where a batch norm would see one value per channel.
   ReferencePlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options);
@@ -22,7 +24,9 @@ class ReferencePlan : public Plan {
   std::span<const float> logits() const override;
   void backward(core::GradientListener& listener) override;
   MemoryUse memory() const override { return memory_; }
-  std::vector<OperationChoice> choices() const override;
+  std::vector<OperationChoice> choices() const override {
+    return choices_of(graph_, options_.mode);
+  }
 
  private:
   /// One node's memory. What an operation does not use is empty.
@@ -47,7 +51,6 @@ class ReferencePlan : public Plan {
   void store_gradients(const graph::Node& node);
 
   graph::Graph graph_;  // a copy: the plan outlives what it was compiled from
-  ModelState& state_;
   PlanOptions options_;
   MemoryUse memory_;
   std::vector<NodeMemory> nodes_;

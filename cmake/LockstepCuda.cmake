@@ -1,0 +1,88 @@
+# The GPU's libraries: CUDA toolkit, cuDNN, cudnn-frontend (headers), NCCL. Sets LOCKSTEP_HAS_CUDA where all are there and
+# LOCKSTEP_CUDA allows it; otherwise says what is missing (as an error where LOCKSTEP_CUDA=on). Nothing is downloaded.
+#
+# Where they are looked for beside the usual places: CUDAToolkit_ROOT, CUDNN_ROOT, NCCL_ROOT, CUDNN_FRONTEND_ROOT (all as
+# CMake or environment variables), the toolkit's own folders, and the packages nvidia-cudnn-frontend, nvidia-cudnn-cu13 and
+# nvidia-nccl-cu13 of the Python that is first in PATH.
+
+set(LOCKSTEP_HAS_CUDA FALSE)
+if(NOT LOCKSTEP_CUDA MATCHES "^(auto|on|off)$")
+  message(FATAL_ERROR "LOCKSTEP_CUDA=${LOCKSTEP_CUDA}: use auto, on or off")
+endif()
+set(_missing "")
+if(NOT LOCKSTEP_CUDA STREQUAL "off")
+  find_package(CUDAToolkit 12.0 QUIET)
+  if(CUDAToolkit_FOUND)
+    find_program(_python python3)
+    if(_python)
+      execute_process(COMMAND "${_python}" -c "import site, sys; print(';'.join(site.getsitepackages()))"
+                      OUTPUT_VARIABLE _site OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    endif()
+    set(_toolkit ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT}/lib ${CUDAToolkit_LIBRARY_ROOT}/lib64)
+    find_path(CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${CUDNN_ROOT} $ENV{CUDNN_ROOT} ${CUDAToolkit_INCLUDE_DIRS}
+                                                      ${_site} PATH_SUFFIXES include nvidia/cudnn/include)
+    find_library(
+      CUDNN_LIBRARY
+      NAMES cudnn libcudnn.so.9
+      HINTS ${CUDNN_ROOT} $ENV{CUDNN_ROOT} ${_toolkit} ${_site}
+      PATH_SUFFIXES lib lib64 nvidia/cudnn/lib)
+    find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${NCCL_ROOT} $ENV{NCCL_ROOT} ${CUDAToolkit_INCLUDE_DIRS} ${_site}
+              PATH_SUFFIXES include nvidia/nccl/include)
+    find_library(
+      NCCL_LIBRARY
+      NAMES nccl libnccl.so.2
+      HINTS ${NCCL_ROOT} $ENV{NCCL_ROOT} ${_toolkit} ${_site}
+      PATH_SUFFIXES lib lib64 nvidia/nccl/lib)
+    find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h HINTS ${CUDNN_FRONTEND_ROOT} $ENV{CUDNN_FRONTEND_ROOT}
+                                                                "${PROJECT_SOURCE_DIR}/build/cudnn-frontend" ${_site}
+              PATH_SUFFIXES include)
+    foreach(_part CUDNN_INCLUDE_DIR CUDNN_LIBRARY NCCL_INCLUDE_DIR NCCL_LIBRARY CUDNN_FRONTEND_INCLUDE_DIR)
+      mark_as_advanced(${_part})
+      if(NOT ${_part})
+        list(APPEND _missing ${_part})
+      endif()
+    endforeach()
+  else()
+    list(APPEND _missing "the CUDA toolkit (12.0 or newer)")
+  endif()
+  if(CUDNN_INCLUDE_DIR)
+    file(STRINGS "${CUDNN_INCLUDE_DIR}/cudnn_version.h" _lines REGEX "#define CUDNN_(MAJOR|MINOR|PATCHLEVEL) ")
+    string(REGEX REPLACE ".*MAJOR ([0-9]+).*MINOR ([0-9]+).*PATCHLEVEL ([0-9]+).*" "\\1.\\2.\\3" CUDNN_VERSION
+                         "${_lines}")
+    if(CUDNN_VERSION VERSION_LESS 9.10)
+      list(APPEND _missing "cuDNN 9.10 or newer (${CUDNN_VERSION} was found)")
+    endif()
+  endif()
+  string(REPLACE ";" ", " _missing "${_missing}")
+  if(_missing STREQUAL "")
+    set(LOCKSTEP_HAS_CUDA TRUE)
+  elseif(LOCKSTEP_CUDA STREQUAL "on")
+    message(FATAL_ERROR "LOCKSTEP_CUDA=on, but this is missing: ${_missing}. cmake/LockstepCuda.cmake says where it is "
+                        "looked for; docs/dependencies.md how to get it; or configure with --preset cpu")
+  endif()
+endif()
+
+if(LOCKSTEP_HAS_CUDA)
+  # Machine code for every GPU that the program is meant for and this toolkit knows.
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES "75-real;80-real;86-real;89-real;90-real")
+    if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8)
+      list(APPEND CMAKE_CUDA_ARCHITECTURES "100-real")
+    endif()
+    list(APPEND CMAKE_CUDA_ARCHITECTURES "90-virtual") # and for those after them
+  endif()
+  enable_language(CUDA)
+  foreach(_library CUDNN NCCL)
+    add_library(${_library}::${_library} UNKNOWN IMPORTED)
+    set_target_properties(
+      ${_library}::${_library} PROPERTIES IMPORTED_LOCATION "${${_library}_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES
+                                                                                     "${${_library}_INCLUDE_DIR}")
+  endforeach()
+  add_library(cudnn_frontend INTERFACE IMPORTED)
+  set_target_properties(cudnn_frontend PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${CUDNN_FRONTEND_INCLUDE_DIR}")
+  target_link_libraries(cudnn_frontend INTERFACE CUDNN::CUDNN CUDA::cudart)
+  set(_found "CUDA ${CUDAToolkit_VERSION}, cuDNN ${CUDNN_VERSION}, for ${CMAKE_CUDA_ARCHITECTURES}")
+else()
+  set(_found "missing: ${_missing}")
+endif()
+add_feature_info("CUDA" LOCKSTEP_HAS_CUDA "GPU ranks (${_found})")

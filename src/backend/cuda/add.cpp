@@ -1,0 +1,54 @@
+// Addition where no batch norm in front has taken it in: y = left + right; both gradients are dy.
+
+#include "kernels/elementwise.hpp"
+#include "launch.hpp"
+#include "operations.hpp"
+
+namespace lockstep::backend::cuda {
+
+namespace {
+
+void add(const Context& context, const FeatureMap& a, const FeatureMap& b, const FeatureMap& sum) {
+  with_type(sum.type, [&](auto zero) {
+    using T = decltype(zero);
+    launch(context.stream(), kernels::Add<T>{a.as<T>(), b.as<T>(), sum.as<T>(),
+                                             static_cast<std::int64_t>(sum.elements())});
+  });
+}
+
+class AddOperation : public Operation {
+ public:
+  AddOperation(const Context& context, Ports given)
+      : Operation(std::move(given)), context_(context) {}
+
+  void bind(const Binding&) override {}
+
+  void forward() override {
+    add(context_, *ports().inputs[0], *ports().inputs[1], *ports().output);
+  }
+
+  void backward() override {
+    const FeatureMap& gradient = *ports().output_gradients[0];
+    for (const FeatureMap* input : ports().input_gradients) {
+      if (input == nullptr) continue;
+      core::check_cuda(cudaMemcpyAsync(input->data, gradient.data, gradient.bytes(),
+                                       cudaMemcpyDeviceToDevice, context_.stream()),
+                       "copying a gradient");
+    }
+  }
+
+ private:
+  const Context& context_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_add(const Context& context, Ports ports) {
+  return std::make_unique<AddOperation>(context, std::move(ports));
+}
+
+void add_into(const Context& context, const FeatureMap& from, const FeatureMap& to) {
+  add(context, to, from, to);
+}
+
+}  // namespace lockstep::backend::cuda

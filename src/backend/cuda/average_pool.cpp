@@ -1,0 +1,43 @@
+// Global average pooling from a feature map to float32 features.
+
+#include "kernels/pooling.hpp"
+#include "launch.hpp"
+#include "operations.hpp"
+
+namespace lockstep::backend::cuda {
+
+namespace {
+
+template <class T>
+class AveragePoolOf : public Operation {
+ public:
+  AveragePoolOf(const Context& context, Ports given)
+      : Operation(std::move(given)), context_(context) {}
+
+  void bind(const Binding&) override {}
+
+  void forward() override {
+    const FeatureMap& in = *ports().inputs[0];
+    launch(context_.stream(),
+           kernels::AveragePoolForward<T>{in.as<T>(), ports().output->template as<float>(),
+                                          in.images, in.shape.pixels(), in.shape.channels});
+  }
+
+  void backward() override {
+    const FeatureMap& in = *ports().input_gradients[0];
+    launch(context_.stream(), kernels::AveragePoolBackward<T>{
+                                  ports().output_gradients[0]->template as<float>(), in.as<T>(),
+                                  in.images, in.shape.pixels(), in.shape.channels});
+  }
+
+ private:
+  const Context& context_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_average_pool(const Context& context, Ports ports) {
+  return make_for<AveragePoolOf>(ports.inputs[0]->type, context, std::move(ports));
+}
+
+}  // namespace lockstep::backend::cuda

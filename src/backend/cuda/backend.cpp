@@ -1,0 +1,192 @@
+#include "backend.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "convolution_graphs.hpp"
+#include "lockstep/core/error.hpp"
+#include "plan.hpp"
+#include "planning_driver.hpp"
+#include "state.hpp"
+#include "step_runner.hpp"
+
+namespace lockstep::backend::cuda {
+
+using core::check_cuda;
+
+namespace {
+
+Target open_target(const DeviceOptions& options) {
+  if (!options.planned_for.empty()) {
+    open_planning_driver();
+    return Target::description(device_description(options.planned_for));
+  }
+  const int devices = device_count();
+  if (devices == 0) describe_device(0);  // says what is missing
+  return Target::device(options.local_rank % devices);
+}
+
+CudaState& device_state(const ModelState& state) {
+  auto* const device = dynamic_cast<CudaState*>(state.device.get());
+  core::check(device != nullptr, "a GPU works on a GPU's state");
+  return *device;
+}
+
+/// Shortest seconds of `work` on the stream in some runs.
+template <class Work>
+double seconds_of(cudaStream_t stream, Work&& work) {
+  constexpr int runs = 10;
+  const core::Event begin = core::make_event(core::EventUse::timing);
+  const core::Event end = core::make_event(core::EventUse::timing);
+  double shortest = 1e9;
+  for (int run = 0; run < runs; ++run) {
+    check_cuda(cudaEventRecord(begin.get(), stream), "timing");
+    work();
+    check_cuda(cudaEventRecord(end.get(), stream), "timing");
+    check_cuda(cudaEventSynchronize(end.get()), "timing");
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "timing");
+    shortest = std::min(shortest, static_cast<double>(milliseconds) * 1e-3);
+  }
+  return shortest;
+}
+
+}  // namespace
+
+CudaBackend::CudaBackend(const DeviceOptions& options)
+    : target_(open_target(options)),
+      planner_(target_, {.deterministic = options.deterministic},
+               target_.is_present() ? EngineCache(EngineCache::default_file()) : EngineCache()) {}
+
+std::string CudaBackend::device_name() const {
+  return target_.is_present() ? target_.info().name : target_.info().name + " (not here)";
+}
+
+std::string CudaBackend::library_versions() const {
+  int runtime = 0, driver = 0;
+  cudaRuntimeGetVersion(&runtime);
+  cudaDriverGetVersion(&driver);
+  const std::size_t dnn = cudnnGetVersion();
+  return fmt::format(
+      "CUDA {}.{} (driver {}.{}), cuDNN {}.{}.{}, compute capability {}.{}", runtime / 1000,
+      runtime % 1000 / 10, driver / 1000, driver % 1000 / 10, dnn / 10000, dnn % 10000 / 100,
+      dnn % 100, target_.info().compute_capability / 10, target_.info().compute_capability % 10);
+}
+
+void CudaBackend::require_presence(std::string_view what) const {
+  if (target_.is_present()) return;
+  core::fail(
+      core::ExitStatus::usage,
+      fmt::format("{} needs the GPU itself: a {} is only described here, which is enough for "
+                  "'lockstep plan --for'",
+                  what, target_.info().name));
+}
+
+ModelState CudaBackend::make_state(const graph::Graph& graph) const {
+  return make_state(graph,
+                    core::device_buffer(graph.parameter_elements() * sizeof(float), "gradients"));
+}
+
+ModelState CudaBackend::make_state(const graph::Graph& graph, core::Buffer gradients) const {
+  require_presence("training");
+  const std::size_t bytes = graph.parameter_elements() * sizeof(float);
+  ModelState state{core::Buffer(bytes), core::Buffer(bytes), core::Buffer(bytes),
+                   core::Buffer(graph.statistic_elements() * sizeof(float)), 0};
+  state.device = std::make_unique<CudaState>(graph, std::move(gradients));
+  return state;
+}
+
+core::GradientArray CudaBackend::gradients(const ModelState& state, core::DataType type) const {
+  const CudaState& device = device_state(state);
+  return {device.gradients(), device.elements(), type};
+}
+
+void CudaBackend::fetch(ModelState& state, StatePart part) const {
+  device_state(state).fetch(target_.stream(), state, part);
+}
+
+void CudaBackend::store(const ModelState& state, StatePart part) const {
+  device_state(state).store(target_.stream(), state, part);
+}
+
+core::DeviceQueue CudaBackend::queue() const { return {target_.index(), target_.stream()}; }
+
+std::unique_ptr<StepRunner> CudaBackend::make_step_runner(Plan& plan) const {
+  return std::make_unique<CudaStepRunner>(dynamic_cast<CudaPlan&>(plan), target_.stream());
+}
+
+std::unique_ptr<Plan> CudaBackend::compile(const graph::Graph& graph, ModelState& state,
+                                           const PlanOptions& options) const {
+  require_presence("training");
+  return std::make_unique<CudaPlan>(graph, state, options, planner_);
+}
+
+Ceilings CudaBackend::ceilings(core::Precision precision) const {
+  require_presence("measuring");
+  // A 1x1 convolution is a matrix product: (pixels, channels) by (channels, channels).
+  constexpr ConvolutionShape product{.images = 8,
+                                     .in_channels = 4096,
+                                     .in_height = 32,
+                                     .in_width = 32,
+                                     .out_channels = 4096,
+                                     .kernel = 1};
+  constexpr std::int64_t pixels = product.images * product.in_height * product.in_width;
+  constexpr std::size_t copy_bytes = std::size_t{1} << 30;
+  const auto graph = convolution_forward(planner_, product, precision);
+  const std::size_t element = core::size_of(element_type(precision, target_.info()));
+  const auto map_bytes = static_cast<std::size_t>(pixels * product.in_channels) * element;
+  const auto weight_bytes =
+      static_cast<std::size_t>(product.in_channels * product.out_channels) * element;
+  const core::Buffer from = core::device_buffer(copy_bytes, "measuring"),
+                     to = core::device_buffer(copy_bytes, "measuring"),
+                     workspace = core::device_buffer(graph->workspace_bytes(), "measuring");
+  core::check(map_bytes + weight_bytes <= copy_bytes, "a product fits the copies' memory");
+  // Small numbers of all bits: products of zeros are faster than others.
+  std::vector<std::uint16_t> values(copy_bytes / sizeof(std::uint16_t));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<std::uint16_t>(0x3c00u + i * 40503u % 1024u);
+  check_cuda(cudaMemcpy(from.data(), values.data(), copy_bytes, cudaMemcpyHostToDevice),
+             "measuring");
+  const std::array bindings{Binding{convolution_tensor::x, from.data()},
+                            Binding{convolution_tensor::weights, from.data() + map_bytes},
+                            Binding{convolution_tensor::y, to.data()}};
+  const double product_seconds =
+      seconds_of(target_.stream(), [&] { graph->run(bindings, workspace.data()); });
+  const double copy_seconds = seconds_of(target_.stream(), [&] {
+    check_cuda(cudaMemcpyAsync(to.data(), from.data(), copy_bytes, cudaMemcpyDeviceToDevice,
+                               target_.stream()),
+               "measuring");
+  });
+  return {.flops_per_second = 2.0 * static_cast<double>(pixels) * product.in_channels *
+                              product.out_channels / product_seconds,
+          .bytes_per_second = 2.0 * static_cast<double>(copy_bytes) / copy_seconds};
+}
+
+MemoryUse CudaBackend::memory(const graph::Graph& graph, const PlanOptions& options) const {
+  CudaOperations operations(graph, options, planner_);
+  return memory_of(Blueprint(operations), operations);
+}
+
+std::vector<OperationChoice> CudaBackend::choices(const graph::Graph& graph,
+                                                  const PlanOptions& options) const {
+  CudaOperations operations(graph, options, planner_);
+  return Blueprint(operations).choices();
+}
+
+std::optional<std::uint64_t> CudaBackend::memory_of_its_own() const {
+  if (!target_.is_present()) return target_.info().total_memory;
+  std::size_t free = 0, total = 0;
+  check_cuda(cudaMemGetInfo(&free, &total), "asking for the GPU's free memory");
+  return free;
+}
+
+std::string CudaBackend::description() const {
+  require_presence("describing");
+  return write_device_description(target_.index());
+}
+
+}  // namespace lockstep::backend::cuda

@@ -1,0 +1,125 @@
+#include "device.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <cudnn_frontend/thirdparty/nlohmann/json.hpp>
+#include <span>
+
+#include "device_properties.hpp"
+#include "devices.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+
+namespace lockstep::backend::cuda {
+namespace {
+
+std::string format_uuid(const cudaUUID_t& uuid) {
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
+
+DeviceInfo read_info(std::string_view json) {
+  try {
+    const auto fields = nlohmann::json::parse(json);
+    DeviceInfo info;
+    info.name = fields.at("deviceName").get<std::string>();
+    info.compute_capability = fields.at("deviceVer").get<int>() / 10;
+    info.multiprocessors = fields.at("multiProcessorCount").get<int>();
+    info.total_memory = fields.at("totalGlobalMem").get<std::size_t>();
+    info.l2_cache = fields.at("l2CacheSize").get<std::size_t>();
+    return info;
+  } catch (const nlohmann::json::exception& error) {
+    core::fail(core::ExitStatus::usage,
+               fmt::format("the description of the GPU is not what cuDNN writes: {}; write it "
+                           "again on the GPU's machine",
+                           error.what()));
+  }
+}
+
+}  // namespace
+
+int device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  static_cast<void>(cudaGetLastError());
+  return 0;
+}
+
+DeviceInfo describe_device(int index) {
+  cudaDeviceProp properties{};
+  check_cuda(cudaGetDeviceProperties(&properties, index), fmt::format("asking for GPU {}", index));
+  std::array<char, 32> bus{};
+  check_cuda(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), index),
+             fmt::format("asking for the PCI bus of GPU {}", index));
+  DeviceInfo info;
+  info.name = properties.name;
+  info.compute_capability = 10 * properties.major + properties.minor;
+  info.multiprocessors = properties.multiProcessorCount;
+  info.total_memory = properties.totalGlobalMem;
+  info.l2_cache = static_cast<std::size_t>(properties.l2CacheSize);
+  info.uuid = format_uuid(properties.uuid);
+  info.pci_bus_id = bus.data();
+  return info;
+}
+
+void check_supported(const DeviceInfo& device) {
+  if (device.compute_capability >= oldest_compute_capability) return;
+  core::fail(
+      core::ExitStatus::usage,
+      fmt::format("{} has compute capability {}.{}, and CUDA 13 and cuDNN 9 have no machine "
+                  "code for it; use a GPU of 7.5 (Turing) or newer, or --device cpu",
+                  device.name, device.compute_capability / 10, device.compute_capability % 10));
+}
+
+std::vector<std::string> described_devices() {
+  std::vector<std::string> names;
+  for (const auto& device : all_described_devices()) names.emplace_back(device.name);
+  return names;
+}
+
+std::string device_description(std::string_view name) {
+  for (const auto& device : all_described_devices())
+    if (device.name == name) return std::string(device.json);
+  core::fail(core::ExitStatus::usage, fmt::format("no GPU named '{}' is described here; there are "
+                                                  "{}",
+                                                  name, fmt::join(described_devices(), ", ")));
+}
+
+std::string write_device_description(int index) {
+  check_supported(describe_device(index));
+  return write_properties(index);
+}
+
+void DnnHandleTraits::close(type handle) noexcept {
+  if (cudnnDestroy(handle) != CUDNN_STATUS_SUCCESS) core::log_warning("closing cuDNN failed");
+}
+
+Target Target::device(int index) {
+  Target target;
+  target.info_ = describe_device(index);
+  check_supported(target.info_);
+  target.index_ = index;
+  check_cuda(cudaSetDevice(index), fmt::format("opening GPU {}", index));
+  target.stream_ = core::make_stream();
+  cudnnHandle_t handle = nullptr;
+  check_cudnn(cudnnCreate(&handle), "opening cuDNN");
+  target.handle_ = DnnHandle(handle);
+  check_cudnn(cudnnSetStream(handle, target.stream()), "giving cuDNN its stream");
+  return target;
+}
+
+Target Target::description(std::string_view json) {
+  Target target;
+  target.info_ = read_info(json);
+  check_supported(target.info_);
+  target.properties_ = read_properties(json);
+  return target;
+}
+
+}  // namespace lockstep::backend::cuda

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace lockstep::backend::cuda {
+
+/// A file of the folder devices/, built into the program.
+struct DescribedDevice {
+  std::string_view name;  ///< the file's name: "h200"
+  std::string_view json;
+};
+
+std::span<const DescribedDevice> all_described_devices();
+
+}  // namespace lockstep::backend::cuda

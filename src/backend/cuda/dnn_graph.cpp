@@ -1,0 +1,72 @@
+#include "dnn_graph.hpp"
+
+#include <fmt/format.h>
+
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::backend::cuda {
+namespace {
+
+PlannedGraph make(const Target& target, const EngineRules& rules, const GraphNature& nature,
+                  EngineCache& cache, const std::string& key, core::DataType virtual_type,
+                  const std::function<void(OperationGraph&)>& define) {
+  auto operations = std::make_unique<OperationGraph>(target, virtual_type);
+  define(*operations);
+  if (auto refusal = operations->seal()) return {nullptr, *std::move(refusal)};
+  const ChosenEngine chosen = choose_engine(*operations, target, rules, nature, cache, key);
+  if (!chosen.found) return {nullptr, chosen.refusal};
+  return {std::make_shared<const DnnGraph>(std::move(operations), chosen.engine, chosen.seconds),
+          {}};
+}
+
+}  // namespace
+
+DnnGraph::DnnGraph(std::unique_ptr<const OperationGraph> operations, std::size_t engine,
+                   double seconds)
+    : operations_(std::move(operations)),
+      engine_(engine),
+      seconds_(seconds),
+      name_(operations_->facts(engine).name),
+      workspace_bytes_(operations_->workspace_bytes(engine)) {}
+
+void DnnGraph::run(std::span<const Binding> bindings, void* workspace) const {
+  if (const auto refusal = operations_->run(engine_, bindings, workspace))
+    core::fail(core::ExitStatus::internal,
+               fmt::format("cuDNN's engine {} failed: {}", name_, *refusal));
+}
+
+EngineRules DnnPlanner::rules_for(core::Precision precision) const {
+  // The fast engines for float32 take more than those on tensor cores.
+  constexpr std::size_t default_limit = EngineRules{}.workspace_limit;
+  constexpr std::size_t limit_of_floats = 8 * default_limit;
+  EngineRules rules = rules_;
+  rules.true_fp32 = rules.true_fp32 || precision == core::Precision::fp32;
+  const bool has_floats = activation_type(precision) == core::DataType::float32;
+  if (has_floats && rules.workspace_limit == default_limit) rules.workspace_limit = limit_of_floats;
+  return rules;
+}
+
+const PlannedGraph& DnnPlanner::plan(const std::string& key, core::Precision precision,
+                                     GraphNature nature,
+                                     const std::function<void(OperationGraph&)>& define) {
+  if (const auto found = planned_.find(key); found != planned_.end()) return found->second;
+  const EngineRules rules = rules_for(precision);
+  // Convolutions keep what stays inside in float32; a gradient that enters a batch norm must have
+  // the type of its neighbours in memory.
+  const core::DataType virtual_type =
+      nature.has_products ? core::DataType::float32 : activation_type(precision);
+  return planned_.emplace(key, make(target_, rules, nature, cache_, key, virtual_type, define))
+      .first->second;
+}
+
+core::DataType activation_type(core::Precision precision) {
+  switch (precision) {
+    case core::Precision::fp32:
+    case core::Precision::tf32: return core::DataType::float32;
+    case core::Precision::bf16: return core::DataType::bfloat16;
+    case core::Precision::fp16: return core::DataType::float16;
+  }
+  return core::DataType::float32;
+}
+
+}  // namespace lockstep::backend::cuda

@@ -1,0 +1,102 @@
+#include "engine_cache.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cudnn_frontend/thirdparty/nlohmann/json.hpp>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include "lockstep/core/log.hpp"
+
+namespace lockstep::backend::cuda {
+namespace {
+
+constexpr int format_version = 1;
+
+/// Writes `text` to a new file beside `file` and renames it; false where either fails.
+bool replace(const std::filesystem::path& file, const std::string& text) {
+  std::string temporary = file.string() + ".XXXXXX";
+  const int descriptor = mkstemp(temporary.data());
+  if (descriptor < 0) return false;
+  std::FILE* stream = fdopen(descriptor, "w");
+  if (stream == nullptr) {
+    close(descriptor);
+    std::remove(temporary.c_str());
+    return false;
+  }
+  const bool written = std::fwrite(text.data(), 1, text.size(), stream) == text.size();
+  const bool closed = std::fclose(stream) == 0;
+  std::error_code error;
+  if (written && closed) std::filesystem::rename(temporary, file, error);
+  if (written && closed && !error) return true;
+  std::remove(temporary.c_str());
+  return false;
+}
+
+}  // namespace
+
+EngineCache::EngineCache(std::filesystem::path file) : file_(std::move(file)) { read(); }
+
+std::filesystem::path EngineCache::default_file() {
+  if (const char* directory = std::getenv("LOCKSTEP_CACHE_DIR"))
+    return *directory == '\0' ? std::filesystem::path()
+                              : std::filesystem::path(directory) / "engines.json";
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
+    return std::filesystem::path(cache) / "lockstep" / "engines.json";
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
+    return std::filesystem::path(home) / ".cache" / "lockstep" / "engines.json";
+  return {};
+}
+
+std::optional<CachedEngine> EngineCache::find(const std::string& key) const {
+  if (const auto found = engines_.find(key); found != engines_.end()) return found->second;
+  return std::nullopt;
+}
+
+void EngineCache::store(const std::string& key, const CachedEngine& engine) {
+  read();  // another process may have added some meanwhile
+  engines_[key] = engine;
+  write();
+}
+
+void EngineCache::read() {
+  if (file_.empty()) return;
+  std::ifstream stream(file_);
+  if (!stream) return;  // nothing remembered yet
+  try {
+    const auto contents = nlohmann::json::parse(stream);
+    if (contents.at("format").get<int>() != format_version) return;
+    for (const auto& [key, entry] : contents.at("engines").items())
+      engines_[key] = {entry.at("engine").get<std::string>(), entry.at("seconds").get<double>(),
+                       entry.at("workspace_bytes").get<std::size_t>()};
+  } catch (const nlohmann::json::exception&) {
+    warn(fmt::format("{} is damaged and ignored: engines are timed again", file_.string()));
+  }
+}
+
+void EngineCache::write() {
+  if (file_.empty()) return;
+  auto engines = nlohmann::json::object();
+  for (const auto& [key, engine] : engines_)
+    engines[key] = {{"engine", engine.name},
+                    {"seconds", engine.seconds},
+                    {"workspace_bytes", engine.workspace_bytes}};
+  const nlohmann::json contents = {{"format", format_version}, {"engines", std::move(engines)}};
+  std::error_code error;
+  std::filesystem::create_directories(file_.parent_path(), error);
+  if (!replace(file_, contents.dump(1) + "\n"))
+    warn(
+        fmt::format("{} cannot be written: the next run times cuDNN's engines again; set "
+                    "LOCKSTEP_CACHE_DIR",
+                    file_.string()));
+}
+
+void EngineCache::warn(const std::string& what) {
+  if (!std::exchange(warned_, true)) core::log_warning(what);
+}
+
+}  // namespace lockstep::backend::cuda

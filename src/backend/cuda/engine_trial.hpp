@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "lockstep/core/cuda.hpp"
+#include "operation_graph.hpp"
+
+namespace lockstep::backend::cuda {
+
+/// Times engines of one graph on a GPU that is present: random inputs, and caches full of something
+/// else before each run, as they are in a training step. Takes its memory in the constructor, which
+/// throws `Error` (out_of_memory) where it does not fit, and gives it back at the end.
+class EngineTrial {
+ public:
+  /// `workspace_bytes`: the most that an engine to be timed needs.
+  EngineTrial(const Target& target, const OperationGraph& graph, std::size_t workspace_bytes);
+
+  /// Median seconds of several runs of a built engine; infinity where it fails.
+  double seconds(std::size_t engine) const;
+
+ private:
+  const Target& target_;
+  const OperationGraph& graph_;
+  std::vector<core::Buffer> tensors_;
+  std::vector<Binding> bindings_;
+  core::Buffer workspace_, flush_;
+};
+
+}  // namespace lockstep::backend::cuda

@@ -1,0 +1,53 @@
+// Kernels of the network but for batch norm, compiled for the device.
+
+#include "kernels/elementwise.hpp"
+#include "kernels/images.hpp"
+#include "kernels/linear.hpp"
+#include "kernels/loss.hpp"
+#include "kernels/pooling.hpp"
+#include "launch.cuh"
+
+namespace lockstep::backend::cuda {
+
+using namespace kernels;
+
+template void launch(cudaStream_t, const NormaliseImages<float>&);
+template void launch(cudaStream_t, const NormaliseImages<core::BFloat16>&);
+template void launch(cudaStream_t, const NormaliseImages<Float16>&);
+
+template void launch(cudaStream_t, const AveragePoolForward<float>&);
+template void launch(cudaStream_t, const AveragePoolForward<core::BFloat16>&);
+template void launch(cudaStream_t, const AveragePoolForward<Float16>&);
+
+template void launch(cudaStream_t, const AveragePoolBackward<float>&);
+template void launch(cudaStream_t, const AveragePoolBackward<core::BFloat16>&);
+template void launch(cudaStream_t, const AveragePoolBackward<Float16>&);
+
+template void launch(cudaStream_t, const MaxPoolForward<float>&);
+template void launch(cudaStream_t, const MaxPoolForward<core::BFloat16>&);
+template void launch(cudaStream_t, const MaxPoolForward<Float16>&);
+
+template void launch(cudaStream_t, const MaxPoolBackward<float>&);
+template void launch(cudaStream_t, const MaxPoolBackward<core::BFloat16>&);
+template void launch(cudaStream_t, const MaxPoolBackward<Float16>&);
+
+template void launch(cudaStream_t, const ReluForward<float>&);
+template void launch(cudaStream_t, const ReluForward<core::BFloat16>&);
+template void launch(cudaStream_t, const ReluForward<Float16>&);
+
+template void launch(cudaStream_t, const ReluBackward<float>&);
+template void launch(cudaStream_t, const ReluBackward<core::BFloat16>&);
+template void launch(cudaStream_t, const ReluBackward<Float16>&);
+
+template void launch(cudaStream_t, const Add<float>&);
+template void launch(cudaStream_t, const Add<core::BFloat16>&);
+template void launch(cudaStream_t, const Add<Float16>&);
+
+template void launch(cudaStream_t, const LinearForward&);
+template void launch(cudaStream_t, const LinearInputGradient&);
+template void launch(cudaStream_t, const LinearWeightGradient&);
+template void launch(cudaStream_t, const LinearBiasGradient&);
+template void launch(cudaStream_t, const SoftmaxCrossEntropy&);
+template void launch(cudaStream_t, const SumResults&);
+
+}  // namespace lockstep::backend::cuda

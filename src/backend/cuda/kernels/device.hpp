@@ -1,0 +1,130 @@
+#pragma once
+
+// The one file of the kernels that asks which compiler reads it: what differs between host and
+// device is here, everything else is the same code on both.
+//
+// A team is a group of threads that works on one index of a kernel: 32 (a warp) or 256 (a block).
+// A kernel asks for one by `static constexpr int team`. On the host one thread plays the team, in
+// the same order of additions.
+
+#include <cstdint>
+
+#include "half.hpp"
+#include "lockstep/core/data_type.hpp"
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#define LOCKSTEP_HOST_DEVICE __host__ __device__
+#else
+#define LOCKSTEP_HOST_DEVICE
+#endif
+
+namespace lockstep::backend::cuda::kernels {
+
+/// Threads of a block. All kernels run in blocks of this size.
+constexpr int block_threads = 256;
+
+LOCKSTEP_HOST_DEVICE inline float widen(float value) { return value; }
+
+LOCKSTEP_HOST_DEVICE inline float widen(core::BFloat16 value) {
+#ifdef __CUDA_ARCH__
+  return __uint_as_float(static_cast<unsigned int>(value.bits) << 16);
+#else
+  return core::to_float(value);
+#endif
+}
+
+LOCKSTEP_HOST_DEVICE inline float widen(Float16 value) {
+#ifdef __CUDA_ARCH__
+  return __half2float(__ushort_as_half(value.bits));
+#else
+  return host::half_to_float(value.bits);
+#endif
+}
+
+LOCKSTEP_HOST_DEVICE inline void narrow(float value, float& to) { to = value; }
+
+/// Rounds to nearest, ties to even.
+LOCKSTEP_HOST_DEVICE inline void narrow(float value, core::BFloat16& to) {
+#ifdef __CUDA_ARCH__
+  to.bits = __bfloat16_as_ushort(__float2bfloat16_rn(value));
+#else
+  to = core::to_bfloat16(value);
+#endif
+}
+
+/// Rounds to nearest, ties to even; beyond 65504 infinity.
+LOCKSTEP_HOST_DEVICE inline void narrow(float value, Float16& to) {
+#ifdef __CUDA_ARCH__
+  to.bits = __half_as_ushort(__float2half_rn(value));
+#else
+  to.bits = host::float_to_half(value);
+#endif
+}
+
+/// This thread's place in its team; on the host 0, which alone does what is done once.
+template <int team>
+LOCKSTEP_HOST_DEVICE int team_lane() {
+#ifdef __CUDA_ARCH__
+  return static_cast<int>(threadIdx.x) % team;
+#else
+  return 0;
+#endif
+}
+
+/// Calls `work(i)` for i in [0, n), shared out over the team.
+template <int team, class Work>
+LOCKSTEP_HOST_DEVICE void team_for(std::int64_t n, Work work) {
+#ifdef __CUDA_ARCH__
+  for (std::int64_t i = team_lane<team>(); i < n; i += team) work(i);
+#else
+  for (std::int64_t i = 0; i < n; ++i) work(i);
+#endif
+}
+
+/// `read(0)` to `read(n - 1)` put together by `combine`, which is commutative and associative up to
+/// rounding; every thread of the team gets the same value. The order is fixed. All threads of the
+/// team must call it.
+template <int team, class Value, class Read, class Combine>
+LOCKSTEP_HOST_DEVICE Value team_reduce(std::int64_t n, Value identity, Read read, Combine combine) {
+  constexpr int warp = 32;
+  static_assert(team == warp || team == block_threads);
+#ifdef __CUDA_ARCH__
+  Value value = identity;
+#pragma unroll 4
+  for (std::int64_t i = team_lane<team>(); i < n; i += team) value = combine(value, read(i));
+  for (int distance = warp / 2; distance > 0; distance /= 2)
+    value = combine(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  if constexpr (team > warp) {
+    __shared__ Value warps[team / warp];
+    __syncthreads();  // a call before this one may still read
+    if (threadIdx.x % warp == 0) warps[threadIdx.x / warp] = value;
+    __syncthreads();
+    value = warps[0];
+    for (int i = 1; i < team / warp; ++i) value = combine(value, warps[i]);
+  }
+  return value;
+#else
+  Value lanes[team];
+  for (Value& lane : lanes) lane = identity;
+  for (std::int64_t i = 0; i < n; ++i) lanes[i % team] = combine(lanes[i % team], read(i));
+  for (int first = 0; first < team; first += warp) {
+    for (int distance = warp / 2; distance > 0; distance /= 2) {
+      for (int i = first; i < first + distance; ++i)
+        lanes[i] = combine(lanes[i], lanes[i + distance]);
+    }
+  }
+  Value value = lanes[0];
+  for (int i = warp; i < team; i += warp) value = combine(value, lanes[i]);
+  return value;
+#endif
+}
+
+/// The sum of `read(0)` to `read(n - 1)` as `Value`.
+template <int team, class Value, class Read>
+LOCKSTEP_HOST_DEVICE Value team_sum(std::int64_t n, Read read) {
+  return team_reduce<team>(n, Value{}, read, [](Value a, Value b) { return a + b; });
+}
+
+}  // namespace lockstep::backend::cuda::kernels

@@ -1,0 +1,70 @@
+#pragma once
+
+// ReLU and addition where no batch norm takes them in. One index is 16 bytes.
+//   y = max(x, 0);  dx = dy [+ dy2] where y > 0, else 0;  sum = [relu](a + b)
+
+#include "scalar.hpp"
+
+namespace lockstep::backend::cuda::kernels {
+
+/// x, y (elements); they may be the same.
+template <class T>
+struct ReluForward {
+  const T* x;
+  T* y;
+  std::int64_t elements;
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return lane_groups<T>(elements); }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
+    const std::int64_t first = index * lanes_of<T>;
+    float values[lanes_of<T>];
+    load_lanes(x, first, elements, values);
+    for (float& value : values) value = activate(value, Activation::relu);
+    store_lanes(y, first, elements, values);
+  }
+};
+
+/// dy, dy2 (null: none), y, dx (elements); dx may be one of the others.
+template <class T>
+struct ReluBackward {
+  const T* dy;
+  const T* dy2;
+  const T* y;
+  T* dx;
+  std::int64_t elements;
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return lane_groups<T>(elements); }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
+    const std::int64_t first = index * lanes_of<T>;
+    float gradients[lanes_of<T>], outputs[lanes_of<T>], more[lanes_of<T>] = {};
+    load_lanes(dy, first, elements, gradients);
+    load_lanes(y, first, elements, outputs);
+    if (dy2 != nullptr) load_lanes(dy2, first, elements, more);
+    for (int lane = 0; lane < lanes_of<T>; ++lane)
+      gradients[lane] = outputs[lane] > 0 ? gradients[lane] + more[lane] : 0.0f;
+    store_lanes(dx, first, elements, gradients);
+  }
+};
+
+/// a, b, sum (elements); `sum` may be a or b: then it adds in place.
+template <class T>
+struct Add {
+  const T* a;
+  const T* b;
+  T* sum;
+  std::int64_t elements;
+  Activation activation = Activation::none;
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return lane_groups<T>(elements); }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
+    const std::int64_t first = index * lanes_of<T>;
+    float left[lanes_of<T>], right[lanes_of<T>];
+    load_lanes(a, first, elements, left);
+    load_lanes(b, first, elements, right);
+    for (int lane = 0; lane < lanes_of<T>; ++lane)
+      left[lane] = activate(left[lane] + right[lane], activation);
+    store_lanes(sum, first, elements, left);
+  }
+};
+
+}  // namespace lockstep::backend::cuda::kernels

@@ -1,0 +1,104 @@
+#pragma once
+
+// Softmax cross-entropy with label smoothing s on float32 logits x (rows, classes), one image a
+// row:
+//   loss = log sum_k exp(x_k) - sum_k q_k x_k,  q = (1 - s) one_hot(label) + s / classes
+//   dx_k = (softmax(x)_k - q_k) loss_scale / images
+// in float64, with the largest logit subtracted; a hit is a label whose logit is the first of the
+// largest. Then the sums over the batch, in the same order each time.
+
+#include <cmath>
+#include <cstdint>
+
+#include "scalar.hpp"
+
+namespace lockstep::backend::cuda::kernels {
+
+/// Sums over one batch, in device memory.
+struct DeviceResult {
+  double loss_sum = 0;
+  std::int64_t correct = 0;
+};
+
+/// Rows from `images` on are no images: losses, hits and gradients of 0. A warp takes one row.
+struct SoftmaxCrossEntropy {
+  static constexpr int team = 32;
+
+  const float* logits;
+  const std::int32_t* labels;
+  const std::int32_t* source;  ///< (images) which of the labels is each image's; null: the i-th
+  const float* loss_scale;     ///< one value; null: 1
+  double* losses;              ///< (rows)
+  std::int32_t* hits;          ///< (rows)
+  float* gradients;            ///< (rows, classes); null: not wanted
+  std::int64_t rows, images, classes;
+  float smoothing;
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return rows; }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t row) const {
+    if (row >= images) {
+      clear(row);
+      return;
+    }
+    const float* const x = logits + row * classes;
+    const std::int64_t label = labels[source != nullptr ? source[row] : row];
+    const float largest = team_reduce<team>(
+        classes, -infinity, [&](std::int64_t k) { return x[k]; },
+        [](float a, float b) { return b > a ? b : a; });
+    const std::int64_t first = team_reduce<team>(
+        classes, classes, [&](std::int64_t k) { return x[k] == largest ? k : classes; },
+        [](std::int64_t a, std::int64_t b) { return b < a ? b : a; });
+    const auto shift = static_cast<double>(largest);
+    const double sum = team_sum<team, double>(
+        classes, [&](std::int64_t k) { return std::exp(static_cast<double>(x[k]) - shift); });
+    const double total =
+        team_sum<team, double>(classes, [&](std::int64_t k) { return static_cast<double>(x[k]); });
+    const double log_sum = std::log(sum) + shift;
+    const double share = static_cast<double>(smoothing) / static_cast<double>(classes);
+    const double rest = 1 - static_cast<double>(smoothing);
+    if (team_lane<team>() == 0) {
+      losses[row] = log_sum - (rest * static_cast<double>(x[label]) + share * total);
+      hits[row] = first == label ? 1 : 0;
+    }
+    if (gradients == nullptr) return;
+    const double scale = (loss_scale != nullptr ? static_cast<double>(*loss_scale) : 1.0) /
+                         static_cast<double>(images);
+    float* const to = gradients + row * classes;
+    team_for<team>(classes, [&](std::int64_t k) {
+      const double wanted = (k == label ? rest : 0.0) + share;
+      to[k] = static_cast<float>((std::exp(static_cast<double>(x[k]) - log_sum) - wanted) * scale);
+    });
+  }
+
+ private:
+  LOCKSTEP_HOST_DEVICE void clear(std::int64_t row) const {
+    if (team_lane<team>() == 0) {
+      losses[row] = 0;
+      hits[row] = 0;
+    }
+    if (gradients == nullptr) return;
+    float* const to = gradients + row * classes;
+    team_for<team>(classes, [&](std::int64_t k) { to[k] = 0; });
+  }
+};
+
+/// losses and hits (rows) to one DeviceResult. One block.
+struct SumResults {
+  static constexpr int team = 256;
+
+  const double* losses;
+  const std::int32_t* hits;
+  DeviceResult* result;
+  std::int64_t rows;
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return 1; }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t) const {
+    const double loss_sum =
+        team_sum<team, double>(rows, [&](std::int64_t row) { return losses[row]; });
+    const auto correct = team_sum<team, std::int64_t>(
+        rows, [&](std::int64_t row) -> std::int64_t { return hits[row]; });
+    if (team_lane<team>() == 0) *result = {loss_sum, correct};
+  }
+};
+
+}  // namespace lockstep::backend::cuda::kernels

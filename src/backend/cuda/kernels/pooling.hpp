@@ -1,0 +1,192 @@
+#pragma once
+
+// Pooling over NHWC maps.
+//   average: y[n, c] = sum over pixels of x[n, h, w, c] / (height width)
+//   maximum: y[n, p, q, c] = the largest x of a kernel x kernel window that begins at (p, q) stride
+//   - padding; positions outside do not take part. The gradient goes to the winner, the first in
+//   row order where several are equal; backward finds it again, so no index is kept.
+
+#include "scalar.hpp"
+
+namespace lockstep::backend::cuda::kernels {
+
+/// x (images, pixels, channels) to y (images, channels) in float32.
+template <class T>
+struct AveragePoolForward {
+  const T* x;
+  float* y;
+  std::int64_t images, pixels, channels;
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return images * channels; }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
+    const auto [image, channel] = divide(index, channels);
+    const T* const from = x + image * pixels * channels + channel;
+    float sum = 0;
+    for (std::int64_t pixel = 0; pixel < pixels; ++pixel) sum += load(from, pixel * channels);
+    y[index] = sum / static_cast<float>(pixels);
+  }
+};
+
+/// dy (images, channels) in float32 to dx (images, pixels, channels).
+template <class T>
+struct AveragePoolBackward {
+  const float* dy;
+  T* dx;
+  std::int64_t images, pixels, channels;
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const {
+    return images * pixels * channels / channel_width<T>(channels);
+  }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
+    if (channel_width<T>(channels) > 1) {
+      spread<lanes_of<T>>(index);
+    } else {
+      spread<1>(index);
+    }
+  }
+
+ private:
+  template <int width>
+  LOCKSTEP_HOST_DEVICE void spread(std::int64_t index) const {
+    const auto [row, group] = divide(index, channels / width);
+    const std::int64_t image = divide(row, pixels).quotient;
+    float values[width];
+    load_table<width>(dy + image * channels + group * width, values);
+    for (float& value : values) value /= static_cast<float>(pixels);
+    store_pack<width>(dx + index * width, values);
+  }
+};
+
+/// Sizes of a max-pool.
+struct MaxPoolShape {
+  std::int64_t images, height, width, channels;  ///< of x
+  std::int64_t out_height, out_width;            ///< of y
+  std::int64_t kernel, stride, padding;
+};
+
+/// Rows (or columns) [begin, end) of x that window `at` covers.
+struct WindowRange {
+  std::int64_t begin, end;
+};
+
+LOCKSTEP_HOST_DEVICE inline WindowRange window(const MaxPoolShape& shape, std::int64_t at,
+                                               std::int64_t size) {
+  const std::int64_t begin = at * shape.stride - shape.padding;
+  const std::int64_t end = begin + shape.kernel;
+  return {begin > 0 ? begin : 0, end < size ? end : size};
+}
+
+/// The largest values of the window (p, q), and at which pixel of `plane` (height, width, channels)
+/// they stand.
+template <class T, int width>
+struct WindowMaximum {
+  float largest[width];
+  std::int32_t winner[width];
+
+  LOCKSTEP_HOST_DEVICE WindowMaximum(const MaxPoolShape& shape, const T* plane, std::int64_t p,
+                                     std::int64_t q) {
+    const WindowRange rows = window(shape, p, shape.height);
+    const WindowRange columns = window(shape, q, shape.width);
+    bool is_first = true;
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      for (std::int64_t column = columns.begin; column < columns.end; ++column) {
+        const std::int64_t pixel = row * shape.width + column;
+        const auto values = load_pack<width>(plane + pixel * shape.channels);
+        for (int lane = 0; lane < width; ++lane) {
+          if (!is_first && !(values[lane] > largest[lane])) continue;
+          largest[lane] = values[lane];
+          winner[lane] = static_cast<std::int32_t>(pixel);
+        }
+        is_first = false;
+      }
+    }
+  }
+};
+
+/// x (images, height, width, channels) to y (images, out_height, out_width, channels).
+template <class T>
+struct MaxPoolForward {
+  const T* x;
+  T* y;
+  MaxPoolShape shape;
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const {
+    return shape.images * shape.out_height * shape.out_width * shape.channels /
+           channel_width<T>(shape.channels);
+  }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
+    if (channel_width<T>(shape.channels) > 1) {
+      pool<lanes_of<T>>(index);
+    } else {
+      pool<1>(index);
+    }
+  }
+
+ private:
+  template <int width>
+  LOCKSTEP_HOST_DEVICE void pool(std::int64_t index) const {
+    const auto [pixel, group] = divide(index, shape.channels / width);
+    const auto [line, q] = divide(pixel, shape.out_width);
+    const auto [image, p] = divide(line, shape.out_height);
+    const T* const plane = x + image * shape.height * shape.width * shape.channels + group * width;
+    const WindowMaximum<T, width> maximum(shape, plane, p, q);
+    store_pack<width>(y + index * width, maximum.largest);
+  }
+};
+
+/// dy (images, out_height, out_width, channels) and x to dx (images, height, width, channels). One
+/// index gathers from all windows that hold its pixel.
+template <class T>
+struct MaxPoolBackward {
+  const T* x;
+  const T* dy;
+  T* dx;
+  MaxPoolShape shape;
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const {
+    return shape.images * shape.height * shape.width * shape.channels /
+           channel_width<T>(shape.channels);
+  }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
+    if (channel_width<T>(shape.channels) > 1) {
+      gather<lanes_of<T>>(index);
+    } else {
+      gather<1>(index);
+    }
+  }
+
+ private:
+  /// Windows [begin, end) that hold row (or column) `at`.
+  LOCKSTEP_HOST_DEVICE WindowRange windows(std::int64_t at, std::int64_t outputs) const {
+    const std::int64_t last = (at + shape.padding) / shape.stride + 1;
+    const std::int64_t before = at + shape.padding - shape.kernel;
+    const std::int64_t first = before < 0 ? 0 : before / shape.stride + 1;
+    return {first, last < outputs ? last : outputs};
+  }
+
+  template <int width>
+  LOCKSTEP_HOST_DEVICE void gather(std::int64_t index) const {
+    const auto [position, group] = divide(index, shape.channels / width);
+    const auto [line, column] = divide(position, shape.width);
+    const auto [image, row] = divide(line, shape.height);
+    const auto pixel = static_cast<std::int32_t>(row * shape.width + column);
+    const T* const plane = x + image * shape.height * shape.width * shape.channels + group * width;
+    const T* const gradients =
+        dy + image * shape.out_height * shape.out_width * shape.channels + group * width;
+    const WindowRange rows = windows(row, shape.out_height);
+    const WindowRange columns = windows(column, shape.out_width);
+    float sums[width] = {};
+    for (std::int64_t p = rows.begin; p < rows.end; ++p) {
+      for (std::int64_t q = columns.begin; q < columns.end; ++q) {
+        const WindowMaximum<T, width> maximum(shape, plane, p, q);
+        const auto values =
+            load_pack<width>(gradients + (p * shape.out_width + q) * shape.channels);
+        for (int lane = 0; lane < width; ++lane)
+          if (maximum.winner[lane] == pixel) sums[lane] += values[lane];
+      }
+    }
+    store_pack<width>(dx + index * width, sums);
+  }
+};
+
+}  // namespace lockstep::backend::cuda::kernels

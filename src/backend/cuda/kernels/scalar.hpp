@@ -1,0 +1,124 @@
+#pragma once
+
+// Elements in memory and in registers: every kernel computes in float32 and keeps its tensors as
+// float32, bfloat16 or float16.
+//
+// Whole groups of 16 bytes go through memory as one access; base addresses of tensors and tables
+// are multiples of 16 bytes.
+
+#include <cstdint>
+#include <limits>
+
+#include "device.hpp"
+
+namespace lockstep::backend::cuda::kernels {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+/// What follows an operation.
+enum class Activation { none, relu };
+
+LOCKSTEP_HOST_DEVICE inline float activate(float value, Activation activation) {
+  // NaN stays: a run that diverges must show it.
+  return activation == Activation::relu && value < 0 ? 0.0f : value;
+}
+
+template <class T>
+LOCKSTEP_HOST_DEVICE float load(const T* from, std::int64_t i) {
+  return widen(from[i]);
+}
+
+template <class T>
+LOCKSTEP_HOST_DEVICE void store(T* to, std::int64_t i, float value) {
+  narrow(value, to[i]);
+}
+
+/// Elements of 16 bytes.
+template <class T>
+constexpr int lanes_of = 16 / static_cast<int>(sizeof(T));
+
+/// `width` neighbours in memory, read and written together.
+template <class T, int width>
+struct alignas(sizeof(T) * static_cast<unsigned>(width)) Pack {
+  T values[width];
+
+  LOCKSTEP_HOST_DEVICE float operator[](int lane) const { return widen(values[lane]); }
+};
+
+template <int width, class T>
+LOCKSTEP_HOST_DEVICE Pack<T, width> load_pack(const T* from) {
+  return *reinterpret_cast<const Pack<T, width>*>(from);
+}
+
+template <int width, class T>
+LOCKSTEP_HOST_DEVICE void store_pack(T* to, const float (&from)[width]) {
+  Pack<T, width> pack;
+  for (int lane = 0; lane < width; ++lane) narrow(from[lane], pack.values[lane]);
+  *reinterpret_cast<Pack<T, width>*>(to) = pack;
+}
+
+/// `width` values of a table of float32, e.g. one per channel.
+template <int width>
+LOCKSTEP_HOST_DEVICE void load_table(const float* from, float (&to)[width]) {
+  constexpr int step = width % 4 == 0 ? 4 : 1;
+  for (int first = 0; first < width; first += step) {
+    const auto pack = load_pack<step>(from + first);
+    for (int lane = 0; lane < step; ++lane) to[first + lane] = pack.values[lane];
+  }
+}
+
+/// How many channels a thread takes at once: 16 bytes, or one where they do not divide.
+template <class T>
+LOCKSTEP_HOST_DEVICE int channel_width(std::int64_t channels) {
+  return channels % lanes_of<T> == 0 ? lanes_of<T> : 1;
+}
+
+/// Reads elements [first, first + lanes) of `elements`; those beyond the end read as 0.
+template <class T>
+LOCKSTEP_HOST_DEVICE void load_lanes(const T* from, std::int64_t first, std::int64_t elements,
+                                     float (&to)[lanes_of<T>]) {
+  if (first + lanes_of<T> <= elements) {
+    const auto pack = load_pack<lanes_of<T>>(from + first);
+    for (int lane = 0; lane < lanes_of<T>; ++lane) to[lane] = pack[lane];
+  } else {
+    for (int lane = 0; lane < lanes_of<T>; ++lane)
+      to[lane] = first + lane < elements ? load(from, first + lane) : 0.0f;
+  }
+}
+
+/// The reverse of `load_lanes`; nothing is written beyond the end.
+template <class T>
+LOCKSTEP_HOST_DEVICE void store_lanes(T* to, std::int64_t first, std::int64_t elements,
+                                      const float (&from)[lanes_of<T>]) {
+  if (first + lanes_of<T> <= elements) {
+    store_pack(to + first, from);
+  } else {
+    for (int lane = 0; lane < lanes_of<T> && first + lane < elements; ++lane)
+      store(to, first + lane, from[lane]);
+  }
+}
+
+/// Groups of 16 bytes that hold `elements`.
+template <class T>
+LOCKSTEP_HOST_DEVICE std::int64_t lane_groups(std::int64_t elements) {
+  return (elements + lanes_of<T> - 1) / lanes_of<T>;
+}
+
+struct Division {
+  std::int64_t quotient, remainder;
+};
+
+/// Of numbers that are not negative. In 32 bits where they fit: the device has no instruction for a
+/// division of 64.
+LOCKSTEP_HOST_DEVICE inline Division divide(std::int64_t value, std::int64_t by) {
+  if (((value | by) >> 32) == 0) {
+    const auto value32 = static_cast<std::uint32_t>(value);
+    const auto by32 = static_cast<std::uint32_t>(by);
+    const std::uint32_t quotient = value32 / by32;
+    return {quotient, value32 - quotient * by32};
+  }
+  const std::int64_t quotient = value / by;
+  return {quotient, value - quotient * by};
+}
+
+}  // namespace lockstep::backend::cuda::kernels

@@ -1,0 +1,159 @@
+#pragma once
+
+// Parameters in the flat buffers and in the forms that the kernels of the network read and write.
+//
+// The flat buffers hold a parameter's elements in device order, without gaps. Its native tensors
+// (the weight as convolutions read it, the gradient as they write it) may have padded channels and
+// types of their own: element i stands at (i / channels) padded_channels + i % channels. A table of
+// segments, each at most 1,024 elements of one parameter, lets one kernel work on all of them:
+// index = 1,024 segment + element.
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lockstep/core/data_type.hpp"
+#include "lockstep/core/error.hpp"
+#include "scalar.hpp"
+
+namespace lockstep::backend::cuda::kernels {
+
+constexpr std::int64_t segment_elements = 1024;
+
+/// A parameter's place in the flat buffers and its native tensors in device memory.
+struct NativeParameter {
+  std::int64_t flat = 0;             ///< first element in the flat buffers
+  std::int64_t elements = 0;         ///< without padding
+  std::int64_t channels = 1;         ///< innermost dimension; divides `elements`
+  std::int64_t padded_channels = 1;  ///< the same of the native tensors; >= channels
+  void* weight = nullptr;            ///< native copy; null: the flat buffer is read itself
+  core::DataType weight_type = core::DataType::float32;
+  const void* gradient =
+      nullptr;  ///< native gradient; null: it is written to the flat buffer itself
+  core::DataType gradient_type = core::DataType::float32;
+};
+
+/// Elements [first, first + count) of one parameter.
+struct Segment {
+  std::int64_t flat;   ///< the first of them in the flat buffers
+  std::int64_t first;  ///< the first of them in the parameter
+  std::int32_t count;  ///< 1 to 1,024
+  std::int32_t channels, padded_channels;
+  core::DataType weight_type, gradient_type;
+  void* weight;
+  const void* gradient;
+
+  /// Where its `element` stands in the native tensors.
+  LOCKSTEP_HOST_DEVICE std::int64_t native(std::int64_t element) const {
+    if (channels == padded_channels) return first + element;
+    const Division at = divide(first + element, channels);
+    return at.quotient * padded_channels + at.remainder;
+  }
+};
+
+/// Cuts parameters into segments, in the order of the flat buffers. No segment lies on both sides
+/// of one of `cuts` (flat elements, ascending), e.g. the ends of the all-reduce's buckets.
+inline std::vector<Segment> make_segments(std::span<const NativeParameter> parameters,
+                                          std::span<const std::int64_t> cuts = {}) {
+  std::vector<Segment> segments;
+  for (const NativeParameter& parameter : parameters) {
+    core::check(parameter.channels > 0 && parameter.padded_channels >= parameter.channels &&
+                    parameter.elements % parameter.channels == 0,
+                "a parameter consists of whole rows of channels");
+    for (std::int64_t first = 0; first < parameter.elements;) {
+      const std::int64_t flat = parameter.flat + first;
+      std::int64_t count = std::min(segment_elements, parameter.elements - first);
+      const auto cut = std::ranges::upper_bound(cuts, flat);
+      if (cut != cuts.end()) count = std::min(count, *cut - flat);
+      segments.push_back({.flat = flat,
+                          .first = first,
+                          .count = static_cast<std::int32_t>(count),
+                          .channels = static_cast<std::int32_t>(parameter.channels),
+                          .padded_channels = static_cast<std::int32_t>(parameter.padded_channels),
+                          .weight_type = parameter.weight_type,
+                          .gradient_type = parameter.gradient_type,
+                          .weight = parameter.weight,
+                          .gradient = parameter.gradient});
+      first += count;
+    }
+  }
+  std::ranges::sort(segments, {}, &Segment::flat);
+  return segments;
+}
+
+/// A part of a table of segments in device memory.
+struct SegmentTable {
+  const Segment* segments = nullptr;
+  std::int64_t size = 0;
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return size * segment_elements; }
+};
+
+/// The part of `table`, whose contents are `segments`, that holds the flat elements [begin, end).
+/// `begin` and `end` were among the cuts, or lie between parameters.
+inline SegmentTable part_of(SegmentTable table, std::span<const Segment> segments,
+                            std::int64_t begin, std::int64_t end) {
+  const auto first = std::ranges::lower_bound(segments, begin, {}, &Segment::flat);
+  const auto last = std::ranges::lower_bound(segments, end, {}, &Segment::flat);
+  const auto ends_by = [&](auto position, std::int64_t at) {
+    return position == segments.begin() || (position - 1)->flat + (position - 1)->count <= at;
+  };
+  core::check(begin <= end && ends_by(first, begin) && ends_by(last, end),
+              "a segment lies on one side of a bucket's end");
+  return {table.segments + (first - segments.begin()), last - first};
+}
+
+LOCKSTEP_HOST_DEVICE inline float load_as(core::DataType type, const void* from, std::int64_t i) {
+  switch (type) {
+    case core::DataType::bfloat16: return load(static_cast<const core::BFloat16*>(from), i);
+    case core::DataType::float16: return load(static_cast<const Float16*>(from), i);
+    case core::DataType::float32: break;
+  }
+  return load(static_cast<const float*>(from), i);
+}
+
+LOCKSTEP_HOST_DEVICE inline void store_as(core::DataType type, void* to, std::int64_t i,
+                                          float value) {
+  switch (type) {
+    case core::DataType::bfloat16: store(static_cast<core::BFloat16*>(to), i, value); return;
+    case core::DataType::float16: store(static_cast<Float16*>(to), i, value); return;
+    case core::DataType::float32: break;
+  }
+  store(static_cast<float*>(to), i, value);
+}
+
+/// Native gradients to the flat gradients, of the type W that travels between ranks. Gaps between
+/// parameters are not written.
+template <class W>
+struct FlushGradients {
+  SegmentTable table;
+  W* gradients;  ///< flat
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return table.count(); }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
+    const Segment& segment = table.segments[index / segment_elements];
+    const std::int64_t element = index % segment_elements;
+    if (element >= segment.count || segment.gradient == nullptr) return;
+    store(gradients, segment.flat + element,
+          load_as(segment.gradient_type, segment.gradient, segment.native(element)));
+  }
+};
+
+/// Flat parameters to the native copies of the weights, where there are any. Padded channels are
+/// not written: they are zeroed once.
+struct RefreshWeights {
+  SegmentTable table;
+  const float* parameters;  ///< flat
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return table.count(); }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
+    const Segment& segment = table.segments[index / segment_elements];
+    const std::int64_t element = index % segment_elements;
+    if (element >= segment.count || segment.weight == nullptr) return;
+    store_as(segment.weight_type, segment.weight, segment.native(element),
+             parameters[segment.flat + element]);
+  }
+};
+
+}  // namespace lockstep::backend::cuda::kernels

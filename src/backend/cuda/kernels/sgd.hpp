@@ -1,0 +1,72 @@
+#pragma once
+
+// Stochastic gradient descent over the flat buffers, as lockstep/optim/sgd.hpp has it:
+//   g' = gradient_scale g / loss_scale + weight_decay p;  v = momentum v + g';
+//   p -= learning_rate (nesterov ? g' + momentum v : v)
+// and p's native copy in the same pass. Reads 8 bytes, the gradient and writes 8 bytes and the copy
+// per parameter.
+
+#include "loss_scale.hpp"
+#include "segments.hpp"
+
+namespace lockstep::backend::cuda::kernels {
+
+/// Of one step, in device memory: a captured step reads new ones each time.
+struct SgdCoefficients {
+  float learning_rate = 0;
+  float momentum = 0;
+  float weight_decay = 0;
+  float gradient_scale = 1;
+  std::int32_t nesterov = 0;
+};
+
+/// One step of one parameter and its velocity.
+LOCKSTEP_HOST_DEVICE inline void sgd_step(const SgdCoefficients& sgd, float gradient,
+                                          float& parameter, float& velocity) {
+  const float with_decay = sgd.gradient_scale * gradient + sgd.weight_decay * parameter;
+  velocity = sgd.momentum * velocity + with_decay;
+  parameter -=
+      sgd.learning_rate * (sgd.nesterov != 0 ? with_decay + sgd.momentum * velocity : velocity);
+}
+
+/// Nothing moves where the step's gradients overflowed.
+template <class W>
+struct SgdUpdate {
+  SegmentTable table;
+  float* parameters;   ///< flat
+  float* velocity;     ///< flat
+  const W* gradients;  ///< flat
+  const SgdCoefficients* coefficients;
+  const LossScale* loss_scale;  ///< null: 1, and no check for overflow
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return table.count(); }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
+    const Segment& segment = table.segments[index / segment_elements];
+    const std::int64_t element = index % segment_elements;
+    if (element >= segment.count) return;
+    SgdCoefficients sgd = *coefficients;
+    if (loss_scale != nullptr) {
+      if (loss_scale->overflow != 0) return;
+      sgd.gradient_scale /= loss_scale->scale;
+    }
+    const std::int64_t flat = segment.flat + element;
+    float parameter = parameters[flat];
+    float speed = velocity[flat];
+    sgd_step(sgd, load(gradients, flat), parameter, speed);
+    parameters[flat] = parameter;
+    velocity[flat] = speed;
+    if (segment.weight != nullptr)
+      store_as(segment.weight_type, segment.weight, segment.native(element), parameter);
+  }
+};
+
+/// Writes coefficients to device memory in stream order.
+struct SetCoefficients {
+  SgdCoefficients value;
+  SgdCoefficients* to;
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return 1; }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t) const { *to = value; }
+};
+
+}  // namespace lockstep::backend::cuda::kernels

@@ -1,0 +1,100 @@
+#pragma once
+
+// Sums over the rows of a matrix (rows, channels), one result per channel, in two passes that are
+// the same in every run: slabs of rows first, one thread per slab and 16 bytes of channels, so that
+// neighbours read neighbours; then the slabs' sums, one block per channel.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "scalar.hpp"
+
+namespace lockstep::backend::cuda::kernels {
+
+/// Into how many slabs the rows are cut: enough threads to keep an H100's or H200's memory busy
+/// (132 multiprocessors of 2,048 threads; a quarter of them where each reads 16 bytes of 16-bit or
+/// four of 32-bit elements at once), but at least 16 rows in a slab, so that the sums are few
+/// beside the elements. >= 1.
+template <class T>
+inline std::int64_t slab_count(std::int64_t rows, std::int64_t channels) {
+  const std::int64_t width = channel_width<T>(channels);
+  const std::int64_t threads = std::int64_t{132} * (width == 1 ? 2048 : 512);
+  const std::int64_t groups = channels / width;
+  return std::clamp<std::int64_t>(threads / groups, 1, std::max<std::int64_t>(rows / 16, 1));
+}
+
+/// Rows [begin, end) of one slab.
+struct RowRange {
+  std::int64_t begin, end;
+};
+
+LOCKSTEP_HOST_DEVICE inline RowRange slab_rows(std::int64_t slab, std::int64_t slabs,
+                                               std::int64_t rows) {
+  return {rows * slab / slabs, rows * (slab + 1) / slabs};
+}
+
+/// `use(row, read(row))` for every row in order; `ahead` reads are under way at a time.
+template <int ahead, class Read, class Use>
+LOCKSTEP_HOST_DEVICE void stream_rows(RowRange rows, Read read, Use use) {
+  using Row = decltype(read(rows.begin));
+  std::int64_t row = rows.begin;
+  for (; row + ahead <= rows.end; row += ahead) {
+    Row values[ahead];
+    for (int i = 0; i < ahead; ++i) values[i] = read(row + i);
+    for (int i = 0; i < ahead; ++i) use(row + i, values[i]);
+  }
+  for (; row < rows.end; ++row) use(row, read(row));
+}
+
+/// Sums of x (rows, channels) over the rows of each slab, `partial` (slabs, channels).
+/// Reads x once.
+template <class T>
+struct ChannelSlabSums {
+  const T* x;
+  float* partial;
+  std::int64_t rows, channels, slabs;
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const {
+    return slabs * (channels / channel_width<T>(channels));
+  }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
+    if (channel_width<T>(channels) > 1) {
+      sum<lanes_of<T>>(index);
+    } else {
+      sum<1>(index);
+    }
+  }
+
+ private:
+  template <int width>
+  LOCKSTEP_HOST_DEVICE void sum(std::int64_t index) const {
+    const auto [slab, group] = divide(index, channels / width);
+    const T* const from = x + group * width;
+    float sums[width] = {};
+    stream_rows<4>(
+        slab_rows(slab, slabs, rows),
+        [&](std::int64_t row) { return load_pack<width>(from + row * channels); },
+        [&](std::int64_t, const Pack<T, width>& values) {
+          for (int lane = 0; lane < width; ++lane) sums[lane] += values[lane];
+        });
+    store_pack<width>(partial + slab * channels + group * width, sums);
+  }
+};
+
+/// Sums over the slabs: `partial` (slabs, channels) to `sums` (channels).
+struct ChannelTotals {
+  static constexpr int team = 256;
+
+  const float* partial;
+  float* sums;
+  std::int64_t channels, slabs;
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return channels; }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t channel) const {
+    const double sum = team_sum<team, double>(
+        slabs, [&](std::int64_t slab) -> double { return partial[slab * channels + channel]; });
+    if (team_lane<team>() == 0) sums[channel] = static_cast<float>(sum);
+  }
+};
+
+}  // namespace lockstep::backend::cuda::kernels

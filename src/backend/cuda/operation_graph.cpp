@@ -1,0 +1,268 @@
+#include "operation_graph.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "frontend.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::backend::cuda {
+namespace {
+
+namespace fe = cudnn_frontend;
+using TensorPointer = std::shared_ptr<fe::graph::Tensor_attributes>;
+
+constexpr std::size_t most_ports = 16;
+
+/// cuDNN's reasons are many lines; the first that says "Reason" names the check that failed.
+std::string one_line(fe::error_t status) {
+  std::string text = status.get_message();
+  if (const auto at = text.find("Reason: "); at != std::string::npos) text = text.substr(at + 8);
+  text = text.substr(0, text.find('\n'));
+  return text.empty() ? "cuDNN gives no reason" : text;
+}
+
+std::optional<std::string> refusal(fe::error_t status) {
+  if (status.is_good()) return std::nullopt;
+  return one_line(std::move(status));
+}
+
+fe::DataType_t convert(core::DataType type) {
+  switch (type) {
+    case core::DataType::float32: return fe::DataType_t::FLOAT;
+    case core::DataType::bfloat16: return fe::DataType_t::BFLOAT16;
+    case core::DataType::float16: return fe::DataType_t::HALF;
+  }
+  return fe::DataType_t::NOT_SET;
+}
+
+fe::PointwiseMode_t convert(Pointwise operation) {
+  switch (operation) {
+    case Pointwise::relu: return fe::PointwiseMode_t::RELU_FWD;
+    case Pointwise::add: return fe::PointwiseMode_t::ADD;
+    case Pointwise::multiply: return fe::PointwiseMode_t::MUL;
+    case Pointwise::is_greater: return fe::PointwiseMode_t::CMP_GT;
+  }
+  return fe::PointwiseMode_t::NOT_SET;
+}
+
+std::vector<std::int64_t> dimensions(const Extents& extents) {
+  return {extents.n, extents.c, extents.h, extents.w};
+}
+
+std::vector<std::int64_t> strides(const Extents& extents) {
+  return {extents.c * extents.h * extents.w, 1, extents.c * extents.w, extents.c};
+}
+
+template <class Attributes>
+Attributes with_window(Window window) {
+  Attributes attributes;
+  attributes.set_padding({window.padding, window.padding})
+      .set_stride({window.stride, window.stride})
+      .set_dilation({1, 1});
+  return attributes;
+}
+
+/// Opens what the frontend keeps to itself: the notes, and the plans that are not needed any more.
+class OpenGraph : public fe::graph::Graph {
+ public:
+  fe::graph::Execution_plan_list& list() { return plans; }
+};
+
+bool holds(const auto& notes, auto note) {
+  return std::find(notes.begin(), notes.end(), note) != notes.end();
+}
+
+}  // namespace
+
+struct OperationGraph::Parts {
+  explicit Parts(const Target& for_target) : target(for_target) {}
+
+  Tensor keep(TensorPointer tensor) {
+    tensors.push_back(std::move(tensor));
+    return tensors.size() - 1;
+  }
+  void add_port(std::int64_t uid, std::int64_t elements, core::DataType type) {
+    const auto at =
+        std::lower_bound(ports.begin(), ports.end(), uid,
+                         [](const Port& port, std::int64_t id) { return port.uid < id; });
+    core::check(at == ports.end() || at->uid != uid, "each tensor of a graph has its own uid");
+    ports.insert(at, {uid, static_cast<std::size_t>(elements) * core::size_of(type), type});
+    core::check(ports.size() <= most_ports, "a graph of ours has few inputs and outputs");
+  }
+
+  const Target& target;
+  OpenGraph graph;
+  std::vector<TensorPointer> tensors;
+  std::vector<Port> ports;
+};
+
+OperationGraph::OperationGraph(const Target& target, core::DataType virtual_type)
+    : parts_(std::make_unique<Parts>(target)) {
+  parts_->graph.set_intermediate_data_type(convert(virtual_type))
+      .set_compute_data_type(fe::DataType_t::FLOAT)
+      .set_io_data_type(convert(virtual_type));
+  if (!target.is_present()) parts_->graph.set_device_properties(target.properties());
+}
+
+OperationGraph::~OperationGraph() = default;
+
+OperationGraph::Tensor OperationGraph::input(std::int64_t uid, const Extents& extents,
+                                             core::DataType type) {
+  parts_->add_port(uid, extents.elements(), type);
+  return parts_->keep(parts_->graph.tensor(fe::graph::Tensor_attributes()
+                                               .set_name(fmt::format("t{}", uid))
+                                               .set_uid(uid)
+                                               .set_dim(dimensions(extents))
+                                               .set_stride(strides(extents))
+                                               .set_data_type(convert(type))));
+}
+
+OperationGraph::Tensor OperationGraph::constant(float value) {
+  return parts_->keep(parts_->graph.tensor(value));
+}
+
+OperationGraph::Tensor OperationGraph::convolution(Tensor x, Tensor weights, Window window) {
+  return parts_->keep(
+      parts_->graph.conv_fprop(parts_->tensors.at(x), parts_->tensors.at(weights),
+                               with_window<fe::graph::Conv_fprop_attributes>(window)));
+}
+
+OperationGraph::Tensor OperationGraph::convolution_backward_data(Tensor dy, Tensor weights,
+                                                                 const Extents& x, Window window) {
+  auto dx = parts_->graph.conv_dgrad(parts_->tensors.at(dy), parts_->tensors.at(weights),
+                                     with_window<fe::graph::Conv_dgrad_attributes>(window));
+  dx->set_dim(dimensions(x)).set_stride(strides(x));  // a stride leaves the size open
+  return parts_->keep(std::move(dx));
+}
+
+OperationGraph::Tensor OperationGraph::convolution_backward_weights(Tensor dy, Tensor x,
+                                                                    const Extents& weights,
+                                                                    Window window) {
+  auto dw = parts_->graph.conv_wgrad(parts_->tensors.at(dy), parts_->tensors.at(x),
+                                     with_window<fe::graph::Conv_wgrad_attributes>(window));
+  dw->set_dim(dimensions(weights)).set_stride(strides(weights));
+  return parts_->keep(std::move(dw));
+}
+
+OperationGraph::Tensor OperationGraph::pointwise(Pointwise operation, Tensor a) {
+  return parts_->keep(parts_->graph.pointwise(
+      parts_->tensors.at(a), fe::graph::Pointwise_attributes().set_mode(convert(operation))));
+}
+
+OperationGraph::Tensor OperationGraph::pointwise(Pointwise operation, Tensor a, Tensor b) {
+  auto result =
+      parts_->graph.pointwise(parts_->tensors.at(a), parts_->tensors.at(b),
+                              fe::graph::Pointwise_attributes().set_mode(convert(operation)));
+  if (operation == Pointwise::is_greater) result->set_data_type(fe::DataType_t::BOOLEAN);
+  return parts_->keep(std::move(result));
+}
+
+OperationGraph::BatchNorm OperationGraph::batch_norm(Tensor x, Tensor scale, Tensor bias,
+                                                     Tensor running_mean, Tensor running_variance,
+                                                     float epsilon, float momentum) {
+  auto& tensors = parts_->tensors;
+  auto epsilon_tensor = parts_->graph.tensor(epsilon);
+  auto momentum_tensor = parts_->graph.tensor(momentum);
+  const auto [y, mean, deviation, next_mean, next_variance] = parts_->graph.batchnorm(
+      tensors.at(x), tensors.at(scale), tensors.at(bias),
+      fe::graph::Batchnorm_attributes()
+          .set_epsilon(epsilon_tensor)
+          .set_previous_running_stats(tensors.at(running_mean), tensors.at(running_variance),
+                                      momentum_tensor));
+  return {parts_->keep(y), parts_->keep(mean), parts_->keep(deviation), parts_->keep(next_mean),
+          parts_->keep(next_variance)};
+}
+
+OperationGraph::BatchNormBackward OperationGraph::batch_norm_backward(Tensor dy, Tensor x,
+                                                                      Tensor scale, Tensor mean,
+                                                                      Tensor inverse_deviation) {
+  const auto& tensors = parts_->tensors;
+  const auto [dx, dscale, dbias] = parts_->graph.batchnorm_backward(
+      tensors.at(dy), tensors.at(x), tensors.at(scale),
+      fe::graph::Batchnorm_backward_attributes().set_saved_mean_and_inv_variance(
+          tensors.at(mean), tensors.at(inverse_deviation)));
+  return {parts_->keep(dx), parts_->keep(dscale), parts_->keep(dbias)};
+}
+
+void OperationGraph::output(Tensor tensor, std::int64_t uid, core::DataType type) {
+  parts_->add_port(uid, 0, type);  // its size is known once the graph is sealed
+  parts_->tensors.at(tensor)->set_output(true).set_uid(uid).set_data_type(convert(type));
+}
+
+std::vector<OperationGraph::Port> OperationGraph::ports() const { return parts_->ports; }
+
+std::optional<std::string> OperationGraph::seal() {
+  if (auto reason = refusal(parts_->graph.validate())) return reason;
+  for (Port& port : parts_->ports)
+    for (const auto& tensor : parts_->tensors)
+      if (tensor->has_uid() && tensor->get_uid() == port.uid)
+        port.bytes = static_cast<std::size_t>(tensor->get_volume()) * core::size_of(port.type);
+  if (parts_->target.is_present())
+    return refusal(parts_->graph.build_operation_graph(parts_->target.handle()));
+  return refusal(parts_->graph.build_operation_graph());
+}
+
+std::optional<std::string> OperationGraph::find_engines(Heuristics heuristics) {
+  const auto mode =
+      heuristics == Heuristics::best_first ? fe::HeurMode_t::A : fe::HeurMode_t::FALLBACK;
+  return refusal(parts_->graph.create_execution_plans({mode}));
+}
+
+std::size_t OperationGraph::engines() const {
+  return static_cast<std::size_t>(parts_->graph.get_execution_plan_count());
+}
+
+EngineFacts OperationGraph::facts(std::size_t engine) const {
+  EngineFacts facts;
+  static_cast<void>(
+      parts_->graph.get_plan_name_at_index(static_cast<std::int64_t>(engine), facts.name));
+  const auto& numeric = parts_->graph.list().numeric_notes.at(engine);
+  facts.tensor_core = holds(numeric, fe::NumericalNote_t::TENSOR_CORE);
+  facts.down_converts = holds(numeric, fe::NumericalNote_t::DOWN_CONVERT_INPUTS);
+  facts.nondeterministic = holds(numeric, fe::NumericalNote_t::NONDETERMINISTIC);
+  facts.runtime_compiled = holds(parts_->graph.list().behavior_notes.at(engine),
+                                 fe::BehaviorNote_t::RUNTIME_COMPILATION);
+  return facts;
+}
+
+std::optional<std::string> OperationGraph::build(std::size_t engine, std::size_t workspace_limit) {
+  parts_->graph.list().set_max_workspace_allowed(static_cast<std::int64_t>(
+      std::min<std::size_t>(workspace_limit, std::numeric_limits<std::int64_t>::max())));
+  return refusal(parts_->graph.build_plan_at_index(static_cast<std::int64_t>(engine)));
+}
+
+std::size_t OperationGraph::workspace_bytes(std::size_t engine) const {
+  return static_cast<std::size_t>(
+      parts_->graph.get_workspace_size_plan_at_index(static_cast<std::int64_t>(engine)));
+}
+
+void OperationGraph::keep_only(std::size_t engine) {
+  auto& plans = parts_->graph.list().execution_plans;
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    if (i != engine) plans[i] = nullptr;
+}
+
+std::optional<std::string> OperationGraph::run(std::size_t engine,
+                                               std::span<const Binding> bindings,
+                                               void* workspace) const {
+  core::check(parts_->target.is_present(), "a graph planned for a described GPU cannot run");
+  const auto& ports = parts_->ports;
+  core::check(bindings.size() == ports.size(), "every tensor of the graph is bound once");
+  std::array<void*, most_ports> pointers{};  // cuDNN's frontend takes them by ascending uid
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    const auto found = std::find_if(bindings.begin(), bindings.end(), [&](const Binding& binding) {
+      return binding.uid == ports[i].uid;
+    });
+    core::check(found != bindings.end() && found->data != nullptr,
+                "every tensor of the graph is bound");
+    pointers[i] = found->data;
+  }
+  return refusal(parts_->graph.execute_plan_at_index(parts_->target.handle(), pointers.data(),
+                                                     static_cast<int>(ports.size()), workspace,
+                                                     static_cast<std::int64_t>(engine)));
+}
+
+}  // namespace lockstep::backend::cuda

@@ -1,0 +1,302 @@
+#include "plan.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "dnn_graph.hpp"
+#include "launch.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/random.hpp"
+
+namespace lockstep::backend::cuda {
+
+using core::check;
+using core::check_cuda;
+using core::DataType;
+using core::device_buffer;
+
+namespace {
+
+/// Where dynamic scaling begins: gradients of this network stay below 65504 / 65536 at first, and a
+/// too large scale costs one step for each halving.
+constexpr float first_loss_scale = 65536;
+
+constexpr int ampere = 80;
+
+/// Brings gradients to the flat buffer before others hear of them, in portions of some size: each
+/// is a kernel.
+class FlushingListener final : public core::GradientListener {
+ public:
+  FlushingListener(core::GradientListener& next, const NativeGradients& gradients,
+                   cudaStream_t stream, std::size_t portion, std::size_t all)
+      : next_(next), gradients_(gradients), stream_(stream), portion_(portion), all_(all) {}
+
+  void filled_to(std::size_t elements) override {
+    const bool is_enough = portion_ > 0 && elements - flushed_ >= portion_;
+    if (is_enough || elements == all_) {
+      gradients_.flush(stream_, flushed_, elements);
+      flushed_ = elements;
+    }
+    next_.filled_to(flushed_);
+  }
+
+ private:
+  core::GradientListener& next_;
+  const NativeGradients& gradients_;
+  cudaStream_t stream_;
+  std::size_t portion_, all_, flushed_ = 0;
+};
+
+std::vector<std::int64_t> multiples(std::size_t portion, std::size_t below) {
+  std::vector<std::int64_t> all;
+  for (std::size_t at = portion; portion > 0 && at < below; at += portion)
+    all.push_back(static_cast<std::int64_t>(at));
+  return all;
+}
+
+CudaState& device_state(ModelState& state) {
+  auto* const device = dynamic_cast<CudaState*>(state.device.get());
+  check(device != nullptr, "a GPU's plan works on a GPU's state");
+  return *device;
+}
+
+}  // namespace
+
+DataType element_type(core::Precision precision, const DeviceInfo& device) {
+  const bool is_new = precision == core::Precision::bf16 || precision == core::Precision::tf32;
+  if (!is_new || device.compute_capability >= ampere) return activation_type(precision);
+  core::fail(core::ExitStatus::usage,
+             fmt::format("--precision {} needs a GPU of compute capability 8.0 or more, and the {} "
+                         "has {}.{}; use fp16 or fp32",
+                         core::name(precision), device.name, device.compute_capability / 10,
+                         device.compute_capability % 10));
+}
+
+CudaOperations::CudaOperations(const graph::Graph& graph, const PlanOptions& options,
+                               DnnPlanner& planner)
+    : graph_(graph),
+      context_{.graph = &graph_,
+               .options = options,
+               .element = element_type(options.precision, planner.target().info()),
+               .target = &planner.target(),
+               .planner = &planner,
+               .parameters = &parameters_} {}
+
+FeatureMap CudaOperations::map_of(const Step& step, const FeatureMap* first_input) const {
+  FeatureMap map{context_.options.batch, step.output, context_.element, MapLayout::channels_last,
+                 nullptr};
+  switch (step.kind) {
+    case StepKind::input:
+      map.shape.channels = padded_image_channels(step.output.channels, context_.element);
+      break;
+    case StepKind::average_pool:
+    case StepKind::linear:
+    case StepKind::loss: map.type = DataType::float32; break;
+    case StepKind::relu:
+    case StepKind::add: map.type = first_input->type; break;
+    default: break;
+  }
+  return map;
+}
+
+std::unique_ptr<Operation> CudaOperations::make(const Step& step, Ports ports) {
+  switch (step.kind) {
+    case StepKind::input: break;
+    case StepKind::convolution: return make_convolution(context_, step, std::move(ports));
+    case StepKind::batch_norm: return make_batch_norm(context_, step, std::move(ports));
+    case StepKind::relu: return make_relu(context_, std::move(ports));
+    case StepKind::add: return make_add(context_, std::move(ports));
+    case StepKind::max_pool: return make_max_pool(context_, step, std::move(ports));
+    case StepKind::average_pool: return make_average_pool(context_, std::move(ports));
+    case StepKind::linear: return make_linear(context_, step, std::move(ports));
+    case StepKind::loss: {
+      auto loss = make_softmax_cross_entropy(context_, step, std::move(ports));
+      loss_ = loss.get();
+      return loss;
+    }
+  }
+  check(false, "unknown step");
+  return nullptr;
+}
+
+void CudaOperations::add_into(const FeatureMap& from, const FeatureMap& to) {
+  cuda::add_into(context_, from, to);
+}
+
+MemoryUse memory_of(const Blueprint& blueprint, const CudaOperations& operations) {
+  const graph::Graph& graph = operations.graph();
+  const Context& context = operations.context();
+  const std::size_t flat = graph.parameter_elements();
+  MemoryUse use{.state = flat * (2 * sizeof(float) + core::size_of(context.options.gradient_type)) +
+                         graph.statistic_elements() * sizeof(float),
+                .activations = blueprint.arena_bytes(),
+                .weights = NativeWeights::bytes(graph, context.element),
+                .workspace = blueprint.scratch_bytes() +
+                             ImageUpload::device_bytes(context.options.batch, graph.image())};
+  if (context.is_training())
+    use.weights += NativeGradients::bytes(graph, context.element, context.options.gradient_type);
+  return use;
+}
+
+CudaPlan::CudaPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options,
+                   DnnPlanner& planner)
+    : operations_(graph, options, planner),
+      blueprint_(operations_),
+      host_(state),
+      state_(device_state(state)),
+      stream_(planner.target().stream()),
+      arena_(device_buffer(blueprint_.arena_bytes(), "feature maps")),
+      scratch_(device_buffer(blueprint_.scratch_bytes(), "workspace")),
+      scalars_(device_buffer(sizeof(Scalars), "a step's numbers")),
+      weights_(state_.native_weights(stream_, operations_.context().element)),
+      upload_(operations_.context(), graph.image()) {
+  place_parameters();
+  blueprint_.bind(arena_.data(), scratch_.data(), state);
+}
+
+void CudaPlan::place_parameters() {
+  const Context& context = operations_.context();
+  const graph::Graph& graph = operations_.graph();
+  DeviceParameters& parameters = operations_.parameters();
+  if (context.is_training()) {
+    state_.set_gradient_type(context.options.gradient_type);
+    gradients_ = std::make_unique<NativeGradients>(graph, context.element, state_.gradients(),
+                                                   context.options.gradient_type);
+    segments_ = Segments(weights_->parameters(),
+                         multiples(context.options.gradient_portion, graph.parameter_elements()));
+  }
+  for (std::size_t i = 0; i < graph.parameters().size(); ++i) {
+    const kernels::NativeParameter& native = weights_->parameters()[i];
+    parameters.places.push_back(
+        {.weight = native.weight != nullptr ? native.weight : state_.parameters() + native.flat,
+         .gradient = gradients_ ? gradients_->of(i) : nullptr});
+  }
+  parameters.statistics = state_.statistics();
+  parameters.result = &scalars()->result;
+  if (!has_loss_scale() || !context.is_training()) return;
+  parameters.loss_scale = &scalars()->loss_scale.scale;
+  restart_loss_scale();
+}
+
+void CudaPlan::restart_loss_scale() {
+  if (!has_loss_scale()) return;
+  const double asked = operations_.options().loss_scale;
+  const kernels::LossScale first{.scale = asked > 0 ? static_cast<float>(asked) : first_loss_scale,
+                                 .dynamic = asked > 0 ? 0 : 1};
+  check_cuda(cudaMemcpy(&scalars()->loss_scale, &first, sizeof(first), cudaMemcpyHostToDevice),
+             "setting the loss scale");
+}
+
+void CudaPlan::upload(std::span<const std::uint8_t> images, std::span<const std::int32_t> labels) {
+  const PlanOptions& options = operations_.options();
+  const auto batch = static_cast<std::size_t>(options.batch);
+  const bool is_training = options.mode == Mode::training;
+  check(labels.size() <= batch && (!is_training || labels.size() == batch),
+        "a batch fits its plan");
+  check(images.size() ==
+            labels.size() * static_cast<std::size_t>(operations_.graph().image().elements()),
+        "an image per label");
+  const std::int64_t classes = operations_.graph().classes();
+  for (const std::int32_t label : labels)
+    check(label >= 0 && label < classes, "a label is one of the classes");
+  take(upload_.run(images, labels, blueprint_.images()));
+}
+
+void CudaPlan::upload_kept(std::span<const std::int32_t> samples,
+                           std::span<const core::CropFlip> crops) {
+  check(std::ssize(samples) == batch() && crops.size() == samples.size(),
+        "a batch of kept images fits its plan");
+  take(upload_.run_kept(samples, crops, blueprint_.images()));
+}
+
+void CudaPlan::take(const DeviceLabels& labels) {
+  images_ = labels.images;
+  operations_.loss().set_labels(labels);
+  if (operations_.context().is_training()) ++host_.batches_tracked;
+}
+
+void CudaPlan::upload_anything() {
+  const graph::Graph& graph = operations_.graph();
+  const auto images = static_cast<std::size_t>(batch());
+  core::Random random(1, core::RandomStream::test);
+  const auto numbers_below = [&](std::size_t bound) {
+    std::vector<std::int32_t> numbers(images);
+    for (auto& number : numbers)
+      number = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(bound)));
+    return numbers;
+  };
+  if (upload_.kept() > 0) {
+    upload_kept(numbers_below(upload_.kept()), std::vector<core::CropFlip>(images));
+  } else {
+    std::vector<std::uint8_t> pixels(images * static_cast<std::size_t>(graph.image().elements()));
+    for (auto& byte : pixels) byte = static_cast<std::uint8_t>(random.below(256));
+    upload(pixels, numbers_below(static_cast<std::size_t>(graph.classes())));
+  }
+  --host_.batches_tracked;
+}
+
+BatchResult CudaPlan::result() const {
+  kernels::DeviceResult result;
+  check_cuda(
+      cudaMemcpyAsync(&result, device_result(), sizeof(result), cudaMemcpyDeviceToHost, stream_),
+      "copying a result");
+  check_cuda(cudaStreamSynchronize(stream_), "a forward pass");
+  return {.loss_sum = result.loss_sum, .correct = result.correct, .images = images_};
+}
+
+std::span<const float> CudaPlan::logits() const {
+  const FeatureMap& map = blueprint_.logits();
+  logits_.resize(map.elements());
+  check_cuda(
+      cudaMemcpyAsync(logits_.data(), map.data, map.bytes(), cudaMemcpyDeviceToHost, stream_),
+      "copying logits");
+  check_cuda(cudaStreamSynchronize(stream_), "a forward pass");
+  return logits_;
+}
+
+void CudaPlan::backward(core::GradientListener& listener) {
+  FlushingListener flushing(listener, *gradients_, stream_, operations_.options().gradient_portion,
+                            state_.elements());
+  blueprint_.backward(flushing);
+}
+
+void CudaPlan::set_sgd(const optim::Sgd& sgd) {
+  launch(stream_, kernels::SetCoefficients{{.learning_rate = sgd.learning_rate,
+                                            .momentum = sgd.momentum,
+                                            .weight_decay = sgd.weight_decay,
+                                            .gradient_scale = sgd.gradient_scale,
+                                            .nesterov = sgd.nesterov ? 1 : 0},
+                                           &scalars()->sgd});
+}
+
+void CudaPlan::update(std::size_t first, std::size_t count) {
+  if (!has_loss_scale()) {
+    update_range(first, count);
+    return;
+  }
+  // Whether the step is left out shows when all gradients have been seen; all ranks have the same
+  // sums, so all decide alike.
+  if (first + count < state_.elements()) return;
+  with_type(operations_.options().gradient_type, [&](auto zero) {
+    using W = decltype(zero);
+    launch(stream_, kernels::FiniteCheck<W>{reinterpret_cast<const W*>(state_.gradients()),
+                                            &scalars()->loss_scale,
+                                            static_cast<std::int64_t>(state_.elements())});
+  });
+  update_range(0, state_.elements());
+  launch(stream_, kernels::LossScaleUpdate{&scalars()->loss_scale});
+}
+
+void CudaPlan::update_range(std::size_t first, std::size_t count) {
+  const kernels::SegmentTable table = segments_.part(first, first + count);
+  const kernels::LossScale* const scale = has_loss_scale() ? &scalars()->loss_scale : nullptr;
+  with_type(operations_.options().gradient_type, [&](auto zero) {
+    using W = decltype(zero);
+    launch(stream_, kernels::SgdUpdate<W>{table, state_.parameters(), state_.momentum(),
+                                          reinterpret_cast<const W*>(state_.gradients()),
+                                          &scalars()->sgd, scale});
+  });
+}
+
+}  // namespace lockstep::backend::cuda

@@ -1,0 +1,55 @@
+#include "planning_driver.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "lockstep/core/error.hpp"
+
+#ifndef LOCKSTEP_PLANNING_DRIVER_IN_BUILD
+#define LOCKSTEP_PLANNING_DRIVER_IN_BUILD ""
+#endif
+
+namespace lockstep::backend::cuda {
+namespace {
+
+constexpr const char* library_name = "libcuda.so.1";  // by which CUDA and cuDNN open the driver
+
+std::vector<std::filesystem::path> candidates() {
+  if (const char* named = std::getenv("LOCKSTEP_PLANNING_DRIVER")) return {named};
+  std::vector<std::filesystem::path> paths;
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error)
+    paths.push_back(program.parent_path().parent_path() / "lib" / "lockstep" / library_name);
+  if (const std::string built = LOCKSTEP_PLANNING_DRIVER_IN_BUILD; !built.empty())
+    paths.emplace_back(built);
+  return paths;
+}
+
+}  // namespace
+
+PlanningDriver open_planning_driver() {
+  // Libraries are known by their SONAME once they are loaded: whoever opens libcuda.so.1 after us
+  // gets what is there already. It stays open to the end, as the driver does.
+  if (void* loaded = dlopen(library_name, RTLD_NOW | RTLD_NOLOAD))
+    return dlsym(loaded, "lockstep_planning_driver") != nullptr ? PlanningDriver::stand_in
+                                                                : PlanningDriver::already_loaded;
+  std::string tried;
+  for (const auto& path : candidates()) {
+    if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr) return PlanningDriver::stand_in;
+    tried += fmt::format("; {}", dlerror());
+  }
+  core::fail(core::ExitStatus::usage,
+             fmt::format("planning for a GPU that is not here needs Lockstep's stand-in for the "
+                         "driver, which is not found{}; install it or name it in "
+                         "LOCKSTEP_PLANNING_DRIVER",
+                         tried));
+}
+
+}  // namespace lockstep::backend::cuda

@@ -1,0 +1,67 @@
+// Softmax cross-entropy with label smoothing on plain float32 logits (images, classes). The kernel
+// is so small that backward computes the losses again rather than keep the probabilities.
+
+#include <variant>
+
+#include "kernels/loss.hpp"
+#include "launch.hpp"
+#include "operations.hpp"
+
+namespace lockstep::backend::cuda {
+
+namespace {
+
+class SoftmaxCrossEntropy : public Loss {
+ public:
+  SoftmaxCrossEntropy(const Context& context, const Step& step, Ports given)
+      : Loss(std::move(given)),
+        context_(context),
+        smoothing_(std::get<graph::SoftmaxCrossEntropy>(context.graph->node(step.node).operation)
+                       .label_smoothing),
+        rows_(ports().inputs[0]->images),
+        classes_(ports().inputs[0]->shape.channels) {}
+
+  BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
+
+  std::size_t scratch_bytes() const override {
+    return static_cast<std::size_t>(rows_) * (sizeof(double) + sizeof(std::int32_t));
+  }
+
+  void bind(const Binding& binding) override {
+    losses_ = reinterpret_cast<double*>(binding.scratch);
+    hits_ = reinterpret_cast<std::int32_t*>(losses_ + rows_);
+  }
+
+  void set_labels(const DeviceLabels& labels) override { labels_ = labels; }
+
+  void forward() override { run(nullptr); }
+
+  void backward() override { run(ports().input_gradients[0]->as<float>()); }
+
+ private:
+  void run(float* gradients) {
+    launch(context_.stream(), kernels::SoftmaxCrossEntropy{
+                                  ports().inputs[0]->as<float>(), labels_.labels, labels_.source,
+                                  context_.parameters->loss_scale, losses_, hits_, gradients, rows_,
+                                  labels_.images, classes_, smoothing_});
+    if (gradients != nullptr) return;
+    launch(context_.stream(),
+           kernels::SumResults{losses_, hits_, context_.parameters->result, rows_});
+  }
+
+  const Context& context_;
+  float smoothing_;
+  std::int64_t rows_, classes_;
+  DeviceLabels labels_;
+  double* losses_ = nullptr;
+  std::int32_t* hits_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Loss> make_softmax_cross_entropy(const Context& context, const Step& step,
+                                                 Ports ports) {
+  return std::make_unique<SoftmaxCrossEntropy>(context, step, std::move(ports));
+}
+
+}  // namespace lockstep::backend::cuda

@@ -1,0 +1,43 @@
+#include "staging.hpp"
+
+#include <algorithm>
+
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::backend::cuda {
+
+using core::check_cuda;
+
+Staging::Staging(cudaStream_t compute, std::size_t bytes)
+    : compute_(compute), copies_(core::make_stream()) {
+  for (Place& place : places_) {
+    place = {core::pinned_buffer(bytes), core::device_buffer(bytes, "batches on their way"),
+             core::make_event(), core::make_event()};
+  }
+}
+
+std::byte* Staging::bring(std::initializer_list<std::span<const std::byte>> parts) {
+  current_ = (current_ + 1) % places_.size();
+  const Place& place = places_[current_];
+  check_cuda(cudaEventSynchronize(place.copied.get()), "waiting for an earlier batch's copy");
+  std::size_t bytes = 0;
+  for (const auto& part : parts) {
+    core::check(bytes + part.size() <= place.pinned.bytes(), "a block fits its place");
+    std::ranges::copy(part, place.pinned.data() + bytes);
+    bytes += aligned(part.size());
+  }
+  bytes = std::min(bytes, place.pinned.bytes());
+  check_cuda(cudaStreamWaitEvent(copies_.get(), place.used.get(), 0), "ordering copies");
+  check_cuda(cudaMemcpyAsync(place.device.data(), place.pinned.data(), bytes,
+                             cudaMemcpyHostToDevice, copies_.get()),
+             "copying a batch to the GPU");
+  check_cuda(cudaEventRecord(place.copied.get(), copies_.get()), "ordering copies");
+  check_cuda(cudaStreamWaitEvent(compute_, place.copied.get(), 0), "ordering copies");
+  return place.device.data();
+}
+
+void Staging::release() {
+  check_cuda(cudaEventRecord(places_[current_].used.get(), compute_), "ordering copies");
+}
+
+}  // namespace lockstep::backend::cuda

@@ -1,0 +1,204 @@
+#include "state.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "launch.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::backend::cuda {
+
+using core::check_cuda;
+using core::device_buffer;
+
+namespace {
+
+constexpr std::size_t alignment = 256;
+
+std::size_t aligned(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+bool is_convolution(const graph::Graph& graph, const graph::Parameter& parameter) {
+  return std::holds_alternative<graph::Convolution>(graph.node(parameter.node).operation);
+}
+
+bool reads_images(const graph::Graph& graph, const graph::Parameter& parameter) {
+  const graph::Node& from = graph.node(graph.node(parameter.node).inputs[0]);
+  return std::holds_alternative<graph::Input>(from.operation);
+}
+
+/// Whether operations read a copy of the weight instead of the flat buffer.
+bool has_copy(const kernels::NativeParameter& parameter) {
+  return parameter.weight_type != core::DataType::float32 ||
+         parameter.padded_channels != parameter.channels;
+}
+
+std::size_t copy_bytes(const kernels::NativeParameter& parameter) {
+  if (!has_copy(parameter)) return 0;
+  return aligned(static_cast<std::size_t>(native_elements(parameter)) *
+                 core::size_of(parameter.weight_type));
+}
+
+}  // namespace
+
+std::int64_t padded_image_channels(std::int64_t channels, core::DataType element) {
+  const auto whole = static_cast<std::int64_t>(16 / core::size_of(element));
+  return (channels + whole - 1) / whole * whole;
+}
+
+Segments::Segments(const std::vector<kernels::NativeParameter>& parameters,
+                   const std::vector<std::int64_t>& cuts)
+    : segments_(kernels::make_segments(parameters, cuts)),
+      device_(device_buffer(segments_.size() * sizeof(kernels::Segment), "a table of parameters")) {
+  check_cuda(cudaMemcpy(device_.data(), segments_.data(), device_.bytes(), cudaMemcpyHostToDevice),
+             "copying a table of parameters");
+}
+
+kernels::SegmentTable Segments::all() const {
+  return {reinterpret_cast<const kernels::Segment*>(device_.data()), std::ssize(segments_)};
+}
+
+kernels::SegmentTable Segments::part(std::size_t begin, std::size_t end) const {
+  return kernels::part_of(all(), segments_, static_cast<std::int64_t>(begin),
+                          static_cast<std::int64_t>(end));
+}
+
+std::vector<kernels::NativeParameter> native_layout(const graph::Graph& graph,
+                                                    core::DataType element) {
+  std::vector<kernels::NativeParameter> all;
+  for (const graph::Parameter& parameter : graph.parameters()) {
+    kernels::NativeParameter native;
+    native.flat = static_cast<std::int64_t>(parameter.offset);
+    native.elements = static_cast<std::int64_t>(parameter.elements);
+    if (is_convolution(graph, parameter)) {
+      native.weight_type = element;
+      if (parameter.shape.size() == 4) {  // a bias's gradient is a sum in float32
+        native.gradient_type = element;
+        native.channels = native.padded_channels = parameter.shape[1];
+        if (reads_images(graph, parameter))
+          native.padded_channels = padded_image_channels(native.channels, element);
+      }
+    }
+    all.push_back(native);
+  }
+  return all;
+}
+
+std::int64_t native_elements(const kernels::NativeParameter& parameter) {
+  return parameter.elements / parameter.channels * parameter.padded_channels;
+}
+
+NativeWeights::NativeWeights(const graph::Graph& graph, core::DataType element)
+    : parameters_(native_layout(graph, element)),
+      memory_(device_buffer(bytes(graph, element), "weights in the maps' type")) {
+  std::size_t offset = 0;
+  std::vector<kernels::NativeParameter> copied;
+  for (auto& parameter : parameters_) {
+    if (!has_copy(parameter)) continue;
+    parameter.weight = memory_.data() + offset;
+    offset += copy_bytes(parameter);
+    copied.push_back(parameter);
+  }
+  segments_ = Segments(copied, {});
+}
+
+std::size_t NativeWeights::bytes(const graph::Graph& graph, core::DataType element) {
+  std::size_t bytes = 0;
+  for (const auto& parameter : native_layout(graph, element)) bytes += copy_bytes(parameter);
+  return bytes;
+}
+
+void NativeWeights::refresh(cudaStream_t stream, const float* flat) const {
+  launch(stream, kernels::RefreshWeights{segments_.all(), flat});
+}
+
+CudaState::CudaState(const graph::Graph& graph, core::Buffer gradients)
+    : graph_(graph),
+      parameters_(device_buffer(graph.parameter_elements() * sizeof(float), "parameters")),
+      momentum_(device_buffer(graph.parameter_elements() * sizeof(float), "momentum")),
+      statistics_(device_buffer(graph.statistic_elements() * sizeof(float), "statistics")),
+      gradients_(std::move(gradients)) {}
+
+std::shared_ptr<const NativeWeights> CudaState::native_weights(cudaStream_t stream,
+                                                               core::DataType element) {
+  std::weak_ptr<const NativeWeights>& known = native_[element];
+  if (auto weights = known.lock()) return weights;
+  auto weights = std::make_shared<const NativeWeights>(graph_, element);
+  weights->refresh(stream, parameters());
+  known = weights;
+  return weights;
+}
+
+std::vector<float> CudaState::reordered(std::span<const float> flat, Order order) const {
+  std::vector<float> result(flat.begin(), flat.end());
+  for (const graph::Parameter& parameter : graph_.parameters()) {
+    if (parameter.shape.size() != 4 || !is_convolution(graph_, parameter)) continue;
+    const auto filters = static_cast<std::size_t>(parameter.shape[0]);
+    const auto channels = static_cast<std::size_t>(parameter.shape[1]);
+    const auto window = static_cast<std::size_t>(parameter.shape[2] * parameter.shape[3]);
+    if (window == 1) continue;
+    for (std::size_t k = 0; k < filters; ++k) {
+      const std::size_t base = parameter.offset + k * channels * window;
+      for (std::size_t c = 0; c < channels; ++c) {
+        for (std::size_t rs = 0; rs < window; ++rs) {
+          const std::size_t kcrs = base + c * window + rs;
+          const std::size_t krsc = base + rs * channels + c;
+          if (order == Order::host_to_device) {
+            result[krsc] = flat[kcrs];
+          } else {
+            result[kcrs] = flat[krsc];
+          }
+        }
+      }
+    }
+  }
+  return result;
+}
+
+void CudaState::fetch(cudaStream_t stream, ModelState& state, StatePart part) const {
+  check_cuda(cudaStreamSynchronize(stream), "a training step");
+  const auto fetch_floats = [&](const core::Buffer& from, std::span<float> to) {
+    check_cuda(cudaMemcpy(to.data(), from.data(), to.size_bytes(), cudaMemcpyDeviceToHost),
+               "copying the replica's values to the host");
+  };
+  const auto fetch_flat = [&](const core::Buffer& from, const core::Buffer& to) {
+    std::vector<float> device(elements());
+    fetch_floats(from, device);
+    std::ranges::copy(reordered(device, Order::device_to_host), to.as<float>().begin());
+  };
+  if (part != StatePart::statistics) fetch_flat(parameters_, state.parameters);
+  if (part != StatePart::parameters) fetch_floats(statistics_, state.statistics.as<float>());
+  if (part != StatePart::all) return;
+  fetch_flat(momentum_, state.momentum);
+  fetch_gradients(state.gradients);
+}
+
+void CudaState::fetch_gradients(const core::Buffer& to) const {
+  std::vector<std::byte> raw(elements() * core::size_of(gradient_type_));
+  check_cuda(cudaMemcpy(raw.data(), gradients_.data(), raw.size(), cudaMemcpyDeviceToHost),
+             "copying gradients to the host");
+  std::vector<float> values(elements());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = kernels::load_as(gradient_type_, raw.data(), static_cast<std::int64_t>(i));
+  std::ranges::copy(reordered(values, Order::device_to_host), to.as<float>().begin());
+}
+
+void CudaState::store(cudaStream_t stream, const ModelState& state, StatePart part) {
+  check_cuda(cudaStreamSynchronize(stream), "a training step");
+  const auto store_floats = [&](std::span<const float> from, const core::Buffer& to) {
+    check_cuda(cudaMemcpy(to.data(), from.data(), from.size_bytes(), cudaMemcpyHostToDevice),
+               "copying the replica's values to the GPU");
+  };
+  const auto store_flat = [&](const core::Buffer& from, const core::Buffer& to) {
+    store_floats(reordered(from.as<float>(), Order::host_to_device), to);
+  };
+  if (part == StatePart::all) store_flat(state.momentum, momentum_);
+  if (part != StatePart::parameters) store_floats(state.statistics.as<float>(), statistics_);
+  if (part == StatePart::statistics) return;
+  store_flat(state.parameters, parameters_);
+  for (const auto& [type, known] : native_) {
+    if (const auto weights = known.lock()) weights->refresh(stream, parameters());
+  }
+}
+
+}  // namespace lockstep::backend::cuda

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "lockstep/backend/backend.hpp"
+
+namespace lockstep::backend {
+
+/// What plans have in common that compute in the host's memory.
+class HostPlan : public Plan {
+ public:
+  explicit HostPlan(ModelState& state) : state_(state) {}
+  void set_sgd(const optim::Sgd& sgd) override { sgd_ = sgd; }
+  void update(std::size_t first, std::size_t count) override;
+
+ protected:
+  ModelState& state_;
+
+ private:
+  optim::Sgd sgd_;
+};
+
+}  // namespace lockstep::backend

@@ -1,0 +1,208 @@
+#include "nccl_communicator.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <exception>
+#include <thread>
+
+#include "../together.hpp"
+#include "lockstep/core/cuda.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "nccl_check.hpp"
+
+namespace lockstep::comm {
+
+namespace {
+
+/// A wait with a limit: looks again at once at first, later every tenth of a millisecond.
+class Patience {
+ public:
+  explicit Patience(std::chrono::milliseconds limit) : limit_(limit) {}
+
+  /// False once the limit has passed. A process that was stopped itself meanwhile looks again.
+  bool pause() {
+    const auto waited = Clock::now() - begin_;
+    if (++looks_ > least_looks && waited > limit_) return false;
+    if (waited < std::chrono::milliseconds(2)) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    return true;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr int least_looks = 100;
+
+  Clock::time_point begin_ = Clock::now();
+  std::chrono::milliseconds limit_;
+  int looks_ = 0;
+};
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(Communicator& control, NcclCalls& calls,
+                                   const NcclOptions& options)
+    : control_(control), calls_(calls), options_(options) {
+  open();
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  if (comm_ == nullptr) return;
+  // A rank that is leaving because of an error must not wait for the others.
+  if (std::uncaught_exceptions() > 0) {
+    abort();
+    return;
+  }
+  try {
+    deregister();
+    settle(calls_.finalize(comm_), "end communication");
+    const ncclResult_t status = calls_.destroy(comm_);
+    if (status != ncclSuccess && status != ncclInProgress)
+      core::log_warning(fmt::format("ncclCommDestroy: {}", ncclGetErrorString(status)));
+  } catch (const std::exception& error) {
+    core::log_warning(error.what());
+  }
+}
+
+void NcclCommunicator::open() {
+  try {
+    ncclUniqueId id{};
+    together(control_, [&] {
+      if (control_.rank() == 0) check_nccl(calls_.make_id(id), "ncclGetUniqueId");
+    });
+    control_.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
+    together(control_, [&] {
+      settle(calls_.open(comm_, control_.size(), id, control_.rank(), options_.name),
+             "connect the GPUs");
+    });
+  } catch (...) {
+    abort();
+    throw;
+  }
+}
+
+void NcclCommunicator::register_memory(std::span<std::byte> memory) {
+  if (memory.empty()) return;
+  std::string mine;
+  try {
+    try_register(memory);
+  } catch (const core::Error& error) {
+    mine = error.what();
+  }
+  std::string first;
+  for (const std::string& said : control_.all_gather(mine)) {
+    if (first.empty()) first = said;
+  }
+  if (first.empty()) return;
+  // An error stays with a communicator, and the ranks must do alike: all take a new one.
+  if (control_.rank() == 0)
+    core::log_warning(first + " (going on with slower copies of gradients)");
+  abort();
+  failure_.clear();
+  open();
+}
+
+void NcclCommunicator::try_register(std::span<std::byte> memory) {
+  constexpr std::string_view what = "register the gradients' memory";
+  require_open();
+  if (control_.local_size() == control_.size()) {
+    settle(calls_.register_window(comm_, memory, window_), what);
+    if (window_ != nullptr) return;
+  }
+  settle(calls_.register_buffer(comm_, memory, registration_), what);
+}
+
+void NcclCommunicator::deregister() {
+  constexpr std::string_view what = "release the gradients' memory";
+  if (window_ != nullptr) settle(calls_.deregister_window(comm_, window_), what);
+  if (registration_ != nullptr) settle(calls_.deregister_buffer(comm_, registration_), what);
+  window_ = nullptr;
+  registration_ = nullptr;
+}
+
+void NcclCommunicator::sum(void* data, std::size_t elements, core::DataType type,
+                           cudaStream_t stream) {
+  require_open();
+  // A call that does not block may queue from a thread of NCCL's own: what the caller queues next
+  // must come after it.
+  settle(calls_.sum(data, elements, nccl_type(type), comm_, stream), "start a sum");
+}
+
+void NcclCommunicator::finish(cudaStream_t stream) {
+  Patience patience(options_.deadline);
+  while (true) {
+    const cudaError_t status = calls_.query(stream);
+    if (status == cudaSuccess) return;
+    if (status != cudaErrorNotReady) {
+      abort();
+      core::check_cuda(status, "waiting for a sum over the GPUs");
+    }
+    check();
+    if (!patience.pause()) fail_late("finish a sum");
+  }
+}
+
+void NcclCommunicator::check() {
+  require_open();
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = calls_.state(comm_, state);
+  if (asked != ncclSuccess) state = asked;
+  if (state != ncclSuccess && state != ncclInProgress) fail(state, "communicate");
+}
+
+void NcclCommunicator::abort() noexcept {
+  if (comm_ == nullptr) return;
+  const ncclResult_t status = calls_.abort(comm_);
+  if (status != ncclSuccess && status != ncclInProgress)
+    core::log_warning("ncclCommAbort failed; the GPU may wait for other ranks without end");
+  comm_ = nullptr;
+  window_ = nullptr;
+  registration_ = nullptr;
+}
+
+void NcclCommunicator::settle(ncclResult_t result, std::string_view what) {
+  if (result == ncclSuccess) result = ncclInProgress;  // what it started may still fail
+  Patience patience(options_.deadline);
+  while (result == ncclInProgress) {
+    const ncclResult_t asked = calls_.state(comm_, result);
+    if (asked != ncclSuccess) result = asked;
+    if (result == ncclInProgress && !patience.pause()) fail_late(what);
+  }
+  if (result != ncclSuccess) fail(result, what);
+}
+
+void NcclCommunicator::require_open() const {
+  if (comm_ != nullptr) return;
+  core::fail(core::ExitStatus::internal,
+             failure_.empty() ? "NCCL was stopped on " + describe_rank(control_) : failure_);
+}
+
+void NcclCommunicator::fail(ncclResult_t result, std::string_view what) {
+  std::string reason = ncclGetErrorString(result);
+  reason = reason.substr(0, reason.find(" (run with"));  // advice that ours gives
+  const std::string detail = calls_.last_error(comm_);
+  if (!detail.empty()) reason += ": " + detail.substr(0, detail.find('\n'));
+  give_up(
+      fmt::format("NCCL could not {} on {} ({}); look for a rank or a host that failed first; "
+                  "NCCL_DEBUG=INFO in the environment says more",
+                  what, describe_rank(control_), reason));
+}
+
+void NcclCommunicator::fail_late(std::string_view what) {
+  give_up(fmt::format(
+      "NCCL did not {} within {:.3g} s on {}; a rank, a GPU or the network between "
+      "them does not answer; NCCL_DEBUG=INFO in the environment says more",
+      what, std::chrono::duration<double>(options_.deadline).count(), describe_rank(control_)));
+}
+
+void NcclCommunicator::give_up(const std::string& failure) {
+  failure_ = failure;
+  abort();
+  core::fail(core::ExitStatus::internal, failure);
+}
+
+}  // namespace lockstep::comm

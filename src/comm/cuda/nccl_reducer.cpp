@@ -1,0 +1,183 @@
+#include "nccl_reducer.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <vector>
+
+#include "../bucket_schedule.hpp"
+#include "../device_buckets.hpp"
+#include "../together.hpp"
+#include "lockstep/core/cuda.hpp"
+#include "lockstep/core/error.hpp"
+#include "nccl_communicator.hpp"
+
+namespace lockstep::comm {
+
+namespace {
+
+class NcclReducer final : public GradientReducer {
+ public:
+  NcclReducer(Communicator& control, NcclCalls& calls, const core::DeviceQueue& queue,
+              const core::GradientArray& gradients, const ReducerOptions& options,
+              core::Timeline& timeline, std::size_t first_mark, Registration registration)
+      : kind_(options.kind),
+        gradients_(gradients),
+        schedule_(cut_device_gradients(control, gradients, options)),
+        bytes_(schedule_.bucket_bytes()),
+        times_(schedule_.count()),
+        compute_(static_cast<cudaStream_t>(queue.stream)),
+        timeline_(timeline),
+        first_mark_(first_mark) {
+    if (options.way != AllReduceWay::automatic) {
+      core::fail(core::ExitStatus::usage,
+                 "a way to all-reduce is chosen for CPUs only; NCCL chooses its own, so leave it "
+                 "at auto");
+    }
+    if (schedule_.count() == 0) return;
+    together(control, [&] {
+      stream_ = core::make_stream(core::StreamPriority::high);
+      for (std::size_t b = 0; b < schedule_.count(); ++b) {
+        full_.push_back(core::make_event());
+        summed_.push_back(core::make_event());
+      }
+    });
+    communicator_ = std::make_unique<NcclCommunicator>(control, calls,
+                                                       NcclOptions{.name = "lockstep-gradients"});
+    if (registration == Registration::wanted)
+      communicator_->register_memory(
+          {gradients.data, gradients.elements * core::size_of(gradients.type)});
+    together(control, [&] { warm_up(); });
+  }
+
+  void begin_step() override {
+    core::check(started_ == joined_, "a step begins while gradients of the last are on their way");
+    started_ = 0;
+    joined_ = 0;
+  }
+
+  void filled_to(std::size_t elements) override {
+    if (kind_ == ReducerKind::overlap) start_up_to(elements);
+  }
+
+  std::size_t wait_beyond(std::size_t elements) override {
+    start_up_to(schedule_.elements());
+    const std::size_t needed = schedule_.needed_beyond(elements);
+    if (needed > joined_) {  // sums follow one another in their stream: the last one is enough
+      core::check_cuda(cudaStreamWaitEvent(compute_, summed_[needed - 1].get()),
+                       "waiting for a bucket");
+      joined_ = needed;
+    }
+    return schedule_.summed(joined_);
+  }
+
+  void check() override {
+    if (communicator_ != nullptr) communicator_->check();
+  }
+
+  const AllReduceChoice& choice() const override { return choice_; }
+  std::span<const std::size_t> bucket_bytes() const override { return bytes_; }
+
+  std::span<const BucketTimes> bucket_times() const override {
+    for (std::size_t b = 0; b < times_.size(); ++b) {
+      times_[b] = {timeline_.seconds(start_mark(b)), timeline_.seconds(end_mark(b))};
+    }
+    return times_;
+  }
+
+ private:
+  std::size_t start_mark(std::size_t bucket) const { return first_mark_ + 2 * bucket; }
+  std::size_t end_mark(std::size_t bucket) const { return first_mark_ + 2 * bucket + 1; }
+
+  /// Queues the bucket's sum behind what has been queued in `stream_`.
+  void sum(std::size_t bucket) {
+    std::byte* const data =
+        gradients_.data + schedule_.begin(bucket) * core::size_of(gradients_.type);
+    communicator_->sum(data, schedule_.length(bucket), gradients_.type, stream_.get());
+  }
+
+  /// NCCL connects when it first sums in a way, which could not be recorded. Sums of 0 are 0.
+  void warm_up() {
+    for (std::size_t b = 0; b < schedule_.count(); ++b) sum(b);
+    communicator_->finish(stream_.get());
+  }
+
+  void start_up_to(std::size_t elements) {
+    for (const std::size_t full = schedule_.full(elements); started_ < full; ++started_) {
+      const std::size_t b = started_;
+      core::check_cuda(cudaEventRecord(full_[b].get(), compute_), "a full bucket");
+      core::check_cuda(cudaStreamWaitEvent(stream_.get(), full_[b].get()), "a full bucket");
+      timeline_.mark(start_mark(b), stream_.get());
+      sum(b);
+      timeline_.mark(end_mark(b), stream_.get());
+      core::check_cuda(cudaEventRecord(summed_[b].get(), stream_.get()), "a summed bucket");
+    }
+  }
+
+  ReducerKind kind_;
+  core::GradientArray gradients_;
+  BucketSchedule schedule_;
+  AllReduceChoice choice_;
+  std::vector<std::size_t> bytes_;
+  mutable std::vector<BucketTimes> times_;  ///< read from the timeline when asked for
+  cudaStream_t compute_;
+  core::Timeline& timeline_;
+  std::size_t first_mark_;
+  core::Stream stream_;  ///< of the sums
+  std::vector<core::Event> full_, summed_;
+  std::unique_ptr<NcclCommunicator> communicator_;  ///< goes before the stream
+  std::size_t started_ = 0;                         ///< buckets before this one were queued
+  std::size_t joined_ = 0;  ///< for buckets before this one the computing stream waits
+};
+
+class NcclStatisticsSum final : public core::StatisticsSum {
+ public:
+  NcclStatisticsSum(Communicator& control, NcclCalls& calls, const core::DeviceQueue& queue)
+      : replicas_(control.size()), stream_(static_cast<cudaStream_t>(queue.stream)) {
+    if (replicas_ == 1) return;
+    core::Buffer some;
+    together(control, [&] {
+      some = core::device_buffer(most_warm * sizeof(float), "the first sums of statistics");
+    });
+    communicator_ = std::make_unique<NcclCommunicator>(control, calls,
+                                                       NcclOptions{.name = "lockstep-statistics"});
+    together(control, [&] {
+      for (std::size_t elements = 64; elements <= most_warm; elements *= 8)
+        communicator_->sum(some.data(), elements, core::DataType::float32, stream_);
+      communicator_->finish(stream_);
+    });
+  }
+
+  int replicas() const override { return replicas_; }
+
+  void sum(std::span<float> values) override {
+    if (communicator_ != nullptr)
+      communicator_->sum(values.data(), values.size(), core::DataType::float32, stream_);
+  }
+
+ private:
+  static constexpr std::size_t most_warm = 4096;  ///< values that are summed at first, to connect
+
+  int replicas_;
+  cudaStream_t stream_;
+  std::unique_ptr<NcclCommunicator> communicator_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientReducer> make_nccl_reducer(Communicator& control, NcclCalls& calls,
+                                                   const core::DeviceQueue& queue,
+                                                   const core::GradientArray& gradients,
+                                                   const ReducerOptions& options,
+                                                   core::Timeline& timeline, std::size_t first_mark,
+                                                   Registration registration) {
+  return std::make_unique<NcclReducer>(control, calls, queue, gradients, options, timeline,
+                                       first_mark, registration);
+}
+
+std::unique_ptr<core::StatisticsSum> make_nccl_statistics_sum(Communicator& control,
+                                                              NcclCalls& calls,
+                                                              const core::DeviceQueue& queue) {
+  return std::make_unique<NcclStatisticsSum>(control, calls, queue);
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,122 @@
+#include "nccl_transport.hpp"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "../together.hpp"
+#include "lockstep/core/cuda.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "nccl_check.hpp"
+#include "nccl_reducer.hpp"
+
+namespace lockstep::comm {
+
+namespace {
+
+constexpr const char* what_for = "gradients";
+
+void set_if_unset(const char* variable, const std::string& value) {
+  constexpr int keep = 0;
+  ::setenv(variable, value.c_str(), keep);
+}
+
+/// Zeroed memory that NCCL can register; null where it has none.
+core::Buffer registrable_memory(std::size_t bytes) {
+  void* data = nullptr;
+  if (ncclMemAlloc(&data, bytes) != ncclSuccess || data == nullptr) {
+    static_cast<void>(cudaGetLastError());  // NCCL's failure is none of the next call's
+    return {};
+  }
+  std::shared_ptr<const void> owner(data, [](const void* held) {
+    if (ncclMemFree(const_cast<void*>(held)) != ncclSuccess)
+      core::log_warning("ncclMemFree failed");
+  });
+  core::check_cuda(cudaMemset(data, 0, bytes), "cudaMemset");
+  return {{static_cast<std::byte*>(data), bytes}, std::move(owner)};
+}
+
+class NcclTransport final : public GradientTransport {
+ public:
+  NcclTransport(Communicator& control, const core::DeviceQueue& queue, GpuUse use,
+                std::unique_ptr<NcclCalls> calls)
+      : control_(control),
+        queue_(queue),
+        calls_(std::move(calls)),
+        registration_(control.size() == 1 || use == GpuUse::shared ? Registration::none
+                                                                   : Registration::wanted) {
+    if (use == GpuUse::shared) prepare_shared_gpus(control);
+  }
+
+  /// Every rank has its memory before NCCL connects any: a rank that found none would leave the
+  /// others waiting there.
+  core::Buffer allocate(std::size_t bytes) override {
+    core::Buffer buffer;
+    if (registration_ == Registration::wanted && bytes > 0) {
+      together(control_, [&] { buffer = registrable_memory(bytes); });
+      const auto said = control_.all_gather(buffer.bytes() == bytes ? "has" : "lacks");
+      if (std::ranges::count(said, "lacks") > 0) {
+        buffer = {};
+        registration_ = Registration::none;
+      }
+    }
+    together(control_, [&] {
+      if (buffer.bytes() == 0) buffer = core::device_buffer(bytes, what_for);
+      // No stream of ours waits for the one that zeroes.
+      core::check_cuda(cudaDeviceSynchronize(), "zeroing gradients");
+    });
+    return buffer;
+  }
+
+  std::unique_ptr<GradientReducer> make_reducer(const core::GradientArray& gradients,
+                                                const ReducerOptions& options,
+                                                core::Timeline& timeline,
+                                                std::size_t first_mark) override {
+    return make_nccl_reducer(control_, *calls_, queue_, gradients, options, timeline, first_mark,
+                             registration_);
+  }
+
+  core::StatisticsSum& statistics_sum() override {
+    if (statistics_sum_ == nullptr)
+      statistics_sum_ = make_nccl_statistics_sum(control_, *calls_, queue_);
+    return *statistics_sum_;
+  }
+
+  std::string library_version() const override { return nccl_library_version(); }
+
+ private:
+  Communicator& control_;
+  core::DeviceQueue queue_;
+  std::unique_ptr<NcclCalls> calls_;
+  Registration registration_;
+  std::unique_ptr<core::StatisticsSum> statistics_sum_;
+};
+
+}  // namespace
+
+void prepare_shared_gpus(Communicator& control) {
+  set_if_unset("NCCL_HOSTID", fmt::format("{}-rank{}", host_name(), control.rank()));
+  if (control.local_size() == control.size()) set_if_unset("NCCL_SOCKET_IFNAME", "lo");
+  const char* const mine = std::getenv("NCCL_HOSTID");
+  auto ids = control.all_gather(mine == nullptr ? "" : mine);
+  std::ranges::sort(ids);
+  const auto twice = std::ranges::adjacent_find(ids);
+  if (twice == ids.end()) return;
+  core::fail(core::ExitStatus::usage,
+             fmt::format("ranks that share a GPU have the same NCCL_HOSTID '{}'; unset it, or give "
+                         "each rank one of its own",
+                         *twice));
+}
+
+std::unique_ptr<GradientTransport> make_nccl_transport(Communicator& control,
+                                                       const core::DeviceQueue& queue, GpuUse use,
+                                                       std::unique_ptr<NcclCalls> calls) {
+  return std::make_unique<NcclTransport>(control, queue, use, std::move(calls));
+}
+
+}  // namespace lockstep::comm

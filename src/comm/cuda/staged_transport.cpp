@@ -1,0 +1,82 @@
+#include "staged_transport.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include "../together.hpp"
+#include "lockstep/core/cuda.hpp"
+#include "staged_reducer.hpp"
+
+namespace lockstep::comm {
+
+namespace {
+
+class StagedStatisticsSum final : public core::StatisticsSum {
+ public:
+  StagedStatisticsSum(Communicator& communicator, const core::DeviceQueue& queue)
+      : communicator_(communicator), stream_(static_cast<cudaStream_t>(queue.stream)) {}
+
+  int replicas() const override { return communicator_.size(); }
+
+  void sum(std::span<float> values) override {
+    if (replicas() == 1) return;
+    const std::size_t bytes = values.size_bytes();
+    // The largest comes in the first step; the copy back of the last sum ends before it is freed.
+    if (staging_.bytes() < bytes) {
+      core::check_cuda(cudaStreamSynchronize(stream_), "copying statistics to the device");
+      staging_ = core::pinned_buffer(bytes);
+    }
+    core::check_cuda(
+        cudaMemcpyAsync(staging_.data(), values.data(), bytes, cudaMemcpyDeviceToHost, stream_),
+        "copying statistics to the host");
+    core::check_cuda(cudaStreamSynchronize(stream_), "copying statistics to the host");
+    communicator_.sum(staging_.as<float>().first(values.size()));
+    core::check_cuda(
+        cudaMemcpyAsync(values.data(), staging_.data(), bytes, cudaMemcpyHostToDevice, stream_),
+        "copying statistics to the device");
+  }
+
+ private:
+  Communicator& communicator_;
+  cudaStream_t stream_;
+  core::Buffer staging_;
+};
+
+class StagedTransport final : public GradientTransport {
+ public:
+  StagedTransport(Communicator& communicator, const core::DeviceQueue& queue)
+      : communicator_(communicator), queue_(queue), statistics_sum_(communicator, queue) {}
+
+  core::Buffer allocate(std::size_t bytes) override {
+    core::Buffer buffer;
+    together(communicator_, [&] {
+      buffer = core::device_buffer(bytes, "gradients");
+      // No stream of ours waits for the one that zeroes.
+      core::check_cuda(cudaDeviceSynchronize(), "zeroing gradients");
+    });
+    return buffer;
+  }
+
+  std::unique_ptr<GradientReducer> make_reducer(const core::GradientArray& gradients,
+                                                const ReducerOptions& options,
+                                                core::Timeline& timeline,
+                                                std::size_t first_mark) override {
+    return make_staged_reducer(communicator_, queue_, gradients, options, timeline, first_mark);
+  }
+
+  core::StatisticsSum& statistics_sum() override { return statistics_sum_; }
+  std::string library_version() const override { return communicator_.library_version(); }
+
+ private:
+  Communicator& communicator_;
+  core::DeviceQueue queue_;
+  StagedStatisticsSum statistics_sum_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientTransport> make_staged_transport(Communicator& communicator,
+                                                         const core::DeviceQueue& queue) {
+  return std::make_unique<StagedTransport>(communicator, queue);
+}
+
+}  // namespace lockstep::comm

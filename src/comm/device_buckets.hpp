@@ -1,0 +1,16 @@
+#pragma once
+
+#include "bucket_schedule.hpp"
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/comm/gradient_reducer.hpp"
+#include "lockstep/core/device_queue.hpp"
+
+namespace lockstep::comm {
+
+/// The buckets in which a device's gradients are summed: none for one rank alone and where nothing
+/// is to travel. Throws `Error` (usage) where what is to travel is not what the device has.
+BucketSchedule cut_device_gradients(const Communicator& communicator,
+                                    const core::GradientArray& gradients,
+                                    const ReducerOptions& options);
+
+}  // namespace lockstep::comm

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "lockstep/core/data_type.hpp"
+
+namespace lockstep::comm {
+
+/// IEEE 754 binary16.
+struct Float16 {
+  std::uint16_t bits = 0;
+};
+
+float to_float(Float16 value);
+
+/// Rounds to nearest, ties to even; beyond 65504 to infinity; NaN stays NaN.
+Float16 to_float16(float value);
+
+/// Reads `values.size()` elements of `type` that stand one after another at `from`.
+void load_floats(const std::byte* from, core::DataType type, std::span<float> values);
+
+/// Writes `values` one after another to `to`, rounded to `type`.
+void store_floats(std::span<const float> values, core::DataType type, std::byte* to);
+
+}  // namespace lockstep::comm

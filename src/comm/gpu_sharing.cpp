@@ -1,0 +1,37 @@
+#include "gpu_sharing.hpp"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::comm {
+
+std::optional<std::pair<int, int>> first_sharers(std::span<const GpuPlace> places) {
+  for (std::size_t second = 1; second < places.size(); ++second) {
+    for (std::size_t first = 0; first < second; ++first) {
+      if (places[first] == places[second])
+        return std::pair(static_cast<int>(first), static_cast<int>(second));
+    }
+  }
+  return std::nullopt;
+}
+
+GpuUse find_gpu_use(Communicator& communicator, const GpuPlace& mine, GpuUse allowed) {
+  std::vector<GpuPlace> places;
+  for (const std::string& said : communicator.all_gather(mine.host + '\t' + mine.gpu)) {
+    const std::size_t tab = said.find('\t');
+    places.push_back({said.substr(0, tab), said.substr(tab + 1)});
+  }
+  const auto sharers = first_sharers(places);
+  if (!sharers) return GpuUse::own;
+  if (allowed == GpuUse::shared) return GpuUse::shared;
+  const GpuPlace& place = places[static_cast<std::size_t>(sharers->first)];
+  core::fail(core::ExitStatus::usage,
+             fmt::format("ranks {} and {} on {} use the same GPU ({}); start at most one rank per "
+                         "GPU and let each see its own, or allow sharing for a test",
+                         sharers->first, sharers->second, place.host, place.gpu));
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,70 @@
+#include "lockstep/comm/gradient_transport.hpp"
+
+#include <fmt/format.h>
+
+#include "host_transport.hpp"
+#include "lockstep/core/error.hpp"
+
+#ifdef LOCKSTEP_HAS_CUDA
+#include "cuda/gpu_place.hpp"
+#include "cuda/nccl_transport.hpp"
+#include "cuda/staged_transport.hpp"
+#endif
+
+namespace lockstep::comm {
+
+namespace {
+
+TransportKind choose_kind(TransportKind wanted, const core::DeviceQueue& queue) {
+  if (wanted == TransportKind::automatic)
+    return queue.is_host() ? TransportKind::mpi : TransportKind::nccl;
+  if (queue.is_host() == (wanted == TransportKind::mpi)) return wanted;
+  core::fail(core::ExitStatus::usage,
+             queue.is_host()
+                 ? fmt::format("transport {} carries the gradients of GPUs, but this run computes "
+                               "on CPUs; use mpi",
+                               name(wanted))
+                 : "transport mpi carries gradients in the hosts' memory, but this run computes on "
+                   "GPUs; use nccl, or staged");
+}
+
+#ifdef LOCKSTEP_HAS_CUDA
+std::unique_ptr<GradientTransport> make_gpu_transport(Communicator& communicator,
+                                                      const core::DeviceQueue& queue,
+                                                      TransportKind kind, GpuUse allowed) {
+  const GpuUse use = claim_gpu(communicator, queue, allowed);
+  if (kind == TransportKind::staged) return make_staged_transport(communicator, queue);
+  return make_nccl_transport(communicator, queue, use);
+}
+#endif
+
+}  // namespace
+
+std::string_view name(TransportKind kind) {
+  switch (kind) {
+    case TransportKind::automatic: return "auto";
+    case TransportKind::mpi: return "mpi";
+    case TransportKind::nccl: return "nccl";
+    case TransportKind::staged: return "staged";
+  }
+  core::check(false, "unknown kind of transport");
+  return {};
+}
+
+std::unique_ptr<GradientTransport> make_gradient_transport(Communicator& communicator,
+                                                           const core::DeviceQueue& queue,
+                                                           const TransportOptions& options) {
+  const TransportKind kind = choose_kind(options.kind, queue);
+  if (kind == TransportKind::mpi) return make_host_transport(communicator);
+#ifdef LOCKSTEP_HAS_CUDA
+  return make_gpu_transport(communicator, queue, kind,
+                            options.allow_sharing ? GpuUse::shared : GpuUse::own);
+#else
+  core::fail(core::ExitStatus::usage,
+             fmt::format("this build has no transport {}, as it was made without CUDA; configure "
+                         "with --preset cuda, or use --device cpu",
+                         name(kind)));
+#endif
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,48 @@
+#include "host_transport.hpp"
+
+#include <fmt/format.h>
+
+#include "lockstep/comm/replica_sum.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::comm {
+
+namespace {
+
+class HostTransport final : public GradientTransport {
+ public:
+  explicit HostTransport(Communicator& communicator)
+      : communicator_(communicator), statistics_sum_(communicator) {}
+
+  core::Buffer allocate(std::size_t bytes) override { return communicator_.allocate(bytes); }
+
+  std::unique_ptr<GradientReducer> make_reducer(const core::GradientArray& gradients,
+                                                const ReducerOptions& options,
+                                                core::Timeline& timeline,
+                                                std::size_t first_mark) override {
+    if (gradients.type != core::DataType::float32) {
+      core::fail(core::ExitStatus::usage,
+                 fmt::format("gradients in the host's memory are fp32, not {}; only what travels "
+                             "can be narrower",
+                             core::name(gradients.type)));
+    }
+    return make_gradient_reducer(communicator_,
+                                 {reinterpret_cast<float*>(gradients.data), gradients.elements},
+                                 options, &timeline, first_mark);
+  }
+
+  core::StatisticsSum& statistics_sum() override { return statistics_sum_; }
+  std::string library_version() const override { return communicator_.library_version(); }
+
+ private:
+  Communicator& communicator_;
+  ReplicaSum statistics_sum_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientTransport> make_host_transport(Communicator& communicator) {
+  return std::make_unique<HostTransport>(communicator);
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,104 @@
+#include "lockstep/core/cuda.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/format.hpp"
+#include "lockstep/core/log.hpp"
+
+namespace lockstep::core {
+
+namespace {
+
+/// What to do about it, where that is known; empty for what must be a fault of ours.
+std::string_view advice(cudaError_t error) {
+  switch (error) {
+    case cudaErrorNoDevice: return "no NVIDIA GPU is visible here; use --device cpu";
+    case cudaErrorInsufficientDriver:
+    case cudaErrorStubLibrary:
+      return "no NVIDIA driver is loaded, or it is older than this build's CUDA needs; use "
+             "--device "
+             "cpu, or a node with a GPU";
+    case cudaErrorInvalidDevice: return "there are fewer GPUs than were asked for";
+    case cudaErrorDevicesUnavailable:
+      return "the GPU is busy or held exclusively by another process";
+    case cudaErrorNoKernelImageForDevice:
+      return "this build has no machine code for this GPU; see CMAKE_CUDA_ARCHITECTURES";
+    default: return {};
+  }
+}
+
+void warn(cudaError_t error, const char* what) noexcept {
+  // While the process ends the runtime may be gone before our objects are.
+  if (error != cudaSuccess && error != cudaErrorCudartUnloading)
+    log_warning(fmt::format("{}: {}", what, cudaGetErrorString(error)));
+}
+
+}  // namespace
+
+void check_cuda(cudaError_t status, std::string_view what) {
+  if (status == cudaSuccess) return;
+  static_cast<void>(cudaGetLastError());  // an error that does not stick is forgotten
+  const std::string failed =
+      fmt::format("{} failed: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status));
+  if (status == cudaErrorMemoryAllocation)
+    fail(ExitStatus::out_of_memory,
+         failed + "; the GPU's memory is full, use a smaller --batch-per-rank");
+  if (const auto text = advice(status); !text.empty())
+    fail(ExitStatus::usage, fmt::format("{}; {}", failed, text));
+  fail(ExitStatus::internal, failed);
+}
+
+void StreamTraits::close(type stream) noexcept {
+  warn(cudaStreamDestroy(stream), "cudaStreamDestroy");
+}
+
+void EventTraits::close(type event) noexcept { warn(cudaEventDestroy(event), "cudaEventDestroy"); }
+
+Stream make_stream(StreamPriority priority) {
+  int least = 0, greatest = 0;
+  check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "priorities of streams");
+  cudaStream_t stream = nullptr;
+  check_cuda(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                          priority == StreamPriority::high ? greatest : least),
+             "a stream");
+  return Stream(stream);
+}
+
+Event make_event(EventUse use) {
+  cudaEvent_t event = nullptr;
+  const unsigned flags = use == EventUse::timing ? cudaEventDefault : cudaEventDisableTiming;
+  check_cuda(cudaEventCreateWithFlags(&event, flags), "an event");
+  return Event(event);
+}
+
+Buffer device_buffer(std::size_t bytes, std::string_view what) {
+  if (bytes == 0) return {};
+  void* data = nullptr;
+  check_cuda(cudaMalloc(&data, bytes), fmt::format("taking {} of the GPU's memory for {}",
+                                                   format_bytes(double(bytes)), what));
+  std::shared_ptr<const void> owner(
+      data, [](const void* held) { warn(cudaFree(const_cast<void*>(held)), "cudaFree"); });
+  check_cuda(cudaMemset(data, 0, bytes), "cudaMemset");
+  // Our streams do not wait for the one on which that runs.
+  check_cuda(cudaStreamSynchronize(cudaStreamLegacy), "cudaMemset");
+  return Buffer({static_cast<std::byte*>(data), bytes}, std::move(owner));
+}
+
+Buffer pinned_buffer(std::size_t bytes) {
+  if (bytes == 0) return {};
+  void* data = nullptr;
+  check_cuda(cudaHostAlloc(&data, bytes, cudaHostAllocDefault),
+             fmt::format("taking {} of page-locked host memory", format_bytes(double(bytes))));
+  std::shared_ptr<const void> owner(
+      data, [](const void* held) { warn(cudaFreeHost(const_cast<void*>(held)), "cudaFreeHost"); });
+  auto* const bytes_of = static_cast<std::byte*>(data);
+  std::fill_n(bytes_of, bytes, std::byte{});
+  return Buffer({bytes_of, bytes}, std::move(owner));
+}
+
+}  // namespace lockstep::core

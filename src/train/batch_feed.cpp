@@ -1,0 +1,89 @@
+#include "batch_feed.hpp"
+
+#include <vector>
+
+#include "lockstep/data/loader.hpp"
+
+namespace lockstep::train {
+
+namespace {
+
+class HostFeed final : public BatchFeed {
+ public:
+  HostFeed(const Config& config, const data::Dataset& images,
+           const data::DistributedSampler& sampler, int rank, backend::Plan& plan)
+      : loader_(images, sampler,
+                {.batch_per_rank = static_cast<std::size_t>(config.batch_per_rank),
+                 .rank = rank,
+                 .threads = config.loader_threads,
+                 .augmentation = config.augment,
+                 .seed = config.seed}),
+        plan_(plan) {}
+
+  void start_epoch(std::int64_t epoch, std::size_t first_step) override {
+    loader_.start_epoch(epoch, first_step);
+  }
+  void wait() override { batch_ = loader_.next(); }
+  void upload() override { plan_.upload(batch_.images, batch_.labels); }
+
+ private:
+  data::DataLoader loader_;
+  backend::Plan& plan_;
+  data::Batch batch_;
+};
+
+class ResidentFeed final : public BatchFeed {
+ public:
+  ResidentFeed(const Config& config, const data::Dataset& images,
+               const data::DistributedSampler& sampler, int rank, backend::Plan& plan)
+      : augmentation_(config.augment),
+        seed_(config.seed),
+        sampler_(sampler),
+        rank_(rank),
+        plan_(plan),
+        samples_(static_cast<std::size_t>(config.batch_per_rank)),
+        crops_(samples_.size()) {
+    plan.keep(images.images, images.labels);
+  }
+
+  void start_epoch(std::int64_t epoch, std::size_t first_step) override {
+    epoch_ = epoch;
+    order_ = sampler_.epoch(epoch, rank_);
+    next_ = first_step * samples_.size();
+  }
+
+  void wait() override {
+    for (std::size_t i = 0; i < samples_.size(); ++i) {
+      const std::uint32_t sample = order_.at(next_ + i);
+      samples_[i] = static_cast<std::int32_t>(sample);
+      crops_[i] = data::choose_crop(augmentation_, seed_, epoch_, sample);
+    }
+    next_ += samples_.size();
+  }
+
+  void upload() override { plan_.upload_kept(samples_, crops_); }
+
+ private:
+  data::Augmentation augmentation_;
+  std::uint64_t seed_;
+  const data::DistributedSampler& sampler_;
+  int rank_;
+  backend::Plan& plan_;
+  std::vector<std::int32_t> samples_;
+  std::vector<core::CropFlip> crops_;
+  std::vector<std::uint32_t> order_;
+  std::int64_t epoch_ = 0;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchFeed> make_batch_feed(const Config& config, const data::Dataset& images,
+                                           const data::DistributedSampler& sampler, int rank,
+                                           backend::Plan& plan) {
+  if (config.data_residency == DataResidency::device)
+    return std::make_unique<ResidentFeed>(config, images, sampler, rank, plan);
+  return std::make_unique<HostFeed>(config, images, sampler, rank, plan);
+}
+
+}  // namespace lockstep::train

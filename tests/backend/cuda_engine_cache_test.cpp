@@ -1,0 +1,98 @@
+// What the CUDA backend remembers of cuDNN's engines between runs. Needs no GPU.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "backend/cuda/engine_cache.hpp"
+#include "backend/cuda/engine_choice.hpp"
+
+namespace lockstep::backend::cuda {
+namespace {
+
+class EngineCacheFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name =
+        (std::filesystem::temp_directory_path() / "lockstep-engines-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::filesystem::path file() const { return folder_ / "below" / "engines.json"; }
+  std::filesystem::path folder_;
+};
+
+TEST_F(EngineCacheFile, KeepsWhatWasStored) {
+  EngineCache cache(file()), beside(file());
+  EXPECT_FALSE(cache.find("a | b"));
+  cache.store("a | b", {"eng1_k2=3", 1.5e-4, 131});
+  beside.store("c", {"eng4", 2e-4, 0});  // a second process that had read the file before
+  const EngineCache again(file());
+  ASSERT_TRUE(again.find("a | b"));
+  EXPECT_EQ(again.find("a | b")->name, "eng1_k2=3");
+  EXPECT_EQ(again.find("a | b")->seconds, 1.5e-4);
+  EXPECT_EQ(again.find("a | b")->workspace_bytes, 131u);
+  EXPECT_TRUE(again.find("c"));
+  std::size_t files = 0;
+  for ([[maybe_unused]] const auto& entry :
+       std::filesystem::directory_iterator(file().parent_path()))
+    ++files;
+  EXPECT_EQ(files, 1u) << "temporary files stayed";
+}
+
+TEST_F(EngineCacheFile, IsIgnoredWhereDamagedAndThenReplaced) {
+  std::filesystem::create_directories(file().parent_path());
+  for (const char* text : {"", "{", "[]", "{\"format\": 1}", "{\"format\": 2, \"engines\": {}}",
+                           "{\"format\": 1, \"engines\": {\"a\": {\"engine\": 5}}}"}) {
+    std::ofstream(file()) << text;
+    EngineCache cache(file());
+    EXPECT_FALSE(cache.find("a")) << text;
+    cache.store("b", {"eng1", 1e-3, 0});
+    EXPECT_TRUE(EngineCache(file()).find("b")) << text;
+  }
+}
+
+TEST_F(EngineCacheFile, ThatCannotBeWrittenStopsNothing) {
+  std::ofstream(folder_ / "below") << "a file, no folder";
+  EngineCache cache(file());
+  cache.store("a", {"eng1", 1e-3, 0});
+  EXPECT_TRUE(cache.find("a"));
+}
+
+TEST(EngineCacheKey, TellsWhatTheAnswerDependsOn) {
+  DeviceInfo device;
+  device.name = "NVIDIA H200";
+  device.compute_capability = 90;
+  device.multiprocessors = 132;
+  DeviceInfo part = device;
+  part.multiprocessors = 16;
+  const std::set<std::string> keys{cache_key(device, {}, "a"),
+                                   cache_key(device, {}, "b"),
+                                   cache_key(part, {}, "a"),
+                                   cache_key(device, {.workspace_limit = 0}, "a"),
+                                   cache_key(device, {.deterministic = true}, "a"),
+                                   cache_key(device, {.true_fp32 = true}, "a")};
+  EXPECT_EQ(keys.size(), 6u);
+  EXPECT_NE(keys.begin()->find("cuDNN"), std::string::npos);
+}
+
+TEST(EngineCacheFolder, FollowsTheEnvironment) {
+  setenv("LOCKSTEP_CACHE_DIR", "/some/where", 1);
+  EXPECT_EQ(EngineCache::default_file(), "/some/where/engines.json");
+  setenv("LOCKSTEP_CACHE_DIR", "", 1);
+  EXPECT_TRUE(EngineCache::default_file().empty());
+  unsetenv("LOCKSTEP_CACHE_DIR");
+  setenv("XDG_CACHE_HOME", "/x", 1);
+  EXPECT_EQ(EngineCache::default_file(), "/x/lockstep/engines.json");
+  unsetenv("XDG_CACHE_HOME");
+  setenv("HOME", "/h", 1);
+  EXPECT_EQ(EngineCache::default_file(), "/h/.cache/lockstep/engines.json");
+}
+
+}  // namespace
+}  // namespace lockstep::backend::cuda

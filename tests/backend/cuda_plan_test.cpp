@@ -1,0 +1,337 @@
+// Asks cuDNN's planner, without a GPU, whether every graph of the CUDA backend exists on the GPUs
+// that the program is meant for. Nothing is executed here.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/cuda/batch_norm_graphs.hpp"
+#include "backend/cuda/convolution_graphs.hpp"
+#include "backend/cuda/device.hpp"
+#include "backend/cuda/dnn_graph.hpp"
+#include "backend/cuda/engine_cache.hpp"
+#include "backend/cuda/planning_driver.hpp"
+#include "backend/cuda/state.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::backend::cuda {
+namespace {
+
+using core::Precision;
+
+constexpr std::int64_t images = 512;
+constexpr float epsilon = 1e-5f;
+constexpr float momentum = 0.1f;
+
+Target described(std::string_view name) {
+  EXPECT_EQ(open_planning_driver(), PlanningDriver::stand_in);
+  return Target::description(device_description(name));
+}
+
+DnnPlanner planner_for(const Target& target, EngineRules rules = {}) {
+  return {target, rules, EngineCache()};
+}
+
+/// The convolutions of ResNet-18 for CIFAR, each shape once; the stem first.
+std::vector<ConvolutionShape> resnet18_convolutions(Precision precision) {
+  std::vector<ConvolutionShape> shapes{
+      {images, padded_image_channels(3, activation_type(precision)), 32, 32, 64, 3, 1, 1},
+      {images, 64, 32, 32, 64, 3, 1, 1}};
+  std::int64_t channels = 64, height = 32;
+  for (int layer = 2; layer <= 4; ++layer) {
+    shapes.push_back({images, channels, height, height, 2 * channels, 3, 2, 1});
+    shapes.push_back({images, channels, height, height, 2 * channels, 1, 2, 0});
+    channels *= 2;
+    height /= 2;
+    shapes.push_back({images, channels, height, height, channels, 3, 1, 1});
+  }
+  return shapes;
+}
+
+void print_table(const DnnPlanner& planner) {
+  for (const auto& [key, planned] : planner.planned()) {
+    if (planned.graph == nullptr)
+      std::printf("%-24s %-78s refused: %s\n", planner.target().info().name.c_str(), key.c_str(),
+                  planned.refusal.c_str());
+    else
+      std::printf("%-24s %-78s %-52s %zu\n", planner.target().info().name.c_str(), key.c_str(),
+                  planned.graph->engine().c_str(), planned.graph->workspace_bytes());
+  }
+}
+
+std::string message_of(const auto& action) {
+  try {
+    action();
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::usage) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was refused";
+  return {};
+}
+
+struct Case {
+  const char* device;
+  Precision precision;
+};
+
+std::string case_name(const testing::TestParamInfo<Case>& info) {
+  return std::string(info.param.device) + "_" + std::string(core::name(info.param.precision));
+}
+
+class Convolutions : public testing::TestWithParam<Case> {};
+
+TEST_P(Convolutions, OfResNet18HaveEngines) {
+  const auto [device, precision] = GetParam();
+  const Target target = described(device);
+  DnnPlanner planner = planner_for(target);
+  const auto shapes = resnet18_convolutions(precision);
+  ASSERT_EQ(shapes.size(), 11u);
+  for (const auto& shape : shapes) {
+    EXPECT_NO_THROW(convolution_forward(planner, shape, precision));
+    EXPECT_NO_THROW(convolution_backward_weights(planner, shape, precision));
+    // The stem's input is the images: nobody asks for its gradient.
+    if (shape.in_channels >= 64) {
+      EXPECT_NO_THROW(convolution_backward_data(planner, shape, precision));
+    }
+  }
+  EXPECT_EQ(planner.planned().size(), 32u);
+  for (const auto& [key, planned] : planner.planned()) {
+    ASSERT_NE(planned.graph, nullptr) << key;
+    EXPECT_LE(planned.graph->workspace_bytes(), planner.rules_for(precision).workspace_limit)
+        << key;
+    EXPECT_EQ(planned.graph->seconds(), 0) << key;
+  }
+  print_table(planner);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Devices, Convolutions,
+    testing::Values(Case{"h200", Precision::fp32}, Case{"h200", Precision::tf32},
+                    Case{"h200", Precision::bf16}, Case{"h200", Precision::fp16},
+                    Case{"a100", Precision::fp32}, Case{"a100", Precision::tf32},
+                    Case{"a100", Precision::bf16}, Case{"a100", Precision::fp16},
+                    Case{"rtx8000", Precision::fp32}, Case{"rtx8000", Precision::fp16}),
+    case_name);
+
+TEST(Convolution, WithBiasHasAnEngine) {
+  for (const char* device : {"h200", "rtx8000"}) {
+    const Target target = described(device);
+    DnnPlanner planner = planner_for(target);
+    for (const Precision precision : {Precision::fp32, Precision::fp16})
+      EXPECT_NE(convolution_forward(planner, {32, 64, 16, 16, 128, 3, 1, 1}, precision,
+                                    BiasVector::added),
+                nullptr);
+  }
+}
+
+TEST(Convolution, ThatRepeatsIsSharedAndPlannedOnce) {
+  const Target target = described("h200");
+  DnnPlanner planner = planner_for(target);
+  const ConvolutionShape shape{32, 64, 16, 16, 64, 3, 1, 1};
+  const auto first = convolution_forward(planner, shape, Precision::bf16);
+  EXPECT_EQ(convolution_forward(planner, shape, Precision::bf16), first);
+  EXPECT_NE(convolution_forward(planner, shape, Precision::fp16), first);
+  EXPECT_EQ(planner.planned().size(), 2u);
+}
+
+TEST(Convolution, OfADescribedDeviceCannotRun) {
+  const Target target = described("h200");
+  DnnPlanner planner = planner_for(target);
+  const auto graph = convolution_forward(planner, {32, 64, 16, 16, 64, 3, 1, 1}, Precision::bf16);
+  EXPECT_THROW(graph->run({}, nullptr), core::Error);
+}
+
+TEST(Convolution, OnTuringHasNoBfloat16) {
+  const Target target = described("rtx8000");
+  DnnPlanner planner = planner_for(target);
+  const auto message = message_of([&] {
+    convolution_forward(planner, {32, 64, 16, 16, 64, 3, 1, 1}, Precision::bf16);
+  });
+  EXPECT_NE(message.find("Quadro RTX 8000"), std::string::npos) << message;
+  EXPECT_NE(message.find("--precision"), std::string::npos) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+}
+
+TEST(Convolution, AtALimitOfNothingTakesNoWorkspace) {
+  const Target target = described("h200");
+  DnnPlanner planner = planner_for(target, {.workspace_limit = 0});
+  const auto graph =
+      convolution_forward(planner, {images, 64, 32, 32, 128, 1, 2, 0}, Precision::bf16);
+  EXPECT_EQ(graph->workspace_bytes(), 0u);
+}
+
+class BatchNorms : public testing::TestWithParam<Case> {};
+
+/// Each is compiled by cuDNN, which takes about a second: all kinds at one size, and at the other
+/// sizes the two that ask for most.
+TEST_P(BatchNorms, OfResNet18HaveOneKernel) {
+  const auto [device, precision] = GetParam();
+  const Target target = described(device);
+  DnnPlanner planner = planner_for(target);
+  const BatchNormShape middle{images, 128, 16, 16};
+  for (const auto tail : {BatchNormTail::none, BatchNormTail::relu, BatchNormTail::add_relu})
+    batch_norm_forward(planner, middle, precision, tail, epsilon, momentum);
+  using enum GradientFork;
+  const BatchNormGradientFlow block_end{IncomingGradients::two, ReluMask::from_output, written};
+  // A shortcut's; the first of a block; the stem's; a block's last; the network's last.
+  for (const BatchNormGradientFlow& flow :
+       std::vector<BatchNormGradientFlow>{{IncomingGradients::one, ReluMask::none, none},
+                                          {IncomingGradients::one, ReluMask::from_output, none},
+                                          {IncomingGradients::two, ReluMask::from_output, none},
+                                          block_end,
+                                          {IncomingGradients::one, ReluMask::from_output, written}})
+    batch_norm_backward(planner, middle, precision, flow);
+  std::size_t expected = 8;
+  if (precision == Precision::bf16) {
+    for (const BatchNormShape& shape : std::vector<BatchNormShape>{
+             {images, 64, 32, 32}, {images, 256, 8, 8}, {images, 512, 4, 4}}) {
+      batch_norm_forward(planner, shape, precision, BatchNormTail::add_relu, epsilon, momentum);
+      batch_norm_backward(planner, shape, precision, block_end);
+    }
+    expected += 6;
+  }
+  EXPECT_EQ(planner.planned().size(), expected);
+  for (const auto& [key, planned] : planner.planned())
+    EXPECT_NE(planned.graph, nullptr) << key << ": " << planned.refusal;
+  print_table(planner);
+}
+
+// At tf32 the graphs are those of fp32.
+INSTANTIATE_TEST_SUITE_P(
+    Devices, BatchNorms,
+    testing::Values(Case{"h200", Precision::bf16}, Case{"h200", Precision::fp16},
+                    Case{"h200", Precision::fp32}, Case{"a100", Precision::bf16},
+                    Case{"a100", Precision::fp16}, Case{"a100", Precision::fp32}),
+    case_name);
+
+TEST(BatchNorm, OnTuringIsRefusedWithAReason) {
+  const Target target = described("rtx8000");
+  DnnPlanner planner = planner_for(target);
+  const BatchNormShape shape{32, 64, 8, 8};
+  for (const Precision precision : {Precision::fp16, Precision::fp32}) {
+    const auto forward =
+        batch_norm_forward(planner, shape, precision, BatchNormTail::relu, epsilon, momentum);
+    EXPECT_EQ(forward.graph, nullptr);
+    EXPECT_FALSE(forward.refusal.empty());
+    EXPECT_EQ(forward.refusal.find('\n'), std::string::npos) << forward.refusal;
+    const auto backward = batch_norm_backward(planner, shape, precision, {});
+    EXPECT_EQ(backward.graph, nullptr);
+    EXPECT_FALSE(backward.refusal.empty());
+  }
+  print_table(planner);
+}
+
+/// Batch norm, then `operation` with a residual, then ReLU: a kernel exists for the sum alone.
+PlannedGraph norm_with_residual(DnnPlanner& planner, Pointwise operation, std::string key) {
+  const Extents map{32, 64, 8, 8}, vector{1, 64, 1, 1};
+  const auto bf16 = core::DataType::bfloat16, fp32 = core::DataType::float32;
+  return planner.plan(key, Precision::bf16, {}, [&](OperationGraph& graph) {
+    const auto norm = graph.batch_norm(graph.input(1, map, bf16), graph.input(2, vector, fp32),
+                                       graph.input(3, vector, fp32), graph.input(4, vector, fp32),
+                                       graph.input(5, vector, fp32), epsilon, momentum);
+    graph.output(norm.mean, 6, fp32);
+    graph.output(norm.inverse_deviation, 7, fp32);
+    graph.output(norm.running_mean, 8, fp32);
+    graph.output(norm.running_variance, 9, fp32);
+    const auto sum = graph.pointwise(operation, norm.y, graph.input(10, map, bf16));
+    graph.output(graph.pointwise(Pointwise::relu, sum), 11, bf16);
+  });
+}
+
+TEST(BatchNorm, WithAProductForTheSumIsRefused) {
+  const Target target = described("h200");
+  DnnPlanner planner = planner_for(target);
+  EXPECT_NE(norm_with_residual(planner, Pointwise::add, "right").graph, nullptr);
+  const auto wrong = norm_with_residual(planner, Pointwise::multiply, "wrong");
+  EXPECT_EQ(wrong.graph, nullptr) << wrong.graph->engine();
+  EXPECT_FALSE(wrong.refusal.empty());
+}
+
+TEST(EngineRules, DropWhatBreaksThem) {
+  const GraphNature products{.has_products = true}, sums{.has_fused_sums = true};
+  const EngineRules exact{.deterministic = true, .true_fp32 = true};
+  EXPECT_EQ(broken_rule({.tensor_core = true, .nondeterministic = true}, {}, products), "");
+  EXPECT_NE(broken_rule({.tensor_core = true}, exact, products), "");
+  EXPECT_NE(broken_rule({.down_converts = true}, exact, products), "");
+  EXPECT_EQ(broken_rule({.tensor_core = true}, exact, {}), "");
+  EXPECT_NE(broken_rule({.nondeterministic = true}, exact, {}), "");
+  EXPECT_NE(broken_rule({.runtime_compiled = true}, exact, sums), "");
+  EXPECT_EQ(broken_rule({.runtime_compiled = true}, exact, products), "");
+}
+
+/// Engines of the stem's gradient of weights in float32, by name.
+std::map<std::string, EngineFacts> stem_engines(const Target& target) {
+  OperationGraph graph(target, core::DataType::float32);
+  const auto type = core::DataType::float32;
+  const auto dy = graph.input(1, {images, 64, 32, 32}, type);
+  const auto x = graph.input(2, {images, 4, 32, 32}, type);
+  graph.output(graph.convolution_backward_weights(dy, x, {64, 4, 3, 3}, {1, 1}), 3, type);
+  EXPECT_EQ(graph.seal(), std::nullopt);
+  const auto ports = graph.ports();
+  EXPECT_EQ(ports.size(), 3u);
+  EXPECT_EQ(ports.back().bytes, 64u * 4 * 9 * sizeof(float));
+  EXPECT_EQ(graph.find_engines(Heuristics::best_first), std::nullopt);
+  static_cast<void>(graph.find_engines(Heuristics::fallback));
+  std::map<std::string, EngineFacts> engines;
+  for (std::size_t i = 0; i < graph.engines(); ++i) engines[graph.facts(i).name] = graph.facts(i);
+  return engines;
+}
+
+TEST(EngineRules, AreKeptByWhatIsChosen) {
+  const Target target = described("h200");
+  const ConvolutionShape stem{images, 4, 32, 32, 64, 3, 1, 1};
+  const auto engines = stem_engines(target);
+  const auto any_is = [&](bool EngineFacts::*fact) {
+    return std::any_of(engines.begin(), engines.end(),
+                       [&](const auto& engine) { return engine.second.*fact; });
+  };
+  ASSERT_TRUE(any_is(&EngineFacts::nondeterministic)) << "nothing to refuse";
+  ASSERT_TRUE(any_is(&EngineFacts::tensor_core)) << "nothing to refuse";
+  DnnPlanner planner = planner_for(target, {.deterministic = true});
+  const auto exact = convolution_backward_weights(planner, stem, Precision::fp32);
+  EXPECT_FALSE(engines.at(exact->engine()).nondeterministic) << exact->engine();
+  EXPECT_FALSE(engines.at(exact->engine()).tensor_core) << exact->engine();
+  const auto rounded = convolution_backward_weights(planner, stem, Precision::tf32);
+  EXPECT_FALSE(engines.at(rounded->engine()).nondeterministic) << rounded->engine();
+  EXPECT_TRUE(engines.at(rounded->engine()).tensor_core) << rounded->engine();
+}
+
+TEST(Devices, DescribedAreThoseOfTheFolder) {
+  const auto names = described_devices();
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()),
+            (std::set<std::string>{"a100", "b200", "h100", "h200", "l40s", "rtx8000", "v100"}));
+  const Target target = described("h200");
+  EXPECT_EQ(target.info().name, "NVIDIA H200");
+  EXPECT_EQ(target.info().compute_capability, 90);
+  EXPECT_EQ(target.info().multiprocessors, 132);
+  EXPECT_FALSE(target.is_present());
+  EXPECT_NE(message_of([] { device_description("h300"); }).find("h200"), std::string::npos);
+}
+
+TEST(Devices, OlderThanTuringAreRefused) {
+  const auto message = message_of([] { described("v100"); });
+  EXPECT_NE(message.find("compute capability 7.0"), std::string::npos) << message;
+}
+
+TEST(Devices, DamagedDescriptionsAreRefused) {
+  EXPECT_NE(message_of([] { Target::description("{\"deviceName\": 1"); }), "");
+  EXPECT_NE(message_of([] { Target::description("{}"); }), "");
+}
+
+TEST(Devices, ThatAreNotHereGiveOneClearLine) {
+  open_planning_driver();  // hides a GPU that may be here
+  EXPECT_EQ(device_count(), 0);
+  const auto message = message_of([] { Target::device(0); });
+  EXPECT_NE(message.find("no NVIDIA GPU"), std::string::npos) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace lockstep::backend::cuda

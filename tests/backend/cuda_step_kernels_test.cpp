@@ -1,0 +1,274 @@
+// Arithmetic of the CUDA kernels over the parameters, run on the host: native forms, the step, loss
+// scaling.
+
+#include <array>
+
+#include "backend/cuda/kernels/sgd.hpp"
+#include "cuda_kernels.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/optim/sgd.hpp"
+
+namespace lockstep::backend::cuda::kernels::test {
+namespace {
+
+/// Four parameters with all kinds of native tensors, flat in an order of their own with gaps.
+template <class T>
+struct Model {
+  static constexpr std::int64_t flat_elements = 4096;
+  static constexpr core::DataType type = std::is_same_v<T, float> ? core::DataType::float32
+                                         : std::is_same_v<T, core::BFloat16>
+                                             ? core::DataType::bfloat16
+                                             : core::DataType::float16;
+
+  Model()
+      : weights(poisoned<T>(2500)),
+        padded_weights(poisoned<T>(9 * 8)),
+        gradients(random_values<T>(2500, 51)),
+        padded_gradients(random_values<float>(9 * 8, 52)),
+        plain_gradients(random_values<float>(40, 53)),
+        parameters(random_values<float>(flat_elements, 54)),
+        velocity(random_values<float>(flat_elements, 55)) {
+    table = {{.flat = 1536,
+              .elements = 2500,
+              .channels = 50,
+              .padded_channels = 50,
+              .weight = weights.data(),
+              .weight_type = type,
+              .gradient = gradients.data(),
+              .gradient_type = type},
+             {.flat = 16,
+              .elements = 27,
+              .channels = 3,
+              .padded_channels = 8,
+              .weight = padded_weights.data(),
+              .weight_type = type,
+              .gradient = padded_gradients.data()},
+             {.flat = 1024, .elements = 40, .gradient = plain_gradients.data()},
+             {.flat = 64, .elements = 20}};
+  }
+
+  /// For each flat element: the parameter, its element, and where that stands natively.
+  template <class Work>
+  void for_each(Work&& work) const {
+    for (std::size_t p = 0; p < table.size(); ++p) {
+      for (std::int64_t i = 0; i < table[p].elements; ++i) {
+        const std::int64_t native = p == 1 ? i / 3 * 8 + i % 3 : i;
+        work(p, size(table[p].flat + i), size(native));
+      }
+    }
+  }
+
+  std::vector<T> weights, padded_weights, gradients;
+  std::vector<float> padded_gradients, plain_gradients, parameters, velocity;
+  std::vector<NativeParameter> table;
+};
+
+TEST(CudaSegments, CoverEachElementOnceAndRespectCuts) {
+  const Model<float> model;
+  for (const std::vector<std::int64_t>& cuts :
+       {std::vector<std::int64_t>{}, {1600, 1601, 3000}, {0, 30, 1536, 4096}}) {
+    const auto segments = make_segments(model.table, cuts);
+    std::vector<int> seen(Model<float>::flat_elements);
+    std::int64_t end = 0;
+    for (const Segment& segment : segments) {
+      EXPECT_GE(segment.flat, end);
+      EXPECT_GE(segment.count, 1);
+      EXPECT_LE(segment.count, 1024);
+      end = segment.flat + segment.count;
+      for (const std::int64_t cut : cuts) EXPECT_FALSE(segment.flat < cut && cut < end);
+      for (std::int64_t i = segment.flat; i < end; ++i) ++seen[size(i)];
+    }
+    model.for_each([&](std::size_t, std::size_t flat, std::size_t) { --seen[flat]; });
+    EXPECT_EQ(std::ranges::count(seen, 0), Model<float>::flat_elements);
+  }
+}
+
+TEST(CudaSegments, APartHoldsTheSegmentsOfABucket) {
+  const Model<float> model;
+  const std::array<std::int64_t, 1> cuts = {1600};
+  const auto segments = make_segments(model.table, cuts);
+  const SegmentTable all{segments.data(), static_cast<std::int64_t>(segments.size())};
+  const SegmentTable front = part_of(all, segments, 0, 1600);
+  const SegmentTable back = part_of(all, segments, 1600, 4096);
+  EXPECT_EQ(front.segments, segments.data());
+  EXPECT_EQ(back.segments, front.segments + front.size);
+  EXPECT_EQ(front.size + back.size, all.size);
+  EXPECT_EQ(back.segments->flat, 1600);
+  EXPECT_EQ(part_of(all, segments, 1100, 1500).size, 0);
+  EXPECT_THROW(part_of(all, segments, 0, 1700), core::Error);
+  EXPECT_THROW(part_of(all, segments, 20, 4096), core::Error);
+}
+
+TEST(CudaSegments, RefuseBrokenRows) {
+  const std::array<NativeParameter, 1> broken = {
+      NativeParameter{.flat = 0, .elements = 10, .channels = 3, .padded_channels = 8}};
+  EXPECT_THROW(make_segments(broken), core::Error);
+}
+
+template <class T>
+class CudaStep : public ::testing::Test {};
+TYPED_TEST_SUITE(CudaStep, ActivationTypes, ActivationTypeNames);
+
+template <class W, class T>
+void check_flush() {
+  Model<T> model;
+  const auto segments = make_segments(model.table);
+  auto flat = poisoned<W>(Model<T>::flat_elements);
+  auto want = flat;
+  model.for_each([&](std::size_t p, std::size_t at, std::size_t native) {
+    if (p == 0) narrow(widen(model.gradients[native]), want[at]);
+    if (p == 1) narrow(model.padded_gradients[native], want[at]);
+    if (p == 2) narrow(model.plain_gradients[native], want[at]);
+  });
+  run_on_host(FlushGradients<W>{{segments.data(), static_cast<std::int64_t>(segments.size())},
+                                flat.data()});
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    if (std::isnan(widen(want[i]))) {
+      ASSERT_TRUE(std::isnan(widen(flat[i]))) << "element " << i << " was written";
+    } else {
+      ASSERT_EQ(widen(flat[i]), widen(want[i])) << i;
+    }
+  }
+}
+
+TYPED_TEST(CudaStep, GradientsGoToTheWire) {
+  check_flush<float, TypeParam>();
+  check_flush<core::BFloat16, TypeParam>();
+  check_flush<Float16, TypeParam>();
+}
+
+/// Native copies hold the parameters, and what is padding or belongs to nobody was left alone.
+template <class T>
+void expect_native_copies(const Model<T>& model) {
+  auto want = poisoned<T>(2500), padded = poisoned<T>(72);
+  model.for_each([&](std::size_t p, std::size_t at, std::size_t native) {
+    if (p == 0) narrow(model.parameters[at], want[native]);
+    if (p == 1) narrow(model.parameters[at], padded[native]);
+  });
+  expect_same_bits(model.weights, want);
+  for (std::size_t i = 0; i < padded.size(); ++i) {
+    if (i % 8 < 3) {
+      EXPECT_EQ(widen(model.padded_weights[i]), widen(padded[i]));
+    } else {
+      EXPECT_TRUE(std::isnan(widen(model.padded_weights[i])));
+    }
+  }
+}
+
+TYPED_TEST(CudaStep, NativeCopiesAreRefreshed) {
+  Model<TypeParam> model;
+  const auto segments = make_segments(model.table);
+  run_on_host(RefreshWeights{{segments.data(), static_cast<std::int64_t>(segments.size())},
+                             model.parameters.data()});
+  expect_native_copies(model);
+}
+
+template <class W, class T>
+void check_update(bool nesterov) {
+  Model<T> model;
+  const Model<T> before;
+  const std::vector<std::int64_t> cuts = {2000};
+  const auto segments = make_segments(model.table, cuts);
+  const SegmentTable all{segments.data(), static_cast<std::int64_t>(segments.size())};
+  auto gradients = random_values<W>(Model<T>::flat_elements, 60, 0, 64);
+  const optim::Sgd sgd{.learning_rate = 0.05f,
+                       .momentum = 0.9f,
+                       .weight_decay = 5e-4f,
+                       .nesterov = nesterov,
+                       .gradient_scale = 0.25f};
+  // The other backends' step judges; the scale of 128 is exact.
+  std::vector<float> parameters = before.parameters, velocity = before.velocity, plain;
+  for (const W& gradient : gradients) plain.push_back(widen(gradient) / 128);
+  optim::update(sgd, parameters, plain, velocity);
+
+  SgdCoefficients coefficients;
+  run_on_host(SetCoefficients{
+      {sgd.learning_rate, sgd.momentum, sgd.weight_decay, sgd.gradient_scale, nesterov ? 1 : 0},
+      &coefficients});
+  LossScale scale{.scale = 128};
+  SgdUpdate<W> update{
+      all, model.parameters.data(), model.velocity.data(), gradients.data(), &coefficients, &scale};
+  scale.overflow = 1;
+  run_on_host(update);
+  EXPECT_EQ(model.parameters, before.parameters);
+  EXPECT_EQ(model.velocity, before.velocity);
+  scale.overflow = 0;
+  update.table = part_of(all, segments, 0, 2000);
+  run_on_host(update);
+  update.table = part_of(all, segments, 2000, 4096);
+  run_on_host(update);
+  std::vector<double> want_parameters = as_double(before.parameters);
+  std::vector<double> want_velocity = as_double(before.velocity);
+  model.for_each([&](std::size_t, std::size_t at, std::size_t) {
+    want_parameters[at] = static_cast<double>(parameters[at]);
+    want_velocity[at] = static_cast<double>(velocity[at]);
+  });
+  expect_close(model.parameters, want_parameters, 0.1);
+  expect_close(model.velocity, want_velocity, 0.1);
+  expect_native_copies(model);
+}
+
+TYPED_TEST(CudaStep, UpdateIsTheOtherBackends) {
+  for (const bool nesterov : {false, true}) {
+    check_update<float, TypeParam>(nesterov);
+    check_update<core::BFloat16, TypeParam>(nesterov);
+    check_update<Float16, TypeParam>(nesterov);
+  }
+}
+
+TYPED_TEST(CudaStep, OverflowIsSeenWhereverItIs) {
+  using W = TypeParam;
+  for (const std::int64_t n : {1, 8, 29}) {
+    auto gradients = random_values<W>(n, 70);
+    LossScale state;
+    run_on_host(FiniteCheck<W>{gradients.data(), &state, n});
+    EXPECT_EQ(state.overflow, 0);
+    for (const float bad : {infinity, -infinity, std::nanf("")}) {
+      for (W& gradient : gradients) {
+        const W before = gradient;
+        narrow(bad, gradient);
+        state.overflow = 0;
+        run_on_host(FiniteCheck<W>{gradients.data(), &state, n});
+        EXPECT_EQ(state.overflow, 1);
+        gradient = before;
+      }
+    }
+  }
+}
+
+TEST(CudaLossScale, HalvesOnOverflowAndDoublesAfterGoodSteps) {
+  LossScale state{.scale = 4, .overflow = 1, .dynamic = 1};
+  const auto step = [&](bool overflows) {
+    state.overflow = overflows ? 1 : 0;
+    run_on_host(LossScaleUpdate{&state});
+    EXPECT_EQ(state.overflow, 0);
+  };
+  step(true);
+  EXPECT_EQ(state.scale, 2);
+  EXPECT_EQ(state.skipped, 1);
+  for (int i = 0; i < 1999; ++i) step(false);
+  EXPECT_EQ(state.scale, 2);
+  EXPECT_EQ(state.good_steps, 1999);
+  step(false);
+  EXPECT_EQ(state.scale, 4);
+  EXPECT_EQ(state.good_steps, 0);
+  step(false);
+  for (int i = 0; i < 5; ++i) step(true);
+  EXPECT_EQ(state.scale, 1);
+  EXPECT_EQ(state.good_steps, 0);
+  EXPECT_EQ(state.skipped, 6);
+  state.scale = largest_loss_scale * 0.75f;
+  for (int i = 0; i < 2000; ++i) step(false);
+  EXPECT_EQ(state.scale, 67108864);
+}
+
+TEST(CudaLossScale, StaysWhereItIsNotDynamic) {
+  LossScale state{.scale = 512, .overflow = 1, .dynamic = 0};
+  run_on_host(LossScaleUpdate{&state});
+  EXPECT_EQ(state.skipped, 1);
+  for (int i = 0; i < 2000; ++i) run_on_host(LossScaleUpdate{&state});
+  EXPECT_EQ(state.scale, 512);
+}
+
+}  // namespace
+}  // namespace lockstep::backend::cuda::kernels::test

@@ -1,0 +1,361 @@
+"""PyTorch's side of the GPU acceptance run (tests/gpu/acceptance.py): ResNet18 on CIFAR-10, as fast as it goes.
+
+usage: pytorch_gpu.py versions
+       pytorch_gpu.py speed --data DIR --batch B [--variants NAME ...]
+       pytorch_gpu.py losses --data DIR --order FILE.npy --weights FILE.h5 --precision bf16 fp16
+       pytorch_gpu.py accuracy --data DIR --batch B --rates FILE.npy
+
+speed: prints a JSON line when a variant has warmed up (SIGUSR1: it gives up the one it is at); then, for each line
+"VARIANT SECONDS" on standard input, trains whole epochs for about so long and prints the img/s of each. All variants:
+channels-last, bf16 by autocast, fused SGD, cudnn.benchmark. The images lie on the GPU as uint8 and a whole epoch is
+cropped, flipped and normalised there at once (`host`: the images lie in host memory, each batch is copied from pinned
+memory, non-blocking, beside the step before, and augmented on the GPU). Variants:
+  eager          the step, kernel by kernel
+  graph          the same, forward to SGD captured once as a CUDA graph
+  host           graph, with batches from the host
+  compile        torch.compile(mode="max-autotune"): Inductor's own CUDA graphs, SGD outside
+  compile_graph  what max-autotune makes, forward to SGD captured as one CUDA graph
+losses: writes initial weights to FILE.h5 (a dataset per tensor under /state), then prints the losses of steps over the
+images in the order of the file (steps x batch), without augmentation: in float32 and, for each precision, eager, eager
+without channels-last, and compiled.
+accuracy: trains with the graph at the rates of the file, one per step, and prints the test accuracy as JSON.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import signal
+import sys
+import time
+
+import numpy
+import torch
+import torch.nn.functional as F
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "pytorch"))
+import cifar10  # noqa: E402
+from networks import ResNet18  # noqa: E402
+
+WARM_UP_EPOCHS = 2
+SLOTS = 3  # of pinned memory: one is filled, one is copied, one is computed on
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+LOSS_SCALE = 1024.0  # of fp16; constant, so that no step is left out
+
+
+def say(**fields):
+    print(json.dumps(fields), flush=True)
+
+
+class Images:
+    """Labelled images on `device` as uint8, padded for cropping; makes whole epochs or single batches of them."""
+
+    def __init__(self, folder, split, samples, device, dtype):
+        images, self.labels = cifar10.read(folder, split, samples)
+        self.images = images.permute(0, 2, 3, 1).contiguous()  # on the host, (N, 32, 32, 3)
+        self.device, self.dtype, self.count = device, dtype, len(images)
+        self.padded = F.pad(images, (4, 4, 4, 4)).permute(0, 2, 3, 1).contiguous().to(device)
+        self.device_labels = self.labels.to(device)
+        self.mean = cifar10.MEAN.view(3).mul(255).to(device)
+        self.scale = cifar10.STD.view(3).mul(255).reciprocal().to(device)
+
+    def normalise(self, pixels):
+        """(N, 32, 32, 3) uint8 to (N, 3, 32, 32) channels-last of the precision."""
+        return ((pixels.float() - self.mean) * self.scale).to(self.dtype).permute(0, 3, 1, 2)
+
+    def crop_and_flip(self, padded, pick, count):
+        top, left = (torch.randint(0, 9, (count, 1), device=self.device) for _ in range(2))
+        flip = torch.rand(count, 1, device=self.device) < 0.5
+        side = torch.arange(32, device=self.device).view(1, 32)
+        columns = torch.where(flip, 31 - side, side) + left
+        return padded[pick.view(-1, 1, 1), (side + top).unsqueeze(2), columns.unsqueeze(1)]
+
+    def epoch(self):
+        """All images in a new order, augmented: (N, 3, 32, 32), and their labels."""
+        order = torch.randperm(self.count, device=self.device)
+        return self.normalise(self.crop_and_flip(self.padded, order, self.count)), self.device_labels[order]
+
+    def augment(self, images):
+        """A batch (N, 32, 32, 3) uint8 on the device, augmented and normalised."""
+        padded = F.pad(images, (0, 0, 4, 4, 4, 4))
+        count = len(images)
+        pick = torch.arange(count, device=self.device)
+        return self.normalise(self.crop_and_flip(padded, pick, count))
+
+    def plain(self, pick):
+        return self.normalise(self.padded[pick.to(self.device), 4:36, 4:36]), self.labels[pick].to(self.device)
+
+
+class Trainer:
+    """A network and its step: loss, gradients, SGD. `compile_options`: those of torch.compile, None for eager."""
+
+    def __init__(self, device, precision, rate, compile_options=None, channels_last=True, state=None):
+        self.device, self.scale = device, LOSS_SCALE if precision == "fp16" else 1.0
+        self.layout = torch.channels_last if channels_last else torch.contiguous_format
+        self.network = ResNet18().to(device, memory_format=self.layout)
+        if state is not None:
+            self.network.load_state_dict(state)
+        self.optimizer = torch.optim.SGD(
+            self.network.parameters(), lr=rate, momentum=0.9, weight_decay=5e-4, fused=True
+        )
+        self.autocast = {"device_type": device, "dtype": DTYPES[precision], "enabled": precision != "fp32"}
+        self.has_inductor_graphs = compile_options is not None and compile_options.get("mode") == "max-autotune"
+        self.loss = self.plain_loss
+        if compile_options is not None:
+            self.loss = torch.compile(self.plain_loss, fullgraph=True, **compile_options)
+
+    def plain_loss(self, pixels, labels):
+        with torch.autocast(**self.autocast):
+            logits = self.network(pixels)
+        return F.cross_entropy(logits.float(), labels)
+
+    def step(self, pixels, labels):
+        if self.has_inductor_graphs:
+            torch.compiler.cudagraph_mark_step_begin()
+        loss = self.loss(pixels.contiguous(memory_format=self.layout), labels)
+        if self.scale == 1.0:
+            loss.backward()
+        else:
+            (loss * self.scale).backward()
+            gradients = [parameter.grad for parameter in self.network.parameters()]
+            torch._foreach_mul_(gradients, 1 / self.scale)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss.detach()
+
+
+class GraphedStep:
+    """`step(input, labels)` captured as one CUDA graph; on a CPU the plain step."""
+
+    def __init__(self, step, pixels, labels):
+        self.step, self.graph = step, None
+        self.pixels, self.labels = pixels.clone(), labels.clone()
+        if not pixels.is_cuda:
+            return
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(4):  # kernels are chosen and momentum is made outside the graph
+                step(self.pixels, self.labels)
+        torch.cuda.current_stream().wait_stream(side)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.loss = step(self.pixels, self.labels)
+
+    def replay(self):
+        if self.graph is None:
+            return self.step(self.pixels, self.labels)
+        self.graph.replay()
+        return self.loss
+
+    def __call__(self, pixels, labels):
+        self.pixels.copy_(pixels)
+        self.labels.copy_(labels)
+        return self.replay()
+
+
+def device_epoch(images, step, batch):
+    """Train one epoch of images that lie on the device; return the last loss."""
+    pixels, labels = images.epoch()
+    for begin in range(0, images.count - batch + 1, batch):
+        loss = step(pixels[begin : begin + batch], labels[begin : begin + batch])
+    return loss
+
+
+class HostEpochs:
+    """Epochs from pinned memory: gather, copy on a stream beside the step before, augment on the GPU, step."""
+
+    def __init__(self, images, trainer, batch):
+        self.images, self.batch, self.cuda = images, batch, images.device == "cuda"
+        shape = (batch, 32, 32, 3)
+        self.pinned = [torch.empty(shape, dtype=torch.uint8, pin_memory=self.cuda) for _ in range(SLOTS)]
+        self.pinned_labels = [torch.empty(batch, dtype=torch.int64, pin_memory=self.cuda) for _ in range(SLOTS)]
+        self.staged = [torch.empty(shape, dtype=torch.uint8, device=images.device) for _ in range(SLOTS)]
+        self.staged_labels = [torch.empty(batch, dtype=torch.int64, device=images.device) for _ in range(SLOTS)]
+        if self.cuda:
+            self.stream = torch.cuda.Stream()
+            self.copied = [torch.cuda.Event() for _ in range(SLOTS)]
+            self.used = [torch.cuda.Event() for _ in range(SLOTS)]
+        example, labels = images.images[:batch].to(images.device), images.labels[:batch].to(images.device)
+        self.step = GraphedStep(lambda raw, targets: trainer.step(images.augment(raw), targets), example, labels)
+
+    def upload(self, slot):
+        if not self.cuda:
+            self.staged[slot].copy_(self.pinned[slot])
+            self.staged_labels[slot].copy_(self.pinned_labels[slot])
+            return
+        with torch.cuda.stream(self.stream):
+            self.stream.wait_event(self.used[slot])
+            self.staged[slot].copy_(self.pinned[slot], non_blocking=True)
+            self.staged_labels[slot].copy_(self.pinned_labels[slot], non_blocking=True)
+            self.copied[slot].record()
+        torch.cuda.current_stream().wait_event(self.copied[slot])
+
+    def __call__(self):
+        order = torch.randperm(self.images.count)
+        for index, begin in enumerate(range(0, self.images.count - self.batch + 1, self.batch)):
+            slot, pick = index % SLOTS, order[begin : begin + self.batch]
+            if self.cuda:
+                self.copied[slot].synchronize()  # the slot's last copy has left it
+            torch.index_select(self.images.images, 0, pick, out=self.pinned[slot])
+            torch.index_select(self.images.labels, 0, pick, out=self.pinned_labels[slot])
+            self.upload(slot)
+            loss = self.step(self.staged[slot], self.staged_labels[slot])
+            if self.cuda:
+                self.used[slot].record()
+        return loss
+
+
+def variant_epoch(name, images, args):
+    """A function that trains one epoch by variant `name` and returns its last loss."""
+    options = None
+    if name.startswith("compile"):
+        mode = "max-autotune" if name == "compile" else "max-autotune-no-cudagraphs"
+        options = {"mode": mode} if args.device == "cuda" else {"backend": "eager"}
+    trainer = Trainer(args.device, "bf16", 0.1 * args.batch / 1024, options)
+    if name == "host":
+        return HostEpochs(images, trainer, args.batch)
+    step = trainer.step
+    if name in ("graph", "compile_graph"):
+        pixels, labels = images.epoch()
+        step = GraphedStep(step, pixels[: args.batch], labels[: args.batch])
+    return lambda: device_epoch(images, step, args.batch)
+
+
+def timed_epoch(epoch, images, args):
+    """Images per second of one epoch by the wall clock, and its last loss."""
+    start = time.perf_counter()
+    loss = epoch().item()  # waits for the device
+    return images.count // args.batch * args.batch / (time.perf_counter() - start), loss
+
+
+def give_up(*_):
+    raise TimeoutError("told to give up")
+
+
+def speed(args):
+    images = Images(args.data, "train", args.train_samples, args.device, torch.bfloat16)
+    epochs = {}
+    for name in args.variants:
+        start = time.perf_counter()
+        signal.signal(signal.SIGUSR1, give_up)
+        try:
+            epoch = variant_epoch(name, images, args)
+            for _ in range(WARM_UP_EPOCHS):
+                timed_epoch(epoch, images, args)
+        except Exception as error:  # the other variants can still be measured
+            say(failed=name, why=f"{type(error).__name__}: {error}"[-2000:])
+            continue
+        finally:
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        epochs[name] = epoch
+        say(ready=name, seconds=time.perf_counter() - start)
+    say(all_ready=list(epochs))
+    for line in sys.stdin:
+        name, seconds = line.split()
+        rates, start = [], time.perf_counter()
+        while not rates or time.perf_counter() - start < float(seconds):
+            rate, loss = timed_epoch(epochs[name], images, args)
+            rates.append(rate)
+        say(variant=name, images_per_second=rates, loss=loss if math.isfinite(loss) else None)
+
+
+def write_weights(path, seed):
+    import h5py
+
+    torch.manual_seed(seed)
+    state = ResNet18().state_dict()
+    with h5py.File(path, "w") as file:
+        for name, tensor in state.items():
+            file.create_dataset(f"state/{name}", data=tensor.numpy())
+    return state
+
+
+def losses_of(trainer, images, order):
+    picks = torch.from_numpy(order)
+    return [trainer.step(*images.plain(pick)).item() for pick in picks]
+
+
+def losses(args):
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    order = numpy.load(args.order)
+    state = write_weights(args.weights, args.seed)
+    result = {}
+    for precision in ["fp32", *args.precision]:
+        images = Images(args.data, "train", args.train_samples, args.device, DTYPES[precision])
+        ways = {"eager": {}}
+        if precision != "fp32":
+            compiler = {} if args.device == "cuda" else {"backend": "eager"}
+            ways |= {"contiguous": {"channels_last": False}, "compiled": {"compile_options": compiler}}
+        result[precision] = {}
+        for way, options in ways.items():
+            trainer = Trainer(args.device, precision, args.lr, state=state, **options)
+            result[precision][way] = losses_of(trainer, images, order)
+    say(losses=result)
+
+
+def evaluate(trainer, images, batch=500):
+    trainer.network.eval()
+    correct = 0
+    with torch.no_grad():
+        for begin in range(0, images.count, batch):
+            pixels, labels = images.plain(torch.arange(begin, min(begin + batch, images.count)))
+            with torch.autocast(**trainer.autocast):
+                correct += (trainer.network(pixels).argmax(1) == labels).sum().item()
+    return correct / images.count
+
+
+def accuracy(args):
+    torch.manual_seed(args.seed)
+    rates = numpy.load(args.rates)
+    images = Images(args.data, "train", args.train_samples, args.device, torch.bfloat16)
+    rate = torch.zeros((), device=args.device)
+    trainer = Trainer(args.device, "bf16", rate)
+    before = {name: tensor.clone() for name, tensor in trainer.network.state_dict().items()}
+    pixels, labels = images.epoch()
+    step = GraphedStep(trainer.step, pixels[: args.batch], labels[: args.batch])
+    # The warm-up left momentum and running statistics behind.
+    trainer.network.load_state_dict(before)
+    for entry in trainer.optimizer.state.values():
+        entry["momentum_buffer"].zero_()
+    done, start = 0, time.perf_counter()
+    while done < len(rates):
+        pixels, labels = images.epoch()
+        for begin in range(0, images.count - args.batch + 1, args.batch):
+            rate.fill_(float(rates[done]))
+            step(pixels[begin : begin + args.batch], labels[begin : begin + args.batch])
+            done += 1
+            if done == len(rates):
+                break
+    test = Images(args.data, "test", args.test_samples, args.device, torch.bfloat16)
+    seconds = time.perf_counter() - start
+    say(test_accuracy=evaluate(trainer, test), steps=done, seconds=seconds)
+
+
+def versions(args):
+    cudnn = torch.backends.cudnn.version() if torch.backends.cudnn.is_available() else None
+    say(torch=torch.__version__, cuda=torch.version.cuda, cudnn=cudnn, cuda_available=torch.cuda.is_available())
+
+
+def main():
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("command", choices=["versions", "speed", "losses", "accuracy"])
+    ask.add_argument("--data", help="folder with CIFAR-10's binary files")
+    ask.add_argument("--batch", type=int, default=512)
+    ask.add_argument("--variants", nargs="+", default=["eager", "graph", "host", "compile", "compile_graph"])
+    ask.add_argument("--train-samples", type=int)
+    ask.add_argument("--test-samples", type=int)
+    ask.add_argument("--order", help="losses: npy file (steps, batch) of indices into the training images")
+    ask.add_argument("--weights", help="losses: HDF5 file to write the initial weights to")
+    ask.add_argument("--precision", nargs="+", choices=["bf16", "fp16"], default=["bf16", "fp16"])
+    ask.add_argument("--lr", type=float, default=0.01)
+    ask.add_argument("--rates", help="accuracy: npy file with the learning rate of each step")
+    ask.add_argument("--seed", type=int, default=1)
+    ask.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: to try the code, not to time it")
+    args = ask.parse_args()
+    torch.backends.cudnn.benchmark = True
+    {"versions": versions, "speed": speed, "losses": losses, "accuracy": accuracy}[args.command](args)
+
+
+if __name__ == "__main__":
+    main()

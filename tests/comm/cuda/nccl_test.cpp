@@ -1,0 +1,302 @@
+// NCCL's failures, played without a GPU.
+
+#include <cuda_runtime_api.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cstring>
+#include <stdexcept>
+
+#include "comm/world.hpp"
+#include "cuda/nccl_communicator.hpp"
+#include "cuda/nccl_reducer.hpp"
+#include "cuda/nccl_transport.hpp"
+#include "lockstep/comm/gradient_transport.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::comm {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// Writes down what is called and answers as it was told to.
+class PlayedNccl final : public NcclCalls {
+ public:
+  std::vector<std::string> log;
+  ncclResult_t answer = ncclInProgress;  ///< of calls
+  ncclResult_t after = ncclSuccess;      ///< state once `pending` questions were asked
+  int pending = 2;
+  ncclResult_t window_answer = ncclSuccess;
+  bool has_windows = true;
+  cudaError_t stream = cudaSuccess;
+  std::string id_seen;
+
+  ncclResult_t make_id(ncclUniqueId& id) override {
+    std::strcpy(id.internal, "of rank 0");
+    return ncclSuccess;
+  }
+  ncclResult_t open(ncclComm_t& comm, int, const ncclUniqueId& id, int, const char*) override {
+    id_seen = id.internal;
+    comm = reinterpret_cast<ncclComm_t>(this);
+    return said("open");
+  }
+  ncclResult_t state(ncclComm_t, ncclResult_t& state) override {
+    state = asked_++ < pending ? ncclInProgress : after;
+    return ncclSuccess;
+  }
+  std::string last_error(ncclComm_t) override { return "the cable is loose\nsecond line"; }
+  ncclResult_t sum(void*, std::size_t elements, ncclDataType_t type, ncclComm_t,
+                   cudaStream_t) override {
+    return said("sum " + std::to_string(elements) + " of type " + std::to_string(type));
+  }
+  cudaError_t query(cudaStream_t) override { return stream; }
+  ncclResult_t register_window(ncclComm_t, std::span<std::byte>, ncclWindow_t& window) override {
+    if (has_windows) window = reinterpret_cast<ncclWindow_t>(this);
+    said("register window");
+    return window_answer;
+  }
+  ncclResult_t deregister_window(ncclComm_t, ncclWindow_t) override {
+    return said("deregister window");
+  }
+  ncclResult_t register_buffer(ncclComm_t, std::span<std::byte>, void*& handle) override {
+    handle = this;
+    return said("register buffer");
+  }
+  ncclResult_t deregister_buffer(ncclComm_t, void*) override { return said("deregister buffer"); }
+  ncclResult_t finalize(ncclComm_t) override { return said("finalize"); }
+  ncclResult_t destroy(ncclComm_t) override {
+    said("destroy");
+    return ncclSuccess;
+  }
+  ncclResult_t abort(ncclComm_t) override {
+    said("abort");
+    return ncclSuccess;
+  }
+
+ private:
+  ncclResult_t said(const std::string& call) {
+    log.push_back(call);
+    asked_ = 0;
+    return answer;
+  }
+
+  int asked_ = 0;
+};
+
+template <class Work>
+std::string failure(Work work) {
+  try {
+    work();
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::internal);
+    return error.what();
+  }
+  return "no failure";
+}
+
+class NcclTest : public testing::Test {
+ protected:
+  std::unique_ptr<NcclCommunicator> make(std::chrono::milliseconds deadline = 60s) {
+    return std::make_unique<NcclCommunicator>(*world, nccl, NcclOptions{.deadline = deadline});
+  }
+
+  std::unique_ptr<Communicator> world = make_world();
+  PlayedNccl nccl;
+  std::array<std::byte, 64> memory{};
+};
+
+TEST_F(NcclTest, WaitsUntilEachCallHasSettled) {
+  auto communicator = make();
+  EXPECT_EQ(nccl.id_seen, "of rank 0");
+  communicator->sum(memory.data(), 16, core::DataType::float32, nullptr);
+  communicator->sum(memory.data(), 8, core::DataType::bfloat16, nullptr);
+  communicator->sum(memory.data(), 4, core::DataType::float16, nullptr);
+  EXPECT_NO_THROW(communicator->check());
+  EXPECT_NO_THROW(communicator->finish(nullptr));
+  communicator.reset();
+  EXPECT_THAT(nccl.log, ElementsAre("open", "sum 16 of type 7", "sum 8 of type 9",
+                                    "sum 4 of type 6", "finalize", "destroy"));
+}
+
+TEST_F(NcclTest, LateErrorIsThrownAndAborts) {
+  auto communicator = make();
+  nccl.pending = 0;
+  nccl.after = ncclRemoteError;
+  const std::string what = failure([&] { communicator->check(); });
+  EXPECT_THAT(what, AllOf(HasSubstr("could not communicate on rank " +
+                                    std::to_string(world->rank()) + " of "),
+                          HasSubstr("the cable is loose);"), HasSubstr("NCCL_DEBUG=INFO")));
+  EXPECT_EQ(nccl.log.back(), "abort");
+  // From then on it says the same, and asks NCCL for nothing.
+  EXPECT_EQ(failure([&] { communicator->check(); }), what);
+  EXPECT_EQ(failure([&] { communicator->sum(memory.data(), 1, core::DataType::float32, nullptr); }),
+            what);
+  communicator.reset();
+  EXPECT_THAT(nccl.log, ElementsAre("open", "abort"));
+}
+
+TEST_F(NcclTest, CallThatReturnedSuccessMayStillFail) {
+  auto communicator = make();
+  nccl.answer = ncclSuccess;
+  nccl.after = ncclInternalError;
+  EXPECT_THAT(
+      failure([&] { communicator->sum(memory.data(), 1, core::DataType::float32, nullptr); }),
+      HasSubstr("could not start a sum"));
+  EXPECT_EQ(nccl.log.back(), "abort");
+}
+
+TEST_F(NcclTest, ErrorWhileWaitingForTheDeviceAborts) {
+  auto communicator = make();
+  nccl.stream = cudaErrorNotReady;
+  nccl.after = ncclSystemError;
+  EXPECT_THAT(failure([&] { communicator->finish(nullptr); }), HasSubstr("could not communicate"));
+  EXPECT_EQ(nccl.log.back(), "abort");
+}
+
+TEST_F(NcclTest, DeviceThatIsNotDoneInTimeIsAnError) {
+  auto communicator = make(5ms);
+  nccl.stream = cudaErrorNotReady;
+  EXPECT_THAT(
+      failure([&] { communicator->finish(nullptr); }),
+      AllOf(HasSubstr("did not finish a sum within 0.005 s"), HasSubstr("does not answer")));
+  EXPECT_EQ(nccl.log.back(), "abort");
+}
+
+TEST_F(NcclTest, ErrorOfTheDeviceAborts) {
+  auto communicator = make();
+  nccl.stream = cudaErrorIllegalAddress;
+  EXPECT_THAT(failure([&] { communicator->finish(nullptr); }),
+              HasSubstr("cudaErrorIllegalAddress"));
+  EXPECT_EQ(nccl.log.back(), "abort");
+}
+
+TEST_F(NcclTest, CallThatDoesNotSettleInTimeIsAnError) {
+  auto communicator = make(5ms);
+  nccl.pending = 1 << 30;
+  EXPECT_THAT(
+      failure([&] { communicator->sum(memory.data(), 1, core::DataType::float32, nullptr); }),
+      HasSubstr("did not start a sum within 0.005 s"));
+  EXPECT_EQ(nccl.log.back(), "abort");
+}
+
+TEST_F(NcclTest, OneRankThatCannotConnectFailsAll) {
+  const bool is_last = world->rank() == world->size() - 1;
+  if (is_last) nccl.answer = ncclSystemError;
+  EXPECT_THAT(failure([&] { make(); }),
+              HasSubstr("could not connect the GPUs on rank " + std::to_string(world->size() - 1)));
+  EXPECT_THAT(nccl.log, ElementsAre("open", "abort"));
+}
+
+TEST_F(NcclTest, RanksThatDoNotConnectInTimeAreAnError) {
+  nccl.pending = 1 << 30;
+  EXPECT_THAT(failure([&] { make(5ms); }), HasSubstr("did not connect the GPUs within 0.005 s"));
+  EXPECT_THAT(nccl.log, ElementsAre("open", "abort"));
+}
+
+TEST_F(NcclTest, MemoryIsReleasedBeforeTheCommunicator) {
+  {
+    const auto communicator = make();
+    communicator->register_memory(memory);
+  }
+  EXPECT_THAT(nccl.log,
+              ElementsAre("open", "register window", "deregister window", "finalize", "destroy"));
+}
+
+TEST_F(NcclTest, WithoutWindowsTheBufferIsRegistered) {
+  nccl.has_windows = false;
+  {
+    const auto communicator = make();
+    communicator->register_memory(memory);
+  }
+  EXPECT_THAT(nccl.log, ElementsAre("open", "register window", "register buffer",
+                                    "deregister buffer", "finalize", "destroy"));
+}
+
+TEST_F(NcclTest, MemoryThatOneRankCannotRegisterIsNoError) {
+  const bool is_last = world->rank() == world->size() - 1;
+  if (is_last) nccl.window_answer = ncclUnhandledCudaError;
+  auto communicator = make();
+  communicator->register_memory(memory);
+  communicator->sum(memory.data(), 1, core::DataType::float32, nullptr);
+  communicator.reset();
+  EXPECT_THAT(nccl.log, ElementsAre("open", "register window", "abort", "open", "sum 1 of type 7",
+                                    "finalize", "destroy"));
+}
+
+TEST_F(NcclTest, UnwindingAborts) {
+  try {
+    const auto communicator = make();
+    communicator->register_memory(memory);
+    throw std::runtime_error("something else");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_THAT(nccl.log, ElementsAre("open", "register window", "abort"));
+}
+
+TEST_F(NcclTest, EndThatFailsIsNoError) {
+  auto communicator = make(5ms);
+  nccl.pending = 1 << 30;
+  communicator.reset();
+  EXPECT_THAT(nccl.log, ElementsAre("open", "finalize", "abort"));
+}
+
+TEST_F(NcclTest, WhatDoesNotTravelNeedsNoNccl) {
+  core::HostTimeline timeline;
+  const core::GradientArray gradients{.data = memory.data(), .elements = 16};
+  const auto reducer =
+      make_nccl_reducer(*world, nccl, {.device = 0}, gradients, {.kind = ReducerKind::none},
+                        timeline, 0, Registration::wanted);
+  EXPECT_TRUE(reducer->is_recordable());
+  for (int step = 0; step < 2; ++step) {
+    reducer->begin_step();
+    reducer->filled_to(16);
+    EXPECT_EQ(reducer->wait_beyond(0), 16U);
+    reducer->check();
+  }
+  EXPECT_TRUE(reducer->bucket_bytes().empty());
+  EXPECT_TRUE(nccl.log.empty());
+}
+
+TEST_F(NcclTest, WaysOfCpusAreRefused) {
+  core::HostTimeline timeline;
+  EXPECT_THROW(make_nccl_reducer(*world, nccl, {.device = 0}, {.elements = 16},
+                                 {.way = AllReduceWay::ring}, timeline, 0, Registration::none),
+               core::Error);
+}
+
+TEST_F(NcclTest, RanksOfOneGpuCountAsHosts) {
+  ::unsetenv("NCCL_HOSTID");
+  ::unsetenv("NCCL_SOCKET_IFNAME");
+  prepare_shared_gpus(*world);
+  EXPECT_THAT(::getenv("NCCL_HOSTID"), testing::EndsWith("rank" + std::to_string(world->rank())));
+  EXPECT_STREQ(::getenv("NCCL_SOCKET_IFNAME"), "lo");
+  ::setenv("NCCL_HOSTID", "the same", 1);
+  if (world->size() > 1) {
+    EXPECT_THROW(prepare_shared_gpus(*world), core::Error);
+  }
+  EXPECT_STREQ(::getenv("NCCL_HOSTID"), "the same") << "the user's own is kept";
+  ::unsetenv("NCCL_HOSTID");
+  ::unsetenv("NCCL_SOCKET_IFNAME");
+}
+
+TEST_F(NcclTest, TransportsWithoutAGpuSaySo) {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) == cudaSuccess) GTEST_SKIP() << "this machine has a GPU";
+  for (const auto kind : {TransportKind::automatic, TransportKind::nccl, TransportKind::staged}) {
+    try {
+      make_gradient_transport(*world, {.device = 0}, {.kind = kind});
+      ADD_FAILURE() << "was not refused";
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.status(), core::ExitStatus::usage);
+      EXPECT_THAT(error.what(),
+                  AllOf(HasSubstr("the GPU of rank 0 of "), HasSubstr("--device cpu")));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::comm

@@ -1,0 +1,162 @@
+#include "lockstep/comm/gradient_transport.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "device_buckets.hpp"
+#include "gpu_sharing.hpp"
+#include "lockstep/core/error.hpp"
+#include "together.hpp"
+#include "world.hpp"
+
+namespace lockstep::comm {
+namespace {
+
+using core::DataType;
+using testing::HasSubstr;
+
+/// What `work` is refused with; every rank must say the same.
+template <class Work>
+core::Error refusal(Work work) {
+  try {
+    work();
+  } catch (const core::Error& error) {
+    return error;
+  }
+  return {core::ExitStatus::done, "was not refused"};
+}
+
+class TransportTest : public testing::Test {
+ protected:
+  core::GradientArray array(const core::Buffer& buffer, DataType type = DataType::float32) const {
+    return {buffer.data(), buffer.bytes() / core::size_of(type), type};
+  }
+
+  std::unique_ptr<Communicator> world = make_world();
+  core::HostTimeline timeline;
+  const core::DeviceQueue host;
+};
+
+TEST_F(TransportTest, SumsGradientsOfTheHost) {
+  for (const auto kind : {TransportKind::automatic, TransportKind::mpi}) {
+    const auto transport = make_gradient_transport(*world, host, {.kind = kind});
+    EXPECT_EQ(transport->library_version(), world->library_version());
+    const core::Buffer buffer = transport->allocate(1000 * sizeof(float));
+    const auto values = buffer.as<float>();
+    const auto reducer =
+        transport->make_reducer(array(buffer), {.bucket_bytes = 4 * 300}, timeline, 10);
+    EXPECT_TRUE(reducer->is_recordable());
+    EXPECT_NO_THROW(reducer->check());
+    for (int step = 0; step < 2; ++step) {
+      reducer->begin_step();
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = static_cast<float>(i + static_cast<std::size_t>(world->rank() + step));
+      reducer->filled_to(values.size());
+      for (std::size_t done = 0; done < values.size();) {
+        const std::size_t more = reducer->wait_beyond(done);
+        ASSERT_GT(more, done);
+        done = more;
+      }
+      const int ranks = world->size();
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const auto expected = static_cast<float>(static_cast<int>(i) * ranks + step * ranks +
+                                                 ranks * (ranks - 1) / 2);
+        ASSERT_EQ(values[i], expected);
+      }
+    }
+  }
+}
+
+TEST_F(TransportTest, SumsStatisticsOfTheHost) {
+  const auto transport = make_gradient_transport(*world, host, {});
+  std::array<float, 2> values = {1, static_cast<float>(world->rank())};
+  core::StatisticsSum& sum = transport->statistics_sum();
+  EXPECT_EQ(sum.replicas(), world->size());
+  sum.sum(values);
+  EXPECT_EQ(values[0], static_cast<float>(world->size()));
+  EXPECT_EQ(values[1], static_cast<float>(world->size() * (world->size() - 1) / 2));
+}
+
+TEST_F(TransportTest, HostGradientsAreFloat32) {
+  const auto transport = make_gradient_transport(*world, host, {});
+  const core::Buffer buffer = transport->allocate(400);
+  for (const auto type : {DataType::bfloat16, DataType::float16}) {
+    const auto error =
+        refusal([&] { transport->make_reducer(array(buffer, type), {}, timeline, 0); });
+    EXPECT_EQ(error.status(), core::ExitStatus::usage);
+    EXPECT_THAT(error.what(), HasSubstr(std::string("not ") + std::string(core::name(type))));
+  }
+  // What travels can be narrower: that is the reducer's business.
+  EXPECT_NO_THROW(
+      transport->make_reducer(array(buffer), {.gradient_type = DataType::bfloat16}, timeline, 0));
+}
+
+TEST_F(TransportTest, TransportMustFitTheDevice) {
+  for (const auto kind : {TransportKind::nccl, TransportKind::staged}) {
+    const auto error = refusal([&] { make_gradient_transport(*world, host, {.kind = kind}); });
+    EXPECT_EQ(error.status(), core::ExitStatus::usage);
+    EXPECT_THAT(error.what(), HasSubstr("transport " + std::string(name(kind)) +
+                                        " carries the gradients of GPUs"));
+  }
+  const core::DeviceQueue gpu{.device = 0};
+  const auto error =
+      refusal([&] { make_gradient_transport(*world, gpu, {.kind = TransportKind::mpi}); });
+  EXPECT_EQ(error.status(), core::ExitStatus::usage);
+  EXPECT_THAT(error.what(), HasSubstr("computes on GPUs; use nccl"));
+}
+
+TEST_F(TransportTest, DeviceGradientsTravelAsTheyAre) {
+  const core::GradientArray gradients{.elements = 1000, .type = DataType::bfloat16};
+  const auto error = refusal([&] { cut_device_gradients(*world, gradients, {}); });
+  EXPECT_EQ(error.status(), core::ExitStatus::usage);
+  EXPECT_THAT(error.what(), HasSubstr("they are bf16 and cannot travel as fp32"));
+}
+
+TEST_F(TransportTest, DeviceGradientsAreCutOnlyWhereTheyTravel) {
+  const core::GradientArray gradients{.elements = 1000};
+  const ReducerOptions options{.bucket_bytes = 4 * 300};
+  EXPECT_EQ(cut_device_gradients(*world, gradients, options).count(), world->size() == 1 ? 0U : 4U);
+  EXPECT_EQ(
+      cut_device_gradients(*world, gradients, {.kind = ReducerKind::none, .bucket_bytes = 4 * 300})
+          .count(),
+      0U);
+  EXPECT_THROW(cut_device_gradients(*world, gradients, {.bucket_bytes = 3}), core::Error);
+}
+
+TEST(GpuSharing, SharersAreOfOneHost) {
+  const std::vector<GpuPlace> places = {{"a", "1"}, {"a", "2"}, {"b", "1"}, {"b", "2"}};
+  EXPECT_EQ(first_sharers(places), std::nullopt);
+  EXPECT_EQ(first_sharers(std::vector<GpuPlace>{{"a", "1"}, {"b", "1"}, {"b", "1"}}),
+            std::pair(1, 2));
+  EXPECT_EQ(first_sharers({}), std::nullopt);
+}
+
+TEST_F(TransportTest, SharedGpusAreRefusedUnlessAllowed) {
+  const GpuPlace place{"node", "0000:1B:00.0"};
+  if (world->size() == 1) {
+    EXPECT_EQ(find_gpu_use(*world, place, GpuUse::own), GpuUse::own);
+    return;
+  }
+  EXPECT_EQ(find_gpu_use(*world, place, GpuUse::shared), GpuUse::shared);
+  const auto error = refusal([&] { find_gpu_use(*world, place, GpuUse::own); });
+  EXPECT_EQ(error.status(), core::ExitStatus::usage);
+  EXPECT_THAT(error.what(), HasSubstr("ranks 0 and 1 on node use the same GPU (0000:1B:00.0)"));
+  const GpuPlace own{"node", std::to_string(world->rank())};
+  EXPECT_EQ(find_gpu_use(*world, own, GpuUse::own), GpuUse::own);
+}
+
+TEST_F(TransportTest, FirstFailingRankSpeaksForAll) {
+  EXPECT_NO_THROW(together(*world, [] {}));
+  const auto error = refusal([&] {
+    together(*world, [&] {
+      if (world->rank() == world->size() - 1)
+        core::fail(core::ExitStatus::out_of_memory, "no memory on " + describe_rank(*world));
+    });
+  });
+  EXPECT_EQ(error.status(), core::ExitStatus::out_of_memory);
+  EXPECT_THAT(error.what(), testing::StartsWith("no memory on rank " +
+                                                std::to_string(world->size() - 1) + " of "));
+}
+
+}  // namespace
+}  // namespace lockstep::comm
