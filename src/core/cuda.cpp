@@ -89,6 +89,11 @@ Buffer device_buffer(std::size_t bytes, std::string_view what) {
   return Buffer({static_cast<std::byte*>(data), bytes}, std::move(owner));
 }
 
+void copy_to_device(void* to, std::span<const std::byte> from, std::string_view what) {
+  check_cuda(cudaMemcpy(to, from.data(), from.size(), cudaMemcpyHostToDevice), what);
+  check_cuda(cudaStreamSynchronize(cudaStreamLegacy), what);
+}
+
 Buffer pinned_buffer(std::size_t bytes) {
   if (bytes == 0) return {};
   void* data = nullptr;

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <span>
 #include <string_view>
 
 #include "lockstep/core/buffer.hpp"
@@ -44,5 +45,9 @@ Buffer device_buffer(std::size_t bytes, std::string_view what);
 
 /// Zeroed host memory that the device copies from and to while the host works.
 Buffer pinned_buffer(std::size_t bytes);
+
+/// Copies to the device and waits until the copy is there for all streams: the runtime's own copy
+/// may return before, and our streams do not wait for its.
+void copy_to_device(void* to, std::span<const std::byte> from, std::string_view what);
 
 }  // namespace lockstep::core

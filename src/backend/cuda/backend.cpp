@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -149,8 +150,7 @@ Ceilings CudaBackend::ceilings(core::Precision precision) const {
   std::vector<std::uint16_t> values(copy_bytes / sizeof(std::uint16_t));
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<std::uint16_t>(0x3c00u + i * 40503u % 1024u);
-  check_cuda(cudaMemcpy(from.data(), values.data(), copy_bytes, cudaMemcpyHostToDevice),
-             "measuring");
+  core::copy_to_device(from.data(), std::as_bytes(std::span(values)), "measuring");
   const std::array bindings{Binding{convolution_tensor::x, from.data()},
                             Binding{convolution_tensor::weights, from.data() + map_bytes},
                             Binding{convolution_tensor::y, to.data()}};

@@ -47,9 +47,8 @@ std::vector<std::byte> pattern(core::DataType type) {
 
 void fill(const core::Buffer& memory, std::span<const std::byte> from) {
   for (std::size_t at = 0; at < memory.bytes(); at += from.size())
-    check_cuda(cudaMemcpy(memory.data() + at, from.data(),
-                          std::min(from.size(), memory.bytes() - at), cudaMemcpyHostToDevice),
-               "filling a tensor for timing");
+    core::copy_to_device(memory.data() + at, from.first(std::min(from.size(), memory.bytes() - at)),
+                         "filling a tensor for timing");
 }
 
 }  // namespace
@@ -69,8 +68,6 @@ EngineTrial::EngineTrial(const Target& target, const OperationGraph& graph,
     fill(tensors_.back(), bytes);
     bindings_.push_back({port.uid, tensors_.back().data()});
   }
-  // The copies went to the default stream, for which ours does not wait.
-  check_cuda(cudaStreamSynchronize(nullptr), "filling tensors for timing");
 }
 
 double EngineTrial::seconds(std::size_t engine) const {

@@ -1,6 +1,7 @@
 #include "images.hpp"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "kernels/images.hpp"
@@ -55,12 +56,10 @@ void ImageUpload::keep(std::span<const std::uint8_t> images, std::span<const std
   const std::vector<std::int32_t> wide(labels.begin(), labels.end());
   kept_images_ = core::device_buffer(images.size_bytes(), "the data set");
   kept_labels_ = core::device_buffer(wide.size() * sizeof(std::int32_t), "the data set's labels");
-  check_cuda(
-      cudaMemcpy(kept_images_.data(), images.data(), images.size_bytes(), cudaMemcpyHostToDevice),
-      "copying the data set to the GPU");
-  check_cuda(
-      cudaMemcpy(kept_labels_.data(), wide.data(), kept_labels_.bytes(), cudaMemcpyHostToDevice),
-      "copying the data set to the GPU");
+  core::copy_to_device(kept_images_.data(), std::as_bytes(images),
+                       "copying the data set to the GPU");
+  core::copy_to_device(kept_labels_.data(), std::as_bytes(std::span(wide)),
+                       "copying the data set to the GPU");
 }
 
 DeviceLabels ImageUpload::run_kept(std::span<const std::int32_t> samples,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <span>
 
 #include "dnn_graph.hpp"
 #include "launch.hpp"
@@ -184,8 +185,8 @@ void CudaPlan::restart_loss_scale() {
   const double asked = operations_.options().loss_scale;
   const kernels::LossScale first{.scale = asked > 0 ? static_cast<float>(asked) : first_loss_scale,
                                  .dynamic = asked > 0 ? 0 : 1};
-  check_cuda(cudaMemcpy(&scalars()->loss_scale, &first, sizeof(first), cudaMemcpyHostToDevice),
-             "setting the loss scale");
+  core::copy_to_device(&scalars()->loss_scale, std::as_bytes(std::span(&first, 1)),
+                       "setting the loss scale");
 }
 
 void CudaPlan::upload(std::span<const std::uint8_t> images, std::span<const std::int32_t> labels) {

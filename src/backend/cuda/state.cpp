@@ -1,6 +1,7 @@
 #include "state.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <variant>
 
@@ -50,8 +51,8 @@ Segments::Segments(const std::vector<kernels::NativeParameter>& parameters,
                    const std::vector<std::int64_t>& cuts)
     : segments_(kernels::make_segments(parameters, cuts)),
       device_(device_buffer(segments_.size() * sizeof(kernels::Segment), "a table of parameters")) {
-  check_cuda(cudaMemcpy(device_.data(), segments_.data(), device_.bytes(), cudaMemcpyHostToDevice),
-             "copying a table of parameters");
+  core::copy_to_device(device_.data(), std::as_bytes(std::span(segments_)),
+                       "copying a table of parameters");
 }
 
 kernels::SegmentTable Segments::all() const {
@@ -186,8 +187,7 @@ void CudaState::fetch_gradients(const core::Buffer& to) const {
 void CudaState::store(cudaStream_t stream, const ModelState& state, StatePart part) {
   check_cuda(cudaStreamSynchronize(stream), "a training step");
   const auto store_floats = [&](std::span<const float> from, const core::Buffer& to) {
-    check_cuda(cudaMemcpy(to.data(), from.data(), from.size_bytes(), cudaMemcpyHostToDevice),
-               "copying the replica's values to the GPU");
+    core::copy_to_device(to.data(), std::as_bytes(from), "copying the replica's values to the GPU");
   };
   const auto store_flat = [&](const core::Buffer& from, const core::Buffer& to) {
     store_floats(reordered(from.as<float>(), Order::host_to_device), to);
