@@ -6,6 +6,7 @@ LOCKSTEP_BIN names the program, LOCKSTEP_MPIRUN how to start ranks (words separa
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -305,8 +306,25 @@ def test_allreduce_prints_the_columns_of_nccl_tests():
     assert "algbw" in result.stdout and "#wrong" in result.stdout and "pieces" in result.stdout
 
 
+def cuda_line():
+    return next(line for line in start("info").stdout.splitlines() if line.startswith("  cuda"))
+
+
 def test_info_says_what_is_not_there():
-    assert "no CUDA" in start("info").stdout
+    # A build without CUDA, one with it on a machine without a GPU or driver, or the GPU.
+    assert re.search("not available: .*(no CUDA backend|use --device cpu)|compute capability", cuda_line())
+
+
+def test_plan_for_a_gpu_that_is_not_here():
+    result = start("plan", "--for", "rtx8000", "--precision", "fp16", "--batch-per-rank", "8", "--json")
+    if "no CUDA backend" in cuda_line():
+        assert result.returncode == 2 and "no CUDA backend" in result.stderr
+        return
+    found = json.loads(result.stdout)
+    assert {kernel["phase"] for kernel in found["kernels"]} >= {"forward", "backward data", "backward weights"}
+    assert found["memory_bytes"]["activations"] > 0
+    refused = start("plan", "--for", "v100", "--batch-per-rank", "8")
+    assert refused.returncode == 2 and len(refused.stderr.splitlines()) == 1
 
 
 # --- stopping and going on -----------------------------------------------------------------------------------

@@ -97,6 +97,8 @@ std::vector<std::size_t> build_many(OperationGraph& graph, const std::vector<std
 void time_engines(const OperationGraph& graph, const Target& target,
                   const std::vector<std::size_t>& built, ChosenEngine& chosen) {
   chosen.engine = built.front();
+  chosen.found = true;
+  if (built.size() == 1) return;
   std::size_t workspace = 0;
   for (const std::size_t i : built) workspace = std::max(workspace, graph.workspace_bytes(i));
   try {
@@ -115,7 +117,6 @@ void time_engines(const OperationGraph& graph, const Target& target,
   } catch (const core::Error& error) {
     if (error.status() != core::ExitStatus::out_of_memory) throw;
     core::log_warning("no memory is left for timing cuDNN's engines: its own first choice is used");
-    chosen.found = true;
   }
 }
 

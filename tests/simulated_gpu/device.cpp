@@ -1,0 +1,33 @@
+// One GPU, present, like an Ampere or newer.
+
+#include "backend/cuda/device.hpp"
+
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::backend::cuda {
+
+int device_count() { return 1; }
+DeviceInfo describe_device(int) {
+  return {"simulated GPU", 90, 4, std::size_t{1} << 33, 1 << 12, "GPU-simulated", "0000:00:00.0"};
+}
+void check_supported(const DeviceInfo&) {}
+std::vector<std::string> described_devices() { return {}; }
+std::string device_description(std::string_view) { return "{}"; }
+std::string write_device_description(int) { return "{}"; }
+void DnnHandleTraits::close(type) noexcept {}
+
+Target Target::device(int index) {
+  static int handle = 0;  // only its address is looked at
+  Target target;
+  target.info_ = describe_device(index);
+  target.index_ = index;
+  target.stream_ = core::make_stream();
+  target.handle_ = DnnHandle(reinterpret_cast<cudnnHandle_t>(&handle));
+  return target;
+}
+
+Target Target::description(std::string_view) {
+  core::fail(core::ExitStatus::usage, "the simulated GPU is here");
+}
+
+}  // namespace lockstep::backend::cuda

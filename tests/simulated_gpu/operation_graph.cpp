@@ -1,0 +1,312 @@
+// In the place of cuDNN: graphs of operations computed on the host with plain loops in float, each
+// tensor that leaves the graph rounded to its type.
+
+#include "backend/cuda/operation_graph.hpp"
+
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "backend/cuda/kernels/segments.hpp"
+#include "lockstep/core/error.hpp"
+#include "simulated_gpu/runtime.hpp"
+
+namespace lockstep::backend::cuda {
+
+namespace {
+
+struct Value {
+  Extents extents;
+  std::vector<float> elements;  ///< NHWC, while the graph runs
+};
+
+struct Outlet {
+  std::size_t tensor;
+  OperationGraph::Port port;
+};
+
+}  // namespace
+
+struct OperationGraph::Parts {
+  const Target* target;
+  std::vector<Value> values;
+  std::vector<Outlet> inputs, outputs;
+  std::vector<std::function<void(std::vector<Value>&)>> steps;
+  bool has_engine = false;
+
+  std::size_t add(const Extents& extents) {
+    values.push_back({extents, {}});
+    return values.size() - 1;
+  }
+};
+
+OperationGraph::OperationGraph(const Target& target, core::DataType)
+    : parts_(std::make_unique<Parts>()) {
+  parts_->target = &target;
+}
+OperationGraph::~OperationGraph() = default;
+
+namespace {
+
+std::size_t bytes_of(const Extents& extents, core::DataType type) {
+  return static_cast<std::size_t>(extents.elements()) * core::size_of(type);
+}
+
+/// Calls work(image and place of y, image and place of x, place of the weights) for every product.
+template <class Work>
+void for_each_product(const Extents& x, const Extents& w, const Extents& y, Window window,
+                      Work&& work) {
+  for (std::int64_t n = 0; n < y.n; ++n) {
+    for (std::int64_t p = 0; p < y.h; ++p) {
+      for (std::int64_t q = 0; q < y.w; ++q) {
+        for (std::int64_t r = 0; r < w.h; ++r) {
+          const std::int64_t row = p * window.stride - window.padding + r;
+          if (row < 0 || row >= x.h) continue;
+          for (std::int64_t s = 0; s < w.w; ++s) {
+            const std::int64_t column = q * window.stride - window.padding + s;
+            if (column < 0 || column >= x.w) continue;
+            const std::int64_t at_x = ((n * x.h + row) * x.w + column) * x.c;
+            const std::int64_t at_y = ((n * y.h + p) * y.w + q) * y.c;
+            for (std::int64_t k = 0; k < y.c; ++k) {
+              const std::int64_t at_w = ((k * w.h + r) * w.w + s) * w.c;
+              for (std::int64_t c = 0; c < x.c; ++c)
+                work(static_cast<std::size_t>(at_y + k), static_cast<std::size_t>(at_x + c),
+                     static_cast<std::size_t>(at_w + c));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+std::vector<double> zeros(const Extents& extents) {
+  return std::vector<double>(static_cast<std::size_t>(extents.elements()));
+}
+
+void store(const std::vector<double>& from, Value& to) {
+  to.elements.assign(from.begin(), from.end());
+}
+
+}  // namespace
+
+OperationGraph::Tensor OperationGraph::input(std::int64_t uid, const Extents& extents,
+                                             core::DataType type) {
+  const std::size_t tensor = parts_->add(extents);
+  parts_->inputs.push_back({tensor, {uid, bytes_of(extents, type), type}});
+  return tensor;
+}
+
+OperationGraph::Tensor OperationGraph::constant(float value) {
+  const std::size_t tensor = parts_->add({1, 1, 1, 1});
+  parts_->steps.push_back([=](auto& values) { values[tensor].elements = {value}; });
+  return tensor;
+}
+
+OperationGraph::Tensor OperationGraph::convolution(Tensor x, Tensor weights, Window window) {
+  const Extents in = parts_->values[x].extents, w = parts_->values[weights].extents;
+  const Extents out{in.n, w.n, (in.h + 2 * window.padding - w.h) / window.stride + 1,
+                    (in.w + 2 * window.padding - w.w) / window.stride + 1};
+  const std::size_t y = parts_->add(out);
+  parts_->steps.push_back([=](auto& values) {
+    auto sums = zeros(out);
+    const auto& from = values[x].elements;
+    const auto& factors = values[weights].elements;
+    for_each_product(in, w, out, window, [&](std::size_t i, std::size_t j, std::size_t k) {
+      sums[i] += double{from[j]} * double{factors[k]};
+    });
+    store(sums, values[y]);
+  });
+  return y;
+}
+
+OperationGraph::Tensor OperationGraph::convolution_backward_data(Tensor dy, Tensor weights,
+                                                                 const Extents& x, Window window) {
+  const Extents out = parts_->values[dy].extents, w = parts_->values[weights].extents;
+  const std::size_t dx = parts_->add(x);
+  parts_->steps.push_back([=](auto& values) {
+    auto sums = zeros(x);
+    const auto& from = values[dy].elements;
+    const auto& factors = values[weights].elements;
+    for_each_product(x, w, out, window, [&](std::size_t i, std::size_t j, std::size_t k) {
+      sums[j] += double{from[i]} * double{factors[k]};
+    });
+    store(sums, values[dx]);
+  });
+  return dx;
+}
+
+OperationGraph::Tensor OperationGraph::convolution_backward_weights(Tensor dy, Tensor x,
+                                                                    const Extents& weights,
+                                                                    Window window) {
+  const Extents out = parts_->values[dy].extents, in = parts_->values[x].extents;
+  const std::size_t dw = parts_->add(weights);
+  parts_->steps.push_back([=](auto& values) {
+    auto sums = zeros(weights);
+    const auto& gradients = values[dy].elements;
+    const auto& from = values[x].elements;
+    for_each_product(in, weights, out, window, [&](std::size_t i, std::size_t j, std::size_t k) {
+      sums[k] += double{gradients[i]} * double{from[j]};
+    });
+    store(sums, values[dw]);
+  });
+  return dw;
+}
+
+OperationGraph::Tensor OperationGraph::pointwise(Pointwise operation, Tensor a) {
+  return pointwise(operation, a, a);
+}
+
+OperationGraph::Tensor OperationGraph::pointwise(Pointwise operation, Tensor a, Tensor b) {
+  const Extents extents = parts_->values[a].extents;
+  const std::size_t c = parts_->add(extents);
+  parts_->steps.push_back([=](auto& values) {
+    const auto& left = values[a].elements;
+    const auto& right = values[b].elements;
+    auto& to = values[c].elements;
+    to.resize(left.size());
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      const float other = right[i % right.size()];  // a vector repeats over the pixels
+      switch (operation) {
+        case Pointwise::relu: to[i] = left[i] > 0 ? left[i] : 0; break;
+        case Pointwise::add: to[i] = left[i] + other; break;
+        case Pointwise::multiply: to[i] = left[i] * other; break;
+        case Pointwise::is_greater: to[i] = left[i] > other ? 1 : 0; break;
+      }
+    }
+  });
+  return c;
+}
+
+OperationGraph::BatchNorm OperationGraph::batch_norm(Tensor x, Tensor scale, Tensor bias,
+                                                     Tensor running_mean, Tensor running_variance,
+                                                     float epsilon, float momentum) {
+  const Extents map = parts_->values[x].extents, vector{1, map.c, 1, 1};
+  const BatchNorm to{parts_->add(map), parts_->add(vector), parts_->add(vector),
+                     parts_->add(vector), parts_->add(vector)};
+  parts_->steps.push_back([=](auto& values) {
+    const auto& from = values[x].elements;
+    const auto channels = static_cast<std::size_t>(map.c);
+    const auto rows = static_cast<double>(from.size() / channels);
+    for (const Tensor vector_of :
+         {to.mean, to.inverse_deviation, to.running_mean, to.running_variance})
+      values[vector_of].elements.resize(channels);
+    values[to.y].elements.resize(from.size());
+    for (std::size_t c = 0; c < channels; ++c) {
+      double sum = 0, squares = 0;
+      for (std::size_t i = c; i < from.size(); i += channels) sum += double{from[i]};
+      const double mean = sum / rows;
+      for (std::size_t i = c; i < from.size(); i += channels)
+        squares += (double{from[i]} - mean) * (double{from[i]} - mean);
+      const double inverse = 1 / std::sqrt(squares / rows + double{epsilon});
+      const auto moved = [&](Tensor old, double now) {
+        return static_cast<float>((1 - double{momentum}) * double{values[old].elements[c]} +
+                                  double{momentum} * now);
+      };
+      values[to.mean].elements[c] = static_cast<float>(mean);
+      values[to.inverse_deviation].elements[c] = static_cast<float>(inverse);
+      values[to.running_mean].elements[c] = moved(running_mean, mean);
+      values[to.running_variance].elements[c] = moved(running_variance, squares / (rows - 1));
+      for (std::size_t i = c; i < from.size(); i += channels)
+        values[to.y].elements[i] = static_cast<float>((double{from[i]} - mean) * inverse *
+                                                          double{values[scale].elements[c]} +
+                                                      double{values[bias].elements[c]});
+    }
+  });
+  return to;
+}
+
+OperationGraph::BatchNormBackward OperationGraph::batch_norm_backward(Tensor dy, Tensor x,
+                                                                      Tensor scale, Tensor mean,
+                                                                      Tensor inverse_deviation) {
+  const Extents map = parts_->values[x].extents, vector{1, map.c, 1, 1};
+  const BatchNormBackward to{parts_->add(map), parts_->add(vector), parts_->add(vector)};
+  parts_->steps.push_back([=](auto& values) {
+    const auto& from = values[x].elements;
+    const auto& gradients = values[dy].elements;
+    const auto channels = static_cast<std::size_t>(map.c);
+    const auto rows = static_cast<double>(from.size() / channels);
+    values[to.dx].elements.resize(from.size());
+    values[to.dscale].elements.resize(channels);
+    values[to.dbias].elements.resize(channels);
+    for (std::size_t c = 0; c < channels; ++c) {
+      const double centre = double{values[mean].elements[c]};
+      const double inverse = double{values[inverse_deviation].elements[c]};
+      double sum = 0, product = 0;
+      for (std::size_t i = c; i < from.size(); i += channels) {
+        sum += double{gradients[i]};
+        product += double{gradients[i]} * (double{from[i]} - centre) * inverse;
+      }
+      values[to.dbias].elements[c] = static_cast<float>(sum);
+      values[to.dscale].elements[c] = static_cast<float>(product);
+      for (std::size_t i = c; i < from.size(); i += channels) {
+        const double normal = (double{from[i]} - centre) * inverse;
+        values[to.dx].elements[i] =
+            static_cast<float>(double{values[scale].elements[c]} * inverse *
+                               (double{gradients[i]} - sum / rows - normal * product / rows));
+      }
+    }
+  });
+  return to;
+}
+
+void OperationGraph::output(Tensor tensor, std::int64_t uid, core::DataType type) {
+  parts_->outputs.push_back({tensor, {uid, bytes_of(parts_->values[tensor].extents, type), type}});
+}
+
+std::vector<OperationGraph::Port> OperationGraph::ports() const {
+  std::map<std::int64_t, Port> sorted;
+  for (const auto* outlets : {&parts_->inputs, &parts_->outputs}) {
+    for (const Outlet& outlet : *outlets) sorted.emplace(outlet.port.uid, outlet.port);
+  }
+  std::vector<Port> all;
+  for (const auto& [uid, port] : sorted) all.push_back(port);
+  return all;
+}
+
+std::optional<std::string> OperationGraph::seal() { return std::nullopt; }
+std::optional<std::string> OperationGraph::find_engines(Heuristics) {
+  parts_->has_engine = true;
+  return std::nullopt;
+}
+std::size_t OperationGraph::engines() const {
+  // Where there is a choice the engines are timed: only where that takes no time.
+  constexpr std::int64_t small = 4096;
+  if (!parts_->has_engine) return 0;
+  return parts_->values.front().extents.elements() < small ? 2 : 1;
+}
+EngineFacts OperationGraph::facts(std::size_t) const { return {.name = "plain loops"}; }
+std::optional<std::string> OperationGraph::build(std::size_t, std::size_t) { return std::nullopt; }
+std::size_t OperationGraph::workspace_bytes(std::size_t) const { return 64; }
+void OperationGraph::keep_only(std::size_t) {}
+
+std::optional<std::string> OperationGraph::run(std::size_t, std::span<const Binding> bindings,
+                                               void*) const {
+  std::map<std::int64_t, void*> places;
+  for (const Binding& binding : bindings) places[binding.uid] = binding.data;
+  for (const Port& port : ports()) {
+    if (places[port.uid] == nullptr) return "tensor " + std::to_string(port.uid) + " has no place";
+  }
+  if (places.size() != ports().size()) return "a tensor is given that the graph does not know";
+  // The graph may be gone when its turn comes, its places not.
+  simulated_gpu::enqueue(parts_->target->stream(), [parts = *parts_, places] {
+    std::vector<Value> values = parts.values;
+    for (const Outlet& outlet : parts.inputs) {
+      auto& elements = values[outlet.tensor].elements;
+      elements.resize(static_cast<std::size_t>(values[outlet.tensor].extents.elements()));
+      for (std::size_t i = 0; i < elements.size(); ++i)
+        elements[i] = kernels::load_as(outlet.port.type, places.at(outlet.port.uid),
+                                       static_cast<std::int64_t>(i));
+    }
+    for (const auto& step : parts.steps) step(values);
+    for (const Outlet& outlet : parts.outputs) {
+      const auto& elements = values[outlet.tensor].elements;
+      for (std::size_t i = 0; i < elements.size(); ++i)
+        kernels::store_as(outlet.port.type, places.at(outlet.port.uid),
+                          static_cast<std::int64_t>(i), elements[i]);
+    }
+  });
+  return std::nullopt;
+}
+
+}  // namespace lockstep::backend::cuda

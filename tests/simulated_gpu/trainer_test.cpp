@@ -1,0 +1,139 @@
+// The whole trainer on a simulated GPU: recorded and replayed steps, two of them under way, against
+// the CPU's.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/phase.hpp"
+#include "train/small.hpp"
+
+namespace lockstep::train {
+namespace {
+
+using namespace testing;
+
+class SimulatedGpu : public ::testing::Test {
+ protected:
+  struct Outcome {
+    std::vector<float> parameters, statistics;
+    std::vector<StepReport> steps;
+    std::vector<record::EpochRecord> epochs;
+  };
+
+  Outcome train(backend::DeviceKind device, const Config& config, comm::Communicator& on) const {
+    const auto backend = backend::make_backend(device, 1);
+    Witness witness;
+    Trainer trainer({config, graph_, data_, *backend, on}, witness);
+    trainer.run();
+    const auto copy = [](const core::Buffer& buffer) {
+      const auto values = buffer.as<float>();
+      return std::vector<float>(values.begin(), values.end());
+    };
+    return {copy(trainer.state().parameters), copy(trainer.state().statistics), witness.steps,
+            witness.epochs};
+  }
+  Outcome on_gpu(const Config& config) const {
+    return train(backend::DeviceKind::cuda, config, *alone_);
+  }
+  Config config() const {
+    Config config = small_config(1);
+    config.learning_rate = 0.01;
+    return config;
+  }
+
+  int argc_ = 0;
+  char** argv_ = nullptr;
+  comm::MpiSession session_{argc_, argv_};
+  std::unique_ptr<comm::Communicator> world_ = comm::make_communicator(session_);
+  std::unique_ptr<comm::Communicator> alone_ = comm::make_self_communicator();
+  graph::Graph graph_ = small_graph(Norm::with_batch_norm);
+  data::TrainingData data_ = small_data();
+};
+
+// float32 on both: sums in other orders, amplified over eight steps.
+TEST_F(SimulatedGpu, FollowsTheCpu) {
+  const Outcome cpu = train(backend::DeviceKind::cpu, config(), *alone_);
+  const Outcome gpu = on_gpu(config());
+  EXPECT_LT(relative_difference(gpu.parameters, cpu.parameters), 1e-4);
+  EXPECT_LT(relative_difference(gpu.statistics, cpu.statistics), 1e-4);
+  ASSERT_EQ(gpu.steps.size(), cpu.steps.size());
+  for (std::size_t i = 0; i < cpu.steps.size(); ++i) {
+    EXPECT_EQ(gpu.steps[i].step, cpu.steps[i].step);
+    EXPECT_NEAR(gpu.steps[i].loss, cpu.steps[i].loss, 1e-3);
+  }
+  EXPECT_NEAR(gpu.epochs.back().test_loss, cpu.epochs.back().test_loss, 1e-3);
+}
+
+TEST_F(SimulatedGpu, TimesEveryPhaseOfEveryStep) {
+  for (const auto& epoch : on_gpu(config()).epochs) {
+    ASSERT_EQ(epoch.phase_seconds.size(), epoch.images.size() * record::phase_count);
+    for (const double seconds : epoch.phase_seconds) EXPECT_GE(seconds, 0);
+  }
+}
+
+TEST_F(SimulatedGpu, KeepsTheImagesAndPreparesThemAsTheHostDoes) {
+  Config kept = config();
+  kept.data_residency = DataResidency::device;
+  EXPECT_EQ(on_gpu(kept).parameters, on_gpu(config()).parameters);
+}
+
+// Ten and seven bits of maps and products, over eight steps at a small rate.
+TEST_F(SimulatedGpu, TrainsInHalfPrecisionNearFloat32) {
+  const Outcome exact = on_gpu(config());
+  for (const auto& [precision, tolerance] :
+       {std::pair{core::Precision::fp16, 1e-2}, std::pair{core::Precision::bf16, 3e-2}}) {
+    Config half = config();
+    half.precision = precision;
+    const Outcome outcome = on_gpu(half);
+    EXPECT_LT(relative_difference(outcome.parameters, exact.parameters), tolerance);
+    EXPECT_NE(outcome.parameters, exact.parameters);
+  }
+}
+
+TEST_F(SimulatedGpu, LeavesOutStepsThatOverflow) {
+  Config half = config();
+  half.precision = core::Precision::fp16;
+  half.loss_scale = 1e30;  // every gradient overflows, every step is left out
+  half.steps = 3;
+  half.epochs = 0;
+  const Outcome still = on_gpu(half);
+  half.steps = 1;
+  EXPECT_EQ(on_gpu(half).parameters, still.parameters);
+}
+
+TEST_F(SimulatedGpu, GoesOnFromACheckpointAsIfItHadNotStopped) {
+  const SharedDirectory directory(*alone_);
+  Config whole = config();
+  whole.steps = 8;
+  whole.epochs = 0;
+  const Outcome expected = on_gpu(whole);
+  Config first = whole;
+  first.checkpoint_dir = directory.path();
+  first.checkpoint_seconds = 0;
+  first.checkpoint_steps = 3;
+  EXPECT_EQ(on_gpu(first).parameters, expected.parameters);  // saving in between changes nothing
+  // A checkpoint waits for the step under way: the first stands after step 4.
+  Config second = first;
+  second.resume = record::checkpoint_path(directory.path(), 4).string();
+  EXPECT_EQ(on_gpu(second).parameters, expected.parameters);
+}
+
+// The GPUs' gradients through the hosts: the same sums as of one rank with the whole batch.
+TEST_F(SimulatedGpu, RanksFollowOneRankByWayOfTheHosts) {
+  graph_ = small_graph(Norm::without);
+  Config many = small_config(world_->size());
+  many.transport = comm::TransportKind::staged;
+  many.allow_gpu_sharing = true;
+  many.learning_rate = 0.01;
+  Config one = many;
+  one.batch_per_rank = one.global_batch;
+  const Outcome expected = on_gpu(one);
+  const Outcome actual = train(backend::DeviceKind::cuda, many, *world_);
+  EXPECT_LT(relative_difference(actual.parameters, expected.parameters), 1e-5);
+}
+
+}  // namespace
+}  // namespace lockstep::train
