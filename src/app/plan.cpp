@@ -124,7 +124,9 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   if (memory.limited() > limit) {
     console.print("\nThis does not fit: use a smaller batch, or fewer ranks per host.\n");
   }
-  const auto kernels = train::planned_kernels(config, job.graph, *job.backend);
+  std::vector<backend::OperationChoice> kernels;  // of use to some only, and a GPU's take seconds
+  if (config.json || !config.planned_for.empty())
+    kernels = train::planned_kernels(config, job.graph, *job.backend);
   if (!config.planned_for.empty()) console.print(describe_kernels(job, kernels));
   std::optional<train::Floor> floor;
   if (config.measure) {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "lockstep/core/error.hpp"
+#include "lockstep/comm/agreement.hpp"
 
 namespace lockstep::comm {
 
@@ -28,10 +28,12 @@ GpuUse find_gpu_use(Communicator& communicator, const GpuPlace& mine, GpuUse all
   if (!sharers) return GpuUse::own;
   if (allowed == GpuUse::shared) return GpuUse::shared;
   const GpuPlace& place = places[static_cast<std::size_t>(sharers->first)];
-  core::fail(core::ExitStatus::usage,
-             fmt::format("ranks {} and {} on {} use the same GPU ({}); start at most one rank per "
-                         "GPU and let each see its own, or allow sharing for a test",
-                         sharers->first, sharers->second, place.host, place.gpu));
+  throw AgreedError(
+      core::ExitStatus::usage,
+      fmt::format("ranks {} and {} on {} use the same GPU ({}); start at most one rank per "
+                  "GPU and let each see its own, or allow sharing for a test",
+                  sharers->first, sharers->second, place.host, place.gpu),
+      sharers->second, communicator.rank());
 }
 
 }  // namespace lockstep::comm

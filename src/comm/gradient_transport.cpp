@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "host_transport.hpp"
-#include "lockstep/core/error.hpp"
+#include "lockstep/comm/agreement.hpp"
 
 #ifdef LOCKSTEP_HAS_CUDA
 #include "cuda/gpu_place.hpp"
@@ -54,7 +54,8 @@ std::string_view name(TransportKind kind) {
 std::unique_ptr<GradientTransport> make_gradient_transport(Communicator& communicator,
                                                            const core::DeviceQueue& queue,
                                                            const TransportOptions& options) {
-  const TransportKind kind = choose_kind(options.kind, queue);
+  TransportKind kind = TransportKind::automatic;
+  together(communicator, [&] { kind = choose_kind(options.kind, queue); });
   if (kind == TransportKind::mpi) return make_host_transport(communicator);
 #ifdef LOCKSTEP_HAS_CUDA
   return make_gpu_transport(communicator, queue, kind,

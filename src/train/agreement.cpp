@@ -3,24 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 namespace lockstep::train {
 
 namespace {
-
-// Statuses and messages travel as "STATUS MESSAGE".
-std::string encode(const core::Error& error) {
-  return fmt::format("{} {}", static_cast<int>(error.status()), error.what());
-}
-
-[[noreturn]] void throw_decoded(const std::string& text, int speaker, int rank) {
-  int status = static_cast<int>(core::ExitStatus::internal);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), status);
-  const auto length = static_cast<std::size_t>(end - text.data());
-  throw AgreedError(static_cast<core::ExitStatus>(status),
-                    text.substr(std::min(length + 1, text.size())), speaker, rank);
-}
 
 std::string join(const Entries& entries) {
   std::string text;
@@ -61,15 +47,6 @@ std::string difference(const std::string& first, const std::string& other, int o
 }
 
 }  // namespace
-
-void agree(comm::Communicator& communicator, const std::optional<core::Error>& failure) {
-  const auto said = communicator.all_gather(failure ? encode(*failure) : std::string{});
-  for (std::size_t rank = 0; rank < said.size(); ++rank) {
-    if (!said[rank].empty()) {
-      throw_decoded(said[rank], static_cast<int>(rank), communicator.rank());
-    }
-  }
-}
 
 void require_equal(comm::Communicator& communicator, const Entries& mine, const std::string& what) {
   const auto said = communicator.all_gather(join(mine));

@@ -1,4 +1,5 @@
 #include "lockstep/comm/gradient_transport.hpp"
+#include "lockstep/comm/agreement.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +7,7 @@
 #include "device_buckets.hpp"
 #include "gpu_sharing.hpp"
 #include "lockstep/core/error.hpp"
-#include "together.hpp"
+#include "rank_name.hpp"
 #include "world.hpp"
 
 namespace lockstep::comm {

@@ -1,56 +1,16 @@
 #pragma once
 
-#include <optional>
 #include <string>
-#include <utility>
 
-#include "lockstep/comm/communicator.hpp"
-#include "lockstep/core/error.hpp"
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/train/config.hpp"
 
 namespace lockstep::train {
 
-/// A failure that all ranks know of, so that each can leave by itself and nobody waits. One of them
-/// says why.
-class AgreedError : public core::Error {
- public:
-  AgreedError(core::ExitStatus status, const std::string& message, int speaker, int rank)
-      : core::Error(status, message), speaks_(speaker == rank) {}
-  bool speaks() const { return speaks_; }
-
- private:
-  bool speaks_;
-};
-
-/// Tells all ranks how this one fared. Where any failed, throws `AgreedError` on every rank with
-/// the first failing rank's status and message. Collective.
-void agree(comm::Communicator& communicator, const std::optional<core::Error>& failure);
-
-/// This rank's outcome of `work` as `agree` takes it: nothing, or why it failed.
-template <class Work>
-std::optional<core::Error> outcome_of(Work&& work) {
-  try {
-    std::forward<Work>(work)();
-    return std::nullopt;
-  } catch (const AgreedError&) {
-    throw;
-  } catch (const core::Error& error) {
-    return error;
-  } catch (const std::bad_alloc&) {
-    return core::Error(core::ExitStatus::out_of_memory,
-                       "no memory left on this host; use a smaller batch or fewer ranks per host");
-  } catch (const std::exception& error) {
-    return core::Error(core::ExitStatus::internal,
-                       std::string("internal error: ") + error.what() + "; please report it");
-  }
-}
-
-/// Does `work`, which is not collective, on every rank: it succeeds on all of them or throws
-/// `AgreedError` on all of them. Collective.
-template <class Work>
-void together(comm::Communicator& communicator, Work&& work) {
-  agree(communicator, outcome_of(std::forward<Work>(work)));
-}
+using comm::agree;
+using comm::AgreedError;
+using comm::outcome_of;
+using comm::together;
 
 /// Throws `AgreedError` (usage) naming the first entry that differs from rank 0's, and the rank.
 /// `what`: "options", "data", ... Collective.

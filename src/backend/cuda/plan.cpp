@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <limits>
 #include <span>
 
 #include "dnn_graph.hpp"

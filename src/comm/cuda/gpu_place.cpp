@@ -4,7 +4,8 @@
 
 #include <array>
 
-#include "../together.hpp"
+#include "../rank_name.hpp"
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
 
 namespace lockstep::comm {

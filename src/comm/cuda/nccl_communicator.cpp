@@ -6,7 +6,8 @@
 #include <exception>
 #include <thread>
 
-#include "../together.hpp"
+#include "../rank_name.hpp"
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"

@@ -6,7 +6,7 @@
 
 #include "../bucket_schedule.hpp"
 #include "../device_buckets.hpp"
-#include "../together.hpp"
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
 #include "lockstep/core/error.hpp"
 #include "nccl_communicator.hpp"

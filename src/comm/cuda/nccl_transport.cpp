@@ -8,7 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "../together.hpp"
+#include "../rank_name.hpp"
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -38,6 +39,8 @@ core::Buffer registrable_memory(std::size_t bytes) {
       core::log_warning("ncclMemFree failed");
   });
   core::check_cuda(cudaMemset(data, 0, bytes), "cudaMemset");
+  // No stream of ours waits for the one that zeroes.
+  core::check_cuda(cudaStreamSynchronize(cudaStreamLegacy), "cudaMemset");
   return {{static_cast<std::byte*>(data), bytes}, std::move(owner)};
 }
 
@@ -67,8 +70,6 @@ class NcclTransport final : public GradientTransport {
     }
     together(control_, [&] {
       if (buffer.bytes() == 0) buffer = core::device_buffer(bytes, what_for);
-      // No stream of ours waits for the one that zeroes.
-      core::check_cuda(cudaDeviceSynchronize(), "zeroing gradients");
     });
     return buffer;
   }
@@ -107,10 +108,12 @@ void prepare_shared_gpus(Communicator& control) {
   std::ranges::sort(ids);
   const auto twice = std::ranges::adjacent_find(ids);
   if (twice == ids.end()) return;
-  core::fail(core::ExitStatus::usage,
-             fmt::format("ranks that share a GPU have the same NCCL_HOSTID '{}'; unset it, or give "
-                         "each rank one of its own",
-                         *twice));
+  throw AgreedError(
+      core::ExitStatus::usage,
+      fmt::format("ranks that share a GPU have the same NCCL_HOSTID '{}'; unset it, or give "
+                  "each rank one of its own",
+                  *twice),
+      0, control.rank());
 }
 
 std::unique_ptr<GradientTransport> make_nccl_transport(Communicator& control,

@@ -8,7 +8,7 @@
 #include "../all_reduce_choice.hpp"
 #include "../device_buckets.hpp"
 #include "../element_types.hpp"
-#include "../together.hpp"
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
 #include "lockstep/core/error.hpp"
 

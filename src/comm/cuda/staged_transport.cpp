@@ -2,7 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "../together.hpp"
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
 #include "staged_reducer.hpp"
 
@@ -48,11 +48,7 @@ class StagedTransport final : public GradientTransport {
 
   core::Buffer allocate(std::size_t bytes) override {
     core::Buffer buffer;
-    together(communicator_, [&] {
-      buffer = core::device_buffer(bytes, "gradients");
-      // No stream of ours waits for the one that zeroes.
-      core::check_cuda(cudaDeviceSynchronize(), "zeroing gradients");
-    });
+    together(communicator_, [&] { buffer = core::device_buffer(bytes, "gradients"); });
     return buffer;
   }
 
