@@ -216,7 +216,9 @@ void OptionTable::add_device(train::Config& config) {
                config.loss_scale = text == "dynamic" ? 0 : parse_real(option, text);
              })
       .integer("threads", "N", config.threads, "cores / ranks", "CPU threads per rank")
-      .choice("conv-algorithm", config.convolution_algorithm, "algorithm of convolutions")
+      .choice("conv-algorithm", config.convolution_algorithm, "algorithm of convolutions on CPUs")
+      .choice("bn-fusion", config.batch_norm_fusion,
+              "what of batch norm a GPU computes in the convolutions around it")
       .bytes("memory-limit", config.memory_limit, "what is free",
              "memory one rank may take, for example 8GB");
 }

@@ -19,6 +19,7 @@ bool has_parameters(const Step& step) {
 Blueprint::Blueprint(OperationFactory& factory) : factory_(factory), steps_(fuse(factory.graph())) {
   core::check(factory.options().batch > 0, "a plan has a batch");
   if (training()) refuse_single_values(factory.graph(), factory.options());
+  factory_.look_at(steps_);
   make_maps();
   make_operations();
   place_slots();
@@ -37,7 +38,10 @@ void Blueprint::make_maps() {
     const Step& step = steps_[static_cast<std::size_t>(i)];
     const FeatureMap* const first_input =
         step.inputs.empty() ? nullptr : &outputs_[static_cast<std::size_t>(step.inputs[0])]->map;
-    outputs_.push_back(new_slot(factory_.map_of(step, first_input), forward_time(i)));
+    if (factory_.passes_input_on(step))
+      outputs_.push_back(outputs_[static_cast<std::size_t>(step.inputs[0])]);
+    else
+      outputs_.push_back(new_slot(factory_.map_of(step, first_input), forward_time(i)));
     for (const int input : step.inputs) {
       const auto from = static_cast<std::size_t>(input);
       Slot* gradient = nullptr;

@@ -21,6 +21,13 @@ class OperationFactory {
   virtual const graph::Graph& graph() const = 0;
   virtual const PlanOptions& options() const = 0;
 
+  /// Called once, first: a device may compute across the borders of steps.
+  virtual void look_at(const std::vector<Step>&) {}
+
+  /// Whether a step's output is the memory of its first input, because who reads it makes of that
+  /// what the step would.
+  virtual bool passes_input_on(const Step&) const { return false; }
+
   /// The output of a step; `first_input` is null for the images.
   virtual FeatureMap map_of(const Step& step, const FeatureMap* first_input) const = 0;
 

@@ -33,6 +33,17 @@ std::string_view name(ConvolutionAlgorithm algorithm) {
   return {};
 }
 
+std::string_view name(BatchNormFusion fusion) {
+  switch (fusion) {
+    case BatchNormFusion::automatic: return "auto";
+    case BatchNormFusion::none: return "none";
+    case BatchNormFusion::sums: return "sums";
+    case BatchNormFusion::prologue: return "prologue";
+  }
+  core::check(false, "unknown fusion");
+  return {};
+}
+
 #ifdef LOCKSTEP_HAS_CUDA
 
 namespace {

@@ -6,6 +6,7 @@ namespace lockstep::train {
 
 namespace {
 
+using backend::BatchNormFusion;
 using backend::ConvolutionAlgorithm;
 using backend::DeviceKind;
 using comm::AllReduceWay;
@@ -29,6 +30,9 @@ constexpr std::array data_types{Choice{"fp32", DataType::float32},
 constexpr std::array algorithms{Choice{"auto", ConvolutionAlgorithm::automatic},
                                 Choice{"direct", ConvolutionAlgorithm::direct},
                                 Choice{"winograd", ConvolutionAlgorithm::winograd}};
+constexpr std::array fusions{
+    Choice{"auto", BatchNormFusion::automatic}, Choice{"none", BatchNormFusion::none},
+    Choice{"sums", BatchNormFusion::sums}, Choice{"prologue", BatchNormFusion::prologue}};
 constexpr std::array augmentations{Choice{"crop-flip", Augmentation::crop_flip},
                                    Choice{"none", Augmentation::none}};
 constexpr std::array last_batches{Choice{"drop", LastBatch::drop}, Choice{"pad", LastBatch::pad}};
@@ -59,6 +63,7 @@ std::span<const Choice<DeviceKind>> choices(DeviceKind) { return devices; }
 std::span<const Choice<Precision>> choices(Precision) { return precisions; }
 std::span<const Choice<DataType>> choices(DataType) { return data_types; }
 std::span<const Choice<ConvolutionAlgorithm>> choices(ConvolutionAlgorithm) { return algorithms; }
+std::span<const Choice<BatchNormFusion>> choices(BatchNormFusion) { return fusions; }
 std::span<const Choice<Augmentation>> choices(Augmentation) { return augmentations; }
 std::span<const Choice<LastBatch>> choices(LastBatch) { return last_batches; }
 std::span<const Choice<ScheduleKind>> choices(ScheduleKind) { return schedules; }

@@ -153,6 +153,7 @@ Entries entries(const Config& config) {
       {"loss-scale", loss_scale(config)},
       {"threads", text(config.threads)},
       {"conv-algorithm", text(config.convolution_algorithm)},
+      {"bn-fusion", text(config.batch_norm_fusion)},
       {"memory-limit", text(config.memory_limit)},
       {"deterministic", text(config.deterministic)},
       {"batch-per-rank", text(config.batch_per_rank)},

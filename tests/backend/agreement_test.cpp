@@ -29,9 +29,11 @@ using core::Precision;
 struct Device {
   DeviceKind kind;
   Precision precision;
+  BatchNormFusion fusion = BatchNormFusion::automatic;
 
   friend void PrintTo(const Device& device, std::ostream* out) {
-    *out << name(device.kind) << ' ' << core::name(device.precision);
+    *out << name(device.kind) << ' ' << core::name(device.precision) << " fusion "
+         << name(device.fusion);
   }
 };
 
@@ -55,7 +57,10 @@ TEST_P(Agreement, ForwardAndBackwardAreTheReferences) {
     for (const int threads : all_threads) {
       SCOPED_TRACE(fmt::format("batch {}, {} threads", batch, threads));
       Replica replica(device.kind, threads, network.graph,
-                      {.batch = batch, .precision = device.precision, .loss_scale = 1});
+                      {.batch = batch,
+                       .precision = device.precision,
+                       .batch_norm_fusion = device.fusion,
+                       .loss_scale = 1});
       replica.step(images);
       expect_same_forward(network.graph, judge, replica, allowed.scores);
       expect_same_gradients(network.graph, judge, replica, allowed.gradients);
@@ -83,17 +88,26 @@ TEST_P(Agreement, InferenceOfFullAndPartialBatchesIsTheReferences) {
 
 std::string case_name(const testing::TestParamInfo<Agreement::ParamType>& test) {
   const auto& [network, device] = test.param;
-  return fmt::format("{}_{}_{}", network.name, name(device.kind), core::name(device.precision));
+  const bool is_automatic = device.fusion == BatchNormFusion::automatic;
+  return fmt::format("{}_{}_{}{}{}", network.name, name(device.kind), core::name(device.precision),
+                     is_automatic ? "" : "_fusion_", is_automatic ? "" : name(device.fusion));
 }
 
 #if defined(LOCKSTEP_TEST_ON_SIMULATED_GPU)  // whose tf32 is float32
 constexpr std::array devices{Device{DeviceKind::cuda, Precision::fp32},
                              Device{DeviceKind::cuda, Precision::bf16},
-                             Device{DeviceKind::cuda, Precision::fp16}};
+                             Device{DeviceKind::cuda, Precision::fp16},
+                             Device{DeviceKind::cuda, Precision::fp32, BatchNormFusion::sums},
+                             Device{DeviceKind::cuda, Precision::fp16, BatchNormFusion::sums},
+                             Device{DeviceKind::cuda, Precision::fp16, BatchNormFusion::prologue}};
 #elif defined(LOCKSTEP_TEST_ON_GPU)
-constexpr std::array devices{
-    Device{DeviceKind::cuda, Precision::fp32}, Device{DeviceKind::cuda, Precision::tf32},
-    Device{DeviceKind::cuda, Precision::bf16}, Device{DeviceKind::cuda, Precision::fp16}};
+constexpr std::array devices{Device{DeviceKind::cuda, Precision::fp32},
+                             Device{DeviceKind::cuda, Precision::tf32},
+                             Device{DeviceKind::cuda, Precision::bf16},
+                             Device{DeviceKind::cuda, Precision::fp16},
+                             Device{DeviceKind::cuda, Precision::bf16, BatchNormFusion::sums},
+                             Device{DeviceKind::cuda, Precision::fp16, BatchNormFusion::sums},
+                             Device{DeviceKind::cuda, Precision::fp16, BatchNormFusion::prologue}};
 #else
 constexpr std::array devices{Device{DeviceKind::cpu, Precision::fp32},
                              Device{DeviceKind::cpu, Precision::bf16}};

@@ -49,6 +49,10 @@ struct Tables {
     return {gamma.data(), beta.data(), mean.data(), inverse.data(), scale.data(), offset.data()};
   }
 
+  BatchNormOutcome outcome() {
+    return {coefficients(), running_mean.data(), running_variance.data(), epsilon, momentum};
+  }
+
   std::vector<float> gamma, beta, mean, inverse, scale, offset, a, b, c;
   std::vector<float> beta_gradient, gamma_gradient, running_mean, running_variance;
   std::vector<float> totals, gradient_totals;
@@ -71,12 +75,8 @@ BatchNormStatistics<T> statistics_kernel(const std::vector<T>& x, Tables& tables
                                          const float* common) {
   return {tables.totals.data(),
           {x.data(), common},
-          tables.coefficients(),
-          tables.running_mean.data(),
-          tables.running_variance.data(),
-          static_cast<std::int64_t>(tables.gamma.size()),
-          epsilon,
-          momentum};
+          tables.outcome(),
+          static_cast<std::int64_t>(tables.gamma.size())};
 }
 
 template <class T>
@@ -248,6 +248,7 @@ BatchNormGradientCoefficients gradient_coefficients(Tables& tables) {
   const std::size_t channels = tables.gamma.size();
   return {tables.gradient_totals.data(),
           &tables.totals[2 * channels],
+          0,
           tables.gamma.data(),
           tables.mean.data(),
           tables.inverse.data(),
@@ -255,6 +256,54 @@ BatchNormGradientCoefficients gradient_coefficients(Tables& tables) {
           tables.b.data(),
           tables.c.data(),
           static_cast<std::int64_t>(channels)};
+}
+
+/// Sums per channel of a b, in float32 as a graph of cuDNN would leave them.
+template <class T>
+std::vector<float> sums_of(const std::vector<T>& a, const std::vector<double>& b,
+                           std::int64_t channels) {
+  std::vector<double> sums(size(channels));
+  const auto left = as_double(a);
+  for (std::size_t i = 0; i < left.size(); ++i) sums[i % sums.size()] += left[i] * b[i];
+  return {sums.begin(), sums.end()};
+}
+
+TYPED_TEST(CudaBatchNorm, OfSumsThatAreThereIsTheSame) {
+  using T = TypeParam;
+  for (const std::int64_t channels : {5, 24}) {
+    const std::int64_t rows = 203;
+    Tables tables(channels), own(channels);
+    const Maps<T> maps(rows, channels, 20);
+    const std::vector<double> ones(maps.x.size(), 1), x = as_double(maps.x);
+    const auto sums = sums_of(maps.x, ones, channels), squares = sums_of(maps.x, x, channels);
+    auto half_scale = poisoned<Float16>(channels), half_offset = half_scale;
+    run_on_host(BatchNormStatisticsOfSums{sums.data(), squares.data(), tables.outcome(),
+                                          half_scale.data(), half_offset.data(), rows, channels});
+    expect_statistics(tables, moments_of(x, size(channels)), rows, 1);
+    for (std::size_t c = 0; c < size(channels); ++c) {
+      EXPECT_EQ(half_scale[c].bits, host::float_to_half(tables.scale[c]));
+      EXPECT_EQ(half_offset[c].bits, host::float_to_half(tables.offset[c]));
+    }
+
+    compute_statistics(maps.x, own, 9);
+    const Gradients want =
+        gradients_of(maps.x, as_double(maps.dy), std::vector<bool>(x.size(), true), own);
+    const auto of_dy = sums_of(maps.dy, ones, channels), of_dy_x = sums_of(maps.dy, x, channels);
+    BatchNormGradientCoefficients coefficients = gradient_coefficients(own);
+    coefficients.all_rows = nullptr;
+    coefficients.rows = rows;
+    run_on_host(BatchNormGradientOfSums{of_dy.data(), of_dy_x.data(), own.beta_gradient.data(),
+                                        own.gamma_gradient.data(), coefficients,
+                                        own.gradient_totals.data()});
+    expect_close(own.beta_gradient, want.beta, 203);
+    expect_close(own.gamma_gradient, want.gamma, 203);
+    auto dx = poisoned<T>(rows * channels);
+    const GradientMaps<T> in{maps.x.data(),  maps.dy.data(), nullptr, nullptr,
+                             ReluMask::none, nullptr,        nullptr};
+    run_on_host(BatchNormInputGradient<T>{in, own.a.data(), own.b.data(), own.c.data(), dx.data(),
+                                          rows, channels});
+    expect_close(dx, want.dx);
+  }
 }
 
 enum class Keeps { nothing, masked };

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <set>
 #include <string>
@@ -12,58 +11,13 @@
 #include <vector>
 
 #include "backend/cuda/batch_norm_graphs.hpp"
-#include "backend/cuda/convolution_graphs.hpp"
-#include "backend/cuda/device.hpp"
-#include "backend/cuda/dnn_graph.hpp"
-#include "backend/cuda/engine_cache.hpp"
-#include "backend/cuda/planning_driver.hpp"
-#include "backend/cuda/state.hpp"
+#include "cuda_planning.hpp"
 #include "lockstep/core/error.hpp"
 
-namespace lockstep::backend::cuda {
+namespace lockstep::backend::cuda::test {
 namespace {
 
 using core::Precision;
-
-constexpr std::int64_t images = 512;
-constexpr float epsilon = 1e-5f;
-constexpr float momentum = 0.1f;
-
-Target described(std::string_view name) {
-  EXPECT_EQ(open_planning_driver(), PlanningDriver::stand_in);
-  return Target::description(device_description(name));
-}
-
-DnnPlanner planner_for(const Target& target, EngineRules rules = {}) {
-  return {target, rules, EngineCache()};
-}
-
-/// The convolutions of ResNet-18 for CIFAR, each shape once; the stem first.
-std::vector<ConvolutionShape> resnet18_convolutions(Precision precision) {
-  std::vector<ConvolutionShape> shapes{
-      {images, padded_image_channels(3, activation_type(precision)), 32, 32, 64, 3, 1, 1},
-      {images, 64, 32, 32, 64, 3, 1, 1}};
-  std::int64_t channels = 64, height = 32;
-  for (int layer = 2; layer <= 4; ++layer) {
-    shapes.push_back({images, channels, height, height, 2 * channels, 3, 2, 1});
-    shapes.push_back({images, channels, height, height, 2 * channels, 1, 2, 0});
-    channels *= 2;
-    height /= 2;
-    shapes.push_back({images, channels, height, height, channels, 3, 1, 1});
-  }
-  return shapes;
-}
-
-void print_table(const DnnPlanner& planner) {
-  for (const auto& [key, planned] : planner.planned()) {
-    if (planned.graph == nullptr)
-      std::printf("%-24s %-78s refused: %s\n", planner.target().info().name.c_str(), key.c_str(),
-                  planned.refusal.c_str());
-    else
-      std::printf("%-24s %-78s %-52s %zu\n", planner.target().info().name.c_str(), key.c_str(),
-                  planned.graph->engine().c_str(), planned.graph->workspace_bytes());
-  }
-}
 
 std::string message_of(const auto& action) {
   try {
@@ -74,15 +28,6 @@ std::string message_of(const auto& action) {
   }
   ADD_FAILURE() << "nothing was refused";
   return {};
-}
-
-struct Case {
-  const char* device;
-  Precision precision;
-};
-
-std::string case_name(const testing::TestParamInfo<Case>& info) {
-  return std::string(info.param.device) + "_" + std::string(core::name(info.param.precision));
 }
 
 class Convolutions : public testing::TestWithParam<Case> {};
@@ -232,7 +177,7 @@ TEST(BatchNorm, OnTuringIsRefusedWithAReason) {
 PlannedGraph norm_with_residual(DnnPlanner& planner, Pointwise operation, std::string key) {
   const Extents map{32, 64, 8, 8}, vector{1, 64, 1, 1};
   const auto bf16 = core::DataType::bfloat16, fp32 = core::DataType::float32;
-  return planner.plan(key, Precision::bf16, {}, [&](OperationGraph& graph) {
+  return planner.plan(key, Precision::bf16, {.rounds_inside = true}, [&](OperationGraph& graph) {
     const auto norm = graph.batch_norm(graph.input(1, map, bf16), graph.input(2, vector, fp32),
                                        graph.input(3, vector, fp32), graph.input(4, vector, fp32),
                                        graph.input(5, vector, fp32), epsilon, momentum);
@@ -334,4 +279,4 @@ TEST(Devices, ThatAreNotHereGiveOneClearLine) {
 }
 
 }  // namespace
-}  // namespace lockstep::backend::cuda
+}  // namespace lockstep::backend::cuda::test

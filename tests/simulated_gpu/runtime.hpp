@@ -15,4 +15,7 @@ namespace lockstep::simulated_gpu {
 /// Queues work on a stream, or records it where the stream is being captured.
 void enqueue(cudaStream_t stream, std::function<void()> work);
 
+/// Whether there are kernels for a whole batch norm, as from Ampere on.
+void set_one_node_batch_norm(bool is_there);
+
 }  // namespace lockstep::simulated_gpu

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/backend/sensors.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/crop_flip.hpp"
 #include "lockstep/core/data_type.hpp"
@@ -39,6 +40,13 @@ enum class Mode {
 enum class ConvolutionAlgorithm { automatic, direct, winograd };
 std::string_view name(ConvolutionAlgorithm algorithm);
 
+/// What of a batch norm the convolutions around it compute on a GPU: `sums` where its input is
+/// written, `prologue` also its output, where that is read, so that it need not be in memory.
+/// `automatic` takes what is fastest for each layer by timing, the others are taken wherever the
+/// library has them.
+enum class BatchNormFusion { automatic, none, sums, prologue };
+std::string_view name(BatchNormFusion fusion);
+
 /// normalised = (pixel / 255 - mean) / standard_deviation, per channel. Channels beyond the third
 /// repeat the last values.
 struct Normalisation {
@@ -60,6 +68,7 @@ struct PlanOptions {
   core::Precision precision = core::Precision::fp32;
   Mode mode = Mode::training;
   ConvolutionAlgorithm convolution_algorithm = ConvolutionAlgorithm::automatic;
+  BatchNormFusion batch_norm_fusion = BatchNormFusion::automatic;
   Normalisation normalisation{};
   core::StatisticsSum* batch_norm_sum =
       nullptr;  ///< batch norm over all replicas; null: over this one's batch
@@ -207,6 +216,14 @@ class StepRunner {
   virtual ClockCost clock_cost() const { return {}; }
 };
 
+/// A device beside the processor, as others know it.
+struct DeviceIdentity {
+  std::string name;
+  std::string uuid;
+  std::string pci_bus_id;
+  std::uint64_t memory_bytes = 0;
+};
+
 /// A device that compiles graphs into plans. One of these and `make_backend` is all the rest of the
 /// program knows of CPU or GPU.
 class Backend {
@@ -265,6 +282,12 @@ class Backend {
 
   /// Bytes that a device with memory of its own still has for plans and states.
   virtual std::optional<std::uint64_t> memory_of_its_own() const { return std::nullopt; }
+
+  /// Nothing where the processor itself computes, or the device is not here.
+  virtual std::optional<DeviceIdentity> identity() const { return std::nullopt; }
+
+  /// May be called at any time, also while the device works.
+  virtual SensorReading read_sensors() const { return {}; }
 
   /// The device in the words of its library, for planning where it is not; empty where there is
   /// nothing to say.

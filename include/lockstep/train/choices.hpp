@@ -20,6 +20,7 @@ std::span<const Choice<backend::DeviceKind>> choices(backend::DeviceKind);
 std::span<const Choice<core::Precision>> choices(core::Precision);
 std::span<const Choice<core::DataType>> choices(core::DataType);
 std::span<const Choice<backend::ConvolutionAlgorithm>> choices(backend::ConvolutionAlgorithm);
+std::span<const Choice<backend::BatchNormFusion>> choices(backend::BatchNormFusion);
 std::span<const Choice<data::Augmentation>> choices(data::Augmentation);
 std::span<const Choice<data::LastBatch>> choices(data::LastBatch);
 std::span<const Choice<optim::ScheduleKind>> choices(optim::ScheduleKind);

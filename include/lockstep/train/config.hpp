@@ -55,6 +55,7 @@ struct Config {
   double loss_scale = 0;  ///< of fp16; 0: found while training
   int threads = 0;        ///< CPU threads per rank; 0: the cores shared out among the ranks
   backend::ConvolutionAlgorithm convolution_algorithm = backend::ConvolutionAlgorithm::automatic;
+  backend::BatchNormFusion batch_norm_fusion = backend::BatchNormFusion::automatic;
   std::uint64_t memory_limit = 0;  ///< bytes per rank; 0: what is available
   bool deterministic = false;
 

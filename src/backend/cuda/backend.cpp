@@ -61,7 +61,9 @@ double seconds_of(cudaStream_t stream, Work&& work) {
 CudaBackend::CudaBackend(const DeviceOptions& options)
     : target_(open_target(options)),
       planner_(target_, {.deterministic = options.deterministic},
-               target_.is_present() ? EngineCache(EngineCache::default_file()) : EngineCache()) {}
+               target_.is_present() ? EngineCache(EngineCache::default_file()) : EngineCache()) {
+  if (target_.is_present()) sensors_ = std::make_unique<Sensors>(target_.info().pci_bus_id);
+}
 
 std::string CudaBackend::device_name() const {
   return target_.is_present() ? target_.info().name : target_.info().name + " (not here)";
@@ -182,6 +184,16 @@ std::optional<std::uint64_t> CudaBackend::memory_of_its_own() const {
   std::size_t free = 0, total = 0;
   check_cuda(cudaMemGetInfo(&free, &total), "asking for the GPU's free memory");
   return free;
+}
+
+std::optional<DeviceIdentity> CudaBackend::identity() const {
+  if (!target_.is_present()) return std::nullopt;
+  const DeviceInfo& info = target_.info();
+  return DeviceIdentity{info.name, info.uuid, info.pci_bus_id, info.total_memory};
+}
+
+SensorReading CudaBackend::read_sensors() const {
+  return sensors_ != nullptr ? sensors_->read() : SensorReading{};
 }
 
 std::string CudaBackend::description() const {

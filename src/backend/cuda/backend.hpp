@@ -3,6 +3,7 @@
 #include "device.hpp"
 #include "dnn_graph.hpp"
 #include "lockstep/backend/backend.hpp"
+#include "sensors.hpp"
 
 namespace lockstep::backend::cuda {
 
@@ -33,13 +34,16 @@ class CudaBackend final : public Backend {
   std::vector<OperationChoice> choices(const graph::Graph& graph,
                                        const PlanOptions& options) const override;
   std::optional<std::uint64_t> memory_of_its_own() const override;
+  std::optional<DeviceIdentity> identity() const override;
+  SensorReading read_sensors() const override;
   std::string description() const override;
 
  private:
   void require_presence(std::string_view what) const;
 
   Target target_;
-  mutable DnnPlanner planner_;  ///< remembers what it has planned
+  mutable DnnPlanner planner_;              ///< remembers what it has planned
+  std::unique_ptr<const Sensors> sensors_;  ///< null where the GPU is only described
 };
 
 }  // namespace lockstep::backend::cuda

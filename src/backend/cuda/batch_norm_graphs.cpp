@@ -12,7 +12,9 @@ namespace {
 namespace tensor = batch_norm_tensor;
 
 constexpr core::DataType float32 = core::DataType::float32;
-constexpr GraphNature normalisation{};
+constexpr GraphNature normalisation{.rounds_inside = true};
+constexpr GraphNature sums_of_maps{.has_fused_sums = true};
+constexpr GraphNature maps_only{};
 
 Extents map_of(const BatchNormShape& shape) {
   return {shape.images, shape.channels, shape.height, shape.width};
@@ -32,6 +34,36 @@ std::string_view name(BatchNormTail tail) {
     case BatchNormTail::add_relu: return "batch-norm+add+relu";
   }
   return {};
+}
+
+std::string_view name(ReluMask mask) {
+  switch (mask) {
+    case ReluMask::none: return "";
+    case ReluMask::from_output: return "mask+";
+    case ReluMask::recomputed: return "remask+";
+  }
+  return {};
+}
+
+std::string key_of(std::string_view what, const BatchNormShape& shape, core::Precision precision,
+                   const BatchNormGradientFlow& flow) {
+  return fmt::format("{}{}{}{} {}", flow.incoming == IncomingGradients::two ? "add+" : "",
+                     name(flow.mask), what, flow.fork == GradientFork::written ? "+fork" : "",
+                     sizes(shape, precision));
+}
+
+/// dy [+ dy_more], where y > 0 if the mask comes from the output.
+OperationGraph::Tensor incoming(OperationGraph& graph, const Extents& map, core::DataType type,
+                                const BatchNormGradientFlow& flow) {
+  auto dy = graph.input(tensor::dy, map, type);
+  if (flow.incoming == IncomingGradients::two)
+    dy = graph.pointwise(Pointwise::add, dy, graph.input(tensor::dy_more, map, type));
+  if (flow.mask == ReluMask::from_output) {
+    const auto y = graph.input(tensor::y, map, type);
+    const auto mask = graph.pointwise(Pointwise::is_greater, y, graph.constant(0));
+    dy = graph.pointwise(Pointwise::multiply, dy, mask);
+  }
+  return dy;
 }
 
 }  // namespace
@@ -65,32 +97,93 @@ PlannedGraph batch_norm_forward(DnnPlanner& planner, const BatchNormShape& shape
 
 PlannedGraph batch_norm_backward(DnnPlanner& planner, const BatchNormShape& shape,
                                  core::Precision precision, const BatchNormGradientFlow& flow) {
-  const bool adds = flow.incoming == IncomingGradients::two;
-  const bool masks = flow.mask == ReluMask::from_output;
   const bool forks = flow.fork == GradientFork::written;
-  core::check(!forks || adds || masks, "a fork of an unchanged gradient is the gradient itself");
+  core::check(!forks || flow.incoming == IncomingGradients::two || flow.mask != ReluMask::none,
+              "a fork of an unchanged gradient is the gradient itself");
+  core::check(!forks || flow.mask != ReluMask::recomputed, "a residual's sum is in memory");
   const core::DataType type = activation_type(precision);
   const Extents map = map_of(shape), vector = vector_of(shape);
-  const std::string key =
-      fmt::format("{}{}batch-norm-backward{} {}", adds ? "add+" : "", masks ? "mask+" : "",
-                  forks ? "+fork" : "", sizes(shape, precision));
+  const std::string key = key_of("batch-norm-backward", shape, precision, flow);
   return planner.plan(key, precision, normalisation, [&](OperationGraph& graph) {
-    auto dy = graph.input(tensor::dy, map, type);
-    if (adds) dy = graph.pointwise(Pointwise::add, dy, graph.input(tensor::dy_more, map, type));
-    if (masks) {
-      const auto y = graph.input(tensor::y, map, type);
-      const auto mask = graph.pointwise(Pointwise::is_greater, y, graph.constant(0));
-      dy = graph.pointwise(Pointwise::multiply, dy, mask);
-    }
+    auto dy = incoming(graph, map, type, flow);
     if (forks) graph.output(dy, tensor::masked_dy, type);
     const auto x = graph.input(tensor::x, map, type);
     const auto scale = graph.input(tensor::scale, vector, float32);
     const auto mean = graph.input(tensor::mean, vector, float32);
     const auto deviation = graph.input(tensor::inverse_deviation, vector, float32);
+    if (flow.mask == ReluMask::recomputed) {
+      const auto bias = graph.input(tensor::bias, vector, float32);
+      const auto y = graph.batch_norm_apply(x, mean, deviation, scale, bias);
+      dy = graph.pointwise(Pointwise::relu_backward, dy, y);
+    }
     const auto gradients = graph.batch_norm_backward(dy, x, scale, mean, deviation);
     graph.output(gradients.dx, tensor::dx, type);
     graph.output(gradients.dscale, tensor::dscale, float32);
     graph.output(gradients.dbias, tensor::dbias, float32);
+  });
+}
+
+PlannedGraph batch_norm_sums(DnnPlanner& planner, const BatchNormShape& shape,
+                             core::Precision precision) {
+  const std::string key = fmt::format("sums {}", sizes(shape, precision));
+  return planner.plan(key, precision, sums_of_maps, [&](OperationGraph& graph) {
+    const auto x = graph.input(tensor::x, map_of(shape), activation_type(precision));
+    graph.output(graph.channel_sum(x, shape.channels), tensor::sums, float32);
+    const auto squares = graph.pointwise(Pointwise::multiply, x, x);
+    graph.output(graph.channel_sum(squares, shape.channels), tensor::products, float32);
+  });
+}
+
+PlannedGraph batch_norm_apply(DnnPlanner& planner, const BatchNormShape& shape,
+                              core::Precision precision, BatchNormTail tail) {
+  const core::DataType type = activation_type(precision);
+  const Extents map = map_of(shape), vector = vector_of(shape);
+  const std::string key = fmt::format("apply-{} {}", name(tail), sizes(shape, precision));
+  return planner.plan(key, precision, maps_only, [&](OperationGraph& graph) {
+    auto y = graph.pointwise(Pointwise::multiply, graph.input(tensor::x, map, type),
+                             graph.input(tensor::scale, vector, float32));
+    y = graph.pointwise(Pointwise::add, y, graph.input(tensor::bias, vector, float32));
+    if (tail == BatchNormTail::add_relu)
+      y = graph.pointwise(Pointwise::add, y, graph.input(tensor::residual, map, type));
+    if (tail != BatchNormTail::none) y = graph.pointwise(Pointwise::relu, y);
+    graph.output(y, tensor::y, type);
+  });
+}
+
+PlannedGraph batch_norm_gradient_sums(DnnPlanner& planner, const BatchNormShape& shape,
+                                      core::Precision precision,
+                                      const BatchNormGradientFlow& flow) {
+  core::check(flow.mask != ReluMask::recomputed, "this graph reads the output");
+  const core::DataType type = activation_type(precision);
+  const std::string key = key_of("gradient-sums", shape, precision, flow);
+  return planner.plan(key, precision, sums_of_maps, [&](OperationGraph& graph) {
+    const Extents map = map_of(shape);
+    const auto dy = incoming(graph, map, type, flow);
+    if (flow.fork == GradientFork::written) graph.output(dy, tensor::masked_dy, type);
+    const auto products =
+        graph.pointwise(Pointwise::multiply, dy, graph.input(tensor::x, map, type));
+    graph.output(graph.channel_sum(dy, shape.channels), tensor::sums, float32);
+    graph.output(graph.channel_sum(products, shape.channels), tensor::products, float32);
+  });
+}
+
+PlannedGraph batch_norm_input_gradient(DnnPlanner& planner, const BatchNormShape& shape,
+                                       core::Precision precision,
+                                       const BatchNormGradientFlow& flow) {
+  core::check(flow.mask != ReluMask::recomputed && flow.fork == GradientFork::none,
+              "this graph reads the output, and writes dx alone");
+  const core::DataType type = activation_type(precision);
+  const std::string key = key_of("input-gradient", shape, precision, flow);
+  return planner.plan(key, precision, maps_only, [&](OperationGraph& graph) {
+    const Extents map = map_of(shape), vector = vector_of(shape);
+    const auto times = [&](OperationGraph::Tensor of, std::int64_t factor) {
+      return graph.pointwise(Pointwise::multiply, of, graph.input(factor, vector, float32));
+    };
+    const auto gradient = times(incoming(graph, map, type, flow), tensor::a);
+    const auto slope = times(graph.input(tensor::x, map, type), tensor::b);
+    const auto sum = graph.pointwise(Pointwise::add, gradient, slope);
+    graph.output(graph.pointwise(Pointwise::add, sum, graph.input(tensor::c, vector, float32)),
+                 tensor::dx, type);
   });
 }
 

@@ -26,6 +26,9 @@ inline constexpr std::int64_t masked_dy = 14;              ///< map: their sum w
 inline constexpr std::int64_t dx = 15;                     ///< map
 inline constexpr std::int64_t dscale = 16;                 ///< vector
 inline constexpr std::int64_t dbias = 17;                  ///< vector
+inline constexpr std::int64_t sums = 18;                   ///< vector: of x, or of the gradient
+inline constexpr std::int64_t products = 19;  ///< vector: sums of x x, or of the gradient x
+inline constexpr std::int64_t a = 20, b = 21, c = 22;  ///< vectors: dx = a gradient + b x + c
 }  // namespace batch_norm_tensor
 
 struct BatchNormShape {
@@ -44,8 +47,9 @@ PlannedGraph batch_norm_forward(DnnPlanner& planner, const BatchNormShape& shape
                                 float momentum);
 
 enum class IncomingGradients { one, two };
-/// `from_output`: a ReLU follows; its mask is recomputed as y > 0.
-enum class ReluMask { none, from_output };
+/// A ReLU follows; its mask is found as y > 0 (`from_output`), or where there is no y in memory by
+/// making it again (`recomputed`).
+enum class ReluMask { none, from_output, recomputed };
 /// `written`: the gradient after the mask is also wanted in memory, for the residual's branch.
 enum class GradientFork { none, written };
 
@@ -56,9 +60,29 @@ struct BatchNormGradientFlow {
   GradientFork fork = GradientFork::none;
 };
 
-/// One kernel for its gradients: dy[, dy_more][, y], x, scale, mean, inverse_deviation
+/// One kernel for its gradients: dy[, dy_more][, y], x, scale[, bias], mean, inverse_deviation
 /// -> dx, dscale, dbias[, masked_dy]. A refusal as above.
 PlannedGraph batch_norm_backward(DnnPlanner& planner, const BatchNormShape& shape,
                                  core::Precision precision, const BatchNormGradientFlow& flow);
+
+// The same in two passes each, with a kernel of our own between them, for GPUs without the above.
+// The sums are added to what is in memory or overwrite it: it must be 0 before.
+
+/// x -> sums, products.
+PlannedGraph batch_norm_sums(DnnPlanner& planner, const BatchNormShape& shape,
+                             core::Precision precision);
+
+/// x, scale, bias[, residual] -> y = [relu](scale x + bias [+ residual]).
+PlannedGraph batch_norm_apply(DnnPlanner& planner, const BatchNormShape& shape,
+                              core::Precision precision, BatchNormTail tail);
+
+/// dy[, dy_more][, y], x -> sums, products[, masked_dy]; the mask from the output or none.
+PlannedGraph batch_norm_gradient_sums(DnnPlanner& planner, const BatchNormShape& shape,
+                                      core::Precision precision, const BatchNormGradientFlow& flow);
+
+/// dy[, dy_more][, y], x, a, b, c -> dx.
+PlannedGraph batch_norm_input_gradient(DnnPlanner& planner, const BatchNormShape& shape,
+                                       core::Precision precision,
+                                       const BatchNormGradientFlow& flow);
 
 }  // namespace lockstep::backend::cuda

@@ -12,6 +12,7 @@
 
 namespace lockstep::backend::cuda {
 
+class BatchNormLinks;
 class DnnPlanner;
 
 /// Where a plan's operations find parameters on the device, in the form in which they read and
@@ -35,6 +36,7 @@ struct Context {
   const Target* target = nullptr;
   DnnPlanner* planner = nullptr;
   const DeviceParameters* parameters = nullptr;
+  const BatchNormLinks* links = nullptr;
 
   cudaStream_t stream() const { return target->stream(); }
   bool is_training() const { return options.mode == Mode::training; }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "batch_norm_links.hpp"
 #include "convolution_graphs.hpp"
 #include "kernels/slabs.hpp"
 #include "launch.hpp"
@@ -22,27 +23,16 @@ class Convolution final : public Operation {
       : Operation(std::move(given)),
         context_(context),
         id_(step.node),
-        node_(context.graph->node(step.node)) {
-    const auto& operation = std::get<graph::Convolution>(node_.operation);
+        node_(context.graph->node(step.node)),
+        behind_(context.links->behind(step.node)),
+        before_(context.links->before(step.node)) {
+    has_bias_ = std::get<graph::Convolution>(node_.operation).has_bias;
     const FeatureMap& x = *ports().inputs[0];
-    const FeatureMap& y = *ports().output;
-    const ConvolutionShape shape{.images = y.images,
-                                 .in_channels = x.shape.channels,
-                                 .in_height = x.shape.height,
-                                 .in_width = x.shape.width,
-                                 .out_channels = y.shape.channels,
-                                 .kernel = operation.kernel,
-                                 .stride = operation.stride,
-                                 .padding = operation.padding};
-    const core::Precision precision = context.options.precision;
-    has_bias_ = operation.has_bias;
-    forward_ = convolution_forward(*context.planner, shape, precision,
-                                   has_bias_ ? BiasVector::added : BiasVector::none);
-    if (!context.is_training()) return;
-    if (ports().input_gradients[0] != nullptr)
-      data_ = convolution_backward_data(*context.planner, shape, precision);
-    weights_ = convolution_backward_weights(*context.planner, shape, precision);
-    if (has_bias_) {
+    const ConvolutionShape shape = make_convolution_shape(context, step, x.shape, x.shape.channels);
+    plan_forward(shape);
+    if (context.is_training()) plan_backward(shape);
+    if (has_bias_ && context.is_training()) {
+      const FeatureMap& y = *ports().output;
       slabs_ = with_type(y.type, [&](auto zero) {
         return kernels::slab_count<decltype(zero)>(rows(), y.shape.channels);
       });
@@ -68,6 +58,11 @@ class Convolution final : public Operation {
     const FeatureMap& x = *ports().inputs[0];
     forward_bindings_ = {
         {tensor::x, x.data}, {tensor::weights, weight.weight}, {tensor::y, ports().output->data}};
+    if (behind_ != nullptr) {
+      forward_bindings_.push_back({tensor::sums, behind_->sums});
+      forward_bindings_.push_back({tensor::squares, behind_->squares});
+    }
+    add_normalisation(forward_bindings_);
     if (has_bias_) {
       const DeviceParameters::Place& bias = places[node_.parameters[1]];
       forward_bindings_.push_back({tensor::bias, bias.weight});
@@ -77,6 +72,7 @@ class Convolution final : public Operation {
     std::byte* const dy = ports().output_gradients[0]->data;
     weights_bindings_ = {
         {tensor::dy, dy}, {tensor::x, x.data}, {tensor::dweights, weight.gradient}};
+    add_normalisation(weights_bindings_);
     if (data_ == nullptr) return;
     data_bindings_ = {{tensor::dy, dy},
                       {tensor::weights, weight.weight},
@@ -103,6 +99,36 @@ class Convolution final : public Operation {
   }
 
  private:
+  void plan_forward(const ConvolutionShape& shape) {
+    DnnPlanner& planner = *context_.planner;
+    const core::Precision precision = context_.options.precision;
+    if (behind_ == nullptr)
+      forward_ = convolution_forward(planner, shape, precision,
+                                     has_bias_ ? BiasVector::added : BiasVector::none);
+    else
+      forward_ = convolution_with_sums(
+                     planner, shape, precision,
+                     before_ != nullptr ? ConvolutionInput::normalised : ConvolutionInput::plain)
+                     .graph;
+  }
+
+  void plan_backward(const ConvolutionShape& shape) {
+    DnnPlanner& planner = *context_.planner;
+    const core::Precision precision = context_.options.precision;
+    if (ports().input_gradients[0] != nullptr)
+      data_ = convolution_backward_data(planner, shape, precision);
+    weights_ = before_ != nullptr
+                   ? convolution_backward_weights_of_normalised(planner, shape, precision).graph
+                   : convolution_backward_weights(planner, shape, precision);
+  }
+
+  /// What turns the input into what is convolved, where that is not in memory.
+  void add_normalisation(Bindings& bindings) const {
+    if (before_ == nullptr) return;
+    bindings.push_back({convolution_tensor::scale, before_->scale});
+    bindings.push_back({convolution_tensor::offset, before_->offset});
+  }
+
   std::int64_t rows() const { return ports().output->images * ports().output->shape.pixels(); }
 
   void sum_bias_gradient() {
@@ -120,6 +146,8 @@ class Convolution final : public Operation {
   const Context& context_;
   graph::NodeId id_;
   const graph::Node& node_;
+  const BatchNormLink* behind_;  ///< a batch norm that takes sums from here; null: none
+  const BatchNormLink* before_;  ///< a batch norm whose output is made here; null: none
   bool has_bias_ = false;
   std::int64_t slabs_ = 0;
   std::shared_ptr<const DnnGraph> forward_, data_, weights_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <variant>
 
 #include "lockstep/core/error.hpp"
 
@@ -45,7 +46,90 @@ std::shared_ptr<const DnnGraph> demand(DnnPlanner& planner, const std::string& k
   return planned.graph;
 }
 
+/// x, or relu(scale x + offset).
+OperationGraph::Tensor read_input(OperationGraph& graph, const ConvolutionShape& shape,
+                                  core::DataType type, ConvolutionInput input) {
+  auto x = graph.input(tensor::x, input_of(shape), type);
+  if (input == ConvolutionInput::plain) return x;
+  const Extents vector{1, shape.in_channels, 1, 1};
+  x = graph.pointwise(Pointwise::multiply, x, graph.input(tensor::scale, vector, type));
+  x = graph.pointwise(Pointwise::add, x, graph.input(tensor::offset, vector, type));
+  return graph.pointwise(Pointwise::relu, x);
+}
+
+/// cuDNN has two kinds: a node for both sums, which its kernels for float16 know, and two
+/// reductions, which its kernels compiled at run time add to a convolution of any type.
+enum class SumsKind { one_node, reductions };
+
+PlannedGraph with_sums(DnnPlanner& planner, const ConvolutionShape& shape,
+                       core::Precision precision, ConvolutionInput input, SumsKind kind) {
+  const bool is_one_node = kind == SumsKind::one_node;
+  const std::string what =
+      fmt::format("{}convolution+{}", input == ConvolutionInput::normalised ? "normalise+" : "",
+                  is_one_node ? "sums" : "reductions");
+  const GraphNature nature{.has_products = true, .has_fused_sums = true};
+  return planner.plan(key_of(what, shape, precision), precision, nature,
+                      [&](OperationGraph& graph) {
+                        const core::DataType type = activation_type(precision);
+                        const auto x = read_input(graph, shape, type, input);
+                        const auto weights = graph.input(tensor::weights, weights_of(shape), type);
+                        const auto y = graph.convolution(x, weights, window_of(shape));
+                        graph.output(y, tensor::y, type);
+                        OperationGraph::ChannelSums sums{};
+                        if (is_one_node) {
+                          sums = graph.channel_sums(y);
+                        } else {
+                          const auto squares = graph.pointwise(Pointwise::multiply, y, y);
+                          sums = {graph.channel_sum(y, shape.out_channels),
+                                  graph.channel_sum(squares, shape.out_channels)};
+                        }
+                        graph.output(sums.sum, tensor::sums, core::DataType::float32);
+                        graph.output(sums.squares, tensor::squares, core::DataType::float32);
+                      });
+}
+
 }  // namespace
+
+ConvolutionShape make_convolution_shape(const Context& context, const Step& step,
+                                        const core::ImageShape& input, std::int64_t in_channels) {
+  const auto& operation = std::get<graph::Convolution>(context.graph->node(step.node).operation);
+  return {.images = context.options.batch,
+          .in_channels = in_channels,
+          .in_height = input.height,
+          .in_width = input.width,
+          .out_channels = step.output.channels,
+          .kernel = operation.kernel,
+          .stride = operation.stride,
+          .padding = operation.padding};
+}
+
+PlannedGraph convolution_with_sums(DnnPlanner& planner, const ConvolutionShape& shape,
+                                   core::Precision precision, ConvolutionInput input) {
+  PlannedGraph best{nullptr, "cuDNN reads normalised input in float16 alone"};
+  if (precision == core::Precision::fp16) {
+    best = with_sums(planner, shape, precision, input, SumsKind::one_node);
+    if (best.graph != nullptr && best.graph->seconds() == 0) return best;  // nothing to compare
+  }
+  if (input == ConvolutionInput::normalised) return best;
+  const PlannedGraph other = with_sums(planner, shape, precision, input, SumsKind::reductions);
+  if (other.graph == nullptr) return best.graph != nullptr ? best : other;
+  const bool is_faster = best.graph == nullptr || other.graph->seconds() < best.graph->seconds();
+  return is_faster ? other : best;
+}
+
+PlannedGraph convolution_backward_weights_of_normalised(DnnPlanner& planner,
+                                                        const ConvolutionShape& shape,
+                                                        core::Precision precision) {
+  return planner.plan(
+      key_of("convolution-backward-weights-of-normalised", shape, precision), precision, products,
+      [&](OperationGraph& graph) {
+        const core::DataType type = activation_type(precision);
+        const auto dy = graph.input(tensor::dy, output_of(shape), type);
+        const auto x = read_input(graph, shape, type, ConvolutionInput::normalised);
+        graph.output(graph.convolution_backward_weights(dy, x, weights_of(shape), window_of(shape)),
+                     tensor::dweights, type);
+      });
+}
 
 std::shared_ptr<const DnnGraph> convolution_forward(DnnPlanner& planner,
                                                     const ConvolutionShape& shape,

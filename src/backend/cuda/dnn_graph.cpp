@@ -51,12 +51,19 @@ const PlannedGraph& DnnPlanner::plan(const std::string& key, core::Precision pre
                                      const std::function<void(OperationGraph&)>& define) {
   if (const auto found = planned_.find(key); found != planned_.end()) return found->second;
   const EngineRules rules = rules_for(precision);
-  // Convolutions keep what stays inside in float32; a gradient that enters a batch norm must have
-  // the type of its neighbours in memory.
   const core::DataType virtual_type =
-      nature.has_products ? core::DataType::float32 : activation_type(precision);
+      nature.rounds_inside ? activation_type(precision) : core::DataType::float32;
   return planned_.emplace(key, make(target_, rules, nature, cache_, key, virtual_type, define))
       .first->second;
+}
+
+double DnnPlanner::remembered_seconds(const std::string& what, core::Precision precision,
+                                      const std::function<double()>& measure) {
+  const std::string key = cache_key(target_.info(), rules_for(precision), what);
+  if (const auto known = cache_.find(key)) return known->seconds;
+  const double seconds = measure();
+  if (seconds > 0) cache_.store(key, {.name = what, .seconds = seconds, .workspace_bytes = 0});
+  return seconds;
 }
 
 core::DataType activation_type(core::Precision precision) {

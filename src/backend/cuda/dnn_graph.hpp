@@ -59,6 +59,11 @@ class DnnPlanner {
   const PlannedGraph& plan(const std::string& key, core::Precision precision, GraphNature nature,
                            const std::function<void(OperationGraph&)>& define);
 
+  /// Seconds of something else that was timed here before, or of `measure` now, remembered as the
+  /// engines are where they are more than 0.
+  double remembered_seconds(const std::string& what, core::Precision precision,
+                            const std::function<double()>& measure);
+
   /// Graphs by key, refused ones included.
   const std::map<std::string, PlannedGraph>& planned() const { return planned_; }
 

@@ -17,7 +17,7 @@ namespace lockstep::backend::cuda {
 namespace {
 
 constexpr std::size_t most_timed = 16;    // engines of a graph; cuDNN names the good ones first
-constexpr double seconds_to_build = 6.0;  // of them; each one compiled at run time takes about one
+constexpr double seconds_to_build = 2.0;  // of them; each one compiled at run time takes about one
 
 /// Engines that keep the rules, in the order in which to try them.
 std::vector<std::size_t> allowed(const OperationGraph& graph, const EngineRules& rules,
@@ -98,7 +98,6 @@ void time_engines(const OperationGraph& graph, const Target& target,
                   const std::vector<std::size_t>& built, ChosenEngine& chosen) {
   chosen.engine = built.front();
   chosen.found = true;
-  if (built.size() == 1) return;
   std::size_t workspace = 0;
   for (const std::size_t i : built) workspace = std::max(workspace, graph.workspace_bytes(i));
   try {

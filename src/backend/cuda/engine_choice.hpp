@@ -21,6 +21,9 @@ struct GraphNature {
   /// Reductions fused behind other operations. Engines compiled at run time sum them with atomics,
   /// in no fixed order, and do not carry the note that says so.
   bool has_fused_sums = false;
+  /// What stays inside has the type of the maps, which batch norm's kernels ask for; otherwise it
+  /// is float32.
+  bool rounds_inside = false;
 };
 
 /// Empty where the engine keeps the rules, else which it breaks.

@@ -1,103 +1,21 @@
 #include "engine_trial.hpp"
 
-#include <cuda_fp16.h>
-
-#include <algorithm>
-#include <array>
-#include <limits>
-#include <span>
-
-#include "lockstep/core/random.hpp"
-
 namespace lockstep::backend::cuda {
-namespace {
-
-constexpr std::size_t timed_runs = 7;
-constexpr std::size_t pattern_elements = std::size_t{1} << 20;
-
-/// Magnitudes in [1/4, 1), both signs: no zeros that hardware could make cheaper, nothing that
-/// overflows.
-float pattern_value(core::Random& random) {
-  const float value = 2 * random.uniform() - 1;
-  return value < 0 ? 0.75f * value - 0.25f : 0.75f * value + 0.25f;
-}
-
-template <class Element, class Convert>
-std::vector<std::byte> make_pattern(Convert convert) {
-  std::vector<std::byte> bytes(pattern_elements * sizeof(Element));
-  core::Random random(0, core::RandomStream::test);
-  for (std::size_t i = 0; i < pattern_elements; ++i) {
-    const Element element = convert(pattern_value(random));
-    std::copy_n(reinterpret_cast<const std::byte*>(&element), sizeof element,
-                bytes.data() + i * sizeof element);
-  }
-  return bytes;
-}
-
-std::vector<std::byte> pattern(core::DataType type) {
-  switch (type) {
-    case core::DataType::bfloat16:
-      return make_pattern<core::BFloat16>([](float value) { return core::to_bfloat16(value); });
-    case core::DataType::float16:
-      return make_pattern<__half>([](float value) { return __float2half(value); });
-    case core::DataType::float32: break;
-  }
-  return make_pattern<float>([](float value) { return value; });
-}
-
-void fill(const core::Buffer& memory, std::span<const std::byte> from) {
-  for (std::size_t at = 0; at < memory.bytes(); at += from.size())
-    core::copy_to_device(memory.data() + at, from.first(std::min(from.size(), memory.bytes() - at)),
-                         "filling a tensor for timing");
-}
-
-}  // namespace
 
 EngineTrial::EngineTrial(const Target& target, const OperationGraph& graph,
                          std::size_t workspace_bytes)
-    : target_(target),
-      graph_(graph),
-      workspace_(core::device_buffer(workspace_bytes, "the workspace of engines under test")),
-      flush_(
-          core::device_buffer(2 * target.info().l2_cache, "clearing the cache between timings")) {
-  std::array<std::vector<std::byte>, 3> patterns;
+    : graph_(graph),
+      stopwatch_(target),
+      workspace_(core::device_buffer(workspace_bytes, "the workspace of engines under test")) {
   for (const auto& port : graph.ports()) {
-    auto& bytes = patterns.at(static_cast<std::size_t>(port.type));
-    if (bytes.empty()) bytes = pattern(port.type);
-    tensors_.push_back(core::device_buffer(port.bytes, "timing engines"));
-    fill(tensors_.back(), bytes);
+    tensors_.push_back(random_buffer(port.bytes, port.type));
     bindings_.push_back({port.uid, tensors_.back().data()});
   }
 }
 
 double EngineTrial::seconds(std::size_t engine) const {
-  constexpr double failed = std::numeric_limits<double>::infinity();
-  const cudaStream_t stream = target_.stream();
-  std::array<core::Event, timed_runs> begins, ends;
-  if (graph_.run(engine, bindings_, workspace_.data())) return failed;
-  check_cuda(cudaStreamSynchronize(stream), "trying an engine of cuDNN");
-  for (std::size_t run = 0; run < timed_runs; ++run) {
-    begins[run] = core::make_event(core::EventUse::timing);
-    ends[run] = core::make_event(core::EventUse::timing);
-  }
-  // All is enqueued before the first is waited for: the GPU never waits for the host in between.
-  for (std::size_t run = 0; run < timed_runs; ++run) {
-    check_cuda(cudaMemsetAsync(flush_.data(), static_cast<int>(run), flush_.bytes(), stream),
-               "clearing the GPU's cache");
-    check_cuda(cudaEventRecord(begins[run].get(), stream), "timing an engine of cuDNN");
-    if (graph_.run(engine, bindings_, workspace_.data())) return failed;
-    check_cuda(cudaEventRecord(ends[run].get(), stream), "timing an engine of cuDNN");
-  }
-  check_cuda(cudaStreamSynchronize(stream), "timing an engine of cuDNN");
-  std::array<double, timed_runs> taken{};
-  for (std::size_t run = 0; run < timed_runs; ++run) {
-    float milliseconds = 0;
-    check_cuda(cudaEventElapsedTime(&milliseconds, begins[run].get(), ends[run].get()),
-               "timing an engine of cuDNN");
-    taken[run] = static_cast<double>(milliseconds) / 1000;
-  }
-  std::nth_element(taken.begin(), taken.begin() + timed_runs / 2, taken.end());
-  return taken[timed_runs / 2];
+  return stopwatch_.seconds(
+      [&] { return !graph_.run(engine, bindings_, workspace_.data()).has_value(); });
 }
 
 }  // namespace lockstep::backend::cuda

@@ -3,14 +3,14 @@
 #include <cstddef>
 #include <vector>
 
-#include "lockstep/core/cuda.hpp"
+#include "cold_stopwatch.hpp"
 #include "operation_graph.hpp"
 
 namespace lockstep::backend::cuda {
 
-/// Times engines of one graph on a GPU that is present: random inputs, and caches full of something
-/// else before each run, as they are in a training step. Takes its memory in the constructor, which
-/// throws `Error` (out_of_memory) where it does not fit, and gives it back at the end.
+/// Times engines of one graph on a GPU that is present, with random inputs and cold caches. Takes
+/// its memory in the constructor, which throws `Error` (out_of_memory) where it does not fit, and
+/// gives it back at the end.
 class EngineTrial {
  public:
   /// `workspace_bytes`: the most that an engine to be timed needs.
@@ -20,11 +20,11 @@ class EngineTrial {
   double seconds(std::size_t engine) const;
 
  private:
-  const Target& target_;
   const OperationGraph& graph_;
+  ColdStopwatch stopwatch_;
   std::vector<core::Buffer> tensors_;
   std::vector<Binding> bindings_;
-  core::Buffer workspace_, flush_;
+  core::Buffer workspace_;
 };
 
 }  // namespace lockstep::backend::cuda

@@ -41,6 +41,8 @@ template void launch(cudaStream_t, const ChannelSlabSums<float>&);
 template void launch(cudaStream_t, const ChannelSlabSums<core::BFloat16>&);
 template void launch(cudaStream_t, const ChannelSlabSums<Float16>&);
 
+template void launch(cudaStream_t, const BatchNormStatisticsOfSums&);
+template void launch(cudaStream_t, const BatchNormGradientOfSums&);
 template void launch(cudaStream_t, const BatchNormInferenceCoefficients&);
 template void launch(cudaStream_t, const BatchNormGradientTotals&);
 template void launch(cudaStream_t, const BatchNormGradientCoefficients&);

@@ -41,6 +41,7 @@ fe::DataType_t convert(core::DataType type) {
 fe::PointwiseMode_t convert(Pointwise operation) {
   switch (operation) {
     case Pointwise::relu: return fe::PointwiseMode_t::RELU_FWD;
+    case Pointwise::relu_backward: return fe::PointwiseMode_t::RELU_BWD;
     case Pointwise::add: return fe::PointwiseMode_t::ADD;
     case Pointwise::multiply: return fe::PointwiseMode_t::MUL;
     case Pointwise::is_greater: return fe::PointwiseMode_t::CMP_GT;
@@ -174,6 +175,29 @@ OperationGraph::BatchNorm OperationGraph::batch_norm(Tensor x, Tensor scale, Ten
                                       momentum_tensor));
   return {parts_->keep(y), parts_->keep(mean), parts_->keep(deviation), parts_->keep(next_mean),
           parts_->keep(next_variance)};
+}
+
+OperationGraph::Tensor OperationGraph::batch_norm_apply(Tensor x, Tensor mean,
+                                                        Tensor inverse_deviation, Tensor scale,
+                                                        Tensor bias) {
+  const auto& tensors = parts_->tensors;
+  return parts_->keep(parts_->graph.batchnorm_inference(
+      tensors.at(x), tensors.at(mean), tensors.at(inverse_deviation), tensors.at(scale),
+      tensors.at(bias), fe::graph::Batchnorm_inference_attributes()));
+}
+
+OperationGraph::ChannelSums OperationGraph::channel_sums(Tensor x) {
+  const auto [sum, squares] =
+      parts_->graph.genstats(parts_->tensors.at(x), fe::graph::Genstats_attributes());
+  return {parts_->keep(sum), parts_->keep(squares)};
+}
+
+OperationGraph::Tensor OperationGraph::channel_sum(Tensor x, std::int64_t channels) {
+  auto sum = parts_->graph.reduction(
+      parts_->tensors.at(x), fe::graph::Reduction_attributes().set_mode(fe::ReductionMode_t::ADD));
+  const Extents vector{1, channels, 1, 1};
+  sum->set_dim(dimensions(vector)).set_stride(strides(vector));
+  return parts_->keep(std::move(sum));
 }
 
 OperationGraph::BatchNormBackward OperationGraph::batch_norm_backward(Tensor dy, Tensor x,

@@ -30,7 +30,13 @@ struct Window {
   std::int64_t stride = 1, padding = 0;
 };
 
-enum class Pointwise { relu, add, multiply, is_greater };
+enum class Pointwise {
+  relu,
+  relu_backward,  ///< of (gradient, value): the gradient where the value is > 0, else 0
+  add,
+  multiply,
+  is_greater
+};
 
 /// How a graph could be computed, and what cuDNN notes about it.
 struct EngineFacts {
@@ -70,11 +76,22 @@ class OperationGraph {
   };
   BatchNorm batch_norm(Tensor x, Tensor scale, Tensor bias, Tensor running_mean,
                        Tensor running_variance, float epsilon, float momentum);
+  /// What batch norm made of x, from its statistics: (x - mean) inverse_deviation scale + bias.
+  Tensor batch_norm_apply(Tensor x, Tensor mean, Tensor inverse_deviation, Tensor scale,
+                          Tensor bias);
   struct BatchNormBackward {
     Tensor dx, dscale, dbias;
   };
   BatchNormBackward batch_norm_backward(Tensor dy, Tensor x, Tensor scale, Tensor mean,
                                         Tensor inverse_deviation);
+
+  struct ChannelSums {
+    Tensor sum, squares;  ///< (1, c, 1, 1): over all pixels of all images
+  };
+  /// In one node, which cuDNN has for some convolutions' outputs.
+  ChannelSums channel_sums(Tensor x);
+  /// The sum alone, as a reduction.
+  Tensor channel_sum(Tensor x, std::int64_t channels);
 
   /// The tensor leaves the graph.
   void output(Tensor tensor, std::int64_t uid, core::DataType type);

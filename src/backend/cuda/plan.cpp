@@ -81,7 +81,8 @@ CudaOperations::CudaOperations(const graph::Graph& graph, const PlanOptions& opt
                .element = element_type(options.precision, planner.target().info()),
                .target = &planner.target(),
                .planner = &planner,
-               .parameters = &parameters_} {}
+               .parameters = &parameters_,
+               .links = &links_} {}
 
 FeatureMap CudaOperations::map_of(const Step& step, const FeatureMap* first_input) const {
   FeatureMap map{context_.options.batch, step.output, context_.element, MapLayout::channels_last,
@@ -132,7 +133,7 @@ MemoryUse memory_of(const Blueprint& blueprint, const CudaOperations& operations
                          graph.statistic_elements() * sizeof(float),
                 .activations = blueprint.arena_bytes(),
                 .weights = NativeWeights::bytes(graph, context.element),
-                .workspace = blueprint.scratch_bytes() +
+                .workspace = blueprint.scratch_bytes() + operations.links().bytes() +
                              ImageUpload::device_bytes(context.options.batch, graph.image())};
   if (context.is_training())
     use.weights += NativeGradients::bytes(graph, context.element, context.options.gradient_type);
@@ -149,9 +150,11 @@ CudaPlan::CudaPlan(const graph::Graph& graph, ModelState& state, const PlanOptio
       arena_(device_buffer(blueprint_.arena_bytes(), "feature maps")),
       scratch_(device_buffer(blueprint_.scratch_bytes(), "workspace")),
       scalars_(device_buffer(sizeof(Scalars), "a step's numbers")),
+      vectors_(device_buffer(operations_.links().bytes(), "batch norm's sums")),
       weights_(state_.native_weights(stream_, operations_.context().element)),
       upload_(operations_.context(), graph.image()) {
   place_parameters();
+  operations_.links().place(vectors_.data());
   blueprint_.bind(arena_.data(), scratch_.data(), state);
 }
 
@@ -234,6 +237,13 @@ void CudaPlan::upload_anything() {
     upload(pixels, numbers_below(static_cast<std::size_t>(graph.classes())));
   }
   --host_.batches_tracked;
+}
+
+void CudaPlan::forward() {
+  // Some of cuDNN's kernels add to the sums that are there.
+  if (const std::size_t bytes = operations_.links().sums_bytes(); bytes > 0)
+    check_cuda(cudaMemsetAsync(vectors_.data(), 0, bytes, stream_), "clearing sums");
+  blueprint_.forward();
 }
 
 BatchResult CudaPlan::result() const {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "../blueprint.hpp"
+#include "batch_norm_links.hpp"
 #include "images.hpp"
 #include "kernels/sgd.hpp"
 #include "native_gradients.hpp"
@@ -25,17 +26,27 @@ class CudaOperations final : public OperationFactory {
 
   const graph::Graph& graph() const override { return graph_; }
   const PlanOptions& options() const override { return context_.options; }
+  void look_at(const std::vector<Step>& steps) override {
+    links_ = BatchNormLinks(context_, steps);
+  }
+  bool passes_input_on(const Step& step) const override {
+    const BatchNormLink* const link = links_.of(step.node);
+    return link != nullptr && link->has_reader();
+  }
   FeatureMap map_of(const Step& step, const FeatureMap* first_input) const override;
   std::unique_ptr<Operation> make(const Step& step, Ports ports) override;
   void add_into(const FeatureMap& from, const FeatureMap& to) override;
 
   const Context& context() const { return context_; }
   DeviceParameters& parameters() { return parameters_; }
+  BatchNormLinks& links() { return links_; }
+  const BatchNormLinks& links() const { return links_; }
   Loss& loss() const { return *loss_; }
 
  private:
   graph::Graph graph_;
   DeviceParameters parameters_;
+  BatchNormLinks links_;
   Context context_;
   Loss* loss_ = nullptr;  ///< made as the last operation
 };
@@ -56,7 +67,7 @@ class CudaPlan final : public Plan {
   }
   void upload_kept(std::span<const std::int32_t> samples,
                    std::span<const core::CropFlip> crops) override;
-  void forward() override { blueprint_.forward(); }
+  void forward() override;
   BatchResult result() const override;
   std::span<const float> logits() const override;
   void backward(core::GradientListener& listener) override;
@@ -94,7 +105,7 @@ class CudaPlan final : public Plan {
   ModelState& host_;
   CudaState& state_;
   cudaStream_t stream_;
-  core::Buffer arena_, scratch_, scalars_;
+  core::Buffer arena_, scratch_, scalars_, vectors_;
   std::shared_ptr<const NativeWeights> weights_;
   std::unique_ptr<NativeGradients> gradients_;  ///< null in inference
   Segments segments_;                           ///< of the update

@@ -9,8 +9,9 @@
 //   3. BatchNormStatistics: mean, 1 / deviation, the running statistics' step, scale and offset.
 //   4. BatchNormApply: y = [relu](scale x + offset [+ residual]),
 //      scale = gamma / deviation, offset = beta - mean scale.
-// Without replicas 2 and 3 are one kernel, BatchNormTotalsAndStatistics. In inference
-// BatchNormInferenceCoefficients takes the place of 1 to 3.
+// Without replicas 2 and 3 are one kernel, BatchNormTotalsAndStatistics. Where a graph of cuDNN has
+// summed x already, BatchNormStatisticsOfSums takes the place of 1 to 3; in inference
+// BatchNormInferenceCoefficients does.
 //
 // Reads x twice and the residual once, writes y once; the partial sums are small beside them.
 
@@ -129,17 +130,38 @@ struct BatchNormCoefficients {
   }
 };
 
-/// `totals` (2 channels + 1), of this or of all replicas, to the coefficients; running statistics
-/// move by `momentum` towards the batch's (the variance unbiased, as in PyTorch).
+/// Where statistics go: the coefficients of this batch, and the running statistics, which move by
+/// `momentum` towards it (the variance unbiased, as in PyTorch).
+struct BatchNormOutcome {
+  BatchNormCoefficients coefficients;
+  float* running_mean;      ///< (channels)
+  float* running_variance;  ///< (channels)
+  float epsilon, momentum;
+
+  /// From `n` values: their sum and the sum of their squares about `shift`.
+  LOCKSTEP_HOST_DEVICE void set(std::int64_t channel, double n, double shift, double sum,
+                                double square) const {
+    const double distance = sum / n;
+    const double about_mean = square - n * distance * distance;
+    const double squares = about_mean < 0 ? 0 : about_mean;
+    const double variance = squares / n;
+    const double unbiased = n > 1 ? squares / (n - 1) : variance;
+    const auto mean = static_cast<float>(shift + distance);
+    coefficients.set(channel, mean,
+                     static_cast<float>(1 / std::sqrt(variance + static_cast<double>(epsilon))));
+    running_mean[channel] += momentum * (mean - running_mean[channel]);
+    running_variance[channel] +=
+        momentum * (static_cast<float>(unbiased) - running_variance[channel]);
+  }
+};
+
+/// `totals` (2 channels + 1), of this or of all replicas, to their outcome.
 template <class T>
 struct BatchNormStatistics {
   const float* totals;
   BatchNormShift<T> shift;  ///< as in BatchNormTotals
-  BatchNormCoefficients coefficients;
-  float* running_mean;      ///< (channels)
-  float* running_variance;  ///< (channels)
+  BatchNormOutcome outcome;
   std::int64_t channels;
-  float epsilon, momentum;
 
   LOCKSTEP_HOST_DEVICE std::int64_t count() const { return channels; }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t channel) const {
@@ -147,18 +169,9 @@ struct BatchNormStatistics {
   }
 
   LOCKSTEP_HOST_DEVICE void set(std::int64_t channel, double n) const {
-    const double distance = static_cast<double>(totals[channel]) / n;
-    const double about_mean =
-        static_cast<double>(totals[channels + channel]) - n * distance * distance;
-    const double squares = about_mean < 0 ? 0 : about_mean;
-    const double variance = squares / n;
-    const double unbiased = n > 1 ? squares / (n - 1) : variance;
-    const auto mean = static_cast<float>(static_cast<double>(shift.at(channel)) + distance);
-    coefficients.set(channel, mean,
-                     static_cast<float>(1 / std::sqrt(variance + static_cast<double>(epsilon))));
-    running_mean[channel] += momentum * (mean - running_mean[channel]);
-    running_variance[channel] +=
-        momentum * (static_cast<float>(unbiased) - running_variance[channel]);
+    outcome.set(channel, n, static_cast<double>(shift.at(channel)),
+                static_cast<double>(totals[channel]),
+                static_cast<double>(totals[channels + channel]));
   }
 };
 
@@ -175,6 +188,27 @@ struct BatchNormTotalsAndStatistics {
     totals(channel);
     // The thread that wrote the channel's totals goes on; the rows are another channel's to write.
     if (team_lane<team>() == 0) statistics.set(channel, static_cast<double>(totals.rows));
+  }
+};
+
+/// Sums of x and of its squares, as cuDNN's graphs leave them, to their outcome;
+/// scale and offset again as float16, for graphs that read them so. The squares of float32 sums
+/// cancel where the mean is far from 0 against the deviation: 2^-24 mean^2 / variance is lost.
+struct BatchNormStatisticsOfSums {
+  const float* sums;     ///< (channels)
+  const float* squares;  ///< (channels)
+  BatchNormOutcome outcome;
+  Float16* half_scale;   ///< (channels); null: not wanted
+  Float16* half_offset;  ///< (channels); null: not wanted
+  std::int64_t rows, channels;
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return channels; }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t channel) const {
+    outcome.set(channel, static_cast<double>(rows), 0, static_cast<double>(sums[channel]),
+                static_cast<double>(squares[channel]));
+    if (half_scale == nullptr) return;
+    store(half_scale, channel, outcome.coefficients.scale[channel]);
+    store(half_offset, channel, outcome.coefficients.offset[channel]);
   }
 };
 

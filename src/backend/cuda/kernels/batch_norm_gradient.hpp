@@ -10,7 +10,8 @@
 //   3. BatchNormGradientCoefficients: of dx = a g + b x + c, which is
 //      gamma / deviation (g - mean(g) - xhat mean(g xhat)), the means over all replicas' rows.
 //   4. BatchNormInputGradient: dx.
-// Without replicas 2 and 3 are one kernel, BatchNormGradientTotalsAndCoefficients.
+// Without replicas 2 and 3 are one kernel, BatchNormGradientTotalsAndCoefficients. Where a graph of
+// cuDNN has summed g and g x, BatchNormGradientOfSums takes the place of 2 and 3.
 //
 // Reads dy and x twice (and dy2, y where given) and writes dx once.
 
@@ -154,7 +155,8 @@ struct BatchNormGradientTotals {
 /// `totals` (2 channels), of this or of all replicas, to a, b, c (channels).
 struct BatchNormGradientCoefficients {
   const float* totals;
-  const float* rows;  ///< how many entered the statistics: &totals[2 channels] of the forward pass
+  const float* all_rows;  ///< of all replicas: &totals[2 channels] of the forward pass; null: rows
+  std::int64_t rows;      ///< of this replica
   const float* gamma;
   const float* mean;
   const float* inverse_deviation;
@@ -165,7 +167,8 @@ struct BatchNormGradientCoefficients {
 
   LOCKSTEP_HOST_DEVICE std::int64_t count() const { return channels; }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t channel) const {
-    const auto n = static_cast<double>(*rows);
+    const double n =
+        all_rows != nullptr ? static_cast<double>(*all_rows) : static_cast<double>(rows);
     const auto inverse = static_cast<double>(inverse_deviation[channel]);
     const double scale = static_cast<double>(gamma[channel]) * inverse;
     const double slope = -scale * inverse * static_cast<double>(totals[channels + channel]) / n;
@@ -187,6 +190,28 @@ struct BatchNormGradientTotalsAndCoefficients {
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t channel) const {
     totals(channel);
     if (team_lane<team>() == 0) coefficients(channel);
+  }
+};
+
+/// Sums of g and of g x, as cuDNN's graphs leave them, to all of the above.
+struct BatchNormGradientOfSums {
+  const float* sums;      ///< (channels)
+  const float* products;  ///< (channels)
+  float* beta_gradient;   ///< (channels)
+  float* gamma_gradient;  ///< (channels)
+  BatchNormGradientCoefficients coefficients;
+  float* totals;  ///< (2 channels), those of `coefficients`
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return coefficients.channels; }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t channel) const {
+    const std::int64_t channels = coefficients.channels;
+    const auto sum = static_cast<double>(sums[channel]);
+    const auto product = static_cast<double>(products[channel]);
+    const auto mean = static_cast<double>(coefficients.mean[channel]);
+    totals[channel] = beta_gradient[channel] = sums[channel];
+    totals[channels + channel] = gamma_gradient[channel] = static_cast<float>(
+        (product - mean * sum) * static_cast<double>(coefficients.inverse_deviation[channel]));
+    coefficients(channel);
   }
 };
 

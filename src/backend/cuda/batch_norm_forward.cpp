@@ -1,0 +1,243 @@
+// The ways of batch norm's forward pass. In training: cuDNN's one node where it has one, which may
+// keep the map between its two looks at it; else statistics, then scale x + offset, each by our own
+// kernels (kernels/batch_norm.hpp) or by graphs of plain operations, or the statistics from sums
+// that the convolution before left. Our own give the same bits every time and can sum over
+// replicas. In inference the running statistics are applied by our kernel.
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "batch_norm_passes.hpp"
+#include "kernels/batch_norm.hpp"
+#include "launch.hpp"
+#include "lockstep/core/cuda.hpp"
+
+namespace lockstep::backend::cuda {
+
+namespace {
+
+namespace tensor = batch_norm_tensor;
+
+class OneNodeForward final : public BatchNormForward {
+ public:
+  OneNodeForward(std::shared_ptr<const DnnGraph> graph, std::int64_t channels)
+      : graph_(std::move(graph)), channels_(channels) {}
+
+  std::string name() const override { return "one node, " + graph_->engine(); }
+  bool leaves_coefficients() const override { return false; }
+  std::size_t scratch_bytes() const override { return graph_->workspace_bytes(); }
+
+  void bind(const BatchNormMemory& memory) override {
+    workspace_ = memory.scratch;
+    const BatchNormKept kept(memory.kept, channels_);
+    bindings_ = {{tensor::x, memory.x},
+                 {tensor::scale, memory.gamma},
+                 {tensor::bias, memory.beta},
+                 {tensor::running_mean, memory.running_mean},
+                 {tensor::running_variance, memory.running_variance},
+                 {tensor::y, memory.y},
+                 {tensor::mean, kept.mean},
+                 {tensor::inverse_deviation, kept.inverse_deviation},
+                 {tensor::next_running_mean, memory.running_mean},
+                 {tensor::next_running_variance, memory.running_variance}};
+    if (memory.residual != nullptr) bindings_.push_back({tensor::residual, memory.residual});
+  }
+
+  void run() override { graph_->run(bindings_, workspace_); }
+
+ private:
+  std::shared_ptr<const DnnGraph> graph_;
+  std::int64_t channels_;
+  std::byte* workspace_ = nullptr;
+  std::vector<Binding> bindings_;
+};
+
+/// Who computes a half of the pass.
+enum class Statistics { ours, graph, convolution };
+enum class Apply { ours, graph, reader };
+
+/// Graphs of plain operations for a half or both; null where others compute it.
+struct PlainGraphs {
+  std::shared_ptr<const DnnGraph> sums, apply;
+};
+
+/// Statistics first, then scale x + offset.
+template <class T>
+class TwoPassForward final : public BatchNormForward {
+ public:
+  TwoPassForward(const BatchNormSetting& setting, Statistics statistics, Apply apply,
+                 PlainGraphs graphs)
+      : setting_(setting),
+        statistics_(statistics),
+        apply_(apply),
+        graphs_(std::move(graphs)),
+        slabs_(kernels::slab_count<T>(setting.rows(), setting.channels())) {}
+
+  std::string name() const override {
+    std::string text;
+    switch (statistics_) {
+      case Statistics::ours: text = "two passes"; break;
+      case Statistics::graph: text = "two graphs, " + graphs_.sums->engine(); break;
+      case Statistics::convolution: text = "sums from the convolution"; break;
+    }
+    if (apply_ == Apply::graph) text += ", " + graphs_.apply->engine();
+    if (apply_ == Apply::reader) text += ", applied by the next convolution";
+    return text;
+  }
+
+  /// Sums, partial or of a graph; behind them the graphs' workspace.
+  std::size_t scratch_bytes() const override {
+    std::size_t workspace = 0;
+    for (const auto& graph : {graphs_.sums, graphs_.apply})
+      if (graph != nullptr) workspace = std::max(workspace, graph->workspace_bytes());
+    return sums_bytes() + workspace;
+  }
+
+  void bind(const BatchNormMemory& memory) override {
+    memory_ = memory;
+    const BatchNormKept kept(memory.kept, channels());
+    totals_ = kept.totals;
+    outcome_ = {
+        {memory.gamma, memory.beta, kept.mean, kept.inverse_deviation, kept.scale, kept.offset},
+        memory.running_mean,
+        memory.running_variance,
+        setting_.epsilon,
+        setting_.momentum};
+    const bool are_given = statistics_ == Statistics::convolution;
+    sums_ = are_given ? memory.sums : reinterpret_cast<float*>(memory.scratch);
+    squares_ = are_given ? memory.squares : sums_ + vector_stride(channels());
+    sums_bindings_ = {{tensor::x, memory.x}, {tensor::sums, sums_}, {tensor::products, squares_}};
+    apply_bindings_ = {{tensor::x, memory.x},
+                       {tensor::scale, kept.scale},
+                       {tensor::bias, kept.offset},
+                       {tensor::y, memory.y}};
+    if (memory.residual != nullptr) apply_bindings_.push_back({tensor::residual, memory.residual});
+  }
+
+  void run() override {
+    if (!setting_.context->is_training())
+      launch(stream(), kernels::BatchNormInferenceCoefficients{
+                           outcome_.running_mean, outcome_.running_variance, outcome_.coefficients,
+                           channels(), setting_.epsilon});
+    else if (statistics_ == Statistics::ours)
+      sum_ourselves();
+    else
+      take_sums();
+    if (apply_ == Apply::graph) graphs_.apply->run(apply_bindings_, workspace());
+    if (apply_ == Apply::ours) apply_ourselves();
+  }
+
+ private:
+  std::int64_t channels() const { return setting_.channels(); }
+  std::int64_t rows() const { return setting_.rows(); }
+  cudaStream_t stream() const { return setting_.context->stream(); }
+  const T* x() const { return reinterpret_cast<const T*>(memory_.x); }
+  std::byte* workspace() const { return memory_.scratch + sums_bytes(); }
+
+  std::size_t sums_bytes() const {
+    constexpr std::size_t alignment = 256;
+    std::int64_t floats = 0;
+    if (statistics_ == Statistics::ours)
+      floats = kernels::batch_norm_partial_size(slabs_, channels());
+    if (statistics_ == Statistics::graph) floats = 2 * vector_stride(channels());
+    const auto bytes = static_cast<std::size_t>(floats) * sizeof(float);
+    return (bytes + alignment - 1) / alignment * alignment;
+  }
+
+  void sum_ourselves() {
+    core::StatisticsSum* const replicas = setting_.context->options.batch_norm_sum;
+    launch(stream(), kernels::BatchNormSums<T>{x(), sums_, rows(), channels(), slabs_});
+    // Replicas can add up sums about a value that they share.
+    const kernels::BatchNormShift<T> shift{x(),
+                                           replicas != nullptr ? outcome_.running_mean : nullptr};
+    const kernels::BatchNormTotals<T> totals{sums_, shift, totals_, rows(), channels(), slabs_};
+    const kernels::BatchNormStatistics<T> statistics{totals_, shift, outcome_, channels()};
+    if (replicas == nullptr) {
+      launch(stream(), kernels::BatchNormTotalsAndStatistics<T>{totals, statistics});
+      return;
+    }
+    launch(stream(), totals);
+    replicas->sum({totals_, static_cast<std::size_t>(2 * channels() + 1)});
+    launch(stream(), statistics);
+  }
+
+  void take_sums() {
+    if (statistics_ == Statistics::graph) {
+      core::check_cuda(cudaMemsetAsync(sums_, 0, sums_bytes(), stream()), "clearing sums");
+      graphs_.sums->run(sums_bindings_, workspace());
+    }
+    launch(stream(),
+           kernels::BatchNormStatisticsOfSums{
+               sums_, squares_, outcome_, reinterpret_cast<kernels::Float16*>(memory_.half_scale),
+               reinterpret_cast<kernels::Float16*>(memory_.half_offset), rows(), channels()});
+  }
+
+  void apply_ourselves() {
+    launch(stream(),
+           kernels::BatchNormApply<T>{
+               x(), reinterpret_cast<const T*>(memory_.residual), reinterpret_cast<T*>(memory_.y),
+               outcome_.coefficients.scale, outcome_.coefficients.offset, rows(), channels(),
+               setting_.has_relu ? kernels::Activation::relu : kernels::Activation::none});
+  }
+
+  BatchNormSetting setting_;
+  Statistics statistics_;
+  Apply apply_;
+  PlainGraphs graphs_;
+  std::int64_t slabs_;
+  BatchNormMemory memory_;
+  kernels::BatchNormOutcome outcome_{};
+  float* sums_ = nullptr;  ///< of x, or the partial ones of both
+  float* squares_ = nullptr;
+  float* totals_ = nullptr;
+  std::vector<Binding> sums_bindings_, apply_bindings_;
+};
+
+std::unique_ptr<BatchNormForward> two_passes(const BatchNormSetting& setting, Statistics statistics,
+                                             Apply apply, PlainGraphs graphs = {}) {
+  return with_type(setting.context->element, [&](auto zero) -> std::unique_ptr<BatchNormForward> {
+    return std::make_unique<TwoPassForward<decltype(zero)>>(setting, statistics, apply,
+                                                            std::move(graphs));
+  });
+}
+
+/// What follows in the same kernel of cuDNN's; it has none for an addition without a ReLU.
+std::optional<BatchNormTail> tail_of(const BatchNormSetting& setting) {
+  if (setting.has_residual && !setting.has_relu) return std::nullopt;
+  if (setting.has_residual) return BatchNormTail::add_relu;
+  return setting.has_relu ? BatchNormTail::relu : BatchNormTail::none;
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<BatchNormForward>> forward_ways(const BatchNormSetting& setting,
+                                                            SumsFrom sums) {
+  const Context& context = *setting.context;
+  std::vector<std::unique_ptr<BatchNormForward>> ways;
+  if (sums == SumsFrom::convolution) {
+    const Apply apply = setting.output_is_written ? Apply::ours : Apply::reader;
+    ways.push_back(two_passes(setting, Statistics::convolution, apply));
+    return ways;
+  }
+  const auto tail = tail_of(setting);
+  const bool is_alone = context.is_training() && context.options.batch_norm_sum == nullptr;
+  const core::Precision precision = context.options.precision;
+  if (is_alone && tail) {
+    const PlannedGraph one = batch_norm_forward(*context.planner, setting.shape, precision, *tail,
+                                                setting.epsilon, setting.momentum);
+    if (one.graph != nullptr)
+      ways.push_back(std::make_unique<OneNodeForward>(one.graph, setting.channels()));
+  }
+  if (is_alone && tail && ways.empty() && context.target->is_present()) {
+    const PlannedGraph sum = batch_norm_sums(*context.planner, setting.shape, precision);
+    const PlannedGraph apply = batch_norm_apply(*context.planner, setting.shape, precision, *tail);
+    if (sum.graph != nullptr && apply.graph != nullptr)
+      ways.push_back(
+          two_passes(setting, Statistics::graph, Apply::graph, {sum.graph, apply.graph}));
+  }
+  ways.push_back(two_passes(setting, Statistics::ours, Apply::ours));
+  return ways;
+}
+
+}  // namespace lockstep::backend::cuda

@@ -1,0 +1,224 @@
+#include "batch_norm_links.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "batch_norm_passes.hpp"
+#include "convolution_graphs.hpp"
+#include "state.hpp"
+
+namespace lockstep::backend::cuda {
+
+namespace {
+
+/// Steps that read a step's output.
+std::vector<std::vector<int>> readers_of(const std::vector<Step>& steps) {
+  std::vector<std::vector<int>> readers(steps.size());
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    for (const int input : steps[i].inputs)
+      readers[static_cast<std::size_t>(input)].push_back(static_cast<int>(i));
+  return readers;
+}
+
+const Step& at(const std::vector<Step>& steps, int index) {
+  return steps[static_cast<std::size_t>(index)];
+}
+
+bool is_plain_convolution(const Context& context, const Step& step) {
+  if (step.kind != StepKind::convolution) return false;
+  return !std::get<graph::Convolution>(context.graph->node(step.node).operation).has_bias;
+}
+
+ConvolutionShape shape_of(const Context& context, const std::vector<Step>& steps,
+                          const Step& convolution) {
+  const Step& from = at(steps, convolution.inputs[0]);
+  const bool is_images = from.kind == StepKind::input;
+  return make_convolution_shape(context, convolution, from.output,
+                                is_images
+                                    ? padded_image_channels(from.output.channels, context.element)
+                                    : from.output.channels);
+}
+
+BatchNormSetting setting_of(const Context& context, const std::vector<Step>& steps,
+                            const Step& step, std::size_t readers, bool output_is_written) {
+  const auto wants = [&](std::size_t input) {
+    return input < step.inputs.size() && at(steps, step.inputs[input]).kind != StepKind::input;
+  };
+  return make_batch_norm_setting(context, step,
+                                 {.output_gradients = std::min<std::size_t>(readers, 2),
+                                  .input = wants(0),
+                                  .residual = wants(1),
+                                  .output_is_written = output_is_written});
+}
+
+/// Seconds of several kernels, unknown where one of them was not timed.
+class TotalSeconds {
+ public:
+  void add(double seconds) {
+    if (seconds > 0)
+      total_ += seconds;
+    else
+      is_known_ = false;
+  }
+  bool is_less_than(const TotalSeconds& other) const {
+    return is_known_ && other.is_known_ && total_ < other.total_;
+  }
+
+ private:
+  double total_ = 0;
+  bool is_known_ = true;
+};
+
+bool is_forced(const Context& context) {
+  return context.options.batch_norm_fusion != BatchNormFusion::automatic;
+}
+
+/// Whether the convolution's sums and what the batch norm then still does take less time than the
+/// two apart.
+bool sums_win(const Context& context, const ConvolutionShape& shape,
+              const BatchNormSetting& setting, const DnnGraph& with_sums) {
+  if (is_forced(context)) return true;
+  TotalSeconds together, apart;
+  together.add(with_sums.seconds());
+  together.add(fastest(setting, forward_ways(setting, SumsFrom::convolution)).seconds);
+  apart.add(convolution_forward(*context.planner, shape, context.options.precision)->seconds());
+  apart.add(fastest(setting, forward_ways(setting, SumsFrom::batch_norm)).seconds);
+  return together.is_less_than(apart);
+}
+
+/// What a batch norm whose output is written, or is not, and the convolution behind it take in a
+/// training step; nothing where there is no kernel.
+std::optional<TotalSeconds> seconds_with_reader(const Context& context,
+                                                const ConvolutionShape& reader,
+                                                const BatchNormSetting& setting) {
+  DnnPlanner& planner = *context.planner;
+  const core::Precision precision = context.options.precision;
+  const bool is_written = setting.output_is_written;
+  const PlannedGraph forward =
+      convolution_with_sums(planner, reader, precision,
+                            is_written ? ConvolutionInput::plain : ConvolutionInput::normalised);
+  const PlannedGraph weights =
+      is_written ? PlannedGraph{convolution_backward_weights(planner, reader, precision), {}}
+                 : convolution_backward_weights_of_normalised(planner, reader, precision);
+  if (forward.graph == nullptr || weights.graph == nullptr) return std::nullopt;
+  TotalSeconds total;
+  total.add(forward.graph->seconds());
+  total.add(weights.graph->seconds());
+  const auto way = fastest(setting, forward_ways(setting, SumsFrom::convolution));
+  total.add(way.seconds);
+  total.add(fastest(setting, backward_ways(setting, *way.way)).seconds);
+  return total;
+}
+
+}  // namespace
+
+BatchNormLinks::BatchNormLinks(const Context& context, const std::vector<Step>& steps) {
+  const BatchNormFusion fusion = context.options.batch_norm_fusion;
+  const bool can_be = context.is_training() && context.options.batch_norm_sum == nullptr;
+  const bool can_choose = fusion != BatchNormFusion::automatic || context.target->is_present();
+  if (!can_be || !can_choose || fusion == BatchNormFusion::none) return;
+  find_sums(context, steps);
+  if (fusion != BatchNormFusion::sums) find_readers(context, steps);
+}
+
+void BatchNormLinks::find_sums(const Context& context, const std::vector<Step>& steps) {
+  const auto readers = readers_of(steps);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i];
+    if (step.kind != StepKind::batch_norm) continue;
+    const int before = step.inputs[0];
+    const Step& convolution = at(steps, before);
+    if (!is_plain_convolution(context, convolution)) continue;
+    if (readers[static_cast<std::size_t>(before)].size() != 1) continue;
+    const ConvolutionShape shape = shape_of(context, steps, convolution);
+    const PlannedGraph with_sums = convolution_with_sums(
+        *context.planner, shape, context.options.precision, ConvolutionInput::plain);
+    const BatchNormSetting setting = setting_of(context, steps, step, readers[i].size(), true);
+    if (with_sums.graph == nullptr || !sums_win(context, shape, setting, *with_sums.graph))
+      continue;
+    links_.push_back({.convolution = convolution.node,
+                      .batch_norm = step.node,
+                      .channels = step.output.channels});
+  }
+}
+
+void BatchNormLinks::find_readers(const Context& context, const std::vector<Step>& steps) {
+  const auto readers = readers_of(steps);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i];
+    const auto link = std::ranges::find(links_, step.node, &BatchNormLink::batch_norm);
+    if (link == links_.end()) continue;
+    const auto& reading = readers[i];
+    if (!step.with_relu || step.inputs.size() > 1 || reading.size() != 1) continue;
+    const Step& reader = at(steps, reading[0]);
+    // The kernels that read so also leave sums.
+    if (!is_plain_convolution(context, reader) || behind(reader.node) == nullptr) continue;
+    const ConvolutionShape shape = shape_of(context, steps, reader);
+    const auto seconds = [&](bool output_is_written) {
+      return seconds_with_reader(context, shape,
+                                 setting_of(context, steps, step, 1, output_is_written));
+    };
+    const auto unwritten = seconds(false);
+    if (!unwritten || (!is_forced(context) && !unwritten->is_less_than(*seconds(true)))) continue;
+    link->reader = reader.node;
+  }
+}
+
+const BatchNormLink* BatchNormLinks::find(graph::NodeId BatchNormLink::*end,
+                                          graph::NodeId node) const {
+  for (const BatchNormLink& link : links_)
+    if (link.*end == node) return &link;
+  return nullptr;
+}
+
+const BatchNormLink* BatchNormLinks::behind(graph::NodeId convolution) const {
+  return find(&BatchNormLink::convolution, convolution);
+}
+const BatchNormLink* BatchNormLinks::of(graph::NodeId batch_norm) const {
+  return find(&BatchNormLink::batch_norm, batch_norm);
+}
+const BatchNormLink* BatchNormLinks::before(graph::NodeId convolution) const {
+  return find(&BatchNormLink::reader, convolution);
+}
+
+namespace {
+
+/// Vectors of channels begin at such multiples.
+constexpr std::size_t alignment = 256;
+
+std::size_t vector_bytes(const BatchNormLink& link, std::size_t element) {
+  const auto bytes = static_cast<std::size_t>(link.channels) * element;
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+}  // namespace
+
+std::size_t BatchNormLinks::sums_bytes() const {
+  std::size_t bytes = 0;
+  for (const BatchNormLink& link : links_) bytes += 2 * vector_bytes(link, sizeof(float));
+  return bytes;
+}
+
+std::size_t BatchNormLinks::bytes() const {
+  std::size_t bytes = sums_bytes();
+  for (const BatchNormLink& link : links_)
+    if (link.has_reader()) bytes += 2 * vector_bytes(link, sizeof(std::uint16_t));
+  return bytes;
+}
+
+void BatchNormLinks::place(std::byte* memory) {
+  const auto take = [&memory](std::size_t bytes) { return std::exchange(memory, memory + bytes); };
+  for (BatchNormLink& link : links_) {
+    link.sums = reinterpret_cast<float*>(take(vector_bytes(link, sizeof(float))));
+    link.squares = reinterpret_cast<float*>(take(vector_bytes(link, sizeof(float))));
+  }
+  for (BatchNormLink& link : links_) {
+    if (!link.has_reader()) continue;
+    link.scale = take(vector_bytes(link, sizeof(std::uint16_t)));
+    link.offset = take(vector_bytes(link, sizeof(std::uint16_t)));
+  }
+}
+
+}  // namespace lockstep::backend::cuda

@@ -1,0 +1,92 @@
+// Times the ways of batch norm's passes against each other.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "batch_norm_passes.hpp"
+#include "cold_stopwatch.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+
+namespace lockstep::backend::cuda {
+
+namespace {
+
+/// Memory for one pass, as a plan would give it.
+class TrialMemory {
+ public:
+  TrialMemory(const BatchNormSetting& setting, std::size_t scratch_bytes) : setting_(setting) {
+    memory_.x = map();
+    if (setting.has_residual) memory_.residual = map();
+    memory_.y = map();
+    memory_.dy = map();
+    if (setting.output_gradients > 1) memory_.dy_more = map();
+    memory_.dx = map();
+    if (setting.wants_residual_gradient) memory_.masked = map();
+    for (float** vector :
+         {&memory_.gamma, &memory_.beta, &memory_.gamma_gradient, &memory_.beta_gradient,
+          &memory_.running_mean, &memory_.running_variance})
+      *vector = floats(setting.channels());
+    memory_.kept = floats(batch_norm_kept_floats(setting.channels()));
+    memory_.sums = floats(setting.channels());
+    memory_.squares = floats(setting.channels());
+    if (!setting.output_is_written) {
+      memory_.half_scale = reinterpret_cast<std::byte*>(floats(setting.channels()));
+      memory_.half_offset = reinterpret_cast<std::byte*>(floats(setting.channels()));
+    }
+    buffers_.push_back(core::device_buffer(scratch_bytes, "timing kernels"));
+    memory_.scratch = buffers_.back().data();
+  }
+
+  const BatchNormMemory& get() const { return memory_; }
+
+ private:
+  std::byte* map() {
+    const core::DataType type = setting_.context->element;
+    const auto elements = static_cast<std::size_t>(setting_.rows() * setting_.channels());
+    buffers_.push_back(random_buffer(elements * core::size_of(type), type));
+    return buffers_.back().data();
+  }
+  float* floats(std::int64_t count) {
+    buffers_.push_back(
+        random_buffer(static_cast<std::size_t>(count) * sizeof(float), core::DataType::float32));
+    return reinterpret_cast<float*>(buffers_.back().data());
+  }
+
+  const BatchNormSetting& setting_;
+  std::vector<core::Buffer> buffers_;
+  BatchNormMemory memory_;
+};
+
+std::string key_of(const BatchNormSetting& setting, const BatchNormPass& pass) {
+  const BatchNormShape& shape = setting.shape;
+  return fmt::format("batch norm's {} pass{}{}{}{} n{} c{} h{} w{} {}", pass.name(),
+                     setting.has_residual ? " residual" : "", setting.has_relu ? " relu" : "",
+                     setting.output_gradients > 1 ? " add" : "",
+                     setting.wants_residual_gradient ? " fork" : "", shape.images, shape.channels,
+                     shape.height, shape.width, core::name(setting.context->options.precision));
+}
+
+}  // namespace
+
+double seconds_of(const BatchNormSetting& setting, BatchNormPass& pass) {
+  const Context& context = *setting.context;
+  if (!context.target->is_present()) return 0;
+  return context.planner->remembered_seconds(
+      key_of(setting, pass), context.options.precision, [&]() -> double {
+        try {
+          const TrialMemory memory(setting, pass.scratch_bytes());
+          pass.bind(memory.get());
+          return ColdStopwatch(*context.target).seconds([&] {
+            pass.run();
+            return true;
+          });
+        } catch (const core::Error& error) {
+          if (error.status() != core::ExitStatus::out_of_memory) throw;
+          return 0;
+        }
+      });
+}
+
+}  // namespace lockstep::backend::cuda

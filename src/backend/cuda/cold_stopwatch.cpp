@@ -1,0 +1,99 @@
+#include "cold_stopwatch.hpp"
+
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "lockstep/core/random.hpp"
+
+namespace lockstep::backend::cuda {
+
+using core::check_cuda;
+
+namespace {
+
+constexpr std::size_t timed_runs = 7;
+constexpr std::size_t pattern_elements = std::size_t{1} << 20;
+
+float pattern_value(core::Random& random) {
+  const float value = 2 * random.uniform() - 1;
+  return value < 0 ? 0.75f * value - 0.25f : 0.75f * value + 0.25f;
+}
+
+template <class Element, class Convert>
+std::vector<std::byte> make_pattern(Convert convert) {
+  std::vector<std::byte> bytes(pattern_elements * sizeof(Element));
+  core::Random random(0, core::RandomStream::test);
+  for (std::size_t i = 0; i < pattern_elements; ++i) {
+    const Element element = convert(pattern_value(random));
+    std::copy_n(reinterpret_cast<const std::byte*>(&element), sizeof element,
+                bytes.data() + i * sizeof element);
+  }
+  return bytes;
+}
+
+std::vector<std::byte> pattern(core::DataType type) {
+  switch (type) {
+    case core::DataType::bfloat16:
+      return make_pattern<core::BFloat16>([](float value) { return core::to_bfloat16(value); });
+    case core::DataType::float16:
+      return make_pattern<__half>([](float value) { return __float2half(value); });
+    case core::DataType::float32: break;
+  }
+  return make_pattern<float>([](float value) { return value; });
+}
+
+}  // namespace
+
+core::Buffer random_buffer(std::size_t bytes, core::DataType type) {
+  static const std::array patterns{pattern(core::DataType::float32),
+                                   pattern(core::DataType::bfloat16),
+                                   pattern(core::DataType::float16)};
+  const std::span<const std::byte> from = patterns.at(static_cast<std::size_t>(type));
+  core::Buffer memory = core::device_buffer(bytes, "timing kernels");
+  for (std::size_t at = 0; at < bytes; at += from.size())
+    core::copy_to_device(memory.data() + at, from.first(std::min(from.size(), bytes - at)),
+                         "filling a tensor for timing");
+  return memory;
+}
+
+ColdStopwatch::ColdStopwatch(const Target& target)
+    : target_(target),
+      flush_(
+          core::device_buffer(2 * target.info().l2_cache, "clearing the cache between timings")) {}
+
+double ColdStopwatch::seconds(const std::function<bool()>& enqueue) const {
+  constexpr double failed = std::numeric_limits<double>::infinity();
+  const cudaStream_t stream = target_.stream();
+  std::array<core::Event, timed_runs> begins, ends;
+  if (!enqueue()) return failed;
+  check_cuda(cudaStreamSynchronize(stream), "trying a kernel");
+  for (std::size_t run = 0; run < timed_runs; ++run) {
+    begins[run] = core::make_event(core::EventUse::timing);
+    ends[run] = core::make_event(core::EventUse::timing);
+  }
+  // All is enqueued before the first is waited for: the GPU never waits for the host in between.
+  for (std::size_t run = 0; run < timed_runs; ++run) {
+    check_cuda(cudaMemsetAsync(flush_.data(), static_cast<int>(run), flush_.bytes(), stream),
+               "clearing the GPU's cache");
+    check_cuda(cudaEventRecord(begins[run].get(), stream), "timing a kernel");
+    if (!enqueue()) return failed;
+    check_cuda(cudaEventRecord(ends[run].get(), stream), "timing a kernel");
+  }
+  check_cuda(cudaStreamSynchronize(stream), "timing a kernel");
+  std::array<double, timed_runs> taken{};
+  for (std::size_t run = 0; run < timed_runs; ++run) {
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, begins[run].get(), ends[run].get()),
+               "timing a kernel");
+    taken[run] = static_cast<double>(milliseconds) / 1000;
+  }
+  std::nth_element(taken.begin(), taken.begin() + timed_runs / 2, taken.end());
+  return taken[timed_runs / 2];
+}
+
+}  // namespace lockstep::backend::cuda

@@ -1,0 +1,94 @@
+#include "sensors.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+namespace lockstep::backend::cuda {
+
+namespace {
+
+// The part of NVML's interface that is used; its header is not everywhere where CUDA is. Status 0
+// means success; names with _v2 are the current ones, unchanged since 2012.
+using Status = int;
+struct Utilisation {
+  unsigned int gpu, memory;  // percent
+};
+struct Memory {
+  unsigned long long total, free, used;  // bytes
+};
+
+constexpr Status success = 0;
+
+}  // namespace
+
+struct Sensors::Library {
+  struct Closer {
+    void operator()(void* handle) const noexcept { dlclose(handle); }
+  };
+  std::unique_ptr<void, Closer> handle;
+  Status (*init)() = nullptr;
+  Status (*shutdown)() = nullptr;
+  Status (*find)(const char*, void**) = nullptr;
+  Status (*energy)(void*, unsigned long long*) = nullptr;
+  Status (*utilisation)(void*, Utilisation*) = nullptr;
+  Status (*memory)(void*, Memory*) = nullptr;
+  const char* (*describe)(Status) = nullptr;
+
+  template <class Function>
+  bool load(const char* name, Function& function) {
+    function = reinterpret_cast<Function>(dlsym(handle.get(), name));
+    return function != nullptr;
+  }
+  bool load_all() {
+    return load("nvmlInit_v2", init) && load("nvmlShutdown", shutdown) &&
+           load("nvmlDeviceGetHandleByPciBusId_v2", find) &&
+           load("nvmlDeviceGetTotalEnergyConsumption", energy) &&
+           load("nvmlDeviceGetUtilizationRates", utilisation) &&
+           load("nvmlDeviceGetMemoryInfo", memory) && load("nvmlErrorString", describe);
+  }
+};
+
+Sensors::Sensors(const std::string& pci_bus_id, const char* library) {
+  auto loaded = std::make_unique<Library>();
+  loaded->handle.reset(dlopen(library, RTLD_NOW | RTLD_LOCAL));
+  if (loaded->handle == nullptr) {
+    refusal_ = fmt::format("NVML is not here: {}", dlerror());
+    return;
+  }
+  if (!loaded->load_all()) {
+    refusal_ = "NVML is too old: a function is missing";
+    return;
+  }
+  if (const Status status = loaded->init(); status != success) {
+    refusal_ = fmt::format("NVML does not start: {}", loaded->describe(status));
+    return;
+  }
+  if (const Status status = loaded->find(pci_bus_id.c_str(), &device_); status != success) {
+    refusal_ =
+        fmt::format("NVML does not know the GPU at {}: {}", pci_bus_id, loaded->describe(status));
+    static_cast<void>(loaded->shutdown());
+    return;
+  }
+  library_ = std::move(loaded);
+}
+
+Sensors::~Sensors() {
+  if (library_ != nullptr) static_cast<void>(library_->shutdown());
+}
+
+SensorReading Sensors::read() const {
+  SensorReading reading;
+  if (library_ == nullptr) return reading;
+  unsigned long long millijoules = 0;
+  if (library_->energy(device_, &millijoules) == success)
+    reading.energy_joules = static_cast<double>(millijoules) / 1000;
+  Utilisation utilisation{};
+  if (library_->utilisation(device_, &utilisation) == success)
+    reading.utilisation = static_cast<double>(utilisation.gpu) / 100;
+  Memory memory{};
+  if (library_->memory(device_, &memory) == success)
+    reading.memory_bytes = static_cast<double>(memory.used);
+  return reading;
+}
+
+}  // namespace lockstep::backend::cuda

@@ -1,0 +1,139 @@
+// Asks cuDNN's planner, without a GPU, which of batch norm's work convolutions can take over, and
+// whether batch norm exists as graphs of plain operations where it has no kernel.
+
+#include <gtest/gtest.h>
+
+#include "backend/cuda/batch_norm_graphs.hpp"
+#include "cuda_planning.hpp"
+
+namespace lockstep::backend::cuda::test {
+namespace {
+
+using core::Precision;
+
+/// Kernels compiled at run time take seconds each: the first, a strided one and the last.
+std::vector<ConvolutionShape> some_convolutions(Precision precision) {
+  const auto all = resnet18_convolutions(precision);
+  return {all[1], all[2], all.back()};
+}
+
+std::string refusals(const DnnPlanner& planner) {
+  std::string all;
+  for (const auto& [key, planned] : planner.planned())
+    if (planned.graph == nullptr) all += key + ": " + planned.refusal + "\n";
+  return all;
+}
+
+class FusedSums : public testing::TestWithParam<Case> {};
+
+TEST_P(FusedSums, ExistBehindConvolutions) {
+  const auto [device, precision] = GetParam();
+  const Target target = described(device);
+  DnnPlanner planner = planner_for(target);
+  for (const auto& shape : some_convolutions(precision))
+    EXPECT_NE(convolution_with_sums(planner, shape, precision, ConvolutionInput::plain).graph,
+              nullptr);
+  EXPECT_LE(refusals(planner).size(), precision == Precision::fp16 ? 4096u : 0u)
+      << refusals(planner);
+  print_table(planner);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Devices, FusedSums,
+    testing::Values(Case{"h200", Precision::fp16}, Case{"h200", Precision::bf16},
+                    Case{"h200", Precision::tf32}, Case{"a100", Precision::fp16},
+                    Case{"a100", Precision::bf16}, Case{"a100", Precision::tf32},
+                    Case{"rtx8000", Precision::fp16}),
+    case_name);
+
+class FusedPrologues : public testing::TestWithParam<const char*> {};
+
+/// Forward, the weights' gradient and batch norm's gradient: the three that need what is then not
+/// in memory.
+TEST_P(FusedPrologues, OfFloat16ExistForAllWhoNeedThem) {
+  const Target target = described(GetParam());
+  DnnPlanner planner = planner_for(target);
+  for (const auto& shape : resnet18_convolutions(Precision::fp16)) {
+    if (shape.in_channels < 64) continue;  // the stem reads images
+    convolution_with_sums(planner, shape, Precision::fp16, ConvolutionInput::normalised);
+    convolution_backward_weights_of_normalised(planner, shape, Precision::fp16);
+  }
+  batch_norm_backward(planner, {images, 64, 32, 32}, Precision::fp16,
+                      {.mask = ReluMask::recomputed});
+  EXPECT_EQ(planner.planned().size(), 21u);
+  EXPECT_EQ(refusals(planner), "");
+  print_table(planner);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, FusedPrologues, testing::Values("h200", "a100"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST(FusedPrologue, OfOtherTypesIsRefused) {
+  const Target target = described("h200");
+  DnnPlanner planner = planner_for(target);
+  const ConvolutionShape shape{32, 64, 16, 16, 64, 3, 1, 1};
+  for (const Precision precision : {Precision::bf16, Precision::tf32}) {
+    EXPECT_EQ(convolution_with_sums(planner, shape, precision, ConvolutionInput::normalised).graph,
+              nullptr);
+    const auto weights = convolution_backward_weights_of_normalised(planner, shape, precision);
+    EXPECT_EQ(weights.graph, nullptr);
+    EXPECT_FALSE(weights.refusal.empty());
+  }
+}
+
+TEST(FusedSum, IsNotDeterministicWhereItIsAReduction) {
+  const Target target = described("h200");
+  DnnPlanner planner = planner_for(target, {.deterministic = true});
+  const ConvolutionShape shape{32, 64, 16, 16, 64, 3, 1, 1};
+  const auto reductions =
+      convolution_with_sums(planner, shape, Precision::bf16, ConvolutionInput::plain);
+  EXPECT_EQ(reductions.graph, nullptr);
+  EXPECT_NE(reductions.refusal.find("atomics"), std::string::npos) << reductions.refusal;
+  EXPECT_NE(convolution_with_sums(planner, shape, Precision::fp16, ConvolutionInput::plain).graph,
+            nullptr);
+}
+
+TEST(FusedSum, OfTrueFloat32IsRefused) {
+  const Target target = described("h200");
+  DnnPlanner planner = planner_for(target);
+  EXPECT_EQ(convolution_with_sums(planner, {32, 64, 16, 16, 64, 3, 1, 1}, Precision::fp32,
+                                  ConvolutionInput::plain)
+                .graph,
+            nullptr);
+}
+
+class PlainGraphs : public testing::TestWithParam<Case> {};
+
+/// What stands in for batch norm's one node on Turing.
+TEST_P(PlainGraphs, MakeABatchNorm) {
+  const auto [device, precision] = GetParam();
+  const Target target = described(device);
+  DnnPlanner planner = planner_for(target);
+  const BatchNormShape shape{images, 128, 16, 16};
+  batch_norm_sums(planner, shape, precision);
+  for (const auto tail : {BatchNormTail::none, BatchNormTail::relu, BatchNormTail::add_relu})
+    batch_norm_apply(planner, shape, precision, tail);
+  for (const BatchNormGradientFlow& flow : std::vector<BatchNormGradientFlow>{
+           {},
+           {.mask = ReluMask::from_output},
+           {.incoming = IncomingGradients::two, .mask = ReluMask::from_output}}) {
+    batch_norm_gradient_sums(planner, shape, precision, flow);
+    batch_norm_input_gradient(planner, shape, precision, flow);
+  }
+  batch_norm_gradient_sums(planner, shape, precision,
+                           {.incoming = IncomingGradients::two,
+                            .mask = ReluMask::from_output,
+                            .fork = GradientFork::written});
+  EXPECT_EQ(planner.planned().size(), 11u);
+  EXPECT_EQ(refusals(planner), "");
+  print_table(planner);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, PlainGraphs,
+                         testing::Values(Case{"rtx8000", Precision::fp16},
+                                         Case{"rtx8000", Precision::fp32},
+                                         Case{"h200", Precision::bf16}),
+                         case_name);
+
+}  // namespace
+}  // namespace lockstep::backend::cuda::test

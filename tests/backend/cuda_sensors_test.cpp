@@ -1,0 +1,39 @@
+// A GPU's sensors, read through a library that plays NVML (fake_nvml.c), and through none.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backend/cuda/sensors.hpp"
+
+namespace lockstep::backend::cuda {
+namespace {
+
+constexpr const char* library = LOCKSTEP_FAKE_NVML;
+
+TEST(Sensors, ReadWhatTheLibrarySays) {
+  const Sensors sensors("0000:17:00.0", library);
+  EXPECT_EQ(sensors.refusal(), "");
+  const SensorReading first = sensors.read(), second = sensors.read();
+  EXPECT_EQ(second.energy_joules - first.energy_joules, 150);
+  EXPECT_EQ(first.memory_bytes, 60);
+  EXPECT_TRUE(std::isnan(first.utilisation)) << "not supported";
+}
+
+TEST(Sensors, OfAnUnknownGpuAreUnknown) {
+  const Sensors sensors("0000:18:00.0", library);
+  EXPECT_NE(sensors.refusal().find("0000:18:00.0: Not Found"), std::string::npos)
+      << sensors.refusal();
+  EXPECT_TRUE(std::isnan(sensors.read().energy_joules));
+}
+
+TEST(Sensors, WithoutTheLibraryAreUnknown) {
+  for (const char* other : {"/nowhere/libnvidia-ml.so.1", "libm.so.6"}) {
+    const Sensors sensors("0000:17:00.0", other);
+    EXPECT_NE(sensors.refusal(), "");
+    EXPECT_TRUE(std::isnan(sensors.read().memory_bytes));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::backend::cuda

@@ -1,0 +1,214 @@
+// Every way to compute batch norm's passes against every other: which one runs on a GPU is decided
+// by timing there, so all of them must mean the same.
+//
+// Tolerance, relative Euclidean norms in float32: sums in other orders and about other values,
+// 1e-5.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "backend/cuda/batch_norm_passes.hpp"
+#include "backend/support.hpp"
+#include "lockstep/core/random.hpp"
+#include "lockstep/graph/graph.hpp"
+#include "simulated_gpu/runtime.hpp"
+
+namespace lockstep::backend::cuda {
+namespace {
+
+constexpr std::int64_t channels = 12;
+constexpr std::int64_t images = 3, height = 5, width = 4;
+constexpr std::size_t map_size = images * height * width * channels;
+
+struct Pattern {
+  std::string name;
+  bool residual = false, relu = false;
+  std::size_t gradients = 1;
+  bool fork = false;
+
+  friend void PrintTo(const Pattern& pattern, std::ostream* out) { *out << pattern.name; }
+};
+
+std::vector<float> random_values(std::size_t count, std::uint64_t seed) {
+  core::Random random(seed, core::RandomStream::test);
+  std::vector<float> values(count);
+  for (float& value : values) value = 2 * random.uniform() - 0.7f;
+  return values;
+}
+
+/// The memory of one batch norm, random numbers in what is read and poison in what is written.
+struct Memory {
+  explicit Memory(const Pattern& pattern, std::size_t scratch_bytes)
+      : x(random_values(map_size, 1)),
+        residual(random_values(map_size, 2)),
+        dy(random_values(map_size, 3)),
+        dy_more(random_values(map_size, 4)),
+        gamma(random_values(channels, 5)),
+        beta(random_values(channels, 6)),
+        running_mean(random_values(channels, 7)),
+        running_variance(channels, 2),
+        scratch(scratch_bytes + 256) {
+    const auto bytes = [](std::vector<float>& of) {
+      return reinterpret_cast<std::byte*>(of.data());
+    };
+    view = {.x = bytes(x), .y = bytes(y), .dy = bytes(dy), .dx = bytes(dx)};
+    if (pattern.residual) view.residual = bytes(residual);
+    if (pattern.gradients > 1) view.dy_more = bytes(dy_more);
+    if (pattern.fork) view.masked = bytes(masked);
+    view.gamma = gamma.data();
+    view.beta = beta.data();
+    view.gamma_gradient = gamma_gradient.data();
+    view.beta_gradient = beta_gradient.data();
+    view.running_mean = running_mean.data();
+    view.running_variance = running_variance.data();
+    view.kept = kept.data();
+    view.sums = sums.data();
+    view.squares = squares.data();
+    view.scratch = scratch.data();
+    for (std::size_t i = 0; i < map_size; ++i) {
+      sums[i % channels] += x[i];
+      squares[i % channels] += x[i] * x[i];
+    }
+  }
+
+  std::vector<float> x, residual, dy, dy_more, gamma, beta, running_mean, running_variance;
+  std::vector<std::byte> scratch;
+  std::vector<float> y = std::vector<float>(map_size, NAN), dx = y, masked = y;
+  std::vector<float> gamma_gradient = std::vector<float>(channels, NAN),
+                     beta_gradient = gamma_gradient;
+  std::vector<float> kept =
+      std::vector<float>(static_cast<std::size_t>(batch_norm_kept_floats(channels)), NAN);
+  std::vector<float> sums = std::vector<float>(channels), squares = sums;
+  BatchNormMemory view;
+};
+
+class BatchNormWays : public testing::TestWithParam<Pattern> {
+ protected:
+  BatchNormSetting setting() const {
+    const Pattern& pattern = GetParam();
+    return {.context = &context_,
+            .shape = {images, channels, height, width},
+            .has_residual = pattern.residual,
+            .has_relu = pattern.relu,
+            .epsilon = 1e-5f,
+            .momentum = 0.1f,
+            .output_gradients = pattern.gradients,
+            .wants_residual_gradient = pattern.fork};
+  }
+
+  /// Forward and backward the given ways; what they leave.
+  Memory run(BatchNormForward& forward, BatchNormBackward& backward) const {
+    Memory memory(GetParam(), std::max(forward.scratch_bytes(), backward.scratch_bytes()));
+    for (BatchNormPass* pass :
+         {static_cast<BatchNormPass*>(&forward), static_cast<BatchNormPass*>(&backward)}) {
+      pass->bind(memory.view);
+      pass->run();
+      core::check_cuda(cudaStreamSynchronize(target_.stream()), "a pass");
+    }
+    return memory;
+  }
+
+  void expect_same(const Memory& got, const Memory& want) const {
+    const auto expect = [&](const std::vector<float> Memory::*part, const char* what) {
+      EXPECT_LE(test::relative_error(got.*part, want.*part), 1e-5) << what;
+    };
+    expect(&Memory::y, "y");
+    expect(&Memory::dx, "dx");
+    expect(&Memory::gamma_gradient, "gradient of gamma");
+    expect(&Memory::beta_gradient, "gradient of beta");
+    expect(&Memory::running_mean, "running mean");
+    expect(&Memory::running_variance, "running variance");
+    if (GetParam().fork) expect(&Memory::masked, "gradient of the residual");
+  }
+
+  /// All pairs of ways, with a one-node kernel or without, against the first.
+  std::size_t compare_all() {
+    std::size_t pairs = 0;
+    std::optional<Memory> want;
+    for (const bool has_one_node : {true, false}) {
+      simulated_gpu::set_one_node_batch_norm(has_one_node);
+      DnnPlanner planner(target_, {}, EngineCache());
+      context_.planner = &planner;
+      for (const SumsFrom sums : {SumsFrom::batch_norm, SumsFrom::convolution}) {
+        for (auto& forward : forward_ways(setting(), sums)) {
+          for (auto& backward : backward_ways(setting(), *forward)) {
+            SCOPED_TRACE(forward->name() + " | " + backward->name());
+            Memory got = run(*forward, *backward);
+            if (want) expect_same(got, *want);
+            if (!want) want.emplace(std::move(got));
+            ++pairs;
+          }
+        }
+      }
+    }
+    simulated_gpu::set_one_node_batch_norm(true);
+    return pairs;
+  }
+
+  Target target_ = Target::device(0);
+  Context context_{.graph = nullptr,
+                   .options = {.batch = images},
+                   .element = core::DataType::float32,
+                   .target = &target_};
+};
+
+TEST_P(BatchNormWays, MeanTheSame) {
+  const Pattern& pattern = GetParam();
+  const bool is_known = !pattern.residual || pattern.relu;
+  // One node and ours, then graphs and ours; and after a convolution ours, there and back again.
+  EXPECT_EQ(compare_all(), is_known ? 12u : 4u);
+}
+
+/// What a plan of a residual network says of its batch norms, by the option.
+std::vector<std::string> batch_norms_of(BatchNormFusion fusion) {
+  const auto networks = test::small_networks();
+  const auto block = std::ranges::find(networks, "block_strided", &test::Network::name);
+  const test::Replica replica(
+      DeviceKind::cuda, 1, block->graph,
+      {.batch = 2, .precision = core::Precision::fp16, .batch_norm_fusion = fusion});
+  std::vector<std::string> names;
+  for (const OperationChoice& choice : replica.plan->choices()) {
+    const auto& operation = block->graph.node(choice.node).operation;
+    if (std::holds_alternative<graph::BatchNorm>(operation) && choice.phase == "forward")
+      names.push_back(choice.implementation);
+  }
+  return names;
+}
+
+TEST(BatchNormFusion, IsAsTheOptionSays) {
+  const auto with = [](const std::vector<std::string>& names, std::string_view part) {
+    return std::ranges::count_if(
+        names, [&](const auto& name) { return name.find(part) != std::string::npos; });
+  };
+  // The stem's, the shortcut's and the block's two, all of them behind convolutions.
+  const auto none = batch_norms_of(BatchNormFusion::none);
+  EXPECT_EQ(none.size(), 4u);
+  EXPECT_EQ(with(none, "convolution"), 0);
+  const auto sums = batch_norms_of(BatchNormFusion::sums);
+  EXPECT_EQ(with(sums, "sums from the convolution"), 4);
+  EXPECT_EQ(with(sums, "applied by the next convolution"), 0);
+  // The block's first alone is read by one convolution, and by nothing else.
+  const auto prologue = batch_norms_of(BatchNormFusion::prologue);
+  EXPECT_EQ(with(prologue, "sums from the convolution"), 4);
+  EXPECT_EQ(with(prologue, "applied by the next convolution"), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Patterns, BatchNormWays,
+                         testing::Values(Pattern{"alone"},
+                                         Pattern{"two_gradients", false, false, 2},
+                                         Pattern{"relu", false, true},
+                                         Pattern{"relu_two_gradients", false, true, 2},
+                                         Pattern{"block_end", true, true, 1, true},
+                                         Pattern{"block_end_two_gradients", true, true, 2, true},
+                                         Pattern{"residual_of_images", true, true, 2},
+                                         Pattern{"residual", true, false, 2, true}),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace lockstep::backend::cuda
