@@ -112,6 +112,7 @@ def time_table(points):
             "training_seconds": p.training_seconds, "images_per_second": p.images_per_second,
             "speedup": t_1 and metrics.speedup(t_1, p.epoch_seconds),
             "scaled_speedup": t_1 and metrics.scaled_speedup(t_1, p.epoch_seconds, p.ranks),
+            "joules_per_image": p.joules_per_image,
             "runs": p.repeats,
         })
     return Table(
@@ -121,7 +122,8 @@ def time_table(points):
          Column("training_seconds", "Training, without data wait (s)", 2),
          Column("images_per_second", "Images/s", 1),
          Column("speedup", "Epoch speedup T(1)/T(N)", 2),
-         Column("scaled_speedup", "N·T(1)/T(N)", 2), Column("runs", "Runs")],
+         Column("scaled_speedup", "N·T(1)/T(N)", 2),
+         Column("joules_per_image", "J per image", 4), Column("runs", "Runs")],
         rows,
         ["epoch speedup at fixed batch per rank: T(1)/T(N) compares the time of the same epoch; "
          "N·T(1)/T(N) also counts that N ranks take N times the batch in each step",

@@ -50,6 +50,9 @@ TRAINING = (
     Dataset("epochs/test_loss", ("epoch",)),
     Dataset("epochs/test_accuracy", ("epoch",)),
     Dataset("epochs/seconds", ("epoch",)),
+    Dataset("epochs/energy_joules", ("epoch", "rank"), required=False),
+    Dataset("epochs/utilisation", ("epoch", "rank"), required=False),
+    Dataset("epochs/memory_used_bytes", ("epoch", "rank"), required=False),
 )
 
 BUCKETS = (

@@ -118,6 +118,14 @@ def utilisation(bytes_per_second, link_gbit):
     return bytes_per_second * 8 / (link_gbit * 1e9)
 
 
+def epoch_reading(epochs, name, epoch):
+    """(rank): what the devices' sensors said of `epoch` (from 1); None where one did not."""
+    values = np.asarray(epochs.get(name, ()), dtype=float)
+    if values.ndim != 2 or len(values) < epoch or not np.all(np.isfinite(values[epoch - 1])):
+        return None
+    return values[epoch - 1]
+
+
 def busy_seconds(start, end):
     """(step, rank): time in which at least one bucket was under way (union of the intervals)."""
     if start.shape[-1] == 0:

@@ -33,6 +33,7 @@ class Point:
     phase_seconds: dict = None  # mean over the ranks, and the imbalance
     allreduce_seconds: float = None  # mean over the ranks
     bytes_per_step: int = None  # all-reduced per step
+    joules_per_image: float = None  # of all devices
     repeats: int = 1
     rule: str = ""  # which steps
     scaled: bool = False  # the epoch is scaled up from fewer steps
@@ -159,6 +160,8 @@ def from_run(run):
     of_phases = {name: scale * phases[:, :, i].sum(axis=0).mean()
                  for i, name in enumerate(run.phases)}
     of_phases[IMBALANCE] = scale * step.sum() - sum(of_phases.values())
+    first = int(run.epoch[0])
+    joules = metrics.epoch_reading(run.epochs, "energy_joules", window.epoch - first + 1)
     busy = metrics.busy_seconds(run.bucket_start[window.steps], run.bucket_end[window.steps])
     return Point(
         source=run.path.name,
@@ -178,6 +181,8 @@ def from_run(run):
         phase_seconds=of_phases,
         allreduce_seconds=scale * busy.sum(axis=0).mean(),
         bytes_per_step=int(run.bucket_bytes.sum()) or None,
+        joules_per_image=None if joules is None else float(
+            joules.sum() / run.images[run.epoch == window.epoch].sum()),
         rule=window.rule,
         scaled=scaled,
     )
@@ -250,6 +255,7 @@ def median_point(group):
         epoch_interval=metrics.median_interval([p.epoch_seconds for p in group]),
         phase_seconds=phases,
         allreduce_seconds=median("allreduce_seconds"),
+        joules_per_image=median("joules_per_image"),
         repeats=len(group),
         scaled=any(p.scaled for p in group),
     )

@@ -164,6 +164,8 @@ def read_columns(path, file, specs):
     columns = {}
     for spec in specs:
         if spec.path not in file:
+            if not spec.required:
+                continue
             raise ReportError(
                 INPUT,
                 f"{path}: dataset /{spec.path} is missing; "

@@ -40,7 +40,8 @@ def summary(run):
             continue
         share = value / point.epoch_seconds
         lines.append(f"  {PHASE_WORDS.get(name, name):<40}{value:>10.3f} s{share:>8.1%}")
-    lines += ["", *step_lines(run, point, window), *accuracy_lines(run)]
+    lines += ["", *step_lines(run, point, window), *device_lines(run, point, window),
+              *accuracy_lines(run)]
     return [line for line in lines if line is not None]
 
 
@@ -109,6 +110,22 @@ def step_lines(run, point, window):
         lines.append(f"Slowest rank: {slowest} on {host}, {excess:.1%} more work than the median "
                      "rank (communication not counted).")
     return lines
+
+
+def device_lines(run, point, window):
+    """What the devices said of themselves; nothing of CPUs."""
+    row = window.epoch - int(run.epoch[0]) + 1
+    joules, busy, memory = (metrics.epoch_reading(run.epochs, name, row)
+                            for name in ("energy_joules", "utilisation", "memory_used_bytes"))
+    parts = []
+    if joules is not None:
+        watts = joules / run.epochs["seconds"][row - 1]
+        parts.append(f"{point.joules_per_image:.3g} J per image, {watts.mean():,.0f} W per device")
+    if busy is not None:
+        parts.append(f"busy {busy.mean():.0%} of the time by its own account")
+    if memory is not None:
+        parts.append(f"{memory.max() / 1e9:.2f} GB of its memory in use")
+    return [f"Device: {', '.join(parts)}."] if parts else []
 
 
 def accuracy_lines(run):

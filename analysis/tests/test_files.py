@@ -14,7 +14,7 @@ from lockstep_report.figures import phase_bars
 from lockstep_report.points import from_run
 from lockstep_report.read import read_run
 from lockstep_report.validate import problems
-from synthetic import phases, write_ladder, write_run, write_sweep
+from synthetic import dataset, phases, write_ladder, write_run, write_sweep
 
 STEP = (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)
 TWO = (0.01, 0.01, 0.03, 0.04, 0.025, 0.01)
@@ -99,6 +99,28 @@ def test_summary_answers_the_three_questions(runs, capsys):
     assert "20.0% of the epoch" in text  # 0.025 of 0.125
     assert len(text.splitlines()) <= 24
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_what_the_devices_said_is_reported(tmp_path, capsys):
+    """2 ranks of 50 J each in an epoch of 1 s and 100 images: 1 J per image, 50 W each."""
+    path = write_run(tmp_path / "g.h5", phases(20, TWO, TWO), 10, epochs=2, batch=5)
+    assert main(["summary", str(path)]) == 0
+    assert "Device:" not in capsys.readouterr().out
+    with h5py.File(path, "r+") as file:
+        for name, units, values in (
+            ("energy_joules", "J", [[90, 90], [50, 50]]),
+            ("utilisation", "1", [[0.5, 0.5], [0.9, 1.0]]),
+            ("memory_used_bytes", "byte", [[1e9, 2e9], [1e9, 2e9]]),
+        ):
+            dataset(file, f"epochs/{name}", np.array(values, float), ["epoch", "rank"], units)
+    assert main(["summary", str(path)]) == 0
+    line = "Device: 1 J per image, 50 W per device, busy 95% of the time by its own account, "
+    assert line + "2.00 GB of its memory in use." in capsys.readouterr().out
+    assert main(["validate", str(path)]) == 0
+    with h5py.File(path, "r+") as file:
+        file["epochs/energy_joules"][1, 0] = np.nan
+    assert main(["summary", str(path)]) == 0
+    assert "Device: busy" in capsys.readouterr().out
 
 
 def test_summary_of_a_failed_run_says_why(tmp_path, capsys):

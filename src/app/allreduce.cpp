@@ -9,6 +9,7 @@
 #include "header.hpp"
 #include "job.hpp"
 #include "json_output.hpp"
+#include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/comm/sweep.hpp"
 #include "lockstep/train/agreement.hpp"
 
@@ -34,7 +35,7 @@ std::string table_head(bool has_link) {
 /// Share of a link of `link` bytes per second that the least traffic of the sum takes, as what
 /// travels.
 double link_share(const comm::SweepRow& row, int ranks, core::DataType wire, double link) {
-  const bool travels_whole = row.way.starts_with("mpi") || row.way == "ring";
+  const bool travels_whole = row.way.starts_with("mpi") || row.way == "ring" || row.way == "staged";
   const double scale =
       travels_whole ? 1.0 : static_cast<double>(core::size_of(wire)) / sizeof(float);
   return comm::bus_bandwidth(row.bytes, median(row.seconds), ranks) * scale / link;
@@ -80,9 +81,6 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
   const train::Config& config = job.config;
   Console console(voice_of(job.config, communicator));
   check_output(config, communicator);
-  console.print(fmt::format(
-      "Sums over {}, {}; medians of {} repeats, the slowest rank of each.\n\n",
-      plural(communicator.size(), "rank"), communicator.library_version(), config.repeats));
   if (config.dry_run) return end_dry_run(job, console, communicator);
   std::optional<record::RunFile> file;
   train::together(communicator, [&] {
@@ -92,12 +90,19 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
                  run_header(job, invocation, {}));
   });
 
-  const auto rows = comm::sweep_all_reduce(communicator, {.min_bytes = config.min_bytes,
-                                                          .max_bytes = config.max_bytes,
-                                                          .factor = 4,
-                                                          .repeats = config.repeats,
-                                                          .warmup = 5,
-                                                          .wire = config.gradient_type});
+  const auto transport = comm::make_gradient_transport(
+      communicator, job.backend->queue(),
+      {.kind = config.transport, .allow_sharing = config.allow_gpu_sharing});
+  const auto rows = transport->sweep({.min_bytes = config.min_bytes,
+                                      .max_bytes = config.max_bytes,
+                                      .factor = 4,
+                                      .repeats = config.repeats,
+                                      .warmup = 5,
+                                      .wire = config.gradient_type});
+  console.print(
+      fmt::format("Sums over {} ({}), {}; medians of {} repeats, the slowest rank of each.\n\n",
+                  plural(communicator.size(), "rank"), job.backend->device_name(),
+                  transport->library_version(), config.repeats));
   console.print(table_head(config.link_gbit > 0));
   std::uint64_t wrong = 0;
   for (const auto& row : rows) {

@@ -62,12 +62,15 @@ epoch and marked so.
       a quick look: two timed steps per point
   lockstep ladder --data cifar10:DIR --output ladder.h5
 )"},
-    {"allreduce", "times sums over all ranks, by message size", communication | output | single,
-     R"(Times sums over all ranks of messages of growing size, in every way that training can use
-(--all-reduce) and by MPI_Allreduce ("mpi-blocking"), and checks every element. Columns are those of
-nccl-tests; with --link-gbit, also the share of the link's rate that the sum's bytes need.
+    {"allreduce", "times sums over all ranks, by message size",
+     communication | device | output | single,
+     R"(Times sums over all ranks of messages of growing size where the devices have them, and checks
+every element: between CPUs in every way that training can use (--all-reduce) and by MPI_Allreduce
+("mpi-blocking"), between GPUs by NCCL or staged through the hosts (--transport). Columns are those
+of nccl-tests; with --link-gbit, also the share of the link's rate that the sum's bytes need.
 
   mpirun -n 4 lockstep allreduce --max-bytes 64M
+  mpirun -n 4 lockstep allreduce --device cuda --gradient-dtype bf16
 )"},
     {"plan", "says what a run would need, without running it", of_training | single,
      R"(Says what a run with these options would need: memory by purpose, floating-point operations, bytes

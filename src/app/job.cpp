@@ -18,12 +18,13 @@ namespace lockstep::app {
 namespace {
 
 std::string encode(const record::RankInfo& info) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}", info.local_rank, info.memory_bytes, info.hostname,
-                     info.cpu_list, info.device_name);
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", info.local_rank, info.memory_bytes,
+                     info.hostname, info.cpu_list, info.device_name, info.device_uuid,
+                     info.pci_bus_id);
 }
 
 record::RankInfo decode(int rank, std::string_view text) {
-  std::array<std::string_view, 5> fields;
+  std::array<std::string_view, 7> fields;
   for (auto& field : fields) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     field = text.substr(0, end);
@@ -36,17 +37,38 @@ record::RankInfo decode(int rank, std::string_view text) {
   info.hostname = fields[2];
   info.cpu_list = fields[3];
   info.device_name = fields[4];
+  info.device_uuid = fields[5];
+  info.pci_bus_id = fields[6];
   return info;
 }
 
-std::vector<record::RankInfo> gather_ranks(comm::Communicator& communicator) {
-  record::RankInfo own = record::describe_process();
-  own.local_rank = communicator.local_rank();
+std::vector<record::RankInfo> gather_ranks(comm::Communicator& communicator,
+                                           const record::RankInfo& own) {
   std::vector<record::RankInfo> ranks;
   for (const auto& text : communicator.all_gather(encode(own))) {
     ranks.push_back(decode(static_cast<int>(ranks.size()), text));
   }
   return ranks;
+}
+
+/// This process and its processor.
+record::RankInfo describe_own(comm::Communicator& communicator) {
+  record::RankInfo own = record::describe_process();
+  own.local_rank = communicator.local_rank();
+  return own;
+}
+
+/// In the places of the processors the devices that compute, where they are others.
+void name_devices(Job& job, comm::Communicator& communicator) {
+  const auto device = job.backend->identity();
+  record::RankInfo own = job.ranks.at(static_cast<std::size_t>(communicator.rank()));
+  if (device) {
+    own.device_name = device->name;
+    own.device_uuid = device->uuid;
+    own.pci_bus_id = device->pci_bus_id;
+    own.memory_bytes = device->memory_bytes;
+  }
+  job.ranks = gather_ranks(communicator, own);
 }
 
 /// Fills in the threads of this rank, and warns where all of them are too many.
@@ -88,7 +110,7 @@ Job prepare_job(const Invocation& invocation) {
   comm::Communicator& communicator = invocation.communicator;
   Job job{.config = {}, .ranks = {}, .sizes = {}, .graph = graph::Graph(""), .backend = {}};
   job.process_bytes = record::resident_memory().now;
-  job.ranks = gather_ranks(communicator);
+  job.ranks = gather_ranks(communicator, describe_own(communicator));
   train::together(communicator,
                   [&] { job.config = train::resolve(invocation.config, communicator.size()); });
   share_processors(job, communicator);
@@ -104,6 +126,7 @@ Job prepare_job(const Invocation& invocation) {
     job.graph = make_graph(job.config, job.sizes);
     train::require_enough_images(job.config, job.sizes.train);
   });
+  name_devices(job, communicator);
   return job;
 }
 

@@ -59,16 +59,30 @@ std::string describe_floor(const train::Floor& floor) {
                             floor.seconds * 1e3, 100 * floor.floor_seconds / floor.seconds);
 }
 
-/// Kernels of a GPU that is not here, and what such a plan cannot tell.
+/// Kernels of a GPU that is not here, those of the same work in one line, and what such a plan
+/// cannot tell.
 std::string describe_kernels(const Job& job, const std::vector<backend::OperationChoice>& kernels) {
-  std::string text =
-      "\nKernels as the library plans them for this GPU from its description, without it. On the "
-      "GPU "
-      "itself\nthe fastest is found by timing: it may be another one, with another workspace.\n\n";
+  struct Row {
+    std::string what, phase, kernel;
+    int count = 0;
+    bool is_of(const Row& other) const {
+      return what == other.what && phase == other.phase && kernel == other.kernel;
+    }
+  };
+  std::vector<Row> rows;
   for (const auto& kernel : kernels) {
-    text += fmt::format("{:<24} {:<17} {}\n", job.graph.node(kernel.node).name, kernel.phase,
-                        kernel.implementation);
+    const Row row{train::describe_operation(job.graph, kernel.node), kernel.phase,
+                  kernel.implementation};
+    const auto known = std::ranges::find_if(rows, [&](const Row& r) { return r.is_of(row); });
+    (known != rows.end() ? *known : rows.emplace_back(row)).count += 1;
   }
+  std::string text = fmt::format(
+      "\nKernels as the library plans them for this GPU from its description, without it. On the "
+      "GPU itself\nthe fastest is found by timing: it may be another one, with another workspace.\n"
+      "\n{:<48} {:<17} {:>2}  {}\n",
+      "operation", "phase", "n", "kernel");
+  for (const Row& row : rows)
+    text += fmt::format("{:<48} {:<17} {:>2}  {}\n", row.what, row.phase, row.count, row.kernel);
   return text;
 }
 

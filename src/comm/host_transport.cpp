@@ -32,6 +32,11 @@ class HostTransport final : public GradientTransport {
   }
 
   core::StatisticsSum& statistics_sum() override { return statistics_sum_; }
+
+  std::vector<SweepRow> sweep(const SweepOptions& options) override {
+    return sweep_all_reduce(communicator_, options);
+  }
+
   std::string library_version() const override { return communicator_.library_version(); }
 
  private:

@@ -101,6 +101,8 @@ void check_epoch(const EpochRecord& epoch, const RunHeader& header) {
   const std::size_t times = rows * header.bucket_bytes.size();
   core::check(epoch.bucket_start_seconds.size() == times, "bucket starts do not fit the steps");
   core::check(epoch.bucket_end_seconds.size() == times, "bucket ends do not fit the steps");
+  for (const auto* values : {&epoch.energy_joules, &epoch.utilisation, &epoch.memory_used_bytes})
+    core::check(values->size() == header.ranks.size(), "readings do not fit the ranks");
   core::check(epoch.parameter_hash.size() <= hash_bytes, "the parameter hash is too long");
 }
 
@@ -129,6 +131,9 @@ void write_epoch(const hdf5::File& file, const EpochRecord& epoch, hsize_t first
   add_result("/epochs/train_accuracy", epoch.train_accuracy);
   add_result("/epochs/test_loss", epoch.test_loss);
   add_result("/epochs/test_accuracy", epoch.test_accuracy);
+  append_rows(file, "/epochs/energy_joules", row, 1, epoch.energy_joules);
+  append_rows(file, "/epochs/utilisation", row, 1, epoch.utilisation);
+  append_rows(file, "/epochs/memory_used_bytes", row, 1, epoch.memory_used_bytes);
   add_result("/epochs/seconds", epoch.seconds);
   add_result("/epochs/evaluation_seconds", epoch.evaluation_seconds);
   append_rows(file, "/epochs/parameter_hash", row, 1, epoch.parameter_hash);

@@ -57,19 +57,6 @@ std::string text(core::ImageShape shape) {
   return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
 }
 
-/// What a person calls a node: operations of one name do the same work.
-std::string describe(const graph::Graph& graph, const graph::Node& node) {
-  const core::ImageShape in = node.inputs.empty() ? node.output : graph.node(node.inputs[0]).output;
-  if (const auto* c = std::get_if<graph::Convolution>(&node.operation)) {
-    return fmt::format("convolution {}x{}{}, {} -> {}", c->kernel, c->kernel,
-                       c->stride == 1 ? "" : fmt::format(" stride {}", c->stride), text(in),
-                       text(node.output));
-  }
-  if (std::holds_alternative<graph::BatchNorm>(node.operation))
-    return "batch norm, add, ReLU, " + text(node.output);
-  return node.name + ", " + text(in);
-}
-
 struct Work {
   double flops = 0, bytes = 0;
 };
@@ -100,6 +87,19 @@ Work work_of(const graph::Graph& graph, graph::NodeId id, std::string_view phase
 }
 
 }  // namespace
+
+std::string describe_operation(const graph::Graph& graph, graph::NodeId id) {
+  const graph::Node& node = graph.node(id);
+  const core::ImageShape in = node.inputs.empty() ? node.output : graph.node(node.inputs[0]).output;
+  if (const auto* c = std::get_if<graph::Convolution>(&node.operation)) {
+    return fmt::format("convolution {}x{}{}, {} -> {}", c->kernel, c->kernel,
+                       c->stride == 1 ? "" : fmt::format(" stride {}", c->stride), text(in),
+                       text(node.output));
+  }
+  if (std::holds_alternative<graph::BatchNorm>(node.operation))
+    return "batch norm, add, ReLU, " + text(node.output);
+  return node.name + ", " + text(in);
+}
 
 std::vector<backend::OperationChoice> planned_kernels(const Config& config,
                                                       const graph::Graph& graph,
@@ -190,8 +190,8 @@ Floor measure_floor(const Config& config, const graph::Graph& graph,
     const bool has_choice = choice != choices.end();
     work.flops *= static_cast<double>(batch) * (has_choice ? choice->second.arithmetic : 1);
     work.bytes = work.bytes * static_cast<double>(batch) + weight_bytes;
-    add(describe(graph, graph.node(id)), phase, has_choice ? choice->second.implementation : "",
-        work, seconds / steps);
+    add(describe_operation(graph, id), phase, has_choice ? choice->second.implementation : "", work,
+        seconds / steps);
   }
   for (auto& [key, row] : rows) {
     floor.floor_seconds += row.floor_seconds;

@@ -98,6 +98,7 @@ struct Trainer::Parts {
   void step_body();
   void collect_step();
   record::EpochRecord train_epoch();
+  void add_readings(const backend::SensorReading& reading, record::EpochRecord& epoch) const;
   void report_step(const StepTotals& totals);
   void save_checkpoint();
   void evaluate(record::EpochRecord& epoch);
@@ -224,6 +225,7 @@ void Trainer::Parts::collect_step() {
 record::EpochRecord Trainer::Parts::train_epoch() {
   const std::int64_t epoch = progress.step / steps_per_epoch;
   const std::int64_t end = std::min(total_steps, (epoch + 1) * steps_per_epoch);
+  const double energy_before = place.backend.read_sensors().energy_joules;
   const auto begin = Clock::now();
   checkpoint_pause = 0;
   log.clear();
@@ -236,12 +238,15 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   }
   while (progress.step < queued) collect_step();
   const double seconds = seconds_since(begin) - checkpoint_pause;
+  backend::SensorReading reading = place.backend.read_sensors();
+  reading.energy_joules -= energy_before;
 
   watchdog.progress(progress.step, "gathering the epoch's times");
   place.backend.fetch(replica->state, backend::StatePart::parameters);
   record::EpochRecord record = log.gather(place.communicator, is_independent);
   record.epoch = epoch + 1;
   record.seconds = seconds;
+  add_readings(reading, record);
   if (is_independent) {
     std::array is_stopped{stop.requested() ? 1.0 : 0.0};
     place.communicator.sum(std::span<double>(is_stopped));
@@ -251,6 +256,15 @@ record::EpochRecord Trainer::Parts::train_epoch() {
         place.communicator, replica->state.parameters.as<float>(), progress.step);
   }
   return record;
+}
+
+/// Collective.
+void Trainer::Parts::add_readings(const backend::SensorReading& reading,
+                                  record::EpochRecord& epoch) const {
+  const auto gather = [&](double value) { return place.communicator.gather(std::span(&value, 1)); };
+  epoch.energy_joules = gather(reading.energy_joules);
+  epoch.utilisation = gather(reading.utilisation);
+  epoch.memory_used_bytes = gather(reading.memory_bytes);
 }
 
 void Trainer::Parts::report_step(const StepTotals& totals) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,10 @@ inline EpochRecord epoch(std::int64_t number, std::size_t steps, const RunHeader
   const std::size_t times = steps * header.ranks.size() * header.bucket_bytes.size();
   record.bucket_start_seconds = values(number, times);
   record.bucket_end_seconds = values(number + 1, times);
+  const std::size_t ranks = header.ranks.size();
+  record.energy_joules.assign(ranks, 900.5);
+  record.utilisation.assign(ranks, std::numeric_limits<double>::quiet_NaN());
+  record.memory_used_bytes.assign(ranks, 1e9);
   record.seconds = 12.5;
   record.evaluation_seconds = 1.25;
   record.train_loss = 2.0;

@@ -121,6 +121,24 @@ TEST_F(SimulatedGpu, GoesOnFromACheckpointAsIfItHadNotStopped) {
   EXPECT_EQ(on_gpu(second).parameters, expected.parameters);
 }
 
+TEST_F(SimulatedGpu, SumsOfTheSweepAreRightInEveryType) {
+  const auto backend = backend::make_backend(backend::DeviceKind::cuda, 1);
+  const auto transport = comm::make_gradient_transport(
+      *world_, backend->queue(), {.kind = comm::TransportKind::staged, .allow_sharing = true});
+  for (const auto wire :
+       {core::DataType::float32, core::DataType::bfloat16, core::DataType::float16}) {
+    const auto rows =
+        transport->sweep({.min_bytes = 64, .max_bytes = 4096, .repeats = 2, .wire = wire});
+    ASSERT_EQ(rows.size(), 4u);
+    for (const comm::SweepRow& row : rows) {
+      EXPECT_EQ(row.way, "staged");
+      EXPECT_EQ(row.wrong, 0u) << row.bytes;
+      EXPECT_EQ(row.seconds.size(), 2u);
+    }
+    EXPECT_EQ(rows.back().bytes, 4096u);
+  }
+}
+
 // The GPUs' gradients through the hosts: the same sums as of one rank with the whole batch.
 TEST_F(SimulatedGpu, RanksFollowOneRankByWayOfTheHosts) {
   graph_ = small_graph(Norm::without);

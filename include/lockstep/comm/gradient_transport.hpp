@@ -3,9 +3,11 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/gradient_reducer.hpp"
+#include "lockstep/comm/sweep.hpp"
 #include "lockstep/core/device_queue.hpp"
 #include "lockstep/core/replica.hpp"
 #include "lockstep/core/timeline.hpp"
@@ -45,6 +47,9 @@ class GradientTransport {
   /// Sums batch norm's statistics over the ranks, in the device's memory, in the order of its
   /// queue. The first call is collective: what it needs is made then.
   virtual core::StatisticsSum& statistics_sum() = 0;
+
+  /// Times sums of known values where the device has them (sweep.hpp). Collective.
+  virtual std::vector<SweepRow> sweep(const SweepOptions& options) = 0;
 
   virtual std::string library_version() const = 0;
 };

@@ -23,11 +23,15 @@ struct SweepOptions {
 
 /// One size, one way.
 struct SweepRow {
-  std::string way;  ///< name of an `AllReduceWay`, or "mpi-blocking": MPI_Allreduce in float32
-  std::size_t bytes = 0;        ///< of the float32 array
+  std::string way;  ///< name of an `AllReduceWay`, or "mpi-blocking": MPI_Allreduce in float32; of
+                    ///< arrays on GPUs "nccl" or "staged"
+  std::size_t bytes = 0;        ///< of the array in float32, whatever travels
   std::vector<double> seconds;  ///< of each repeat: the slowest rank's
   std::uint64_t wrong = 0;      ///< elements that did not hold the sum, all ranks and repeats
 };
+
+/// Bytes of the arrays, ascending. Throws `Error` (usage) for sizes or counts that make no sense.
+std::vector<std::size_t> sweep_sizes(const SweepOptions& options);
 
 /// Bytes of the array per second.
 double algorithm_bandwidth(std::size_t bytes, double seconds);

@@ -41,7 +41,10 @@ struct EpochRecord {
   std::vector<double> phase_seconds;         ///< (step, rank, phase)
   std::vector<double> bucket_start_seconds;  ///< (step, rank, bucket), since the step's start
   std::vector<double> bucket_end_seconds;    ///< (step, rank, bucket)
-  double seconds = 0;  ///< wall clock of the epoch's steps, without evaluation
+  std::vector<double> energy_joules;  ///< (rank), that the device took in the steps; NaN: unknown
+  std::vector<double> utilisation;    ///< (rank), of the device at their end, 0 to 1; NaN: unknown
+  std::vector<double> memory_used_bytes;  ///< (rank), of the device at their end; NaN: unknown
+  double seconds = 0;                     ///< wall clock of the epoch's steps, without evaluation
   double evaluation_seconds = 0;
   double train_loss = 0,
          train_accuracy = 0;  ///< means over the epoch's images, augmented, as they were trained on

@@ -29,6 +29,9 @@ struct Floor {
   double floor_seconds = 0;    ///< sum over the rows
 };
 
+/// What a person calls a node: operations of one name do the same work.
+std::string describe_operation(const graph::Graph& graph, graph::NodeId id);
+
 /// How the training plan would compute each operation. Throws `Error` (usage) where the device
 /// cannot.
 std::vector<backend::OperationChoice> planned_kernels(const Config& config,

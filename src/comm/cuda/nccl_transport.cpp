@@ -9,11 +9,13 @@
 #include <utility>
 
 #include "../rank_name.hpp"
+#include "device_sweep.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "nccl_check.hpp"
+#include "nccl_communicator.hpp"
 #include "nccl_reducer.hpp"
 
 namespace lockstep::comm {
@@ -86,6 +88,23 @@ class NcclTransport final : public GradientTransport {
     if (statistics_sum_ == nullptr)
       statistics_sum_ = make_nccl_statistics_sum(control_, *calls_, queue_);
     return *statistics_sum_;
+  }
+
+  /// By one communicator for all sizes, in memory that is registered as gradients' is.
+  std::vector<SweepRow> sweep(const SweepOptions& options) override {
+    const std::size_t most = sweep_sizes(options).back() / sizeof(float);
+    const core::Buffer memory = allocate(most * core::size_of(options.wire));
+    NcclCommunicator communicator(control_, *calls_, {.name = "lockstep-sweep"});
+    if (registration_ == Registration::wanted)
+      communicator.register_memory({memory.data(), memory.bytes()});
+    return sweep_device(control_, memory, options, name(TransportKind::nccl),
+                        [&](std::size_t elements) -> DeviceSum {
+                          return [&, elements] {
+                            const auto stream = static_cast<cudaStream_t>(queue_.stream);
+                            communicator.sum(memory.data(), elements, options.wire, stream);
+                            communicator.finish(stream);
+                          };
+                        });
   }
 
   std::string library_version() const override { return nccl_library_version(); }

@@ -2,6 +2,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <memory>
+
+#include "device_sweep.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
 #include "staged_reducer.hpp"
@@ -60,9 +63,34 @@ class StagedTransport final : public GradientTransport {
   }
 
   core::StatisticsSum& statistics_sum() override { return statistics_sum_; }
+
+  std::vector<SweepRow> sweep(const SweepOptions& options) override {
+    const std::size_t most = sweep_sizes(options).back() / sizeof(float);
+    const core::Buffer memory = allocate(most * core::size_of(options.wire));
+    core::HostTimeline timeline;
+    return sweep_device(communicator_, memory, options, name(TransportKind::staged),
+                        [&](std::size_t elements) {
+                          return sum_of({memory.data(), elements, options.wire}, timeline);
+                        });
+  }
+
   std::string library_version() const override { return communicator_.library_version(); }
 
  private:
+  /// The whole array as one bucket.
+  DeviceSum sum_of(const core::GradientArray& array, core::Timeline& timeline) {
+    const ReducerOptions whole{.kind = ReducerKind::allreduce,
+                               .bucket_bytes = array.elements * sizeof(float),
+                               .gradient_type = array.type};
+    const std::shared_ptr<GradientReducer> reducer = make_reducer(array, whole, timeline, 1);
+    return [this, reducer] {
+      reducer->begin_step();
+      reducer->finish();
+      core::check_cuda(cudaStreamSynchronize(static_cast<cudaStream_t>(queue_.stream)),
+                       "copying sums to the device");
+    };
+  }
+
   Communicator& communicator_;
   core::DeviceQueue queue_;
   StagedStatisticsSum statistics_sum_;

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "element_types.hpp"
+#include "lockstep/core/data_type.hpp"
+
+namespace lockstep::comm {
+
+/// Small integers that differ between ranks, elements and repeats, whose sums are known. With up to
+/// 128 ranks every sum is at most 256, which bfloat16 holds exactly.
+class KnownValues {
+ public:
+  KnownValues(int rank, int ranks)
+      : rank_(static_cast<std::size_t>(rank)), ranks_(static_cast<std::size_t>(ranks)) {
+    period_ = std::clamp<std::size_t>(256 / ranks_ + 1, 2, 97);
+  }
+
+  void fill(std::span<float> values, std::size_t repeat) const {
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = value(rank_, i + repeat);
+  }
+
+  /// How many elements do not hold the sum over the ranks, as it is after travelling as `wire`.
+  std::uint64_t count_wrong(std::span<const float> values, std::size_t repeat,
+                            core::DataType wire) const {
+    std::vector<float> sums(period_, 0.0F);
+    for (std::size_t i = 0; i < period_; ++i) {
+      for (std::size_t rank = 0; rank < ranks_; ++rank) sums[i] += value(rank, i);
+    }
+    std::vector<std::byte> travelled(period_ * core::size_of(wire));
+    store_floats(sums, wire, travelled.data());
+    load_floats(travelled.data(), wire, sums);
+    std::uint64_t wrong = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      wrong += values[i] != sums[(i + repeat) % period_] ? 1 : 0;
+    }
+    return wrong;
+  }
+
+ private:
+  float value(std::size_t rank, std::size_t i) const {
+    return static_cast<float>((i + rank) % period_);
+  }
+
+  std::size_t rank_;
+  std::size_t ranks_;
+  std::size_t period_;
+};
+
+}  // namespace lockstep::comm
