@@ -59,8 +59,8 @@ std::string describe_floor(const train::Floor& floor) {
                             floor.seconds * 1e3, 100 * floor.floor_seconds / floor.seconds);
 }
 
-/// Kernels of a GPU that is not here, those of the same work in one line, and what such a plan
-/// cannot tell.
+/// Kernels of a GPU, those of the same work in one line; of one that is not here also what such a
+/// plan cannot tell.
 std::string describe_kernels(const Job& job, const std::vector<backend::OperationChoice>& kernels) {
   struct Row {
     std::string what, phase, kernel;
@@ -76,10 +76,14 @@ std::string describe_kernels(const Job& job, const std::vector<backend::Operatio
     const auto known = std::ranges::find_if(rows, [&](const Row& r) { return r.is_of(row); });
     (known != rows.end() ? *known : rows.emplace_back(row)).count += 1;
   }
+  const bool is_here = job.config.planned_for.empty();
   std::string text = fmt::format(
-      "\nKernels as the library plans them for this GPU from its description, without it. On the "
-      "GPU itself\nthe fastest is found by timing: it may be another one, with another workspace.\n"
-      "\n{:<48} {:<17} {:>2}  {}\n",
+      "\n{}\n\n{:<48} {:<17} {:>2}  {}\n",
+      is_here
+          ? "Kernels, the fastest of those that were timed on this GPU."
+          : "Kernels as the library plans them for this GPU from its description, without it. On "
+            "the GPU itself\nthe fastest is found by timing: it may be another one, with "
+            "another workspace.",
       "operation", "phase", "n", "kernel");
   for (const Row& row : rows)
     text += fmt::format("{:<48} {:<17} {:>2}  {}\n", row.what, row.phase, row.count, row.kernel);
@@ -138,10 +142,10 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   if (memory.limited() > limit) {
     console.print("\nThis does not fit: use a smaller batch, or fewer ranks per host.\n");
   }
-  std::vector<backend::OperationChoice> kernels;  // of use to some only, and a GPU's take seconds
-  if (config.json || !config.planned_for.empty())
-    kernels = train::planned_kernels(config, job.graph, *job.backend);
-  if (!config.planned_for.empty()) console.print(describe_kernels(job, kernels));
+  const bool is_gpu = job.backend->kind() == backend::DeviceKind::cuda;
+  std::vector<backend::OperationChoice> kernels;
+  if (config.json || is_gpu) kernels = train::planned_kernels(config, job.graph, *job.backend);
+  if (is_gpu) console.print(describe_kernels(job, kernels));
   std::optional<train::Floor> floor;
   if (config.measure) {
     train::together(communicator,

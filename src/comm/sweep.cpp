@@ -5,9 +5,9 @@
 #include <memory>
 #include <span>
 
-#include "known_values.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
+#include "sweep_parts.hpp"
 
 namespace lockstep::comm {
 
@@ -51,12 +51,7 @@ std::vector<SweepRow> sweep_one_size(Communicator& communicator, std::span<float
       if (repeat >= 0) rows[way].seconds.push_back(seconds);
     }
   }
-  for (SweepRow& row : rows) {
-    communicator.maximum(row.seconds);
-    auto wrong = static_cast<double>(row.wrong);
-    communicator.sum(std::span<double>(&wrong, 1));
-    row.wrong = static_cast<std::uint64_t>(wrong);
-  }
+  for (SweepRow& row : rows) agree_on(communicator, row);
   return rows;
 }
 
@@ -68,6 +63,13 @@ double algorithm_bandwidth(std::size_t bytes, double seconds) {
 
 double bus_bandwidth(std::size_t bytes, double seconds, int ranks) {
   return algorithm_bandwidth(bytes, seconds) * 2.0 * (ranks - 1) / ranks;
+}
+
+void agree_on(Communicator& communicator, SweepRow& row) {
+  communicator.maximum(row.seconds);
+  auto wrong = static_cast<double>(row.wrong);
+  communicator.sum(std::span<double>(&wrong, 1));
+  row.wrong = static_cast<std::uint64_t>(wrong);
 }
 
 std::vector<std::size_t> sweep_sizes(const SweepOptions& options) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "backend/cuda/engine_cache.hpp"
 #include "backend/cuda/engine_choice.hpp"
@@ -43,6 +44,22 @@ TEST_F(EngineCacheFile, KeepsWhatWasStored) {
        std::filesystem::directory_iterator(file().parent_path()))
     ++files;
   EXPECT_EQ(files, 1u) << "temporary files stayed";
+}
+
+TEST_F(EngineCacheFile, KeepsEnginesWhole) {
+  const std::vector<std::uint8_t> plan{0, 255, 10, 0, 7};
+  EngineCache(file()).store_plan("a | b", plan);
+  EXPECT_EQ(EngineCache(file()).find_plan("a | b"), plan);
+  EXPECT_FALSE(EngineCache(file()).find_plan("a | c"));
+  // A file of another key in its place, as of an equal hash, or a torn one.
+  for (const char* text : {"", "a |", "a | b", "other key"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "below" / "plans"))
+      std::ofstream(entry.path(), std::ios::trunc) << text;
+    EXPECT_FALSE(EngineCache(file()).find_plan("a | b")) << text;
+  }
+  EngineCache nowhere;
+  nowhere.store_plan("a | b", plan);
+  EXPECT_FALSE(nowhere.find_plan("a | b"));
 }
 
 TEST_F(EngineCacheFile, IsIgnoredWhereDamagedAndThenReplaced) {

@@ -3,8 +3,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
 #include "backend/cuda/batch_norm_graphs.hpp"
 #include "cuda_planning.hpp"
+#include "lockstep/backend/backend.hpp"
+#include "lockstep/graph/models.hpp"
 
 namespace lockstep::backend::cuda::test {
 namespace {
@@ -134,6 +144,58 @@ INSTANTIATE_TEST_SUITE_P(Devices, PlainGraphs,
                                          Case{"rtx8000", Precision::fp32},
                                          Case{"h200", Precision::bf16}),
                          case_name);
+
+/// Whole networks, as `lockstep plan --for` asks for them.
+struct ModelCase {
+  const char* device;
+  const char* model;
+  Precision precision;
+  BatchNormFusion fusion = BatchNormFusion::automatic;
+};
+
+class WholeModels : public testing::TestWithParam<ModelCase> {};
+
+TEST_P(WholeModels, HaveAKernelForEveryOperation) {
+  const auto& [device, model, precision, fusion] = GetParam();
+  const auto backend = make_backend(DeviceOptions{.kind = DeviceKind::cuda, .planned_for = device});
+  const graph::Graph graph = graph::make_model(model, {});
+  const auto choices =
+      backend->choices(graph, {.batch = 64, .precision = precision, .batch_norm_fusion = fusion});
+  std::map<graph::NodeId, std::set<std::string>> phases;
+  for (const OperationChoice& choice : choices) {
+    EXPECT_FALSE(choice.implementation.empty());
+    phases[choice.node].insert(choice.phase);
+    std::printf("%s %-32s %-17s %s\n", device, graph.node(choice.node).name.c_str(),
+                choice.phase.c_str(), choice.implementation.c_str());
+  }
+  bool is_first = true;  // its input is the images: nobody asks for their gradient
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    const auto id = static_cast<graph::NodeId>(i);
+    const graph::Node& node = graph.node(id);
+    if (std::holds_alternative<graph::Convolution>(node.operation)) {
+      EXPECT_EQ(phases[id].size(), is_first ? 2u : 3u) << node.name;
+      is_first = false;
+    } else if (std::holds_alternative<graph::BatchNorm>(node.operation)) {
+      EXPECT_EQ(phases[id].size(), 2u) << node.name;
+    }
+  }
+  EXPECT_FALSE(is_first) << "a network without convolutions";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, WholeModels,
+    testing::Values(ModelCase{"h200", "resnet18-cifar", Precision::fp16, BatchNormFusion::prologue},
+                    ModelCase{"h200", "resnet18-imagenet", Precision::bf16, BatchNormFusion::sums},
+                    ModelCase{"h200", "vgg16", Precision::fp16},
+                    ModelCase{"a100", "vgg11", Precision::tf32},
+                    ModelCase{"rtx8000", "resnet18-cifar", Precision::fp16, BatchNormFusion::sums},
+                    ModelCase{"rtx8000", "vgg11", Precision::fp32}),
+    [](const auto& test) {
+      std::string text = std::string(test.param.device) + "_" + test.param.model + "_" +
+                         std::string(core::name(test.param.precision));
+      std::ranges::replace(text, '-', '_');
+      return text;
+    });
 
 }  // namespace
 }  // namespace lockstep::backend::cuda::test

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -246,6 +247,36 @@ TEST(EngineRules, AreKeptByWhatIsChosen) {
   const auto rounded = convolution_backward_weights(planner, stem, Precision::tf32);
   EXPECT_FALSE(engines.at(rounded->engine()).nondeterministic) << rounded->engine();
   EXPECT_TRUE(engines.at(rounded->engine()).tensor_core) << rounded->engine();
+}
+
+/// An engine that is precompiled and one that is compiled when it is built: as bytes and back.
+TEST(Engines, AreRestoredFromTheirBytes) {
+  const Target target = described("h200");
+  const Extents map{32, 64, 8, 8}, vector{1, 64, 1, 1};
+  const auto type = core::DataType::bfloat16;
+  for (const bool adds_scaled : {false, true}) {
+    OperationGraph graph(target, core::DataType::float32);
+    const auto x = graph.input(1, map, type);
+    if (adds_scaled) {
+      const auto scale = graph.input(2, vector, core::DataType::float32);
+      const auto y = graph.pointwise(Pointwise::multiply, x, scale);
+      graph.output(graph.pointwise(Pointwise::add, y, graph.constant(1)), 3, type);
+    } else {
+      graph.output(graph.convolution(x, graph.input(2, {64, 64, 3, 3}, type), {1, 1}), 3, type);
+    }
+    ASSERT_EQ(graph.seal(), std::nullopt);
+    ASSERT_EQ(graph.find_engines(Heuristics::best_first), std::nullopt);
+    ASSERT_EQ(graph.build(0, EngineRules{}.workspace_limit), std::nullopt);
+    const auto bytes = graph.serialise(0);
+    ASSERT_FALSE(bytes.empty());
+    const auto copy = graph.restored(bytes, graph.facts(0).name);
+    ASSERT_NE(copy, nullptr);
+    EXPECT_EQ(copy->facts(0).name, graph.facts(0).name);
+    EXPECT_EQ(copy->workspace_bytes(0), graph.workspace_bytes(0));
+    EXPECT_EQ(copy->serialise(0).size(), bytes.size());
+    for (const std::size_t length : {std::size_t{0}, std::size_t{1}, bytes.size() / 2})
+      EXPECT_EQ(graph.restored(std::span(bytes).first(length), "cut"), nullptr) << length;
+  }
 }
 
 TEST(Devices, DescribedAreThoseOfTheFolder) {

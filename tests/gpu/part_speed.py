@@ -18,7 +18,7 @@ LIGHT, COMPILED = ("graph", "eager", "host"), ("compile", "compile_graph")
 # The most telling first: where time is short, the later ones are cut.
 TURNS = (("lockstep", "bf16 device"), ("pytorch", "graph"), ("pytorch", "compile"), ("lockstep", "fp16 device"),
          ("pytorch", "compile_graph"), ("lockstep", "bf16 host"), ("pytorch", "eager"), ("pytorch", "host"),
-         ("lockstep", "fp16 host"))
+         ("lockstep", "fp16 host"), ("lockstep", "fp16 device none"), ("lockstep", "bf16 device none"))
 
 
 class Contender:
@@ -140,11 +140,12 @@ def settle(context, report):
 
 
 def lockstep_turn(context, report, batch, entry, number):
-    precision, residency = entry.name.split()
+    precision, residency, *fusion = entry.name.split()
     arguments = context.train_arguments(
-        context.path(f"d-{batch}-{precision}-{residency}-{number}.h5"), precision, "--data", context.data,
+        context.path(f"d-{batch}-{'-'.join(entry.name.split())}-{number}.h5"), precision, "--data", context.data,
         "--batch-per-rank", batch, "--epochs", EPOCHS, "--lr", "0.1", "--lr-schedule", "onecycle", "--data-residency",
-        residency, "--loader-threads", context.args.loader_threads, "--evaluate-every", "never")
+        residency, "--loader-threads", context.args.loader_threads, "--evaluate-every", "never",
+        "--bn-fusion", *(fusion or ["auto"]))
     _, run = context.run_training(report, f"d {batch} {entry.name} {number}", arguments, 60)
     rates = counted(run.rates) if run is not None else []
     if not report.check(rates or run is None, f"d {batch} {entry.name}: fewer than {SKIPPED_EPOCHS + 1} epochs"):
@@ -200,6 +201,30 @@ def take_turns(context, report, batch, entries, costs):
             else:
                 pytorch_turn(context, report, batch, entry)
             costs[entry.kind] = 0.5 * costs[entry.kind] + 0.5 * (time.monotonic() - began)
+
+
+def choose_kernels(context, report, batch, entries):
+    """Have Lockstep time cuDNN's kernels once, which it then remembers: no turn shall pay for it."""
+    for precision in dict.fromkeys(entry.name.split()[0] for entry in entries if entry.kind == "lockstep"):
+        name = f"d kernels {batch} {precision}"
+        outcome = context.runner.run(name, context.lockstep(
+            "plan", "--device", "cuda", "--batch-per-rank", batch, "--precision", precision, "--json"),
+            context.clock.limit(150))
+        if not outcome.ok:
+            report.fail_outcome(outcome)
+            continue
+        kernels = parse_json(outcome.stdout, "lockstep plan").get("kernels") or []
+        norms = [k["kernel"] for k in kernels if k["phase"] == "forward" and is_batch_norm(k["kernel"])]
+        summed = sum("sums from the convolution" in kernel for kernel in norms)
+        unwritten = sum("applied by the next convolution" in kernel for kernel in norms)
+        report.check(kernels, f"{name}: lockstep plan names no kernels")
+        report.say(f"Batch {batch}, {precision}: kernels chosen in {outcome.seconds:.0f} s. Of {len(norms)} batch norms "
+                   f"{summed} take their sums from the convolution before, {unwritten} are applied by the one behind.")
+        context.numbers[name] = kernels
+
+
+def is_batch_norm(kernel):
+    return kernel.startswith(("one node", "two passes", "two graphs", "sums from"))
 
 
 def measure_floor(context, report, batch, precision):
@@ -270,7 +295,8 @@ def speed(context, report):
                f"phases, the wait for data too) of the epochs after the first {SKIPPED_EPOCHS}, PyTorch's by the wall "
                f"clock of whole epochs after {SKIPPED_EPOCHS} to warm up. Every configuration takes its turn in every "
                "round; a ratio is that of one round's medians, PyTorch's best being the fastest variant of that round. "
-               "PyTorch computes in bf16, also where it stands beside Lockstep's fp16. What the variants do: "
+               "PyTorch computes in bf16, also where it stands beside Lockstep's fp16. \"none\" is `--bn-fusion none`; "
+               "the others let Lockstep choose. What the variants do: "
                "tests/bench/pytorch_gpu.py.")
     report.say("PyTorch compiled " + ("alone on the machine." if context.args.compile_alone else
                "beside the parts before this one, so Inductor chose among its kernels on a busy GPU; "
@@ -283,6 +309,7 @@ def speed(context, report):
         if not entries:
             report.cut(f"d batch {batch}", "no time was left")
             continue
+        choose_kernels(context, report, batch, entries)
         take_turns(context, report, batch, entries, costs)
         floors = {precision: measure_floor(context, report, batch, precision) for precision in ("bf16", "fp16")
                   if any(entry.rounds and entry.name.startswith(precision) for entry in entries)}

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from measures import Unreadable, band_of, losses_agree, parse_json_lines, relative_differences
+from measures import Unreadable, band_of, losses_agree, parse_json, parse_json_lines, relative_differences
 from running import last_lines
 from sample_order import epoch_order
 
@@ -116,6 +116,28 @@ def rank_arguments(context, output, *more):
                                    "--evaluate-every", "never", "--watchdog", "60", *more)
 
 
+def sums_of_two_ranks(context, report, transport):
+    """Sums of known values between the two, every element checked; a wrong one ends the program with a status."""
+    name = f"e sums {transport}"
+    if context.clock.left < 8:
+        report.cut(name, "no time was left")
+        return
+    arguments = ["allreduce", "--device", "cuda", "--allow-gpu-sharing", "--transport", transport, "--gradient-dtype",
+                 "bf16", "--max-bytes", "4M", "--repeats", "5", "--json"]
+    prefix = [*context.programs.mpirun, "-n", "2", "bash", "-c", RANK_SHELL, "rank"]
+    outcome = context.runner.run(name, [*prefix, *context.lockstep(*arguments)], context.clock.limit(45))
+    if not outcome.ok:
+        report.fail_outcome(outcome)
+        return
+    rows = parse_json(outcome.stdout, "lockstep allreduce").get("allreduce") or []
+    report.check(rows and all(row["wrong"] == 0 for row in rows), f"{name}: wrong sums, or none")
+    context.numbers[name] = rows
+    if rows:
+        last = rows[-1]
+        report.say(f"Sums of bf16 by {last['way']}, {rows[0]['bytes']:,} to {last['bytes']:,} bytes as float32: all "
+                   f"right; the largest in {last['median_seconds'] * 1e6:.0f} us.")
+
+
 def two_ranks(context, report):
     limit = 60
     _, alone = context.run_training(report, "e one rank", rank_arguments(context, context.path("e-one.h5")), limit)
@@ -151,6 +173,8 @@ def two_ranks(context, report):
                "shows from step 2 on, wrong statistics in step 1. On CPUs one and "
                "two ranks differed by 7e-8 in step 1, up to "
                "1.8e-3 to step 10 and 2.1e-2 to step 20, at batch 64 and twice this rate.")
+    for transport in ("nccl", "staged"):
+        sums_of_two_ranks(context, report, transport)
     if len(rows) > 1:
         report.headline = f"largest difference {max(float(row[5]) for row in rows[1:]):.1e}"
 

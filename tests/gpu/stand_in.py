@@ -20,9 +20,9 @@ BYTES_PER_IMAGE, FIXED_BYTES, LIMIT_BYTES = 5_000_000, 1_000_000_000, 140_000_00
 OPTIONS = """--model --data --train-samples --test-samples --augment --loader-threads --batch-per-rank --global-batch
 --epochs --steps --evaluate-every --seed --deterministic --init-from --lr --lr-schedule --bn --watchdog --device
 --precision --data-residency --allow-gpu-sharing --transport --memory-limit --output --overwrite --quiet --json --measure
---ladder-start --write-device-description --dry-run""".split()
+--ladder-start --write-device-description --dry-run --bn-fusion --gradient-dtype --max-bytes --repeats""".split()
 CHOICES = {"--precision": "fp32, tf32, bf16, fp16", "--data-residency": "host, device", "--transport": "nccl, staged",
-           "--augment": "crop-flip, none", "--lr-schedule": "constant, onecycle", "--bn": "local, sync",
+           "--augment": "crop-flip, none", "--lr-schedule": "constant, onecycle", "--bn": "local, sync", "--bn-fusion": "auto, none", "--gradient-dtype": "fp32, bf16",
            "--device": "auto, cpu, cuda"}
 
 
@@ -97,9 +97,19 @@ def ladder(words, wrong):
 
 def plan(words, wrong):
     batch = int(value(words, "--batch-per-rank"))
-    print(json.dumps({"synthetic": True, "floor": {
+    kernels = [{"operation": "bn1", "phase": "forward", "kernel": "sums from the convolution"},
+               {"operation": "conv1", "phase": "forward", "kernel": "synthetic"}]
+    print(json.dumps({"synthetic": True, "kernels": kernels, "floor": {
         "flops_per_second": 7.9e14, "bytes_per_second": 4.0e12, "seconds": batch / 9e4, "floor_seconds": batch / 1.2e5,
         "operations": [{"operation": "synthetic", "seconds": 1.0}]}}))
+    return 0
+
+
+def allreduce(words, wrong):
+    if os.environ.get("OMPI_COMM_WORLD_RANK") == "0":
+        print(json.dumps({"synthetic": True, "allreduce": [
+            {"way": value(words, "--transport"), "bytes": 1024, "wrong": 1 if "drift" in wrong else 0,
+             "median_seconds": 1e-4}]}))
     return 0
 
 
@@ -117,7 +127,7 @@ def lockstep(words, wrong):
             if option not in hidden:
                 print(f"  {option} " + (f"WHICH    of {CHOICES[option]}" if option in CHOICES else "VALUE    synthetic"))
         return 0
-    return {"train": train, "ladder": ladder, "plan": plan, "info": info}[words[0]](words, wrong)
+    return {"allreduce": allreduce, "train": train, "ladder": ladder, "plan": plan, "info": info}[words[0]](words, wrong)
 
 
 def torch(words, wrong):

@@ -107,7 +107,8 @@ def test_everything_is_exercised_and_nothing_measured(run, tmp_path):
     assert "has no torch" in page
     for words in ("Lockstep bf16 device", "Lockstep fp16 host", "PyTorch compile_graph", "PyTorch host",
                   "share of the floor", "32768 | out_of_memory", "True limit", "racecheck", "one rank",
-                  "Sanity bound", "PyTorch contiguous"):
+                  "Sanity bound", "PyTorch contiguous", "take their sums from the convolution", "fp16 device none",
+                  "Sums of bf16 by nccl", "Sums of bf16 by staged"):
         assert words in page, words
     raw = json.loads((tmp_path / "out" / "acceptance.json").read_text())
     assert raw["dry_run"] is True
@@ -157,6 +158,7 @@ def test_a_program_and_images_that_are_not_there(run, tmp_path):
     ("crash:--memory-limit", "c", "neither trains nor ends with status 4", "e"),
     ("memory:--batch-per-rank 27244", "c", "is predicted to fit", "e"),
     ("fail:c-after", "c", "smaller batch afterwards: exit status 70", "e"),
+    ("drift:allreduce", "e", "e sums nccl: wrong sums", "c"),
     ("nan:--transport staged", "e", "a loss is not finite", "c"),
     ("drift:--transport nccl", "e", "step 2", "c"),
     ("garbage:--transport nccl", "e", "cannot be read", "c"),

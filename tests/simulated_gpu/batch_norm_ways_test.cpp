@@ -8,8 +8,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -197,6 +200,31 @@ TEST(BatchNormFusion, IsAsTheOptionSays) {
   const auto prologue = batch_norms_of(BatchNormFusion::prologue);
   EXPECT_EQ(with(prologue, "sums from the convolution"), 4);
   EXPECT_EQ(with(prologue, "applied by the next convolution"), 1);
+}
+
+/// A second planner finds on disk what the first has timed, and computes the same with it.
+TEST(Planner, TakesTheEnginesOfAnEarlierRun) {
+  std::string folder = (std::filesystem::temp_directory_path() / "lockstep-plans-XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const Target target = Target::device(0);
+  auto x = random_values(map_size, 1);
+  const auto compute = [&] {
+    DnnPlanner planner(target, {}, EngineCache(std::filesystem::path(folder) / "engines.json"));
+    const PlannedGraph planned =
+        batch_norm_sums(planner, {images, channels, height, width}, core::Precision::fp32);
+    std::vector<float> sums(2 * channels);
+    const std::vector<Binding> bindings{{batch_norm_tensor::x, x.data()},
+                                        {batch_norm_tensor::sums, sums.data()},
+                                        {batch_norm_tensor::products, sums.data() + channels}};
+    planned.graph->run(bindings, nullptr);
+    core::check_cuda(cudaStreamSynchronize(target.stream()), "sums");
+    return std::pair(sums, planned.graph->seconds());
+  };
+  const auto first = compute();
+  EXPECT_FALSE(std::filesystem::is_empty(std::filesystem::path(folder) / "plans"));
+  EXPECT_GT(first.second, 0);
+  EXPECT_EQ(compute(), first) << "timed again, or another engine";
+  std::filesystem::remove_all(folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(Patterns, BatchNormWays,

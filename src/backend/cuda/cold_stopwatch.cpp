@@ -55,9 +55,15 @@ core::Buffer random_buffer(std::size_t bytes, core::DataType type) {
                                    pattern(core::DataType::float16)};
   const std::span<const std::byte> from = patterns.at(static_cast<std::size_t>(type));
   core::Buffer memory = core::device_buffer(bytes, "timing kernels");
-  for (std::size_t at = 0; at < bytes; at += from.size())
-    core::copy_to_device(memory.data() + at, from.first(std::min(from.size(), bytes - at)),
-                         "filling a tensor for timing");
+  std::size_t filled = std::min(from.size(), bytes);
+  core::copy_to_device(memory.data(), from.first(filled), "filling a tensor for timing");
+  while (filled < bytes) {  // the device copies what it has, twice as much each time
+    const std::size_t more = std::min(filled, bytes - filled);
+    check_cuda(cudaMemcpy(memory.data() + filled, memory.data(), more, cudaMemcpyDeviceToDevice),
+               "filling a tensor for timing");
+    filled += more;
+  }
+  check_cuda(cudaStreamSynchronize(cudaStreamLegacy), "filling a tensor for timing");
   return memory;
 }
 

@@ -7,11 +7,27 @@
 namespace lockstep::backend::cuda {
 namespace {
 
+/// With the engine of an earlier run, as it was kept; null where none was.
+std::shared_ptr<const DnnGraph> remembered_graph(const OperationGraph& operations,
+                                                 const Target& target, const EngineCache& cache,
+                                                 const std::string& key) {
+  if (!target.is_present()) return nullptr;
+  const auto engine = cache.find(key);
+  const auto plan = engine ? cache.find_plan(key) : std::nullopt;
+  if (!plan) return nullptr;
+  auto restored = operations.restored(*plan, engine->name);
+  if (restored == nullptr) return nullptr;
+  return std::make_shared<const DnnGraph>(std::move(restored), 0, engine->seconds);
+}
+
 PlannedGraph make(const Target& target, const EngineRules& rules, const GraphNature& nature,
                   EngineCache& cache, const std::string& key, core::DataType virtual_type,
                   const std::function<void(OperationGraph&)>& define) {
   auto operations = std::make_unique<OperationGraph>(target, virtual_type);
   define(*operations);
+  if (auto remembered =
+          remembered_graph(*operations, target, cache, cache_key(target.info(), rules, key)))
+    return {std::move(remembered), {}};
   if (auto refusal = operations->seal()) return {nullptr, *std::move(refusal)};
   const ChosenEngine chosen = choose_engine(*operations, target, rules, nature, cache, key);
   if (!chosen.found) return {nullptr, chosen.refusal};

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cudnn_frontend/thirdparty/nlohmann/json.hpp>
 #include <fstream>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -16,6 +17,12 @@ namespace lockstep::backend::cuda {
 namespace {
 
 constexpr int format_version = 1;
+
+std::uint64_t hash_of(const std::string& text) {  // FNV-1a
+  std::uint64_t hash = 14695981039346656037u;
+  for (const char byte : text) hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211u;
+  return hash;
+}
 
 /// Writes `text` to a new file beside `file` and renames it; false where either fails.
 bool replace(const std::filesystem::path& file, const std::string& text) {
@@ -61,6 +68,35 @@ void EngineCache::store(const std::string& key, const CachedEngine& engine) {
   read();  // another process may have added some meanwhile
   engines_[key] = engine;
   write();
+}
+
+std::filesystem::path EngineCache::plan_file(const std::string& key) const {
+  return file_.parent_path() / "plans" / fmt::format("{:016x}", hash_of(key));
+}
+
+std::optional<std::vector<std::uint8_t>> EngineCache::find_plan(const std::string& key) const {
+  if (file_.empty()) return std::nullopt;
+  std::ifstream stream(plan_file(key), std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  // The key stands in front: another of the same hash is none.
+  if (text.size() <= key.size() || !text.starts_with(key) || text[key.size()] != '\0')
+    return std::nullopt;
+  return std::vector<std::uint8_t>(text.begin() + static_cast<std::ptrdiff_t>(key.size()) + 1,
+                                   text.end());
+}
+
+void EngineCache::store_plan(const std::string& key, std::span<const std::uint8_t> plan) {
+  if (file_.empty()) return;
+  const std::filesystem::path file = plan_file(key);
+  std::error_code error;
+  std::filesystem::create_directories(file.parent_path(), error);
+  std::string text = key + '\0';
+  text.append(plan.begin(), plan.end());
+  if (!replace(file, text))
+    warn(
+        fmt::format("{} cannot be written: the next run builds cuDNN's engines again; set "
+                    "LOCKSTEP_CACHE_DIR",
+                    file.string()));
 }
 
 void EngineCache::read() {

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace lockstep::backend::cuda {
 
@@ -30,10 +33,16 @@ class EngineCache {
   std::optional<CachedEngine> find(const std::string& key) const;
   void store(const std::string& key, const CachedEngine& engine);
 
+  /// The engine itself, as `OperationGraph::serialise` gave it, so that no later run builds it; in
+  /// files beside the other ("plans"), one for each. None where nothing is kept on disk.
+  std::optional<std::vector<std::uint8_t>> find_plan(const std::string& key) const;
+  void store_plan(const std::string& key, std::span<const std::uint8_t> plan);
+
  private:
   void read();
   void write();
   void warn(const std::string& what);
+  std::filesystem::path plan_file(const std::string& key) const;
 
   std::filesystem::path file_;
   std::map<std::string, CachedEngine> engines_;

@@ -17,7 +17,7 @@ namespace lockstep::backend::cuda {
 namespace {
 
 constexpr std::size_t most_timed = 16;    // engines of a graph; cuDNN names the good ones first
-constexpr double seconds_to_build = 2.0;  // of them; each one compiled at run time takes about one
+constexpr double seconds_to_build = 1.0;  // of them; one that is compiled at run time may take all
 
 /// Engines that keep the rules, in the order in which to try them.
 std::vector<std::size_t> allowed(const OperationGraph& graph, const EngineRules& rules,
@@ -92,10 +92,20 @@ std::vector<std::size_t> build_many(OperationGraph& graph, const std::vector<std
   return built;
 }
 
+/// Keeps the engine whole for later runs, once what was made of its bytes has been seen to run.
+void remember_plan(const OperationGraph& graph, std::size_t engine, const EngineTrial& trial,
+                   EngineCache& cache, const std::string& key) {
+  const auto bytes = graph.serialise(engine);
+  if (bytes.empty()) return;
+  const auto copy = graph.restored(bytes, graph.facts(engine).name);
+  if (copy != nullptr && trial.runs(*copy)) cache.store_plan(key, bytes);
+}
+
 /// Fills engine and seconds of `chosen` with the fastest; the first, untimed, where there is no
 /// memory to time them in.
 void time_engines(const OperationGraph& graph, const Target& target,
-                  const std::vector<std::size_t>& built, ChosenEngine& chosen) {
+                  const std::vector<std::size_t>& built, EngineCache& cache, const std::string& key,
+                  ChosenEngine& chosen) {
   chosen.engine = built.front();
   chosen.found = true;
   std::size_t workspace = 0;
@@ -112,6 +122,7 @@ void time_engines(const OperationGraph& graph, const Target& target,
       }
     }
     chosen.found = chosen.seconds > 0;
+    if (chosen.found) remember_plan(graph, chosen.engine, trial, cache, key);
     if (!chosen.found) chosen.refusal = "every engine that cuDNN built fails when it runs";
   } catch (const core::Error& error) {
     if (error.status() != core::ExitStatus::out_of_memory) throw;
@@ -133,7 +144,7 @@ ChosenEngine choose_timed(OperationGraph& graph, const Target& target, const Eng
   const auto built =
       build_many(graph, allowed(graph, rules, nature, chosen.refusal), rules, chosen.refusal);
   if (built.empty()) return chosen;
-  time_engines(graph, target, built, chosen);
+  time_engines(graph, target, built, cache, key, chosen);
   if (!chosen.found) return chosen;
   graph.keep_only(chosen.engine);
   if (chosen.seconds > 0)

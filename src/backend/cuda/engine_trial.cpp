@@ -4,7 +4,8 @@ namespace lockstep::backend::cuda {
 
 EngineTrial::EngineTrial(const Target& target, const OperationGraph& graph,
                          std::size_t workspace_bytes)
-    : graph_(graph),
+    : target_(target),
+      graph_(graph),
       stopwatch_(target),
       workspace_(core::device_buffer(workspace_bytes, "the workspace of engines under test")) {
   for (const auto& port : graph.ports()) {
@@ -16,6 +17,12 @@ EngineTrial::EngineTrial(const Target& target, const OperationGraph& graph,
 double EngineTrial::seconds(std::size_t engine) const {
   return stopwatch_.seconds(
       [&] { return !graph_.run(engine, bindings_, workspace_.data()).has_value(); });
+}
+
+bool EngineTrial::runs(const OperationGraph& restored) const {
+  if (restored.run(0, bindings_, workspace_.data())) return false;
+  core::check_cuda(cudaStreamSynchronize(target_.stream()), "trying a restored engine");
+  return true;
 }
 
 }  // namespace lockstep::backend::cuda

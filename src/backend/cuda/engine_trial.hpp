@@ -19,7 +19,11 @@ class EngineTrial {
   /// Median seconds of several runs of a built engine; infinity where it fails.
   double seconds(std::size_t engine) const;
 
+  /// Whether a graph with the same tensors runs with its engine 0.
+  bool runs(const OperationGraph& restored) const;
+
  private:
+  const Target& target_;
   const OperationGraph& graph_;
   ColdStopwatch stopwatch_;
   std::vector<core::Buffer> tensors_;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <limits>
+#include <utility>
 
 #include "frontend.hpp"
 #include "lockstep/core/error.hpp"
@@ -98,6 +100,7 @@ struct OperationGraph::Parts {
   OpenGraph graph;
   std::vector<TensorPointer> tensors;
   std::vector<Port> ports;
+  std::string restored_name;  ///< of the only engine, where that was serialised
 };
 
 OperationGraph::OperationGraph(const Target& target, core::DataType virtual_type)
@@ -241,6 +244,7 @@ std::size_t OperationGraph::engines() const {
 
 EngineFacts OperationGraph::facts(std::size_t engine) const {
   EngineFacts facts;
+  if (!parts_->restored_name.empty()) return {.name = parts_->restored_name};
   static_cast<void>(
       parts_->graph.get_plan_name_at_index(static_cast<std::int64_t>(engine), facts.name));
   const auto& numeric = parts_->graph.list().numeric_notes.at(engine);
@@ -267,6 +271,36 @@ void OperationGraph::keep_only(std::size_t engine) {
   auto& plans = parts_->graph.list().execution_plans;
   for (std::size_t i = 0; i < plans.size(); ++i)
     if (i != engine) plans[i] = nullptr;
+}
+
+std::vector<std::uint8_t> OperationGraph::serialise(std::size_t engine) const {
+  auto& plans = parts_->graph.list();
+  const auto before = std::exchange(plans.candidate, static_cast<std::int64_t>(engine));
+  constexpr bool with_structure = false;
+  std::vector<std::uint8_t> bytes;
+  if (parts_->graph.serialize(bytes, with_structure).is_bad()) bytes.clear();
+  plans.candidate = before;
+  return bytes;
+}
+
+std::unique_ptr<OperationGraph> OperationGraph::restored(std::span<const std::uint8_t> bytes,
+                                                         const std::string& name) const {
+  const Target& target = parts_->target;
+  auto copy = std::make_unique<OperationGraph>(target, core::DataType::float32);
+  copy->parts_->ports = parts_->ports;
+  copy->parts_->restored_name = name;
+  const std::vector<std::uint8_t> data(bytes.begin(), bytes.end());
+  constexpr bool must_be_built = true, runs_at_once = false;
+  try {
+    const auto status =
+        target.is_present()
+            ? copy->parts_->graph.deserialize(target.handle(), data, must_be_built, runs_at_once)
+            : copy->parts_->graph.deserialize(data, must_be_built);
+    if (status.is_bad()) return nullptr;
+  } catch (const std::exception&) {  // of the JSON library: the bytes are anything
+    return nullptr;
+  }
+  return copy;
 }
 
 std::optional<std::string> OperationGraph::run(std::size_t engine,

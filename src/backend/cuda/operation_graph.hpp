@@ -122,6 +122,15 @@ class OperationGraph {
   /// Releases what the others hold.
   void keep_only(std::size_t engine);
 
+  /// A built engine as bytes, its machine code included; none where cuDNN cannot.
+  std::vector<std::uint8_t> serialise(std::size_t engine) const;
+
+  /// A graph with the tensors of this one whose only engine, number 0, is the one that was
+  /// serialised, in this process or another with the same libraries and GPU; it can be run and
+  /// nothing else. Null where the bytes are no such engine.
+  std::unique_ptr<OperationGraph> restored(std::span<const std::uint8_t> bytes,
+                                           const std::string& name) const;
+
   /// Enqueues on the target's stream. `bindings`: every port once, in any order. `workspace`:
   /// `workspace_bytes(engine)`, aligned to 256 bytes. A refusal where cuDNN fails.
   std::optional<std::string> run(std::size_t engine, std::span<const Binding> bindings,

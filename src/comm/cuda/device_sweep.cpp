@@ -3,11 +3,10 @@
 #include <cuda_runtime_api.h>
 
 #include <chrono>
-#include <span>
 #include <string>
 
 #include "../element_types.hpp"
-#include "../known_values.hpp"
+#include "../sweep_parts.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
 
@@ -61,10 +60,7 @@ SweepRow sweep_one_size(Communicator& control, const core::Buffer& memory, std::
     row.wrong += array.count_wrong(shift);
     if (repeat >= 0) row.seconds.push_back(taken.count());
   }
-  control.maximum(row.seconds);
-  auto wrong = static_cast<double>(row.wrong);
-  control.sum(std::span<double>(&wrong, 1));
-  row.wrong = static_cast<std::uint64_t>(wrong);
+  agree_on(control, row);
   return row;
 }
 

@@ -7,9 +7,17 @@
 #include <vector>
 
 #include "element_types.hpp"
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/comm/sweep.hpp"
 #include "lockstep/core/data_type.hpp"
 
+// What the sweeps of arrays in the hosts' and in the devices' memory share.
+
 namespace lockstep::comm {
+
+/// Of what each rank has timed and found, the slowest rank's seconds and all ranks' wrong elements.
+/// Collective.
+void agree_on(Communicator& communicator, SweepRow& row);
 
 /// Small integers that differ between ranks, elements and repeats, whose sums are known. With up to
 /// 128 ranks every sum is at most 256, which bfloat16 holds exactly.
