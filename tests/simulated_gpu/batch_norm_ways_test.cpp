@@ -202,6 +202,15 @@ TEST(BatchNormFusion, IsAsTheOptionSays) {
   EXPECT_EQ(with(prologue, "applied by the next convolution"), 1);
 }
 
+TEST(Planner, TimesNothingWhereRunsAreToBeRepeatable) {
+  const Target target = Target::device(0);
+  DnnPlanner timed(target, {}, EngineCache());
+  DnnPlanner repeatable(target, {.deterministic = true}, EngineCache());
+  const BatchNormShape shape{images, channels, height, width};
+  EXPECT_GT(batch_norm_sums(timed, shape, core::Precision::fp32).graph->seconds(), 0);
+  EXPECT_EQ(batch_norm_sums(repeatable, shape, core::Precision::fp32).graph->seconds(), 0);
+}
+
 /// A second planner finds on disk what the first has timed, and computes the same with it.
 TEST(Planner, TakesTheEnginesOfAnEarlierRun) {
   std::string folder = (std::filesystem::temp_directory_path() / "lockstep-plans-XXXXXX").string();

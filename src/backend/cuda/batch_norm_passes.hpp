@@ -117,8 +117,8 @@ std::vector<std::unique_ptr<BatchNormForward>> forward_ways(const BatchNormSetti
 std::vector<std::unique_ptr<BatchNormBackward>> backward_ways(const BatchNormSetting& setting,
                                                               const BatchNormForward& forward);
 
-/// Seconds of a pass on the GPU with cold caches, 0 where there is no GPU or no memory to time it
-/// in. Remembered as the engines are.
+/// Seconds of a pass on the GPU with cold caches, remembered as the engines are; 0 where there is no
+/// GPU, no memory to time it in, or runs are to be repeatable.
 double seconds_of(const BatchNormSetting& setting, BatchNormPass& pass);
 
 /// The fastest of them, with its seconds; the first one, 0 where nothing can be timed.

@@ -72,7 +72,7 @@ std::string key_of(const BatchNormSetting& setting, const BatchNormPass& pass) {
 
 double seconds_of(const BatchNormSetting& setting, BatchNormPass& pass) {
   const Context& context = *setting.context;
-  if (!context.target->is_present()) return 0;
+  if (!context.target->is_present() || context.planner->rules().deterministic) return 0;
   return context.planner->remembered_seconds(
       key_of(setting, pass), context.options.precision, [&]() -> double {
         try {

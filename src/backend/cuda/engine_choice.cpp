@@ -177,7 +177,8 @@ std::string cache_key(const DeviceInfo& device, const EngineRules& rules, std::s
 ChosenEngine choose_engine(OperationGraph& graph, const Target& target, const EngineRules& rules,
                            const GraphNature& nature, EngineCache& cache,
                            std::string_view graph_key) {
-  ChosenEngine chosen = target.is_present()
+  // A choice by timing may be another one in the next run, with other roundings.
+  ChosenEngine chosen = target.is_present() && !rules.deterministic
                             ? choose_timed(graph, target, rules, nature, cache,
                                            cache_key(target.info(), rules, graph_key))
                             : choose_untimed(graph, rules, nature);

@@ -36,14 +36,14 @@ std::string cache_key(const DeviceInfo& device, const EngineRules& rules, std::s
 struct ChosenEngine {
   bool found = false;
   std::size_t engine = 0;  ///< built; the others of the graph are released
-  double seconds = 0;      ///< measured, now or when it was remembered; 0 for a described GPU
+  double seconds = 0;      ///< measured, now or when it was remembered; 0 where nothing was timed
   std::string refusal;     ///< where none was found: one line of why
 };
 
 /// Chooses among the engines of a sealed graph. On a GPU that is present: the fastest of those that
-/// keep the rules, as remembered in `cache` or timed now. On one that is only described: the first
-/// in cuDNN's own order that keeps the rules and builds, those on tensor cores before others where
-/// rounding allows them.
+/// keep the rules, as remembered in `cache` or timed now. On one that is only described, and where
+/// runs are to be repeatable: the first in cuDNN's own order that keeps the rules and builds, those
+/// on tensor cores before others where rounding allows them.
 ChosenEngine choose_engine(OperationGraph& graph, const Target& target, const EngineRules& rules,
                            const GraphNature& nature, EngineCache& cache,
                            std::string_view graph_key);
