@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/engine_cache.hpp"
-#include "backend/cuda/engine_choice.hpp"
+#include "backend/cuda/dnn/engine_cache.hpp"
+#include "backend/cuda/dnn/engine_choice.hpp"
 
 namespace lockstep::backend::cuda {
 namespace {

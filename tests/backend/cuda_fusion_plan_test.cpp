@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "backend/cuda/batch_norm_graphs.hpp"
+#include "backend/cuda/dnn/batch_norm_graphs.hpp"
 #include "cuda_planning.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/graph/models.hpp"

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/cuda/batch_norm_graphs.hpp"
+#include "backend/cuda/dnn/batch_norm_graphs.hpp"
 #include "cuda_planning.hpp"
 #include "lockstep/core/error.hpp"
 

@@ -9,11 +9,11 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/cuda/convolution_graphs.hpp"
-#include "backend/cuda/device.hpp"
-#include "backend/cuda/dnn_graph.hpp"
-#include "backend/cuda/engine_cache.hpp"
-#include "backend/cuda/planning_driver.hpp"
+#include "backend/cuda/device/device.hpp"
+#include "backend/cuda/device/planning_driver.hpp"
+#include "backend/cuda/dnn/convolution_graphs.hpp"
+#include "backend/cuda/dnn/dnn_graph.hpp"
+#include "backend/cuda/dnn/engine_cache.hpp"
 #include "backend/cuda/state.hpp"
 
 namespace lockstep::backend::cuda::test {

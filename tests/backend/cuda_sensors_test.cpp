@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "backend/cuda/sensors.hpp"
+#include "backend/cuda/device/sensors.hpp"
 
 namespace lockstep::backend::cuda {
 namespace {

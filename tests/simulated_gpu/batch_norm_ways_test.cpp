@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>
 
-#include "backend/cuda/batch_norm_passes.hpp"
+#include "backend/cuda/batch_norm/passes.hpp"
 #include "backend/support.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/graph/graph.hpp"

@@ -1,6 +1,6 @@
 // One GPU, present, like an Ampere or newer.
 
-#include "backend/cuda/device.hpp"
+#include "backend/cuda/device/device.hpp"
 
 #include "lockstep/core/error.hpp"
 

@@ -1,7 +1,7 @@
 // In the place of cuDNN: graphs of operations computed on the host with plain loops in float, each
 // tensor that leaves the graph rounded to its type.
 
-#include "backend/cuda/operation_graph.hpp"
+#include "backend/cuda/dnn/operation_graph.hpp"
 
 #include <cmath>
 #include <functional>

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "convolution_graphs.hpp"
+#include "device/planning_driver.hpp"
+#include "dnn/convolution_graphs.hpp"
 #include "lockstep/core/error.hpp"
 #include "plan.hpp"
-#include "planning_driver.hpp"
 #include "state.hpp"
 #include "step_runner.hpp"
 

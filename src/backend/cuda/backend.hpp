@@ -1,9 +1,9 @@
 #pragma once
 
-#include "device.hpp"
-#include "dnn_graph.hpp"
+#include "device/device.hpp"
+#include "device/sensors.hpp"
+#include "dnn/dnn_graph.hpp"
 #include "lockstep/backend/backend.hpp"
-#include "sensors.hpp"
 
 namespace lockstep::backend::cuda {
 

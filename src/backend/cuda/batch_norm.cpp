@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <variant>
 
-#include "batch_norm_links.hpp"
-#include "batch_norm_passes.hpp"
+#include "batch_norm/links.hpp"
+#include "batch_norm/passes.hpp"
 #include "operations.hpp"
 
 namespace lockstep::backend::cuda {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "../operation.hpp"
-#include "device.hpp"
+#include "device/device.hpp"
 #include "kernels/loss.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/error.hpp"

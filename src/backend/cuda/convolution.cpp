@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <variant>
 
-#include "batch_norm_links.hpp"
-#include "convolution_graphs.hpp"
+#include "batch_norm/links.hpp"
+#include "dnn/convolution_graphs.hpp"
 #include "kernels/slabs.hpp"
 #include "launch.hpp"
 #include "operations.hpp"
@@ -26,9 +26,11 @@ class Convolution final : public Operation {
         node_(context.graph->node(step.node)),
         behind_(context.links->behind(step.node)),
         before_(context.links->before(step.node)) {
-    has_bias_ = std::get<graph::Convolution>(node_.operation).has_bias;
+    const auto& operation = std::get<graph::Convolution>(node_.operation);
+    has_bias_ = operation.has_bias;
     const FeatureMap& x = *ports().inputs[0];
-    const ConvolutionShape shape = make_convolution_shape(context, step, x.shape, x.shape.channels);
+    const ConvolutionShape shape =
+        make_convolution_shape(operation, x.images, x.shape, ports().output->shape.channels);
     plan_forward(shape);
     if (context.is_training()) plan_backward(shape);
     if (has_bias_ && context.is_training()) {

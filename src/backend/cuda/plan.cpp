@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "dnn_graph.hpp"
+#include "dnn/dnn_graph.hpp"
 #include "launch.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"

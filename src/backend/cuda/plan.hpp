@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "../blueprint.hpp"
-#include "batch_norm_links.hpp"
+#include "batch_norm/links.hpp"
 #include "images.hpp"
 #include "kernels/sgd.hpp"
 #include "native_gradients.hpp"

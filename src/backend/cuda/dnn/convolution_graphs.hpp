@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "../fusion.hpp"
-#include "context.hpp"
 #include "dnn_graph.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/graph/graph.hpp"
 
 namespace lockstep::backend::cuda {
 
@@ -21,9 +21,9 @@ struct ConvolutionShape {
   std::int64_t out_width() const { return (in_width + 2 * padding - kernel) / stride + 1; }
 };
 
-/// Of a step of a plan; its input has `in_channels` in memory.
-ConvolutionShape make_convolution_shape(const Context& context, const Step& step,
-                                        const core::ImageShape& input, std::int64_t in_channels);
+/// `input`: with the channels that are in memory.
+ConvolutionShape make_convolution_shape(const graph::Convolution& operation, std::int64_t images,
+                                        const core::ImageShape& input, std::int64_t out_channels);
 
 /// Uids of the tensors. All have the type of activations at the graph's precision, but for the
 /// sums: float32.

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "../fusion.hpp"
-#include "batch_norm_graphs.hpp"
-#include "context.hpp"
+#include "../../fusion.hpp"
+#include "../context.hpp"
+#include "../dnn/batch_norm_graphs.hpp"
 
 // Batch norm is a forward and a backward pass, and there are several ways to compute each: cuDNN's
 // one node, graphs of plain operations, our own kernels. The ways that a device has are made from
@@ -117,8 +117,8 @@ std::vector<std::unique_ptr<BatchNormForward>> forward_ways(const BatchNormSetti
 std::vector<std::unique_ptr<BatchNormBackward>> backward_ways(const BatchNormSetting& setting,
                                                               const BatchNormForward& forward);
 
-/// Seconds of a pass on the GPU with cold caches, remembered as the engines are; 0 where there is no
-/// GPU, no memory to time it in, or runs are to be repeatable.
+/// Seconds of a pass on the GPU with cold caches, remembered as the engines are; 0 where there is
+/// no GPU, no memory to time it in, or runs are to be repeatable.
 double seconds_of(const BatchNormSetting& setting, BatchNormPass& pass);
 
 /// The fastest of them, with its seconds; the first one, 0 where nothing can be timed.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <string>
-#include <variant>
 
 #include "lockstep/core/error.hpp"
 
@@ -90,14 +89,13 @@ PlannedGraph with_sums(DnnPlanner& planner, const ConvolutionShape& shape,
 
 }  // namespace
 
-ConvolutionShape make_convolution_shape(const Context& context, const Step& step,
-                                        const core::ImageShape& input, std::int64_t in_channels) {
-  const auto& operation = std::get<graph::Convolution>(context.graph->node(step.node).operation);
-  return {.images = context.options.batch,
-          .in_channels = in_channels,
+ConvolutionShape make_convolution_shape(const graph::Convolution& operation, std::int64_t images,
+                                        const core::ImageShape& input, std::int64_t out_channels) {
+  return {.images = images,
+          .in_channels = input.channels,
           .in_height = input.height,
           .in_width = input.width,
-          .out_channels = step.output.channels,
+          .out_channels = out_channels,
           .kernel = operation.kernel,
           .stride = operation.stride,
           .padding = operation.padding};

@@ -8,10 +8,10 @@
 #include <optional>
 #include <utility>
 
-#include "batch_norm_passes.hpp"
-#include "kernels/batch_norm.hpp"
-#include "launch.hpp"
+#include "../kernels/batch_norm.hpp"
+#include "../launch.hpp"
 #include "lockstep/core/cuda.hpp"
+#include "passes.hpp"
 
 namespace lockstep::backend::cuda {
 

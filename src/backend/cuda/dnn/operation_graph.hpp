@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "device.hpp"
+#include "../device/device.hpp"
 #include "lockstep/core/data_type.hpp"
 
 namespace lockstep::backend::cuda {

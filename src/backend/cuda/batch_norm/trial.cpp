@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "batch_norm_passes.hpp"
-#include "cold_stopwatch.hpp"
+#include "../device/cold_stopwatch.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "passes.hpp"
 
 namespace lockstep::backend::cuda {
 

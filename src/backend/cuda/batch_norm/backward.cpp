@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "batch_norm_passes.hpp"
-#include "kernels/batch_norm_gradient.hpp"
-#include "launch.hpp"
+#include "../kernels/batch_norm_gradient.hpp"
+#include "../launch.hpp"
 #include "lockstep/core/cuda.hpp"
+#include "passes.hpp"
 
 namespace lockstep::backend::cuda {
 

@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "frontend.hpp"
+#include "../device/frontend.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::backend::cuda {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "cold_stopwatch.hpp"
+#include "../device/cold_stopwatch.hpp"
 #include "operation_graph.hpp"
 
 namespace lockstep::backend::cuda {

@@ -5,7 +5,7 @@
 
 namespace lockstep::backend::cuda {
 
-/// A file of the folder devices/, built into the program.
+/// A file of the folder descriptions/, built into the program.
 struct DescribedDevice {
   std::string_view name;  ///< the file's name: "h200"
   std::string_view json;

@@ -1,13 +1,13 @@
-#include "batch_norm_links.hpp"
+#include "links.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 #include <variant>
 
-#include "batch_norm_passes.hpp"
-#include "convolution_graphs.hpp"
-#include "state.hpp"
+#include "../dnn/convolution_graphs.hpp"
+#include "../state.hpp"
+#include "passes.hpp"
 
 namespace lockstep::backend::cuda {
 
@@ -26,19 +26,20 @@ const Step& at(const std::vector<Step>& steps, int index) {
   return steps[static_cast<std::size_t>(index)];
 }
 
-bool is_plain_convolution(const Context& context, const Step& step) {
-  if (step.kind != StepKind::convolution) return false;
-  return !std::get<graph::Convolution>(context.graph->node(step.node).operation).has_bias;
+const graph::Convolution* plain_convolution(const Context& context, const Step& step) {
+  const auto* const operation =
+      std::get_if<graph::Convolution>(&context.graph->node(step.node).operation);
+  return operation != nullptr && !operation->has_bias ? operation : nullptr;
 }
 
 ConvolutionShape shape_of(const Context& context, const std::vector<Step>& steps,
                           const Step& convolution) {
   const Step& from = at(steps, convolution.inputs[0]);
-  const bool is_images = from.kind == StepKind::input;
-  return make_convolution_shape(context, convolution, from.output,
-                                is_images
-                                    ? padded_image_channels(from.output.channels, context.element)
-                                    : from.output.channels);
+  core::ImageShape input = from.output;
+  if (from.kind == StepKind::input)
+    input.channels = padded_image_channels(input.channels, context.element);
+  return make_convolution_shape(*plain_convolution(context, convolution), context.options.batch,
+                                input, convolution.output.channels);
 }
 
 BatchNormSetting setting_of(const Context& context, const std::vector<Step>& steps,
@@ -130,7 +131,7 @@ void BatchNormLinks::find_sums(const Context& context, const std::vector<Step>& 
     if (step.kind != StepKind::batch_norm) continue;
     const int before = step.inputs[0];
     const Step& convolution = at(steps, before);
-    if (!is_plain_convolution(context, convolution)) continue;
+    if (plain_convolution(context, convolution) == nullptr) continue;
     if (readers[static_cast<std::size_t>(before)].size() != 1) continue;
     const ConvolutionShape shape = shape_of(context, steps, convolution);
     const PlannedGraph with_sums = convolution_with_sums(
@@ -154,7 +155,7 @@ void BatchNormLinks::find_readers(const Context& context, const std::vector<Step
     if (!step.with_relu || step.inputs.size() > 1 || reading.size() != 1) continue;
     const Step& reader = at(steps, reading[0]);
     // The kernels that read so also leave sums.
-    if (!is_plain_convolution(context, reader) || behind(reader.node) == nullptr) continue;
+    if (plain_convolution(context, reader) == nullptr || behind(reader.node) == nullptr) continue;
     const ConvolutionShape shape = shape_of(context, steps, reader);
     const auto seconds = [&](bool output_is_written) {
       return seconds_with_reader(context, shape,
