@@ -93,16 +93,16 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
   const auto transport = comm::make_gradient_transport(
       communicator, job.backend->queue(),
       {.kind = config.transport, .allow_sharing = config.allow_gpu_sharing});
+  console.print(
+      fmt::format("Sums over {} ({}), {}; medians of {} repeats, the slowest rank of each.\n\n",
+                  plural(communicator.size(), "rank"), job.backend->device_name(),
+                  transport->library_version(), config.repeats));
   const auto rows = transport->sweep({.min_bytes = config.min_bytes,
                                       .max_bytes = config.max_bytes,
                                       .factor = 4,
                                       .repeats = config.repeats,
                                       .warmup = 5,
                                       .wire = config.gradient_type});
-  console.print(
-      fmt::format("Sums over {} ({}), {}; medians of {} repeats, the slowest rank of each.\n\n",
-                  plural(communicator.size(), "rank"), job.backend->device_name(),
-                  transport->library_version(), config.repeats));
   console.print(table_head(config.link_gbit > 0));
   std::uint64_t wrong = 0;
   for (const auto& row : rows) {

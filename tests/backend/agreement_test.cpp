@@ -19,7 +19,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <variant>
+#include <vector>
 
 namespace lockstep::backend::test {
 namespace {
@@ -96,18 +99,13 @@ std::string case_name(const testing::TestParamInfo<Agreement::ParamType>& test) 
 #if defined(LOCKSTEP_TEST_ON_SIMULATED_GPU)  // whose tf32 is float32
 constexpr std::array devices{Device{DeviceKind::cuda, Precision::fp32},
                              Device{DeviceKind::cuda, Precision::bf16},
-                             Device{DeviceKind::cuda, Precision::fp16},
-                             Device{DeviceKind::cuda, Precision::fp32, BatchNormFusion::sums},
-                             Device{DeviceKind::cuda, Precision::fp16, BatchNormFusion::sums},
-                             Device{DeviceKind::cuda, Precision::fp16, BatchNormFusion::prologue}};
+                             Device{DeviceKind::cuda, Precision::fp16}};
+constexpr auto type_of_sums = Precision::fp32;
 #elif defined(LOCKSTEP_TEST_ON_GPU)
-constexpr std::array devices{Device{DeviceKind::cuda, Precision::fp32},
-                             Device{DeviceKind::cuda, Precision::tf32},
-                             Device{DeviceKind::cuda, Precision::bf16},
-                             Device{DeviceKind::cuda, Precision::fp16},
-                             Device{DeviceKind::cuda, Precision::bf16, BatchNormFusion::sums},
-                             Device{DeviceKind::cuda, Precision::fp16, BatchNormFusion::sums},
-                             Device{DeviceKind::cuda, Precision::fp16, BatchNormFusion::prologue}};
+constexpr std::array devices{
+    Device{DeviceKind::cuda, Precision::fp32}, Device{DeviceKind::cuda, Precision::tf32},
+    Device{DeviceKind::cuda, Precision::bf16}, Device{DeviceKind::cuda, Precision::fp16}};
+constexpr auto type_of_sums = Precision::bf16;
 #else
 constexpr std::array devices{Device{DeviceKind::cpu, Precision::fp32},
                              Device{DeviceKind::cpu, Precision::bf16}};
@@ -117,6 +115,27 @@ INSTANTIATE_TEST_SUITE_P(Devices, Agreement,
                          testing::Combine(testing::ValuesIn(small_networks()),
                                           testing::ValuesIn(devices)),
                          case_name);
+
+#if defined(LOCKSTEP_TEST_ON_SIMULATED_GPU) || defined(LOCKSTEP_TEST_ON_GPU)
+std::vector<Network> networks_with_batch_norm() {
+  auto networks = small_networks();
+  std::erase_if(networks, [](const Network& network) {
+    return std::ranges::none_of(network.graph.nodes(), [](const graph::Node& node) {
+      return std::holds_alternative<graph::BatchNorm>(node.operation);
+    });
+  });
+  return networks;
+}
+
+constexpr std::array fusions{Device{DeviceKind::cuda, type_of_sums, BatchNormFusion::sums},
+                             Device{DeviceKind::cuda, Precision::fp16, BatchNormFusion::sums},
+                             Device{DeviceKind::cuda, Precision::fp16, BatchNormFusion::prologue}};
+
+INSTANTIATE_TEST_SUITE_P(Fusions, Agreement,
+                         testing::Combine(testing::ValuesIn(networks_with_batch_norm()),
+                                          testing::ValuesIn(fusions)),
+                         case_name);
+#endif
 
 }  // namespace
 }  // namespace lockstep::backend::test

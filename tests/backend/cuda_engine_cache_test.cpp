@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/device/planning_driver.hpp"
 #include "backend/cuda/dnn/engine_cache.hpp"
 #include "backend/cuda/dnn/engine_choice.hpp"
 
@@ -82,6 +83,7 @@ TEST_F(EngineCacheFile, ThatCannotBeWrittenStopsNothing) {
 }
 
 TEST(EngineCacheKey, TellsWhatTheAnswerDependsOn) {
+  open_planning_driver();  // the first to ask for a driver decides for the whole process
   DeviceInfo device;
   device.name = "NVIDIA H200";
   device.compute_capability = 90;

@@ -33,6 +33,8 @@ class EngineCache {
   std::optional<CachedEngine> find(const std::string& key) const;
   void store(const std::string& key, const CachedEngine& engine);
 
+  bool is_on_disk() const { return !file_.empty(); }
+
   /// The engine itself, as `OperationGraph::serialise` gave it, so that no later run builds it; in
   /// files beside the other ("plans"), one for each. None where nothing is kept on disk.
   std::optional<std::vector<std::uint8_t>> find_plan(const std::string& key) const;

@@ -95,6 +95,7 @@ std::vector<std::size_t> build_many(OperationGraph& graph, const std::vector<std
 /// Keeps the engine whole for later runs, once what was made of its bytes has been seen to run.
 void remember_plan(const OperationGraph& graph, std::size_t engine, const EngineTrial& trial,
                    EngineCache& cache, const std::string& key) {
+  if (!cache.is_on_disk()) return;
   const auto bytes = graph.serialise(engine);
   if (bytes.empty()) return;
   const auto copy = graph.restored(bytes, graph.facts(engine).name);
