@@ -148,7 +148,7 @@ void OptionTable::add_run(train::Config& config) {
                config.seed = parse_seed(option, text);
              })
       .flag("deterministic", config.deterministic,
-            "the same bits every time; runs on CPUs always are");
+            "the same bits in every run: no choices by timing, no sums in changing orders");
 }
 
 void OptionTable::add_network(train::Config& config) {

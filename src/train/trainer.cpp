@@ -82,11 +82,15 @@ std::unique_ptr<Replica> make_replica(const Workplace& place, comm::GradientTran
   return replica;
 }
 
-comm::ReducerOptions reducer_options(const Config& config) {
+comm::ReducerOptions reducer_options(const Workplace& place) {
+  const Config& config = place.config;
+  // Hosts would time their ways, and the one taken decides in which order values are summed.
+  const bool is_free = config.all_reduce == comm::AllReduceWay::automatic;
+  const bool is_fixed = config.deterministic && is_free && place.backend.queue().is_host();
   return {.kind = config.reducer,
           .bucket_bytes = static_cast<std::size_t>(config.bucket_mib * (1 << 20)),
           .gradient_type = config.gradient_type,
-          .way = config.all_reduce};
+          .way = is_fixed ? comm::AllReduceWay::pieces : config.all_reduce};
 }
 
 }  // namespace
@@ -146,7 +150,7 @@ Trainer::Parts::Parts(const Workplace& workplace, Observer& observer_)
       replica(make_replica(place, *transport, gradient_type)),
       runner(*replica->runner),
       reducer(transport->make_reducer(place.backend.gradients(replica->state, gradient_type),
-                                      reducer_options(place.config), runner.timeline(),
+                                      reducer_options(place), runner.timeline(),
                                       StepClock::first_free_mark)),
       steps_per_epoch(static_cast<std::int64_t>(replica->sampler.steps_per_epoch())),
       total_steps(place.config.steps > 0 ? place.config.steps
