@@ -1,19 +1,27 @@
 """The command line: lockstep-report COMMAND ..."""
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
 
 from lockstep_report import __version__, contents, points, published, report, traffic
 from lockstep_report.arithmetic import KNOWN_PARAMETERS, Assumptions
+from lockstep_report.comparison import merge_repeats
 from lockstep_report.errors import INPUT, USAGE, ReportError
-from lockstep_report.output import Folder
-from lockstep_report.read import read_run
-from lockstep_report.summary import summary
+from lockstep_report.joining import load_runs
+from lockstep_report.ladder import ladder_tables
+from lockstep_report.output import CHECK, FIGURE, PAGE, TABLE, Folder
+from lockstep_report.paths import one_file, run_files
+from lockstep_report.summary import summary, summary_values
 from lockstep_report.tables import markdown
 from lockstep_report.times_csv import read_times
 from lockstep_report.validate import problems
+from lockstep_report.validity import add_comparison_notes
+
+
+CSV_IMAGES = 50_000  # of an epoch behind the times of a CSV, unless --train-samples says otherwise
 
 
 def main(arguments=None):
@@ -43,7 +51,8 @@ def parser():
         ("report", write_report, "tables, figures and the method box in one report.md"),
     ):
         command = commands.add_parser(name, help=text, description=text)
-        command.add_argument("runs", nargs="*", metavar="RUN.h5", help="run files")
+        command.add_argument("runs", nargs="*", metavar="RUN.h5",
+                             help="run files; a directory stands for the *.h5 files in it")
         command.add_argument("--csv", action="append", default=[], metavar="TIMES.csv",
                              help="epoch times: columns ranks (gpus, workers), batch_per_rank "
                                   "(batch_per_gpu), epoch_seconds; may be given again")
@@ -54,7 +63,9 @@ def parser():
         add_assumptions(command)
         command.set_defaults(command=function)
     command = commands.add_parser("summary", help="one screen of text about one run")
-    command.add_argument("run", metavar="RUN.h5")
+    command.add_argument("runs", nargs="+", metavar="RUN.h5",
+                         help="a run file; its further parts beside it are read as well")
+    command.add_argument("--json", action="store_true", help="the values as JSON")
     command.set_defaults(command=print_summary)
     command = commands.add_parser("validate", help="what a run file lacks against the format")
     command.add_argument("run", metavar="RUN.h5")
@@ -76,8 +87,9 @@ def add_assumptions(command):
                          help="trainable parameters behind the times of a CSV (4 bytes each). "
                               f"Known: {known}. Default: tables take the first, published tries "
                               "all")
-    command.add_argument("--train-samples", type=whole, default=50_000, metavar="D",
-                         help="images per epoch behind the times of a CSV (default 50000)")
+    command.add_argument("--train-samples", type=whole, metavar="D",
+                         help="images per epoch behind the times of a CSV (default "
+                              f"{CSV_IMAGES:,})")
 
 
 def positive(text):
@@ -95,37 +107,49 @@ def whole(text):
 
 
 def assumptions_of(options):
+    images = options.train_samples or CSV_IMAGES
     if options.parameters:
-        return Assumptions(options.train_samples, (("as given", options.parameters),))
-    return Assumptions(options.train_samples)
+        return Assumptions(images, (("as given", options.parameters),))
+    return Assumptions(images)
+
+
+def default_notes(options):
+    """The values that a CSV does not hold and that were not given, as validity notes."""
+    notes = []
+    if not options.train_samples:
+        notes.append(f"{CSV_IMAGES:,} images per epoch is a default (--train-samples)")
+    if not options.parameters:
+        name, count = assumptions_of(options).models[0]
+        notes.append(f"{count:,} parameters ({name}) is a default (--parameters)")
+    return notes
 
 
 def gather(options):
     """(points, runs, times) of a command's run files and CSVs."""
     if not options.runs and not options.csv:
         raise ReportError(USAGE, "nothing to report: give run files, or epoch times with --csv")
-    runs = [read_run(path) for path in options.runs]
+    loaded = read_files(options)
+    runs = loaded.runs
     times = [read_times(path) for path in options.csv]
     assumptions = assumptions_of(options)
     found = [points.from_run(run) for run in runs if run.has_steps and not run.ladder]
     for table in times:
-        found += [points.from_times(row, assumptions.models[0][1], assumptions.samples)
-                  for row in table.rows]
+        found += [points.from_times(row, assumptions.models[0][1], assumptions.samples,
+                                    default_notes(options)) for row in table.rows]
     useful = found or any(run.ladder or run.allreduce for run in runs)
     if not useful:
         raise ReportError(INPUT, f"{runs[0].path}: holds no steps (status {runs[0].status}); "
                                  "nothing to report")
-    options.link_gbit = options.link_gbit or link_of(runs)
-    return points.merge_repeats(found), runs, times
+    options.file_notes = loaded.notes
+    return add_comparison_notes(merge_repeats(found), options.link_gbit), runs, times
 
 
-def link_of(runs):
-    """The link's rate that all runs were given with --link-gbit; None where they were not."""
-    rates = {run.option("link-gbit", "0") for run in runs if run.rank_count > 1}
-    try:
-        return (float(rates.pop()) or None) if len(rates) == 1 else None
-    except ValueError:
-        return None
+def read_files(options):
+    """The runs of the files that were given; joined and dropped files are named on stderr."""
+    loaded = load_runs(run_files(options.runs))
+    for note in loaded.notes:
+        print(f"lockstep-report: note: {note}", file=sys.stderr)
+    return loaded
 
 
 def tables_of(options, found, runs):
@@ -136,7 +160,7 @@ def tables_of(options, found, runs):
             if table.name == "table-3-bandwidth":
                 table.notes.append(
                     f"rows from a CSV: M = 4 · {count:,} bytes ({name}), "
-                    f"{options.train_samples:,} images per epoch, ceil(D/(b·N)) steps")
+                    f"{assumptions_of(options).samples:,} images per epoch, ceil(D/(b·N)) steps")
     return tables
 
 
@@ -153,39 +177,48 @@ def checks_of(options, times):
 
 def write_tables(options):
     found, runs, times = gather(options)
-    folder = Folder(options.out)
-    for table in (*tables_of(options, found, runs), *checks_of(options, times)):
-        folder.write_table(table)
+    folder = Folder(options.out, TABLE, CHECK)
+    write_all(folder, tables_of(options, found, runs), checks_of(options, times))
+    folder.finish()
     say(folder)
+
+
+def write_all(folder, tables, checks):
+    for table in tables:
+        folder.write_table(table)
+    for table in checks:
+        folder.write_table(table, CHECK)
 
 
 def write_figures(options):
     found, runs, _ = gather(options)
-    folder = Folder(options.out)
+    folder = Folder(options.out, FIGURE)
     if not save_figures(folder, found, runs):
         print("no figure has data: give runs with several rank counts or batches", file=sys.stderr)
+    folder.finish()
     say(folder)
 
 
 def save_figures(folder, found, runs):
     from lockstep_report import figures  # matplotlib takes a moment to load
 
-    made = figures.all_figures(found, contents.ladder_table(found, runs))
+    made = figures.all_figures(found, ladder_tables(found, runs))
     for name, images in made.items():
         for suffix, content in images.items():
-            folder.write(f"{name}.{suffix}", content)
+            folder.write(f"{name}.{suffix}", content, FIGURE)
     return list(made)
 
 
 def write_report(options):
     found, runs, times = gather(options)
-    folder = Folder(options.out)
+    folder = Folder(options.out, TABLE, CHECK, FIGURE, PAGE)
     tables, checks = tables_of(options, found, runs), checks_of(options, times)
-    for table in (*tables, *checks):
-        folder.write_table(table)
+    write_all(folder, tables, checks)
     names = save_figures(folder, found, runs)
-    text = report.report_markdown(found, runs, tables, names, checks, options.link_gbit)
-    page = folder.write("report.md", text)
+    text = report.report_markdown(found, runs, tables, names, checks,
+                                  options.file_notes)
+    page = folder.write("report.md", text, PAGE)
+    folder.finish()
     print(f"{page} ({len(folder.written)} files in {folder.path})")
 
 
@@ -195,11 +228,16 @@ def say(folder):
 
 
 def print_summary(options):
-    print("\n".join(summary(read_run(options.run))))
+    runs = read_files(options).runs
+    if options.json:
+        values = [summary_values(run) for run in runs]
+        print(json.dumps(values[0] if len(values) == 1 else values, indent=2))
+    else:
+        print("\n\n".join("\n".join(summary(run)) for run in runs))
 
 
 def print_problems(options):
-    found = problems(options.run)
+    found = problems(one_file(options.run))
     for line in found:
         print(f"{options.run}: {line}")
     if found:
@@ -214,7 +252,7 @@ def print_published(options):
         raise ReportError(INPUT, f"{options.csv[0]}: no columns published_* and no network "
                                  "traffic; nothing to check")
     if options.out:
-        folder = Folder(options.out)
-        for table in tables:
-            folder.write_table(table)
+        folder = Folder(options.out, CHECK)
+        write_all(folder, [], tables)
+        folder.finish()
     print("\n".join(markdown(table) for table in tables))

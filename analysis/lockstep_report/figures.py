@@ -1,7 +1,7 @@
 """Figures as SVG and PNG. Colours of Okabe and Ito, which colour-blind readers can tell apart."""
 
 import io
-import re
+import math
 
 import matplotlib
 
@@ -9,9 +9,13 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  (after the choice of the backend)
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # noqa: E402
 
-from lockstep_report import metrics  # noqa: E402
-from lockstep_report.points import (  # noqa: E402
-    IMBALANCE, base_of, independent_of, setting_names, strong_base_of)
+from lockstep_report import metrics, settings, validity  # noqa: E402
+from lockstep_report.comparison import base_of, independent_of, strong_base_of  # noqa: E402
+from lockstep_report.figure_layout import arrange, text_width  # noqa: E402
+from lockstep_report.points import IMBALANCE  # noqa: E402
+from lockstep_report.scaling import weak_efficiency  # noqa: E402
+from lockstep_report.settings import (  # noqa: E402
+    SETTING_PARTS, file_ending, setting_names, setting_texts)
 
 COLOURS = {
     "data_wait": "#999999",
@@ -31,6 +35,7 @@ SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#00
 MARKERS = "osD^vPX"
 STYLE = {
     "font.size": 10,
+    "figure.dpi": 160,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlesize": 10,
@@ -41,16 +46,19 @@ STYLE = {
     "svg.hashsalt": "lockstep",
     "figure.constrained_layout.use": True,
 }
-MAXIMUM_PANELS = 4
+LINE_HEIGHT = 0.17  # of a text of 10 points, inches
+ROW_WIDTH = 11.0  # of the bars in one row of panels, inches
+AXIS_WIDTH = 3.4  # of a panel with curves, inches; only decides which rank counts get a label
 
 
 def render(figure):
     """{suffix: bytes} of a figure, which is closed; the same input gives the same bytes."""
     images = {}
-    for suffix, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 160})):
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=suffix, **options)
-        images[suffix] = buffer.getvalue()
+    with plt.rc_context(STYLE):
+        for suffix, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 160})):
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=suffix, **options)
+            images[suffix] = buffer.getvalue()
     plt.close(figure)
     return images
 
@@ -62,56 +70,111 @@ def light_grid(axes, axis="y"):
 
 def title_of(points):
     """The setting of the points, in words."""
-    return ", ".join(part for part in points[0].setting[:3] if part)
+    setting = points[0].setting
+    texts = setting_texts(setting) if len(setting) == len(SETTING_PARTS) else setting
+    return ", ".join(text for text in texts if text)
 
 
-def phase_bars(points):
-    """Stacked bars of the phases for each rank count, one panel for each batch per rank."""
+def short_number(value):
+    """Three significant digits, never an exponent for a large number."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def phase_bars(points, letters=None):
+    """Stacked bars of the phases for each rank count, one panel for each batch per rank; None if
+    no point has phases. Panels that do not fit side by side continue in further rows. `letters` of
+    the validity notes, as in the tables."""
+    letters = letters or validity.letters(points)
     timed = [p for p in points if p.phase_seconds]
-    batches = sorted({p.batch_per_rank for p in timed})[:MAXIMUM_PANELS]
-    if not batches:
+    if not timed:
         return None
-    columns = [sum(p.batch_per_rank == b for p in timed) for b in batches]
+    batches = sorted({p.batch_per_rank for p in timed})
+    panels = [[p for p in timed if p.batch_per_rank == batch] for batch in batches]
+    titles = [f"batch {batch:,} per rank" for batch in batches]
+    labels = [bar_label(p, letters) for p in timed]
+    unit = max(0.95, *(text_width(label) + 0.15 for label in labels))
+    widths = [max(unit * len(panel), text_width(title) + 0.2)
+              for panel, title in zip(panels, titles)]
+    rows = rows_of(widths)
+    height = 3.3 + LINE_HEIGHT * max(label.count("\n") + 1 for label in labels)
+    longest = max(sum(widths[i] for i in row) for row in rows)
     with plt.rc_context(STYLE):
-        figure, panels = plt.subplots(
-            1, len(batches), squeeze=False, figsize=(2.6 + 0.95 * sum(columns) + 0.5, 3.9),
-            gridspec_kw={"width_ratios": columns})
-        for axes, batch in zip(panels[0], batches):
-            draw_stack(axes, [p for p in timed if p.batch_per_rank == batch])
-            axes.set_title(f"batch {batch} per rank")
-        panels[0][0].set_ylabel("seconds per epoch (mean over the ranks)")
-        handles = {}
-        for axes in panels[0]:
-            for handle, name in zip(*axes.get_legend_handles_labels()):
-                handles.setdefault(name, handle)
-        order = [NAMES.get(n, n) for n in COLOURS if NAMES.get(n, n) in handles][::-1]
-        panels[0][-1].legend([handles[n] for n in order], order, loc="center left",
-                             bbox_to_anchor=(1.02, 0.5), handlelength=1.0, handleheight=1.0)
-        figure.suptitle("Where the time of an epoch goes: " + title_of(timed), fontsize=11)
-        return render(figure)
+        figure = plt.figure(figsize=(longest + 3.1, 0.4 + height * len(rows)))
+        axes = add_panels(figure, rows, widths)
+        for place, panel in enumerate(panels):
+            draw_stack(axes[place], panel, letters)
+            axes[place].set_title(titles[place])
+        for row in rows:
+            axes[row[0]].set_ylabel("seconds per epoch\n(mean over the ranks)")
+        add_phase_legend(axes, axes[rows[0][-1]])
+        arrange(figure, "Time of an epoch by phase: " + title_of(timed),
+                [f"({letters[note]}) {note}" for note in notes_of(timed, letters)])
+        return figure
 
 
-def draw_stack(axes, points):
-    floor = [0.0] * len(points)
+def rows_of(widths):
+    """[[index, ...], ...]: panels of these widths in rows of at most `ROW_WIDTH`."""
+    rows, filled = [[]], 0.0
+    for index, width in enumerate(widths):
+        if rows[-1] and filled + width > ROW_WIDTH:
+            rows.append([])
+            filled = 0.0
+        rows[-1].append(index)
+        filled += width
+    return rows
+
+
+def add_panels(figure, rows, widths):
+    """The axes of all panels; a row that is not full leaves its right end empty."""
+    longest = max(sum(widths[i] for i in row) for row in rows)
+    axes = []
+    for row, place in zip(rows, figure.add_gridspec(len(rows), 1)):
+        ratios = [widths[i] for i in row]
+        rest = longest - sum(ratios)
+        if rest > 0.01 * longest:
+            ratios.append(rest)
+        grid = place.subgridspec(1, len(ratios), width_ratios=ratios)
+        axes += [figure.add_subplot(grid[0, column]) for column in range(len(row))]
+    return axes
+
+
+def add_phase_legend(panels, axes):
+    """One legend for the phases of all panels, to the right of `axes`."""
+    handles = {}
+    for panel in panels:
+        for handle, name in zip(*panel.get_legend_handles_labels()):
+            handles.setdefault(name, handle)
+    order = [NAMES.get(n, n) for n in COLOURS if NAMES.get(n, n) in handles][::-1]
+    axes.legend([handles[n] for n in order], order, loc="center left", bbox_to_anchor=(1.02, 0.5),
+                handlelength=1.0, handleheight=1.0)
+
+
+def notes_of(points, letters):
+    """The validity notes of the points, in the order of their letters."""
+    return [note for note in letters if any(note in p.notes for p in points)]
+
+
+def draw_stack(axes, points, letters):
+    bottom = [0.0] * len(points)
     whole = max(p.epoch_seconds for p in points)
     for name, colour in COLOURS.items():
         heights = [p.phase_seconds.get(name, 0.0) for p in points]
         if max(heights) < 0.002 * whole:
             continue
-        axes.bar(range(len(points)), heights, bottom=floor, color=colour, width=0.66,
+        axes.bar(range(len(points)), heights, bottom=bottom, color=colour, width=0.66,
                  edgecolor="white", linewidth=0.6, label=NAMES.get(name, name))
-        floor = [f + h for f, h in zip(floor, heights)]
+        bottom = [b + h for b, h in zip(bottom, heights)]
     for place, point in enumerate(points):
-        axes.annotate(f"{point.epoch_seconds:.3g} s", (place, point.epoch_seconds), ha="center",
-                      va="bottom", xytext=(0, 2), textcoords="offset points")
-    axes.set_xticks(range(len(points)), [bar_label(p) for p in points])
+        axes.annotate(f"{short_number(point.epoch_seconds)} s", (place, point.epoch_seconds),
+                      ha="center", va="bottom", xytext=(0, 2), textcoords="offset points")
+    axes.set_xticks(range(len(points)), [bar_label(p, letters) for p in points])
     axes.set_xlim(-0.6, len(points) - 0.4)
-    axes.set_ylim(0, 1.1 * whole)
+    axes.set_ylim(0, 1.15 * whole)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     light_grid(axes)
 
 
-def bar_label(point):
+def bar_label(point, letters):
     ranks = "1 rank" if point.ranks == 1 else f"{point.ranks} ranks"
     if point.is_independent:
         how = "no communi-\ncation"
@@ -119,12 +182,13 @@ def bar_label(point):
         how = "" if point.ranks == 1 else point.reducer
     extra = point.gradient_dtype if point.gradient_dtype not in ("", "fp32") else ""
     detail = point.detail.replace(", ", "\n")
-    return "\n".join(text for text in (ranks, how, extra, detail) if text)
+    marks = ", ".join(letters[note] for note in point.notes)
+    return "\n".join(text for text in (ranks, how, extra, detail, marks and f"({marks})") if text)
 
 
 def weak_series(points):
     """[(label, [(ranks, speedup, efficiency, efficiency against independent replicas)])], one for
-    each batch per rank and mode."""
+    each batch per rank and mode; efficiencies as in the weak-scaling table."""
     groups = {}
     for p in points:
         base = base_of(p, points)
@@ -133,7 +197,8 @@ def weak_series(points):
         alone = independent_of(p, points)
         batch = f"batch {p.batch_per_rank} per rank" if p.batch_per_rank else "as given"
         groups.setdefault((batch, p.mode), [(1, 1.0, 1.0, None)]).append(
-            scaling_row(p, base, alone and alone.epoch_seconds / p.epoch_seconds))
+            (p.ranks, metrics.speedup(base.epoch_seconds, p.epoch_seconds),
+             weak_efficiency(base, p), alone and weak_efficiency(alone, p)))
     several = len({mode for _, mode in groups}) > 1
     return [(f"{batch}, {mode}" if several else batch, rows)
             for (batch, mode), rows in groups.items()]
@@ -147,135 +212,159 @@ def strong_series(points):
         if base is None or p.ranks == 1 or p.is_independent:
             continue
         groups.setdefault((p.global_batch, p.mode), [(1, 1.0, 1.0, None)]).append(
-            scaling_row(p, base))
+            (p.ranks, metrics.speedup(base.epoch_seconds, p.epoch_seconds),
+             metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks), None))
     several = len({mode for _, mode in groups}) > 1
     return [(f"global batch {batch}, {mode}" if several else f"global batch {batch}", rows)
-            for (batch, mode), rows in sorted(groups.items())]
+            for (batch, mode), rows in sorted(groups.items(), key=lambda item: item[0][0])]
 
 
-def scaling_row(point, base, against_independent=None):
-    return (point.ranks, metrics.speedup(base.epoch_seconds, point.epoch_seconds),
-            metrics.strong_efficiency(base.epoch_seconds, point.epoch_seconds, point.ranks),
-            against_independent)
-
-
-def scaling(points, series, title):
-    """Speedup and efficiency against the rank count, with the ideal line."""
+def scaling(points, series, title, efficiency, letters=None):
+    """Speedup and efficiency against the rank count, with the ideal line; None without series.
+    `letters` of the validity notes, as in the tables."""
     if not series:
         return None
+    letters = letters or validity.letters(points)
     ranks = sorted({row[0] for _, rows in series for row in rows})
+    names = max(text_width(label) for label, _ in series)
     with plt.rc_context(STYLE):
-        figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.0))
+        figure, (left, right) = plt.subplots(
+            1, 2, figsize=(9.0 + max(names, 1.5), max(4.0, 2.0 + 0.21 * len(series))))
         broken = {"color": "#777777", "linewidth": 1, "linestyle": (0, (4, 3))}
         left.plot([1, ranks[-1]], [1, ranks[-1]], **broken)
-        right.axhline(100, **broken)
-        ends = []
+        right.axhline(100, label="ideal", **broken)
+        has_replicas = False
         for index, (label, rows) in enumerate(series):
-            style = {"color": SERIES[index % len(SERIES)], "marker": MARKERS[index % len(MARKERS)],
+            marker = MARKERS[(index + index // len(SERIES)) % len(MARKERS)]
+            style = {"color": SERIES[index % len(SERIES)], "marker": marker,
                      "markersize": 6, "linewidth": 1.4}
             counts = [row[0] for row in rows]
             left.plot(counts, [row[1] for row in rows], **style)
-            right.plot(counts, [100 * row[2] for row in rows], **style)
+            right.plot(counts, [100 * row[2] for row in rows], label=label, **style)
             alone = [(row[0], 100 * row[3]) for row in rows if row[3]]
             if alone:
+                has_replicas = True
                 right.plot(*zip(*alone), **{**style, "linestyle": ":", "markerfacecolor": "white"})
-            ends.append((rows[-1], label, style["color"]))
-        finish_scaling(left, right, ranks, series, ends)
-        figure.suptitle(f"{title}: {title_of(points)}", fontsize=11)
-        return render(figure)
+        if has_replicas:
+            right.plot([], [], color="#777777", linestyle=":", marker="o", markerfacecolor="white",
+                       label="against independent\nreplicas")
+        finish_scaling(left, right, ranks, series)
+        left.set_title("Epoch speedup T(1)/T(N)")
+        right.set_title(f"{efficiency}, per cent")
+        arrange(figure, f"{title}: {title_of(points)}",
+                [f"({letters[note]}) {places_of(note, points)}: {note}"
+                 for note in notes_of(points, letters)])
+        return figure
 
 
-def finish_scaling(left, right, ranks, series, ends):
+def places_of(note, points):
+    """The points that have a note: "batch 32 on 2 and 4 ranks"."""
+    batches = {}
+    for p in points:
+        if note in p.notes:
+            batches.setdefault(p.batch_per_rank, set()).add(p.ranks)
+    texts = []
+    for batch, counts in sorted(batches.items()):
+        counts = sorted(counts)
+        ranks = " and ".join(filter(None, (", ".join(map(str, counts[:-1])), str(counts[-1]))))
+        texts.append((f"batch {batch:,} on " if batch else "") + settings.plural(ranks, "rank"))
+    return ", ".join(texts)
+
+
+def finish_scaling(left, right, ranks, series):
+    shown = labelled_ranks(ranks)
     for axes in (left, right):
         axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_locator(FixedLocator(ranks))
+        axes.xaxis.set_major_locator(FixedLocator(shown))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.set_xlabel("ranks N")
         light_grid(axes, "both")
     left.set_yscale("log", base=2)
     left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    left.set_title("Epoch speedup T(1)/T(N)")
-    right.set_title("Efficiency T(1)/(N·T(N)), per cent")
     top = max(100.0, *(100 * row[2] for _, rows in series for row in rows),
               *(100 * (row[3] or 0) for _, rows in series for row in rows))
     right.set_ylim(0, 1.1 * top)
-    left.annotate("ideal", (ranks[-1], ranks[-1]), ha="right", va="bottom", color="#555555",
-                  xytext=(-8, 0), textcoords="offset points")
-    right.annotate("ideal", (ranks[0], 100), ha="left", va="bottom", color="#555555",
-                   xytext=(2, 2), textcoords="offset points")
-    label_ends(right, ends)
-    if any(row[3] for _, rows in series for row in rows):
-        right.annotate("dotted: against as many independent replicas", (0.02, 0.03),
-                       xycoords="axes fraction", color="#555555", fontsize=9)
+    right.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
 
 
-def label_ends(axes, ends):
-    """Names each line at its end, moved apart where they would touch."""
-    low, high = axes.get_ylim()
-    gap = 0.062 * (high - low)
-    previous = None
-    for row, label, colour in sorted(ends, key=lambda end: end[0][2]):
-        place = 100 * row[2]
-        if previous is not None:
-            place = max(place, previous + gap)
-        previous = place
-        axes.annotate(label, (row[0], 100 * row[2]), xytext=(1.04, place),
-                      textcoords=("axes fraction", "data"), color=colour, va="center",
-                      annotation_clip=False)
+def labelled_ranks(ranks):
+    """The rank counts whose labels have room on a logarithmic axis, the largest one first."""
+    span = math.log2(ranks[-1] / ranks[0]) or 1.0
+    shown = []
+    for count in sorted(ranks, key=lambda n: (n != ranks[-1], n & (n - 1) != 0, -n)):
+        place = AXIS_WIDTH * math.log2(count / ranks[0]) / span
+        if all(abs(place - other) > (text_width(str(count)) + text_width(str(n))) / 2 + 0.08
+               for n, other in shown):
+            shown.append((count, place))
+    return sorted(count for count, _ in shown)
 
 
-def ladder(rows):
-    """Epoch time and images/s for each batch; where memory was full."""
+def ladder(rows, title):
+    """Epoch time and images/s for each batch; where memory was full. None without times."""
+    keys = [(key, heading) for key, heading in (
+        ("epoch_seconds", "Epoch time, seconds"), ("images_per_second", "Images per second"),
+    ) if any(row.get(key) for row in rows)]
     if not any(row.get("epoch_seconds") for row in rows):
         return None
-    keys = [(key, title, form) for key, title, form in (
-        ("epoch_seconds", "Epoch time, seconds", "{:.3g}"),
-        ("images_per_second", "Images per second", "{:,.0f}"),
-    ) if any(row.get(key) for row in rows)]
+    texts = [batch_text(row) for row in rows] + [
+        text for key, _ in keys for text in (value_text(row, key) for row in rows)]
+    unit = max(0.75, *(text_width(text) + 0.15 for text in texts))
     with plt.rc_context(STYLE):
         figure, panels = plt.subplots(
-            1, len(keys), squeeze=False, figsize=((1.4 + 0.75 * len(rows)) * len(keys), 3.4))
-        for axes, (key, title, form) in zip(panels[0], keys):
-            draw_ladder(axes, rows, key, form)
-            axes.set_title(title)
-        return render(figure)
+            1, len(keys), squeeze=False,
+            figsize=(max(1.4 + unit * len(rows), 2.6) * len(keys), 3.7))
+        for axes, (key, heading) in zip(panels[0], keys):
+            draw_ladder(axes, rows, key)
+            axes.set_title(heading)
+        arrange(figure, title)
+        return figure
 
 
-def draw_ladder(axes, rows, key, form):
+def batch_text(row):
+    """The batch; with the file or the mode if rows of one batch differ in it, and marked if its
+    epoch was not run to its end."""
+    texts = [f"{row['batch_per_rank']:,}", row.get("source"), row.get("mode"),
+             "extrapolated" if row.get("is_extrapolated") else None]
+    return "\n".join(text for text in texts if text)
+
+
+def value_text(row, key):
+    value = row.get(key)
+    return short_number(value) if value else "\n".join(row["status"].rsplit(" ", 1))
+
+
+def draw_ladder(axes, rows, key):
     for place, row in enumerate(rows):
         value = row.get(key)
         axes.bar(place, value or 0, color=SERIES[0], width=0.62)
-        text = form.format(value) if value else "\n".join(row["status"].rsplit(" ", 1))
-        axes.annotate(text, (place, value or 0), ha="center", va="bottom", xytext=(0, 3),
-                      textcoords="offset points", color="black" if value else SERIES[1])
-    axes.set_xticks(range(len(rows)), [f"{row['batch_per_rank']:,}" for row in rows])
+        axes.annotate(value_text(row, key), (place, value or 0), ha="center", va="bottom",
+                      xytext=(0, 3), textcoords="offset points",
+                      color="black" if value else SERIES[1])
+    axes.set_xticks(range(len(rows)), [batch_text(row) for row in rows])
     axes.set_xlim(-0.6, len(rows) - 0.4)
-    axes.set_ylim(0, 1.1 * max(row.get(key) or 0 for row in rows))
+    axes.set_ylim(0, 1.15 * max(row.get(key) or 0 for row in rows))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    axes.set_xlabel("batch")
+    axes.set_xlabel("batch per rank")
     light_grid(axes)
 
 
-def all_figures(points, ladder_table):
+def all_figures(points, ladder_tables):
     """{name: {suffix: bytes}} of every figure that has data; one of each kind for each setting."""
     made = {}
+    letters = validity.letters(points)
     names = setting_names(p.setting for p in points)
     for setting, name in names.items():
         group = [p for p in points if p.setting == setting]
         ending = file_ending(name)
-        made[f"phases{ending}"] = phase_bars(group)
+        made[f"phases{ending}"] = phase_bars(group, letters)
         made[f"scaling{ending}"] = scaling(
-            group, weak_series(group), "Scaling at fixed batch per rank")
+            group, weak_series(group), "Scaling at fixed batch per rank",
+            "Weak efficiency t(1)/t(N)", letters)
         made[f"strong-scaling{ending}"] = scaling(
-            group, strong_series(group), "Strong scaling, fixed global batch")
-    for name in dict.fromkeys(row["setting"] for row in ladder_table.rows):
-        rows = [row for row in ladder_table.rows if row["setting"] == name]
-        if len(rows) > 1:
-            made[f"batch-ladder{file_ending(name)}"] = ladder(rows)
-    return {name: images for name, images in made.items() if images}
-
-
-def file_ending(name):
-    """"-resnet18-cifar" and the like: letters, digits and '-' only."""
-    return re.sub("[^a-z0-9]+", "-", f"-{name}".lower()).rstrip("-") if name else ""
+            group, strong_series(group), "Strong scaling, fixed global batch",
+            "Efficiency T(1)/(N·T(N))", letters)
+    for table in ladder_tables:
+        if len(table.rows) > 1:
+            made[table.name] = ladder(table.rows, table.title)
+    return {name: render(figure) for name, figure in made.items() if figure}

@@ -1,9 +1,10 @@
-"""What a run file ("lockstep-run", version 1) holds: the list that reading and validating share."""
+"""The contents of a run file ("lockstep-run", versions 1 and 2), for reading and validating."""
 
 from dataclasses import dataclass
 
 FORMAT = "lockstep-run"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+READABLE_VERSIONS = (1, 2)
 STATUSES = ("running", "complete", "preempted", "failed")
 PHASES = ("data_wait", "upload", "forward", "backward", "exposed_communication", "update")
 
@@ -19,12 +20,15 @@ ROOT_ATTRIBUTES = (
     "status",
 )
 
+# Integers that version 2 added; files of version 1 lack them.
+VERSION_2_ATTRIBUTES = ("part", "first_step", "steps_per_epoch", "images_per_epoch")
+
 GROUPS = ("config", "environment", "ranks", "steps", "epochs", "buckets")
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """One dataset: its path, the scales of its dimensions, and whether every file must have it."""
+    """One dataset: its path, the scales of its dimensions, and whether every file has it."""
 
     path: str
     dimensions: tuple
@@ -35,6 +39,7 @@ TRAINING = (
     Dataset("ranks/rank", ("rank",)),
     Dataset("ranks/local_rank", ("rank",)),
     Dataset("ranks/hostname", ("rank",)),
+    Dataset("ranks/host", ("rank",), required=False),
     Dataset("ranks/cpu_list", ("rank",)),
     Dataset("ranks/device_name", ("rank",)),
     Dataset("ranks/device_uuid", ("rank",)),
@@ -68,6 +73,9 @@ LADDER = (
     Dataset("ladder/images_per_second", ("point",)),
     Dataset("ladder/predicted_bytes", ("point",)),
     Dataset("ladder/peak_bytes", ("point",)),
+    Dataset("ladder/training_seconds", ("point",), required=False),
+    Dataset("ladder/steps", ("point",), required=False),
+    Dataset("ladder/is_extrapolated", ("point",), required=False),
 )
 
 ALLREDUCE = (

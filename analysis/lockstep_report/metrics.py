@@ -9,16 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 MINIMUM_REPEATS = 6  # below it no pair of order statistics covers the median with 95 %
-WARM_UP_FRACTION = 0.1
-
-
-@dataclass(frozen=True)
-class Window:
-    """The steps that are reported, and the rule that chose them, in words."""
-
-    steps: np.ndarray  # indices
-    epoch: int
-    rule: str
 
 
 @dataclass(frozen=True)
@@ -29,28 +19,6 @@ class Interval:
     high: float
     coverage: float
     count: int
-
-
-def report_window(epoch):
-    """The steps to report, from the epoch (from 1) of each step.
-
-    With two epochs or more the second one; with one, its steps after the first 10 % (at least 1).
-    A second epoch that is shorter than the first (a run that was stopped) does not count.
-    """
-    numbers, counts = np.unique(epoch, return_counts=True)
-    if len(numbers) == 0:
-        raise ValueError("no steps")
-    if len(numbers) >= 2 and counts[1] >= counts[0]:
-        chosen = int(numbers[1])
-        ordinal = "2" if chosen == 2 else f"{chosen} (the second in the file)"
-        return Window(np.flatnonzero(epoch == chosen), chosen, f"epoch {ordinal}, all steps")
-    first = np.flatnonzero(epoch == numbers[0])
-    skipped = min(max(1, math.ceil(WARM_UP_FRACTION * len(first))), len(first) - 1)
-    rule = (
-        f"epoch {int(numbers[0])} without its first {skipped} of {len(first)} steps "
-        f"(no complete second epoch)"
-    )
-    return Window(first[skipped:], int(numbers[0]), rule)
 
 
 def rank_seconds(phase_seconds, phases, without=()):
@@ -118,12 +86,13 @@ def utilisation(bytes_per_second, link_gbit):
     return bytes_per_second * 8 / (link_gbit * 1e9)
 
 
-def epoch_reading(epochs, name, epoch):
-    """(rank): what the devices' sensors said of `epoch` (from 1); None where one did not."""
+def epoch_reading(epochs, name, numbers, epoch):
+    """(rank): the sensor readings of `epoch`; None if one is missing. `numbers`: of the rows."""
     values = np.asarray(epochs.get(name, ()), dtype=float)
-    if values.ndim != 2 or len(values) < epoch or not np.all(np.isfinite(values[epoch - 1])):
+    rows = np.flatnonzero(np.asarray(numbers) == epoch)
+    if values.ndim != 2 or len(rows) == 0 or not np.all(np.isfinite(values[rows[0]])):
         return None
-    return values[epoch - 1]
+    return values[rows[0]]
 
 
 def busy_seconds(start, end):
@@ -154,9 +123,11 @@ def median_interval(values, confidence=0.95):
         return None
     tail, k, below = 0, 0, 0
     allowed = round((1 - confidence) * 10**6) * 2**n // 10**6  # whole numbers: 2**n may be huge
-    while 2 * (tail + math.comb(n, k)) <= allowed:
-        tail += math.comb(n, k)
+    choose = 1  # n over k; computed from its predecessor, because n may be thousands of steps
+    while 2 * (tail + choose) <= allowed:
+        tail += choose
         below = tail
+        choose = choose * (n - k) // (k + 1)
         k += 1
     if k == 0:
         return None

@@ -1,4 +1,4 @@
-"""Reads a run file into a `Run` of plain numpy arrays."""
+"""Reads a run file into a `Run` of plain NumPy arrays."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,47 +12,84 @@ from lockstep_report.errors import INPUT, ReportError
 
 @dataclass(frozen=True)
 class Run:
-    """One run file. Times in seconds; shapes in the order of the file's dimensions."""
+    """A run: one file, or several parts joined by `joining.join`. Times in seconds; the shapes
+    follow the dimensions of the file."""
 
     path: Path
     attributes: dict  # of the root
-    config: dict  # every option as resolved; names with '-' or '_' are found by `option`
+    config: dict  # resolved options; names with '-' or '_' are found by `option`
     environment: dict
     results: dict
     ranks: dict  # name -> (rank)
     phases: tuple
+    step: np.ndarray  # (step), steps of the run before this one
+    starts_part: np.ndarray  # (step), True for the first step of a process
+    part_of_step: np.ndarray  # (step), index into `parts`
     epoch: np.ndarray  # (step), from 1
     images: np.ndarray  # (step), over all ranks
     loss: np.ndarray  # (step)
     phase_seconds: np.ndarray  # (step, rank, phase)
-    epochs: dict  # name -> (epoch)
+    epoch_numbers: np.ndarray  # (epoch), from 1
+    epochs: dict  # name -> (epoch[, rank])
     bucket_bytes: np.ndarray  # (bucket)
     bucket_start: np.ndarray  # (step, rank, bucket), since the step's start
     bucket_end: np.ndarray  # (step, rank, bucket)
     ladder: dict = field(default_factory=dict)  # name -> (point)
     allreduce: dict = field(default_factory=dict)  # name -> (message[, repeat])
+    parts: tuple = ()  # the runs that were joined; empty for a single file
 
     @property
     def status(self):
         return str(self.attributes.get("status", "unknown"))
 
     @property
+    def run_id(self):
+        return str(self.attributes.get("run_id", ""))
+
+    @property
+    def version(self):
+        return int(str(self.attributes["format_version"]).split(".")[0])
+
+    @property
     def rank_count(self):
         return len(self.ranks.get("rank", ())) or self.phase_seconds.shape[1]
+
+    @property
+    def host_names(self):
+        """The names of the hosts, sorted."""
+        return tuple(sorted({str(name) for name in self.ranks.get("hostname", ())}))
+
+    @property
+    def host_count(self):
+        """The number of hosts: by /ranks/host if the file has it, otherwise by name."""
+        return len(set(np.asarray(self.ranks.get("host", ())).tolist())) or len(self.host_names)
+
+    @property
+    def device_names(self):
+        return tuple(sorted({str(name) for name in self.ranks.get("device_name", ()) if name}))
 
     @property
     def has_steps(self):
         return len(self.epoch) > 0
 
+    @property
+    def label(self):
+        """The file name for tables, with the number of parts that were joined."""
+        return f"{self.path.name} ({len(self.parts)} parts)" if self.parts else self.path.name
+
+    def whole_number(self, name):
+        """The root attribute `name` as an integer; 0 if the file lacks it."""
+        return int(self.attributes.get(name, 0))
+
     def option(self, name, default=""):
-        """The resolved option `name`, as text; `default` where the file does not have it."""
+        """The resolved option `name` as text; `default` if the file lacks it."""
         for spelling in (name, name.replace("-", "_")):
             if spelling in self.config:
                 return str(self.config[spelling])
         return default
 
     def number(self, name):
-        """The resolved option `name` as a whole number above 0, otherwise None."""
+        """The resolved option `name` as a positive integer, otherwise None."""
         try:
             value = int(float(self.option(name)))
         except ValueError:
@@ -61,7 +98,7 @@ class Run:
 
 
 def read_run(path):
-    """Reads `path`. Raises `ReportError` (input) where it is no complete run file."""
+    """Reads the single file `path`. Raises `ReportError` (input) if it is not a run file."""
     path = Path(path)
     with open_run(path) as file:
         attributes = check_header(path, file)
@@ -73,9 +110,10 @@ def read_run(path):
 
 
 def open_run(path):
-    """The open file; one that is still being written is opened for reading beside its writer."""
+    """Opens the file. A file that is still being written, or whose writer was killed, is opened in
+    SWMR mode."""
     if not path.is_file():
-        raise ReportError(INPUT, f"{path}: no such file; give the path of a run file")
+        raise ReportError(INPUT, f"{path}: no such file; {missing_hint(path)}")
     try:
         readable = h5py.is_hdf5(str(path))
         path.open("rb").close()
@@ -93,71 +131,106 @@ def open_run(path):
     raise ReportError(INPUT, f"{path}: damaged or cut-off HDF5 file ({reason})")
 
 
+def missing_hint(path):
+    partial = path.with_name(path.name + ".partial")
+    if partial.is_file():
+        return f"the run has not finished; give {partial.name}"
+    return "give the path of a run file"
+
+
 def check_header(path, file):
+    """Returns the attributes of the root. Raises `ReportError` for another format or version."""
     attributes = read_attributes(file)
     found = attributes.get("format")
     if found != fmt.FORMAT:
         what = f'its format is "{found}"' if found else 'it has no attribute "format"'
         raise ReportError(INPUT, f'{path}: not a run file ({what}, "{fmt.FORMAT}" is needed)')
     version = str(attributes.get("format_version", "missing"))
-    if version.split(".")[0] != str(fmt.FORMAT_VERSION):
+    if version.split(".")[0] not in map(str, fmt.READABLE_VERSIONS):
         raise ReportError(
             INPUT,
             f"{path}: run file of version {version}; this lockstep-report reads version "
-            f"{fmt.FORMAT_VERSION}",
+            f"{' and '.join(map(str, fmt.READABLE_VERSIONS))}",
         )
     return attributes
 
 
 def read_groups(path, file, attributes):
     if "ladder" in file:
-        read_columns(path, file, fmt.LADDER)  # says which one is missing
+        read_columns(path, file, fmt.LADDER)  # reports a missing dataset
     allreduce = read_columns(path, file, fmt.ALLREDUCE) if "allreduce" in file else {}
-    trained = "steps/phase_seconds" in file or not ("ladder" in file or allreduce)
-    if trained:
-        columns = read_columns(path, file, fmt.TRAINING)
-    else:
-        columns = {}
-    rank_count = len(columns.get("ranks/rank", ()))
+    has_training = "steps/phase_seconds" in file or not ("ladder" in file or allreduce)
+    columns = read_columns(path, file, fmt.TRAINING) if has_training else {}
+    ranks = by_last_name(file, "ranks")
     phases = tuple(read_dataset(file["phase"])) if "phase" in file else fmt.PHASES
-    steps = columns.get("steps/epoch", np.zeros(0, int))
-    if trained and columns["steps/phase_seconds"].shape != (len(steps), rank_count, len(phases)):
+    shape = (len(columns.get("ranks/rank", ())), len(phases))
+    seconds = columns.get("steps/phase_seconds", np.zeros((0, *shape)))
+    if seconds.shape[1:] != shape:
         raise ReportError(
             INPUT,
-            f"{path}: /steps/phase_seconds has shape {columns['steps/phase_seconds'].shape}, "
-            f"(step, rank, phase) = {(len(steps), rank_count, len(phases))} is needed",
+            f"{path}: /steps/phase_seconds has shape {seconds.shape}, "
+            f"(step, rank, phase) = {(len(seconds), *shape)} is needed",
         )
-    buckets = read_buckets(path, file, len(steps), rank_count)
+    buckets = read_buckets(path, file, len(seconds), shape[0])
+    numbers, epochs = read_epochs(file)
+    steps = usable_steps(columns, buckets[1:], numbers)
     return Run(
         path=path,
         attributes=attributes,
         config=read_attributes(file["config"]) if "config" in file else {},
         environment=read_attributes(file["environment"]) if "environment" in file else {},
         results=read_attributes(file["results"]) if "results" in file else {},
-        ranks=by_last_name(file, "ranks"),
+        ranks=ranks,
         phases=phases,
-        epoch=np.asarray(steps, dtype=int),
-        images=np.asarray(columns.get("steps/images", ()), dtype=int),
-        loss=np.asarray(columns.get("steps/loss", ()), dtype=float),
-        phase_seconds=np.asarray(
-            columns.get("steps/phase_seconds", np.zeros((0, rank_count, len(phases)))), dtype=float
-        ),
-        epochs=by_last_name(file, "epochs"),
+        step=int(attributes.get("first_step", 0)) + np.arange(steps),
+        starts_part=np.arange(steps) == 0,
+        part_of_step=np.zeros(steps, dtype=int),
+        epoch=np.asarray(columns.get("steps/epoch", ())[:steps], dtype=int),
+        images=np.asarray(columns.get("steps/images", ())[:steps], dtype=int),
+        loss=np.asarray(columns.get("steps/loss", ())[:steps], dtype=float),
+        phase_seconds=np.asarray(seconds[:steps], dtype=float),
+        epoch_numbers=numbers,
+        epochs=epochs,
         bucket_bytes=buckets[0],
-        bucket_start=buckets[1],
-        bucket_end=buckets[2],
-        ladder=by_last_name(file, "ladder"),
+        bucket_start=buckets[1][:steps],
+        bucket_end=buckets[2][:steps],
+        ladder=shortest(by_last_name(file, "ladder")),
         allreduce={name.split("/")[1]: values for name, values in allreduce.items()},
     )
 
 
 def read_buckets(path, file, steps, ranks):
-    """(bytes, start, end); without buckets (nothing was reduced) all have length 0."""
+    """Returns (bytes, start, end); all have length 0 if nothing was reduced."""
     none = np.zeros((steps, ranks, 0))
     if "buckets/bytes" not in file or file["buckets/bytes"].shape[0] == 0:
         return np.zeros(0, dtype=int), none, none
     columns = read_columns(path, file, fmt.BUCKETS)
     return tuple(columns[spec.path] for spec in fmt.BUCKETS)
+
+
+def read_epochs(file):
+    """Returns the epoch numbers and the columns of /epochs, up to the shortest of them."""
+    epochs = by_last_name(file, "epochs")
+    numbers = read_dataset(file["epoch"]) if "epoch" in file else np.zeros(0, dtype=int)
+    columns = shortest({"epoch": np.asarray(numbers, dtype=int), **epochs})
+    return columns.pop("epoch"), columns
+
+
+def usable_steps(columns, buckets, epoch_numbers):
+    """The number of rows of /steps that may be used: up to the shortest column and to the last step
+    of an epoch that is listed in /epoch. Later rows are of an epoch that was being written."""
+    lengths = [len(values) for name, values in columns.items() if name.startswith("steps/")]
+    if not lengths:
+        return 0
+    count = min(*lengths, *(len(values) for values in buckets))
+    listed = np.flatnonzero(np.isin(columns["steps/epoch"][:count], epoch_numbers))
+    return int(listed[-1]) + 1 if len(listed) else 0
+
+
+def shortest(columns):
+    """All columns, cut to the length of the shortest."""
+    length = min(map(len, columns.values()), default=0)
+    return {name: values[:length] for name, values in columns.items()}
 
 
 def read_columns(path, file, specs):
@@ -169,7 +242,7 @@ def read_columns(path, file, specs):
             raise ReportError(
                 INPUT,
                 f"{path}: dataset /{spec.path} is missing; "
-                f"'lockstep-report validate' lists all that is",
+                f"'lockstep-report validate' lists everything that is missing",
             )
         columns[spec.path] = read_dataset(file[spec.path])
     return columns

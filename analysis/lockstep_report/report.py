@@ -1,15 +1,17 @@
 """The report: every table and figure in one Markdown page with a method box."""
 
-from lockstep_report.points import base_of
+from lockstep_report.comparison import base_of
+from lockstep_report.settings import describe_setting
 from lockstep_report.tables import markdown
 
 CAPTIONS = {
-    "phases": "Stacked: where the time of an epoch goes, mean over the ranks; the bar's height is "
-              "the epoch (a step's time is the maximum over the ranks).",
+    "phases": "The time of an epoch by phase, mean over the ranks. The height of a bar is the "
+              "epoch time (a step's time is the maximum over the ranks). Letters refer to the "
+              "notes of the tables.",
     "scaling": "Fixed batch per rank: epoch speedup and efficiency. The broken line is the ideal; "
-               "lines join what was measured and mean nothing between.",
+               "the lines join measured points and have no meaning between them.",
     "strong-scaling": "Fixed global batch: speedup and efficiency. The broken line is the ideal.",
-    "batch-ladder": "One rank, growing batch.",
+    "batch-ladder": "Growing batch per rank at a fixed number of ranks.",
 }
 
 
@@ -17,36 +19,50 @@ def caption(name):
     return next(text for kind, text in CAPTIONS.items() if name.startswith(kind))
 
 
-def method_box(points, runs, link_gbit=None):
-    """How the numbers were made: base case, clock, warm-up, n."""
-    lines = ["> **Method**"]
-    bases = {id(b): b for b in (base_of(p, points) for p in points) if b}
-    for base in bases.values():
-        batch = f", batch {base.batch_per_rank}" if base.batch_per_rank else ""
-        lines.append(f"> - Base case T(1): 1 rank{batch}, {base.epoch_seconds:.4g} s per epoch "
-                     f"({base.source})")
-    if not bases:
-        lines.append("> - Base case: none of the runs has 1 rank; no speedups")
-    alone = [p for p in points if p.is_independent]
-    for p in alone:
-        lines.append(f"> - No-communication baseline: {p.ranks} independent replicas, batch "
-                     f"{p.batch_per_rank}, {p.epoch_seconds:.4g} s per epoch ({p.source})")
-    if runs:
-        lines.append("> - Clock: each rank's monotonic clock, read once after each phase; a "
-                     "step's time is the maximum over the ranks; throughput is images summed over "
-                     "seconds summed")
-        lines.append("> - Warm-up: epoch 2 is reported where there are two or more; otherwise the "
-                     "steps after the first 10 % (at least 1)")
+def method_box(points, runs, file_notes=()):
+    """How the numbers were made: setting, base case, clock, timed steps, number of runs."""
+    lines = ["> **Method**", *setting_lines(points), *base_lines(points)]
+    if points and runs:
+        lines.append("> - Clock: each rank reads its monotonic clock once after each phase; the "
+                     "time of a step is the maximum over the ranks; throughput is images summed "
+                     "over seconds summed")
+        lines.append("> - Warm-up: the earliest complete epoch in which no process started is "
+                     "timed; without one, the first 10 % of the steps (at least 1) are left out")
     for rule in dict.fromkeys(p.rule for p in points):
         sources = [p.source for p in points if p.rule == rule]
-        lines.append(f"> - Steps: {rule} ({', '.join(dict.fromkeys(sources))})")
+        lines.append(f"> - Timed: {rule} ({', '.join(dict.fromkeys(sources))})")
     lines += [f"> - {text}" for text in dict.fromkeys(repeats_line(p) for p in points)]
     for run in runs:
         if run.status != "complete":
-            lines.append(f"> - {run.path.name}: status {run.status}, not complete")
-    if link_gbit:
-        lines.append(f"> - Link: {link_gbit:g} Gbit/s, as given")
-    return "\n".join(lines) + "\n"
+            lines.append(f"> - {run.label}: the run did not finish (status {run.status})")
+    lines += [f"> - Files: {note}" for note in file_notes]
+    return "\n".join(lines) + "\n" if len(lines) > 1 else ""
+
+
+def setting_lines(points):
+    groups = {}
+    for p in points:
+        groups.setdefault(p.setting, []).append(p)
+    return [f"> - Setting: {describe_setting(group)}" for group in groups.values()]
+
+
+def base_lines(points):
+    """The base cases of the speedups and the baselines without communication."""
+    lines = []
+    bases = {id(b): b for b in (base_of(p, points) for p in points) if b}
+    for base in bases.values():
+        batch = f", batch {base.batch_per_rank}" if base.batch_per_rank else ""
+        threads = base.setting[-1] if len(base.setting) > 1 else ""
+        lines.append(f"> - Base case T(1): 1 rank{batch}{', ' + threads if threads else ''}, "
+                     f"{base.epoch_seconds:.4g} s per epoch ({base.source})")
+    if points and not bases:
+        lines.append("> - Base case: none of the runs has 1 rank, so there are no speedups")
+    for p in points:
+        if p.is_independent:
+            lines.append(
+                f"> - Baseline without communication: {p.ranks} independent replicas, batch "
+                f"{p.batch_per_rank}, {p.epoch_seconds:.4g} s per epoch ({p.source})")
+    return lines
 
 
 def repeats_line(point):
@@ -57,9 +73,9 @@ def repeats_line(point):
     return f"n = {point.repeats} runs of {point.source}: medians, {spread}"
 
 
-def report_markdown(points, runs, tables, figure_names, extra=(), link_gbit=None):
-    parts = ["# Lockstep report\n", method_box(points, runs, link_gbit)]
+def report_markdown(points, runs, tables, figure_names, extra=(), file_notes=()):
+    parts = ["# Lockstep report\n", method_box(points, runs, file_notes)]
     for name in figure_names:
         parts.append(f"![{name}]({name}.svg)\n\n*{caption(name)}*\n")
     parts += [markdown(table) for table in (*tables, *extra)]
-    return "\n".join(parts)
+    return "\n".join(part for part in parts if part)

@@ -1,9 +1,14 @@
-"""One screen of text about one run: how long is an epoch, img/s, what part is communication."""
+"""One screen of text about one run, or its values as JSON."""
 
 import numpy as np
 
 from lockstep_report import metrics
-from lockstep_report.points import IMBALANCE, epoch_images, from_run
+from lockstep_report.ladder import ladder_tables
+from lockstep_report.points import IMBALANCE, from_run
+from lockstep_report.settings import list_hosts, plural, setting_of, setting_texts, version_of
+from lockstep_report.sweep import sweep_table
+from lockstep_report.tables import cell_texts, is_text
+from lockstep_report.window import timed_window
 
 PHASE_WORDS = {
     "data_wait": "waiting for data",
@@ -17,23 +22,26 @@ PHASE_WORDS = {
 
 
 def summary(run):
-    """The text; lines of at most 100 characters."""
+    """The text; lines of at most 100 characters for a training run."""
+    if run.ladder or run.allreduce:
+        tables = [*(ladder_tables([], [run]) if run.ladder else ()), sweep_table([run])]
+        return head(run)[:2] + [line for table in tables if table.rows
+                            for line in ("", *table_lines(table))]
     if not run.has_steps:
         return head(run) + ["No steps were recorded."]
     point = from_run(run)
-    window = metrics.report_window(run.epoch)
-    images, _ = epoch_images(run, window.epoch)
+    window = timed_window(run)
     per_rank = point.images_per_second / point.ranks
     lines = head(run) + [
         "",
-        f"An epoch takes {seconds(point.epoch_seconds)} ({images:,} images in {point.steps} steps)"
-        + (", scaled from a shorter run by images." if point.scaled else "."),
-        f"Speed: {point.images_per_second:,.1f} img/s"
+        f"An epoch takes {seconds(point.epoch_seconds)} ({point.images:,} images in {point.steps} "
+        f"steps){scaled_text(window)}.",
+        f"Throughput: {point.images_per_second:,.1f} images/s"
         + (f", {per_rank:,.1f} per rank." if point.ranks > 1 else "."),
-        f"Without waiting for data: {seconds(point.training_seconds)} per epoch.",
+        f"Training time without waiting for data: {seconds(point.training_seconds)} per epoch.",
         communication_line(point),
         "",
-        "Where the time of an epoch goes (mean over the ranks):",
+        "Time of an epoch by phase (mean over the ranks):",
     ]
     for name, value in point.phase_seconds.items():
         if name == IMBALANCE and point.ranks == 1:
@@ -42,25 +50,64 @@ def summary(run):
         lines.append(f"  {PHASE_WORDS.get(name, name):<40}{value:>10.3f} s{share:>8.1%}")
     lines += ["", *step_lines(run, point, window), *device_lines(run, point, window),
               *accuracy_lines(run)]
-    return [line for line in lines if line is not None]
+    return lines + [f"Note: {note}." for note in point.notes if not note.startswith("scaled from")]
+
+
+def summary_values(run):
+    """The values of `summary` for programs. Keys: docs/analysis.md."""
+    values = {"run": run.label, "run_id": run.run_id, "status": run.status,
+              "ranks": run.rank_count}
+    if not run.has_steps:
+        return values
+    point, window = from_run(run), timed_window(run)
+    interval = point.step_interval
+    return values | {
+        "images_per_second": point.images_per_second,
+        "epoch_seconds": point.epoch_seconds,
+        "training_seconds": point.training_seconds,
+        "step_seconds_median": point.step_median,
+        "step_seconds_interval": [interval.low, interval.high] if interval else None,
+        "exposed_communication_share": point.exposed_seconds / point.epoch_seconds,
+        "timed_epoch": window.epoch,
+        "timed_steps": len(window.steps),
+        "steps_per_epoch": window.size.steps,
+        "images_per_epoch": window.size.images,
+        "is_extrapolated": window.is_extrapolated,
+        "notes": list(point.notes),
+    }
+
+
+def scaled_text(window):
+    if not window.is_extrapolated:
+        return ""
+    return f", scaled from {len(window.steps)} of {window.size.steps} steps"
 
 
 def head(run):
-    hosts = len(set(run.ranks.get("hostname", ())))
-    count = run.rank_count
-    what = " ".join(filter(None, (run.option("model"), run.option("precision"))))
     batch = run.option("batch-per-rank")
-    parts = [f"{what or 'a network'} on {count} rank{'s' * (count != 1)} "
-             f"({run.option('device', 'device unknown')}, {hosts} host{'s' * (hosts != 1)})"]
+    parts = [plural(run.rank_count, "rank") + f" on {plural(run.host_count, 'host')}"]
     if batch and batch != "0":
         parts.append(f"batch {batch} per rank")
-    if count > 1:
+    if run.rank_count > 1 and run.has_steps:
         reducer = run.option("reducer", "unknown")
         parts.append("independent replicas, no communication" if reducer == "none"
                      else f"reducer {reducer}")
-    lines = [f"{run.path.name}: {run.status}", ", ".join(parts)]
+    setting = ", ".join(filter(None, setting_texts(setting_of(run))))
+    lines = [f"{run.label}: {run.status}", ", ".join(parts), setting or "unknown network",
+             ", ".join(filter(None, (list_hosts(run.host_names), version_of(run))))]
     failure = run.attributes.get("failure")
-    return lines + ([f"It failed: {failure}"] if failure else [])
+    return lines + ([f"The run failed: {failure}"] if failure else [])
+
+
+def table_lines(table):
+    """A table as aligned text for a terminal."""
+    columns = table.without_empty_columns()
+    cells = zip(*(cell_texts(c, table.rows) for c in columns))
+    texts = [[c.header for c in columns], *cells]
+    widths = [max(map(len, column)) for column in zip(*texts)]
+    align = [str.ljust if is_text(c, table.rows) else str.rjust for c in columns]
+    lines = ["  ".join(a(t, w) for a, t, w in zip(align, line, widths)).rstrip() for line in texts]
+    return [f"{table.title}:", "", *lines, "", *(f"- {note}" for note in table.footnotes)]
 
 
 def seconds(value):
@@ -99,7 +146,7 @@ def step_lines(run, point, window):
         text += (f" [{1e3 * interval.low:.2f}, {1e3 * interval.high:.2f}] "
                  f"({interval.coverage:.0%}, rank-based, n = {interval.count})")
     text += f", longest {1e3 * step.max():.2f} ms."
-    lines = [text, f"Reported: {window.rule}."]
+    lines = [text, f"Timed: {window.rule}."]
     if point.ranks > 1:
         work = metrics.rank_seconds(
             run.phase_seconds[window.steps], run.phases,
@@ -113,13 +160,15 @@ def step_lines(run, point, window):
 
 
 def device_lines(run, point, window):
-    """What the devices said of themselves; nothing of CPUs."""
-    row = window.epoch - int(run.epoch[0]) + 1
-    joules, busy, memory = (metrics.epoch_reading(run.epochs, name, row)
-                            for name in ("energy_joules", "utilisation", "memory_used_bytes"))
+    """The readings of the devices' sensors; none for CPUs."""
+    def reading(name):
+        return metrics.epoch_reading(run.epochs, name, run.epoch_numbers, window.epoch)
+
+    joules, busy, memory = map(reading, ("energy_joules", "utilisation", "memory_used_bytes"))
     parts = []
     if joules is not None:
-        watts = joules / run.epochs["seconds"][row - 1]
+        row = np.flatnonzero(run.epoch_numbers == window.epoch)[0]
+        watts = joules / run.epochs["seconds"][row]
         parts.append(f"{point.joules_per_image:.3g} J per image, {watts.mean():,.0f} W per device")
     if busy is not None:
         parts.append(f"busy {busy.mean():.0%} of the time by its own account")
@@ -134,5 +183,6 @@ def accuracy_lines(run):
     if len(known) == 0:
         return []
     last, best = known[-1], known[np.argmax(accuracy[known])]
-    return [f"Test accuracy: {accuracy[last]:.2%} after epoch {last + 1}, "
-            f"best {accuracy[best]:.2%} after epoch {best + 1}."]
+    numbers = run.epoch_numbers
+    return [f"Test accuracy: {accuracy[last]:.2%} after epoch {numbers[last]}, "
+            f"best {accuracy[best]:.2%} after epoch {numbers[best]}."]

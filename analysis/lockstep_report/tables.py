@@ -2,7 +2,9 @@
 
 import csv
 import io
+import re
 from dataclasses import dataclass, field
+from numbers import Integral
 
 MISSING = "–"
 
@@ -14,11 +16,23 @@ class Column:
     key: str
     header: str
     digits: int = None  # None: as it is
+    csv_only: bool = False  # too long for a cell of a printed table
+
+
+@dataclass(frozen=True)
+class Note:
+    """A footnote about some columns; it is printed only if one of them has a value."""
+
+    text: str
+    columns: tuple  # of column keys
 
 
 @dataclass
 class Table:
-    """`name` becomes the file's name. Rows are dicts by column key; None is a missing value."""
+    """`name` becomes the file's name. Rows are dicts by column key; None is a missing value.
+
+    A note is a text or a `Note`.
+    """
 
     name: str
     title: str
@@ -27,17 +41,40 @@ class Table:
     notes: list = field(default_factory=list)
 
     def without_empty_columns(self):
-        """The columns that have a value in some row."""
-        return [c for c in self.columns if any(row.get(c.key) is not None for row in self.rows)]
+        """The columns to print: those that have a value in some row."""
+        return [c for c in self.columns if not c.csv_only
+                and any(row.get(c.key) is not None for row in self.rows)]
+
+    @property
+    def footnotes(self):
+        """The texts of the notes, without those about columns that are not shown."""
+        shown = {column.key for column in self.without_empty_columns()}
+        return [getattr(note, "text", note) for note in self.notes
+                if not isinstance(note, Note) or shown & set(note.columns)]
+
+    @property
+    def caption(self):
+        """The title without a number of its own, for documents that number their tables."""
+        text = re.sub(r"^Table \d+: ", "", self.title)
+        return text[:1].upper() + text[1:]
 
 
-def cell(column, row, missing=MISSING):
-    value = row.get(column.key)
-    if value is None:
-        return missing
-    if column.digits is None or isinstance(value, str):
-        return f"{value:,}" if isinstance(value, int) and abs(value) >= 10000 else str(value)
-    return f"{value:,.{column.digits}f}"
+def cell_texts(column, rows, missing=MISSING):
+    """The texts of a column. All whole numbers of a column have thousands separators if one of
+    them has five digits or more."""
+    values = [row.get(column.key) for row in rows]
+    separator = "," if any(isinstance(v, Integral) and abs(v) >= 10000 for v in values) else ""
+    return [missing if v is None else cell_text(v, column.digits, separator) for v in values]
+
+
+def cell_text(value, digits, separator):
+    if isinstance(value, str) or (digits is None and not isinstance(value, Integral)):
+        return str(value)
+    if digits is None:
+        return f"{value:{separator}}"
+    text = f"{value:,.{digits}f}"
+    is_zero = not text.strip("-0.,")
+    return text.lstrip("-") if is_zero else text
 
 
 def is_text(column, rows):
@@ -50,11 +87,10 @@ def markdown(table):
     lines.append("| " + " | ".join(c.header for c in columns) + " |")
     align = ("---" if is_text(c, table.rows) else "---:" for c in columns)
     lines.append("|" + "|".join(align) + "|")
-    for row in table.rows:
-        texts = [cell(c, row).replace("|", "\\|") for c in columns]
-        lines.append("| " + " | ".join(texts) + " |")
-    if table.notes:
-        lines += ["", *(f"- {note}" for note in table.notes)]
+    for texts in zip(*(cell_texts(c, table.rows) for c in columns)):
+        lines.append("| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |")
+    if table.footnotes:
+        lines += ["", *(f"- {note}" for note in table.footnotes)]
     return "\n".join(lines) + "\n"
 
 
@@ -91,14 +127,14 @@ def latex(table):
     columns = table.without_empty_columns()
     align = "".join("l" if is_text(c, table.rows) else "r" for c in columns)
     fit = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
-    lines = [r"\begin{table}", r"\centering", rf"\caption{{{latex_escape(table.title)}}}",
+    lines = [r"\begin{table}", r"\centering", rf"\caption{{{latex_escape(table.caption)}}}",
              rf"\label{{tab:{table.name}}}", fit, rf"\begin{{tabular}}{{{align}}}", r"\toprule"]
     lines.append(" & ".join(latex_escape(c.header) for c in columns) + r" \\")
     lines.append(r"\midrule")
-    for row in table.rows:
-        lines.append(" & ".join(latex_escape(cell(c, row)) for c in columns) + r" \\")
+    for texts in zip(*(cell_texts(c, table.rows) for c in columns)):
+        lines.append(" & ".join(map(latex_escape, texts)) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}}"]
-    lines += [rf"\par\footnotesize {latex_escape(note)}" for note in table.notes]
+    lines += [rf"\par\footnotesize {latex_escape(note)}" for note in table.footnotes]
     lines.append(r"\end{table}")
     return "\n".join(lines) + "\n"
 

@@ -14,8 +14,11 @@ def problems(path):
     path = Path(path)
     with open_run(path) as file:
         attributes = check_header(path, file)
+        required = fmt.ROOT_ATTRIBUTES
+        if str(attributes["format_version"]) != "1":
+            required += fmt.VERSION_2_ATTRIBUTES
         found = [f"attribute {name} of the root is missing"
-                 for name in fmt.ROOT_ATTRIBUTES if name not in attributes]
+                 for name in required if name not in attributes]
         status = attributes.get("status")
         if status is not None and status not in fmt.STATUSES:
             found.append(f'status is "{status}", one of {", ".join(fmt.STATUSES)} is needed')

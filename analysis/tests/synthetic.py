@@ -30,36 +30,45 @@ def scale(file, name, values):
     made.make_scale(name)
 
 
-def header(file, status="complete", failure="", config=()):
+def header(file, status="complete", failure="", config=(), attributes=(), environment=()):
+    """Version 2 if `attributes` has `part`, otherwise version 1. The run id is the file's path
+    unless `attributes` has one."""
+    attributes = dict(attributes)
     file.attrs.update({
-        "format": "lockstep-run", "format_version": 1, "software_version": "0.1.0",
-        "git_commit": "abc", "git_dirty": 0, "date_utc": "2026-01-01T00:00:00Z",
-        "command_line": "lockstep train", "run_id": "test", "status": status, "failure": failure,
+        "format": "lockstep-run", "format_version": 2 if "part" in attributes else 1,
+        "software_version": "0.1.0", "git_commit": "abc", "git_dirty": 0,
+        "date_utc": "2026-01-01T00:00:00Z", "command_line": "lockstep train",
+        "run_id": file.filename, "status": status, "failure": failure, **attributes,
     })
     file.create_group("config").attrs.update(dict(config))
-    file.create_group("environment").attrs["mpi"] = "test"
+    file.create_group("environment").attrs.update({"mpi": "test", **dict(environment)})
 
 
 def write_run(path, phase_seconds, images_per_step, *, epochs=1, batch=32, reducer="overlap",
               bucket_bytes=(), bucket_start=None, bucket_end=None, status="complete", failure="",
-              config=()):
-    """`phase_seconds` (step, rank, phase); the steps are shared equally among the epochs."""
+              config=(), attributes=(), environment=(), epoch_of_step=None, ranks_of=()):
+    """`phase_seconds` (step, rank, phase); the steps are shared equally among the epochs, or belong
+    to the epochs `epoch_of_step`. `attributes`: of the root; `ranks_of`: columns of /ranks."""
     phase_seconds = np.asarray(phase_seconds, dtype=float)
     steps, ranks, _ = phase_seconds.shape
+    if epoch_of_step is None:
+        epoch_of_step = np.repeat(np.arange(1, epochs + 1), steps // epochs)
+    numbers = np.unique(epoch_of_step) if steps else np.arange(1, epochs + 1)
+    epochs = len(numbers)
     options = {
         "model": "resnet18-cifar", "device": "cpu", "precision": "fp32", "reducer": reducer,
         "batch-per-rank": str(batch), "threads": "1", "train-samples": str(
             images_per_step * steps // epochs), **dict(config),
     }
     with h5py.File(path, "w", libver="latest") as file:
-        header(file, status, failure, options)
+        header(file, status, failure, options, attributes, environment)
         scale(file, "step", np.arange(steps))
         scale(file, "rank", np.arange(ranks))
         scale(file, "phase", list(PHASES))
-        scale(file, "epoch", np.arange(1, epochs + 1))
+        scale(file, "epoch", numbers)
         scale(file, "bucket", np.arange(len(bucket_bytes)))
-        write_ranks(file, ranks)
-        dataset(file, "steps/epoch", np.repeat(np.arange(1, epochs + 1), steps // epochs), ["step"])
+        write_ranks(file, ranks, ranks_of)
+        dataset(file, "steps/epoch", epoch_of_step, ["step"])
         for name in ("learning_rate", "loss"):
             dataset(file, f"steps/{name}", np.full(steps, 0.1), ["step"])
         dataset(file, "steps/images", np.full(steps, images_per_step), ["step"])
@@ -77,29 +86,36 @@ def write_run(path, phase_seconds, images_per_step, *, epochs=1, batch=32, reduc
     return path
 
 
-def write_ranks(file, ranks):
-    names = ("hostname", "cpu_list", "device_name", "device_uuid", "pci_bus_id")
+def write_ranks(file, ranks, columns=()):
+    """All ranks on one host with equal devices, unless `columns` says otherwise."""
+    columns = {"hostname": "node1", "device_name": "device", **dict(columns)}
     for name in ("rank", "local_rank", "memory_bytes"):
         dataset(file, f"ranks/{name}", np.arange(ranks), ["rank"])
-    for name in names:
-        dataset(file, f"ranks/{name}", np.array([f"{name}{i}" for i in range(ranks)]), ["rank"])
+    for name in ("hostname", "cpu_list", "device_name", "device_uuid", "pci_bus_id"):
+        values = np.broadcast_to(columns.get(name, name), ranks)
+        dataset(file, f"ranks/{name}", np.array([str(v) for v in values]), ["rank"])
 
 
-def write_ladder(path):
-    """Batch 32, 128, 512: the last one is out of memory."""
+def write_ladder(path, ranks=1, status="complete", config=(), new_columns=False, ranks_of=()):
+    """Batch 32, 128, 512: the last one is out of memory. `new_columns`: those of version 2."""
     with h5py.File(path, "w", libver="latest") as file:
-        header(file, config={"model": "resnet18-cifar", "device": "cpu"})
-        scale(file, "rank", [0])
-        write_ranks(file, 1)
+        options = {"model": "resnet18-cifar", "device": "cpu", "threads": "1", **dict(config)}
+        header(file, status, config=options)
+        scale(file, "rank", np.arange(ranks))
+        write_ranks(file, ranks, ranks_of)
         scale(file, "point", [0, 1, 2])
-        for name, values in (
-            ("batch_per_rank", [32, 128, 512]),
-            ("status", np.array(["ok", "ok", "out_of_memory"])),
-            ("epoch_seconds", [40.0, 20.0, np.nan]),
-            ("images_per_second", [1250.0, 2500.0, np.nan]),
-            ("predicted_bytes", np.array([100, 400, 1600]) * 2**20),
-            ("peak_bytes", np.array([110, 410, 0]) * 2**20),
-        ):
+        columns = {
+            "batch_per_rank": [32, 128, 512],
+            "status": np.array(["ok", "ok", "out_of_memory"]),
+            "epoch_seconds": [40.0, 20.0, np.nan],
+            "images_per_second": [1250.0, 2500.0, np.nan],
+            "predicted_bytes": np.array([100, 400, 1600]) * 2**20,
+            "peak_bytes": np.array([110, 410, 0]) * 2**20,
+        }
+        if new_columns:
+            columns |= {"training_seconds": [39.0, 19.0, np.nan], "steps": [1562, 3, 0],
+                        "is_extrapolated": [0, 1, 0]}
+        for name, values in columns.items():
             dataset(file, f"ladder/{name}", values, ["point"])
     return path
 

@@ -101,25 +101,6 @@ def test_interval_covers_the_median_as_often_as_it_says():
     assert np.mean(hits) == pytest.approx(1 - 20 / 512, abs=0.009)
 
 
-def test_the_second_epoch_is_reported():
-    window = metrics.report_window(np.array([1, 1, 1, 2, 2, 2, 3, 3, 3]))
-    assert window.steps.tolist() == [3, 4, 5]
-    assert window.epoch == 2
-    assert "epoch 2" in window.rule
-
-
-@pytest.mark.parametrize("steps, skipped", [(1, 0), (2, 1), (10, 1), (11, 2), (100, 10)])
-def test_one_epoch_goes_without_its_first_tenth(steps, skipped):
-    window = metrics.report_window(np.ones(steps, dtype=int))
-    assert window.steps.tolist() == list(range(skipped, steps))
-    assert f"first {skipped} of {steps}" in window.rule
-
-
-def test_a_cut_off_second_epoch_does_not_count():
-    window = metrics.report_window(np.array([1, 1, 1, 1, 2, 2]))
-    assert window.epoch == 1 and window.steps.tolist() == [1, 2, 3]
-
-
 def test_steps_per_epoch_keep_the_last_batch():
     assert metrics.steps_per_epoch(50_000, 32, 1) == 1563
     assert metrics.steps_per_epoch(50_000, 32, 2) == 782

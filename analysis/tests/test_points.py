@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from lockstep_report import contents, points
+from lockstep_report.comparison import independent_of, merge_repeats
 from lockstep_report.read import read_run
 from synthetic import phases, write_run
 
@@ -22,7 +23,7 @@ def scaling_set(tmp_path):
     # two buckets of 100 and 300 bytes: [0.05, 0.07] and [0.06, 0.115] = 0.065 s under way
     buckets = {"bucket_bytes": [100, 300], "bucket_start": [0.05, 0.06],
                "bucket_end": [0.07, 0.115]}
-    return points.merge_repeats([
+    return merge_repeats([
         write("one.h5", one, 1, 40),
         write("two.h5", two, 2, 20, **buckets),
         write("alone.h5", one, 2, 20, reducer="none"),
@@ -85,13 +86,13 @@ def test_weak_scaling_has_both_baselines(scaling_set):
 def test_the_no_communication_baseline_is_a_run_without_a_reducer(scaling_set):
     two = next(p for p in scaling_set if p.reducer == "overlap" and p.ranks == 2)
     for order in (scaling_set, scaling_set[::-1]):
-        assert points.independent_of(two, order).reducer == "none"
+        assert independent_of(two, order).reducer == "none"
 
 
 def test_independent_replicas_are_marked_in_every_table(scaling_set):
     for table in contents.all_tables(scaling_set, []):
         if any(row.get("ranks") == 2 and row.get("mode") != "overlap" for row in table.rows):
-            assert any("baseline" in note for note in table.notes), table.name
+            assert any("baseline" in note for note in table.footnotes), table.name
             row_of(table, mode="independent replicas, no communication")
 
 
@@ -130,7 +131,7 @@ def test_a_run_of_few_steps_is_scaled_to_the_data_set(tmp_path):
 
 def test_repeats_become_medians_with_an_interval_from_six(tmp_path):
     def repeats(count):
-        return points.merge_repeats([points.from_run(read_run(write_run(
+        return merge_repeats([points.from_run(read_run(write_run(
             tmp_path / f"{count}-{i}.h5", phases(20, (0, 0, 0.1 * (i + 1), 0, 0, 0)), 10,
             epochs=2, batch=10))) for i in range(count)])
 
@@ -148,9 +149,9 @@ def test_other_models_are_no_base_case(tmp_path):
         config={"model": "vgg11"})))
     two = points.from_run(read_run(write_run(
         tmp_path / "b.h5", phases(10, *[(0, 0, 0.1, 0, 0, 0)] * 2), 20, batch=10)))
-    table = contents.time_table(points.merge_repeats([one, two]))
+    table = contents.time_table(merge_repeats([one, two]))
     assert row_of(table, ranks=2)["speedup"] is None
-    assert row_of(table, ranks=1)["setting"] == "vgg11 100 images"  # and 200 images
+    assert row_of(table, ranks=1)["setting"] == "vgg11, 100 images"  # and 200 images
 
 
 def test_runs_with_other_options_are_no_repeats(tmp_path):
@@ -158,7 +159,7 @@ def test_runs_with_other_options_are_no_repeats(tmp_path):
         return points.from_run(read_run(write_run(
             tmp_path / name, phases(10, (0, 0, seconds, 0, 0, 0)), 10, batch=10, config=config)))
 
-    merged = points.merge_repeats([
+    merged = merge_repeats([
         write("a.h5", 0.2, **{"conv-algorithm": "direct", "output": "a.h5", "seed": "1"}),
         write("b.h5", 0.1, **{"conv-algorithm": "winograd", "output": "b.h5", "seed": "1"}),
         write("c.h5", 0.3, **{"conv-algorithm": "direct", "output": "c.h5", "seed": "2"}),
@@ -174,16 +175,7 @@ def test_the_base_case_has_the_most_options_in_common(tmp_path):
             tmp_path / name, phases(10, *[(0, 0, seconds, 0, 0, 0)] * ranks), 10, batch=10,
             config={"conv-algorithm": algorithm})))
 
-    table = contents.time_table(points.merge_repeats([
+    table = contents.time_table(merge_repeats([
         write("a.h5", 1, 0.4, "direct"), write("b.h5", 1, 0.2, "winograd"),
         write("c.h5", 2, 0.1, "winograd")]))
     assert row_of(table, ranks=2)["speedup"] == pytest.approx(2.0)
-
-
-@pytest.mark.parametrize("data, samples, images", [
-    ("cifar10:/some/where", "0", 50_000), ("cifar10:/some/where", "1000", 1000),
-    ("synthetic:5000", "0", 5000), ("synthetic", "0", None)])
-def test_images_of_the_data_set(tmp_path, data, samples, images):
-    run = read_run(write_run(tmp_path / "a.h5", phases(2, (0, 0, 1, 0, 0, 0)), 10,
-                             config={"data": data, "train-samples": samples}))
-    assert points.data_of(run) == (data.partition(":")[0], images)

@@ -1,0 +1,107 @@
+"""Merges repeats into one point, and finds the points that a point is compared with."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from lockstep_report import metrics
+
+STRATEGIES = ("none", "allreduce", "overlap")
+
+
+def merge_repeats(points):
+    """One point for each setting, rank count, batch and variant; repeats become their median.
+    Points that differ only in options without a column of their own get these as `detail`."""
+    groups = {}
+    for point in points:
+        key = (row_of(point), point.variant, point.bytes_per_step)
+        groups.setdefault(key, []).append(point)
+    merged = [median_point(group) for group in groups.values()]
+    rows = {}
+    for point in merged:
+        rows.setdefault(row_of(point), []).append(point)
+    merged = [replace(p, detail=difference(p, group)) for group in rows.values() for p in group]
+    return sorted(merged, key=lambda p: (
+        p.setting, p.batch_per_rank, p.ranks, strategy_order(p), p.mode))
+
+
+def strategy_order(point):
+    """Position of the point's reducer in rows and bars: from no communication to full overlap."""
+    known = point.reducer in STRATEGIES
+    return STRATEGIES.index(point.reducer) if known else len(STRATEGIES)
+
+
+def row_of(point):
+    return (point.setting, point.ranks, point.batch_per_rank, point.mode)
+
+
+def difference(point, group):
+    """The point's options that are not the same in the whole group: "bn sync"."""
+    common = frozenset.intersection(*(p.variant for p in group))
+    return ", ".join(f"{name} {value}" for name, value in sorted(point.variant - common))
+
+
+def median_point(group):
+    """Medians over repeated runs of the same point."""
+    if len(group) == 1:
+        return group[0]
+
+    def median(name):
+        values = [getattr(p, name) for p in group]
+        return None if None in values else float(np.median(values))
+
+    phases = None
+    if all(p.phase_seconds for p in group):
+        phases = {name: float(np.median([p.phase_seconds[name] for p in group]))
+                  for name in group[0].phase_seconds}
+    return replace(
+        group[0],
+        source=", ".join(p.source for p in group),
+        epoch_seconds=median("epoch_seconds"),
+        training_seconds=median("training_seconds"),
+        images_per_second=median("images_per_second"),
+        step_median=median("step_median"),
+        step_interval=None,
+        epoch_interval=metrics.median_interval([p.epoch_seconds for p in group]),
+        phase_seconds=phases,
+        allreduce_seconds=median("allreduce_seconds"),
+        joules_per_image=median("joules_per_image"),
+        repeats=len(group),
+        hosts=tuple(sorted(set().union(*(p.hosts for p in group)))),
+        rule="; ".join(dict.fromkeys(p.rule for p in group)),
+        scaled=any(p.scaled for p in group),
+        notes=notes_of_repeats(group),
+    )
+
+
+def notes_of_repeats(group):
+    """The notes of all repeats; a note that holds for some of them names their files."""
+    notes = []
+    for note in dict.fromkeys(note for p in group for note in p.notes):
+        sources = [p.source for p in group if note in p.notes]
+        notes.append(note if len(sources) == len(group) else f"{note} ({', '.join(sources)})")
+    return tuple(notes)
+
+
+def base_of(point, points):
+    """T(1) of the assignment: the 1-rank point with the same batch per rank and setting."""
+    return nearest(point, [p for p in points if p.ranks == 1 and p.setting == point.setting
+                           and p.batch_per_rank == point.batch_per_rank])
+
+
+def strong_base_of(point, points):
+    """The 1-rank point with the same global batch and setting."""
+    return nearest(point, [p for p in points if p.ranks == 1 and p.setting == point.setting
+                           and p.batch_per_rank == point.global_batch])
+
+
+def independent_of(point, points):
+    """The no-communication baseline: as many independent replicas with the same batch each."""
+    return nearest(point, [p for p in points if p.is_independent and p.setting == point.setting
+                           and p.ranks == point.ranks
+                           and p.batch_per_rank == point.batch_per_rank])
+
+
+def nearest(point, others):
+    """The point that differs in the fewest options; None if there is none."""
+    return min(others, key=lambda p: len(p.variant ^ point.variant), default=None)

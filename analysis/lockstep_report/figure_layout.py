@@ -1,0 +1,105 @@
+"""Sizes of text, and a layout in which no text is cut off and no two texts overlap."""
+
+import warnings
+from functools import lru_cache
+
+from matplotlib.font_manager import FontProperties
+from matplotlib.text import Text
+from matplotlib.textpath import text_to_path
+from matplotlib.transforms import Bbox
+
+POINTS_PER_INCH = 72
+GROWTH = 1.15  # of the side that is too short
+ATTEMPTS = 12
+TITLE_SIZE = 11
+NOTE_SIZE = 8
+NOTE_HEIGHT = 0.14  # of a line of a note, inches
+
+
+def text_width(text, size=10):
+    """Width in inches of the longest line of `text`."""
+    return max((line_width(line, size) for line in text.split("\n") if line.strip()), default=0.0)
+
+
+@lru_cache(maxsize=4096)
+def line_width(line, size):
+    font = FontProperties(size=size)
+    width, _, _ = text_to_path.get_text_width_height_descent(line, font, ismath=False)
+    return width / POINTS_PER_INCH
+
+
+def wrap(text, width, size=TITLE_SIZE):
+    """`text` with line breaks, so that no line is wider than `width` inches."""
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if text_width(longer, size) <= width:
+            lines[-1] = longer
+            continue
+        while text_width(word, size) > width and len(word) > 1:
+            fits = max((n for n in range(1, len(word)) if text_width(word[:n], size) <= width),
+                       default=1)
+            lines.append(word[:fits])
+            word = word[fits:]
+        lines.append(word)
+    return "\n".join(line for line in lines if line)
+
+
+def arrange(figure, title="", notes=()):
+    """Sets the title and the notes below the axes, enlarges the figure until every text is inside
+    it and alone, and fixes the layout."""
+    lines = set_notes(figure, notes)
+    figure.set_figheight(figure.get_figheight() + NOTE_HEIGHT * lines)
+    for _ in range(ATTEMPTS):
+        set_notes(figure, notes)
+        if title:
+            figure.suptitle(wrap(title, figure.get_figwidth() - 0.3), fontsize=TITLE_SIZE)
+        with warnings.catch_warnings():  # a figure that is too small is enlarged below
+            warnings.filterwarnings("ignore", message="constrained_layout not applied")
+            figure.draw_without_rendering()
+            figure.draw_without_rendering()  # the second pass knows the sizes of the tick labels
+        wider, higher = missing_space(figure)
+        if not wider and not higher:
+            break
+        width, height = figure.get_size_inches()
+        figure.set_size_inches(width * (GROWTH if wider else 1), height * (GROWTH if higher else 1))
+    figure.set_layout_engine("none")
+
+
+def set_notes(figure, notes):
+    """Writes the notes below the axes, one paragraph each; returns the number of lines."""
+    if not notes:
+        return 0
+    width = figure.get_figwidth() - 0.3
+    text = "\n".join(wrap(note, width, NOTE_SIZE) for note in notes)
+    figure.supxlabel(text, x=0.1 / figure.get_figwidth(), ha="left", fontsize=NOTE_SIZE)
+    return text.count("\n") + 1
+
+
+def missing_space(figure):
+    """(wider, higher): which sides of the figure are too short for its texts."""
+    boxes = text_boxes(figure)
+    canvas = figure.bbox
+    wider = any(box.x0 < canvas.x0 or box.x1 > canvas.x1 for box in boxes)
+    higher = any(box.y0 < canvas.y0 or box.y1 > canvas.y1 for box in boxes)
+    for i, box in enumerate(boxes):
+        for other in boxes[i + 1:]:
+            common = Bbox.intersection(box, other)
+            if common is not None and common.width > 0 and common.height > 0:
+                wider = wider or common.width <= common.height
+                higher = higher or common.height <= common.width
+    return wider, higher
+
+
+def text_boxes(figure):
+    """Extents in pixels of the texts that are drawn; of tick labels those within the axis."""
+    left_out = set()
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            slack = 1e-9 * (high - low)
+            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+                if not low - slack <= tick.get_loc() <= high + slack:
+                    left_out |= {tick.label1, tick.label2}
+    texts = (t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip())
+    return [text.get_window_extent() for text in texts if text not in left_out]

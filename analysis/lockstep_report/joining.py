@@ -1,0 +1,151 @@
+"""Joins the files of one run: a resumed run writes its parts into several files."""
+
+import os
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from lockstep_report.errors import ReportError
+from lockstep_report.read import check_header, open_run, read_run
+
+PART_NAME = re.compile(r"(?P<stem>.+?)(\.part\d+)?(?P<suffix>\.[^.]+)(\.partial)?")
+# What the devices and clocks of one process measured over an epoch.
+MEASURED = ("seconds", "energy_joules", "utilisation", "memory_used_bytes")
+
+
+@dataclass
+class Loaded:
+    """The runs of the files that were given, and what was joined or dropped, one line each."""
+
+    runs: list
+    notes: list = field(default_factory=list)
+
+
+def load_runs(paths):
+    """Reads run files, drops duplicates and joins the parts of each run.
+
+    A file of version 2 brings the other parts of its run that are in the same folder. Raises
+    `ReportError` if a file cannot be read.
+    """
+    loaded = Loaded([])
+    files = {}
+    for path in map(Path, paths):
+        if path.resolve() in files:
+            loaded.notes.append(f"{path} was given more than once and is counted once")
+        else:
+            files[path.resolve()] = read_run(path)
+    for run in list(files.values()):
+        for path in other_parts(run, loaded.notes):
+            files.setdefault(path.resolve(), None)
+            if files[path.resolve()] is None:
+                files[path.resolve()] = read_run(path)
+    groups = {}
+    for path, run in files.items():
+        groups.setdefault(run.run_id or str(path), []).append(run)
+    for group in groups.values():
+        loaded.runs += join_group(group, loaded.notes)
+    return loaded
+
+
+def other_parts(run, notes):
+    """The files beside `run` that are parts of the same run."""
+    if run.version < 2 or not run.run_id:
+        return []
+    own = PART_NAME.fullmatch(run.path.name)
+    if own is None:
+        return []
+    found = []
+    for name in sorted(os.listdir(run.path.parent)):
+        other = PART_NAME.fullmatch(name)
+        if name == run.path.name or other is None:
+            continue
+        if (other["stem"], other["suffix"]) != (own["stem"], own["suffix"]):
+            continue
+        path = run.path.with_name(name)
+        try:
+            with open_run(path) as file:
+                if str(check_header(path, file).get("run_id")) == run.run_id:
+                    found.append(path)
+        except ReportError as error:
+            notes.append(f"not joined with {run.path.name}: {error}")
+    return found
+
+
+def join_group(group, notes):
+    """Joins the files of one run id; returns one run, or several if they cannot be joined."""
+    kept = {}
+    for run in sorted(group, key=lambda run: len(run.epoch), reverse=True):
+        key = (run.whole_number("part") or 1, str(run.attributes.get("date_utc", "")))
+        if key in kept:
+            notes.append(f"{run.path} is a copy of {kept[key].path} and is not counted")
+        else:
+            kept[key] = run
+    parts = [kept[key] for key in sorted(kept)]
+    if len(parts) == 1:
+        return parts
+    names = ", ".join(part.path.name for part in parts)
+    if any(shape_of(part) != shape_of(parts[0]) for part in parts):
+        notes.append(f"{names} are parts of one run, but differ in ranks, phases or buckets: they "
+                     "are reported as separate runs")
+        return parts
+    notes.append(f"{names} are parts of one run and were joined")
+    return [join(parts)]
+
+
+def shape_of(run):
+    return (run.rank_count, run.phases, tuple(run.bucket_bytes))
+
+
+def join(parts):
+    """One run of its parts, in order. A part replaces the rows of earlier parts at or after its
+    first step. Attributes and options are those of the last part."""
+    kept = []
+    limit = None
+    for part in reversed(parts):  # rows before the first row of all later parts
+        kept.insert(0, np.flatnonzero(part.step < limit) if limit is not None
+                    else np.arange(len(part.step)))
+        if part.has_steps:
+            limit = min(part.step[0], limit) if limit is not None else part.step[0]
+
+    def rows(name):
+        return np.concatenate([getattr(part, name)[chosen] for part, chosen in zip(parts, kept)])
+
+    joined = {name: rows(name) for name in (
+        "step", "starts_part", "epoch", "images", "loss", "phase_seconds", "bucket_start",
+        "bucket_end")}
+    numbers, epochs = join_epochs(parts, kept)
+    return replace(
+        parts[-1], path=parts[0].path, parts=tuple(parts), epoch_numbers=numbers, epochs=epochs,
+        part_of_step=np.repeat(np.arange(len(parts)), list(map(len, kept))), **joined)
+
+
+def join_epochs(parts, kept):
+    """(numbers, columns) of /epochs. Of an epoch that several parts hold, the latest value counts;
+    times and sensor readings of an epoch that was trained in several parts are unknown (NaN)."""
+    numbers = np.unique(np.concatenate([part.epoch_numbers for part in parts]))
+    columns = {}
+    for name in sorted(set().union(*(part.epochs for part in parts))):
+        sample = next(part.epochs[name] for part in parts if name in part.epochs)
+        values = [epoch_value(parts, kept, name, number, sample) for number in numbers]
+        columns[name] = np.array(values, dtype=sample.dtype)
+    return numbers, columns
+
+
+def epoch_value(parts, kept, name, number, sample):
+    is_number = sample.dtype.kind == "f"
+    missing = np.full(sample.shape[1:], np.nan) if is_number else ""
+    found = []
+    trained = [i for i, part in enumerate(parts) if np.any(part.epoch[kept[i]] == number)]
+    for i, part in enumerate(parts):
+        rows = np.flatnonzero(part.epoch_numbers == number)
+        if name not in part.epochs or len(rows) == 0:
+            continue
+        value = part.epochs[name][rows[0]]
+        if name in MEASURED and (trained != [i] or np.sum(part.epoch == number) != np.sum(
+                part.epoch[kept[i]] == number)):
+            continue
+        if not is_number or not np.all(np.isnan(value)):
+            found.append(value)
+    return found[-1] if found else missing

@@ -1,0 +1,22 @@
+"""Weak efficiency of a point: one definition for the tables and the figures."""
+
+from lockstep_report import metrics
+
+
+def mean_step(point):
+    """Mean step time in seconds; None if the number of steps is not known."""
+    return point.epoch_seconds / point.steps if point.steps else None
+
+
+def weak_efficiency(base, point):
+    """t(1)/t(N), the ratio of the mean step times of `base` and `point` at the same batch per rank.
+
+    `base` has one rank, or it has as many independent replicas as `point` has ranks. Epoch times
+    of a list without batch sizes give no step time: then an epoch is taken as N times fewer
+    steps, which gives T(1)/(N·T(N)).
+    """
+    steps = mean_step(base), mean_step(point)
+    if None in steps:
+        share = point.ranks / base.ranks
+        return metrics.strong_efficiency(base.epoch_seconds, point.epoch_seconds, share)
+    return metrics.weak_efficiency(*steps)

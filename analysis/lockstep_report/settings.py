@@ -1,0 +1,122 @@
+"""What must be equal for two runs to be compared, and what for two runs to be repeats."""
+
+import re
+
+from lockstep_report.window import epoch_size, images_of_data
+
+SETTING_PARTS = ("model", "device", "precision", "data", "device name", "threads")
+
+# Options that do not change the time of a step, or that are part of the setting or of a table.
+WITHOUT_EFFECT = {
+    "command", "data", "train-samples", "test-samples", "evaluate-every", "epochs", "steps",
+    "batch-per-rank", "global-batch", "model", "device", "precision", "seed", "output",
+    "overwrite", "json", "quiet", "dry-run", "checkpoint-dir", "checkpoint-every", "keep",
+    "resume", "init-from", "watchdog", "memory-limit", "ladder-start", "min-bytes",
+    "max-bytes", "repeats", "reducer", "gradient-dtype", "for", "measure",
+    "write-device-description",
+}
+# One rank does not communicate.
+WITHOUT_EFFECT_ON_ONE_RANK = WITHOUT_EFFECT | {
+    "bucket-mib", "bn", "link-gbit", "all-reduce", "transport"}
+
+
+def data_of(run):
+    """The training data: its source and its number of images, as "cifar10, 50,000 images"."""
+    kind = run.option("data").partition(":")[0]
+    images, is_known = images_of_data(run)
+    if not run.has_steps and not is_known:
+        images = None
+    if run.has_steps:
+        size = epoch_size(run)
+        left_out = size.images // size.steps  # a last batch that is not full is dropped or padded
+        if images is None or abs(images - size.images) >= left_out:
+            images = size.images
+    return ", ".join(filter(None, (kind, f"{images:,} images" if images else "")))
+
+
+def setting_of(run):
+    """The texts of SETTING_PARTS. Only runs with equal settings are compared."""
+    threads = ""
+    if uses_threads(run) and run.option("threads"):
+        threads = plural(run.option("threads"), "thread") + " per rank"
+    return (run.option("model"), run.option("device"), run.option("precision"), data_of(run),
+            " + ".join(run.device_names), threads)
+
+
+def describe_setting(points):
+    """One line about points of one setting: model, device, precision, data, threads, hosts and
+    version of the program."""
+    setting = points[0].setting
+    if len(setting) == len(SETTING_PARTS):
+        setting = setting_texts(setting)
+    texts = [*setting, list_hosts(set().union(*(p.hosts for p in points))),
+             " and ".join(sorted({p.version for p in points if p.version}))]
+    return ", ".join(filter(None, texts))
+
+
+def setting_texts(setting):
+    """The parts of a run's setting in reading order, the device's name in brackets."""
+    model, device, precision, data, name, threads = setting
+    return [model, f"{device} ({name})" if name else device, precision, data, threads]
+
+
+def list_hosts(names, most=8):
+    """"host node1" or "hosts node1, node2, ..."."""
+    names = sorted(names)
+    shown = ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+    return f"{'host' if len(names) == 1 else 'hosts'} {shown}" if names else ""
+
+
+def uses_threads(run):
+    """Whether the threads compute: on GPUs they only prepare batches."""
+    return run.option("device") != "cuda"
+
+
+def plural(count, noun):
+    return f"{count} {noun}{'' if str(count) == '1' else 's'}"
+
+
+def variant_of(run):
+    """The options beyond the setting that can change the time, the build and the hosts, as pairs
+    (name, value). Only runs with equal settings, ranks, batches and variants are repeats."""
+    ignored = WITHOUT_EFFECT_ON_ONE_RANK if run.rank_count == 1 else WITHOUT_EFFECT
+    options = ((name.replace("_", "-"), str(value)) for name, value in run.config.items())
+    found = {(name, value) for name, value in options if name not in ignored}
+    if uses_threads(run):
+        found = {(name, value) for name, value in found if name != "threads"}
+    if run.rank_count > 1:
+        found.add(("hosts", str(run.host_count)))
+    found.add(("build", build_of(run)))
+    return frozenset(found)
+
+
+def build_of(run):
+    """The commit of the program, shortened."""
+    commit = str(run.attributes.get("git_commit", "unknown"))[:10]
+    modified = str(run.attributes.get("git_dirty", 0)) not in ("0", "no", "False")
+    return commit + (" (modified)" if modified else "")
+
+
+def version_of(run):
+    """"lockstep 0.1.0, commit 80cb6ea18e"."""
+    version = str(run.attributes.get("software_version", "")) or "of unknown version"
+    return f"lockstep {version}, commit {build_of(run)}"
+
+
+def setting_names(settings):
+    """{setting: the parts that tell it from the others}; empty texts for a single setting."""
+    settings = sorted(set(settings))
+    if len(settings) < 2:
+        return {setting: "" for setting in settings}
+    names = {}
+    for setting in settings:
+        others = [s for s in settings if s != setting]
+        parts = [part for i, part in enumerate(setting)
+                 if part and any(len(o) <= i or o[i] != part for o in others)]
+        names[setting] = ", ".join(parts)
+    return names
+
+
+def file_ending(name):
+    """"-resnet18-cifar" and the like: letters, digits and '-' only."""
+    return re.sub("[^a-z0-9]+", "-", f"-{name}".lower()).rstrip("-") if name else ""

@@ -1,0 +1,44 @@
+"""The table of all-reduce sweeps."""
+
+import numpy as np
+
+from lockstep_report import metrics
+from lockstep_report.settings import list_hosts, setting_of, setting_texts, version_of
+from lockstep_report.tables import Column, Table
+
+
+def sweep_table(runs):
+    """The all-reduce sweeps over message sizes; one row for each message."""
+    rows = [sweep_row(run, i) for run in runs for i in range(len(run.allreduce.get("bytes", ())))]
+    return Table(
+        "allreduce-sweep", "All-reduce over message sizes",
+        [Column("source", "File"), Column("way", "Algorithm"), Column("ranks", "Ranks"),
+         Column("bytes", "Bytes"), Column("median_us", "Median time (µs)", 1),
+         Column("low_us", "95 % from (µs)", 1), Column("high_us", "to (µs)", 1),
+         Column("algbw", "algbw (GB/s)", 3), Column("busbw", "busbw (GB/s)", 3),
+         Column("wrong", "#wrong"), Column("repeats", "Repeats")],
+        rows,
+        ["algbw = bytes / time; busbw = 2(N−1)/N · algbw; time is the median over the repeats of "
+         "the slowest rank's time; the interval is that of the median, rank-based",
+         *(f"{run.label}: {describe_run(run)}" for run in runs if run.allreduce)] if rows else [])
+
+
+def describe_run(run):
+    """The device, the hosts and the version of the program."""
+    device = setting_texts(setting_of(run))[1]
+    return ", ".join(filter(None, (device, list_hosts(run.host_names), version_of(run))))
+
+
+def sweep_row(run, i):
+    seconds = np.asarray(run.allreduce["seconds"][i], dtype=float)
+    median = float(np.median(seconds))
+    interval = metrics.median_interval(seconds)
+    size = int(run.allreduce["bytes"][i])
+    bus = metrics.bus_bandwidth(size, median, run.rank_count)
+    return {
+        "source": run.path.name, "way": str(run.allreduce["way"][i]), "ranks": run.rank_count,
+        "bytes": size, "median_us": 1e6 * median, "low_us": interval and 1e6 * interval.low,
+        "high_us": interval and 1e6 * interval.high,
+        "algbw": size / median / 1e9 if bus else None, "busbw": bus and bus / 1e9,
+        "wrong": int(run.allreduce["wrong"][i]), "repeats": len(seconds),
+    }

@@ -1,0 +1,125 @@
+"""Restrictions of validity: what a reader must know before comparing a point with others."""
+
+from dataclasses import replace
+
+from lockstep_report import metrics
+from lockstep_report.comparison import base_of, strong_base_of
+
+IMAGES_TOLERANCE = 0.01  # relative difference of two epochs that is called the same
+
+
+def kernels_of(run):
+    """((operation, implementation), ...) of the environment attribute `kernels`."""
+    pairs = (text.partition(": ") for text in str(run.environment.get("kernels", "")).split("; "))
+    return tuple((name, chosen) for name, _, chosen in pairs if chosen)
+
+
+def run_notes(run, origin, window):
+    """The notes of one run. `origin`: the part of the run that holds the timed window."""
+    notes = []
+    if window.is_extrapolated:
+        notes.append(f"scaled from {len(window.steps)} of {window.size.steps} steps")
+    if run.status != "complete":
+        notes.append(f"the run did not finish (status {run.status})")
+    notes += [f"warning: {line}" for line in warnings_of(origin)]
+    if origin.option("link-gbit", "0") not in ("", "0") and origin.rank_count > 1:
+        if origin.host_count == 1:
+            notes.append("--link-gbit was given, but all ranks are on one host: their messages do "
+                         "not use the link")
+    return tuple(notes)
+
+
+def warnings_of(run):
+    """The warnings about the validity of timings that the program printed. Files that lack them
+    are checked for more threads than processors."""
+    if "warnings" not in run.environment:
+        return oversubscribed_hosts(run)
+    lines = str(run.environment["warnings"]).splitlines()
+    return [line.strip() for line in lines if line.strip()]
+
+
+def oversubscribed_hosts(run):
+    """One sentence for each host whose ranks have more threads than processors."""
+    threads, processors = {}, {}
+    for host, listed in zip(run.ranks.get("hostname", ()), run.ranks.get("cpu_list", ())):
+        threads[host] = threads.get(host, 0) + (run.number("threads") or 1)
+        processors.setdefault(host, set()).update(parse_processors(listed))
+    return [f"{threads[host]} threads share {len(found)} processors on {host}"
+            for host, found in processors.items() if found and threads[host] > len(found)]
+
+
+def parse_processors(text):
+    """The numbers in a list such as "0-3,8"; none if the text is no such list."""
+    found = set()
+    for item in str(text).split(","):
+        first, _, last = item.strip().partition("-")
+        if not first.isdigit() or not (last or first).isdigit():
+            return set()
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+def add_comparison_notes(points, link_gbit=None):
+    """The points with notes about their base cases and about impossible values. `link_gbit`: the
+    rate given for all points, Gbit/s; otherwise each point's own."""
+    return [replace(p, notes=(*p.notes, *comparison_notes(p, points, link_gbit))) for p in points]
+
+
+def comparison_notes(point, points, link_gbit):
+    notes = []
+    bases = {id(b): b for b in (base_of(point, points), strong_base_of(point, points)) if b}
+    if point.ranks > 1:
+        for base in bases.values():
+            notes += base_notes(point, base)
+    notes += link_notes(point, link_gbit or point.link_gbit)
+    return list(dict.fromkeys(notes))
+
+
+def base_notes(point, base):
+    """The differences between a point and its base case other than the number of ranks."""
+    notes = []
+    case = f"the base case {base.source}"
+    if base.hosts and not set(base.hosts) <= set(point.hosts):
+        notes.append(f"{case} ran on another host ({', '.join(base.hosts)}) than this point "
+                     f"({', '.join(point.hosts)})")
+    own, other = dict(point.variant), dict(base.variant)
+    for name in sorted(set(own) & set(other)):
+        if own[name] != other[name]:
+            notes.append(f"{case} has {name} {other[name]}, this point {own[name]}")
+    own, other = dict(point.kernels), dict(base.kernels)
+    unlike = [name for name in own if own[name] != other.get(name, own[name])]
+    if unlike:
+        notes.append(f"{len(unlike)} of {len(own)} convolution passes use another kernel than in "
+                     f"{case}")
+    if point.images and base.images:
+        if abs(point.images - base.images) > IMAGES_TOLERANCE * base.images:
+            notes.append(f"an epoch of this point trains on {point.images:,} images, an epoch of "
+                         f"{case} on {base.images:,} (an incomplete last batch is dropped)")
+    speedup = metrics.speedup(base.epoch_seconds, point.epoch_seconds)
+    if speedup > point.ranks:
+        notes.append(f"speedup {speedup:.2f} is above the number of ranks ({point.ranks}): check "
+                     f"that {case} ran under the same conditions")
+    return notes
+
+
+def link_notes(point, link_gbit):
+    if point.ranks < 2 or point.is_independent or not point.bytes_per_step or not point.steps:
+        return []
+    rate = metrics.bus_bandwidth(
+        point.bytes_per_step * point.steps, point.allreduce_seconds, point.ranks)
+    share = metrics.utilisation(rate, link_gbit)
+    if share is None or share <= 1:
+        return []
+    return [f"the measured bus bandwidth is {share:.0%} of the link of {link_gbit:g} Gbit/s: not "
+            "all messages used this link, or the rate is wrong"]
+
+
+def letters(points):
+    """{note: letter}, in the order of the points: a, b, ..., z, aa, ab, ..."""
+    notes = dict.fromkeys(note for p in points for note in p.notes)
+    return {note: letter(i) for i, note in enumerate(notes)}
+
+
+def letter(index):
+    quotient, remainder = divmod(index, 26)
+    return (letter(quotient - 1) if quotient else "") + chr(ord("a") + remainder)

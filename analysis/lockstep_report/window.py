@@ -1,0 +1,133 @@
+"""The timed window: the steps from which a run's times are reported. Rule: docs/analysis.md."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+WARM_UP_FRACTION = 0.1
+CIFAR10_IMAGES = 50_000
+SYNTHETIC_IMAGES = 10_000  # of `--data synthetic` without a number
+
+
+@dataclass(frozen=True)
+class EpochSize:
+    """The size of a complete epoch, over all ranks."""
+
+    steps: int
+    images: int
+
+
+@dataclass(frozen=True)
+class Window:
+    """The timed steps, and how an epoch follows from them."""
+
+    steps: np.ndarray  # indices into the steps of the run
+    epoch: int  # number of the epoch, from 1
+    size: EpochSize  # of a complete epoch
+    rule: str  # how the steps were chosen, in words
+    is_extrapolated: bool  # the run holds no complete epoch
+
+
+def timed_window(run):
+    """The timed window of a run that has steps."""
+    size = epoch_size(run)
+    chosen, number, rule, is_complete = choose_steps(
+        run.epoch, run.step, run.starts_part, size.steps)
+    return Window(chosen, number, size, rule, not is_complete)
+
+
+def choose_steps(epoch, step, starts_part, steps_per_epoch):
+    """Returns (indices, epoch, rule in words, whether the epoch is complete).
+
+    `epoch`: the epoch of each step, `step`: its number in the run, `starts_part`: whether a process
+    started with it. Without steps of a process's start: the earliest complete epoch. Otherwise the
+    earliest complete epoch without its first 10 %. Otherwise the longest sequence of steps of one
+    epoch without its first 10 %.
+    """
+    complete = [n for n in np.unique(epoch) if np.sum(epoch == n) == steps_per_epoch]
+    for number in complete:
+        steps = np.flatnonzero(epoch == number)
+        if not starts_part[steps].any():
+            return steps, int(number), f"epoch {number}, all {len(steps)} steps", True
+    if complete:
+        steps, number = np.flatnonzero(epoch == complete[0]), int(complete[0])
+    else:
+        steps = longest_sequence(epoch, step, starts_part)
+        number = int(epoch[steps[0]])
+    skipped = warm_up_steps(len(steps))
+    kept = steps[skipped:]
+    if complete:
+        rule = (f"epoch {number} without its first {skipped} of {steps_per_epoch} steps "
+                "(start-up; no complete epoch follows)")
+    else:
+        rule = (f"scaled from {len(kept)} of {steps_per_epoch} steps of epoch {number} "
+                "(no complete epoch was recorded)")
+    return kept, number, rule, bool(complete)
+
+
+def warm_up_steps(count):
+    """ceil(10 %) of `count` steps, at least 1, but at least one step stays."""
+    return min(max(1, math.ceil(WARM_UP_FRACTION * count)), count - 1)
+
+
+def longest_sequence(epoch, step, starts_part):
+    """Indices of the longest sequence of consecutive steps of one epoch in one process; of several
+    equally long ones, the earliest."""
+    breaks = (np.diff(epoch) != 0) | (np.diff(step) != 1) | starts_part[1:]
+    return max(np.split(np.arange(len(epoch)), np.flatnonzero(breaks) + 1), key=len)
+
+
+def epoch_size(run):
+    """The size of a complete epoch; estimated for a file of version 1, which does not hold it."""
+    steps, images = (run.whole_number(f"{name}_per_epoch") for name in ("steps", "images"))
+    if steps > 0 and images > 0:
+        return EpochSize(steps, images)
+    steps = estimate_steps_per_epoch(run)
+    for number in np.unique(run.epoch):
+        if np.sum(run.epoch == number) == steps:
+            return EpochSize(steps, int(run.images[run.epoch == number].sum()))
+    return EpochSize(steps, steps * batch_per_rank(run) * run.rank_count)
+
+
+def estimate_steps_per_epoch(run):
+    """Steps of a complete epoch of a version-1 file.
+
+    Epochs between the first and the last one of a file are complete. If there is none, the number
+    of images and the batch give the steps, unless the directory of CIFAR-10 may hold fewer images
+    than were published and the run was complete.
+    """
+    numbers, counts = np.unique(run.epoch, return_counts=True)
+    if len(numbers) > 2:
+        return int(counts[1])
+    images, is_known = images_of_data(run)
+    ended_with_epoch = run.status == "complete" and not run.number("steps")
+    if ended_with_epoch and not is_known and (len(numbers) > 1 or numbers[0] == 1):
+        return int(counts[-1])
+    if images is None:
+        return int(counts.max())
+    batch = batch_per_rank(run) * run.rank_count
+    divide = math.ceil if run.option("last-batch") == "pad" else math.floor
+    return max(1, divide(images / batch))
+
+
+def images_of_data(run):
+    """(training images of a version-1 run or None, whether the options give them exactly)."""
+    kind, _, rest = run.option("data").partition(":")
+    wanted = run.number("train-samples")
+    whole = {"cifar10": CIFAR10_IMAGES, "synthetic": SYNTHETIC_IMAGES}.get(kind)
+    if kind == "synthetic" and rest.isdigit():
+        whole = int(rest)
+    images = min(filter(None, (whole, wanted)), default=None)
+    return images, kind == "synthetic" or wanted is not None
+
+
+def batch_per_rank(run):
+    """From the options; otherwise from the largest step."""
+    given = run.number("batch-per-rank")
+    if given:
+        return given
+    whole = run.number("global-batch")
+    if whole:
+        return whole // run.rank_count
+    return int(round(run.images.max() / run.rank_count))

@@ -1,0 +1,169 @@
+"""Every text of every figure is inside the canvas, and no two texts overlap."""
+
+import itertools
+from dataclasses import replace
+
+import matplotlib
+import pytest
+from lockstep_report import contents, figures, points
+from lockstep_report.figure_layout import wrap
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
+
+PHASES = ("data_wait", "upload", "forward", "backward", "exposed_communication", "update",
+          "imbalance")
+SHORT = ("resnet18-cifar", "cpu", "fp32", "synthetic")
+LONG = ("resnet18-cifar-with-a-long-name-of-its-own", "cuda NVIDIA H200 NVL 141GB", "bf16",
+        "cifar10 50000 images")
+TOLERANCE = 1.0  # pixels
+
+
+def point(ranks, batch, seconds=1.0, setting=SHORT, **options):
+    steps = max(1, 50_000 // (ranks * batch))
+    return points.Point(
+        source="run.h5", ranks=ranks, batch_per_rank=batch, epoch_seconds=seconds,
+        setting=setting, steps=steps, images_per_second=50_000 / seconds,
+        step_median=seconds / steps, phase_seconds=dict.fromkeys(PHASES, seconds / len(PHASES)),
+        **{"reducer": "overlap", **options})
+
+
+def visible_texts(figure):
+    """(text, extent in pixels) of every text that is drawn at the resolution of the PNG."""
+    figure.set_dpi(160)
+    FigureCanvasAgg(figure).draw()
+    hidden = set()
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            for tick in itertools.chain(axis.get_major_ticks(), axis.get_minor_ticks()):
+                if not low <= tick.get_loc() <= high:
+                    hidden |= {tick.label1, tick.label2}
+    return [(text.get_text(), text.get_window_extent()) for text in figure.findobj(Text)
+            if text.get_visible() and text.get_text().strip() and text not in hidden]
+
+
+def faults(figure):
+    """Texts that are cut off, and pairs that overlap; closes the figure."""
+    with matplotlib.rc_context(figures.STYLE):
+        texts = visible_texts(figure)
+    assert len(texts) > 4
+    found = [f"cut off: {text!r}" for text, box in texts
+             if box.x0 < -TOLERANCE or box.y0 < -TOLERANCE
+             or box.x1 > figure.bbox.x1 + TOLERANCE or box.y1 > figure.bbox.y1 + TOLERANCE]
+    for (text, box), (other_text, other) in itertools.combinations(texts, 2):
+        if (min(box.x1, other.x1) - max(box.x0, other.x0) > TOLERANCE
+                and min(box.y1, other.y1) - max(box.y0, other.y0) > TOLERANCE):
+            found.append(f"overlap: {text!r} and {other_text!r}")
+    figures.plt.close(figure)
+    return found
+
+
+def test_the_check_sees_a_title_that_is_cut_off_and_labels_that_overlap():
+    figure, axes = figures.plt.subplots(figsize=(3, 3))
+    figure.suptitle("a title that is much wider than three inches, so that both ends are missing")
+    assert any("cut off" in fault for fault in faults(figure))
+    figure, axes = figures.plt.subplots(figsize=(3, 3))
+    axes.set_xticks([0, 0.1, 0.2], ["one label", "another label", "a third label"])
+    assert any("overlap" in fault for fault in faults(figure))
+
+
+@pytest.mark.parametrize("setting", [SHORT, LONG])
+@pytest.mark.parametrize("ranks, batches", [
+    ((1,), (32,)), ((2,), (32,)), ((1, 2), (32,)), ((2,), (1, 1_048_576)), ((1, 2, 4), (32, 128)),
+    (range(1, 13), (32,)), ((1, 2, 4), (16, 32, 64, 128, 256))])
+def test_phase_bars_of_any_number(setting, ranks, batches):
+    found = [point(n, b, 12345.678 / n, setting) for b in batches for n in ranks]
+    assert faults(figures.phase_bars(found)) == []
+
+
+@pytest.mark.parametrize("detail", [
+    "threads 2", "conv-algorithm winograd, all-reduce two_level, threads 16, bucket-mib 25",
+    "an-option-of-a-very-long-name and-its-value"])
+@pytest.mark.parametrize("count", [1, 5])
+def test_phase_bars_with_long_labels(detail, count):
+    found = [point(2, 32, 0.000123456 * (i + 1), detail=detail, gradient_dtype="bf16",
+                   reducer=reducer) for i in range(count) for reducer in ("none", "allreduce")]
+    assert faults(figures.phase_bars(found)) == []
+
+
+NOTES = ("scaled from 5 of 200 steps", "warning: " + 40 * "many words " + "and an end")
+
+
+@pytest.mark.parametrize("ranks", [(1,), (1, 2, 4, 8)])
+def test_validity_notes_are_below_the_axes(ranks):
+    found = [point(n, 32, 100.0 / n, notes=NOTES) for n in ranks]
+    made = [figures.phase_bars(found)]
+    if len(ranks) > 1:
+        made.append(figures.scaling(found, figures.weak_series(found), "Scaling", "Efficiency"))
+    for figure in made:
+        texts = " ".join(text.get_text() for text in figure.findobj(Text))
+        for note in NOTES:
+            assert note in " ".join(texts.split())
+        assert faults(figure) == []
+    labels = [figures.bar_label(p, {NOTES[0]: "a", NOTES[1]: "b"}) for p in found]
+    assert all(label.endswith("(a, b)") for label in labels)
+
+
+def test_notes_in_the_scaling_figure_name_their_points():
+    found = [point(n, 32, notes=NOTES[:1] if n > 1 else ()) for n in (1, 2, 4, 8)]
+    assert figures.places_of(NOTES[0], found) == "batch 32 on 2, 4 and 8 ranks"
+
+
+def test_phase_bars_show_every_batch():
+    batches = [8, 16, 32, 64, 128]
+    figure = figures.phase_bars([point(n, b) for b in batches for n in (1, 2)])
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    figures.plt.close(figure)
+    assert titles == [f"batch {b} per rank" for b in batches]
+
+
+@pytest.mark.parametrize("largest, every, batches, modes", [
+    (2, False, (32,), ("overlap",)), (8, False, (32,), ("none", "allreduce", "overlap")),
+    (16, True, (32,), ("overlap",)), (1024, False, (16, 32, 64, 128, 256), ("none", "overlap")),
+    (8, False, (16, 32, 64, 128, 256), ("none", "allreduce", "overlap"))])
+def test_scaling_of_any_number(largest, every, batches, modes):
+    counts = range(2, largest + 1) if every else [2**i for i in range(1, largest.bit_length())]
+    group = [point(1, b, 100.0) for b in batches]
+    group += [point(n, b, 100.0 / n * (1 + 0.01 * n), reducer=mode)
+              for n in counts for b in batches for mode in modes]
+    for series in (figures.weak_series(group), figures.strong_series(group)):
+        figure = figures.scaling(group, series, "Scaling at fixed batch per rank", "Efficiency")
+        if series:
+            assert faults(figure) == []
+
+
+@pytest.mark.parametrize("factor", [0.01, 20.0])
+def test_scaling_far_from_the_ideal(factor):
+    group = [point(1, 32, 100.0), point(2, 32, 50 / factor), point(4, 32, 25 / factor),
+             point(4, 32, 25 / factor, reducer="none")]
+    figure = figures.scaling(group, figures.weak_series(group), "Scaling", "Weak efficiency")
+    assert faults(figure) == []
+
+
+@pytest.mark.parametrize("largest, last", [
+    (2, "ok"), (2, "out of memory"), (4, "not run: the time was up"), (9, "ok"),
+    (14, "out of memory")])
+def test_ladder_of_any_length(largest, last):
+    rows = [{"batch_per_rank": 32 << i, "status": "ok", "epoch_seconds": 3000.0 / (i + 1),
+             "images_per_second": 123456.7 * (i + 1)} for i in range(largest)]
+    if last != "ok":
+        rows[-1] = {"batch_per_rank": rows[-1]["batch_per_rank"], "status": last}
+    assert faults(figures.ladder(rows, " ".join(LONG))) == []
+    for row in rows:
+        row["source"] = "ladder-on-one-rank-of-node-17.h5"
+    assert faults(figures.ladder(rows, "Batch ladder")) == []
+
+
+def test_a_long_word_is_broken_and_nothing_is_lost():
+    text = "one " + 60 * "x" + " two"
+    assert wrap(text, 2.0).replace("\n", "").replace(" ", "") == text.replace(" ", "")
+    assert wrap("short", 5.0) == "short"
+
+
+def test_weak_efficiency_is_the_same_in_the_figure_and_in_the_table():
+    """An epoch of 10 images has 5 steps of 2 images on one rank and 3 on two."""
+    group = [point(1, 2, 5.0), point(2, 2, 3.6)]
+    group = [replace(p, steps=steps) for p, steps in zip(group, (5, 3))]
+    ((_, rows),) = figures.weak_series(group)
+    row = contents.weak_table(group).rows[1]
+    assert rows[1][2] == row["efficiency"] == pytest.approx(1.0 / 1.2)

@@ -1,0 +1,161 @@
+"""Parts of a run, duplicates, and unfinished files."""
+
+import json
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+from lockstep_report.cli import main
+from lockstep_report.joining import load_runs
+from lockstep_report.points import from_run
+from synthetic import dataset, phases, write_run
+
+STEPS = 10  # of an epoch
+
+
+def write_part(path, part, first, count, seconds, *, status="complete", run_id="run", **options):
+    """A part that begins after `first` steps; every step takes `seconds`."""
+    attributes = {"part": part, "first_step": first, "steps_per_epoch": STEPS,
+                  "images_per_epoch": 10 * STEPS, "run_id": run_id,
+                  "date_utc": f"2026-01-0{part}T00:00:00Z"}
+    return write_run(
+        path, phases(count, (0, 0, seconds, 0, 0, 0)), 10, batch=10, status=status,
+        epoch_of_step=1 + (first + np.arange(count)) // STEPS, attributes=attributes,
+        config={"data": "synthetic:100", "train-samples": "0"}, **options)
+
+
+def test_a_preempted_run_and_its_resumption_are_one_run(tmp_path):
+    """Preempted after 6 steps; the rest of epoch 1 and epoch 2 are in the second part."""
+    one = write_part(tmp_path / "run.h5", 1, 0, 6, 0.9, status="preempted")
+    write_part(tmp_path / "run.part2.h5", 2, 6, 14, 0.2)
+    (run,) = load_runs([one]).runs
+    assert run.step.tolist() == list(range(20))
+    assert run.status == "complete"
+    point = from_run(run)
+    assert point.epoch_seconds == pytest.approx(2.0)  # epoch 2; no process started in it
+    assert (point.source, point.repeats, point.scaled) == ("run.h5 (2 parts)", 1, False)
+    assert not point.notes
+
+
+def test_any_part_brings_the_others(tmp_path):
+    write_part(tmp_path / "run.h5", 1, 0, 6, 0.9, status="preempted")
+    two = write_part(tmp_path / "run.part2.h5", 2, 6, 14, 0.2)
+    (run,) = load_runs([two]).runs
+    assert len(run.step) == 20
+
+
+def test_a_killed_first_part_is_joined_from_its_partial_file(tmp_path):
+    write_part(tmp_path / "run.h5.partial", 1, 0, 10, 0.9, status="running")
+    two = write_part(tmp_path / "run.part2.h5", 2, 10, 10, 0.2)
+    (run,) = load_runs([two]).runs
+    assert len(run.step) == 20
+
+
+def test_a_later_part_replaces_the_steps_that_it_repeats(tmp_path):
+    """The checkpoint was after step 8, the first part went on to 20."""
+    one = write_part(tmp_path / "run.h5", 1, 0, 20, 0.9, status="failed")
+    two = write_part(tmp_path / "run.part2.h5", 2, 8, 22, 0.2)
+    (run,) = load_runs([one, two]).runs
+    assert run.step.tolist() == list(range(30))
+    assert run.part_of_step.tolist() == [0] * 8 + [1] * 22
+    assert run.phase_seconds[:, 0, 2].tolist() == [0.9] * 8 + [0.2] * 22
+
+
+def test_steps_that_no_part_holds_leave_their_epoch_incomplete(tmp_path):
+    """Killed in epoch 2, whose checkpoint was after step 14: steps 10 to 13 were lost."""
+    one = write_part(tmp_path / "run.h5", 1, 0, 10, 0.9, status="running")
+    two = write_part(tmp_path / "run.part2.h5", 2, 14, 16, 0.2)
+    (run,) = load_runs([one, two]).runs
+    assert run.step.tolist() == [*range(10), *range(14, 30)]
+    assert from_run(run).rule == "epoch 3, all 10 steps"
+
+
+def test_a_part_without_steps_replaces_nothing(tmp_path):
+    one = write_part(tmp_path / "run.h5", 1, 0, 20, 0.2, status="preempted")
+    two = write_part(tmp_path / "run.part2.h5", 2, 10, 0, 0.9, status="running")
+    (run,) = load_runs([one, two]).runs
+    assert len(run.step) == 20 and run.status == "running"
+
+
+def test_values_of_epochs_are_joined(tmp_path):
+    one = write_part(tmp_path / "run.h5", 1, 0, 16, 0.2, status="preempted")
+    two = write_part(tmp_path / "run.part2.h5", 2, 16, 14, 0.2)
+    for path, accuracy, joules in ((one, [0.1, np.nan], [5.0, 5.0]), (two, [0.2, 0.3], [7.0, 7.0])):
+        with h5py.File(path, "r+") as file:
+            file["epochs/test_accuracy"][()] = accuracy
+            dataset(file, "epochs/energy_joules", np.array([joules]).T, ["epoch", "rank"], "J")
+    (run,) = load_runs([one, two]).runs
+    assert run.epoch_numbers.tolist() == [1, 2, 3]
+    assert run.epochs["test_accuracy"].tolist() == [0.1, 0.2, 0.3]
+    # the energy of epoch 2 was measured by two processes, each of a part of it
+    assert run.epochs["energy_joules"][[0, 2], 0].tolist() == [5.0, 7.0]
+    assert np.isnan(run.epochs["energy_joules"][1, 0])
+
+
+def test_files_of_other_runs_are_not_joined(tmp_path):
+    one = write_part(tmp_path / "run.h5", 1, 0, 20, 0.2)
+    write_part(tmp_path / "run.part2.h5", 2, 20, 20, 0.2, run_id="another")
+    (run,) = load_runs([one]).runs
+    assert len(run.step) == 20
+
+
+def test_parts_on_other_ranks_stay_separate_and_are_named(tmp_path):
+    one = write_part(tmp_path / "run.h5", 1, 0, 10, 0.2, status="preempted")
+    two = tmp_path / "two.h5"
+    write_run(two, phases(10, *[(0, 0, 0.1, 0, 0, 0)] * 2), 20, batch=10, attributes={
+        "part": 2, "first_step": 10, "steps_per_epoch": 10, "images_per_epoch": 200,
+        "run_id": "run"})
+    loaded = load_runs([one, two])
+    assert len(loaded.runs) == 2
+    assert "differ in ranks" in loaded.notes[-1]
+
+
+def test_a_file_given_six_times_counts_once_and_says_so(tmp_path, capsys):
+    path = str(write_part(tmp_path / "run.h5", 1, 0, 20, 0.2))
+    assert main(["report", *[path] * 6, "--out", str(tmp_path / "out")]) == 0
+    assert "given more than once and is counted once" in capsys.readouterr().err
+    page = (tmp_path / "out" / "report.md").read_text()
+    assert "n = 1 run" in page and "n = 6" not in page
+    assert "given more than once" in page
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_copy_of_a_file_counts_once(tmp_path, version):
+    if version == 2:
+        path = write_part(tmp_path / "run.h5", 1, 0, 20, 0.2)
+    else:
+        path = write_run(tmp_path / "run.h5", phases(20, (0, 0, 0.2, 0, 0, 0)), 10, epochs=2)
+    shutil.copy(path, tmp_path / "copy.h5")
+    loaded = load_runs([path, tmp_path / "copy.h5"])
+    assert len(loaded.runs) == 1 and "is a copy of" in loaded.notes[0]
+
+
+def test_a_damaged_part_is_named(tmp_path):
+    one = write_part(tmp_path / "run.h5", 1, 0, 20, 0.2)
+    (tmp_path / "run.part2.h5").write_bytes(b"damaged")
+    loaded = load_runs([one])
+    assert len(loaded.runs) == 1
+    assert "not joined" in loaded.notes[0] and "run.part2.h5" in loaded.notes[0]
+
+
+def test_unfinished_runs_are_marked_in_the_tables(tmp_path):
+    one = write_part(tmp_path / "a.h5", 1, 0, 20, 0.2, run_id="a")
+    two = write_part(tmp_path / "b.h5", 1, 0, 15, 0.4, run_id="b", status="preempted")
+    assert main(["tables", str(one), str(two), "--out", str(tmp_path / "out")]) == 0
+    text = (tmp_path / "out" / "table-1-time-speedup.md").read_text()
+    assert "the run did not finish (status preempted) (b.h5)" in text
+
+
+def test_summary_as_json(tmp_path, capsys):
+    one = write_part(tmp_path / "run.h5", 1, 0, 20, 0.2)
+    assert main(["summary", "--json", str(one)]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert values["epoch_seconds"] == pytest.approx(2.0)
+    assert values["training_seconds"] == pytest.approx(2.0)
+    assert values["images_per_second"] == pytest.approx(50.0)
+    assert values["step_seconds_median"] == pytest.approx(0.2)
+    assert values["step_seconds_interval"] == pytest.approx([0.2, 0.2])
+    assert values["exposed_communication_share"] == 0
+    assert (values["timed_epoch"], values["timed_steps"]) == (2, 10)
+    assert values["is_extrapolated"] is False

@@ -1,0 +1,175 @@
+"""Rules for the text of tables, and for the files of --out."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from lockstep_report import contents, points
+from lockstep_report.cli import main
+from lockstep_report.comparison import merge_repeats
+from lockstep_report.output import MANIFEST
+from lockstep_report.tables import Column, Note, Table, latex, markdown
+from synthetic import phases, write_ladder, write_run, write_sweep
+
+STEP = (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)
+
+
+def column_of(text, header):
+    rows = [[cell.strip() for cell in line.strip("|").split("|")]
+            for line in text.splitlines() if line.startswith("|")]
+    place = rows[0].index(header)
+    return [row[place] for row in rows[2:]]
+
+
+def table_of(values, digits=None):
+    return Table("t", "T", [Column("x", "X", digits)], [{"x": value} for value in values])
+
+
+@pytest.mark.parametrize("values, digits, texts", [
+    ([1024, 16384], None, ["1,024", "16,384"]),
+    ([32, 1024], None, ["32", "1024"]),
+    ([1024, 16384, None], None, ["1,024", "16,384", "–"]),
+    ([-0.001, 0.001, -1.0], 2, ["0.00", "0.00", "-1.00"]),
+    ([-0.4, 1234.0], 0, ["0", "1,234"]),
+])
+def test_numbers_of_one_column_are_written_by_one_rule(values, digits, texts):
+    assert column_of(markdown(table_of(values, digits)), "X") == texts
+
+
+def test_a_note_is_printed_only_with_its_column():
+    table = Table("t", "T", [Column("x", "X"), Column("y", "Y")], [{"x": 1}],
+                  ["always", Note("about y", ("y",)), Note("about x or y", ("x", "y"))])
+    for text in (markdown(table), latex(table)):
+        assert "always" in text and "about x or y" in text and "about y" not in text
+
+
+def test_no_table_explains_a_column_that_it_does_not_have():
+    """One rank alone: no speedup over more ranks, no communication, no replicas."""
+    alone = points.Point("a.csv", 2, 32, 10.0)
+    text = "".join(markdown(t) for t in contents.all_tables([alone], []))
+    assert "Epoch speedup" not in text and "epoch speedup" not in text
+    assert "derived:" not in text
+    table = contents.weak_table([replace(alone, steps=10, step_median=1.0)])
+    assert "independent replicas" not in markdown(table)
+
+
+@pytest.mark.parametrize("title, caption", [
+    ("Table 1: time and speedup", "Time and speedup"), ("Weak scaling", "Weak scaling")])
+def test_latex_captions_have_no_number_of_their_own(title, caption):
+    table = Table("t", title, [Column("x", "X")], [{"x": 1}])
+    assert rf"\caption{{{caption}}}" in latex(table)
+
+
+def test_the_latex_of_a_report_is_balanced(tmp_path):
+    one = write_run(tmp_path / "one.h5", phases(20, STEP), 10, epochs=2, batch=10)
+    two = write_run(tmp_path / "two.h5", phases(10, STEP, STEP), 20, epochs=2, batch=10)
+    out = tmp_path / "out"
+    assert main(["tables", str(one), str(two), str(write_ladder(tmp_path / "l.h5")),
+                 str(write_sweep(tmp_path / "s.h5")), "--out", str(out)]) == 0
+    files = sorted(out.glob("*.tex"))
+    assert len(files) > 4
+    for path in files:
+        text = path.read_text()
+        assert not re.search(r"\\caption\{Table \d", text)
+        assert re.findall(r"\\begin\{(\w+)\}", text) == re.findall(r"\\end\{(\w+)\}", text)[::-1]
+        plain = text.replace(r"\{", "").replace(r"\}", "")
+        assert plain.count("{") == plain.count("}")
+        columns = len(re.search(r"\\begin\{tabular\}\{(\w+)\}", text).group(1))
+        body = text.split(r"\toprule")[1].split(r"\bottomrule")[0]
+        rows = [line for line in body.splitlines() if line.endswith(r"\\")]
+        assert rows and all(len(re.findall(r"(?<!\\)&", row)) == columns - 1 for row in rows)
+
+
+def test_strategies_are_sorted_by_how_much_they_overlap():
+    found = merge_repeats([points.Point("a", 2, 32, 1.0, reducer=reducer)
+                                  for reducer in ("overlap", "none", "allreduce", "other")])
+    assert [p.reducer for p in found] == ["none", "allreduce", "overlap", "other"]
+
+
+# --- files of --out --------------------------------------------------------------------------------
+
+@pytest.fixture
+def one(tmp_path):
+    return str(write_run(tmp_path / "one.h5", phases(20, STEP), 10, epochs=2, batch=10))
+
+
+@pytest.fixture
+def pair(tmp_path, one):
+    return [one, str(write_run(tmp_path / "two.h5", phases(10, STEP, STEP), 20, epochs=2,
+                               batch=10, bucket_bytes=[400], bucket_start=[0.05],
+                               bucket_end=[0.1]))]
+
+
+def names(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_second_report_leaves_no_file_of_the_first(one, pair, tmp_path):
+    out, fresh = tmp_path / "out", tmp_path / "fresh"
+    for runs, folder in ((pair, out), ([one], out), ([one], fresh)):
+        assert main(["report", *runs, "--out", str(folder)]) == 0
+    assert names(out) == names(fresh)
+    assert "table-3-bandwidth.md" not in names(out)
+
+
+def test_files_that_the_report_did_not_write_stay(one, pair, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "notes.txt").write_text("mine")
+    assert main(["report", *pair, "--out", str(out)]) == 0
+    (out / "table-3-bandwidth.md").write_text("edited by hand")
+    assert main(["report", one, "--out", str(out)]) == 0
+    assert (out / "notes.txt").read_text() == "mine"
+    assert (out / "table-3-bandwidth.md").read_text() == "edited by hand"
+    assert not (out / "table-3-bandwidth.csv").exists()
+
+
+def test_tables_and_figures_share_a_folder(pair, tmp_path):
+    out = tmp_path / "out"
+    assert main(["figures", *pair, "--out", str(out)]) == 0
+    assert main(["tables", *pair, "--out", str(out)]) == 0
+    assert {"phases.png", "table-1-time-speedup.md"} <= names(out)
+
+
+def test_a_failed_report_removes_nothing(pair, tmp_path):
+    out = tmp_path / "out"
+    assert main(["report", *pair, "--out", str(out)]) == 0
+    before = names(out)
+    assert main(["report", str(tmp_path / "none.h5"), "--out", str(out)]) == 3
+    assert names(out) == before
+
+
+@pytest.mark.parametrize("text", [
+    "not JSON", "[]", '{"files": {"../precious": {"kind": "table", "sha256": "x"}}}',
+    '{"files": {"a": 1}}'])
+def test_a_damaged_list_of_files_removes_nothing(one, tmp_path, text):
+    out = tmp_path / "out"
+    out.mkdir()
+    (tmp_path / "precious").write_text("kept")
+    (out / MANIFEST).write_text(text)
+    assert main(["report", one, "--out", str(out)]) == 0
+    assert (tmp_path / "precious").read_text() == "kept"
+
+
+# --- directories on the command line ---------------------------------------------------------------
+
+def test_a_directory_stands_for_its_run_files(pair, tmp_path):
+    by_name, by_folder = tmp_path / "by-name", tmp_path / "by-folder"
+    assert main(["tables", *pair, "--out", str(by_name)]) == 0
+    assert main(["tables", str(tmp_path), "--out", str(by_folder)]) == 0
+    name = "table-1-time-speedup.csv"
+    assert (by_name / name).read_text() == (by_folder / name).read_text()
+
+
+def test_a_directory_without_run_files_is_named(tmp_path, capfd):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert main(["report", str(empty), "--out", str(tmp_path / "out")]) == 3
+    assert "is a directory without *.h5 files" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["validate"])
+def test_a_command_for_one_file_says_that_it_got_a_directory(command, one, tmp_path, capfd):
+    assert main([command, str(tmp_path)]) == 3
+    line = capfd.readouterr().err
+    assert "is a directory" in line and one in line

@@ -1,0 +1,163 @@
+"""Restrictions of validity reach the tables."""
+
+import csv
+
+import pytest
+from lockstep_report import validity
+from lockstep_report.cli import main
+from lockstep_report.comparison import merge_repeats
+from lockstep_report.points import from_run
+from lockstep_report.read import read_run
+from synthetic import phases, write_run
+
+TWO_HOSTS = {"hostname": ["node1", "node2"]}
+
+
+def point(path, ranks=1, seconds=0.1, steps=None, **options):
+    return from_run(read_run(write_run(
+        path, phases(steps or 20 // ranks, *[(0, 0, seconds, 0, 0, 0)] * ranks), 10 * ranks,
+        epochs=2, batch=10, **options)))
+
+
+def notes_of(*points, link=None):
+    """The notes of the point with the most ranks."""
+    return validity.add_comparison_notes(merge_repeats(points), link)[-1].notes
+
+
+def test_equal_conditions_have_no_notes(tmp_path):
+    assert notes_of(point(tmp_path / "a.h5"), point(tmp_path / "b.h5", 2)) == ()
+
+
+def test_warnings_of_the_program(tmp_path):
+    environment = {"warnings": "4 threads share 2 processors\nranks share a GPU\n"}
+    assert notes_of(point(tmp_path / "a.h5", environment=environment)) == (
+        "warning: 4 threads share 2 processors",
+        "warning: ranks share a GPU")
+
+
+def test_threads_without_processors_are_found_in_files_without_warnings(tmp_path):
+    def notes(threads, **ranks_of):
+        return notes_of(point(tmp_path / "a.h5", 4, config={"threads": threads},
+                              ranks_of=ranks_of))
+
+    assert notes("1", cpu_list="0-1,7") == (
+        "warning: 4 threads share 3 processors on node1",)
+    assert notes("1", cpu_list="0-3") == notes("2", cpu_list="") == ()
+    assert notes("2", cpu_list=["0-3", "4-7", "0-3", "4-7"]) == ()
+    assert notes("2", cpu_list="0-3", hostname=["a", "a", "b", "b"]) == ()
+
+
+def test_other_hosts_builds_and_options_of_the_base_case(tmp_path):
+    base = point(tmp_path / "a.h5", config={"conv-algorithm": "direct"})
+    other = point(tmp_path / "b.h5", 2, config={"conv-algorithm": "winograd"},
+                  attributes={"git_commit": "def"}, ranks_of={"hostname": ["node2", "node3"]})
+    assert notes_of(base, other) == (
+        "the base case a.h5 ran on another host (node1) than this point (node2, node3)",
+        "the base case a.h5 has build abc, this point def",
+        "the base case a.h5 has conv-algorithm direct, this point winograd")
+
+
+def test_the_base_case_may_run_on_one_of_the_hosts(tmp_path):
+    assert notes_of(point(tmp_path / "a.h5"), point(tmp_path / "b.h5", 2, ranks_of=TWO_HOSTS)) == ()
+
+
+def test_other_kernels_than_in_the_base_case(tmp_path):
+    base = point(tmp_path / "a.h5", environment={
+        "kernels": "conv1 forward: jit; conv1 backward: winograd 4x4 (8 lanes)"})
+    other = point(tmp_path / "b.h5", 2, environment={
+        "kernels": "conv1 forward: jit; conv1 backward: jit"})
+    assert notes_of(base, other) == (
+        "1 of 2 convolution passes use another kernel than in the base case a.h5",)
+
+
+def test_speedup_above_the_number_of_ranks(tmp_path):
+    (note,) = notes_of(point(tmp_path / "a.h5"), point(tmp_path / "b.h5", 2, seconds=0.08))
+    assert note.startswith("speedup 2.50 is above the number of ranks (2)")
+
+
+def test_epochs_of_other_sizes(tmp_path):
+    """119 images: 1 rank with batch 10 drops the last 9 of them, 2 ranks the last 19."""
+    def write(name, ranks, steps):
+        size = {"part": 1, "first_step": 0, "steps_per_epoch": steps,
+                "images_per_epoch": steps * ranks * 10}
+        config = {"data": "synthetic:119", "train-samples": "0"}
+        return point(tmp_path / name, ranks, steps=2 * steps, config=config, attributes=size)
+
+    note, speedup = notes_of(write("a.h5", 1, 11), write("b.h5", 2, 5))
+    assert "trains on 100 images" in note and "on 110" in note
+    assert "is above the number of ranks" in speedup
+
+
+def test_bandwidth_above_the_link(tmp_path):
+    """2*1/2 * 1e9 bytes in 0.05 s = 160 Gbit/s."""
+    def write(name, ranks, **options):
+        return point(tmp_path / name, ranks, bucket_bytes=[10**9], bucket_start=[0.0],
+                     bucket_end=[0.05], ranks_of=TWO_HOSTS, **options)
+
+    (note,) = notes_of(write("a.h5", 2), link=100)
+    assert note.startswith("the measured bus bandwidth is 160% of the link of 100 Gbit/s")
+    (note,) = notes_of(write("b.h5", 2, config={"link-gbit": "80"}))
+    assert note.startswith("the measured bus bandwidth is 200% of the link of 80 Gbit/s")
+    assert notes_of(write("c.h5", 2), link=200) == ()
+
+
+def test_a_link_that_no_message_uses(tmp_path):
+    config = {"link-gbit": "25"}
+    (note,) = notes_of(point(tmp_path / "a.h5", 2, config=config))
+    assert note.startswith("--link-gbit was given, but all ranks are on one host")
+    assert notes_of(point(tmp_path / "b.h5", 2, config=config, ranks_of=TWO_HOSTS)) == ()
+
+
+def test_each_row_uses_the_rate_of_its_own_link(tmp_path):
+    out = tmp_path / "out"
+    paths = []
+    for name, rate in (("a.h5", "80"), ("b.h5", "160")):
+        point(tmp_path / name, 2, bucket_bytes=[10**8], bucket_start=[0.0], bucket_end=[0.05],
+              ranks_of=TWO_HOSTS, config={"link-gbit": rate})
+        paths.append(str(tmp_path / name))
+    assert main(["tables", *paths, "--out", str(out)]) == 0
+    with (out / "table-3-bandwidth.csv").open() as file:
+        rows = {float(r["link_gbit"]): float(r["measured_percent"]) for r in csv.DictReader(file)}
+    assert rows == {80: pytest.approx(20), 160: pytest.approx(10)}  # 1e8 bytes in 0.05 s: 16 Gbit/s
+
+
+def test_a_note_that_holds_for_some_repeats_names_them(tmp_path):
+    (merged,) = merge_repeats([
+        point(tmp_path / "a.h5"), point(tmp_path / "b.h5", environment={"warnings": "hot"})])
+    assert merged.notes == ("warning: hot (b.h5)",)
+
+
+def test_letters_lead_from_the_row_to_the_note(tmp_path):
+    out = tmp_path / "out"
+    for name, ranks, warnings in (("a.h5", 1, "one"), ("b.h5", 2, "one\ntwo")):
+        point(tmp_path / name, ranks, environment={"warnings": warnings})
+    paths = [str(tmp_path / name) for name in ("a.h5", "b.h5")]
+    assert main(["tables", *paths, "--out", str(out)]) == 0
+    for name in ("table-1-time-speedup", "table-2-compute-communication", "weak-scaling"):
+        text = (out / f"{name}.md").read_text()
+        assert "- (a) warning: one\n- (b) warning: two" in text
+        assert [line.rsplit("|", 2)[1].strip() for line in text.splitlines()
+                if line.startswith("| 10 |")] == ["a", "a, b"]
+        with (out / f"{name}.csv").open() as file:
+            assert [row["validity"] for row in csv.DictReader(file)] == [
+                "warning: one",
+                "warning: one; warning: two"]
+
+
+@pytest.mark.parametrize("arguments, notes", [
+    ((), ["50,000 images", "11,173,962 parameters"]),
+    (("--train-samples", "50000"), ["11,173,962 parameters"]),
+    (("--parameters", "1000"), ["50,000 images"]),
+    (("--parameters", "1000", "--train-samples", "50000"), [])])
+def test_defaults_for_a_csv_are_marked(tmp_path, arguments, notes):
+    path, out = tmp_path / "t.csv", tmp_path / "out"
+    path.write_text("ranks,batch_per_rank,epoch_seconds\n1,100,40\n2,100,25\n")
+    assert main(["tables", "--csv", str(path), *arguments, "--out", str(out)]) == 0
+    text = (out / "table-1-time-speedup.md").read_text()
+    found = [line for line in text.splitlines() if "default" in line]
+    assert len(found) == len(notes)
+    assert all(note in line for note, line in zip(notes, found))
+
+
+def test_letters_go_on_after_z():
+    assert [validity.letter(i) for i in (0, 25, 26, 27, 52)] == ["a", "z", "aa", "ab", "ba"]

@@ -1,0 +1,183 @@
+"""The timed window, and what is read from files that were cut off."""
+
+import h5py
+import numpy as np
+import pytest
+from lockstep_report import window
+from lockstep_report.cli import main
+from lockstep_report.points import from_run
+from lockstep_report.read import read_run
+from lockstep_report.settings import data_of
+from synthetic import dataset, phases, write_run
+
+
+def choose(*counts, size, first=0, starts=(0,)):
+    """The window of epochs with `counts` steps; `starts`: indices where a process started."""
+    epoch = np.repeat(np.arange(1, len(counts) + 1), counts)
+    marks = np.isin(np.arange(len(epoch)), starts)
+    chosen, number, rule, is_complete = window.choose_steps(
+        epoch, first + np.arange(len(epoch)), marks, size)
+    return chosen.tolist(), number, rule, is_complete
+
+
+def test_the_first_complete_epoch_after_the_start_is_timed_whole():
+    assert choose(3, 3, 3, size=3) == ([3, 4, 5], 2, "epoch 2, all 3 steps", True)
+
+
+def test_a_resumed_file_that_begins_with_a_rest_times_the_first_complete_epoch():
+    steps, number, _, is_complete = choose(2, 4, 4, size=4)
+    assert (steps, number, is_complete) == ([2, 3, 4, 5], 2, True)
+
+
+def test_an_epoch_in_which_a_process_started_comes_after_one_without():
+    assert choose(3, 3, 3, size=3, starts=(0, 4))[0] == [6, 7, 8]
+
+
+@pytest.mark.parametrize("steps, skipped", [(2, 1), (10, 1), (11, 2), (100, 10)])
+def test_a_single_complete_epoch_is_timed_without_its_first_tenth(steps, skipped):
+    chosen, number, rule, is_complete = choose(steps, size=steps)
+    assert chosen == list(range(skipped, steps)) and number == 1 and is_complete
+    assert f"without its first {skipped} of {steps} steps" in rule
+
+
+def test_an_epoch_of_one_step_keeps_it():
+    assert choose(1, size=1)[0] == [0]
+
+
+def test_without_a_complete_epoch_the_longest_sequence_is_timed_and_marked():
+    steps, number, rule, is_complete = choose(3, 6, size=200)
+    assert (steps, number, is_complete) == ([4, 5, 6, 7, 8], 2, False)
+    assert rule.startswith("scaled from 5 of 200 steps of epoch 2")
+
+
+def test_a_sequence_ends_where_steps_are_missing_and_where_a_process_starts():
+    epoch, starts = np.ones(9, dtype=int), np.array([1, 0, 0, 0, 0, 0, 1, 0, 0], dtype=bool)
+    step = np.array([0, 1, 5, 6, 7, 8, 9, 10, 11])
+    assert window.longest_sequence(epoch, step, starts).tolist() == [2, 3, 4, 5]
+
+
+SIZE = {"part": 1, "first_step": 0, "steps_per_epoch": 200, "images_per_epoch": 2000}
+
+
+def test_a_preempted_run_is_not_presented_as_an_epoch(tmp_path, capsys):
+    """6 steps of 200 at 0.5 s: an epoch takes 100 s, not 3 s."""
+    path = write_run(tmp_path / "a.h5", phases(6, (0, 0, 0.5, 0, 0, 0)), 10, batch=10,
+                     status="preempted", attributes=SIZE)
+    point = from_run(read_run(path))
+    assert point.epoch_seconds == pytest.approx(100)
+    assert (point.steps, point.images, point.scaled) == (200, 2000, True)
+    assert main(["summary", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "An epoch takes 100.0 s (2,000 images in 200 steps), scaled from 5 of 200 steps." in text
+    assert main(["report", str(path), "--out", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "report.md").read_text()
+    assert "scaled from 5 of 200 steps" in page.split("### Table 1")[1]
+    assert "the run did not finish (status preempted)" in page
+    figure = (tmp_path / "out" / "phases.svg").read_text()
+    assert "scaled from" in figure and "did not finish" in figure and "(a, b)" in figure
+
+
+def test_a_version_1_file_that_was_cut_off_is_scaled_by_its_options(tmp_path):
+    path = write_run(tmp_path / "a.h5", phases(6, (0, 0, 0.5, 0, 0, 0)), 10, batch=10,
+                     status="preempted", config={"train-samples": "2000"})
+    point = from_run(read_run(path))
+    assert point.epoch_seconds == pytest.approx(100) and point.scaled
+
+
+@pytest.mark.parametrize("data, images", [("synthetic", 10_000), ("cifar10:/some/where", 50_000)])
+def test_steps_of_a_version_1_run_are_scaled_to_its_data(tmp_path, data, images):
+    """`--steps 5` with batch 100 and 0.1 s per step."""
+    path = write_run(tmp_path / "a.h5", phases(5, (0, 0, 0.1, 0, 0, 0)), 100, batch=100,
+                     config={"steps": "5", "data": data, "train-samples": "0"})
+    point = from_run(read_run(path))
+    assert point.images == images
+    assert point.epoch_seconds == pytest.approx(images / 100 * 0.1)
+
+
+def test_the_recorded_epoch_size_counts_more_than_the_name_of_the_data(tmp_path):
+    """A directory of CIFAR-10 with 1,000 images: 10 steps of 100."""
+    path = write_run(
+        tmp_path / "a.h5", phases(5, (0, 0, 0.1, 0, 0, 0)), 100, batch=100,
+        config={"steps": "5", "data": "cifar10:/some/where", "train-samples": "0"},
+        attributes={**SIZE, "steps_per_epoch": 10, "images_per_epoch": 1000})
+    run = read_run(path)
+    assert from_run(run).epoch_seconds == pytest.approx(1.0)
+    assert data_of(run) == "cifar10, 1,000 images"
+
+
+def test_a_complete_version_1_run_of_few_cifar10_images_is_not_scaled(tmp_path):
+    path = write_run(tmp_path / "a.h5", phases(8, (0, 0, 0.1, 0, 0, 0)), 10, batch=10, epochs=2,
+                     config={"data": "cifar10:/some/where", "train-samples": "0"})
+    point = from_run(read_run(path))
+    assert (point.steps, point.scaled) == (4, False)
+
+
+@pytest.mark.parametrize("data, samples, last, text", [
+    ("cifar10:/some/where", "0", "drop", "cifar10, 50,000 images"),
+    ("cifar10:/some/where", "1000", "drop", "cifar10, 1,000 images"),
+    ("synthetic:5000", "0", "drop", "synthetic, 5,000 images"),
+    ("synthetic", "0", "pad", "synthetic, 10,000 images")])
+def test_images_of_the_data(tmp_path, data, samples, last, text):
+    config = {"data": data, "train-samples": samples, "last-batch": last, "steps": "2"}
+    run = read_run(write_run(tmp_path / "a.h5", phases(2, (0, 0, 1, 0, 0, 0)), 48, batch=48,
+                             config=config))
+    assert data_of(run) == text
+
+
+def lengthen(path, rows, columns=("epoch", "images", "loss", "learning_rate", "phase_seconds")):
+    """Appends rows to some columns of /steps, as a writer that was killed leaves them."""
+    with h5py.File(path, "r+") as file:
+        for name in columns:
+            old = file[f"steps/{name}"]
+            values = np.concatenate([old[()], np.repeat(old[-1:], rows, axis=0)])
+            if name == "epoch":
+                values[-rows:] += 1
+            if name == "phase_seconds":
+                values[-rows:] *= 100
+            del file[f"steps/{name}"]
+            dataset(file, f"steps/{name}", values, [])
+
+
+def test_rows_beyond_the_last_listed_epoch_are_not_used(tmp_path):
+    path = write_run(tmp_path / "a.h5", phases(10, (0, 0, 0.1, 0, 0, 0)), 10, batch=10,
+                     status="running")
+    expected = from_run(read_run(path)).epoch_seconds
+    lengthen(path, 10)
+    run = read_run(path)
+    assert len(run.epoch) == 10
+    assert from_run(run).epoch_seconds == expected
+
+
+def test_columns_of_different_length_are_read_up_to_the_shortest(tmp_path):
+    path = write_run(tmp_path / "a.h5", phases(10, (0, 0, 0.1, 0, 0, 0)), 10, batch=10,
+                     status="running")
+    lengthen(path, 4, ("epoch", "loss", "learning_rate"))
+    run = read_run(path)
+    assert len(run.epoch) == len(run.images) == len(run.phase_seconds) == 10
+    with h5py.File(path, "r+") as file:
+        del file["epochs/test_loss"]
+        dataset(file, "epochs/test_loss", np.zeros(0), [])
+    assert not read_run(path).has_steps  # no epoch is written completely
+
+
+def test_a_running_file_is_reported_as_unfinished(tmp_path, capsys):
+    path = write_run(tmp_path / "a.h5.partial", phases(20, (0, 0, 0.1, 0, 0, 0)), 10, batch=10,
+                     epochs=2, status="running")
+    assert main(["summary", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "a.h5.partial: running" in text
+    assert "Note: the run did not finish (status running)." in text
+
+
+def test_a_missing_file_names_its_partial_file(tmp_path, capsys):
+    write_run(tmp_path / "a.h5.partial", phases(2, (0, 0, 0.1, 0, 0, 0)), 10, status="running")
+    assert main(["summary", str(tmp_path / "a.h5")]) == 3
+    assert "give a.h5.partial" in capsys.readouterr().err
+
+
+def test_summary_prints_the_number_of_the_epoch(tmp_path, capsys):
+    """A resumed run with the epochs 3 and 4: its last test was after epoch 4, not 2."""
+    path = write_run(tmp_path / "a.h5", phases(20, (0, 0, 0.1, 0, 0, 0)), 10, batch=10,
+                     epoch_of_step=np.repeat([3, 4], 10))
+    assert main(["summary", str(path)]) == 0
+    assert "60.00% after epoch 4, best 60.00% after epoch 4" in capsys.readouterr().out
