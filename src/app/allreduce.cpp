@@ -9,19 +9,17 @@
 #include "header.hpp"
 #include "job.hpp"
 #include "json_output.hpp"
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/comm/sweep.hpp"
+#include "lockstep/core/statistics.hpp"
 #include "lockstep/train/agreement.hpp"
 
 namespace lockstep::app {
 
-namespace {
+using core::median;
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
+namespace {
 
 std::string table_head(bool has_link) {
   return fmt::format(
@@ -32,43 +30,61 @@ std::string table_head(bool has_link) {
       "", has_link ? "      (%)" : "");
 }
 
-/// Share of a link of `link` bytes per second that the least traffic of the sum takes, as what
-/// travels.
-double link_share(const comm::SweepRow& row, int ranks, core::DataType wire, double link) {
-  const bool travels_whole = row.way.starts_with("mpi") || row.way == "ring" || row.way == "staged";
-  const double scale =
-      travels_whole ? 1.0 : static_cast<double>(core::size_of(wire)) / sizeof(float);
-  return comm::bus_bandwidth(row.bytes, median(row.seconds), ranks) * scale / link;
+/// Share of a link of `link` bytes per second that the least traffic of the sum takes.
+double link_share(const comm::SweepRow& row, int ranks, double link) {
+  return comm::bus_bandwidth(row.bytes(), median(row.seconds), ranks) / link;
+}
+
+/// In GB/s; "-" with one rank, where nothing is communicated.
+std::string bandwidth(double bytes_per_second, int ranks) {
+  return ranks == 1 ? "-" : fmt::format("{:.3f}", bytes_per_second / 1e9);
+}
+
+/// Data types as nccl-tests names them.
+std::string_view type_name(core::DataType type) {
+  switch (type) {
+    case core::DataType::bfloat16: return "bfloat16";
+    case core::DataType::float16: return "half";
+    default: return "float";
+  }
 }
 
 std::string table_row(const comm::SweepRow& row, int ranks, const train::Config& config) {
   const double seconds = median(row.seconds);
   std::string text =
-      fmt::format("{:>12} {:>12} {:>8} {:>6} {:>5} {:>12} {:>12.1f} {:>10.3f} {:>10.3f} {:>7}",
-                  row.bytes, row.bytes / sizeof(float), "float", "sum", -1, row.way, seconds * 1e6,
-                  comm::algorithm_bandwidth(row.bytes, seconds) / 1e9,
-                  comm::bus_bandwidth(row.bytes, seconds, ranks) / 1e9, row.wrong);
+      fmt::format("{:>12} {:>12} {:>8} {:>6} {:>5} {:>12} {:>12.1f} {:>10} {:>10} {:>7}",
+                  row.bytes(), row.elements, type_name(row.type), "sum", -1, row.way, seconds * 1e6,
+                  bandwidth(comm::algorithm_bandwidth(row.bytes(), seconds), ranks),
+                  bandwidth(comm::bus_bandwidth(row.bytes(), seconds, ranks), ranks), row.wrong);
   if (config.link_gbit > 0) {
-    text += fmt::format(" {:>8.1f}", 100 * link_share(row, ranks, config.gradient_type,
-                                                      config.link_gbit * 1e9 / 8));
+    text += ranks == 1 ? fmt::format(" {:>8}", "-")
+                       : fmt::format(" {:>8.1f}",
+                                     100 * link_share(row, ranks, config.link_gbit * 1e9 / 8));
   }
   return text + "\n";
 }
 
 nlohmann::json to_json(const comm::SweepRow& row, int ranks) {
   const double seconds = median(row.seconds);
-  return {{"way", row.way},
-          {"bytes", row.bytes},
-          {"median_seconds", seconds},
-          {"seconds", row.seconds},
-          {"algbw_bytes_per_second", comm::algorithm_bandwidth(row.bytes, seconds)},
-          {"busbw_bytes_per_second", comm::bus_bandwidth(row.bytes, seconds, ranks)},
-          {"wrong", row.wrong}};
+  nlohmann::json json = {{"way", row.way},
+                         {"bytes", row.bytes()},
+                         {"elements", row.elements},
+                         {"type", type_name(row.type)},
+                         {"median_seconds", seconds},
+                         {"seconds", row.seconds},
+                         {"algbw_bytes_per_second", nullptr},
+                         {"busbw_bytes_per_second", nullptr},
+                         {"wrong", row.wrong}};
+  if (ranks > 1) {
+    json["algbw_bytes_per_second"] = comm::algorithm_bandwidth(row.bytes(), seconds);
+    json["busbw_bytes_per_second"] = comm::bus_bandwidth(row.bytes(), seconds, ranks);
+  }
+  return json;
 }
 
 std::vector<record::AllReduceRow> to_record(const std::vector<comm::SweepRow>& rows) {
   std::vector<record::AllReduceRow> records;
-  for (const auto& row : rows) records.push_back({row.way, row.bytes, row.seconds, row.wrong});
+  for (const auto& row : rows) records.push_back({row.way, row.bytes(), row.seconds, row.wrong});
   return records;
 }
 
@@ -90,11 +106,13 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
                  run_header(job, invocation, {}));
   });
 
+  core::begin_activity(job.progress, "all-reduce sweep");
   const auto transport = comm::make_gradient_transport(
       communicator, job.backend->queue(),
       {.kind = config.transport, .allow_sharing = config.allow_gpu_sharing});
   console.print(
-      fmt::format("Sums over {} ({}), {}; medians of {} repeats, the slowest rank of each.\n\n",
+      fmt::format("All-reduce over {} ({}), {}. Times are medians of {} repeats; the time of a "
+                  "repeat is that of its slowest rank.\n\n",
                   plural(communicator.size(), "rank"), job.backend->device_name(),
                   transport->library_version(), config.repeats));
   const auto rows = transport->sweep({.min_bytes = config.min_bytes,
@@ -102,12 +120,18 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
                                       .factor = 4,
                                       .repeats = config.repeats,
                                       .warmup = 5,
-                                      .wire = config.gradient_type});
+                                      .wire = config.gradient_type,
+                                      .progress = job.progress});
   console.print(table_head(config.link_gbit > 0));
   std::uint64_t wrong = 0;
   for (const auto& row : rows) {
     console.print(table_row(row, communicator.size(), config));
     wrong += row.wrong;
+  }
+  if (communicator.size() == 1) {
+    console.print(
+        "\nWith one rank nothing is communicated, so there is no bandwidth; start several ranks, "
+        "for example mpirun -n 2 lockstep allreduce.\n");
   }
   if (file) {
     file->write_allreduce(to_record(rows));
@@ -115,16 +139,16 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
   }
   if (is_first && config.json) {
     auto json = describe_job(job);
+    json["allreduce"] = nlohmann::json::array();
     for (const auto& row : rows) json["allreduce"].push_back(to_json(row, communicator.size()));
     print_json(json);
   }
   if (wrong > 0) {
-    throw train::AgreedError(
-        core::ExitStatus::internal,
+    comm::fail_together(
+        communicator, core::ExitStatus::internal,
         fmt::format(
-            "{} sums were wrong; suspect the network or its library, and do not train on it",
-            wrong),
-        0, communicator.rank());
+            "{} elements of the sums were wrong; check the network and its library before training",
+            wrong));
   }
   return core::ExitStatus::done;
 }

@@ -34,7 +34,7 @@ std::set<int> processors(const std::string& cpu_list) {
 int fair_threads(const std::vector<record::RankInfo>& ranks, int rank) {
   const record::RankInfo& own = ranks.at(static_cast<std::size_t>(rank));
   const auto sharers = std::ranges::count_if(ranks, [&](const record::RankInfo& other) {
-    return other.hostname == own.hostname && other.cpu_list == own.cpu_list;
+    return other.host == own.host && other.cpu_list == own.cpu_list;
   });
   return std::max(1, static_cast<int>(processors(own.cpu_list).size()) / static_cast<int>(sharers));
 }
@@ -42,23 +42,38 @@ int fair_threads(const std::vector<record::RankInfo>& ranks, int rank) {
 std::string oversubscription(const std::vector<record::RankInfo>& ranks,
                              const std::vector<int>& threads) {
   struct Host {
+    std::string name;
     std::set<int> processors;
     int threads = 0;
   };
-  std::map<std::string, Host> hosts;
+  std::map<int, Host> hosts;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    Host& host = hosts[ranks[rank].hostname];
+    Host& host = hosts[ranks[rank].host];
+    host.name = ranks[rank].hostname;
     host.processors.merge(processors(ranks[rank].cpu_list));
     host.threads += threads.at(rank);
   }
-  for (const auto& [name, host] : hosts) {
+  for (const auto& [index, host] : hosts) {
     const auto cores = static_cast<int>(host.processors.size());
     if (cores == 0 || host.threads <= cores) continue;
     return fmt::format(
-        "{} threads of all ranks share {} processor(s) on {}; times will be too long: use fewer "
-        "ranks "
-        "there, a smaller --threads, or another binding",
-        host.threads, cores, name);
+        "{} threads share {} processor{} on {}, so measured times are too long; use fewer ranks on "
+        "this host, a smaller --threads or another process binding",
+        host.threads, cores, cores == 1 ? "" : "s", host.name);
+  }
+  return "";
+}
+
+std::string shared_gpu(const std::vector<record::RankInfo>& ranks) {
+  for (std::size_t second = 1; second < ranks.size(); ++second) {
+    for (std::size_t first = 0; first < second; ++first) {
+      const record::RankInfo &a = ranks[first], &b = ranks[second];
+      if (a.device_uuid.empty() || a.host != b.host || a.device_uuid != b.device_uuid) continue;
+      return fmt::format(
+          "ranks {} and {} share a GPU on {}, so measured times are too long; start at most one "
+          "rank per GPU",
+          first, second, a.hostname);
+    }
   }
   return "";
 }

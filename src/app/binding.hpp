@@ -15,8 +15,12 @@ std::set<int> processors(const std::string& cpu_list);
 /// that have the very same ones. At least 1.
 int fair_threads(const std::vector<record::RankInfo>& ranks, int rank);
 
-/// Says on which host more threads than processors would run, if any; else empty.
+/// Returns a warning that names the first host with more threads than processors; empty if there
+/// is none.
 std::string oversubscription(const std::vector<record::RankInfo>& ranks,
                              const std::vector<int>& threads);
+
+/// Returns a warning that names the first two ranks that use the same GPU; empty if there are none.
+std::string shared_gpu(const std::vector<record::RankInfo>& ranks);
 
 }  // namespace lockstep::app

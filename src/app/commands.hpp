@@ -4,6 +4,7 @@
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/progress.hpp"
 #include "lockstep/train/config.hpp"
 
 namespace lockstep::app {
@@ -13,6 +14,7 @@ struct Invocation {
   train::Config config;  ///< as parsed, not yet resolved
   std::string command_line;
   comm::Communicator& communicator;
+  core::ProgressMonitor* progress = nullptr;  ///< informed of what the rank does; may be null
 };
 
 // One function per command, each in a file of its own. All are collective.

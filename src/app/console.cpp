@@ -11,6 +11,7 @@
 
 namespace lockstep::app {
 
+using core::format_fixed;
 using core::format_seconds;
 
 namespace {
@@ -60,8 +61,8 @@ void Console::show_progress(const train::StepReport& report) {
   if (!is_terminal_ || now - shown_ < std::chrono::milliseconds(200)) return;
   shown_ = now;
   const double left = seconds_per_step_ * static_cast<double>(report.total_steps - report.step);
-  show(fmt::format("epoch {}, step {}/{}: loss {:.4f}, {:.1f} img/s, {} left", report.epoch,
-                   report.step_of_epoch, report.steps_per_epoch, report.loss,
+  show(fmt::format("epoch {}, step {}/{}: loss {}, {:.1f} img/s, {} left", report.epoch,
+                   report.step_of_epoch, report.steps_per_epoch, format_fixed(report.loss, 4),
                    static_cast<double>(report.images) / seconds_per_step_, format_seconds(left)));
 }
 
@@ -71,14 +72,24 @@ void Console::print_epoch(const record::EpochRecord& epoch, std::int64_t epochs)
   double images = 0;
   for (const auto count : epoch.images) images += static_cast<double>(count);
   std::string text = fmt::format(
-      "epoch {}/{}: {} steps in {}, {:.1f} img/s; training loss {:.4f}, accuracy {:.2f} %",
-      epoch.epoch, epochs, epoch.loss.size(), format_seconds(epoch.seconds), images / epoch.seconds,
-      epoch.train_loss, 100 * epoch.train_accuracy);
+      "epoch {}/{}: {} steps in {}, {:.1f} img/s; training loss {}, accuracy {:.2f} %", epoch.epoch,
+      epochs, epoch.loss.size(), format_seconds(epoch.seconds), images / epoch.seconds,
+      format_fixed(epoch.train_loss, 4), 100 * epoch.train_accuracy);
   if (std::isfinite(epoch.test_accuracy)) {
-    text += fmt::format("; test loss {:.4f}, accuracy {:.2f} % ({})", epoch.test_loss,
+    text += fmt::format("; test loss {}, accuracy {:.2f} % ({})", format_fixed(epoch.test_loss, 4),
                         100 * epoch.test_accuracy, format_seconds(epoch.evaluation_seconds));
   }
   print(text + "\n");
+}
+
+std::string describe_high_loss(const record::EpochRecord& epoch, std::int64_t classes) {
+  const double uniform = std::log(static_cast<double>(classes));
+  if (!(epoch.test_loss > uniform)) return "";  // also if it is NaN
+  return fmt::format(
+      "the test loss {:.4f} after epoch {} is above ln({}) = {:.4f}, the loss of guessing all "
+      "classes with equal probability; if it stays there, lower --lr, add --warmup-epochs, or "
+      "train more steps (the running statistics of batch norm need about 100)",
+      epoch.test_loss, epoch.epoch, classes, uniform);
 }
 
 Console::Voice voice_of(const train::Config& config, const comm::Communicator& communicator) {
@@ -86,30 +97,63 @@ Console::Voice voice_of(const train::Config& config, const comm::Communicator& c
                                                                    : Console::Voice::silent;
 }
 
+namespace {
+
+/// Which steps were timed, as a clause.
+std::string describe_window(const train::RunSummary& summary) {
+  if (!summary.epoch_complete) {
+    return fmt::format("scaled from {} of {} steps of epoch {}", summary.timed_steps,
+                       summary.steps_per_epoch, summary.timed_epoch);
+  }
+  if (summary.skipped_steps == 0) {
+    return fmt::format("epoch {}, all {} steps", summary.timed_epoch, summary.timed_steps);
+  }
+  return fmt::format("epoch {} without its first {} of {} steps", summary.timed_epoch,
+                     summary.skipped_steps, summary.steps_per_epoch);
+}
+
+std::string describe_step(const train::RunSummary& summary) {
+  std::string text = fmt::format("Median step time {:.2f} ms", 1e3 * summary.step_seconds_median);
+  if (const auto& interval = summary.step_seconds_interval) {
+    text += fmt::format(" (95 % confidence interval {:.2f} to {:.2f} ms, {} steps)",
+                        1e3 * interval->low, 1e3 * interval->high, summary.timed_steps);
+  }
+  return text + ".\n";
+}
+
+}  // namespace
+
 std::string describe_summary(const train::RunSummary& summary, int ranks,
                              const std::string& device) {
   if (summary.steps == 0) {
-    return fmt::format("Nothing was left to do: the checkpoint stands at step {}, the last one.\n",
-                       summary.last_step);
+    std::string text =
+        fmt::format("Nothing is left to train: the checkpoint is after step {}, the last one.\n",
+                    summary.last_step);
+    if (std::isfinite(summary.last_test_accuracy)) {
+      text += fmt::format("Final test accuracy {:.2f} % (best {:.2f} %).\n",
+                          100 * summary.last_test_accuracy, 100 * summary.best_test_accuracy);
+    }
+    return text;
   }
-  std::string text = fmt::format(
-      "Img/sec per {}: {:.1f} +-{:.1f}\nTotal img/sec on {} {}(s): {:.1f} +-{:.1f}\n", device,
-      summary.images_per_second / ranks, summary.images_per_second_spread / ranks, ranks, device,
-      summary.images_per_second, summary.images_per_second_spread);
-  text += fmt::format(
-      "{} {} took {}, of which {} without waiting for data; {:.1f} % of the time was communication "
-      "that "
-      "nothing hid.\n",
-      summary.epoch_complete ? "Epoch" : "The steps of epoch", summary.timed_epoch,
-      format_seconds(summary.epoch_seconds), format_seconds(summary.training_seconds),
-      100 * summary.exposed_share);
-  text += fmt::format("Training ended with loss {:.4f} and accuracy {:.2f} %", summary.train_loss,
-                      100 * summary.train_accuracy);
+  std::string text =
+      fmt::format("Img/sec per {}: {:.1f}\nTotal img/sec on {} {}(s): {:.1f}\n", device,
+                  summary.images_per_second / ranks, ranks, device, summary.images_per_second);
+  text += describe_step(summary);
+  text +=
+      fmt::format("An epoch takes {}, of which {} are training without waiting for data ({}).\n",
+                  format_seconds(summary.epoch_seconds), format_seconds(summary.training_seconds),
+                  describe_window(summary));
+  if (ranks > 1) {
+    text += fmt::format("Exposed communication is {} % of the epoch.\n",
+                        format_fixed(100 * summary.exposed_share, 1));
+  }
+  text += fmt::format("Final training loss {}, training accuracy {:.2f} %.\n",
+                      format_fixed(summary.train_loss, 4), 100 * summary.train_accuracy);
   if (std::isfinite(summary.last_test_accuracy)) {
-    text += fmt::format("; on the test images {:.2f} % at last, {:.2f} % at best",
+    text += fmt::format("Final test accuracy {:.2f} % (best {:.2f} %).\n",
                         100 * summary.last_test_accuracy, 100 * summary.best_test_accuracy);
   }
-  return text + ".\n";
+  return text;
 }
 
 }  // namespace lockstep::app

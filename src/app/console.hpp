@@ -45,7 +45,12 @@ class Console {
 /// Rank 0 speaks, unless `--quiet` or `--json` forbid it.
 Console::Voice voice_of(const train::Config& config, const comm::Communicator& communicator);
 
-/// The last lines: Horovod's, and the answer in words. `device`: "CPU rank".
+/// Returns a warning if the epoch's test loss is above ln(classes), the loss of guessing all
+/// classes with equal probability; empty otherwise, and if the epoch was not evaluated.
+std::string describe_high_loss(const record::EpochRecord& epoch, std::int64_t classes);
+
+/// The last lines: images per second with Horovod's words, times and accuracy. `device`: "CPU
+/// rank".
 std::string describe_summary(const train::RunSummary& summary, int ranks,
                              const std::string& device);
 

@@ -36,16 +36,18 @@ core::ExitStatus evaluate_command(const Invocation& invocation) {
     state = job.backend->make_state(job.graph);
     evaluator.emplace(config, job.graph, data.test, *job.backend, state, communicator);
   });
+  core::begin_activity(job.progress, "reading weights");
   train::load_weights(config.init_from, job.graph, state, communicator);
   job.backend->store(state);
   if (config.dry_run) return end_dry_run(job, console, communicator);
 
   const auto begin = std::chrono::steady_clock::now();
+  core::begin_activity(job.progress, "evaluation");
   const train::Evaluation result = evaluator->run();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   console.print(fmt::format(
-      "Test accuracy {:.2f} % ({} of {} images), loss {:.4f}; {}, {:.1f} img/s.\n",
-      100 * result.accuracy(), result.correct, result.images, result.loss(),
+      "Test accuracy {:.2f} % ({} of {} images), loss {}; {}, {:.1f} img/s.\n",
+      100 * result.accuracy(), result.correct, result.images, core::format_fixed(result.loss(), 4),
       core::format_seconds(seconds.count()), static_cast<double>(result.images) / seconds.count()));
   if (is_first && config.json) {
     auto json = describe_job(job);

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "lockstep/core/format.hpp"
@@ -22,10 +24,13 @@ std::string line(std::string_view name, const std::string& value) {
 }
 
 std::string hosts(const Job& job) {
-  std::map<std::string, int> counts;
-  for (const auto& rank : job.ranks) ++counts[rank.hostname];
+  std::map<int, int> counts;
+  for (const auto& rank : job.ranks) ++counts[rank.host];
   std::vector<std::string> texts;
-  for (const auto& [host, count] : counts) texts.push_back(fmt::format("{} on {}", count, host));
+  for (const auto& [host, count] : counts) {
+    const auto on_host = std::ranges::find(job.ranks, host, &record::RankInfo::host);
+    texts.push_back(fmt::format("{} on {}", count, on_host->hostname));
+  }
   const std::size_t shown = 8;
   const bool is_long = texts.size() > shown;
   texts.resize(std::min(texts.size(), shown));
@@ -60,16 +65,22 @@ std::string rate(const train::Config& config) {
   return text;
 }
 
-std::string communication(const Job& job) {
+std::string communication(const Job& job, std::span<const std::size_t> bucket_bytes) {
   const auto& config = job.config;
   if (config.reducer == comm::ReducerKind::none) {
     return "none: independent replicas, the baseline without communication";
   }
-  const auto bytes = static_cast<double>(job.graph.parameter_elements()) *
-                     static_cast<double>(core::size_of(config.gradient_type));
-  return fmt::format("{}, {} of {} gradients per step in buckets of {} MiB; batch norm {}",
-                     choice_name(config.reducer), format_bytes(bytes),
-                     choice_name(config.gradient_type), config.bucket_mib,
+  if (bucket_bytes.empty()) return "none: there is one rank";
+  const auto bytes = std::accumulate(bucket_bytes.begin(), bucket_bytes.end(), std::size_t{0});
+  const bool is_float = bytes == job.graph.parameter_elements() * sizeof(float);
+  const std::string note = is_float && config.gradient_type != core::DataType::float32
+                               ? fmt::format(", not {} because this all-reduce does not convert",
+                                             choice_name(config.gradient_type))
+                               : "";
+  return fmt::format("{}, {} of {} gradients per rank and step in {}{}; batch norm {}",
+                     choice_name(config.reducer), format_bytes(double(bytes)),
+                     is_float ? "fp32" : choice_name(config.gradient_type),
+                     plural(std::ssize(bucket_bytes), "bucket"), note,
                      choice_name(config.batch_norm));
 }
 
@@ -134,37 +145,39 @@ std::string describe_place(const Job& job, comm::Communicator& communicator) {
          line("precision", std::string(choice_name(config.precision)));
 }
 
-std::string describe_training(const Job& job, std::int64_t steps_per_epoch,
-                              std::int64_t total_steps) {
+std::string describe_training(const Job& job, const RunSize& size,
+                              std::span<const std::size_t> bucket_bytes) {
   const auto& config = job.config;
-  return line("batch", fmt::format("{} per rank, {} in all; {} per epoch, {} in this run",
-                                   config.batch_per_rank, config.global_batch,
-                                   plural(steps_per_epoch, "step"), plural(total_steps, "step"))) +
+  return line("batch",
+              fmt::format("{} per rank, {} in all; {} per epoch, {} in this run",
+                          config.batch_per_rank, config.global_batch,
+                          plural(size.steps_per_epoch, "step"), plural(size.total_steps, "step"))) +
          line("augmentation", std::string(choice_name(config.augment))) +
          line("learning rate", rate(config)) +
          line("optimiser",
               fmt::format("SGD, momentum {}{}, weight decay {}, seed {}", config.momentum,
                           config.nesterov ? " (Nesterov)" : "", config.weight_decay, config.seed)) +
-         line("communication", communication(job)) +
+         line("communication", communication(job, bucket_bytes)) +
          line("checkpoints", config.checkpoint_dir.empty()
-                                 ? "none (--checkpoint-dir DIR saves some)"
+                                 ? "none (--checkpoint-dir DIR writes checkpoints)"
                                  : config.checkpoint_dir) +
-         line("run file", config.output.empty() ? "none (--output FILE.h5 keeps every step's times)"
-                                                : config.output);
+         line("run file",
+              config.output.empty() ? "none (--output FILE.h5 writes one)" : config.output);
 }
 
 std::string describe_memory(const train::MemoryEstimate& memory, std::uint64_t limit) {
   std::string text = line(
-      "memory", fmt::format("{} per rank at most, of {}{}", format_bytes(double(memory.limited())),
-                            format_bytes(double(limit)),
-                            memory.has_device ? " on the device; the rest on the host" : ""));
+      "memory", fmt::format("{} per rank (estimated peak); the limit is {}{}",
+                            format_bytes(double(memory.limited())), format_bytes(double(limit)),
+                            memory.has_device ? ", both on the device" : ""));
   for (const auto& [name, bytes] :
        {std::pair{"process", memory.process}, std::pair{"images", memory.data},
         std::pair{"loader", memory.loader}, std::pair{"model state", memory.state},
         std::pair{"activations", memory.activations}, std::pair{"weights", memory.weights},
         std::pair{"workspace", memory.workspace}, std::pair{"evaluation", memory.evaluation},
         std::pair{"checkpoint", memory.checkpoint},
-        std::pair{"communication", memory.communication}}) {
+        std::pair{"communication", memory.communication},
+        std::pair{"step records", memory.records}}) {
     if (bytes > 0) text += fmt::format("    {:<14} {:>10}\n", name, format_bytes(double(bytes)));
   }
   return text;

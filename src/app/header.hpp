@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "job.hpp"
@@ -23,9 +24,15 @@ std::string describe_all_reduce(const train::Trainer& trainer);
 /// convolutions was taken; a line each.
 std::string describe_choices(const train::Trainer& trainer);
 
-/// How it is trained: batches, optimiser, communication; a line each.
-std::string describe_training(const Job& job, std::int64_t steps_per_epoch,
-                              std::int64_t total_steps);
+struct RunSize {
+  std::int64_t steps_per_epoch = 0;
+  std::int64_t total_steps = 0;
+};
+
+/// Batches, optimiser and communication of a training run; one line each. `bucket_bytes`: as
+/// communicated, empty if nothing is.
+std::string describe_training(const Job& job, const RunSize& size,
+                              std::span<const std::size_t> bucket_bytes);
 
 /// Memory by purpose, a line each.
 std::string describe_memory(const train::MemoryEstimate& memory, std::uint64_t limit);

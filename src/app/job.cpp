@@ -1,10 +1,12 @@
 #include "job.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 
 #include "binding.hpp"
 #include "lockstep/core/log.hpp"
@@ -18,13 +20,13 @@ namespace lockstep::app {
 namespace {
 
 std::string encode(const record::RankInfo& info) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", info.local_rank, info.memory_bytes,
-                     info.hostname, info.cpu_list, info.device_name, info.device_uuid,
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", info.local_rank, info.memory_bytes,
+                     info.host, info.hostname, info.cpu_list, info.device_name, info.device_uuid,
                      info.pci_bus_id);
 }
 
 record::RankInfo decode(int rank, std::string_view text) {
-  std::array<std::string_view, 7> fields;
+  std::array<std::string_view, 8> fields;
   for (auto& field : fields) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     field = text.substr(0, end);
@@ -34,11 +36,12 @@ record::RankInfo decode(int rank, std::string_view text) {
   info.rank = rank;
   std::from_chars(fields[0].data(), fields[0].data() + fields[0].size(), info.local_rank);
   std::from_chars(fields[1].data(), fields[1].data() + fields[1].size(), info.memory_bytes);
-  info.hostname = fields[2];
-  info.cpu_list = fields[3];
-  info.device_name = fields[4];
-  info.device_uuid = fields[5];
-  info.pci_bus_id = fields[6];
+  std::from_chars(fields[2].data(), fields[2].data() + fields[2].size(), info.host);
+  info.hostname = fields[3];
+  info.cpu_list = fields[4];
+  info.device_name = fields[5];
+  info.device_uuid = fields[6];
+  info.pci_bus_id = fields[7];
   return info;
 }
 
@@ -55,7 +58,15 @@ std::vector<record::RankInfo> gather_ranks(comm::Communicator& communicator,
 record::RankInfo describe_own(comm::Communicator& communicator) {
   record::RankInfo own = record::describe_process();
   own.local_rank = communicator.local_rank();
+  own.host = communicator.host();
   return own;
+}
+
+/// Prints a warning about the validity of timings, if there is one, and keeps it for the run file.
+void warn(Job& job, const comm::Communicator& communicator, const std::string& warning) {
+  if (warning.empty()) return;
+  job.warnings.push_back(warning);
+  if (communicator.rank() == 0) core::log_warning(warning);
 }
 
 /// In the places of the processors the devices that compute, where they are others.
@@ -80,15 +91,15 @@ void share_processors(Job& job, comm::Communicator& communicator) {
   for (const auto& text : communicator.all_gather(fmt::format("{}", job.config.threads))) {
     threads.push_back(std::stoi(text));
   }
-  const std::string warning = oversubscription(job.ranks, threads);
-  if (!warning.empty() && communicator.rank() == 0) core::log_warning(warning);
+  warn(job, communicator, oversubscription(job.ranks, threads));
 }
 
-data::DataOptions data_options(const train::Config& config) {
+data::DataOptions data_options(const train::Config& config, core::ProgressMonitor* progress) {
   return {.source = config.data,
           .train_samples = static_cast<std::size_t>(config.train_samples),
           .test_samples = static_cast<std::size_t>(config.test_samples),
-          .seed = config.seed};
+          .seed = config.seed,
+          .progress = progress};
 }
 
 graph::Graph make_graph(train::Config& config, const data::DataSizes& sizes) {
@@ -104,12 +115,28 @@ graph::Graph make_graph(train::Config& config, const data::DataSizes& sizes) {
                             .label_smoothing = static_cast<float>(config.label_smoothing)});
 }
 
+/// Bytes that this rank could take now.
+std::uint64_t free_memory(const backend::Backend& device, int local_ranks) {
+  if (const auto bytes = device.memory_of_its_own()) return *bytes;
+  // The memory that this process has already taken is not free, but it is part of its share.
+  return train::available_memory() / static_cast<std::uint64_t>(local_ranks) +
+         record::resident_memory().now;
+}
+
 }  // namespace
 
 Job prepare_job(const Invocation& invocation) {
   comm::Communicator& communicator = invocation.communicator;
-  Job job{.config = {}, .ranks = {}, .sizes = {}, .graph = graph::Graph(""), .backend = {}};
+  Job job{.config = {},
+          .ranks = {},
+          .sizes = {},
+          .graph = graph::Graph(""),
+          .backend = {},
+          .process_bytes = 0,
+          .warnings = {}};
   job.process_bytes = record::resident_memory().now;
+  job.progress = invocation.progress;
+  core::begin_activity(job.progress, "opening the device");
   job.ranks = gather_ranks(communicator, describe_own(communicator));
   train::together(communicator,
                   [&] { job.config = train::resolve(invocation.config, communicator.size()); });
@@ -121,31 +148,38 @@ Job prepare_job(const Invocation& invocation) {
                                          .threads = job.config.threads,
                                          .local_rank = communicator.local_rank(),
                                          .deterministic = job.config.deterministic,
-                                         .planned_for = job.config.planned_for});
-    job.sizes = data::sizes(data_options(job.config));
+                                         .planned_for = job.config.planned_for,
+                                         .progress = job.progress});
+    job.sizes = data::sizes(data_options(job.config, job.progress));
     job.graph = make_graph(job.config, job.sizes);
     train::require_enough_images(job.config, job.sizes.train);
   });
   name_devices(job, communicator);
+  // Without the option the ranks refuse to share a GPU when they start to communicate.
+  if (job.config.allow_gpu_sharing) warn(job, communicator, shared_gpu(job.ranks));
   return job;
 }
 
 data::TrainingData load_data(const Job& job, comm::Communicator& communicator) {
+  core::begin_activity(job.progress, "loading the data");
   data::TrainingData data;
-  train::together(communicator, [&] { data = data::load(data_options(job.config)); });
+  train::together(communicator, [&] { data = data::load(data_options(job.config, job.progress)); });
   train::require_equal(communicator, {{"digest of the images and labels", data.digest}}, "data");
   return data;
 }
 
 std::uint64_t memory_limit(const Job& job, comm::Communicator& communicator) {
   if (job.config.memory_limit > 0) return job.config.memory_limit;
-  if (const auto bytes = job.backend->memory_of_its_own()) return *bytes;
-  // This process already takes its part of what is not free any more.
-  return train::available_memory() / static_cast<std::uint64_t>(communicator.local_size()) +
-         record::resident_memory().now;
+  std::array negated{0.0};
+  train::together(communicator, [&] {
+    negated[0] = -static_cast<double>(free_memory(*job.backend, communicator.local_size()));
+  });
+  communicator.maximum(negated);
+  return static_cast<std::uint64_t>(-negated[0]);
 }
 
 train::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& communicator) {
+  core::begin_activity(job.progress, "planning and kernel timing");
   train::MemoryEstimate memory;
   train::together(communicator, [&] {
     memory =
@@ -163,6 +197,9 @@ record::RunHeader run_header(const Job& job, const Invocation& invocation,
   header.environment = record::provenance();
   header.environment.emplace_back("mpi_version", invocation.communicator.library_version());
   header.environment.emplace_back("device_library", job.backend->library_versions());
+  std::vector<std::string> warnings = job.warnings;
+  std::ranges::copy(invocation.communicator.warnings(), std::back_inserter(warnings));
+  header.environment.emplace_back("warnings", fmt::format("{}", fmt::join(warnings, "\n")));
   header.ranks = job.ranks;
   header.bucket_bytes.assign(bucket_bytes.begin(), bucket_bytes.end());
   return header;
@@ -171,6 +208,7 @@ record::RunHeader run_header(const Job& job, const Invocation& invocation,
 void check_output(const train::Config& config, comm::Communicator& communicator) {
   train::together(communicator, [&] {
     if (communicator.rank() != 0 || config.output.empty()) return;
+    if (config.resume != "none") return record::check_writable_beside(config.output);
     record::check_writable(config.output,
                            config.overwrite ? record::Existing::replace : record::Existing::refuse);
   });

@@ -23,6 +23,9 @@ struct Job {
   graph::Graph graph;
   std::unique_ptr<backend::Backend> backend;
   std::uint64_t process_bytes = 0;  ///< resident before anything was loaded
+  /// Conditions found so far that make measured times wrong or not comparable; equal on all ranks.
+  std::vector<std::string> warnings;
+  core::ProgressMonitor* progress = nullptr;  ///< informed of what the rank does; may be null
 };
 
 /// Throws `AgreedError`. Warns where there are more threads than cores. Collective.
@@ -32,8 +35,9 @@ Job prepare_job(const Invocation& invocation);
 /// Collective.
 data::TrainingData load_data(const Job& job, comm::Communicator& communicator);
 
-/// What a rank may take: `--memory-limit`, or what is free: on the device where it has memory of
-/// its own, else on the host, shared among its ranks.
+/// Returns the bytes that each rank may take, the smallest over the ranks: `--memory-limit`, or the
+/// free memory of the device if it has its own, or else the rank's share of the free memory of the
+/// host. Throws `AgreedError`. Collective.
 std::uint64_t memory_limit(const Job& job, comm::Communicator& communicator);
 
 /// What a rank of this job will take. Throws `AgreedError` (usage) where the device cannot do what

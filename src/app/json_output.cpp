@@ -13,6 +13,7 @@ nlohmann::json describe_job(const Job& job) {
   for (const auto& rank : job.ranks) {
     ranks.push_back({{"rank", rank.rank},
                      {"local_rank", rank.local_rank},
+                     {"host", rank.host},
                      {"hostname", rank.hostname},
                      {"cpu_list", rank.cpu_list},
                      {"device_name", rank.device_name}});
@@ -21,7 +22,9 @@ nlohmann::json describe_job(const Job& job) {
           {"build", record::build_id()},
           {"device_library", job.backend->library_versions()},
           {"config", options},
-          {"learning_rate", job.config.peak_learning_rate()},
+          {"learning_rate", job.config.global_batch > 0
+                                ? nlohmann::json(job.config.peak_learning_rate())
+                                : nlohmann::json()},
           {"parameters", job.graph.parameter_count()},
           {"ranks", ranks}};
 }

@@ -8,7 +8,8 @@
 
 namespace lockstep::app {
 
-/// Command, options, ranks and versions of a job, as every `--json` object starts.
+/// Command, options, ranks and versions of a job: the start of the object of every command with
+/// `--json`. `learning_rate` is null if the command has no global batch that it could depend on.
 nlohmann::json describe_job(const Job& job);
 
 /// One object on stdout. Numbers that are not known are null.

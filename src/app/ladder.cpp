@@ -19,7 +19,7 @@ namespace lockstep::app {
 namespace {
 
 constexpr std::string_view table_head =
-    "batch per rank   epoch        without data   img/s      memory planned   used at most\n";
+    "batch per rank   epoch        without data   img/s      estimated memory peak memory\n";
 
 std::string table_row(const train::LadderPoint& point) {
   const auto& row = point.row;
@@ -28,27 +28,39 @@ std::string table_row(const train::LadderPoint& point) {
     return fmt::format("{:<16} {:<39} {:<16} -\n", row.batch_per_rank, "out of memory", planned);
   }
   const std::string mark =
-      point.is_extrapolated ? fmt::format("  * from {} step(s)", point.steps) : "";
+      row.is_extrapolated ? fmt::format("  * scaled from {}", plural(row.steps, "step")) : "";
   return fmt::format("{:<16} {:<12} {:<14} {:<10.1f} {:<16} {}{}\n", row.batch_per_rank,
                      core::format_seconds(row.epoch_seconds),
-                     core::format_seconds(point.training_seconds), row.images_per_second, planned,
+                     core::format_seconds(row.training_seconds), row.images_per_second, planned,
                      core::format_bytes(double(row.peak_bytes)), mark);
 }
 
 std::string describe_end(const train::LadderResult& result, std::uint64_t limit) {
-  std::int64_t largest = 0;
+  std::int64_t largest = 0, failed = 0;
   for (const auto& point : result.points) {
-    if (point.has_memory) largest = point.row.batch_per_rank;
+    (point.has_memory ? largest : failed) = point.row.batch_per_rank;
   }
-  const std::string fits = largest == 0 ? "No batch of the ladder fits"
-                                        : fmt::format("A batch of {} per rank fits", largest);
+  const std::string memory = core::format_bytes(double(limit));
+  const std::string fits =
+      largest == 0 ? ""
+                   : fmt::format("The largest measured batch is {} images per rank. ", largest);
   switch (result.end) {
     case train::LadderEnd::out_of_memory:
-      return fmt::format("{} into {}; the next does not.\n", fits,
-                         core::format_bytes(double(limit)));
+      return largest == 0 ? fmt::format(
+                                "Even the smallest batch, {} images per rank, needs more "
+                                "memory than the limit of {} per rank; use a smaller "
+                                "--ladder-start or a larger --memory-limit.\n",
+                                failed, memory)
+                          : fmt::format(
+                                "{}The next, {}, needs more memory than the limit of {} "
+                                "per rank.\n",
+                                fits, failed, memory);
     case train::LadderEnd::out_of_data:
-      return fits + "; the next is larger than the training set, so memory was not filled.\n";
-    case train::LadderEnd::stopped: return fits + "; a signal stopped the ladder.\n";
+      return fits +
+             "The next batch has more images than the training set, so the memory limit "
+             "was not reached.\n";
+    case train::LadderEnd::stopped:
+      return fits + "The ladder was stopped by a signal before it was complete.\n";
   }
   return "";
 }
@@ -57,20 +69,37 @@ nlohmann::json to_json(const train::LadderPoint& point) {
   return {{"batch_per_rank", point.row.batch_per_rank},
           {"status", point.row.status},
           {"epoch_seconds", point.row.epoch_seconds},
-          {"training_seconds", point.training_seconds},
+          {"training_seconds", point.row.training_seconds},
           {"images_per_second", point.row.images_per_second},
-          {"steps", point.steps},
-          {"extrapolated", point.is_extrapolated},
+          {"steps", point.row.steps},
+          {"extrapolated", point.row.is_extrapolated},
           {"predicted_bytes", point.row.predicted_bytes},
           {"peak_bytes", point.row.peak_bytes}};
 }
 
-void write_file(record::RunFile& file, const train::LadderResult& result) {
-  std::vector<record::LadderRow> rows;
-  for (const auto& point : result.points) rows.push_back(point.row);
-  if (!rows.empty()) file.write_ladder(rows);
-  file.finish(result.end == train::LadderEnd::stopped ? record::RunStatus::preempted
-                                                      : record::RunStatus::complete);
+/// Runs the ladder. Each point is printed and written to the run file when it is finished; an
+/// error that ends the ladder is written there as well.
+train::LadderResult run(const Job& job, const data::TrainingData& data, std::uint64_t limit,
+                        comm::Communicator& communicator, Console& console,
+                        std::optional<record::RunFile>& file) {
+  const auto report = [&](const train::LadderPoint& point) {
+    console.print(table_row(point));
+    if (file) file->append(point.row);
+  };
+  train::LadderResult result;
+  try {
+    result =
+        train::run_ladder({job.config, job.graph, data, *job.backend, communicator, job.progress},
+                          job.sizes, job.process_bytes, limit, report);
+  } catch (const core::Error& error) {
+    if (file) file->finish_failed(error.what());
+    throw;
+  }
+  if (file) {
+    file->finish(result.end == train::LadderEnd::stopped ? record::RunStatus::preempted
+                                                         : record::RunStatus::complete);
+  }
+  return result;
 }
 
 }  // namespace
@@ -97,18 +126,16 @@ core::ExitStatus ladder_command(const Invocation& invocation) {
   });
 
   console.print(std::string(table_head));
-  const auto result = train::run_ladder(
-      {config, job.graph, data, *job.backend, communicator}, job.sizes, job.process_bytes, limit,
-      [&](const train::LadderPoint& point) { console.print(table_row(point)); });
-  if (file) write_file(*file, result);
+  const auto result = run(job, data, limit, communicator, console, file);
   console.print("\n" + describe_end(result, limit));
   if (is_first && config.json) {
     auto json = describe_job(job);
     json["memory_limit_bytes"] = limit;
+    json["ladder"] = nlohmann::json::array();
     for (const auto& point : result.points) json["ladder"].push_back(to_json(point));
     print_json(json);
   }
-  return result.end == train::LadderEnd::stopped ? core::ExitStatus::interrupted
+  return result.end == train::LadderEnd::stopped ? core::stopped_by(result.stop_signal)
                                                  : core::ExitStatus::done;
 }
 

@@ -1,11 +1,14 @@
 #include <malloc.h>
 
+#include <chrono>
 #include <exception>
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/train/config.hpp"
 #include "program.hpp"
+#include "watchdog.hpp"
 
 int main(int argc, char** argv) {
   using namespace lockstep;
@@ -14,9 +17,18 @@ int main(int argc, char** argv) {
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   try {
     if (app::print_information(argc, argv)) return 0;
+    // It is there until the process ends: MPI may hang when it starts and when it ends.
+    app::Watchdog watchdog(std::chrono::seconds(train::Config{}.watchdog_seconds),
+                           app::describe_process_before_mpi());
+    watchdog.begin("reading the options", 0);
+    watchdog.set_limit(app::find_watchdog_limit(argc, argv));
+    watchdog.begin("MPI_Init_thread", 0);
     const comm::MpiSession session(argc, argv);
+    watchdog.begin("creating communicators", 0);
     const auto communicator = comm::make_communicator(session);
-    return app::run_program(argc, argv, *communicator);
+    const int status = app::run_program(argc, argv, *communicator, watchdog);
+    watchdog.begin("MPI_Finalize", 0);
+    return status;
   } catch (const core::Error& error) {  // before there was a communicator
     core::log_line(error.what());
     return static_cast<int>(error.status());

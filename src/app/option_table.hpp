@@ -1,27 +1,45 @@
 #pragma once
 
 #include <boost/program_options.hpp>
-#include <memory>
+#include <boost/shared_ptr.hpp>
+#include <functional>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/train/config.hpp"
 
 namespace lockstep::app {
 
-/// Every option there is, in groups for `--help`, tied to the fields of a configuration. Values
-/// take effect with `boost::program_options::notify`.
+/// A set of commands, as bits.
+enum CommandSet : unsigned {
+  cmd_train = 1,
+  cmd_evaluate = 2,
+  cmd_ladder = 4,
+  cmd_allreduce = 8,
+  cmd_plan = 16,
+  cmd_info = 32,
+  cmd_all = 63,
+};
+
+/// All options, in groups for `--help`, tied to the fields of a configuration, and the commands
+/// that use each of them. Values take effect with `boost::program_options::notify`.
 class OptionTable {
  public:
   /// `config` outlives the table.
   explicit OptionTable(train::Config& config);
 
   const boost::program_options::options_description& all() const { return all_; }
-  /// The same by groups, which stand in the order of `add_...` below.
-  const std::vector<std::shared_ptr<boost::program_options::options_description>>& groups() const {
-    return groups_;
-  }
+  /// The options that `command` uses, group by group in the order of `add_...` below; groups
+  /// without such an option are left out.
+  std::vector<boost::program_options::options_description> groups_of(
+      std::string_view command) const;
   std::vector<std::string> names() const;
+  /// Names of the options that `command` uses.
+  std::vector<std::string> names_of(std::string_view command) const;
+  /// Whether `command` uses the option `name`; false for an unknown option.
+  bool is_used(std::string_view command, std::string_view name) const;
 
  private:
   class Group;
@@ -35,7 +53,12 @@ class OptionTable {
   void add_output(train::Config& config);
   void add_commands(train::Config& config);
 
-  std::vector<std::shared_ptr<boost::program_options::options_description>> groups_;
+  struct Titled {
+    std::string title;
+    std::vector<boost::shared_ptr<boost::program_options::option_description>> options;
+  };
+  std::vector<Titled> groups_;
+  std::map<std::string, unsigned, std::less<>> users_;  ///< commands by name of the option
   boost::program_options::options_description all_;
 };
 

@@ -95,16 +95,30 @@ po::parsed_options parse_file(const std::string& path, const OptionTable& table)
   return po::parse_config_file(file, table.all());
 }
 
+/// Throws `Error` (usage) for an option of the command line that `command` does not use. The
+/// environment and the file of --config may name such options, because commands share them.
+void require_used(const po::parsed_options& parsed, std::string_view command,
+                  const OptionTable& table) {
+  for (const auto& option : parsed.options) {
+    if (table.is_used(command, option.string_key)) continue;
+    fail(
+        fmt::format("'lockstep {0}' does not use --{1}; remove it (lockstep {0} --help lists the "
+                    "options)",
+                    command, option.string_key));
+  }
+}
+
 /// Calls `parse` with the messages of Boost turned into ours. `where`: what is being read.
 template <class Parse>
-void explained(const std::string& where, const OptionTable& table, Parse parse) {
+void explained(const std::string& where, std::string_view command, const OptionTable& table,
+               Parse parse) {
   try {
     parse();
   } catch (const po::unknown_option& error) {
     std::string name = error.get_option_name();
     name.erase(0, name.find_first_not_of('-'));
     fail(fmt::format("{}unknown option --{}{} (--help lists all)", where, name,
-                     suggestion(name, table.names())));
+                     suggestion(name, table.names_of(command))));
   } catch (const po::multiple_occurrences& error) {
     fail(fmt::format("{}option {} is given twice; give it once", where, error.get_option_name()));
   } catch (const po::error& error) {
@@ -147,13 +161,19 @@ train::Config parse_options(const std::vector<std::string>& arguments,
   const OptionTable table(config);
   const std::vector<std::string> options(arguments.begin() + 1, arguments.end());
   po::variables_map values;
-  explained("", table, [&] { add(parse_command_line(options, table), values); });
-  explained("environment: ", table, [&] { add(parse_environment(environment, table), values); });
+  const std::string& command = config.command;
+  explained("", command, table, [&] {
+    const auto parsed = parse_command_line(options, table);
+    require_used(parsed, command, table);
+    add(parsed, values);
+  });
+  explained("environment: ", command, table,
+            [&] { add(parse_environment(environment, table), values); });
   if (values.count("config") > 0) {
     const auto path = values["config"].as<std::string>();
-    explained(path + ": ", table, [&] { add(parse_file(path, table), values); });
+    explained(path + ": ", command, table, [&] { add(parse_file(path, table), values); });
   }
-  explained("", table, [&] { po::notify(values); });
+  explained("", command, table, [&] { po::notify(values); });
   return config;
 }
 

@@ -19,44 +19,59 @@ namespace lockstep::app {
 
 namespace {
 
+/// Bytes of the buckets in the data type that was asked for; ranks of one host may communicate
+/// float32 instead, which is decided at the start of a run.
 std::vector<std::size_t> bucket_bytes(const Job& job, int ranks) {
   std::vector<std::size_t> buckets;
   if (job.config.reducer == comm::ReducerKind::none || ranks == 1) return buckets;
-  const auto bucket =
-      static_cast<std::size_t>(job.config.bucket_mib * (1 << 20)) / sizeof(float) * sizeof(float);
-  for (std::size_t left = job.graph.parameter_elements() * sizeof(float); left > 0;) {
-    buckets.push_back(std::min(bucket, left));
-    left -= buckets.back();
-  }
+  buckets = comm::bucket_lengths(job.graph.parameter_elements(), job.config.bucket_bytes());
+  for (std::size_t& bucket : buckets) bucket *= core::size_of(job.config.gradient_type);
   return buckets;
 }
 
 std::int64_t steps_per_epoch(const Job& job) {
-  const auto images = static_cast<std::int64_t>(job.sizes.train);
-  const std::int64_t batch = job.config.global_batch;
-  return job.config.last_batch == data::LastBatch::pad ? (images + batch - 1) / batch
-                                                       : images / batch;
+  return static_cast<std::int64_t>(data::steps_per_epoch(
+      job.sizes.train, static_cast<std::size_t>(job.config.global_batch), job.config.last_batch));
 }
 
 std::string describe_floor(const train::Floor& floor) {
+  const bool is_raised = !floor.raised_by.empty();
   std::string text = fmt::format(
-      "One step of one rank against what this machine allows: {}FLOP/s (a matrix product of 1024), "
-      "{}/s (a copy).\n"
-      "GFLOP are those of the algorithm taken; MB count each map and weight once per pass over it; "
-      "the floor\nis the longer of the two at those rates, below it means out of the caches.\n\n"
+      "Time of each operation in a training step of one rank, and a lower bound (roofline model).\n"
+      "The bound is the longer of GFLOP at {}FLOP/s and MB at {}/s, the highest rates measured: "
+      "the\n"
+      "first of {}, the second of a copy in memory. GFLOP are those of\n"
+      "the chosen algorithm; MB count each map and weight once per pass over it.\n\n"
       "{:<48} {:<17} {:>2} {:>8} {:>8} {:>9} {:>9} {:>6}  {}\n",
       core::format_count(floor.ceilings.flops_per_second),
-      core::format_bytes(floor.ceilings.bytes_per_second), "operation", "phase", "n", "GFLOP", "MB",
-      "floor ms", "taken ms", "floor", "kernel");
+      core::format_bytes(floor.ceilings.bytes_per_second),
+      is_raised ? "the operation " + floor.raised_by
+                : "a matrix product of " + floor.ceilings.product,
+      "operation", "phase", "n", "GFLOP", "MB", "bound ms", "taken ms", "bound", "kernel");
+  bool has_mark = false;
   for (const auto& row : floor.rows) {
-    text += fmt::format("{:<48} {:<17} {:>2} {:>8.2f} {:>8.1f} {:>9.2f} {:>9.2f} {:>5.0f}%  {}\n",
+    has_mark = has_mark || !row.counts_bytes;
+    text += fmt::format("{:<48} {:<17} {:>2} {:>8.2f} {:>7.1f}{} {:>9.2f} {:>9.2f} {:>5.0f}%  {}\n",
                         row.what, row.phase, row.count, row.flops / 1e9, row.bytes / 1e6,
-                        row.floor_seconds * 1e3, row.seconds * 1e3,
+                        row.counts_bytes ? ' ' : '*', row.floor_seconds * 1e3, row.seconds * 1e3,
                         100 * row.floor_seconds / row.seconds, row.implementation);
   }
-  return text + fmt::format("\n{:<48} {:<17} {:>2} {:>8} {:>8} {:>9.2f} {:>9.2f} {:>5.0f}%\n",
-                            "the step", "", "", "", "", floor.floor_seconds * 1e3,
-                            floor.seconds * 1e3, 100 * floor.floor_seconds / floor.seconds);
+  text += fmt::format("\n{:<48} {:<17} {:>2} {:>8} {:>8} {:>9.2f} {:>9.2f} {:>5.0f}%\n", "the step",
+                      "", "", "", "", floor.floor_seconds * 1e3, floor.seconds * 1e3,
+                      100 * floor.floor_seconds / floor.seconds);
+  if (is_raised) {
+    text += fmt::format(
+        "\nThe operation {} ran faster than every matrix product\n"
+        "that was timed, so its rate is used. Other load on this machine is a likely cause; repeat "
+        "the\nmeasurement without it.\n",
+        floor.raised_by);
+  }
+  if (has_mark) {
+    text +=
+        "\n* The bound counts GFLOP only: the operation was faster than a copy of these MB in "
+        "memory, because\n  some of them stayed in a cache or were moved by another operation.\n";
+  }
+  return text;
 }
 
 /// Kernels of a GPU, those of the same work in one line; of one that is not here also what such a
@@ -93,6 +108,8 @@ std::string describe_kernels(const Job& job, const std::vector<backend::Operatio
 nlohmann::json to_json(const train::Floor& floor) {
   nlohmann::json json = {{"flops_per_second", floor.ceilings.flops_per_second},
                          {"bytes_per_second", floor.ceilings.bytes_per_second},
+                         {"product", floor.ceilings.product},
+                         {"raised_by", floor.raised_by},
                          {"seconds", floor.seconds},
                          {"floor_seconds", floor.floor_seconds}};
   for (const auto& row : floor.rows) {
@@ -103,6 +120,7 @@ nlohmann::json to_json(const train::Floor& floor) {
                                   {"flops", row.flops},
                                   {"bytes", row.bytes},
                                   {"floor_seconds", row.floor_seconds},
+                                  {"counts_bytes", row.counts_bytes},
                                   {"seconds", row.seconds}});
   }
   return json;
@@ -126,8 +144,8 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   const std::int64_t steps = steps_per_epoch(job);
   const std::int64_t total = config.steps > 0 ? config.steps : config.epochs * steps;
 
-  console.print(describe_place(job, communicator) + describe_training(job, steps, total) +
-                describe_memory(memory, limit));
+  console.print(describe_place(job, communicator) +
+                describe_training(job, {steps, total}, buckets) + describe_memory(memory, limit));
   console.print(fmt::format(
       "  work           {}FLOP per rank and step (forward {}, gradients of inputs {}, of weights "
       "{})\n"
@@ -140,11 +158,14 @@ core::ExitStatus plan_command(const Invocation& invocation) {
       core::format_bytes(
           buckets.empty() ? 0 : 2 * wire_bytes * (communicator.size() - 1) / communicator.size())));
   if (memory.limited() > limit) {
-    console.print("\nThis does not fit: use a smaller batch, or fewer ranks per host.\n");
+    console.print(
+        "\nThe estimate exceeds the memory limit; use a smaller batch or fewer ranks per host.\n");
   }
   const bool is_gpu = job.backend->kind() == backend::DeviceKind::cuda;
   std::vector<backend::OperationChoice> kernels;
-  if (config.json || is_gpu) kernels = train::planned_kernels(config, job.graph, *job.backend);
+  train::together(communicator, [&] {
+    if (config.json || is_gpu) kernels = train::planned_kernels(config, job.graph, *job.backend);
+  });
   if (is_gpu) console.print(describe_kernels(job, kernels));
   std::optional<train::Floor> floor;
   if (config.measure) {
@@ -160,7 +181,8 @@ core::ExitStatus plan_command(const Invocation& invocation) {
         {"loader", memory.loader},           {"state", memory.state},
         {"activations", memory.activations}, {"weights", memory.weights},
         {"workspace", memory.workspace},     {"evaluation", memory.evaluation},
-        {"checkpoint", memory.checkpoint},   {"communication", memory.communication}};
+        {"checkpoint", memory.checkpoint},   {"communication", memory.communication},
+        {"records", memory.records}};
     json["steps_per_epoch"] = steps;
     json["forward_flops_per_image"] = cost.forward_flops;
     json["training_flops_per_image"] = cost.training_flops();

@@ -1,10 +1,12 @@
 #include "program.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -37,14 +39,18 @@ std::string command_line(int argc, char** argv) {
   return line;
 }
 
-core::ExitStatus run_command(int argc, char** argv, comm::Communicator& communicator) {
+core::ExitStatus run_command(int argc, char** argv, comm::Communicator& communicator,
+                             Watchdog& watchdog) {
+  watchdog.begin("comparing the options of all ranks", 0);
   train::Config config;
   train::together(communicator,
                   [&] { config = parse_options(arguments_of(argc, argv), process_environment()); });
   train::require_equal(communicator, {{"build", record::build_id()}}, "build");
   train::require_equal(communicator, train::shared_entries(config), "options");
   for (const auto& [name, command] : commands) {
-    if (name == config.command) return command({config, command_line(argc, argv), communicator});
+    if (name == config.command) {
+      return command({config, command_line(argc, argv), communicator, &watchdog});
+    }
   }
   core::fail(core::ExitStatus::internal, "internal error: a command without a function");
 }
@@ -63,13 +69,34 @@ bool print_information(int argc, char** argv) {
   return text.has_value();
 }
 
-int run_program(int argc, char** argv, comm::Communicator& communicator) noexcept {
+std::chrono::seconds find_watchdog_limit(int argc, char** argv) {
+  train::Config config;
+  const std::int64_t standard = config.watchdog_seconds;
+  try {
+    config = parse_options(arguments_of(argc, argv), process_environment());
+  } catch (const std::exception&) {  // reported by `run_command`, once for all ranks
+  }
+  const bool is_valid = config.watchdog_seconds >= 0 &&
+                        config.watchdog_seconds <= train::Config::most_watchdog_seconds;
+  return std::chrono::seconds(is_valid ? config.watchdog_seconds : standard);
+}
+
+std::string describe_process_before_mpi() {
+  const std::string host = record::describe_process().hostname;
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    if (const char* const rank = std::getenv(name)) return fmt::format("rank {} on {}", rank, host);
+  }
+  return fmt::format("process {} on {}", ::getpid(), host);
+}
+
+int run_program(int argc, char** argv, comm::Communicator& communicator,
+                Watchdog& watchdog) noexcept {
   // A file system that is full must come back as an error of write, not as a signal.
   std::signal(SIGXFSZ, SIG_IGN);
   core::ExitStatus status = core::ExitStatus::done;
   std::optional<core::Error> failure;
   try {
-    failure = train::outcome_of([&] { status = run_command(argc, argv, communicator); });
+    failure = train::outcome_of([&] { status = run_command(argc, argv, communicator, watchdog); });
   } catch (const train::AgreedError& error) {
     if (error.speaks()) say(communicator, error.what());
     return static_cast<int>(error.status());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
@@ -21,7 +22,20 @@ std::size_t edit_distance(std::string_view left, std::string_view right) {
   return row.back();
 }
 
-std::string suggestion(std::string_view word, const std::vector<std::string>& candidates) {
+namespace {
+
+using Pair = std::pair<std::string_view, std::string_view>;
+/// Words of other programs for values of options here.
+constexpr std::array<Pair, 8> synonyms{{{"gpu", "cuda"},
+                                        {"nvidia", "cuda"},
+                                        {"host", "cpu"},
+                                        {"float32", "fp32"},
+                                        {"single", "fp32"},
+                                        {"float16", "fp16"},
+                                        {"half", "fp16"},
+                                        {"bfloat16", "bf16"}}};
+
+const std::string* closest(std::string_view word, const std::vector<std::string>& candidates) {
   const std::string* best = nullptr;
   std::size_t best_distance = 1 + word.size() / 3;
   for (const std::string& candidate : candidates) {
@@ -31,6 +45,30 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& ca
       best_distance = distance;
     }
   }
+  return best;
+}
+
+/// The first candidate that starts with `word`, if `word` has at least three letters.
+const std::string* completion(std::string_view word, const std::vector<std::string>& candidates) {
+  if (word.size() < 3) return nullptr;
+  const auto found = std::ranges::find_if(
+      candidates, [&](const std::string& candidate) { return candidate.starts_with(word); });
+  return found == candidates.end() ? nullptr : &*found;
+}
+
+const std::string* synonym(std::string_view word, const std::vector<std::string>& candidates) {
+  const auto known = std::ranges::find(synonyms, word, &Pair::first);
+  if (known == synonyms.end()) return nullptr;
+  const auto found = std::ranges::find(candidates, known->second);
+  return found == candidates.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::string suggestion(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::string* best = synonym(word, candidates);
+  if (best == nullptr) best = completion(word, candidates);
+  if (best == nullptr) best = closest(word, candidates);
   return best == nullptr ? "" : fmt::format("; did you mean '{}'?", *best);
 }
 

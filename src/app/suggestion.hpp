@@ -9,7 +9,8 @@ namespace lockstep::app {
 /// Insertions, deletions and replacements of one letter between two words (Levenshtein, 1966).
 std::size_t edit_distance(std::string_view left, std::string_view right);
 
-/// "; did you mean 'CANDIDATE'?" where a candidate is near enough, else nothing.
+/// Returns "; did you mean 'CANDIDATE'?" if a candidate is a synonym of `word` (gpu: cuda), starts
+/// with it (at least three letters), or differs in few letters; otherwise an empty text.
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace lockstep::app

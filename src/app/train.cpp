@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "console.hpp"
 #include "header.hpp"
@@ -14,6 +16,7 @@
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/record/provenance.hpp"
+#include "lockstep/record/run_parts.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/memory.hpp"
 #include "lockstep/train/trainer.hpp"
@@ -22,10 +25,10 @@ namespace lockstep::app {
 
 namespace {
 
-/// Passes on what the trainer says: to the person and to the run file.
+/// Writes what the trainer reports to the terminal and to the run file.
 class Reporter final : public train::Observer {
  public:
-  explicit Reporter(Console& console) : console_(console) {}
+  Reporter(Console& console, std::int64_t classes) : console_(console), classes_(classes) {}
 
   void expect(std::int64_t epochs, std::optional<record::RunFile>& file) {
     epochs_ = epochs;
@@ -35,11 +38,27 @@ class Reporter final : public train::Observer {
   void evaluating() override { console_.show_evaluating(); }
   void epoch_done(const record::EpochRecord& epoch) override {
     console_.print_epoch(epoch, epochs_);
+    warn_of_high_loss(epoch);
     if (file_ != nullptr && *file_) (*file_)->append(epoch);
+  }
+  void resumed_state_evaluated(const record::EpochRecord& epoch) override {
+    console_.print(
+        fmt::format("epoch {}, trained before the resume: test loss {}, accuracy {:.2f} % ({})\n",
+                    epoch.epoch, core::format_fixed(epoch.test_loss, 4), 100 * epoch.test_accuracy,
+                    core::format_seconds(epoch.evaluation_seconds)));
   }
 
  private:
+  /// Once in a run.
+  void warn_of_high_loss(const record::EpochRecord& epoch) {
+    const std::string warning = describe_high_loss(epoch, classes_);
+    if (warning.empty() || std::exchange(has_warned_, true)) return;
+    core::log_warning(warning);
+  }
+
   Console& console_;
+  std::int64_t classes_;
+  bool has_warned_ = false;
   std::int64_t epochs_ = 0;
   std::optional<record::RunFile>* file_ = nullptr;
 };
@@ -49,8 +68,9 @@ void require_memory(const Job& job, const train::MemoryEstimate& memory, std::ui
   train::together(communicator, [&] {
     if (memory.limited() <= limit) return;
     core::fail(core::ExitStatus::out_of_memory,
-               fmt::format("a batch of {} per rank needs {}, but a rank may take {}; use a smaller "
-                           "batch, fewer ranks per host, or a larger --memory-limit",
+               fmt::format("a batch of {} images per rank needs {} of memory, but the limit is {} "
+                           "per rank; use a smaller batch, fewer ranks per host, or a larger "
+                           "--memory-limit",
                            job.config.batch_per_rank, core::format_bytes(double(memory.limited())),
                            core::format_bytes(double(limit))));
   });
@@ -72,6 +92,15 @@ void open_run_file(std::optional<record::RunFile>& file, const Job& job,
   train::together(invocation.communicator, [&] {
     if (invocation.communicator.rank() != 0 || job.config.output.empty()) return;
     record::RunHeader header = run_header(job, invocation, trainer.bucket_bytes());
+    record::RunPart target{job.config.output, 1};
+    if (trainer.first_step() > 0) {
+      target = record::next_part(job.config.output, trainer.run_id(), trainer.part());
+    }
+    header.run_id = trainer.run_id();
+    header.part = target.part;
+    header.first_step = trainer.first_step();
+    header.steps_per_epoch = trainer.steps_per_epoch();
+    header.images_per_epoch = trainer.steps_per_epoch() * job.config.global_batch;
     header.environment.emplace_back("all_reduce", describe_all_reduce(trainer));
     header.environment.emplace_back("transport", trainer.transport());
     if (const auto cost = trainer.clock_cost(); cost.with_marks > 0) {
@@ -81,8 +110,9 @@ void open_run_file(std::optional<record::RunFile>& file, const Job& job,
                                       fmt::format("{}", cost.without_marks));
     }
     header.environment.emplace_back("kernels", list_kernels(job.graph, trainer.kernels()));
-    file.emplace(job.config.output,
-                 job.config.overwrite ? record::Existing::replace : record::Existing::refuse,
+    // A part of this run replaces nothing, whatever --overwrite says.
+    const bool may_replace = job.config.overwrite && target.path == job.config.output;
+    file.emplace(target.path, may_replace ? record::Existing::replace : record::Existing::refuse,
                  header);
   });
 }
@@ -95,36 +125,43 @@ void write_results(record::RunFile& file, const train::RunSummary& summary) {
   file.write_result("peak_memory_bytes", static_cast<double>(record::resident_memory().peak));
 }
 
-/// Runs to the end; whatever ends it is written into the run file first.
+/// Trains to the end; the run file is finished however the training ends.
 train::RunSummary run(train::Trainer& trainer, std::optional<record::RunFile>& file) {
+  train::RunSummary summary;
   try {
-    const train::RunSummary summary = trainer.run();
-    if (file) {
-      write_results(*file, summary);
-      file->finish(summary.status);
-    }
-    return summary;
+    summary = trainer.run();
   } catch (const core::Error& error) {
-    // A file that cannot be written is what failed; it cannot say so itself.
-    if (file && error.status() != core::ExitStatus::output) {
-      file->finish(record::RunStatus::failed, error.what());
-    }
+    if (file) file->finish_failed(error.what());
     throw;
   }
+  if (file) {
+    write_results(*file, summary);
+    file->finish(summary.status);
+  }
+  return summary;
 }
 
 nlohmann::json results(const Job& job, const train::RunSummary& summary,
-                       const train::MemoryEstimate& memory) {
+                       const train::MemoryEstimate& memory,
+                       const std::optional<record::RunFile>& file) {
   auto json = describe_job(job);
   json["status"] = summary.status == record::RunStatus::complete ? "complete" : "preempted";
   json["results"] = {
       {"steps", summary.steps},
       {"last_step", summary.last_step},
       {"images_per_second", summary.images_per_second},
-      {"images_per_second_spread", summary.images_per_second_spread},
       {"images_per_second_per_rank",
        summary.images_per_second / static_cast<double>(job.ranks.size())},
+      {"step_seconds_median", summary.step_seconds_median},
+      {"step_seconds_interval",
+       summary.step_seconds_interval
+           ? nlohmann::json{summary.step_seconds_interval->low, summary.step_seconds_interval->high}
+           : nlohmann::json()},
       {"timed_epoch", summary.timed_epoch},
+      {"timed_steps", summary.timed_steps},
+      {"steps_per_epoch", summary.steps_per_epoch},
+      {"images_per_epoch", summary.images_per_epoch},
+      {"is_extrapolated", !summary.epoch_complete},
       {"timed_epoch_is_complete", summary.epoch_complete},
       {"epoch_seconds", summary.epoch_seconds},
       {"training_seconds", summary.training_seconds},
@@ -136,18 +173,38 @@ nlohmann::json results(const Job& job, const train::RunSummary& summary,
       {"best_test_accuracy", summary.best_test_accuracy},
       {"predicted_memory_bytes", memory.limited()},
       {"peak_memory_bytes", record::resident_memory().peak},
-      {"output", job.config.output.empty() ? nlohmann::json() : nlohmann::json(job.config.output)}};
+      {"output", file ? nlohmann::json(file->path().string()) : nlohmann::json()}};
   return json;
 }
 
-/// What stopped by a signal says on stderr.
-core::ExitStatus stopped(const train::RunSummary& summary, const train::Config& config) {
-  const std::string how =
-      summary.checkpoint_saved
-          ? fmt::format("a checkpoint is in {}; go on with --resume auto", config.checkpoint_dir)
-          : "nothing was saved; --checkpoint-dir DIR would";
-  core::log_line(fmt::format("stopped by a signal after step {}: {}", summary.last_step, how));
-  return core::ExitStatus::interrupted;
+/// Says on rank 0 what a signal left, and returns the exit status: 75 asks for the same command
+/// again, so it needs a checkpoint that this command resumes from.
+core::ExitStatus stopped(const train::RunSummary& summary, const train::Config& config,
+                         bool is_first) {
+  if (is_first) {
+    core::log_line(fmt::format(
+        "stopped by signal {} after step {}: {}", summary.stop_signal, summary.last_step,
+        summary.checkpoint_saved
+            ? fmt::format("a checkpoint is in {}; resume it with --resume auto",
+                          config.checkpoint_dir)
+            : "nothing was saved; --checkpoint-dir DIR with --resume auto saves the state"));
+  }
+  return summary.checkpoint_saved ? core::ExitStatus::interrupted
+                                  : core::stopped_by(summary.stop_signal);
+}
+
+/// Open MPI's mpirun answers SIGTERM and Ctrl-C with SIGKILL to the ranks a second later, unless
+/// told otherwise before the start. Neither `srun` nor a signal to the ranks themselves does that.
+void warn_of_launcher(const train::Config& config) {
+  const bool is_mpirun = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
+  const bool has_timeout = std::getenv("OMPI_MCA_odls_base_sigkill_timeout") != nullptr ||
+                           std::getenv("PRTE_MCA_odls_base_sigkill_timeout") != nullptr;
+  const bool is_forwarded = std::getenv("LOCKSTEP_SIGNALS_FORWARDED") != nullptr;
+  if (!is_mpirun || has_timeout || is_forwarded || config.checkpoint_dir.empty()) return;
+  core::log_warning(
+      "if mpirun is stopped by SIGTERM or Ctrl-C, it kills the ranks after 1 s, before a "
+      "checkpoint "
+      "is saved; send it SIGUSR1 instead, or start it with jobs/forward-signals mpirun ...");
 }
 
 }  // namespace
@@ -163,11 +220,13 @@ core::ExitStatus train_command(const Invocation& invocation) {
   require_memory(job, memory, limit, communicator);
   check_output(config, communicator);
   const data::TrainingData data = load_data(job, communicator);
-  Reporter reporter(console);
-  train::Trainer trainer({config, job.graph, data, *job.backend, communicator}, reporter);
+  Reporter reporter(console, job.graph.classes());
+  train::Trainer trainer({config, job.graph, data, *job.backend, communicator, job.progress},
+                         reporter);
 
   console.print(record::build_id() + "\n" + describe_place(job, communicator) +
-                describe_training(job, trainer.steps_per_epoch(), trainer.total_steps()) +
+                describe_training(job, {trainer.steps_per_epoch(), trainer.total_steps()},
+                                  trainer.bucket_bytes()) +
                 describe_choices(trainer) + describe_memory(memory, limit));
   if (trainer.first_step() > 0) {
     console.print(fmt::format("  resumed after step {}\n", trainer.first_step()));
@@ -175,18 +234,19 @@ core::ExitStatus train_command(const Invocation& invocation) {
   console.print("\n");
   if (config.dry_run) return end_dry_run(job, console, communicator);
 
+  if (is_first && !trainer.is_finished()) warn_of_launcher(config);
   std::optional<record::RunFile> file;
-  open_run_file(file, job, invocation, trainer);
+  if (!trainer.is_finished()) open_run_file(file, job, invocation, trainer);
   const std::int64_t per_epoch = trainer.steps_per_epoch();
   reporter.expect((trainer.total_steps() + per_epoch - 1) / per_epoch, file);
   const train::RunSummary summary = run(trainer, file);
   if (is_first) {
     console.print("\n" + describe_summary(summary, communicator.size(), device_noun(config)));
-    if (!config.output.empty()) console.print(fmt::format("The run file is {}.\n", config.output));
-    if (config.json) print_json(results(job, summary, memory));
+    if (file) console.print(fmt::format("The run file is {}.\n", file->path().string()));
+    if (config.json) print_json(results(job, summary, memory, file));
   }
   if (summary.status == record::RunStatus::complete) return core::ExitStatus::done;
-  return is_first ? stopped(summary, config) : core::ExitStatus::interrupted;
+  return stopped(summary, config, is_first);
 }
 
 }  // namespace lockstep::app

@@ -70,6 +70,7 @@ void Blueprint::make_operations() {
       ports.input_gradients.push_back(gradient != nullptr ? &gradient->map : nullptr);
     const bool is_images = steps_[at].kind == StepKind::input;
     operations_.push_back(is_images ? nullptr : factory_.make(steps_[at], std::move(ports)));
+    core::report_progress(factory_.options().progress);
   }
 }
 
@@ -147,6 +148,7 @@ void Blueprint::bind(std::byte* arena, std::byte* scratch, ModelState& state) {
 }
 
 void Blueprint::tell_ended(std::size_t step, std::string_view phase) const {
+  core::report_progress(factory_.options().progress);
   OperationListener* const listener = factory_.options().listener;
   if (listener != nullptr) listener->ended(steps_[step].node, phase);
 }

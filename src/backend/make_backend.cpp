@@ -56,11 +56,17 @@ bool has_gpu() { return cuda::device_count() > 0; }
 #else
 
 namespace {
-std::unique_ptr<Backend> make_cuda(const DeviceOptions&) {
-  core::fail(
-      core::ExitStatus::usage,
-      "--device cuda is not available: this build of Lockstep has no CUDA backend; configure "
-      "with --preset cuda, or use --device cpu");
+std::unique_ptr<Backend> make_cuda(const DeviceOptions& options) {
+  const std::string build =
+      "this build of Lockstep has no CUDA backend; install the toolkit with jobs/setup --cuda and "
+      "build with cmake --preset cuda";
+  if (!options.planned_for.empty()) {
+    core::fail(core::ExitStatus::usage,
+               fmt::format("--for {} needs cuDNN, which plans without a GPU: {}",
+                           options.planned_for, build));
+  }
+  core::fail(core::ExitStatus::usage,
+             fmt::format("--device cuda is not available: {}, or use --device cpu", build));
 }
 bool has_gpu() { return false; }
 }  // namespace
@@ -74,9 +80,10 @@ DeviceKind resolve(DeviceKind kind) {
 
 std::unique_ptr<Backend> make_backend(const DeviceOptions& options) {
   switch (resolve(options.kind)) {
-    case DeviceKind::reference: return std::make_unique<reference::ReferenceBackend>();
+    case DeviceKind::reference:
+      return std::make_unique<reference::ReferenceBackend>(options.progress);
     case DeviceKind::cuda: return make_cuda(options);
-    default: return std::make_unique<cpu::CpuBackend>(options.threads);
+    default: return std::make_unique<cpu::CpuBackend>(options.threads, options.progress);
   }
 }
 

@@ -33,4 +33,10 @@ void agree(Communicator& communicator, const std::optional<core::Error>& failure
   }
 }
 
+void fail_together(const Communicator& communicator, core::ExitStatus status,
+                   const std::string& message) {
+  constexpr int speaker = 0;
+  throw AgreedError(status, message, speaker, communicator.rank());
+}
+
 }  // namespace lockstep::comm

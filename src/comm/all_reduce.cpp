@@ -19,6 +19,11 @@ std::string_view name(AllReduceWay way) {
   return {};
 }
 
+core::DataType communication_type(AllReduceWay way, core::DataType wanted) {
+  const bool converts = way == AllReduceWay::pieces || way == AllReduceWay::two_level;
+  return converts ? wanted : core::DataType::float32;
+}
+
 void AllReduce::finish() {
   // Where ranks share a core, the one that is waited for must be able to run.
   while (!progress()) sched_yield();

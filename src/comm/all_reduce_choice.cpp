@@ -7,6 +7,7 @@
 #include <chrono>
 #include <vector>
 
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::comm {
@@ -20,15 +21,30 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t timed_bytes = std::size_t{4} << 20;
 constexpr int repeats = 3;
 
-[[noreturn]] void refuse(AllReduceWay wanted, std::span<const AllReduceWay> ways) {
+/// Why `wanted` is not among the algorithms for these ranks and this data type.
+std::string_view reason(const Communicator& communicator, AllReduceWay wanted) {
+  const bool is_one_host = communicator.local_size() == communicator.size();
+  switch (wanted) {
+    case AllReduceWay::shared:
+      return is_one_host ? "the ranks of this host cannot share memory"
+                         : "it needs all ranks on one host";
+    case AllReduceWay::two_level:
+      return is_one_host ? "it needs ranks on several hosts"
+                         : "it needs the same number of ranks, at least 2, on each host, and "
+                           "memory that they can share";
+    case AllReduceWay::ring:
+    case AllReduceWay::mpi: return "it sends fp32 only";
+    default: return "these ranks do not have it";
+  }
+}
+
+[[noreturn]] void refuse(const Communicator& communicator, AllReduceWay wanted,
+                         std::span<const AllReduceWay> ways) {
   std::vector<std::string_view> names;
   for (const AllReduceWay way : ways) names.push_back(name(way));
-  core::fail(
-      core::ExitStatus::usage,
-      fmt::format("gradients cannot be summed by '{}' here: shared is for ranks of one host, "
-                  "two-level for several hosts with equally many, ring and mpi send fp32 "
-                  "only; choose among auto, {}",
-                  name(wanted), fmt::join(names, ", ")));
+  fail_together(communicator, core::ExitStatus::usage,
+                fmt::format("--all-reduce {} is not available: {}; choose among auto, {}",
+                            name(wanted), reason(communicator, wanted), fmt::join(names, ", ")));
 }
 
 /// The best of some repeats, of the slowest rank.
@@ -50,11 +66,11 @@ double seconds_of(Communicator& communicator, AllReduce& sum) {
 
 AllReduceChoice choose_way(Communicator& communicator, std::span<float> values, core::DataType wire,
                            AllReduceWay wanted) {
-  check_wire(wire);
+  together(communicator, [&] { check_wire(wire); });
   const std::vector<AllReduceWay> ways = communicator.ways(values, wire);
   if (ways.empty()) return {};
   if (wanted != AllReduceWay::automatic) {
-    if (std::ranges::find(ways, wanted) == ways.end()) refuse(wanted, ways);
+    if (std::ranges::find(ways, wanted) == ways.end()) refuse(communicator, wanted, ways);
     return {.way = wanted, .timed = {}, .timed_bytes = 0};
   }
   const std::span<float> part = values.first(std::min(values.size(), timed_bytes / sizeof(float)));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::comm {
@@ -39,10 +40,21 @@ std::size_t BucketSchedule::summed(std::size_t buckets) const {
   return buckets >= count_ ? elements_ : buckets * length_;
 }
 
-std::vector<std::size_t> BucketSchedule::bucket_bytes() const {
+std::vector<std::size_t> BucketSchedule::bucket_bytes(std::size_t element_bytes) const {
   std::vector<std::size_t> bytes(count_);
-  for (std::size_t b = 0; b < count_; ++b) bytes[b] = length(b) * sizeof(float);
+  for (std::size_t b = 0; b < count_; ++b) bytes[b] = length(b) * element_bytes;
   return bytes;
+}
+
+BucketSchedule cut_gradients(Communicator& communicator, std::size_t elements,
+                             const ReducerOptions& options, const std::function<void()>& check) {
+  BucketSchedule buckets = BucketSchedule::without_buckets(elements);
+  together(communicator, [&] {
+    check();
+    const BucketSchedule cut(elements, options.bucket_bytes);
+    if (options.kind != ReducerKind::none && communicator.size() > 1) buckets = cut;
+  });
+  return buckets;
 }
 
 }  // namespace lockstep::comm

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <vector>
+
+#include "lockstep/comm/gradient_reducer.hpp"
 
 namespace lockstep::comm {
 
@@ -32,8 +35,8 @@ class BucketSchedule {
   /// How many elements, from the front, hold sums where the first `buckets` buckets do.
   std::size_t summed(std::size_t buckets) const;
 
-  /// float32 bytes of each bucket.
-  std::vector<std::size_t> bucket_bytes() const;
+  /// Bytes of each bucket if an element takes `element_bytes` in communication.
+  std::vector<std::size_t> bucket_bytes(std::size_t element_bytes) const;
 
  private:
   BucketSchedule() = default;
@@ -42,5 +45,11 @@ class BucketSchedule {
   std::size_t length_ = 0;  ///< of a bucket, in elements
   std::size_t count_ = 0;
 };
+
+/// The buckets in which `elements` gradients are summed; none for one rank alone and if `options`
+/// ask for no sums. `check` throws `Error` if the gradients cannot be communicated. Throws
+/// `AgreedError` (usage). Collective.
+BucketSchedule cut_gradients(Communicator& communicator, std::size_t elements,
+                             const ReducerOptions& options, const std::function<void()>& check);
 
 }  // namespace lockstep::comm

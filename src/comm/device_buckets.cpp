@@ -6,19 +6,16 @@
 
 namespace lockstep::comm {
 
-BucketSchedule cut_device_gradients(const Communicator& communicator,
+BucketSchedule cut_device_gradients(Communicator& communicator,
                                     const core::GradientArray& gradients,
                                     const ReducerOptions& options) {
-  if (gradients.type != options.gradient_type) {
+  return cut_gradients(communicator, gradients.elements, options, [&] {
+    if (gradients.type == options.gradient_type) return;
     core::fail(core::ExitStatus::usage,
-               fmt::format("a GPU's gradients travel as they are: they are {} and cannot travel as "
-                           "{}",
+               fmt::format("a GPU's gradients are sent in the data type that they have: they are "
+                           "{} and cannot travel as {}",
                            core::name(gradients.type), core::name(options.gradient_type)));
-  }
-  const BucketSchedule buckets(gradients.elements, options.bucket_bytes);
-  if (options.kind == ReducerKind::none || communicator.size() == 1)
-    return BucketSchedule::without_buckets(gradients.elements);
-  return buckets;
+  });
 }
 
 }  // namespace lockstep::comm

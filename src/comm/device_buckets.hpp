@@ -8,8 +8,9 @@
 namespace lockstep::comm {
 
 /// The buckets in which a device's gradients are summed: none for one rank alone and where nothing
-/// is to travel. Throws `Error` (usage) where what is to travel is not what the device has.
-BucketSchedule cut_device_gradients(const Communicator& communicator,
+/// is to travel. Throws `AgreedError` (usage) if the data type to send is not that of the
+/// device's gradients. Collective.
+BucketSchedule cut_device_gradients(Communicator& communicator,
                                     const core::GradientArray& gradients,
                                     const ReducerOptions& options);
 

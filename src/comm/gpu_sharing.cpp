@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lockstep/comm/agreement.hpp"
+#include "rank_name.hpp"
 
 namespace lockstep::comm {
 
@@ -18,21 +19,22 @@ std::optional<std::pair<int, int>> first_sharers(std::span<const GpuPlace> place
   return std::nullopt;
 }
 
-GpuUse find_gpu_use(Communicator& communicator, const GpuPlace& mine, GpuUse allowed) {
+GpuUse find_gpu_use(Communicator& communicator, const std::string& gpu, GpuUse allowed) {
+  const auto hosts = communicator.all_gather(fmt::format("{}", communicator.host()));
+  const auto names = communicator.all_gather(host_name());
+  const auto gpus = communicator.all_gather(gpu);
   std::vector<GpuPlace> places;
-  for (const std::string& said : communicator.all_gather(mine.host + '\t' + mine.gpu)) {
-    const std::size_t tab = said.find('\t');
-    places.push_back({said.substr(0, tab), said.substr(tab + 1)});
-  }
+  for (std::size_t rank = 0; rank < gpus.size(); ++rank)
+    places.push_back({std::stoi(hosts[rank]), gpus[rank]});
   const auto sharers = first_sharers(places);
   if (!sharers) return GpuUse::own;
   if (allowed == GpuUse::shared) return GpuUse::shared;
-  const GpuPlace& place = places[static_cast<std::size_t>(sharers->first)];
+  const auto first = static_cast<std::size_t>(sharers->first);
   throw AgreedError(
       core::ExitStatus::usage,
       fmt::format("ranks {} and {} on {} use the same GPU ({}); start at most one rank per "
                   "GPU and let each see its own, or allow sharing for a test",
-                  sharers->first, sharers->second, place.host, place.gpu),
+                  sharers->first, sharers->second, names[first], gpus[first]),
       sharers->second, communicator.rank());
 }
 

@@ -9,9 +9,9 @@
 
 namespace lockstep::comm {
 
-/// Which GPU a rank computes on.
+/// The GPU that a rank computes on.
 struct GpuPlace {
-  std::string host;
+  int host = 0;     ///< `Communicator::host`
   std::string gpu;  ///< its address on the host's PCI bus: "0000:1B:00.0"
 
   bool operator==(const GpuPlace&) const = default;
@@ -25,8 +25,8 @@ enum class GpuUse {
 /// The first two ranks that use the same GPU.
 std::optional<std::pair<int, int>> first_sharers(std::span<const GpuPlace> places);
 
-/// How the ranks use their GPUs. Throws `Error` (usage) on all ranks, naming two of them, where
-/// they share one and `allowed` is `own`. Collective.
-GpuUse find_gpu_use(Communicator& communicator, const GpuPlace& mine, GpuUse allowed);
+/// How the ranks use their GPUs; `gpu` is the bus address of this rank's. Throws `AgreedError`
+/// (usage), naming two ranks, if they share a GPU and `allowed` is `own`. Collective.
+GpuUse find_gpu_use(Communicator& communicator, const std::string& gpu, GpuUse allowed);
 
 }  // namespace lockstep::comm

@@ -8,6 +8,7 @@
 
 #include "all_reduce_choice.hpp"
 #include "bucket_schedule.hpp"
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::comm {
@@ -19,21 +20,19 @@ class BucketReducer final : public GradientReducer {
   BucketReducer(Communicator& communicator, std::span<float> gradients,
                 const ReducerOptions& options, core::Timeline* timeline, std::size_t first_mark)
       : kind_(options.kind),
-        schedule_(gradients.size(), options.bucket_bytes),
+        schedule_(cut_gradients(communicator, gradients.size(), options,
+                                [&] { check_wire(options.gradient_type); })),
         timeline_(timeline != nullptr ? *timeline : own_timeline_.emplace()),
         first_mark_(first_mark) {
-    check_wire(options.gradient_type);
-    if (kind_ == ReducerKind::none || communicator.size() == 1) {
-      schedule_ = BucketSchedule::without_buckets(gradients.size());
-      return;
-    }
+    if (schedule_.count() == 0) return;
     choice_ = choose_way(communicator, gradients, options.gradient_type, options.way);
     for (std::size_t b = 0; b < schedule_.count(); ++b) {
       const auto view = gradients.subspan(schedule_.begin(b), schedule_.length(b));
       buckets_.push_back(
           {communicator.make_all_reduce(view, options.gradient_type, choice_.way), false});
     }
-    bytes_ = schedule_.bucket_bytes();
+    bytes_ = schedule_.bucket_bytes(
+        core::size_of(communication_type(choice_.way, options.gradient_type)));
     times_.resize(buckets_.size());
     timeline_.expect(start_mark(buckets_.size()));
   }
@@ -118,6 +117,11 @@ std::string_view name(ReducerKind kind) {
   }
   core::check(false, "unknown kind of reducer");
   return {};
+}
+
+std::vector<std::size_t> bucket_lengths(std::size_t elements, std::size_t bucket_bytes) {
+  constexpr std::size_t counted_as = 1;
+  return BucketSchedule(elements, bucket_bytes).bucket_bytes(counted_as);
 }
 
 std::unique_ptr<GradientReducer> make_gradient_reducer(Communicator& communicator,

@@ -61,10 +61,11 @@ std::unique_ptr<GradientTransport> make_gradient_transport(Communicator& communi
   return make_gpu_transport(communicator, queue, kind,
                             options.allow_sharing ? GpuUse::shared : GpuUse::own);
 #else
-  core::fail(core::ExitStatus::usage,
-             fmt::format("this build has no transport {}, as it was made without CUDA; configure "
-                         "with --preset cuda, or use --device cpu",
-                         name(kind)));
+  fail_together(
+      communicator, core::ExitStatus::usage,
+      fmt::format("this build has no transport {}, as it was made without CUDA; configure "
+                  "with --preset cuda, or use --device cpu",
+                  name(kind)));
 #endif
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/replica_sum.hpp"
 #include "lockstep/core/error.hpp"
 
@@ -21,10 +22,11 @@ class HostTransport final : public GradientTransport {
                                                 core::Timeline& timeline,
                                                 std::size_t first_mark) override {
     if (gradients.type != core::DataType::float32) {
-      core::fail(core::ExitStatus::usage,
-                 fmt::format("gradients in the host's memory are fp32, not {}; only what travels "
-                             "can be narrower",
-                             core::name(gradients.type)));
+      fail_together(
+          communicator_, core::ExitStatus::usage,
+          fmt::format("gradients in the host's memory are fp32, not {}; only what travels "
+                      "can be narrower",
+                      core::name(gradients.type)));
     }
     return make_gradient_reducer(communicator_,
                                  {reinterpret_cast<float*>(gradients.data), gradients.elements},

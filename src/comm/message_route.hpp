@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <memory>
 
 namespace lockstep::comm {
 
@@ -18,6 +19,7 @@ struct MessageRoute {
   int rank;
   int ranks;
   int first_tag;
+  std::shared_ptr<const void> tags;  ///< keeps the tags in use (`TagPool`)
 };
 
 /// How an array is cut into pieces, and each piece into one chunk per rank. All in elements.

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <mpi.h>
 #include <sched.h>
 
@@ -5,16 +6,23 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
+#include <optional>
+#include <set>
 
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
 #include "mpi_all_reduce.hpp"
 #include "mpi_check.hpp"
 #include "pieced_all_reduce.hpp"
+#include "rank_name.hpp"
 #include "ring_all_reduce.hpp"
 #include "self_communicator.hpp"
 #include "shared_all_reduce.hpp"
 #include "shared_memory.hpp"
+#include "tag_pool.hpp"
 
 namespace lockstep::comm {
 
@@ -57,6 +65,24 @@ int largest_tag(MPI_Comm comm) {
   return is_set != 0 ? *value : 32767;  // the least that MPI promises
 }
 
+/// The position of this rank's host among all, in the order of their lowest ranks. Collective.
+int index_of_host(MPI_Comm all, MPI_Comm host) {
+  int lowest = rank_in(all);
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &lowest, 1, MPI_INT, MPI_MIN, host), "MPI_Allreduce");
+  std::vector<int> lowest_ranks(static_cast<std::size_t>(size_of(all)));
+  check_mpi(MPI_Allgather(&lowest, 1, MPI_INT, lowest_ranks.data(), 1, MPI_INT, all),
+            "MPI_Allgather");
+  const std::set<int> hosts(lowest_ranks.begin(), lowest_ranks.end());
+  return static_cast<int>(std::distance(hosts.begin(), hosts.find(lowest)));
+}
+
+/// The first rank whose text is not empty.
+std::optional<int> first_failure(const std::vector<std::string>& failures) {
+  const auto found = std::ranges::find_if_not(failures, &std::string::empty);
+  if (found == failures.end()) return std::nullopt;
+  return static_cast<int>(found - failures.begin());
+}
+
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator()
@@ -64,7 +90,7 @@ class MpiCommunicator final : public Communicator {
         messages_(duplicate(MPI_COMM_WORLD, "lockstep-messages")),
         rank_(rank_in(collectives_.get())),
         size_(size_of(collectives_.get())),
-        largest_tag_(largest_tag(messages_.get())) {
+        tags_(largest_tag(messages_.get()), tags_per_all_reduce) {
     MPI_Comm comm = MPI_COMM_NULL;
     check_mpi(
         MPI_Comm_split_type(collectives_.get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &comm),
@@ -73,6 +99,7 @@ class MpiCommunicator final : public Communicator {
     check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     local_rank_ = rank_in(host_.get());
     local_size_ = size_of(host_.get());
+    host_index_ = index_of_host(collectives_.get(), host_.get());
     std::array<int, 2> largest = {local_size_, -local_size_};
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, largest.data(), 2, MPI_INT, MPI_MAX, collectives_.get()),
               "MPI_Allreduce");
@@ -87,7 +114,12 @@ class MpiCommunicator final : public Communicator {
   int size() const override { return size_; }
   int local_rank() const override { return local_rank_; }
   int local_size() const override { return local_size_; }
+  int host() const override { return host_index_; }
   std::string library_version() const override { return mpi_library_version(); }
+  std::vector<std::string> warnings() const override {
+    if (!has_warned_) return {};
+    return {"ranks of a host cannot share memory; arrays are summed with messages instead"};
+  }
 
   void barrier() override { check_mpi(MPI_Barrier(collectives_.get()), "MPI_Barrier"); }
 
@@ -132,7 +164,9 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
-  /// Where `values` lie in memory that this host's ranks share; without memory where they do not.
+  /// Whether an algorithm for shared memory exists for these ranks. The same on all ranks.
+  bool can_share() const { return has_even_hosts_ && local_size_ > 1; }
+  /// Where `values` are in memory that this host's ranks share; null memory if they are not.
   SharedPlace shared_place(std::span<const float> values) const;
   SharedPlace next_flags();
   MessageRoute route(MPI_Comm comm);
@@ -154,19 +188,29 @@ class MpiCommunicator final : public Communicator {
   int rank_;
   int size_;
   bool has_even_hosts_ = false;
+  bool has_warned_ = false;  ///< that memory cannot be shared
   int local_rank_ = 0;
   int local_size_ = 1;
-  int largest_tag_;
-  int next_tag_ = 0;
+  int host_index_ = 0;
+  TagPool tags_;
   MPI_Request small_sum_ = MPI_REQUEST_NULL;
 };
 
 core::Buffer MpiCommunicator::allocate(std::size_t bytes) {
-  if (local_size_ == 1) return core::Buffer(bytes);
-  std::shared_ptr<const SharedMemory> memory = SharedMemory::allocate(host_.get(), bytes);
-  if (memory == nullptr) return core::Buffer(bytes);
-  shared_memory_.push_back(memory);
-  return {memory->part(local_rank_), memory};
+  if (!can_share()) return core::Buffer(bytes);
+  const SharedMemory::Allocation shared = SharedMemory::allocate(host_.get(), bytes);
+  if (const auto failed = first_failure(all_gather(shared.failure))) {
+    if (*failed == rank_ && !has_warned_) {
+      core::log_warning(fmt::format(
+          "{}: ranks of a host cannot share memory ({}); arrays are summed with messages instead, "
+          "which can take longer",
+          describe_rank(*this), shared.failure));
+    }
+    has_warned_ = true;  // on all ranks
+    return core::Buffer(bytes);
+  }
+  shared_memory_.push_back(shared.memory);
+  return {shared.memory->part(local_rank_), shared.memory};
 }
 
 SharedPlace MpiCommunicator::shared_place(std::span<const float> values) const {
@@ -186,7 +230,7 @@ std::vector<AllReduceWay> MpiCommunicator::ways(std::span<const float> values,
   std::vector<AllReduceWay> ways;
   std::array<double, 1> unshared = {shared_place(values).memory == nullptr ? 1.0 : 0.0};
   maximum(unshared);
-  if (unshared[0] == 0 && has_even_hosts_)
+  if (unshared[0] == 0)  // only memory from `allocate` is shared, and only if `can_share`
     ways.push_back(local_size_ == size_ ? AllReduceWay::shared : AllReduceWay::two_level);
   ways.push_back(AllReduceWay::pieces);
   if (wire == core::DataType::float32) {
@@ -199,11 +243,15 @@ std::vector<AllReduceWay> MpiCommunicator::ways(std::span<const float> values,
 SharedPlace MpiCommunicator::next_flags() {
   constexpr std::size_t bytes = 1024 * shared_flag_bytes;
   if (flags_.memory == nullptr || flags_.offset == bytes) {
-    flags_ = {SharedMemory::allocate(host_.get(), bytes), 0};
-    if (flags_.memory == nullptr) {
+    const SharedMemory::Allocation shared = SharedMemory::allocate(host_.get(), bytes);
+    together(*this, [&] {
+      if (shared.failure.empty()) return;
       core::fail(core::ExitStatus::out_of_memory,
-                 "no shared memory left on a host for a few bytes; use --all-reduce pieces");
-    }
+                 fmt::format("{}: no shared memory for the flags of an all-reduce ({}); use "
+                             "--all-reduce pieces",
+                             describe_rank(*this), shared.failure));
+    });
+    flags_ = {shared.memory, 0};
   }
   const SharedPlace place = flags_;
   flags_.offset += shared_flag_bytes;
@@ -211,10 +259,14 @@ SharedPlace MpiCommunicator::next_flags() {
 }
 
 MessageRoute MpiCommunicator::route(MPI_Comm comm) {
-  if (next_tag_ > largest_tag_ - tags_per_all_reduce) next_tag_ = 0;
-  const int first_tag = next_tag_;
-  next_tag_ += tags_per_all_reduce;
-  return {comm, rank_in(comm), size_of(comm), first_tag};
+  const std::shared_ptr<const int> tags = tags_.take();
+  if (tags == nullptr) {
+    fail_together(*this, core::ExitStatus::usage,
+                  fmt::format("this MPI library has tags for {} all-reduces at the same time, and "
+                              "each bucket of gradients is one; use larger buckets (--bucket-mib)",
+                              tags_.capacity()));
+  }
+  return {comm, rank_in(comm), size_of(comm), *tags, tags};
 }
 
 std::unique_ptr<AllReduce> MpiCommunicator::make_all_reduce(std::span<float> values,

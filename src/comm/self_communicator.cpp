@@ -23,6 +23,7 @@ class SelfCommunicator final : public Communicator {
   int size() const override { return 1; }
   int local_rank() const override { return 0; }
   int local_size() const override { return 1; }
+  int host() const override { return 0; }
   std::string library_version() const override { return library_version_; }
 
   void barrier() override {}

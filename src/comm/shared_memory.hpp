@@ -5,19 +5,32 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace lockstep::comm {
 
-/// Memory that all ranks of a host see, a part of each rank's own (an MPI-3 window). Parts are
-/// zeroed, start on a page and are first touched by their rank, so that they lie near it.
+/// Memory that all ranks of a host can access, one part per rank. Parts are zeroed and start on a
+/// page; the kernel takes each part's pages on the NUMA node of the rank that owns it.
+///
+/// The parts are anonymous files (memfd_create) that the ranks open through /proc. An MPI window
+/// (MPI_Win_allocate_shared) is no alternative: Open MPI 4.1 creates its file in /dev/shm, whose
+/// size is limited (64 MB in Docker by default), and if it is full, one rank returns an error while
+/// the others stay in the call without end.
 class SharedMemory {
  public:
-  /// `bytes` for this rank, as for every other. Null, on all ranks alike, where the system has no
-  /// such memory. Collective over `host`.
-  static std::shared_ptr<SharedMemory> allocate(MPI_Comm host, std::size_t bytes);
+  /// `memory` is null on all ranks if any rank failed; `failure` then says why on each rank that
+  /// failed, and is empty on the others.
+  struct Allocation {
+    std::shared_ptr<SharedMemory> memory;
+    std::string failure;
+  };
 
-  ~SharedMemory();  ///< Collective, except where an error unwinds.
+  /// Allocates `bytes` per rank, the same number on all. All memory is taken here, so that a lack
+  /// of it cannot end a rank later. Collective over `host`, the ranks of one host.
+  static Allocation allocate(MPI_Comm host, std::size_t bytes);
+
+  ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
@@ -25,8 +38,8 @@ class SharedMemory {
 
  private:
   SharedMemory() = default;
+  void map(int file, std::size_t bytes);
 
-  MPI_Win window_ = MPI_WIN_NULL;
   std::vector<std::span<std::byte>> parts_;
 };
 

@@ -1,10 +1,9 @@
 #include "lockstep/comm/sweep.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <memory>
 #include <span>
 
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
 #include "sweep_parts.hpp"
@@ -12,14 +11,6 @@
 namespace lockstep::comm {
 
 namespace {
-
-template <class Sum>
-double seconds_of(Communicator& communicator, Sum&& sum) {
-  communicator.barrier();
-  const auto begin = std::chrono::steady_clock::now();
-  sum();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 std::vector<SweepRow> sweep_one_size(Communicator& communicator, std::span<float> values,
                                      const SweepOptions& options) {
@@ -29,9 +20,10 @@ std::vector<SweepRow> sweep_one_size(Communicator& communicator, std::span<float
   std::vector<SweepRow> rows;
   for (const AllReduceWay way : ways) {
     sums.push_back(communicator.make_all_reduce(values, options.wire, way));
-    rows.push_back({std::string(name(way)), values.size_bytes(), {}, 0});
+    rows.push_back(
+        {std::string(name(way)), values.size(), communication_type(way, options.wire), {}, 0});
   }
-  rows.push_back({"mpi-blocking", values.size_bytes(), {}, 0});
+  rows.push_back({"mpi-blocking", values.size(), core::DataType::float32, {}, 0});
   for (int repeat = -options.warmup; repeat < options.repeats; ++repeat) {
     const auto shift = static_cast<std::size_t>(repeat + options.warmup);
     for (std::size_t way = 0; way < rows.size(); ++way) {
@@ -45,10 +37,9 @@ std::vector<SweepRow> sweep_one_size(Communicator& communicator, std::span<float
           sums[way]->finish();
         }
       });
-      const bool travels = !is_blocking && ways[way] != AllReduceWay::shared;
-      rows[way].wrong +=
-          known.count_wrong(values, shift, travels ? options.wire : core::DataType::float32);
+      rows[way].wrong += known.count_wrong(values, shift, rows[way].type);
       if (repeat >= 0) rows[way].seconds.push_back(seconds);
+      core::report_progress(options.progress);
     }
   }
   for (SweepRow& row : rows) agree_on(communicator, row);
@@ -86,7 +77,8 @@ std::vector<std::size_t> sweep_sizes(const SweepOptions& options) {
 }
 
 std::vector<SweepRow> sweep_all_reduce(Communicator& communicator, const SweepOptions& options) {
-  const std::vector<std::size_t> sizes = sweep_sizes(options);
+  std::vector<std::size_t> sizes;
+  together(communicator, [&] { sizes = sweep_sizes(options); });
   const core::Buffer buffer = communicator.allocate(options.max_bytes);
   std::vector<SweepRow> rows;
   for (const std::size_t bytes : sizes) {

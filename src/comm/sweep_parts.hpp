@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,6 +19,15 @@ namespace lockstep::comm {
 /// Of what each rank has timed and found, the slowest rank's seconds and all ranks' wrong elements.
 /// Collective.
 void agree_on(Communicator& communicator, SweepRow& row);
+
+/// Of one sum, begun by all ranks at once, until it returns here. Collective.
+template <class Sum>
+double seconds_of(Communicator& communicator, Sum&& sum) {
+  communicator.barrier();
+  const auto begin = std::chrono::steady_clock::now();
+  sum();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
 
 /// Small integers that differ between ranks, elements and repeats, whose sums are known. With up to
 /// 128 ranks every sum is at most 256, which bfloat16 holds exactly.

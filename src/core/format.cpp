@@ -22,6 +22,12 @@ std::string with_prefix(double value, const char* unit) {
 
 }  // namespace
 
+std::string format_fixed(double value, int digits) {
+  std::string text = fmt::format("{:.{}f}", value, digits);
+  if (text.starts_with('-') && text.find_first_not_of("-0.") == std::string::npos) text.erase(0, 1);
+  return text;
+}
+
 std::string format_bytes(double bytes) { return with_prefix(bytes, "B"); }
 
 std::string format_count(double count) {

@@ -80,7 +80,7 @@ std::size_t count_all(const fs::path& folder, std::span<const char* const> files
 }
 
 Dataset read_first(const fs::path& folder, std::span<const char* const> files, std::size_t samples,
-                   const std::vector<std::string>& class_names) {
+                   const std::vector<std::string>& class_names, core::ProgressMonitor* progress) {
   Dataset set{.image = image, .images = {}, .labels = {}, .class_names = class_names};
   set.images.reserve(samples * image_bytes);
   set.labels.reserve(samples);
@@ -89,6 +89,7 @@ Dataset read_first(const fs::path& folder, std::span<const char* const> files, s
     const fs::path file = folder / name;
     const std::size_t wanted = std::min(count_records(size_of(file), file), samples - set.size());
     append_records(read_bytes(file, wanted * record_bytes), file, set);
+    core::report_progress(progress);
   }
   core::check(set.size() == samples, "the files hold the samples asked for");
   return set;
@@ -147,11 +148,12 @@ DataSizes sizes(const fs::path& folder) {
   return found;
 }
 
-Sets read(const fs::path& folder, std::size_t train, std::size_t test) {
+Sets read(const fs::path& folder, std::size_t train, std::size_t test,
+          core::ProgressMonitor* progress) {
   const fs::path place = locate(folder);
   const std::vector<std::string> names = read_class_names(place);
-  return {.train = read_first(place, train_files, train, names),
-          .test = read_first(place, test_files, test, names)};
+  return {.train = read_first(place, train_files, train, names, progress),
+          .test = read_first(place, test_files, test, names, progress)};
 }
 
 }  // namespace lockstep::data::cifar10

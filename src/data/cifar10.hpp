@@ -46,7 +46,8 @@ struct Sets {
   Dataset train;
   Dataset test;
 };
-Sets read(const std::filesystem::path& folder, std::size_t train, std::size_t test);
+Sets read(const std::filesystem::path& folder, std::size_t train, std::size_t test,
+          core::ProgressMonitor* progress = nullptr);
 
 }  // namespace cifar10
 }  // namespace lockstep::data

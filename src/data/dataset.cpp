@@ -82,13 +82,16 @@ TrainingData load(const DataOptions& options) {
   TrainingData data;
   data.origin = options.source;
   if (source.kind == Source::Kind::cifar10) {
-    auto [train, test] = cifar10::read(source.folder, wanted.train, wanted.test);
+    auto [train, test] = cifar10::read(source.folder, wanted.train, wanted.test, options.progress);
     data.train = std::move(train);
     data.test = std::move(test);
   } else {
-    data.train = synthetic::generate(synthetic::Split::train, wanted.train, options.seed);
-    data.test = synthetic::generate(synthetic::Split::test, wanted.test, options.seed);
+    data.train =
+        synthetic::generate(synthetic::Split::train, wanted.train, options.seed, options.progress);
+    data.test =
+        synthetic::generate(synthetic::Split::test, wanted.test, options.seed, options.progress);
   }
+  core::report_progress(options.progress);
   data.digest = digest(data.train, data.test);
   return data;
 }

@@ -11,6 +11,11 @@
 
 namespace lockstep::data {
 
+std::size_t steps_per_epoch(std::size_t samples, std::size_t global_batch, LastBatch last_batch) {
+  const bool has_rest = samples % global_batch > 0;
+  return samples / global_batch + (last_batch == LastBatch::pad && has_rest ? 1 : 0);
+}
+
 DistributedSampler::DistributedSampler(std::size_t samples, std::size_t global_batch, int ranks,
                                        std::uint64_t seed, LastBatch last_batch)
     : samples_(samples), global_batch_(global_batch), ranks_(ranks), seed_(seed) {
@@ -28,8 +33,7 @@ DistributedSampler::DistributedSampler(std::size_t samples, std::size_t global_b
                            "smaller batch or more samples",
                            samples, global_batch));
   }
-  const std::size_t left = samples % global_batch;
-  steps_ = samples / global_batch + (last_batch == LastBatch::pad && left > 0 ? 1 : 0);
+  steps_ = data::steps_per_epoch(samples, global_batch, last_batch);
 }
 
 std::vector<std::uint32_t> DistributedSampler::epoch(std::int64_t epoch, int rank) const {

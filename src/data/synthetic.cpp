@@ -82,7 +82,8 @@ void draw(std::uint32_t label, core::Random random, std::span<std::uint8_t> to) 
 
 }  // namespace
 
-Dataset generate(Split split, std::size_t samples, std::uint64_t seed) {
+Dataset generate(Split split, std::size_t samples, std::uint64_t seed,
+                 core::ProgressMonitor* progress) {
   Dataset set{.image = image,
               .images = std::vector<std::uint8_t>(samples * 3 * pixels),
               .labels = std::vector<std::uint8_t>(samples),
@@ -94,6 +95,7 @@ Dataset generate(Split split, std::size_t samples, std::uint64_t seed) {
          core::Random(seed, core::RandomStream::synthetic, sample,
                       static_cast<std::uint32_t>(split)),
          std::span(set.images).subspan(sample * 3 * pixels, 3 * pixels));
+    if (sample % 1000 == 0) core::report_progress(progress);
   }
   return set;
 }

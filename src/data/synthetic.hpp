@@ -15,6 +15,7 @@ inline constexpr std::size_t default_samples = 10'000;
 /// sizes and colours, under noise. All are symmetric under mirroring and small enough for crops.
 /// Sample i is a function of (seed, split, i) alone and has label i mod 10. Class means tell little
 /// (the tests say how much), a convolutional network learns them within a few hundred steps.
-Dataset generate(Split split, std::size_t samples, std::uint64_t seed);
+Dataset generate(Split split, std::size_t samples, std::uint64_t seed,
+                 core::ProgressMonitor* progress = nullptr);
 
 }  // namespace lockstep::data::synthetic

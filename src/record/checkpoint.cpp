@@ -80,9 +80,9 @@ void write_entry(const hdf5::Group& group, const Entry& entry) {
 
 /// Writes the whole file; returns its digest.
 std::string write_file(const fs::path& path, const std::vector<Entry>& all,
-                       const Counters& counters) {
+                       const CheckpointHeader& header) {
   hdf5::File file = hdf5::create_file(path);
-  CheckpointDigest digest(counters);
+  CheckpointDigest digest(header);
   hdf5::Group group;
   std::string open_group;
   for (const Entry& entry : all) {
@@ -100,7 +100,8 @@ std::string write_file(const fs::path& path, const std::vector<Entry>& all,
       digest.add(entry.group, entry.name, entry.shape, entry.values);
     }
   }
-  for (const auto& [name, value] : counters) hdf5::set_attribute(file.get(), name, value);
+  for (const auto& [name, value] : header.counters) hdf5::set_attribute(file.get(), name, value);
+  for (const auto& [name, value] : header.texts) hdf5::set_plain_text(file.get(), name, value);
   hdf5::set_plain_text(file.get(), "format", std::string("lockstep-checkpoint"));
   hdf5::set_attribute(file.get(), "format_version", std::int64_t{1});
   hdf5::set_plain_text(file.get(), "software_version", std::string(this_build().version));
@@ -122,17 +123,16 @@ bool is_temporary_checkpoint(const fs::path& path) {
 }
 
 void write_checkpoint(const fs::path& path, std::span<const Tensor> tensors,
-                      const Counters& counters) {
+                      const Counters& counters, const Texts& texts) {
   require_place(path);
   const std::vector<Entry> all = entries(tensors, counters);
   const fs::path temporary = temporary_path(path);
   std::error_code ignored;
-  // Process numbers come again, above all in containers.
-  if (!in_use(temporary)) fs::remove(temporary, ignored);
+  remove_if_stale(temporary);  // process numbers come again, above all in containers
   const Descriptor mark = create_in_use(temporary);
   try {
     std::string digest;
-    hdf5::writing(temporary, [&] { digest = write_file(temporary, all, counters); });
+    hdf5::writing(temporary, [&] { digest = write_file(temporary, all, {counters, texts}); });
     sync(temporary);
     if (load_checkpoint(temporary, {}, Verify::required).digest != digest) {
       fail_output("writing", temporary, "other values were read back", EIO);
@@ -150,7 +150,11 @@ Counters read_checkpoint(const fs::path& path, std::span<const Tensor> tensors, 
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     std::copy(loaded.values[i].begin(), loaded.values[i].end(), tensors[i].values.begin());
   }
-  return std::move(loaded.counters);
+  return std::move(loaded.header.counters);
+}
+
+CheckpointHeader read_checkpoint_header(const fs::path& path) {
+  return load_checkpoint(path, {}, Verify::required).header;
 }
 
 }  // namespace lockstep::record

@@ -5,8 +5,11 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <tuple>
+#include <utility>
 
 #include "checkpoint_names.hpp"
+#include "checkpoint_reader.hpp"
 #include "files.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -31,7 +34,7 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return step;
 }
 
-/// The files of a directory; none where it is missing or cannot be read.
+/// The files of a directory; none if it is missing or cannot be read.
 std::vector<fs::path> files_in(const fs::path& directory) {
   std::vector<fs::path> files;
   std::error_code error;
@@ -41,23 +44,63 @@ std::vector<fs::path> files_in(const fs::path& directory) {
   return files;
 }
 
-/// Newest first.
-std::vector<fs::path> checkpoints_in(const fs::path& directory) {
-  std::vector<std::pair<std::int64_t, fs::path>> found;
-  for (const fs::path& file : files_in(directory)) {
-    if (const auto step = step_of(file.filename().string())) found.emplace_back(*step, file);
-  }
-  std::sort(found.rbegin(), found.rend());
-  std::vector<fs::path> paths;
-  for (auto& [step, path] : found) paths.push_back(std::move(path));
-  return paths;
-}
-
 void delete_file(const fs::path& file) {
   std::error_code error;
   if (!fs::remove(file, error) && error) {
     core::log_warning(fmt::format("cannot delete {} ({})", file.string(), error.message()));
   }
+}
+
+constexpr std::string_view sequence_name = "sequence";
+constexpr std::string_view run_id_name = "run_id";
+
+struct Checkpoint {
+  fs::path path;
+  std::int64_t step = 0;
+  std::int64_t sequence = 0;  ///< 0 in checkpoints of earlier versions
+  std::string run_id;         ///< empty likewise
+  bool is_readable = false;   ///< the attributes are; the digest was not compared
+};
+
+template <class Pairs>
+auto value_of(const Pairs& pairs, std::string_view name) {
+  const auto at = std::find_if(pairs.begin(), pairs.end(),
+                               [&](const auto& pair) { return pair.first == name; });
+  return at == pairs.end() ? decltype(at->second){} : at->second;
+}
+
+Checkpoint describe(const fs::path& path, std::int64_t step) {
+  Checkpoint checkpoint{.path = path, .step = step, .run_id = {}};
+  try {
+    const CheckpointHeader header = skim_checkpoint(path);
+    checkpoint.sequence = value_of(header.counters, sequence_name);
+    checkpoint.run_id = value_of(header.texts, run_id_name);
+    checkpoint.is_readable = true;
+  } catch (const core::Error&) {
+    // Damaged: whoever wants to load it learns why.
+  }
+  return checkpoint;
+}
+
+/// Those that cannot be read come first, so that they are named before they are passed over; then
+/// the newest first.
+std::vector<Checkpoint> checkpoints_in(const fs::path& directory) {
+  std::vector<Checkpoint> found;
+  for (const fs::path& file : files_in(directory)) {
+    if (const auto step = step_of(file.filename().string())) found.push_back(describe(file, *step));
+  }
+  std::sort(found.begin(), found.end(), [](const Checkpoint& a, const Checkpoint& b) {
+    return std::tuple(!a.is_readable, a.sequence, a.step) >
+           std::tuple(!b.is_readable, b.sequence, b.step);
+  });
+  return found;
+}
+
+/// Renames the file to a name under which nothing here looks for it again.
+void keep_under_another_name(const fs::path& path) {
+  const fs::path kept = rename_numbered(path);
+  core::log_warning(
+      fmt::format("{} was written by another run; it is now {}", path.string(), kept.string()));
 }
 
 }  // namespace
@@ -67,10 +110,10 @@ fs::path checkpoint_path(const fs::path& directory, std::int64_t step) {
 }
 
 std::optional<fs::path> newest_checkpoint(const fs::path& directory) {
-  for (const fs::path& file : checkpoints_in(directory)) {
+  for (const Checkpoint& checkpoint : checkpoints_in(directory)) {
     try {
-      read_checkpoint(file, {}, Verify::required);
-      return file;
+      read_checkpoint(checkpoint.path, {}, Verify::required);
+      return checkpoint.path;
     } catch (const core::Error& error) {
       core::log_warning(fmt::format("passed over: {}", error.what()));
     }
@@ -78,14 +121,48 @@ std::optional<fs::path> newest_checkpoint(const fs::path& directory) {
   return {};
 }
 
-void prune_checkpoints(const fs::path& directory, int keep) {
+CheckpointStore::CheckpointStore(fs::path directory, int keep, std::string run_id)
+    : directory_(std::move(directory)),
+      keep_(static_cast<std::size_t>(keep)),
+      run_id_(std::move(run_id)) {
   core::check(keep > 0, "all checkpoints would be deleted");
-  const std::vector<fs::path> checkpoints = checkpoints_in(directory);
-  const auto kept = std::min(checkpoints.size(), static_cast<std::size_t>(keep));
-  std::for_each(checkpoints.begin() + static_cast<std::ptrdiff_t>(kept), checkpoints.end(),
-                delete_file);
-  for (const fs::path& file : files_in(directory)) {
-    if (is_temporary_checkpoint(file) && !in_use(file)) delete_file(file);
+}
+
+void CheckpointStore::save(std::int64_t step, std::span<const Tensor> tensors, Counters counters) {
+  const fs::path path = checkpoint_path(directory_, step);
+  std::int64_t sequence = 0;
+  for (const Checkpoint& other : checkpoints_in(directory_)) {
+    sequence = std::max(sequence, other.sequence);
+    if (other.path == path && other.is_readable && other.run_id != run_id_) {
+      keep_under_another_name(path);
+    }
+  }
+  counters.emplace_back(sequence_name, sequence + 1);
+  write_checkpoint(path, tensors, counters, {{std::string(run_id_name), run_id_}});
+  std::erase(valid_, path);
+  valid_.push_back(path);  // it was read back
+  prune();
+}
+
+bool CheckpointStore::is_valid(const fs::path& path) {
+  if (std::find(valid_.begin(), valid_.end(), path) != valid_.end()) return true;
+  try {
+    read_checkpoint(path, {}, Verify::required);
+  } catch (const core::Error&) {
+    return false;
+  }
+  valid_.push_back(path);
+  return true;
+}
+
+void CheckpointStore::prune() {
+  std::size_t kept = 0;
+  for (const Checkpoint& checkpoint : checkpoints_in(directory_)) {
+    if (checkpoint.run_id != run_id_ || !is_valid(checkpoint.path)) continue;
+    if (++kept > keep_) delete_file(checkpoint.path);
+  }
+  for (const fs::path& file : files_in(directory_)) {
+    if (is_temporary_checkpoint(file)) remove_if_stale(file);
   }
 }
 

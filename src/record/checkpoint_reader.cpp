@@ -18,10 +18,15 @@ using hdf5::check;
 using hdf5::Failure;
 using hdf5::own;
 
-CheckpointDigest::CheckpointDigest(Counters counters) {
-  std::sort(counters.begin(), counters.end());
+CheckpointDigest::CheckpointDigest(CheckpointHeader header) {
+  std::sort(header.counters.begin(), header.counters.end());
+  std::sort(header.texts.begin(), header.texts.end());
   digest_.add("lockstep-checkpoint 1");
-  for (const auto& [name, value] : counters) {
+  for (const auto& [name, value] : header.counters) {
+    digest_.add(name);
+    digest_.add(value);
+  }
+  for (const auto& [name, value] : header.texts) {
     digest_.add(name);
     digest_.add(value);
   }
@@ -102,6 +107,30 @@ Counters read_counters(const hdf5::File& file) {
   return counters;
 }
 
+/// Texts among the attributes of the root, except those that describe the file itself.
+Texts read_texts(const hdf5::File& file) {
+  constexpr std::size_t longest = 4096;
+  Texts texts;
+  for (const std::string& name : hdf5::attribute_names(file.get())) {
+    if (name == "format" || name == "software_version" || name == "digest") continue;
+    const auto attribute = own<hdf5::Attribute>(H5Aopen(file.get(), name.c_str(), H5P_DEFAULT),
+                                                "opening an attribute");
+    const auto type = own<hdf5::Type>(H5Aget_type(attribute.get()), "asking for a type");
+    const auto space = own<hdf5::Space>(H5Aget_space(attribute.get()), "asking for a shape");
+    // Texts of variable length are not written here; HDF5 1.10 can crash on a damaged one.
+    if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 ||
+        H5Sget_simple_extent_npoints(space.get()) != 1 || H5Tget_size(type.get()) > longest) {
+      continue;
+    }
+    texts.emplace_back(name, hdf5::plain_text(file.get(), name.c_str(), longest));
+  }
+  return texts;
+}
+
+CheckpointHeader read_header(const hdf5::File& file) {
+  return {.counters = read_counters(file), .texts = read_texts(file)};
+}
+
 /// One pass over a file: takes what is wanted and, where there is a digest, reads all the rest too.
 class Reader {
  public:
@@ -110,8 +139,8 @@ class Reader {
         file_bytes_(fs::file_size(path)),
         wanted_(wanted),
         found_(wanted.size(), false),
-        digest_(read_counters(file_)) {
-    result_.counters = read_counters(file_);
+        result_{.header = read_header(file_), .values = {}, .digest = {}},
+        digest_(result_.header) {
     result_.values.resize(wanted.size());
     if (hdf5::has_attribute(file_.get(), "digest")) {
       result_.digest = hdf5::plain_text(file_.get(), "digest", 64);
@@ -218,26 +247,40 @@ class Reader {
   std::uintmax_t file_bytes_;
   std::span<const Tensor> wanted_;
   std::vector<bool> found_;
+  LoadedCheckpoint result_;
   CheckpointDigest digest_;
   std::vector<float> scratch_;
-  LoadedCheckpoint result_;
 };
 
 }  // namespace
 
-LoadedCheckpoint load_checkpoint(const fs::path& path, std::span<const Tensor> wanted,
-                                 Verify verify) {
+namespace {
+
+/// Runs `read`; failures become an `Error` (input) that names the file.
+auto reading(const fs::path& path, const auto& read) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::none) fail_input(path, error.message());
   if (!fs::exists(status)) fail_input(path, "there is no such file");
   if (!fs::is_regular_file(status)) fail_input(path, "it is not a file");
   try {
-    return Reader(path, wanted, verify).read();
+    return read();
   } catch (const Failure& failure) {
     fail_input(path, failure.what());
   } catch (const fs::filesystem_error& failure) {
     fail_input(path, failure.code().message());
   }
+}
+
+}  // namespace
+
+LoadedCheckpoint load_checkpoint(const fs::path& path, std::span<const Tensor> wanted,
+                                 Verify verify) {
+  return reading(path, [&] { return Reader(path, wanted, verify).read(); });
+}
+
+CheckpointHeader skim_checkpoint(const fs::path& path) {
+  return reading(path, [&] { return read_header(hdf5::open_file(path, hdf5::Access::read)); });
 }
 
 }  // namespace lockstep::record

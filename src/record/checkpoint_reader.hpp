@@ -9,11 +9,11 @@
 
 namespace lockstep::record {
 
-/// The digest of a checkpoint: over the counters, then over the datasets in the order of their
-/// paths, each with its names, type, shape and values.
+/// The digest of a checkpoint: over the counters, the texts (none in files of earlier versions),
+/// then over the datasets in the order of their paths, each with its names, type, shape and values.
 class CheckpointDigest {
  public:
-  explicit CheckpointDigest(Counters counters);
+  explicit CheckpointDigest(CheckpointHeader header);
   void add(std::string_view group, std::string_view name, std::span<const std::int64_t> shape,
            std::span<const float> values);
   void add(std::string_view group, std::string_view name, std::int64_t count);
@@ -24,7 +24,7 @@ class CheckpointDigest {
 };
 
 struct LoadedCheckpoint {
-  Counters counters;
+  CheckpointHeader header;
   std::vector<std::vector<float>> values;  ///< of the wanted tensors, in their order
   std::string digest;                      ///< empty where the file carries none
 };
@@ -32,5 +32,8 @@ struct LoadedCheckpoint {
 /// Reads a checkpoint without changing `wanted`; errors as `read_checkpoint`.
 LoadedCheckpoint load_checkpoint(const std::filesystem::path& path, std::span<const Tensor> wanted,
                                  Verify verify);
+
+/// Reads the attributes of a checkpoint without comparing its digest. Throws `Error` (input).
+CheckpointHeader skim_checkpoint(const std::filesystem::path& path);
 
 }  // namespace lockstep::record

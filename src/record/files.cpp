@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <system_error>
 
@@ -30,8 +31,41 @@ std::string advice(int error_number) {
     case EPERM:
     case EROFS: return "choose a place where you may write";
     case ENOENT: return "create the directory with mkdir -p";
+    case ENAMETOOLONG: return "choose a shorter name";
     default: return "look at the file system or choose another place";
   }
+}
+
+/// Bytes that temporary names add to a file's own: ".part1000.h5.partial.finishing" at most.
+constexpr std::size_t longest_ending = 32;
+
+void require_short_name(const fs::path& path) {
+  const long limit = ::pathconf(parent_of(path).c_str(), _PC_NAME_MAX);
+  const std::size_t bytes = path.filename().string().size();
+  if (limit <= 0 || bytes + longest_ending <= static_cast<std::size_t>(limit)) return;
+  core::fail(core::ExitStatus::output,
+             fmt::format("cannot write {} (its name has {} bytes; the file system allows {}, of "
+                         "which {} are for temporary names); choose a shorter name",
+                         path.string(), bytes, limit, longest_ending));
+}
+
+bool is_same_file(const Descriptor& file, const fs::path& path) {
+  struct stat own {
+  }, found{};
+  return ::fstat(file.get(), &own) == 0 && ::stat(path.c_str(), &found) == 0 &&
+         own.st_ino == found.st_ino && own.st_dev == found.st_dev;
+}
+
+/// Opens for writing, which locks on NFS need, or at least for reading.
+Descriptor open_existing(const fs::path& path) {
+  Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  if (!file && errno == EACCES) file = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return file;
+}
+
+bool is_unsupported(int error_number) {
+  return error_number == EINVAL || error_number == ENOTSUP || error_number == EOPNOTSUPP ||
+         error_number == ENOSYS;
 }
 
 }  // namespace
@@ -50,43 +84,91 @@ void fail_output(const std::string& doing, const fs::path& path, const std::stri
                                                    reason, advice(error_number)));
 }
 
+fs::path partial_path(fs::path path) { return path += ".partial"; }
+
 fs::path parent_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
 void require_place(const fs::path& path) {
-  std::error_code ignored;
+  std::error_code error;
   const fs::path parent = parent_of(path);
-  if (!fs::exists(parent, ignored)) {
+  const fs::file_status status = fs::status(parent, error);
+  if (status.type() == fs::file_type::none) fail_output("finding", parent, error.value());
+  if (!fs::exists(status)) {
     core::fail(core::ExitStatus::output,
                fmt::format("cannot write {} (there is no directory {}); create it with mkdir -p {}",
                            path.string(), parent.string(), parent.string()));
   }
-  if (!fs::is_directory(parent, ignored)) {
+  if (!fs::is_directory(status)) {
     core::fail(core::ExitStatus::output,
                fmt::format("cannot write {} ({} is not a directory); choose another place",
                            path.string(), parent.string()));
   }
-  if (fs::is_directory(path, ignored) || !path.has_filename()) {
+  if (fs::is_directory(path, error) || !path.has_filename()) {
     core::fail(
         core::ExitStatus::output,
         fmt::format("cannot write {} (it is a directory); give the name of a file", path.string()));
   }
+  require_short_name(path);
 }
 
 Descriptor create_in_use(const fs::path& path) {
-  Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!file) fail_output("creating", path, errno);
-  // A shared lock: readers, HDF5's among them, lock shared too and stay welcome.
-  if (::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    fail_output("creating", path, "another process took it", EWOULDBLOCK);
+  while (true) {
+    Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (!file) fail_output("creating", path, errno);
+    // A shared lock: readers, HDF5's among them, lock shared too and stay welcome. Another process
+    // may have taken the file for stale since it was created; it then deletes it, holding an
+    // exclusive lock, so the lock is waited for and the name is looked up again.
+    int failed = 0;
+    do {
+      failed = ::flock(file.get(), LOCK_SH);
+    } while (failed != 0 && errno == EINTR);
+    if (failed != 0 || is_same_file(file, path)) return file;
   }
-  return file;
 }
 
-bool in_use(const fs::path& path) {
-  const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  return file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+ExistingFile lock_if_stale(const fs::path& path) {
+  while (true) {
+    ExistingFile existing;
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) != 0) {
+      if (errno == ENOENT) return existing;
+      fail_output("opening", path, errno);
+    }
+    if (!S_ISREG(status.st_mode)) fail_output("opening", path, "not a regular file", EEXIST);
+    existing.lock = open_existing(path);
+    if (!existing.lock) {
+      if (errno == ENOENT) continue;  // deleted or renamed in between
+      fail_output("opening", path, errno);
+    }
+    if (::flock(existing.lock.get(), LOCK_EX | LOCK_NB) != 0) {
+      existing.use = errno == EWOULDBLOCK ? Use::in_use : Use::unknown;
+      existing.lock.reset();
+      return existing;
+    }
+    if (!is_same_file(existing.lock, path)) continue;
+    // Only who holds the exclusive lock renames or deletes a stale file: it stays what it is now.
+    existing.use = Use::stale;
+    if (::fstat(existing.lock.get(), &status) == 0) {
+      existing.bytes = static_cast<std::size_t>(status.st_size);
+    }
+    return existing;
+  }
+}
+
+void remove_if_stale(const fs::path& path) {
+  const ExistingFile existing = lock_if_stale(path);
+  std::error_code error;
+  if (existing.use == Use::unknown) {
+    const auto written = fs::last_write_time(path, error);
+    if (error || fs::file_time_type::clock::now() - written < std::chrono::hours(1)) return;
+  } else if (existing.use != Use::stale) {
+    return;
+  }
+  if (!fs::remove(path, error) && error) {
+    core::log_warning(fmt::format("cannot delete {} ({})", path.string(), error.message()));
+  }
 }
 
 void reserve(const Descriptor& file, std::size_t bytes, const fs::path& path) {
@@ -104,22 +186,51 @@ void reserve(const Descriptor& file, std::size_t bytes, const fs::path& path) {
 
 void sync(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file || ::fsync(file.get()) != 0) fail_output("syncing", path, errno);
+  if (!file) fail_output("syncing", path, errno);
+  if (::fsync(file.get()) != 0 && !is_unsupported(errno)) fail_output("syncing", path, errno);
+}
+
+void sync_directory(const fs::path& path) {
+  const Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // A directory may be open for writing files but not for reading its entries.
+  if (!directory && (errno == EACCES || errno == EPERM)) return;
+  if (!directory) fail_output("syncing", path, errno);
+  if (::fsync(directory.get()) == 0 || is_unsupported(errno) || errno == EBADF) return;
+  fail_output("syncing", path, errno);
+}
+
+int rename_new(const fs::path& from, const fs::path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  if (!is_unsupported(errno)) return errno;
+  // NFS has no such rename, but a hard link that fails if the name is taken.
+  if (::link(from.c_str(), to.c_str()) == 0) return ::unlink(from.c_str()) == 0 ? 0 : errno;
+  if (errno != EPERM && !is_unsupported(errno)) return errno;
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(to, error))) return EEXIST;
+  return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
+fs::path rename_numbered(const fs::path& path) {
+  int error = EEXIST;
+  fs::path kept;
+  for (int number = 1; error == EEXIST; ++number) {
+    kept = fs::path(path) += fmt::format(".{}", number);
+    error = rename_new(path, kept);
+  }
+  if (error != 0) fail_output(fmt::format("renaming {} to", path.string()), kept, error);
+  sync_directory(parent_of(kept));
+  return kept;
 }
 
 void rename_synced(const fs::path& from, const fs::path& to, Target target) {
-  int failed = 0;
+  int error = 0;
   if (target == Target::must_not_exist) {
-    failed = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE);
-    // Some network file systems know no such rename: look first, then.
-    if (failed != 0 && (errno == EINVAL || errno == ENOSYS) && !fs::exists(to)) {
-      failed = ::rename(from.c_str(), to.c_str());
-    }
-  } else {
-    failed = ::rename(from.c_str(), to.c_str());
+    error = rename_new(from, to);
+  } else if (::rename(from.c_str(), to.c_str()) != 0) {
+    error = errno;
   }
-  if (failed != 0) fail_output(fmt::format("renaming {} to", from.string()), to, errno);
-  sync(parent_of(to));
+  if (error != 0) fail_output(fmt::format("renaming {} to", from.string()), to, error);
+  sync_directory(parent_of(to));
 }
 
 }  // namespace lockstep::record

@@ -75,6 +75,13 @@ void check(herr_t result, const char* what) {
   throw Failure(fmt::format("{}: {}", what, cause.text), cause.error_number);
 }
 
+std::string version() {
+  prepare();  // before any other call: HDF5 then has no clean-up at exit
+  unsigned major = 0, minor = 0, release = 0;
+  if (H5get_libversion(&major, &minor, &release) < 0) return "unknown";
+  return fmt::format("{}.{}.{}", major, minor, release);
+}
+
 void close(File file) { check(H5Fclose(file.release()), "closing the file"); }
 
 void writing(const std::filesystem::path& path, const std::function<void()>& work) {

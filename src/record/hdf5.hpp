@@ -55,6 +55,9 @@ Id own(hid_t id, const char* what) {
   return Id(id);
 }
 
+/// Version of the library: "1.10.8".
+std::string version();
+
 /// Closes now, and throws `Failure` where that fails: what was buffered may not be in the file.
 void close(File file);
 

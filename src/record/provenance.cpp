@@ -1,7 +1,6 @@
 #include "lockstep/record/provenance.hpp"
 
 #include <fmt/format.h>
-#include <hdf5.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <string_view>
 
 #include "build.hpp"
+#include "hdf5.hpp"
 
 namespace lockstep::record {
 
@@ -29,12 +29,6 @@ bool is_recorded(std::string_view name) {
          });
 }
 
-std::string hdf5_version() {
-  unsigned major = 0, minor = 0, release = 0;
-  if (H5get_libversion(&major, &minor, &release) < 0) return "unknown";
-  return fmt::format("{}.{}.{}", major, minor, release);
-}
-
 std::string operating_system() {
   utsname system{};
   if (::uname(&system) != 0) return "unknown";
@@ -52,7 +46,7 @@ Attributes provenance() {
       {"compiler", std::string(build.compiler)},
       {"compiler_flags", std::string(build.compiler_flags)},
       {"build_type", std::string(build.build_type)},
-      {"hdf5_version", hdf5_version()},
+      {"hdf5_version", hdf5::version()},
       {"operating_system", operating_system()},
       {"cpu_model", describe_process().device_name},
   };

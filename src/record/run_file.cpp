@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <functional>
 #include <string_view>
 #include <system_error>
 
@@ -42,49 +43,65 @@ std::string_view text(RunStatus status) {
 }
 
 fs::path with_ending(fs::path path, std::string_view ending) { return path += ending; }
-fs::path partial_path(const fs::path& path) { return with_ending(path, ".partial"); }
+
+[[noreturn]] void refuse_in_use(const fs::path& partial, Use use) {
+  core::fail(
+      core::ExitStatus::output,
+      use == Use::in_use
+          ? fmt::format("{} is being written or read by another process; choose another name",
+                        partial.string())
+          : fmt::format("{} exists, and its file system has no locks, so another process "
+                        "may be writing it; if none is, rename or delete it",
+                        partial.string()));
+}
 
 void refuse_existing(const fs::path& path, Existing existing) {
   require_place(path);
-  if (existing == Existing::refuse && fs::exists(path)) {
+  std::error_code error;
+  // What a link points to counts as well: renaming would replace the link.
+  const fs::file_status status = fs::status(path, error);
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    core::fail(core::ExitStatus::output,
+               fmt::format("cannot write {} (it is not a regular file); choose another name",
+                           path.string()));
+  }
+  if (existing == Existing::refuse && fs::exists(fs::symlink_status(path, error))) {
     core::fail(core::ExitStatus::output,
                fmt::format("{} exists; choose another name or add --overwrite", path.string()));
   }
-  if (in_use(partial_path(path))) {
-    core::fail(core::ExitStatus::output,
-               fmt::format("{} is being written or read by another process; choose another name",
-                           partial_path(path).string()));
-  }
 }
 
-/// What a run left that ended early is somebody's measurement: it gets a number, and stays.
+void refuse_if_written(const fs::path& path) {
+  const Use use = lock_if_stale(partial_path(path)).use;
+  if (use == Use::in_use || use == Use::unknown) refuse_in_use(partial_path(path), use);
+}
+
+/// Gives the file that a run left when it ended early another name, under which it stays. Throws
+/// `Error` (output) if a living process writes it.
 void keep_stale(const fs::path& partial) {
-  if (!fs::exists(partial)) return;
-  int number = 1;
-  fs::path kept;
-  do {
-    kept = with_ending(partial, fmt::format(".{}", number++));
-  } while (fs::exists(kept));
-  rename_synced(partial, kept, Target::must_not_exist);
+  const ExistingFile left = lock_if_stale(partial);  // locked until it has its new name
+  if (left.use == Use::missing) return;
+  if (left.use != Use::stale) refuse_in_use(partial, left.use);
+  if (left.bytes == 0) {  // killed, or overtaken by this process, before it wrote anything
+    std::error_code ignored;
+    fs::remove(partial, ignored);
+    return;
+  }
+  const fs::path kept = rename_numbered(partial);
   core::log_warning(fmt::format("{} was left by a run that ended early; it is now {}",
                                 partial.string(), kept.string()));
 }
 
-RunIdentity identity_now() {
+std::tm utc_of(const std::timespec& time) {
+  std::tm utc{};
+  ::gmtime_r(&time.tv_sec, &utc);
+  return utc;
+}
+
+std::timespec time_now() {
   std::timespec now{};
   std::timespec_get(&now, TIME_UTC);
-  std::tm utc{};
-  ::gmtime_r(&now.tv_sec, &utc);
-  char host[256] = "unknown";
-  ::gethostname(host, sizeof host - 1);
-  std::string id =
-      fmt::format("{:%Y%m%dT%H%M%S}.{:06}Z-{}-{}", utc, now.tv_nsec / 1000, host, ::getpid());
-  for (const auto& [variable, label] :
-       {std::pair{"SLURM_JOB_ID", "job"}, std::pair{"SLURM_ARRAY_TASK_ID", "task"},
-        std::pair{"SLURM_RESTART_COUNT", "restart"}}) {
-    if (const char* value = std::getenv(variable)) id += fmt::format("-{}{}", label, value);
-  }
-  return {id, fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", utc)};
+  return now;
 }
 
 /// A whole epoch, or an equal part of it where the widest column's rows would make chunks too big.
@@ -111,8 +128,9 @@ struct RunFile::State {
   RunHeader header;
   RunIdentity identity;
   Descriptor mark;  ///< of `partial`, as long as it is ours
-  hsize_t steps = 0, epochs = 0;
+  hsize_t steps = 0, epochs = 0, points = 0;
   bool has_tables = false;
+  bool has_failed = false;  ///< a write
   std::vector<std::pair<std::string, double>> results;
 
   void create(hsize_t steps_per_chunk) const {
@@ -123,9 +141,17 @@ struct RunFile::State {
     });
   }
 
+  /// Adds to the file after taking `bytes` on the disk.
+  void write(std::size_t bytes, const std::function<void()>& work) {
+    core::check(bool{mark}, "a finished run file is written to");
+    has_failed = true;
+    reserve(mark, bytes, partial);
+    hdf5::writing(partial, work);
+    has_failed = false;
+  }
+
   void write_table(const auto& rows) {
-    reserve(mark, index_bytes, partial);
-    hdf5::writing(partial, [&] {
+    write(index_bytes, [&] {
       hdf5::File file = hdf5::open_file(partial, hdf5::Access::modify);
       write_rows(file, rows);
       hdf5::close(std::move(file));
@@ -136,6 +162,20 @@ struct RunFile::State {
   void complete(const fs::path& copy, RunStatus status, const std::string& failure) const;
 };
 
+std::string new_run_id() {
+  const std::timespec now = time_now();
+  char host[256] = "unknown";
+  ::gethostname(host, sizeof host - 1);
+  std::string id = fmt::format("{:%Y%m%dT%H%M%S}.{:06}Z-{}-{}", utc_of(now), now.tv_nsec / 1000,
+                               host, ::getpid());
+  for (const auto& [variable, label] :
+       {std::pair{"SLURM_JOB_ID", "job"}, std::pair{"SLURM_ARRAY_TASK_ID", "task"},
+        std::pair{"SLURM_RESTART_COUNT", "restart"}}) {
+    if (const char* value = std::getenv(variable)) id += fmt::format("-{}{}", label, value);
+  }
+  return id;
+}
+
 RunFile::RunFile(const fs::path& path, Existing existing, const RunHeader& header)
     : state_(std::make_unique<State>()) {
   core::check(!header.ranks.empty(), "a run without ranks");
@@ -144,10 +184,12 @@ RunFile::RunFile(const fs::path& path, Existing existing, const RunHeader& heade
   state_->partial = partial_path(path);
   state_->existing = existing;
   state_->header = header;
-  state_->identity = identity_now();
+  state_->identity = {header.run_id.empty() ? new_run_id() : header.run_id,
+                      fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", utc_of(time_now()))};
   keep_stale(state_->partial);
   state_->mark = create_in_use(state_->partial);
   try {
+    refuse_existing(path, existing);  // a run that ended just now may have taken the name
     state_->create(default_steps_per_chunk);
   } catch (...) {
     std::error_code ignored;
@@ -169,8 +211,7 @@ void RunFile::append(const EpochRecord& epoch) {
   if (state_->steps == 0 && !state_->has_tables) {
     state_->create(steps_per_chunk(steps, state_->header));
   }
-  reserve(state_->mark, bytes_of(epoch) + index_bytes, state_->partial);
-  hdf5::writing(state_->partial, [&] {
+  state_->write(bytes_of(epoch) + index_bytes, [&] {
     // Closed between epochs, the file opens in any reader and needs no repair after a kill.
     hdf5::File file = hdf5::open_file(state_->partial, hdf5::Access::append);
     write_epoch(file, epoch, state_->steps, state_->epochs);
@@ -180,9 +221,22 @@ void RunFile::append(const EpochRecord& epoch) {
   state_->epochs += 1;
 }
 
-void RunFile::write_allreduce(const std::vector<AllReduceRow>& rows) { state_->write_table(rows); }
+void RunFile::append(const LadderRow& point) {
+  state_->write(index_bytes, [&] {
+    if (state_->points == 0) {
+      hdf5::File file = hdf5::open_file(state_->partial, hdf5::Access::modify);
+      create_ladder(file);
+      hdf5::close(std::move(file));
+    }
+    hdf5::File file = hdf5::open_file(state_->partial, hdf5::Access::append);
+    write_point(file, point, state_->points);
+    hdf5::close(std::move(file));
+  });
+  state_->has_tables = true;
+  state_->points += 1;
+}
 
-void RunFile::write_ladder(const std::vector<LadderRow>& rows) { state_->write_table(rows); }
+void RunFile::write_allreduce(const std::vector<AllReduceRow>& rows) { state_->write_table(rows); }
 
 void RunFile::write_result(const std::string& name, double value) {
   state_->results.emplace_back(name, value);
@@ -229,16 +283,34 @@ void RunFile::State::complete(const fs::path& copy, RunStatus status,
     const hdf5::File file = hdf5::open_file(copy, hdf5::Access::read);
     read_through(file, training_columns());
     if (!header.bucket_bytes.empty()) read_through(file, bucket_columns());
+    if (points > 0) read_through(file, ladder_columns());
     if (hdf5::text_attribute(file.get(), "status") != text(status)) {
       throw hdf5::Failure("reading back: the status is not what was written", 0);
     }
   });
 }
 
+void RunFile::finish_failed(const std::string& failure) {
+  if (state_->has_failed) return;
+  try {
+    finish(RunStatus::failed, failure);
+  } catch (const core::Error& error) {
+    core::log_warning(error.what());
+  }
+}
+
 const std::string& RunFile::run_id() const { return state_->identity.run_id; }
+
+const fs::path& RunFile::path() const { return state_->path; }
 
 void check_writable(const fs::path& path, Existing existing) {
   refuse_existing(path, existing);
+  refuse_if_written(path);
+  check_writable_beside(path);
+}
+
+void check_writable_beside(const fs::path& path) {
+  refuse_existing(path, Existing::replace);
   const fs::path probe =
       parent_of(path) / fmt::format(".{}.probe-{}", path.filename().string(), ::getpid());
   const Descriptor file = create_in_use(probe);

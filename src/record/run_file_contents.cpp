@@ -14,7 +14,7 @@ namespace lockstep::record {
 
 namespace {
 
-constexpr std::int64_t format_version = 1;
+constexpr std::int64_t format_version = 2;
 
 template <class Row, class Get>
 auto column_of(const std::vector<Row>& rows, Get get) {
@@ -42,6 +42,7 @@ void write_ranks(const hdf5::File& file, const std::vector<RankInfo>& ranks) {
   write_column(file, "/ranks/rank", rank);
   write_column(file, "/ranks/local_rank",
                column_of(ranks, [](auto& r) { return std::int64_t{r.local_rank}; }));
+  write_column(file, "/ranks/host", column_of(ranks, [](auto& r) { return std::int64_t{r.host}; }));
   write_column(file, "/ranks/hostname", column_of(ranks, [](auto& r) { return r.hostname; }));
   write_column(file, "/ranks/cpu_list", column_of(ranks, [](auto& r) { return r.cpu_list; }));
   write_column(file, "/ranks/device_name", column_of(ranks, [](auto& r) { return r.device_name; }));
@@ -67,6 +68,10 @@ void write_beginning(const hdf5::File& file, const RunHeader& header, const RunI
   set("date_utc", identity.date_utc);
   set("command_line", header.command_line);
   set("run_id", identity.run_id);
+  set("part", header.part);
+  set("first_step", header.first_step);
+  set("steps_per_epoch", header.steps_per_epoch);
+  set("images_per_epoch", header.images_per_epoch);
   set("status", std::string("running"));
   set("failure", std::string());
 
@@ -103,7 +108,7 @@ void check_epoch(const EpochRecord& epoch, const RunHeader& header) {
   core::check(epoch.bucket_end_seconds.size() == times, "bucket ends do not fit the steps");
   for (const auto* values : {&epoch.energy_joules, &epoch.utilisation, &epoch.memory_used_bytes})
     core::check(values->size() == header.ranks.size(), "readings do not fit the ranks");
-  core::check(epoch.parameter_hash.size() <= hash_bytes, "the parameter hash is too long");
+  core::check(epoch.parameter_hash.size() <= short_text_bytes, "the parameter hash is too long");
 }
 
 void write_epoch(const hdf5::File& file, const EpochRecord& epoch, hsize_t first_step,
@@ -163,20 +168,28 @@ void write_rows(const hdf5::File& file, const std::vector<AllReduceRow>& rows) {
   write_column(file, "/allreduce/wrong", column_of(rows, [](auto& r) { return r.wrong; }));
 }
 
-void write_rows(const hdf5::File& file, const std::vector<LadderRow>& rows) {
-  core::check(!rows.empty(), "a ladder without rungs");
+void create_ladder(const hdf5::File& file) {
   create_group(file, "/ladder", {});
-  create_columns(file, ladder_columns(), {{"point", rows.size(), rows.size(), false}});
-  const auto write = [&](const char* path, auto get) {
-    write_column(file, path, column_of(rows, get));
+  create_columns(file, ladder_columns(), {{"point", 0, 1, true}});
+}
+
+void write_point(const hdf5::File& file, const LadderRow& point, hsize_t row) {
+  const auto add = [&](const char* path, auto value) {
+    append_rows(file, path, row, 1, std::vector{value});
   };
-  write_column(file, "/point", counted(rows.size(), 0));
-  write("/ladder/batch_per_rank", [](auto& r) { return r.batch_per_rank; });
-  write("/ladder/status", [](auto& r) { return r.status; });
-  write("/ladder/epoch_seconds", [](auto& r) { return r.epoch_seconds; });
-  write("/ladder/images_per_second", [](auto& r) { return r.images_per_second; });
-  write("/ladder/predicted_bytes", [](auto& r) { return r.predicted_bytes; });
-  write("/ladder/peak_bytes", [](auto& r) { return r.peak_bytes; });
+  add("/ladder/batch_per_rank", point.batch_per_rank);
+  append_rows(file, "/ladder/status", row, 1, point.status);
+  add("/ladder/epoch_seconds", point.epoch_seconds);
+  add("/ladder/training_seconds", point.training_seconds);
+  add("/ladder/images_per_second", point.images_per_second);
+  add("/ladder/predicted_bytes", point.predicted_bytes);
+  add("/ladder/peak_bytes", point.peak_bytes);
+  add("/ladder/steps", point.steps);
+  add("/ladder/is_extrapolated", std::int64_t{point.is_extrapolated});
+  hdf5::check(H5Fflush(file.get(), H5F_SCOPE_LOCAL), "flushing");
+
+  // Written last: if the scale has a row, all other columns have it.
+  add("/point", static_cast<std::int64_t>(row));
 }
 
 }  // namespace lockstep::record

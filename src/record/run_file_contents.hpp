@@ -25,6 +25,10 @@ void check_epoch(const EpochRecord& epoch, const RunHeader& header);
 void write_epoch(const hdf5::File& file, const EpochRecord& epoch, hsize_t first_step, hsize_t row);
 
 void write_rows(const hdf5::File& file, const std::vector<AllReduceRow>& rows);
-void write_rows(const hdf5::File& file, const std::vector<LadderRow>& rows);
+
+/// Creates the empty table of a ladder.
+void create_ladder(const hdf5::File& file);
+/// Appends a point as row `row` of the ladder.
+void write_point(const hdf5::File& file, const LadderRow& point, hsize_t row);
 
 }  // namespace lockstep::record

@@ -22,7 +22,8 @@ const std::vector<Column>& training_columns() {
 
       {"/ranks/rank", integer, "1", "rank", {"rank"}},
       {"/ranks/local_rank", integer, "1", "rank among those of its host", {"rank"}},
-      {"/ranks/hostname", text, "1", "host of the rank", {"rank"}},
+      {"/ranks/host", integer, "1", "index of the host of the rank, from 0", {"rank"}},
+      {"/ranks/hostname", text, "1", "name of the host of the rank", {"rank"}},
       {"/ranks/cpu_list", text, "1", "processors the rank may run on", {"rank"}},
       {"/ranks/device_name", text, "1", "model of the processor or GPU", {"rank"}},
       {"/ranks/device_uuid", text, "1", "identity of the GPU, empty on CPUs", {"rank"}},
@@ -57,7 +58,7 @@ const std::vector<Column>& training_columns() {
        {"epoch", "rank"}},
       {"/epochs/seconds", real, "s", "wall clock of the epoch's steps", {"epoch"}},
       {"/epochs/evaluation_seconds", real, "s", "wall clock of the evaluation", {"epoch"}},
-      {"/epochs/parameter_hash", hash, "1", "hash of the parameters on all ranks", {"epoch"}},
+      {"/epochs/parameter_hash", short_text, "1", "hash of the parameters on all ranks", {"epoch"}},
   };
   return columns;
 }
@@ -66,7 +67,7 @@ const std::vector<Column>& bucket_columns() {
   using enum Kind;
   static const std::vector<Column> columns{
       {"/bucket", integer, "1", "bucket of gradients, from 0 in the order of backward", {"bucket"}},
-      {"/buckets/bytes", bytes, "byte", "bytes each rank contributes", {"bucket"}},
+      {"/buckets/bytes", bytes, "byte", "bytes each rank contributes, as communicated", {"bucket"}},
       {"/buckets/start_seconds",
        real,
        "s",
@@ -87,7 +88,11 @@ const std::vector<Column>& allreduce_columns() {
       {"/message", integer, "1", "row of the all-reduce sweep, from 0", {"message"}},
       {"/repeat", integer, "1", "repeat of a measurement, from 0", {"repeat"}},
       {"/allreduce/way", text, "1", "how the sum was made", {"message"}},
-      {"/allreduce/bytes", bytes, "byte", "bytes of the array", {"message"}},
+      {"/allreduce/bytes",
+       bytes,
+       "byte",
+       "bytes each rank contributes, as communicated",
+       {"message"}},
       {"/allreduce/seconds", real, "s", "time of the slowest rank", {"message", "repeat"}},
       {"/allreduce/wrong", bytes, "1", "elements with a wrong sum", {"message"}},
   };
@@ -97,13 +102,24 @@ const std::vector<Column>& allreduce_columns() {
 const std::vector<Column>& ladder_columns() {
   using enum Kind;
   static const std::vector<Column> columns{
-      {"/point", integer, "1", "rung of the batch ladder, from 0", {"point"}},
+      {"/point", integer, "1", "point of the batch ladder, from 0", {"point"}},
       {"/ladder/batch_per_rank", integer, "1", "images per rank and step", {"point"}},
-      {"/ladder/status", text, "1", "complete, or why there is no time", {"point"}},
+      {"/ladder/status", short_text, "1", "ok, or out_of_memory", {"point"}},
       {"/ladder/epoch_seconds", real, "s", "time of an epoch", {"point"}},
+      {"/ladder/training_seconds",
+       real,
+       "s",
+       "time of an epoch without waiting for data",
+       {"point"}},
       {"/ladder/images_per_second", real, "s-1", "images per second", {"point"}},
       {"/ladder/predicted_bytes", bytes, "byte", "memory that was planned", {"point"}},
       {"/ladder/peak_bytes", bytes, "byte", "memory that was used at most", {"point"}},
+      {"/ladder/steps", integer, "1", "steps that were timed", {"point"}},
+      {"/ladder/is_extrapolated",
+       integer,
+       "1",
+       "1 if the times are scaled from fewer steps than an epoch has, else 0",
+       {"point"}},
   };
   return columns;
 }
@@ -112,7 +128,7 @@ namespace {
 
 hdf5::Type file_type(Kind kind) {
   if (kind == Kind::text) return hdf5::text_type();
-  if (kind == Kind::hash) return hdf5::fixed_text_type(hash_bytes);
+  if (kind == Kind::short_text) return hdf5::fixed_text_type(short_text_bytes);
   const hid_t type = kind == Kind::integer ? H5T_STD_I64LE
                      : kind == Kind::bytes ? H5T_STD_U64LE
                                            : H5T_IEEE_F64LE;
@@ -271,16 +287,23 @@ void append_rows(const hdf5::File& file, const char* path, hsize_t first_row, hs
 }
 
 void append_rows(const hdf5::File& file, const char* path, hsize_t first_row, hsize_t rows,
+                 const std::vector<std::uint64_t>& values) {
+  write_rows(file, path, first_row, rows, memory_type<std::uint64_t>(), values.data(),
+             values.size());
+}
+
+void append_rows(const hdf5::File& file, const char* path, hsize_t first_row, hsize_t rows,
                  const std::vector<double>& values) {
   write_rows(file, path, first_row, rows, memory_type<double>(), values.data(), values.size());
 }
 
 void append_rows(const hdf5::File& file, const char* path, hsize_t first_row, hsize_t rows,
                  const std::string& value) {
-  core::check(value.size() <= hash_bytes && rows == 1, "the parameter hash is too long");
+  core::check(value.size() <= short_text_bytes && rows == 1, "a text is too long for its column");
   std::string padded = value;
-  padded.resize(hash_bytes, '\0');
-  write_rows(file, path, first_row, rows, hdf5::fixed_text_type(hash_bytes), padded.data(), 1);
+  padded.resize(short_text_bytes, '\0');
+  write_rows(file, path, first_row, rows, hdf5::fixed_text_type(short_text_bytes), padded.data(),
+             1);
 }
 
 void read_through(const hdf5::File& file, const std::vector<Column>& columns) {

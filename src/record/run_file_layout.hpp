@@ -20,7 +20,7 @@ struct Dimension {
 };
 using Dimensions = std::vector<Dimension>;
 
-enum class Kind { integer, bytes, real, text, hash };
+enum class Kind { integer, bytes, real, text, short_text };
 
 /// A dataset: one quantity over one to three dimensions. "/NAME" itself is the scale of NAME.
 struct Column {
@@ -31,8 +31,9 @@ struct Column {
   std::vector<std::string_view> dimensions;
 };
 
-/// Longest parameter hash that fits, in bytes.
-inline constexpr std::size_t hash_bytes = 64;
+/// Length in bytes of a `short_text`: texts of fixed length, which can be appended while readers
+/// have the file open.
+inline constexpr std::size_t short_text_bytes = 64;
 
 const std::vector<Column>& training_columns();
 const std::vector<Column>& bucket_columns();
@@ -54,6 +55,8 @@ void write_column(const hdf5::File& file, const char* path, const std::vector<st
 /// Makes a growing column `first_row + rows` long and writes the last `rows` of them.
 void append_rows(const hdf5::File& file, const char* path, hsize_t first_row, hsize_t rows,
                  const std::vector<std::int64_t>& values);
+void append_rows(const hdf5::File& file, const char* path, hsize_t first_row, hsize_t rows,
+                 const std::vector<std::uint64_t>& values);
 void append_rows(const hdf5::File& file, const char* path, hsize_t first_row, hsize_t rows,
                  const std::vector<double>& values);
 void append_rows(const hdf5::File& file, const char* path, hsize_t first_row, hsize_t rows,

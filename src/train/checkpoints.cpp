@@ -6,8 +6,11 @@
 #include <array>
 #include <bit>
 #include <charconv>
+#include <string_view>
+#include <system_error>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/weights.hpp"
 
@@ -17,23 +20,45 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The 16 hexadecimal digits of the data's digest, as the integer that a counter can hold.
+/// The 16 hexadecimal digits of the data's digest, as the integer that a counter can hold.
 std::int64_t digest_number(const std::string& digest) {
   std::uint64_t number = 0;
   std::from_chars(digest.data(), digest.data() + digest.size(), number, 16);
   return std::bit_cast<std::int64_t>(number);
 }
 
-std::int64_t counter(const record::Counters& counters, std::string_view name,
-                     const fs::path& path) {
+std::optional<std::int64_t> find(const record::Counters& counters, std::string_view name) {
   for (const auto& [key, value] : counters) {
     if (key == name) return value;
   }
+  return {};
+}
+
+std::int64_t counter(const record::Counters& counters, std::string_view name,
+                     const fs::path& path) {
+  if (const auto value = find(counters, name)) return *value;
   core::fail(
       core::ExitStatus::input,
       fmt::format("{} has no counter '{}': weights alone, not a checkpoint to resume from; use "
                   "--init-from",
                   path.string(), name));
+}
+
+/// The tensors that differ between ranks, on this rank.
+std::vector<record::Tensor> own_tensors(RankState which, const std::vector<record::Tensor>& all,
+                                        const record::Tensor& loss_scale,
+                                        const backend::ModelState& state) {
+  std::vector<record::Tensor> own;
+  if (which == RankState::none) return own;
+  const std::span<float> statistics = state.statistics.as<float>();
+  for (const record::Tensor& tensor : all) {
+    const bool is_statistic = !tensor.values.empty() && !statistics.empty() &&
+                              tensor.values.data() >= statistics.data() &&
+                              tensor.values.data() < statistics.data() + statistics.size();
+    if (which == RankState::all || is_statistic) own.push_back(tensor);
+  }
+  if (which == RankState::all) own.push_back(loss_scale);
+  return own;
 }
 
 }  // namespace
@@ -45,48 +70,82 @@ Checkpoints::Checkpoints(const Config& config, const graph::Graph& graph,
       state_(state),
       communicator_(communicator),
       identity_(std::move(identity)),
+      has_directory_(!config.checkpoint_dir.empty()),
+      loss_scale_tensor_{"optimizer", "loss_scale", {2}, loss_scale_},
       weights_(weight_tensors(graph, state)),
-      all_(weights_) {
-  const auto momentum = momentum_tensors(graph, state);
-  all_.insert(all_.end(), momentum.begin(), momentum.end());
-}
+      all_([&] {
+        auto tensors = weights_;
+        const auto momentum = momentum_tensors(graph, state);
+        tensors.insert(tensors.end(), momentum.begin(), momentum.end());
+        return tensors;
+      }()),
+      rank_state_(rank_state(config, communicator.size())),
+      replicas_(own_tensors(rank_state_, all_, loss_scale_tensor_, state), communicator) {}
 
 Progress Checkpoints::restore() {
-  Progress progress;
+  Found found;
   together(communicator_, [&] {
-    if (communicator_.rank() == 0) progress = restore_on_rank_0();
+    if (communicator_.rank() == 0) found = restore_on_rank_0();
   });
   broadcast_state(communicator_, state_);
-  std::array counters{progress.step, progress.best_correct, state_.batches_tracked};
-  communicator_.broadcast(std::as_writable_bytes(std::span(counters)), 0);
-  state_.batches_tracked = counters[2];
-  saved_step_ = counters[0] > 0 ? counters[0] : -1;
-  return {counters[0], counters[1]};
+  const Progress& read = found.progress;
+  std::array numbers{read.step,
+                     read.evaluated_step,
+                     read.last_correct,
+                     read.best_correct,
+                     part_,
+                     state_.batches_tracked,
+                     std::int64_t{found.has_rank_states},
+                     std::int64_t{found.has_loss_scale},
+                     std::int64_t{found.is_saved},
+                     std::int64_t{has_directory_}};
+  communicator_.broadcast(std::as_writable_bytes(std::span(numbers)), 0);
+  communicator_.broadcast(std::as_writable_bytes(std::span(loss_scale_)), 0);
+  Progress progress{.step = numbers[0],
+                    .evaluated_step = numbers[1],
+                    .last_correct = numbers[2],
+                    .best_correct = numbers[3],
+                    .loss_scale = {}};
+  part_ = numbers[4];
+  state_.batches_tracked = numbers[5];
+  if (numbers[6] != 0) replicas_.distribute();
+  if (numbers[7] != 0) {
+    progress.loss_scale = backend::LossScale{
+        .scale = loss_scale_[0], .good_steps = static_cast<std::int32_t>(loss_scale_[1])};
+  }
+  is_saved_ = numbers[8] != 0;
+  has_directory_ = numbers[9] != 0;
+  saved_step_ = progress.step;
+  saved_evaluated_step_ = progress.evaluated_step;
+  if (writes() && !config_.dry_run) {
+    store_.emplace(config_.checkpoint_dir, config_.keep, run_id_);
+  }
+  return progress;
 }
 
-Progress Checkpoints::restore_on_rank_0() {
+Checkpoints::Found Checkpoints::restore_on_rank_0() {
   if (!config_.init_from.empty()) {
     record::read_checkpoint(config_.init_from, weights_, record::Verify::if_present);
   }
   const fs::path directory = config_.checkpoint_dir;
   if (!directory.empty()) prepare_directory();
   if (config_.resume == "none") {
-    if (!directory.empty() && fs::exists(directory) && record::newest_checkpoint(directory)) {
-      core::fail(
-          core::ExitStatus::output,
-          fmt::format("--checkpoint-dir {} holds checkpoints of another run, which are kept; "
-                      "go on from them with --resume auto, or name another directory",
-                      directory.string()));
+    if (!directory.empty() && record::newest_checkpoint(directory)) {
+      core::fail(core::ExitStatus::output,
+                 fmt::format("--checkpoint-dir {} contains checkpoints of another run, which are "
+                             "kept; resume it with --resume auto, or name another directory",
+                             directory.string()));
     }
     return {};
   }
   if (config_.resume != "auto") return resume_from(config_.resume);
-  const auto newest = fs::exists(directory) ? record::newest_checkpoint(directory) : std::nullopt;
-  return newest ? resume_from(*newest) : Progress{};
+  const auto newest = record::newest_checkpoint(directory);
+  return newest ? resume_from(*newest) : Found{};
 }
 
-Progress Checkpoints::resume_from(const fs::path& path) {
-  const auto counters = record::read_checkpoint(path, all_, record::Verify::required);
+Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
+  const record::CheckpointHeader header = record::read_checkpoint_header(path);
+  const record::Counters& counters = header.counters;
   const std::array<std::pair<std::string_view, std::int64_t>, 4> expected{
       {{"seed", static_cast<std::int64_t>(config_.seed)},
        {"global_batch", config_.global_batch},
@@ -100,15 +159,62 @@ Progress Checkpoints::resume_from(const fs::path& path) {
                            "options it was made with, or take its weights with --init-from",
                            path.string(), name, saved, value));
   }
+  Found found;
+  found.has_loss_scale = find(counters, "has_loss_scale").value_or(0) != 0;
+  const auto saved_state = static_cast<RankState>(find(counters, "rank_state").value_or(0));
+  const std::int64_t saved_ranks = find(counters, "ranks").value_or(0);
+  found.has_rank_states = rank_state_ != RankState::none && saved_state == rank_state_ &&
+                          saved_ranks == communicator_.size();
+  if (rank_state_ != RankState::none && !found.has_rank_states) {
+    core::log_warning(fmt::format(
+        "{} does not contain the {} of each of the {} ranks; all ranks continue with those of rank "
+        "0",
+        path.string(), rank_state_ == RankState::all ? "replicas" : "batch-norm statistics",
+        communicator_.size()));
+  }
+  std::vector<record::Tensor> tensors = all_;
+  if (found.has_loss_scale) tensors.push_back(loss_scale_tensor_);
+  if (found.has_rank_states) {
+    const auto others = replicas_.tensors();
+    tensors.insert(tensors.end(), others.begin(), others.end());
+  }
+  record::read_checkpoint(path, tensors, record::Verify::required);
+  for (const auto& [name, text] : header.texts) {
+    if (name == "run_id") run_id_ = text;
+  }
+  part_ = find(counters, "part").value_or(1) + 1;
   state_.batches_tracked = counter(counters, "batches_tracked", path);
-  return {counter(counters, "step", path), counter(counters, "best_correct", path)};
+  found.progress = {.step = counter(counters, "step", path),
+                    .evaluated_step = find(counters, "evaluated_step").value_or(-1),
+                    .last_correct = find(counters, "last_correct").value_or(-1),
+                    .best_correct = counter(counters, "best_correct", path),
+                    .loss_scale = {}};
+  if (!config_.checkpoint_dir.empty()) {
+    std::error_code ignored;
+    found.is_saved = fs::equivalent(
+        path, record::checkpoint_path(config_.checkpoint_dir, found.progress.step), ignored);
+    if (config_.resume != "auto") warn_of_later_checkpoints(path, found.progress.step);
+  }
+  return found;
+}
+
+void Checkpoints::warn_of_later_checkpoints(const fs::path& resumed, std::int64_t step) const {
+  const auto newest = record::newest_checkpoint(config_.checkpoint_dir);
+  std::error_code ignored;
+  if (!newest || fs::equivalent(*newest, resumed, ignored)) return;
+  core::log_warning(fmt::format(
+      "{} has checkpoints that were written after {}, such as {}; the run continues after step {}, "
+      "they count as older than its new ones, and --keep {} deletes those of this run first",
+      config_.checkpoint_dir, resumed.string(), newest->filename().string(), step, config_.keep));
 }
 
 void Checkpoints::prepare_directory() const {
   const fs::path directory = config_.checkpoint_dir;
   std::error_code error;
   if (!config_.dry_run) fs::create_directories(directory, error);
-  if (error || (fs::exists(directory) && !fs::is_directory(directory))) {
+  const fs::file_status status = error ? fs::file_status() : fs::status(directory, error);
+  const bool is_missing = status.type() == fs::file_type::not_found;
+  if (is_missing ? !config_.dry_run : !fs::is_directory(status)) {
     core::fail(core::ExitStatus::output,
                fmt::format("--checkpoint-dir {} cannot be made a directory ({}); name another",
                            directory.string(), error ? error.message() : "it is a file"));
@@ -117,25 +223,46 @@ void Checkpoints::prepare_directory() const {
 
 bool Checkpoints::is_due(std::int64_t step) const {
   if (!writes()) return false;
-  if (config_.checkpoint_steps > 0) return step % config_.checkpoint_steps == 0;
+  const std::int64_t every = config_.checkpoint_steps;
+  if (every > 0) return step / every > saved_step_ / every;
   const std::chrono::duration<double> age = std::chrono::steady_clock::now() - saved_at_;
   return age.count() >= config_.checkpoint_seconds;
 }
 
 bool Checkpoints::save(const Progress& progress) {
-  if (config_.checkpoint_dir.empty()) return false;
-  if (communicator_.rank() != 0 || saved_step_ == progress.step) return true;
-  const fs::path directory = config_.checkpoint_dir;
-  record::write_checkpoint(record::checkpoint_path(directory, progress.step), all_,
-                           {{"step", progress.step},
-                            {"best_correct", progress.best_correct},
-                            {"batches_tracked", state_.batches_tracked},
-                            {"seed", static_cast<std::int64_t>(config_.seed)},
-                            {"global_batch", config_.global_batch},
-                            {"steps_per_epoch", identity_.steps_per_epoch},
-                            {"data_digest", digest_number(identity_.data_digest)}});
-  record::prune_checkpoints(directory, config_.keep);
+  if (!has_directory_) return false;
+  if (is_saved_ && saved_step_ == progress.step &&
+      saved_evaluated_step_ == progress.evaluated_step) {
+    return true;
+  }
+  if (progress.loss_scale) {
+    loss_scale_ = {progress.loss_scale->scale, static_cast<float>(progress.loss_scale->good_steps)};
+  }
+  if (rank_state_ != RankState::none) replicas_.gather();
+  together(communicator_, [&] {
+    if (communicator_.rank() != 0) return;
+    std::vector<record::Tensor> tensors = all_;
+    if (progress.loss_scale) tensors.push_back(loss_scale_tensor_);
+    const auto others = replicas_.tensors();
+    tensors.insert(tensors.end(), others.begin(), others.end());
+    store_->save(progress.step, tensors,
+                 {{"step", progress.step},
+                  {"evaluated_step", progress.evaluated_step},
+                  {"last_correct", progress.last_correct},
+                  {"best_correct", progress.best_correct},
+                  {"has_loss_scale", progress.loss_scale ? 1 : 0},
+                  {"rank_state", static_cast<std::int64_t>(rank_state_)},
+                  {"ranks", communicator_.size()},
+                  {"part", part_},
+                  {"batches_tracked", state_.batches_tracked},
+                  {"seed", static_cast<std::int64_t>(config_.seed)},
+                  {"global_batch", config_.global_batch},
+                  {"steps_per_epoch", identity_.steps_per_epoch},
+                  {"data_digest", digest_number(identity_.data_digest)}});
+  });
+  is_saved_ = true;
   saved_step_ = progress.step;
+  saved_evaluated_step_ = progress.evaluated_step;
   saved_at_ = std::chrono::steady_clock::now();
   return true;
 }

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,52 +11,83 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/run_file.hpp"
 #include "lockstep/train/config.hpp"
+#include "replica_states.hpp"
 
 namespace lockstep::train {
 
 /// Where a run stands, beside its tensors. All of it must be saved for an exact resume; samples,
 /// augmentation and learning rate are functions of the step.
 struct Progress {
-  std::int64_t step = 0;           ///< steps done
-  std::int64_t best_correct = -1;  ///< of the best evaluation so far; -1: none
+  std::int64_t step = 0;             ///< steps done
+  std::int64_t evaluated_step = -1;  ///< steps done at the last evaluation; -1: none yet
+  std::int64_t last_correct = -1;    ///< correct test images of that evaluation
+  std::int64_t best_correct = -1;    ///< of the best evaluation so far
+  std::optional<backend::LossScale> loss_scale;  ///< of this rank, if it changes while training
 };
 
-/// What a checkpoint must have in common with the run that goes on from it.
+/// Properties that a checkpoint must share with the run that resumes it.
 struct RunIdentity {
   std::int64_t steps_per_epoch = 0;
   std::string data_digest;
 };
 
-/// Saves and restores a run. Rank 0 alone reads and writes; what it read it sends to the others.
+/// Saves and restores a run. Rank 0 alone reads and writes files.
 class Checkpoints {
  public:
   Checkpoints(const Config& config, const graph::Graph& graph, backend::ModelState& state,
               comm::Communicator& communicator, RunIdentity identity);
 
-  /// Loads what `--resume` or `--init-from` name into the state, or leaves it. Throws
-  /// `AgreedError`: input for a file that is missing or damaged, usage for one of another run,
-  /// output where the checkpoint directory cannot be used or holds another run. Collective.
+  /// Loads the file that `--resume` or `--init-from` names into the state, if there is one. Throws
+  /// `AgreedError`: input if a file is missing or damaged, usage if it is of another run, output if
+  /// the checkpoint directory cannot be used or contains another run. Collective.
   Progress restore();
+
+  /// Identifier of the run: the checkpoint's after a resume, else a new one. Valid on rank 0.
+  const std::string& run_id() const { return run_id_; }
+  /// Number of processes that have worked on the run, this one included. Valid on rank 0.
+  std::int64_t part() const { return part_; }
 
   /// Whether a checkpoint should be saved after `step` steps. True on rank 0 alone.
   bool is_due(std::int64_t step) const;
 
-  /// Writes a checkpoint, on rank 0 where a directory was given; returns whether one stands there.
+  /// Writes a checkpoint if a directory was given and the progress has changed since the last one;
+  /// all ranks return when it is complete. Returns whether the directory has one. Throws
+  /// `AgreedError` (output). Collective.
   bool save(const Progress& progress);
 
  private:
-  Progress restore_on_rank_0();
-  Progress resume_from(const std::filesystem::path& path);
+  /// What rank 0 found in a file.
+  struct Found {
+    Progress progress;
+    bool has_rank_states = false;
+    bool has_loss_scale = false;
+    bool is_saved = false;  ///< the file is in the checkpoint directory
+  };
+
+  Found restore_on_rank_0();
+  Found resume_from(const std::filesystem::path& path);
+  void warn_of_later_checkpoints(const std::filesystem::path& resumed, std::int64_t step) const;
   void prepare_directory() const;
-  bool writes() const { return communicator_.rank() == 0 && !config_.checkpoint_dir.empty(); }
+  bool writes() const { return communicator_.rank() == 0 && has_directory_; }
 
   const Config& config_;
   backend::ModelState& state_;
   comm::Communicator& communicator_;
   RunIdentity identity_;
+  std::string run_id_ = record::new_run_id();
+  std::int64_t part_ = 1;
+  bool has_directory_;                 ///< on rank 0, known to all
+  std::array<float, 2> loss_scale_{};  ///< scale and steps since it changed, as a tensor
+  const record::Tensor loss_scale_tensor_;
   std::vector<record::Tensor> weights_, all_;
-  std::int64_t saved_step_ = -1;
+  RankState rank_state_;
+  ReplicaStates replicas_;
+  std::optional<record::CheckpointStore> store_;
+  std::int64_t saved_step_ = 0;             ///< of the last checkpoint, or where the run resumed
+  std::int64_t saved_evaluated_step_ = -1;  ///< of the last checkpoint
+  bool is_saved_ = false;                   ///< the directory has that checkpoint
   std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
 };
 

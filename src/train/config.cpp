@@ -38,8 +38,12 @@ void check_ranges(const Config& config) {
   require_at_least("lr-reference-batch", double(config.reference_batch), 1);
   require_at_least("loss-scale", config.loss_scale, 0);
   require_at_least("bucket-mib", config.bucket_mib, 4.0 / (1 << 20));
+  require(config.bucket_mib <= 1 << 20,
+          fmt::format("--bucket-mib {}: must be at most {}", config.bucket_mib, 1 << 20));
   require_at_least("link-gbit", config.link_gbit, 0);
-  require_at_least("watchdog", double(config.watchdog_seconds), 0);
+  require(config.watchdog_seconds >= 0 && config.watchdog_seconds <= Config::most_watchdog_seconds,
+          fmt::format("--watchdog {}: must be from 0 (off) to {} seconds", config.watchdog_seconds,
+                      Config::most_watchdog_seconds));
   require_at_least("keep", config.keep, 1);
   require_at_least("ladder-start", double(config.ladder_start), 1);
   require_at_least("repeats", config.repeats, 1);

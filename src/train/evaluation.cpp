@@ -29,7 +29,7 @@ Evaluator::Evaluator(const Config& config, const graph::Graph& graph, const data
       images_(batch_ * static_cast<std::size_t>(test.image.elements())),
       labels_(batch_) {}
 
-Evaluation Evaluator::run(const std::function<void()>& batch_done) {
+Evaluation Evaluator::run() {
   if (batch_norm_ == BatchNormMode::broadcast) {
     backend_.fetch(state_, backend::StatePart::statistics);
     communicator_.broadcast(std::as_writable_bytes(state_.statistics.as<float>()), 0);
@@ -51,7 +51,6 @@ Evaluation Evaluator::run(const std::function<void()>& batch_done) {
     sums[0] += result.loss_sum;
     sums[1] += static_cast<double>(result.correct);
     sums[2] += static_cast<double>(result.images);
-    if (batch_done) batch_done();
   }
   communicator_.sum(std::span<double>(sums));
   return {sums[0], static_cast<std::int64_t>(sums[1]), static_cast<std::int64_t>(sums[2])};

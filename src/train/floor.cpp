@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 #include <variant>
 
 #include "lockstep/core/error.hpp"
@@ -109,9 +108,9 @@ std::vector<backend::OperationChoice> planned_kernels(const Config& config,
 
 Floor measure_floor(const Config& config, const graph::Graph& graph,
                     const backend::Backend& backend) {
-  Floor floor;
-  floor.ceilings = backend.ceilings(config.precision);
-  if (floor.ceilings.flops_per_second == 0) {
+  const backend::Ceilings ceilings = backend.ceilings(config.precision);
+  double step_seconds = 0;
+  if (ceilings.flops_per_second == 0) {
     core::fail(core::ExitStatus::usage,
                fmt::format("--measure compares with a device's ceilings, which '{}' does not "
                            "measure; use --device cpu",
@@ -143,7 +142,7 @@ Floor measure_floor(const Config& config, const graph::Graph& graph,
   for (int step = 0; step < warm_up_steps + steps; ++step) {
     if (step == warm_up_steps) {
       watch.forget();
-      floor.seconds = 0;
+      step_seconds = 0;
     }
     runner->begin();
     watch.begin(runner->timeline());
@@ -151,7 +150,7 @@ Floor measure_floor(const Config& config, const graph::Graph& graph,
     watch.ended(no_node, upload);
     runner->run();
     runner->collect();
-    floor.seconds += watch.add() / steps;
+    step_seconds += watch.add() / steps;
   }
 
   std::map<std::pair<graph::NodeId, std::string>, backend::OperationChoice> choices;
@@ -162,26 +161,14 @@ Floor measure_floor(const Config& config, const graph::Graph& graph,
   const bool is_half =
       config.precision == core::Precision::bf16 || config.precision == core::Precision::fp16;
   const auto element_bytes = is_half ? 2.0 : 4.0;
-  std::map<std::tuple<std::string, std::string, std::string>, FloorRow> rows;
-  const auto add = [&](const std::string& what, const std::string& phase,
-                       const std::string& implementation, Work work, double seconds) {
-    FloorRow& row = rows[{what, phase, implementation}];
-    row.what = what;
-    row.phase = phase;
-    row.implementation = implementation;
-    row.count += 1;
-    row.flops += work.flops;
-    row.bytes += work.bytes;
-    row.seconds += seconds;
-    row.floor_seconds += std::max(work.flops / floor.ceilings.flops_per_second,
-                                  work.bytes / floor.ceilings.bytes_per_second);
-  };
+  std::vector<TimedOperation> operations;
   const auto parameters = static_cast<double>(graph.parameter_elements());
   for (const auto& [key, seconds] : watch.seconds()) {
     const auto& [id, phase] = key;
     if (id == no_node) {
       if (phase == update)
-        add("SGD with momentum", phase, "", {0, 5 * sizeof(float) * parameters}, seconds / steps);
+        operations.push_back(
+            {"SGD with momentum", phase, "", 0, 5 * sizeof(float) * parameters, seconds / steps});
       continue;
     }
     double weight_bytes = 0;
@@ -190,14 +177,12 @@ Floor measure_floor(const Config& config, const graph::Graph& graph,
     const bool has_choice = choice != choices.end();
     work.flops *= static_cast<double>(batch) * (has_choice ? choice->second.arithmetic : 1);
     work.bytes = work.bytes * static_cast<double>(batch) + weight_bytes;
-    add(describe_operation(graph, id), phase, has_choice ? choice->second.implementation : "", work,
-        seconds / steps);
+    operations.push_back({describe_operation(graph, id), phase,
+                          has_choice ? choice->second.implementation : "", work.flops, work.bytes,
+                          seconds / steps});
   }
-  for (auto& [key, row] : rows) {
-    floor.floor_seconds += row.floor_seconds;
-    floor.rows.push_back(std::move(row));
-  }
-  std::ranges::sort(floor.rows, std::greater(), &FloorRow::seconds);
+  Floor floor = compute_floor(ceilings, operations);
+  floor.seconds = step_seconds;
   return floor;
 }
 

@@ -8,6 +8,7 @@
 #include "lockstep/record/phase.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "stop_signal.hpp"
 
 namespace lockstep::train {
 
@@ -24,7 +25,6 @@ Config point_config(const Config& ladder, std::int64_t batch, int ranks) {
     config.epochs = 0;
   }
   config.evaluate_every = -1;
-  config.watchdog_seconds = 0;
   config.checkpoint_dir.clear();
   config.resume = "none";
   return config;
@@ -48,9 +48,9 @@ class PointTimer final : public Observer {
     const double scale = static_cast<double>(steps_per_epoch) / steps_;
     point.row.epoch_seconds = seconds_ * scale;
     point.row.images_per_second = images_ / seconds_;
-    point.training_seconds = training_seconds_ * scale;
-    point.steps = static_cast<std::int64_t>(steps_);
-    point.is_extrapolated = point.steps != steps_per_epoch;
+    point.row.training_seconds = training_seconds_ * scale;
+    point.row.steps = static_cast<std::int64_t>(steps_);
+    point.row.is_extrapolated = point.row.steps != steps_per_epoch;
   }
   bool has_steps() const { return steps_ > 0; }
 
@@ -78,8 +78,12 @@ class PointTimer final : public Observer {
 
 /// Trains one point and fills it in; false where a signal ended it.
 bool train_point(const Workplace& workplace, const Config& config, LadderPoint& point) {
-  const Workplace place{config, workplace.graph, workplace.data, workplace.backend,
-                        workplace.communicator};
+  const Workplace place{config,
+                        workplace.graph,
+                        workplace.data,
+                        workplace.backend,
+                        workplace.communicator,
+                        workplace.progress};
   PointTimer timer(static_cast<std::size_t>(place.communicator.size()), config.steps > 0 ? 1 : 0);
   const auto free_before = place.backend.memory_of_its_own();
   Trainer trainer(place, timer);
@@ -99,6 +103,12 @@ std::uint64_t largest(comm::Communicator& communicator, std::uint64_t value) {
   return static_cast<std::uint64_t>(values[0]);
 }
 
+std::uint64_t smallest(comm::Communicator& communicator, std::uint64_t value) {
+  std::array values{-static_cast<double>(value)};
+  communicator.maximum(values);
+  return static_cast<std::uint64_t>(-values[0]);
+}
+
 }  // namespace
 
 LadderResult run_ladder(const Workplace& workplace, const data::DataSizes& sizes,
@@ -106,16 +116,27 @@ LadderResult run_ladder(const Workplace& workplace, const data::DataSizes& sizes
                         const std::function<void(const LadderPoint&)>& point_done) {
   comm::Communicator& communicator = workplace.communicator;
   const int ranks = communicator.size();
+  // All ranks must decide alike whether a point is trained: training is collective.
+  const std::uint64_t limit = smallest(communicator, limit_bytes);
+  // A signal between two points, or in the last step of one, must stop the ladder as well.
+  const StopSignal stop;
   LadderResult result;
   for (std::int64_t batch = workplace.config.ladder_start;; batch *= 4) {
+    result.stop_signal =
+        static_cast<int>(largest(communicator, static_cast<std::uint64_t>(stop.number())));
+    if (result.stop_signal != 0) {
+      result.end = LadderEnd::stopped;
+      return result;
+    }
     if (static_cast<std::size_t>(batch * ranks) > workplace.data.train.size()) {
       result.end = LadderEnd::out_of_data;
       return result;
     }
     const Config config = point_config(workplace.config, batch, ranks);
+    core::begin_activity(workplace.progress, "estimating the memory of a ladder point");
     LadderPoint point;
     point.row.batch_per_rank = batch;
-    point.row.epoch_seconds = point.row.images_per_second =
+    point.row.epoch_seconds = point.row.training_seconds = point.row.images_per_second =
         std::numeric_limits<double>::quiet_NaN();
     together(communicator, [&] {
       point.row.predicted_bytes = estimate_memory(config, workplace.graph, workplace.backend, sizes,
@@ -126,12 +147,10 @@ LadderResult run_ladder(const Workplace& workplace, const data::DataSizes& sizes
     // A device of its own says itself whether a batch fits, and goes on after that.
     const bool can_try =
         workplace.backend.memory_of_its_own().has_value() && workplace.config.memory_limit == 0;
-    point.has_memory = point.row.predicted_bytes <= limit_bytes || can_try;
+    point.has_memory = point.row.predicted_bytes <= limit || can_try;
     try {
-      if (point.has_memory && !train_point(workplace, config, point)) {
-        result.end = LadderEnd::stopped;
-        return result;
-      }
+      // A stopped point is not recorded; the loop then sees the signal.
+      if (point.has_memory && !train_point(workplace, config, point)) continue;
     } catch (const AgreedError& error) {
       if (error.status() != core::ExitStatus::out_of_memory) throw;
       point.has_memory = false;

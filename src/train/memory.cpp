@@ -8,6 +8,7 @@
 #include "lockstep/record/phase.hpp"
 #include "lockstep/train/evaluation.hpp"
 #include "plan_options.hpp"
+#include "step_log.hpp"
 
 namespace lockstep::train {
 
@@ -30,13 +31,18 @@ class NoSum final : public core::StatisticsSum {
   int replicas_;
 };
 
+/// Elements of the gradient buckets that are summed.
+std::vector<std::size_t> summed_buckets(const Config& config, std::size_t elements, Ranks ranks) {
+  if (ranks.all == 1 || config.reducer == comm::ReducerKind::none) return {};
+  return comm::bucket_lengths(elements, config.bucket_bytes());
+}
+
 std::uint64_t communication_bytes(const Config& config, std::size_t elements, Ranks ranks) {
-  if (ranks.all == 1 || config.reducer == comm::ReducerKind::none) return 0;
-  const auto bucket = static_cast<std::size_t>(config.bucket_mib * (1 << 20) / sizeof(float));
+  const std::vector<std::size_t> buckets = summed_buckets(config, elements, ranks);
+  if (buckets.empty()) return 0;
   std::uint64_t bytes = 0;
-  for (std::size_t at = 0; at < elements; at += bucket) {
-    bytes += comm::all_reduce_scratch_bytes(std::min(bucket, elements - at), ranks.all,
-                                            config.gradient_type);
+  for (const std::size_t length : buckets) {
+    bytes += comm::all_reduce_scratch_bytes(length, ranks.all, config.gradient_type);
   }
   // A rank also sees, and so has resident, its part of the gradients of the others on its host.
   const bool may_share = config.all_reduce == comm::AllReduceWay::automatic ||
@@ -45,6 +51,20 @@ std::uint64_t communication_bytes(const Config& config, std::size_t elements, Ra
   const auto local = static_cast<std::size_t>(ranks.local);
   if (may_share) bytes += elements * sizeof(float) * (local - 1) / local;
   return bytes;
+}
+
+/// Times of the steps of an epoch: kept by every rank, gathered and written by rank 0.
+std::uint64_t record_bytes(const Config& config, std::size_t elements, std::size_t images,
+                           Ranks ranks) {
+  const auto batch =
+      static_cast<std::size_t>(config.batch_per_rank) * static_cast<std::size_t>(ranks.all);
+  const std::size_t steps = data::steps_per_epoch(images, batch, config.last_batch);
+  const std::size_t buckets = summed_buckets(config, elements, ranks).size();
+  const StepLogSize log{.steps = steps, .buckets = buckets, .ranks = 1};
+  const std::size_t done = config.steps > 0 ? std::min<std::size_t>(steps, config.steps) : steps;
+  const StepLogSize gathered{
+      .steps = done, .buckets = buckets, .ranks = static_cast<std::size_t>(ranks.all)};
+  return step_log_bytes(log) + step_gather_bytes(gathered);
 }
 
 std::uint64_t largest_parameter(const graph::Graph& graph) {
@@ -106,7 +126,9 @@ MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
   estimate.has_device = backend.memory_of_its_own().has_value();
   estimate.process = process_bytes + training_libraries;
   estimate.data = (sizes.train + sizes.test) * (image + 1);
-  estimate.loader = slots * batch * (image + sizeof(std::int32_t));
+  estimate.loader = slots * batch * (image + sizeof(std::int32_t)) +
+                    (sizes.train + sizes.train / static_cast<std::size_t>(ranks.all)) *
+                        sizeof(std::uint32_t);  // the order of the images, of all and of this rank
   estimate.state = plan.state;
   estimate.activations = plan.activations;
   estimate.weights = plan.weights;
@@ -123,6 +145,7 @@ MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
   if (!config.checkpoint_dir.empty() || !config.init_from.empty()) {
     estimate.checkpoint = 2 * largest_parameter(graph);  // as it is written, and read back
   }
+  estimate.records = record_bytes(config, graph.parameter_elements(), sizes.train, ranks);
   estimate.communication = communication_bytes(config, graph.parameter_elements(), ranks);
   return estimate;
 }

@@ -9,7 +9,7 @@ namespace lockstep::train {
 inline std::size_t bucket_elements(const Config& config) {
   const bool travels =
       config.global_batch > config.batch_per_rank && config.reducer != comm::ReducerKind::none;
-  return travels ? static_cast<std::size_t>(config.bucket_mib * (1 << 20)) / sizeof(float) : 0;
+  return travels ? config.bucket_bytes() / sizeof(float) : 0;
 }
 
 /// A choice by timing may be another one in the next run, with other roundings.

@@ -1,12 +1,20 @@
 #include "step_clock.hpp"
 
+#include <algorithm>
+
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::train {
 
+std::size_t StepClock::count_marks(std::size_t buckets) {
+  // Forward, backward, the wait for each bucket's sum and its update, and the wait at the end.
+  constexpr std::size_t forward_and_backward = 2, end = 1;
+  return body + forward_and_backward + 2 * std::max<std::size_t>(buckets, 1) + end;
+}
+
 void StepClock::begin(std::int64_t step) {
   step_ = step;
-  watchdog_.progress(step, record::phase_names.front().data());
+  core::begin_activity(progress_, record::phase_names.front().data(), step);
   timeline_.mark(0);
   next_ = 1;
 }
@@ -14,14 +22,15 @@ void StepClock::begin(std::int64_t step) {
 void StepClock::begin_body() { next_ = count_ = body; }
 
 void StepClock::end(record::Phase phase) {
-  core::check(next_ < first_free_mark, "a step has fewer phases than that");
+  core::check(next_ < phases_.size(), "a step has more phases than its buckets need");
   phases_[next_] = phase;
   timeline_.mark(next_);
   ++next_;
   if (next_ > body) count_ = next_;
   const std::size_t following = static_cast<std::size_t>(phase) + 1;
-  watchdog_.progress(step_, following < record::phase_count ? record::phase_names[following].data()
-                                                            : "step's end");
+  core::begin_activity(
+      progress_,
+      following < record::phase_count ? record::phase_names[following].data() : "the end", step_);
 }
 
 record::PhaseSeconds StepClock::seconds() const {

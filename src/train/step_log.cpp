@@ -33,6 +33,18 @@ double total(std::span<const double> values) {
 
 }  // namespace
 
+std::size_t step_log_bytes(const StepLogSize& size) {
+  return size.steps * sizeof(double) * (4 + record::phase_count + 2 * size.buckets);
+}
+
+std::size_t step_gather_bytes(const StepLogSize& size) {
+  // A table is gathered, then copied into the order of the record; HDF5 copies it again, with its
+  // checksum, when it is written.
+  const std::size_t largest = std::max(record::phase_count, size.buckets);
+  const std::size_t tables = record::phase_count + 2 * size.buckets;
+  return size.steps * sizeof(double) * (3 + size.ranks * (tables + 2 * largest));
+}
+
 StepLog::StepLog(std::size_t steps, std::size_t buckets)
     : buckets_(buckets),
       learning_rate_(steps),
@@ -67,6 +79,8 @@ record::EpochRecord StepLog::gather(comm::Communicator& communicator, bool is_in
   record::EpochRecord epoch;
   epoch.learning_rate.assign(learning_rate_.begin(),
                              learning_rate_.begin() + static_cast<std::ptrdiff_t>(steps_));
+  epoch.loss.reserve(steps_);
+  epoch.images.reserve(steps_);
   for (std::size_t step = 0; step < steps_; ++step) {
     epoch.loss.push_back(loss[step] / images[step]);
     epoch.images.push_back(static_cast<std::int64_t>(images[step]));

@@ -12,8 +12,22 @@
 
 namespace lockstep::train {
 
-/// The raw numbers of one epoch's steps on this rank, in memory taken beforehand; gathered on rank
-/// 0 at the epoch's end.
+/// Size of the tables of one epoch.
+struct StepLogSize {
+  std::size_t steps = 0;
+  std::size_t buckets = 0;
+  std::size_t ranks = 1;
+};
+
+/// Bytes that a `StepLog` of this size takes on each rank.
+std::size_t step_log_bytes(const StepLogSize& size);
+
+/// Most bytes that rank 0 takes in addition while it gathers and writes the epoch: the tables of
+/// all ranks, and copies of the largest one.
+std::size_t step_gather_bytes(const StepLogSize& size);
+
+/// The raw numbers of one epoch's steps on this rank, in memory allocated by the constructor;
+/// gathered on rank 0 at the epoch's end.
 class StepLog {
  public:
   StepLog(std::size_t steps, std::size_t buckets);

@@ -3,13 +3,15 @@
 namespace lockstep::train {
 
 namespace {
-// A signal handler reaches nothing but what stands at file scope.
-volatile std::sig_atomic_t stop_requested = 0;
-void request_stop(int) { stop_requested = 1; }
+// A signal handler can only reach variables at file scope.
+volatile std::sig_atomic_t received_signal = 0;
+void request_stop(int number) { received_signal = number; }
+int nesting = 0;  ///< objects alive; used by the main thread alone
 }  // namespace
 
 StopSignal::StopSignal() {
-  stop_requested = 0;
+  if (nesting++ > 0) return;
+  received_signal = 0;
   for (std::size_t i = 0; i < signals_.size(); ++i) {
     struct sigaction action {};
     action.sa_handler = request_stop;
@@ -21,11 +23,12 @@ StopSignal::StopSignal() {
 }
 
 StopSignal::~StopSignal() {
+  if (--nesting > 0) return;
   for (std::size_t i = 0; i < signals_.size(); ++i) {
     sigaction(signals_[i], &previous_[i], nullptr);
   }
 }
 
-bool StopSignal::requested() const { return stop_requested != 0; }
+int StopSignal::number() const { return received_signal; }
 
 }  // namespace lockstep::train

@@ -5,8 +5,9 @@
 
 namespace lockstep::train {
 
-/// While one of these lives, SIGTERM, SIGUSR1 and SIGINT ask the run to stop at the end of a step
-/// instead of ending the process. A second SIGINT ends it at once.
+/// While an object of this class exists, SIGTERM, SIGUSR1 and SIGINT request a stop instead of
+/// ending the process. A second SIGINT ends it at once. Objects nest: the outermost one installs
+/// the handlers, and a request is remembered until it is destroyed.
 class StopSignal {
  public:
   StopSignal();
@@ -14,8 +15,10 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  /// Whether one has come to this process.
-  bool requested() const;
+  /// Whether this process has received one of the signals.
+  bool requested() const { return number() != 0; }
+  /// Number of the last such signal; 0 if there was none.
+  int number() const;
 
  private:
   static constexpr std::array signals_{SIGTERM, SIGUSR1, SIGINT};

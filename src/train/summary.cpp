@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <vector>
 
 #include "lockstep/record/phase.hpp"
 
@@ -11,14 +12,20 @@ namespace {
 
 constexpr auto index_of(record::Phase phase) { return static_cast<std::size_t>(phase); }
 
-double sum(const std::vector<double>& values, std::size_t from = 0) {
-  return std::accumulate(values.begin() + static_cast<std::ptrdiff_t>(from), values.end(), 0.0);
+/// ceil(10 %) of `steps`, at least 1, but at least one step stays.
+std::size_t warm_up_steps(std::size_t steps) {
+  return std::min(std::max<std::size_t>(1, (steps + 9) / 10), steps - 1);
 }
 
 }  // namespace
 
+Summariser::Summariser(int ranks, std::int64_t steps_per_epoch, std::int64_t images_per_epoch)
+    : ranks_(static_cast<std::size_t>(ranks)) {
+  summary_.steps_per_epoch = steps_per_epoch;
+  summary_.images_per_epoch = images_per_epoch;
+}
+
 void Summariser::add(const record::EpochRecord& epoch) {
-  ++epochs_;
   const std::size_t steps = epoch.loss.size();
   summary_.steps += static_cast<std::int64_t>(steps);
   if (steps > 0) {
@@ -31,15 +38,27 @@ void Summariser::add(const record::EpochRecord& epoch) {
     // The first one is compared with NaN.
     summary_.best_test_accuracy = std::fmax(summary_.best_test_accuracy, epoch.test_accuracy);
   }
-  if (epoch.phase_seconds.empty()) return;  // gathered on rank 0 alone
-  const bool is_complete = static_cast<std::int64_t>(steps) == steps_per_epoch_;
-  if (steps == 0 || epochs_ > 2 || (epochs_ == 2 && summary_.epoch_complete && !is_complete))
-    return;
+  if (steps == 0 || epoch.phase_seconds.empty()) return;  // phases are gathered on rank 0 only
+  ++epochs_;
+  const Rule rule = rule_of(epoch);
+  const bool is_longer = rule == Rule::longest && rule_ == Rule::longest && steps > length_;
+  if (rule <= rule_ && !is_longer) return;
+  rule_ = rule;
+  length_ = steps;
+  time(epoch);
+}
 
-  step_seconds_.clear();
-  step_images_.assign(epoch.images.begin(), epoch.images.end());
-  double training = 0, exposed = 0, all = 0;
-  for (std::size_t step = 0; step < steps; ++step) {
+Summariser::Rule Summariser::rule_of(const record::EpochRecord& epoch) const {
+  if (static_cast<std::int64_t>(epoch.loss.size()) != summary_.steps_per_epoch)
+    return Rule::longest;
+  return epochs_ == 1 ? Rule::first_complete : Rule::complete;
+}
+
+void Summariser::time(const record::EpochRecord& epoch) {
+  const std::size_t skipped = rule_ == Rule::complete ? 0 : warm_up_steps(length_);
+  std::vector<double> seconds;
+  double images = 0, training = 0, exposed = 0;
+  for (std::size_t step = skipped; step < length_; ++step) {
     double slowest = 0, slowest_training = 0;
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
       const double* phases =
@@ -49,30 +68,23 @@ void Summariser::add(const record::EpochRecord& epoch) {
       slowest_training =
           std::max(slowest_training, total - phases[index_of(record::Phase::data_wait)]);
       exposed += phases[index_of(record::Phase::exposed_communication)];
-      all += total;
     }
-    step_seconds_.push_back(slowest);
+    seconds.push_back(slowest);
     training += slowest_training;
+    images += static_cast<double>(epoch.images[step]);
   }
+  const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  const double scale = static_cast<double>(summary_.images_per_epoch) / images;
   summary_.timed_epoch = epoch.epoch;
-  summary_.epoch_complete = is_complete;
-  summary_.epoch_seconds = sum(step_seconds_);
-  summary_.training_seconds = training;
-  summary_.exposed_share = exposed / all;
-
-  // A first epoch holds the warm-up; its first tenth, at most 10 steps, is left out.
-  const std::size_t warm_up =
-      epochs_ >= 2 || steps < 2 ? 0 : std::clamp<std::size_t>(steps / 10, 1, 10);
-  const double seconds = sum(step_seconds_, warm_up);
-  summary_.timed_steps = static_cast<std::int64_t>(steps - warm_up);
-  summary_.images_per_second = sum(step_images_, warm_up) / seconds;
-  double squares = 0;
-  for (std::size_t step = warm_up; step < steps; ++step) {
-    const double off = step_images_[step] / step_seconds_[step] - summary_.images_per_second;
-    squares += off * off;
-  }
-  summary_.images_per_second_spread =
-      1.96 * std::sqrt(squares / static_cast<double>(steps - warm_up));
+  summary_.timed_steps = static_cast<std::int64_t>(seconds.size());
+  summary_.skipped_steps = static_cast<std::int64_t>(skipped);
+  summary_.epoch_complete = rule_ != Rule::longest;
+  summary_.images_per_second = images / sum;
+  summary_.epoch_seconds = scale * sum;
+  summary_.training_seconds = scale * training;
+  summary_.exposed_share = exposed / static_cast<double>(ranks_) / sum;
+  summary_.step_seconds_median = core::median(seconds);
+  summary_.step_seconds_interval = core::median_interval(std::move(seconds));
 }
 
 RunSummary Summariser::summary() const { return summary_; }

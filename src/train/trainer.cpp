@@ -8,21 +8,16 @@
 #include <optional>
 #include <utility>
 
-#include "batch_feed.hpp"
 #include "checkpoints.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
-#include "lockstep/data/sampler.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "lockstep/train/evaluation.hpp"
-#include "lockstep/train/weights.hpp"
-#include "plan_options.hpp"
+#include "replica.hpp"
 #include "replicas.hpp"
 #include "step_clock.hpp"
 #include "step_log.hpp"
 #include "step_sums.hpp"
 #include "stop_signal.hpp"
-#include "watchdog.hpp"
 
 namespace lockstep::train {
 
@@ -35,62 +30,14 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-data::DistributedSampler make_sampler(const Workplace& place) {
-  const std::size_t images = place.data.train.size();
-  require_enough_images(place.config, images);
-  const auto global_batch = static_cast<std::size_t>(place.config.global_batch);
-  return {images, global_batch, place.communicator.size(), place.config.seed,
-          place.config.last_batch};
-}
-
-/// What a rank can make without the others.
-struct Replica {
-  /// `replicas`: for batch norm over all of them, else null.
-  Replica(const Workplace& place, core::StatisticsSum* replicas, core::Buffer gradients);
-
-  data::DistributedSampler sampler;
-  backend::ModelState state;
-  std::unique_ptr<backend::Plan> plan;
-  std::unique_ptr<BatchFeed> feed;
-  std::optional<Evaluator> evaluator;
-  std::unique_ptr<backend::StepRunner> runner;
-};
-
-Replica::Replica(const Workplace& place, core::StatisticsSum* replicas, core::Buffer gradients)
-    : sampler(make_sampler(place)),
-      state(place.backend.make_state(place.graph, std::move(gradients))),
-      plan(place.backend.compile(place.graph, state, training_options(place.config, replicas))),
-      feed(make_batch_feed(place.config, place.data.train, sampler, place.communicator.rank(),
-                           *plan)),
-      runner(place.backend.make_step_runner(*plan)) {
-  if (place.config.evaluate_every >= 0) {
-    evaluator.emplace(place.config, place.graph, place.data.test, place.backend, state,
-                      place.communicator);
-  }
-  initialise(place.graph, place.config.seed, state);
-}
-
-std::unique_ptr<Replica> make_replica(const Workplace& place, comm::GradientTransport& transport,
-                                      core::DataType gradient_type) {
-  core::Buffer gradients =
-      transport.allocate(place.graph.parameter_elements() * core::size_of(gradient_type));
-  core::StatisticsSum* const replicas =
-      place.config.batch_norm == BatchNormMode::sync ? &transport.statistics_sum() : nullptr;
-  std::unique_ptr<Replica> replica;
-  together(place.communicator,
-           [&] { replica = std::make_unique<Replica>(place, replicas, std::move(gradients)); });
-  return replica;
-}
-
-comm::ReducerOptions reducer_options(const Workplace& place) {
-  const Config& config = place.config;
-  // Hosts would time their ways, and the one taken decides in which order values are summed.
-  const bool is_free = config.all_reduce == comm::AllReduceWay::automatic;
-  const bool is_fixed = config.deterministic && is_free && place.backend.queue().is_host();
-  return {.kind = config.reducer,
-          .bucket_bytes = static_cast<std::size_t>(config.bucket_mib * (1 << 20)),
-          .gradient_type = config.gradient_type,
-          .way = is_fixed ? comm::AllReduceWay::pieces : config.all_reduce};
+std::unique_ptr<comm::GradientReducer> make_reducer(const Workplace& place,
+                                                    comm::GradientTransport& transport,
+                                                    Replica& replica, core::DataType gradient_type,
+                                                    std::size_t buckets) {
+  core::begin_activity(place.progress, "preparing the all-reduce");
+  return transport.make_reducer(place.backend.gradients(replica.state, gradient_type),
+                                reducer_options(place), replica.runner->timeline(),
+                                StepClock::count_marks(buckets));
 }
 
 }  // namespace
@@ -101,15 +48,22 @@ struct Trainer::Parts {
   void queue_step();
   void step_body();
   void collect_step();
+  Progress restore();
   record::EpochRecord train_epoch();
   void add_readings(const backend::SensorReading& reading, record::EpochRecord& epoch) const;
   void report_step(const StepTotals& totals);
-  void save_checkpoint();
+  bool save_checkpoint();
   void evaluate(record::EpochRecord& epoch);
+  void evaluate_resumed_state();
+  int stop_signal_of_any_rank();
   RunSummary run();
 
+  void report(const char* activity) const {
+    core::begin_activity(place.progress, activity, progress.step);
+  }
   bool is_over() const { return progress.step >= total_steps; }
   bool evaluation_is_due() const;
+  void agree_on_requests();
   Wishes wishes() const { return {stop.requested(), checkpoints.is_due(progress.step + 1)}; }
 
   Workplace place;
@@ -119,6 +73,7 @@ struct Trainer::Parts {
   const core::DataType gradient_type;  ///< in the device's memory
   std::unique_ptr<Replica> replica;
   backend::StepRunner& runner;
+  const std::size_t buckets;  ///< into which the gradients are cut, also if nothing is summed
   std::unique_ptr<comm::GradientReducer> reducer;
   const std::int64_t steps_per_epoch;
   const std::int64_t total_steps;
@@ -131,7 +86,6 @@ struct Trainer::Parts {
   Progress progress;
   Summariser summariser;
   StopSignal stop;
-  Watchdog watchdog;
   StepClock clock;
   std::int64_t queued = 0;  ///< steps, those that are done included
   bool is_stopping = false;
@@ -149,9 +103,9 @@ Trainer::Parts::Parts(const Workplace& workplace, Observer& observer_)
       gradient_type(place.backend.gradient_type(place.config.gradient_type)),
       replica(make_replica(place, *transport, gradient_type)),
       runner(*replica->runner),
-      reducer(transport->make_reducer(place.backend.gradients(replica->state, gradient_type),
-                                      reducer_options(place), runner.timeline(),
-                                      StepClock::first_free_mark)),
+      buckets(comm::bucket_lengths(place.graph.parameter_elements(), place.config.bucket_bytes())
+                  .size()),
+      reducer(make_reducer(place, *transport, *replica, gradient_type, buckets)),
       steps_per_epoch(static_cast<std::int64_t>(replica->sampler.steps_per_epoch())),
       total_steps(place.config.steps > 0 ? place.config.steps
                                          : place.config.epochs * steps_per_epoch),
@@ -170,19 +124,24 @@ Trainer::Parts::Parts(const Workplace& workplace, Observer& observer_)
       log(static_cast<std::size_t>(steps_per_epoch), reducer->bucket_bytes().size()),
       checkpoints(place.config, place.graph, replica->state, place.communicator,
                   {steps_per_epoch, place.data.digest}),
-      progress(checkpoints.restore()),
-      summariser(place.communicator.size(), steps_per_epoch),
-      watchdog(std::chrono::seconds(place.config.watchdog_seconds),
-               fmt::format("rank {} on {}", place.communicator.rank(),
-                           record::describe_process().hostname)),
-      clock(runner.timeline(), watchdog),
+      progress(restore()),
+      summariser(place.communicator.size(), steps_per_epoch,
+                 steps_per_epoch * place.config.global_batch),
+      clock(runner.timeline(), place.progress, buckets),
       queued(progress.step) {
-  runner.timeline().expect(StepClock::first_free_mark);
+  runner.timeline().expect(StepClock::count_marks(buckets));
+  report("preparing the first step");
   runner.record([this] { step_body(); }, reducer->is_recordable(), [this] { reducer->check(); });
   place.backend.store(replica->state);
+  if (progress.loss_scale) replica->plan->set_loss_scale(*progress.loss_scale);
 }
 
-/// One mini-batch through the rooms: what differs from step to step, and the body.
+Progress Trainer::Parts::restore() {
+  core::begin_activity(place.progress, "reading a checkpoint");
+  return checkpoints.restore();
+}
+
+/// One mini-batch through the modules: what differs from step to step, and the body.
 void Trainer::Parts::queue_step() {
   runner.begin();
   clock.begin(queued + 1);
@@ -222,13 +181,16 @@ void Trainer::Parts::collect_step() {
   log.add(schedule.at(progress.step), totals, clock.seconds(), reducer->bucket_times());
   ++progress.step;
   is_stopping = is_stopping || totals.stop;
-  is_saving = is_saving || totals.save;
+  is_saving = is_saving || (totals.save && !is_independent);
   if (place.communicator.rank() == 0) report_step(totals);
 }
 
 record::EpochRecord Trainer::Parts::train_epoch() {
   const std::int64_t epoch = progress.step / steps_per_epoch;
   const std::int64_t end = std::min(total_steps, (epoch + 1) * steps_per_epoch);
+  // Rank 0 may have written files since the last epoch. Without this barrier the other ranks would
+  // wait for it in their first step and record that time as exposed communication.
+  place.communicator.barrier();
   const double energy_before = place.backend.read_sensors().energy_joules;
   const auto begin = Clock::now();
   checkpoint_pause = 0;
@@ -238,23 +200,22 @@ record::EpochRecord Trainer::Parts::train_epoch() {
     if (queued < end && !is_saving) queue_step();
     const bool is_deep_enough = queued - progress.step >= runner.depth();
     if (is_deep_enough || queued == end || is_saving) collect_step();
-    if (is_saving && queued == progress.step) save_checkpoint();
+    // At the end of an epoch the checkpoint follows the evaluation, whose result it contains.
+    if (is_saving && queued == progress.step && progress.step < end) save_checkpoint();
   }
   while (progress.step < queued) collect_step();
   const double seconds = seconds_since(begin) - checkpoint_pause;
   backend::SensorReading reading = place.backend.read_sensors();
   reading.energy_joules -= energy_before;
 
-  watchdog.progress(progress.step, "gathering the epoch's times");
+  report("gathering the times of the epoch");
   place.backend.fetch(replica->state, backend::StatePart::parameters);
   record::EpochRecord record = log.gather(place.communicator, is_independent);
   record.epoch = epoch + 1;
   record.seconds = seconds;
   add_readings(reading, record);
   if (is_independent) {
-    std::array is_stopped{stop.requested() ? 1.0 : 0.0};
-    place.communicator.sum(std::span<double>(is_stopped));
-    is_stopping = is_stopped[0] > 0;
+    agree_on_requests();
   } else {
     record.parameter_hash = require_equal_replicas(
         place.communicator, replica->state.parameters.as<float>(), progress.step);
@@ -284,53 +245,94 @@ void Trainer::Parts::report_step(const StepTotals& totals) {
                       .seconds = seconds});
 }
 
-/// With no step under way.
-void Trainer::Parts::save_checkpoint() {
-  is_saving = false;
-  if (is_stopping) return;  // the last one follows
-  const auto begin = Clock::now();
-  watchdog.progress(progress.step, "checkpoint");
-  place.backend.fetch(replica->state);
-  checkpoints.save(progress);
-  checkpoint_pause += seconds_since(begin);
+/// Independent replicas exchange nothing in a step: they agree at the end of an epoch. Collective.
+void Trainer::Parts::agree_on_requests() {
+  std::array requests{stop.requested() ? 1.0 : 0.0, checkpoints.is_due(progress.step) ? 1.0 : 0.0};
+  place.communicator.sum(std::span<double>(requests));
+  is_stopping = requests[0] > 0;
+  is_saving = requests[1] > 0;
 }
 
+/// With no step under way. All ranks leave together, so that the time is part of no step.
+/// Collective.
+bool Trainer::Parts::save_checkpoint() {
+  is_saving = false;
+  const auto begin = Clock::now();
+  report("saving a checkpoint");
+  place.backend.fetch(replica->state);
+  progress.loss_scale = replica->plan->loss_scale();
+  const bool is_saved = checkpoints.save(progress);
+  checkpoint_pause += seconds_since(begin);
+  return is_saved;
+}
+
+/// Whether the state after the present step is one that the options want evaluated.
 bool Trainer::Parts::evaluation_is_due() const {
   const std::int64_t every = place.config.evaluate_every;
-  if (every < 0 || (is_stopping && !is_over())) return false;
+  if (every < 0 || progress.step == 0 || progress.evaluated_step == progress.step) return false;
   if (is_over()) return true;
-  return every > 0 && (progress.step / steps_per_epoch) % every == 0;
+  return every > 0 && progress.step % (every * steps_per_epoch) == 0;
 }
 
 void Trainer::Parts::evaluate(record::EpochRecord& epoch) {
   const auto begin = Clock::now();
   if (place.communicator.rank() == 0) observer.evaluating();
-  const Evaluation evaluation =
-      replica->evaluator->run([this] { watchdog.progress(progress.step, "evaluation"); });
+  report("evaluation");
+  const Evaluation evaluation = replica->evaluator->run();
   epoch.test_loss = evaluation.loss();
   epoch.test_accuracy = evaluation.accuracy();
   epoch.evaluation_seconds = seconds_since(begin);
+  progress.evaluated_step = progress.step;
+  progress.last_correct = evaluation.correct;
   progress.best_correct = std::max(progress.best_correct, evaluation.correct);
 }
 
+/// A process that was killed after saving the last step of an epoch left its evaluation to this
+/// one. Collective.
+void Trainer::Parts::evaluate_resumed_state() {
+  if (!evaluation_is_due()) return;
+  record::EpochRecord epoch;
+  epoch.epoch = (progress.step - 1) / steps_per_epoch + 1;
+  evaluate(epoch);
+  if (place.communicator.rank() == 0) observer.resumed_state_evaluated(epoch);
+}
+
+/// Collective.
+int Trainer::Parts::stop_signal_of_any_rank() {
+  std::array number{static_cast<double>(stop.number())};
+  place.communicator.maximum(number);
+  return static_cast<int>(number[0]);
+}
+
 RunSummary Trainer::Parts::run() {
+  evaluate_resumed_state();
   while (!is_over() && !is_stopping) {
     record::EpochRecord epoch = train_epoch();
-    if (evaluation_is_due()) evaluate(epoch);
+    if (evaluation_is_due()) {
+      // Whoever sent the signal may not wait for the evaluation; a resumed run then does it.
+      if (is_stopping) save_checkpoint();
+      evaluate(epoch);
+    }
     summariser.add(epoch);
+    report("writing the run file");
     if (place.communicator.rank() == 0) observer.epoch_done(epoch);
+    if (is_saving) save_checkpoint();
   }
-  watchdog.progress(progress.step, "checkpoint");
-  place.backend.fetch(replica->state);
   RunSummary summary = summariser.summary();
-  summary.checkpoint_saved = checkpoints.save(progress);
+  summary.checkpoint_saved = save_checkpoint();
   summary.last_step = progress.step;
   if (progress.best_correct >= 0) {
-    // Of the whole run, where this process went on from a checkpoint.
-    summary.best_test_accuracy =
-        static_cast<double>(progress.best_correct) / static_cast<double>(place.data.test.size());
+    // Of the whole run, also if this process resumed it.
+    const auto images = static_cast<double>(place.data.test.size());
+    summary.best_test_accuracy = static_cast<double>(progress.best_correct) / images;
+    if (progress.last_correct >= 0) {
+      summary.last_test_accuracy = static_cast<double>(progress.last_correct) / images;
+    }
   }
-  if (!is_over()) summary.status = record::RunStatus::preempted;
+  if (!is_over()) {
+    summary.status = record::RunStatus::preempted;
+    summary.stop_signal = stop_signal_of_any_rank();
+  }
   place.communicator.barrier();  // nobody leaves before rank 0 has saved
   return summary;
 }
@@ -343,6 +345,9 @@ RunSummary Trainer::run() { return parts_->run(); }
 std::int64_t Trainer::steps_per_epoch() const { return parts_->steps_per_epoch; }
 std::int64_t Trainer::total_steps() const { return parts_->total_steps; }
 std::int64_t Trainer::first_step() const { return parts_->progress.step; }
+const std::string& Trainer::run_id() const { return parts_->checkpoints.run_id(); }
+std::int64_t Trainer::part() const { return parts_->checkpoints.part(); }
+bool Trainer::is_finished() const { return parts_->is_over() && !parts_->evaluation_is_due(); }
 std::span<const std::size_t> Trainer::bucket_bytes() const {
   return parts_->reducer->bucket_bytes();
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "help.hpp"
 #include "lockstep/core/error.hpp"
 #include "option_table.hpp"
 #include "suggestion.hpp"
@@ -72,8 +73,14 @@ TEST(Options, EveryEntryOfTheRunFileIsAnOptionThatCanBeGivenBack) {
   config.seed = 18446744073709551615u;
   config.link_gbit = 2.5;
   std::vector<std::string> arguments{"train"};
+  train::Config unused;
+  const OptionTable table(unused);
   for (const auto& [name, value] : train::entries(config)) {
     if (name == "command" || value == "false" || value.empty()) continue;
+    if (!table.is_used("train", name)) continue;
+    const bool is_size =
+        name == "batch-per-rank" || name == "global-batch" || name == "epochs" || name == "steps";
+    if (is_size && value == "0") continue;  // 0 in the run file: not given
     arguments.push_back("--" + name + "=" + value);
   }
   EXPECT_EQ(train::entries(parse_options(arguments, {})), train::entries(config));
@@ -132,6 +139,10 @@ TEST(Options, BadValuesAreRefusedNamingOptionAndValue) {
                                                         {"--checkpoint-every", "1.5-steps"},
                                                         {"--reducer", "ring"},
                                                         {"--device", "gpu"},
+                                                        {"--epochs", "0"},
+                                                        {"--steps", "0"},
+                                                        {"--batch-per-rank", "0"},
+                                                        {"--global-batch", "-4"},
                                                         {"--evaluate-every", "-2"}}) {
     EXPECT_THAT(refusal({"train", option + "=" + value}),
                 AllOf(HasSubstr(option), HasSubstr(value)));
@@ -155,10 +166,38 @@ TEST(Options, SizesAndTimesHaveUnits) {
   };
   EXPECT_EQ(with("--memory-limit=8GB").memory_limit, 8'000'000'000u);
   EXPECT_EQ(with("--memory-limit=1.5GiB").memory_limit, 3u << 29);
-  EXPECT_EQ(with("--max-bytes=64K").max_bytes, 65536u);
+  EXPECT_EQ(parse_options({"allreduce", "--max-bytes=64K"}, {}).max_bytes, 65536u);
   EXPECT_EQ(with("--checkpoint-every=10min").checkpoint_seconds, 600);
   EXPECT_EQ(with("--checkpoint-every=200-steps").checkpoint_steps, 200);
   EXPECT_EQ(with("--checkpoint-every=200-steps").checkpoint_seconds, 0);
+}
+
+TEST(Options, ZeroOrFewerThanOneIsRefusedSayingSo) {
+  for (const auto* option : {"--batch-per-rank", "--global-batch", "--epochs", "--steps"}) {
+    EXPECT_THAT(refusal({"train", option, "0"}), HasSubstr("must be at least 1")) << option;
+  }
+  EXPECT_THAT(refusal({"train"}, {"LOCKSTEP_EPOCHS=0"}), HasSubstr("must be at least 1"));
+}
+
+// An option that a command would ignore is an error on its command line. The environment is shared
+// by all commands.
+TEST(Options, CommandsRefuseOptionsThatTheyDoNotUse) {
+  EXPECT_THAT(refusal({"ladder", "--batch-per-rank", "64"}),
+              AllOf(HasSubstr("'lockstep ladder' does not use --batch-per-rank"),
+                    HasSubstr("lockstep ladder --help")));
+  EXPECT_THAT(refusal({"train", "--ladder-start=8"}), HasSubstr("--ladder-start"));
+  EXPECT_THAT(refusal({"evaluate", "--output", "x.h5"}), HasSubstr("--output"));
+  EXPECT_THAT(refusal({"info", "--lr", "1"}), HasSubstr("--lr"));
+  EXPECT_THAT(refusal({"allreduce", "--nesterov"}), HasSubstr("--nesterov"));
+  EXPECT_NO_THROW(parse_options({"ladder"}, {"LOCKSTEP_BATCH_PER_RANK=64"}));
+  const ConfigFile file("batch-per-rank = 64\n");
+  EXPECT_NO_THROW(parse_options({"ladder", "--config", file.path()}, {}));
+}
+
+TEST(Options, PlanAcceptsEveryOptionOfTrain) {
+  train::Config config;
+  const OptionTable table(config);
+  for (const auto& name : table.names_of("train")) EXPECT_TRUE(table.is_used("plan", name)) << name;
 }
 
 TEST(Help, IsGivenWhereItIsAskedForAndNamesEveryOptionOfTheCommand) {
@@ -168,11 +207,13 @@ TEST(Help, IsGivenWhereItIsAskedForAndNamesEveryOptionOfTheCommand) {
   EXPECT_THAT(information_asked_for({"--version"}).value(), HasSubstr("lockstep"));
   const std::string text = information_asked_for({"train", "--help"}).value();
   train::Config config;
-  for (const auto& name : OptionTable(config).names()) {
-    const bool is_of_others = name == "measure" || name == "for" ||
-                              name == "write-device-description" || name == "ladder-start" ||
-                              name == "min-bytes" || name == "max-bytes" || name == "repeats";
-    EXPECT_EQ(text.find("--" + name + " ") != std::string::npos, !is_of_others) << name;
+  const OptionTable table(config);
+  for (const std::string& command : command_names()) {
+    const std::string help = information_asked_for({command, "--help"}).value();
+    for (const auto& name : table.names()) {
+      EXPECT_EQ(help.find("--" + name + " ") != std::string::npos, table.is_used(command, name))
+          << command << " --" << name;
+    }
   }
   EXPECT_THAT(text, AllOf(HasSubstr("[0.1]"), HasSubstr("Optimiser:"), HasSubstr("mpirun -n 2")));
 }
@@ -181,6 +222,14 @@ TEST(Suggestion, CountsLetters) {
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
   EXPECT_EQ(edit_distance("", "abc"), 3u);
   EXPECT_EQ(suggestion("zzzzzz", {"epochs", "steps"}), "");
+}
+
+TEST(Suggestion, KnowsBeginningsAndSynonyms) {
+  EXPECT_THAT(refusal({"train", "--model", "resnet18"}),
+              HasSubstr("did you mean 'resnet18-cifar'"));
+  EXPECT_THAT(refusal({"train", "--device", "gpu"}), HasSubstr("did you mean 'cuda'"));
+  EXPECT_THAT(refusal({"train", "--precision", "bfloat16"}), HasSubstr("did you mean 'bf16'"));
+  EXPECT_EQ(suggestion("gpu", {"red", "green"}), "");
 }
 
 }  // namespace

@@ -101,15 +101,40 @@ def test_bad_options(arguments, words):
         assert word in line
 
 
+@pytest.mark.parametrize("arguments, words", [
+    (["train", "--batch-per-rank", "2", "--epochs", "0"], ["--epochs 0", "at least 1"]),
+    (["train", "--batch-per-rank", "2", "--steps", "0"], ["--steps 0", "at least 1"]),
+    (["train", "--batch-per-rank", "0"], ["--batch-per-rank 0", "at least 1"]),
+    (["ladder", "--batch-per-rank", "64"], ["'lockstep ladder' does not use --batch-per-rank"]),
+    (["train", "--batch-per-rank", "2", "--model", "resnet18"], ["did you mean 'resnet18-cifar'"]),
+    (["train", "--batch-per-rank", "2", "--device", "gpu"], ["did you mean 'cuda'"]),
+])
+def test_options_that_would_be_ignored_are_errors(arguments, words):
+    line = the_failure(start(*arguments), 2)
+    for word in words:
+        assert word in line
+
+
 def test_a_batch_that_does_not_fit_the_ranks():
     line = the_failure(start_ranks((2, ["train", "--global-batch", "3"])), 2)
     assert "--global-batch 3" in line and "2 ranks" in line
 
 
 def test_too_many_threads_are_a_warning():
-    result = start(*train("--dry-run", threads=999))
+    threads = os.cpu_count() + 1  # not many more, because the dry run uses them
+    result = start(*train("--dry-run", threads=threads))
     assert result.returncode == 0
-    assert len(our_lines(result)) == 1 and "999 threads" in our_lines(result)[0]
+    assert len(our_lines(result)) == 1 and f"{threads} threads" in our_lines(result)[0]
+
+
+def test_warnings_about_timings_are_in_the_run_file(tmp_path):
+    cores = len(os.sched_getaffinity(0))
+    for threads, expected in ((1, ""), (cores + 1, f"{cores + 1} threads share {cores} processor")):
+        path = tmp_path / f"{threads}.h5"
+        assert start(*train(threads=threads, steps=1, conv_algorithm="direct", output=path)).returncode == 0
+        with h5py.File(path) as file:
+            warnings = file["environment"].attrs["warnings"]
+        assert warnings.startswith(expected) and bool(warnings) == bool(expected)
 
 
 # --- data ----------------------------------------------------------------------------------------------------
@@ -241,6 +266,32 @@ def test_json_is_one_object_and_nothing_else():
     assert found["results"]["last_test_accuracy"] is None
 
 
+def test_every_command_prints_json(tmp_path):
+    """One object on stdout and status 0, for each command, also with a dry run where the command has one."""
+    assert start(*train("--quiet", checkpoint_dir=tmp_path)).returncode == 0
+    checkpoint = next(tmp_path.glob("checkpoint-*"))
+    commands = {
+        "train": train(),
+        "evaluate": ["evaluate", "--init-from", checkpoint, "--data", "synthetic:24", "--threads", "1"],
+        "ladder": ["ladder", "--ladder-start", "2", "--steps", "1", "--data", "synthetic:12", "--threads", "1"],
+        "allreduce": ["allreduce", "--max-bytes", "16K", "--repeats", "2", "--threads", "1"],
+        "plan": ["plan", "--batch-per-rank", "2", "--data", "synthetic:24", "--threads", "1"],
+        "info": ["info"],
+    }
+    results = {"train": "results", "evaluate": "results", "ladder": "ladder", "allreduce": "allreduce",
+               "plan": "memory_bytes", "info": "devices"}
+    for command, arguments in commands.items():
+        for dry in ([], ["--dry-run"]):
+            if dry and command == "info":
+                continue
+            result = start(*arguments, "--json", *dry)
+            assert (result.returncode, result.stderr) == (0, ""), command
+            found = json.loads(result.stdout)
+            assert found["command"] == command
+            assert dry or found[results[command]], command
+            assert (found["learning_rate"] is None) == (command not in ("train", "plan")), command
+
+
 def test_two_ranks_train_and_write_every_rank_s_times(tmp_path):
     path = tmp_path / "run.h5"
     result = start_ranks((2, train(steps=None, epochs=1, output=path)))
@@ -264,14 +315,27 @@ def test_progress_moves_on_a_terminal_alone():
         assert b" left" not in output(command)
 
 
+def test_a_test_loss_above_that_of_guessing_is_a_warning():
+    """Three steps leave the running statistics of batch norm far from those of the network."""
+    result = start(*train("--quiet", steps=3, evaluate_every=0, conv_algorithm="direct", lr=1))
+    assert result.returncode == 0
+    assert len(our_lines(result)) == 1, result.stderr
+    assert "is above ln(10) = 2.3026" in our_lines(result)[0] and "lower --lr" in our_lines(result)[0]
+    assert start(*train("--quiet", steps=1, evaluate_every=0, conv_algorithm="direct", lr=0, classes=10000)).stderr == ""
+
+
 def test_quiet_is_quiet():
     result = start(*train("--quiet"))
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
-def test_plan_measures_each_operation_against_the_machine():
-    result = start("plan", "--measure", "--model", "resnet18-cifar", "--batch-per-rank", "2", "--threads", "1", "--json")
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_plan_measures_each_operation_against_the_machine(precision):
+    result = start("plan", "--measure", "--model", "resnet18-cifar", "--batch-per-rank", "2", "--threads", "1",
+                   "--precision", precision, "--json")
     floor = json.loads(result.stdout)["floor"]
+    assert all(0 <= row["floor_seconds"] <= row["seconds"] for row in floor["operations"])
+    assert floor["product"].endswith(("fp32", precision))
     assert floor["flops_per_second"] > 1e8 and floor["bytes_per_second"] > 1e8
     phases = {row["phase"] for row in floor["operations"]}
     assert phases == {"forward", "backward data", "backward weights", "backward", "update"}
@@ -300,10 +364,69 @@ def test_the_ladder_ends_in_a_row_not_in_a_failure(tmp_path):
         assert (file["ladder/batch_per_rank"][:] == 2 * 4 ** np.arange(len(status))).all()
 
 
+LADDER = ["ladder", "--ladder-start", "2", "--steps", "1", "--data", "synthetic:600", "--threads", "1"]
+
+
+def points_of(path):
+    """The columns of the ladder in a run file, cut to its complete points."""
+    with h5py.File(path, swmr=True) as file:
+        if "ladder" not in file:
+            return {}
+        count = len(file["point"])
+        return {name: column[:count].tolist() for name, column in file["ladder"].items()}
+
+
+def test_a_killed_ladder_keeps_the_finished_points(tmp_path):
+    path = tmp_path / "ladder.h5"
+    process = subprocess.Popen([BIN, *LADDER, "--output", path], env=environment(), stdout=subprocess.PIPE, text=True)
+    rows = (line for line in process.stdout if re.match(r"\d+ ", line))
+    next(rows), next(rows)  # a point is written to the file after its row is printed: two rows, one point at least
+    process.kill()
+    process.communicate(timeout=60)
+    points = points_of(tmp_path / "ladder.h5.partial")
+    assert points["batch_per_rank"][0] == 2 and points["status"][0] == b"ok"
+    assert 0 < points["training_seconds"][0] <= points["epoch_seconds"][0]
+    assert points["steps"][0] == 1 and points["is_extrapolated"][0] == 1
+
+
+def test_a_ladder_that_diverges_has_failed(tmp_path):
+    path = tmp_path / "ladder.h5"
+    assert "not finite" in the_failure(start("ladder", "--steps", "6", "--lr", "1e30", "--ladder-start", "2", "--data", "synthetic:24",
+                                         "--threads", "1", "--output", path), 5)
+    with h5py.File(path) as file:
+        assert file.attrs["status"] == "failed" and "not finite" in file.attrs["failure"]
+
+
+def test_a_ladder_whose_first_batch_is_too_large_says_so():
+    text = start(*LADDER, "--memory-limit", "100MB").stdout
+    assert "Even the smallest batch, 2 images per rank, needs more memory than the limit of 100 MB per rank" in text
+
+
 def test_allreduce_prints_the_columns_of_nccl_tests():
     result = start_ranks((2, ["allreduce", "--max-bytes", "16K", "--repeats", "3"]))
     assert result.returncode == 0, result.stderr
     assert "algbw" in result.stdout and "#wrong" in result.stdout and "pieces" in result.stdout
+
+
+def test_allreduce_of_one_rank_has_no_bandwidth():
+    result = start("allreduce", "--max-bytes", "16K", "--repeats", "3", "--link-gbit", "10")
+    assert result.returncode == 0, result.stderr
+    rows = [line.split() for line in result.stdout.splitlines() if " mpi-blocking " in line]
+    assert len(rows) == 3 and all(row[-4:] == ["-", "-", "0", "-"] for row in rows), result.stdout
+    assert "With one rank nothing is communicated" in result.stdout
+    found = json.loads(start("allreduce", "--max-bytes", "1K", "--repeats", "3", "--json").stdout)
+    assert found["allreduce"][0]["busbw_bytes_per_second"] is None
+
+
+def test_buckets_hold_the_bytes_that_are_communicated(tmp_path):
+    sums = {}
+    for dtype in ("fp32", "bf16"):
+        path = tmp_path / f"{dtype}.h5"
+        assert start_ranks((2, train(output=path, all_reduce="pieces", gradient_dtype=dtype))).returncode == 0
+        with h5py.File(path) as file:
+            sums[dtype] = int(file["buckets/bytes"][:].sum())
+    assert 4 * 11173962 <= sums["fp32"] < 4 * 11174100  # the parameters and some padding
+    assert sums["bf16"] == sums["fp32"] // 2
 
 
 def cuda_line():
@@ -318,7 +441,9 @@ def test_info_says_what_is_not_there():
 def test_plan_for_a_gpu_that_is_not_here():
     result = start("plan", "--for", "rtx8000", "--precision", "fp16", "--batch-per-rank", "8", "--json")
     if "no CUDA backend" in cuda_line():
-        assert result.returncode == 2 and "no CUDA backend" in result.stderr
+        line = the_failure(result, 2)
+        assert "--for rtx8000" in line and "no CUDA backend" in line and "--preset cuda" in line
+        assert "--device" not in line
         return
     found = json.loads(result.stdout)
     assert {kernel["phase"] for kernel in found["kernels"]} >= {"forward", "backward data", "backward weights"}

@@ -3,8 +3,8 @@
 usage: compare_hosts.py LOCKSTEP [--hosts N] [--rate RATE] [--batch B] [--precision P] [--gradient-dtype T] [--steps S]
                         [--rounds R]
 
-LOCKSTEP is the program. Run it as root with a Python that has PyTorch and h5py. LOCKSTEP_CLUSTER names a script that
-makes hosts, as for tests/comm/cluster_test.sh, here also with `exec HOST COMMAND`; a host's link is its interface eth0.
+LOCKSTEP is the program. Run it as root with a Python that has PyTorch and h5py. The hosts are emulated on this machine
+by tests/cluster/cluster; the link of a host is its interface eth0.
 Each round runs both once, on synthetic images. A run's images/s is that of all hosts in its steps after the first two.
 Prints a Markdown table: medians, and the ratio of the two in the same round.
 """
@@ -14,7 +14,6 @@ import contextlib
 import json
 import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
@@ -28,11 +27,12 @@ QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore::FutureWarnin
 
 
 def cluster_script():
-    """The script that makes hosts; ends the program where there is none or it could not work."""
-    script = shutil.which(os.environ.get("LOCKSTEP_CLUSTER", ""))
-    if script is None or os.geteuid() != 0:
+    """The program that emulates hosts; exits with status 2 if this machine cannot emulate them."""
+    script = str(pathlib.Path(__file__).resolve().parent.parent / "cluster" / "cluster")
+    answer = subprocess.run([script, "check"], capture_output=True, text=True)
+    if answer.returncode != 0:
         name = pathlib.Path(sys.argv[0]).stem
-        print(f"{name}: needs root, and LOCKSTEP_CLUSTER set to a script that makes hosts", file=sys.stderr)
+        print(f"{name}: {answer.stderr.strip()}", file=sys.stderr)
         sys.exit(2)
     return script
 

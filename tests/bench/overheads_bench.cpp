@@ -47,8 +47,7 @@ void time_clock() {
   constexpr int steps = 200000;
   double total = 0;
   core::HostTimeline timeline;
-  train::Watchdog watchdog(std::chrono::seconds(0), "bench");
-  train::StepClock clock(timeline, watchdog);
+  train::StepClock clock(timeline, nullptr, 8);
   const auto begin = Clock::now();
   for (int step = 0; step < steps; ++step) {
     clock.begin(step);

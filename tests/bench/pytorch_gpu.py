@@ -36,6 +36,7 @@ import torch.nn.functional as F
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "pytorch"))
 import cifar10  # noqa: E402
 from networks import ResNet18  # noqa: E402
+from pytorch_features import missing_features  # noqa: E402
 
 WARM_UP_EPOCHS = 2
 SLOTS = 3  # of pinned memory: one is filled, one is copied, one is computed on
@@ -334,7 +335,8 @@ def accuracy(args):
 
 def versions(args):
     cudnn = torch.backends.cudnn.version() if torch.backends.cudnn.is_available() else None
-    say(torch=torch.__version__, cuda=torch.version.cuda, cudnn=cudnn, cuda_available=torch.cuda.is_available())
+    say(torch=torch.__version__, cuda=torch.version.cuda, cudnn=cudnn, cuda_available=torch.cuda.is_available(),
+        missing=missing_features(torch))
 
 
 def main():

@@ -3,8 +3,8 @@
 usage: weak_scaling.py LOCKSTEP --output FOLDER [--hosts N ...] [--rates RATE ...] [--batch B] [--precision P]
                        [--steps S]
 
-LOCKSTEP is the program. Run it as root with a Python that has h5py and matplotlib. LOCKSTEP_CLUSTER names a script that
-makes hosts, as for tests/comm/cluster_test.sh. For each rate, host count, reducer and type of gradients it trains on
+LOCKSTEP is the program. Run it as root with a Python that has h5py and matplotlib. The hosts are emulated on this machine
+by tests/cluster/cluster. For each rate, host count, reducer and type of gradients it trains on
 synthetic images, one rank of 1 thread per host (one host: without the cluster), into
 FOLDER/RATE-HOSTS-REDUCER-GRADIENTS.h5; lockstep-report makes FOLDER/RATE-GRADIENTS/report.md with tables and figures of
 each rate and type. Prints a Markdown table: images/s of all hosts in the steps after the first two, and the efficiency

@@ -14,7 +14,8 @@ constexpr std::size_t all = std::numeric_limits<std::size_t>::max();
 TEST(BucketSchedule, LastBucketIsWhatRemains) {
   const BucketSchedule schedule(1000, 300 * 4 + 3);  // bytes beyond whole values do not count
   EXPECT_EQ(schedule.count(), 4U);
-  EXPECT_EQ(schedule.bucket_bytes(), (std::vector<std::size_t>{1200, 1200, 1200, 400}));
+  EXPECT_EQ(schedule.bucket_bytes(4), (std::vector<std::size_t>{1200, 1200, 1200, 400}));
+  EXPECT_EQ(schedule.bucket_bytes(2), (std::vector<std::size_t>{600, 600, 600, 200}));
   EXPECT_EQ(schedule.begin(3), 900U);
   EXPECT_EQ(schedule.end(2), 900U);
   EXPECT_EQ(schedule.end(3), 1000U);
@@ -71,7 +72,7 @@ TEST(BucketSchedule, WaitingBucketByBucketCoversAll) {
 TEST(BucketSchedule, BucketOfTheBuffersLengthOrLongerIsOne) {
   for (const std::size_t bytes : {std::size_t{400}, std::size_t{404}, all}) {
     const BucketSchedule schedule(100, bytes);
-    EXPECT_EQ(schedule.bucket_bytes(), std::vector<std::size_t>{400});
+    EXPECT_EQ(schedule.bucket_bytes(4), std::vector<std::size_t>{400});
     EXPECT_EQ(schedule.full(99), 0U);
     EXPECT_EQ(schedule.full(100), 1U);
   }
@@ -88,7 +89,7 @@ TEST(BucketSchedule, EmptyBufferHasNoBuckets) {
 TEST(BucketSchedule, WithoutBucketsAllIsThereAtOnce) {
   const auto schedule = BucketSchedule::without_buckets(1000);
   EXPECT_EQ(schedule.count(), 0U);
-  EXPECT_TRUE(schedule.bucket_bytes().empty());
+  EXPECT_TRUE(schedule.bucket_bytes(4).empty());
   EXPECT_EQ(schedule.full(1000), 0U);
   EXPECT_EQ(schedule.summed(schedule.needed_beyond(0)), 1000U);
 }

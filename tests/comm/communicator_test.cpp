@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <numeric>
 #include <set>
 
@@ -34,13 +35,20 @@ TEST_F(CommunicatorTest, KnowsItsPlace) {
 }
 
 TEST_F(CommunicatorTest, LocalRanksOfAHostAreDistinct) {
-  char name[MPI_MAX_PROCESSOR_NAME] = {};
-  int length = 0;
-  MPI_Get_processor_name(name, &length);
   const auto places =
-      world->all_gather(std::string(name) + "/" + std::to_string(world->local_rank()));
+      world->all_gather(std::to_string(world->host()) + "/" + std::to_string(world->local_rank()));
   EXPECT_EQ(std::set<std::string>(places.begin(), places.end()).size(),
             static_cast<std::size_t>(size));
+}
+
+TEST_F(CommunicatorTest, HostsAreNumberedInTheOrderOfTheirLowestRanks) {
+  const auto hosts = world->all_gather(std::to_string(world->host()));
+  int next = 0;
+  for (const std::string& host : hosts) {
+    EXPECT_LE(std::stoi(host), next);
+    next = std::max(next, std::stoi(host) + 1);
+  }
+  EXPECT_EQ(std::ranges::count(hosts, hosts[static_cast<std::size_t>(rank)]), world->local_size());
 }
 
 TEST_F(CommunicatorTest, Sums) {

@@ -84,6 +84,26 @@ TEST_P(ReducerTest, BucketsCoverTheBufferInOrder) {
   }
 }
 
+TEST_P(ReducerTest, BucketBytesAreThoseOfTheCommunicatedDataType) {
+  if (GetParam() == ReducerKind::none || world->size() == 1) return;
+  const core::Buffer memory = world->allocate(1000 * sizeof(float));
+  const auto gradients = memory.as<float>();
+  for (const AllReduceWay way : world->ways(gradients, core::DataType::bfloat16)) {
+    const auto reducer = make_gradient_reducer(*world, gradients,
+                                               {.kind = GetParam(),
+                                                .bucket_bytes = 4 * 300,
+                                                .gradient_type = core::DataType::bfloat16,
+                                                .way = way});
+    // Ranks of one host read each other's float32 memory; everything else is sent as bfloat16.
+    const std::size_t element = way == AllReduceWay::shared ? 4 : 2;
+    const auto bytes = reducer->bucket_bytes();
+    EXPECT_EQ(
+        std::vector<std::size_t>(bytes.begin(), bytes.end()),
+        (std::vector<std::size_t>{300 * element, 300 * element, 300 * element, 100 * element}))
+        << name(way);
+  }
+}
+
 TEST_P(ReducerTest, TimesAreThoseOfTheLastStep) {
   std::vector<float> gradients(200'000);
   const auto reducer =

@@ -33,5 +33,14 @@ TEST(Format, Seconds) {
   EXPECT_EQ(format_seconds(std::nan("")), "-");
 }
 
+TEST(Format, ZeroHasNoSign) {
+  EXPECT_EQ(format_fixed(-0.0, 4), "0.0000");
+  EXPECT_EQ(format_fixed(-0.004, 2), "0.00");
+  EXPECT_EQ(format_fixed(-0.4, 0), "0");
+  EXPECT_EQ(format_fixed(-0.006, 2), "-0.01");
+  EXPECT_EQ(format_fixed(-10, 1), "-10.0");
+  EXPECT_EQ(format_fixed(2.345678, 4), "2.3457");
+}
+
 }  // namespace
 }  // namespace lockstep::core

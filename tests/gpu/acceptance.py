@@ -15,7 +15,7 @@ Python with PyTorch, h5py and NumPy. A part that would overrun its share of --mi
 
 --dry-run needs no GPU and measures nothing: it checks that the programs and images are there and that lockstep knows
 every option and value it would be given, runs all parts on a stand-in for every program, and runs PyTorch's code on the
-CPU where PyTorch is there.
+CPU if PyTorch has what the code needs (not with --skip-torch).
 """
 
 import argparse
@@ -71,6 +71,7 @@ def parse_arguments():
     ask.add_argument("--compile-alone", action="store_true",
                      help="let PyTorch compile on a quiet GPU; takes minutes of part d")
     ask.add_argument("--dry-run", action="store_true", help="measure nothing")
+    ask.add_argument("--skip-torch", action="store_true", help="in a dry run: do not run PyTorch's code on the CPU")
     args = ask.parse_args()
     unknown = set(args.parts) - {letter for letter, *_ in PARTS}
     if unknown or not args.parts:
@@ -104,6 +105,8 @@ def describe_machine(context, report):
             report.fail_outcome(outcome)
     rows.append([f"GPU ({GPU_FIELDS})", "; ".join(smi.stdout.strip().splitlines()) if smi.ok else "not known"])
     versions = parse_json_lines(torch.stdout)
+    lacks = versions.pop("missing", [])
+    report.check(not lacks, f"head torch versions: PyTorch {versions.get('torch')} lacks {', '.join(lacks)}")
     rows.append(["PyTorch", ", ".join(f"{key} {value}" for key, value in versions.items()) or "not known"])
     try:
         answer = json.loads(info.stdout) if info.ok else {}

@@ -1,6 +1,5 @@
 """The dry run: every part on stand-ins, and what can be asked of the real programs without a GPU."""
 
-import importlib.util
 import os
 import pathlib
 import re
@@ -15,7 +14,8 @@ from measures import parse_json_lines
 from reports import Report
 
 STAND_IN = pathlib.Path(__file__).resolve().parent / "stand_in.py"
-TORCH_SCRIPT = pathlib.Path(__file__).resolve().parent.parent / "bench" / "pytorch_gpu.py"
+BENCH = pathlib.Path(__file__).resolve().parent.parent / "bench"
+TORCH_SCRIPT, TORCH_FEATURES = BENCH / "pytorch_gpu.py", BENCH / "pytorch_features.py"
 DATA_FILES = [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]
 RECORD_BYTES, RECORDS = 3073, 10000
 HELP_SECONDS, TORCH_SECONDS = 30, 240
@@ -110,8 +110,17 @@ def write_tiny_data(folder):
 
 def check_torch(context, report):
     """PyTorch's side on the CPU: two images a step, the same code except for CUDA graphs and Inductor."""
-    if importlib.util.find_spec("torch") is None:
-        report.not_run("PyTorch's code", f"{sys.executable} has no torch")
+    if context.args.skip_torch:
+        report.not_run("PyTorch's code", "--skip-torch was given")
+        return
+    outcome = context.runner.run("torch features", [sys.executable, str(TORCH_FEATURES)], TORCH_SECONDS)
+    installed = parse_json_lines(outcome.stdout)
+    if not report.check(outcome.ok and "missing" in installed, f"{outcome.why}; it printed no features"):
+        return
+    if installed["missing"]:
+        report.checks = 0  # nothing of PyTorch was checked
+        report.not_run("PyTorch's code", f"{sys.executable} has PyTorch {installed['torch'] or '(none)'}, which lacks "
+                                         f"{', '.join(installed['missing'])}")
         return
     folder = context.folder / "tiny"
     write_tiny_data(folder)

@@ -58,8 +58,13 @@ def stop_tree(process):
     family += descendants(process.pid)
     send(family[1:] if process.poll() is not None else family, signal.SIGKILL)
     process.wait()
-    deadline = time.monotonic() + GRACE_SECONDS  # what dies slowly still holds the GPU's memory
-    while time.monotonic() < deadline and any(map(lives, family)):
+    wait_for_end(family)
+
+
+def wait_for_end(pids):
+    """Waits until the processes have ended, at most GRACE_SECONDS: one that ends slowly still holds memory of the GPU."""
+    deadline = time.monotonic() + GRACE_SECONDS
+    while time.monotonic() < deadline and any(map(lives, pids)):
         time.sleep(0.02)
 
 
@@ -157,6 +162,10 @@ class Runner:
             if process.poll() is None:
                 stop_tree(process)
         self.living.clear()
+        # A signal may have ended `start` after the process began and before it was remembered.
+        forgotten = descendants(os.getpid())
+        send(forgotten, signal.SIGKILL)
+        wait_for_end(forgotten)
 
 
 class Background:

@@ -5,11 +5,13 @@ usage: stand_in.py lockstep|torch|mpirun|nvidia-smi|sanitizer|gtest ARGUMENTS...
 STAND_IN="MODE:TEXT,..." has a call whose command line contains TEXT misbehave: fail (status 70), memory (status 4),
 crash (by a signal), hang (and ignore SIGTERM), garbage (print no JSON), nan (losses), drift (losses a little off),
 slow (speed), lax (phases leave out half of the wall clock). STAND_IN_HIDE=OPTION,... leaves options out of --help.
+STAND_IN_CACHE=FOLDER keeps run files that are written again and again.
 """
 
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -44,7 +46,21 @@ def loss_of(step, wrong):
 
 
 def write_run(words, wrong):
-    """A run file as docs/run-file.md describes it."""
+    """A run file as docs/run-file.md describes it. Equal files are copied from the folder STAND_IN_CACHE, if it is set,
+    because importing h5py takes longer than everything else here."""
+    cache = os.environ.get("STAND_IN_CACHE")
+    if not cache:
+        make_run(words, wrong, value(words, "--output"))
+        return
+    sizes = [value(words, name, "-") for name in ("--batch-per-rank", "--global-batch", "--epochs", "--steps")]
+    known = os.path.join(cache, "-".join([*sizes, *sorted(wrong)]) + ".h5")
+    if not os.path.exists(known):
+        make_run(words, wrong, f"{known}.{os.getpid()}")
+        os.replace(f"{known}.{os.getpid()}", known)
+    shutil.copyfile(known, value(words, "--output"))
+
+
+def make_run(words, wrong, path):
     import h5py
     import numpy as np
 
@@ -55,7 +71,7 @@ def write_run(words, wrong):
     seconds = np.full((steps, 1, 6), batch / rate / 6)
     epoch = np.minimum(np.arange(steps) * epochs // steps, epochs - 1) + 1
     wall = np.array([seconds[epoch == e].sum() for e in range(1, epochs + 1)]) * (2 if "lax" in wrong else 1)
-    with h5py.File(value(words, "--output"), "w") as file:
+    with h5py.File(path, "w") as file:
         file.attrs["format"], file.attrs["status"], file.attrs["synthetic"] = "lockstep-run", "complete", 1
         file.create_group("environment").attrs["kernels"] = "synthetic"
         file["epoch"] = np.arange(1, epochs + 1)

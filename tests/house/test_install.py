@@ -76,6 +76,52 @@ def test_report_command_finds_its_package_after_a_move(prefix, tmp_path):
     assert "report" in answer.stdout
 
 
+def report_command(prefix, *arguments, **variables):
+    """`lockstep-report`; `variables` replace those of the environment, PYTHONPATH is removed."""
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "LOCKSTEP_PYTHON")}
+    return subprocess.run([prefix / "bin" / "lockstep-report", *arguments], env=environment | variables, text=True,
+                          capture_output=True)
+
+
+@pytest.fixture
+def path_without_modules(tmp_path):
+    """A PATH whose python3 has no NumPy."""
+    python = tmp_path / "bare" / "python3"
+    python.parent.mkdir()
+    python.write_text(f"#!/bin/sh\nexec {sys.executable} -S -I \"$@\"\n", encoding="utf-8")
+    python.chmod(0o755)
+    answer = subprocess.run([python, "-c", "import numpy"], capture_output=True)
+    assert answer.returncode != 0
+    return f"{python.parent}:{os.environ['PATH']}"
+
+
+def test_report_command_passes_over_a_python_without_numpy(prefix, path_without_modules):
+    answer = report_command(prefix, "--help", PATH=path_without_modules, LOCKSTEP_PYTHON=sys.executable)
+    assert answer.returncode == 0, answer.stderr
+
+
+@pytest.mark.skipif(subprocess.run(["/usr/bin/python3", "-c", "import numpy, h5py, matplotlib"],
+                                   capture_output=True).returncode != 0, reason="/usr/bin/python3 has no NumPy")
+def test_report_command_finds_the_python_of_the_system(prefix, path_without_modules):
+    answer = report_command(prefix, "--help", PATH=path_without_modules)
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_report_command_without_any_python_prints_one_line(prefix, tmp_path):
+    (tmp_path / "numpy.py").write_text("raise ImportError('none')\n", encoding="utf-8")
+    answer = report_command(prefix, "--help", PYTHONPATH=str(tmp_path))
+    assert answer.returncode == 2
+    assert len(answer.stderr.splitlines()) == 1 and "LOCKSTEP_PYTHON" in answer.stderr
+
+
+def test_links_of_the_installed_documentation_lead_somewhere(prefix):
+    pages = sorted((prefix / "share" / "doc" / "lockstep").rglob("*.md"))
+    assert {"README.md", "analysis.md", "CONTRIBUTING.md"} <= {page.name for page in pages}
+    for page in pages:
+        links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+        assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == [], page
+
+
 def test_cluster_scripts_are_complete(prefix):
     jobs = prefix / "share" / "lockstep" / "jobs"
     answer = subprocess.run([jobs / "slurm" / "submit", "--dry-run", jobs / "slurm" / "weak.tsv"], cwd=prefix, text=True,

@@ -23,9 +23,21 @@ def table(tmp_path):
     return path
 
 
-def submit(*arguments):
-    environment = {key: value for key, value in os.environ.items() if key != "LOCKSTEP_ACCOUNT"}
+def submit(*arguments, **variables):
+    environment = {key: value for key, value in os.environ.items() if key != "LOCKSTEP_ACCOUNT"} | variables
     return subprocess.run([SUBMIT, "--dry-run", *map(str, arguments)], capture_output=True, text=True, env=environment)
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A function that writes a stand-in for lockstep, which ends with `status` and writes down how it was called."""
+    def make(status, line=""):
+        path = tmp_path / "lockstep"
+        path.write_text(f'#!/bin/bash\nprintf "%s\\n" "$@" >"{tmp_path}/lockstep.calls"\n'
+                        f"echo '{line}' >&2\nexit {status}\n", encoding="utf-8")
+        path.chmod(0o755)
+        return {"LOCKSTEP_BIN": str(path)}
+    return make
 
 
 def options(line):
@@ -67,6 +79,56 @@ def test_unreadable_table_is_refused(table, line):
     table.write_text(line + "\n", encoding="utf-8")
     answer = submit(table)
     assert answer.returncode != 0 and "cannot read the line" in answer.stderr
+
+
+@pytest.mark.parametrize("text, complaint", [
+    ("a\t1\tglobal-batch\t64\nb\t1\tglobal-batch\t32\na\t2\tglobal-batch\t64\n", "two points are named 'a'"),
+    ("a\t3\tglobal-batch\t64\n", "not a multiple of its 3 ranks; use for example 66"),
+    ("a\t1\tglobal-batch\t64\r\n", "Windows line ends (CRLF)"),
+    ("# only a comment\n", "has no points"),
+])
+def test_table_with_a_mistake_is_refused_in_one_line(table, text, complaint):
+    table.write_bytes(text.encode())
+    answer = submit(table)
+    assert answer.returncode != 0 and answer.stdout == ""
+    assert complaint in answer.stderr and len(answer.stderr.splitlines()) == 1
+
+
+def test_last_line_without_a_line_end_is_a_point(table, tmp_path):
+    table.write_text("a\t1\tglobal-batch\t64\nb\t2\tglobal-batch\t64", encoding="utf-8")
+    answer = submit("--dir", tmp_path / "out", table)
+    assert [options(line)["--ntasks"] for line in answer.stdout.splitlines()] == ["1", "2"]
+
+
+def test_further_options_are_checked_by_the_program(table, tmp_path, program):
+    answer = submit("--dir", tmp_path / "out", table, "--", "--epochs", "2", **program(0))
+    assert answer.returncode == 0, answer.stderr
+    assert "--epochs 2" in answer.stdout
+    words = (tmp_path / "lockstep.calls").read_text().split()
+    assert words[0] == "train" and words[-3:] == ["--epochs", "2", "--dry-run"]
+    assert dict(zip(words, words[1:]))["--batch-per-rank"] == "32"  # the smallest of the table
+
+
+@pytest.mark.parametrize("status", [2, 3])
+def test_further_options_that_the_program_refuses_are_not_submitted(table, program, status):
+    answer = submit(table, "--", "--epocs", "2", **program(status, "lockstep: unknown option --epocs"))
+    assert answer.returncode != 0 and answer.stdout == ""
+    assert answer.stderr == "submit: lockstep refuses the options after --: lockstep: unknown option --epocs\n"
+
+
+@pytest.mark.parametrize("further, status", [(["--device", "cuda"], 2), (["--device=cuda"], 2), (["--epochs", "2"], 4)])
+def test_options_that_cannot_be_checked_here_are_submitted_with_a_note(table, tmp_path, program, further, status):
+    answer = submit("--dir", tmp_path / "out", table, "--", *further, **program(status))
+    assert answer.returncode == 0 and "sbatch" in answer.stdout
+    assert "were not checked" in answer.stderr
+
+
+@pytest.mark.parametrize("further", [["--epocs", "2"], ["--seed", "7"], ["--epochs", "two"]])
+def test_mistakes_are_found_by_the_real_program(table, further):
+    if not os.environ.get("LOCKSTEP_BIN"):
+        pytest.skip("LOCKSTEP_BIN names no program; run by ctest")
+    answer = submit(table, "--", *further)
+    assert answer.returncode != 0 and further[0] in answer.stderr, answer.stderr
 
 
 @pytest.mark.parametrize("arguments", [["--site", "nowhere"], ["--site", "../sites/generic"], ["--repeats", "0"], ["--what"], ["second.tsv"]])

@@ -1,19 +1,32 @@
-"""Train ResNet18 on CIFAR-10 in PyTorch by the plain recipe and print the accuracy after each epoch.
+"""Train a network on CIFAR-10 in PyTorch and print the accuracy after each epoch.
 
-usage: accuracy.py DATA [--train-samples N] [--test-samples N] [--epochs E] [--batch B] [--seed S] [--threads T]
-
-The recipe: SGD, constant learning rate 0.1, momentum 0.9, weight decay 5e-4, crop and flip, the last short
-batch dropped. One line per epoch; the twin of `lockstep train` with the same options.
+The recipe is that of `lockstep train` with the options of the same names: SGD with momentum 0.9 and weight
+decay 5e-4, linear warm-up followed by a constant or cosine learning rate, random crop and flip, the last
+incomplete batch dropped. Prints one line per epoch.
 """
 
 import argparse
+import math
 import time
 
 import torch
 import torch.nn.functional as F
 
 import cifar10
-from networks import ResNet18
+from networks import ResNet18, VGG11
+
+NETWORKS = {"resnet18-cifar": ResNet18, "vgg11": VGG11}
+
+
+def learning_rate(args, step, steps_per_epoch):
+    """Return the learning rate of `step` (from 0), as `LearningRateSchedule::at` computes it."""
+    warmup = round(args.warmup_epochs * steps_per_epoch)
+    if step < warmup:
+        return args.lr * (step + 1) / warmup
+    if args.lr_schedule == "constant":
+        return args.lr
+    t = (step - warmup) / max(args.epochs * steps_per_epoch - warmup, 1)
+    return args.lr * (1 + math.cos(math.pi * t)) / 2
 
 
 def evaluate(network, images, labels, batch=500):
@@ -36,6 +49,10 @@ def main():
     ask.add_argument("--test-samples", type=int)
     ask.add_argument("--epochs", type=int, default=5)
     ask.add_argument("--batch", type=int, default=128)
+    ask.add_argument("--model", choices=NETWORKS, default="resnet18-cifar")
+    ask.add_argument("--lr", type=float, default=0.1)
+    ask.add_argument("--lr-schedule", choices=["constant", "cosine"], default="constant")
+    ask.add_argument("--warmup-epochs", type=float, default=0)
     ask.add_argument("--seed", type=int, default=1)
     ask.add_argument("--threads", type=int, default=1)
     ask.add_argument("--evaluate-every", type=int, default=1, help="epochs; the last one is always evaluated")
@@ -46,9 +63,11 @@ def main():
     generator = torch.Generator().manual_seed(args.seed)
     images, labels = cifar10.read(args.data, "train", args.train_samples)
     test_images, test_labels = cifar10.read(args.data, "test", args.test_samples)
-    network = ResNet18().to(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
+    network = NETWORKS[args.model]().to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(network.parameters(), lr=args.lr, momentum=0.9, weight_decay=5e-4)
 
+    steps_per_epoch = len(images) // args.batch
+    step = 0
     for epoch in range(1, args.epochs + 1):
         network.train()
         order = torch.randperm(len(images), generator=generator)
@@ -58,6 +77,8 @@ def main():
             pixels = cifar10.normalise(cifar10.augment(images[pick], generator))
             logits = network(pixels.contiguous(memory_format=torch.channels_last))
             loss = F.cross_entropy(logits, labels[pick])
+            optimizer.param_groups[0]["lr"] = learning_rate(args, step, steps_per_epoch)
+            step += 1
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

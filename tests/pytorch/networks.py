@@ -1,8 +1,8 @@
-"""The networks that Lockstep's are judged against, in PyTorch.
+"""PyTorch reference implementations of Lockstep's networks.
 
 `ResNet18` has the structure and the parameter names of the CIFAR ResNet18 in common use (3x3 stem, no
-max-pool, projection shortcuts), so its `state_dict` has the names and shapes under `/state` of a Lockstep
-checkpoint.
+max-pool, projection shortcuts), `VGG11` those of the CIFAR VGG with batch norm, so that their `state_dict`
+has the names and shapes under `/state` of a Lockstep checkpoint.
 """
 
 import torch
@@ -44,6 +44,23 @@ class ResNet18(nn.Module):
         out = F.relu(self.bn1(self.conv1(x)))
         out = self.layer4(self.layer3(self.layer2(self.layer1(out))))
         return self.linear(F.adaptive_avg_pool2d(out, 1).flatten(1))
+
+
+class VGG11(nn.Module):
+    def __init__(self, classes=10):
+        super().__init__()
+        layers, channels = [], 3
+        for width in [64, "pool", 128, "pool", 256, 256, "pool", 512, 512, "pool", 512, 512, "pool"]:
+            if width == "pool":
+                layers.append(nn.MaxPool2d(2))
+                continue
+            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()]
+            channels = width
+        self.features = nn.Sequential(*layers)
+        self.classifier = nn.Linear(512, classes)
+
+    def forward(self, x):
+        return self.classifier(F.adaptive_avg_pool2d(self.features(x), 1).flatten(1))
 
 
 def load_checkpoint(network, path):

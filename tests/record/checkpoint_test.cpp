@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -15,6 +14,7 @@
 
 #include "files.hpp"
 #include "hdf5.hpp"
+#include "killed_writer.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
 #include "samples.hpp"
@@ -42,6 +42,13 @@ std::vector<std::string> names_in(const fs::path& directory) {
     names.push_back(entry.path().filename().string());
   }
   return names;
+}
+
+std::int64_t step_of(const Counters& counters) {
+  for (const auto& [name, value] : counters) {
+    if (name == "step") return value;
+  }
+  return -1;
 }
 
 class CheckpointTest : public testing::Test {
@@ -102,6 +109,26 @@ TEST_F(CheckpointTest, GivesBackWhatWasWritten) {
   EXPECT_EQ(target.values(), weights_.values());
   EXPECT_THAT(counters, UnorderedElementsAreArray(some_counters));
   EXPECT_THAT(names_in(directory_.path()), ElementsAre("weights.h5"));
+}
+
+TEST_F(CheckpointTest, ReturnsTextsThatTheDigestCovers) {
+  write_checkpoint(path_, weights_.tensors(), some_counters, {{"run_id", "run 1"}});
+  const CheckpointHeader header = read_checkpoint_header(path_);
+  EXPECT_THAT(header.counters, UnorderedElementsAreArray(some_counters));
+  EXPECT_EQ(header.texts, (Texts{{"run_id", "run 1"}}));
+  {
+    hdf5::File file = hdf5::open_file(path_, hdf5::Access::modify);
+    hdf5::check(H5Adelete(file.get(), "run_id"), "deleting");
+    hdf5::set_plain_text(file.get(), "run_id", "run 2");
+    hdf5::close(std::move(file));
+  }
+  expect_refused(path_, Verify::required, "digest does not match");
+}
+
+// Checkpoints of earlier versions carry no texts.
+TEST_F(CheckpointTest, ReadsACheckpointWithoutTexts) {
+  write_checkpoint(path_, weights_.tensors(), some_counters);
+  EXPECT_TRUE(read_checkpoint_header(path_).texts.empty());
 }
 
 TEST_F(CheckpointTest, ReadsAPartOfAFile) {
@@ -224,55 +251,94 @@ TEST_F(CheckpointTest, FindsTheNewestThatIsWhole) {
 }
 
 TEST_F(CheckpointTest, PrunesOldOnesAndLeftovers) {
-  for (const std::int64_t step : {9, 10, 11, 100}) {
-    write_checkpoint(checkpoint_path(directory_.path(), step), weights_.tensors(), some_counters);
-  }
   put(directory_ / ".checkpoint-12.h5.4711.tmp", "left by a killed writer");
   const Descriptor living = create_in_use(directory_ / ".checkpoint-13.h5.4712.tmp");
   put(directory_ / "notes.txt", "mine");
-  prune_checkpoints(directory_.path(), 2);
+  CheckpointStore store(directory_.path(), 2, "run 1");
+  for (const std::int64_t step : {9, 10, 11, 100}) {
+    store.save(step, weights_.tensors(), some_counters);
+  }
   EXPECT_THAT(names_in(directory_.path()),
               UnorderedElementsAre("checkpoint-11.h5", "checkpoint-100.h5", "notes.txt",
                                    ".checkpoint-13.h5.4712.tmp"));
+}
+
+TEST_F(CheckpointTest, DamagedCheckpointsDoNotReplaceValidOnes) {
+  const fs::path damaged = checkpoint_path(directory_.path(), 100);
+  write_checkpoint(damaged, weights_.tensors(), some_counters, {{"run_id", "run 1"}});
+  fs::resize_file(damaged, 1000);
+  CheckpointStore store(directory_.path(), 1, "run 1");
+  store.save(3, weights_.tensors(), some_counters);
+  EXPECT_EQ(newest_checkpoint(directory_.path()), checkpoint_path(directory_.path(), 3));
+  store.save(6, weights_.tensors(), some_counters);
+  EXPECT_THAT(names_in(directory_.path()),
+              UnorderedElementsAre("checkpoint-6.h5", "checkpoint-100.h5"));
+}
+
+// The header of such a file is readable; only its digest tells.
+TEST_F(CheckpointTest, DamageToValuesAloneIsFoundBeforePruning) {
+  const fs::path damaged = checkpoint_path(directory_.path(), 2);
+  CheckpointStore(directory_.path(), 2, "run 1").save(1, weights_.tensors(), some_counters);
+  CheckpointStore(directory_.path(), 2, "run 1").save(2, weights_.tensors(), some_counters);
+  {
+    hdf5::File file = hdf5::open_file(damaged, hdf5::Access::modify);
+    hdf5::set_attribute(file.get(), "batches_tracked", std::int64_t{1});
+    hdf5::close(std::move(file));
+  }
+  CheckpointStore(directory_.path(), 2, "run 1").save(3, weights_.tensors(), some_counters);
+  EXPECT_THAT(names_in(directory_.path()),
+              UnorderedElementsAre("checkpoint-1.h5", "checkpoint-2.h5", "checkpoint-3.h5"));
+}
+
+// A run that is resumed from an older checkpoint than the directory's newest.
+TEST_F(CheckpointTest, KeepsThoseWrittenLastWhateverTheirSteps) {
+  CheckpointStore first(directory_.path(), 2, "run 1");
+  for (const std::int64_t step : {100, 200}) first.save(step, weights_.tensors(), some_counters);
+  CheckpointStore resumed(directory_.path(), 2, "run 1");
+  for (const std::int64_t step : {110, 120, 130}) {
+    resumed.save(step, weights_.tensors(), some_counters);
+    EXPECT_EQ(newest_checkpoint(directory_.path()), checkpoint_path(directory_.path(), step));
+  }
+  EXPECT_THAT(names_in(directory_.path()),
+              UnorderedElementsAre("checkpoint-120.h5", "checkpoint-130.h5"));
+}
+
+TEST_F(CheckpointTest, KeepsCheckpointsOfOtherRuns) {
+  write_checkpoint(checkpoint_path(directory_.path(), 1), weights_.tensors(), some_counters);
+  CheckpointStore(directory_.path(), 1, "run 1").save(5, weights_.tensors(), some_counters);
+  const std::string other = content(checkpoint_path(directory_.path(), 5));
+  CheckpointStore store(directory_.path(), 1, "run 2");
+  for (const std::int64_t step : {2, 4, 5}) store.save(step, weights_.tensors(), some_counters);
+  EXPECT_THAT(names_in(directory_.path()),
+              UnorderedElementsAre("checkpoint-1.h5", "checkpoint-5.h5", "checkpoint-5.h5.1"));
+  EXPECT_EQ(content(directory_ / "checkpoint-5.h5.1"), other);
+  EXPECT_EQ(newest_checkpoint(directory_.path()), checkpoint_path(directory_.path(), 5));
 }
 
 TEST_F(CheckpointTest, LosesNothingToAKill) {
   core::Random random(13, core::RandomStream::test);
   std::int64_t acknowledged = 0;
   for (int kill = 0; kill < 20; ++kill) {
-    int pipe[2];
-    ASSERT_EQ(::pipe(pipe), 0);
     const std::int64_t start = acknowledged + 1;
-    const pid_t writer = ::fork();
-    ASSERT_GE(writer, 0);
-    if (writer == 0) {
+    acknowledged = kill_writer(random, [&](const Acknowledgement& acknowledge) {
+      CheckpointStore store(directory_.path(), 3, "run 1");
       for (std::int64_t step = start;; ++step) {
-        write_checkpoint(checkpoint_path(directory_.path(), step), weights_.tensors(),
-                         {{"step", step}});
-        if (::write(pipe[1], &step, sizeof step) < 0) ::_exit(1);
-        prune_checkpoints(directory_.path(), 3);
+        store.save(step, weights_.tensors(), {{"step", step}});
+        acknowledge(step);
       }
-    }
-    ::close(pipe[1]);
-    ASSERT_EQ(::read(pipe[0], &acknowledged, sizeof acknowledged),
-              static_cast<ssize_t>(sizeof acknowledged));
-    std::this_thread::sleep_for(std::chrono::microseconds(random.below(20'000)));
-    ::kill(writer, SIGKILL);
-    ::waitpid(writer, nullptr, 0);
-    std::int64_t more = 0;
-    while (::read(pipe[0], &more, sizeof more) == sizeof more) acknowledged = more;
-    ::close(pipe[0]);
+    });
     const auto newest = newest_checkpoint(directory_.path());
     ASSERT_TRUE(newest.has_value());
     Weights target(100);
     const Counters counters = read_checkpoint(*newest, target.tensors(), Verify::required);
     EXPECT_EQ(target.values(), weights_.values());
-    EXPECT_GE(counters.front().second, acknowledged);
+    const std::int64_t step = step_of(counters);
+    EXPECT_GE(step, acknowledged);
     // The newest there is also the newest that is whole: none was ever half-written.
-    EXPECT_EQ(*newest, checkpoint_path(directory_.path(), counters.front().second));
+    EXPECT_EQ(*newest, checkpoint_path(directory_.path(), step));
   }
-  prune_checkpoints(directory_.path(), 1);
-  EXPECT_EQ(names_in(directory_.path()).size(), 1u);
+  CheckpointStore(directory_.path(), 1, "run 1").save(0, weights_.tensors(), {{"step", 0}});
+  EXPECT_THAT(names_in(directory_.path()), ElementsAre("checkpoint-0.h5"));
 }
 
 }  // namespace

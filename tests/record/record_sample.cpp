@@ -18,6 +18,8 @@ using namespace lockstep::record;
 void write_runs(const std::filesystem::path& directory) {
   RunHeader header = samples::header(3, 2);
   for (const auto& [name, value] : provenance()) header.environment.emplace_back(name, value);
+  header.steps_per_epoch = 5;
+  header.images_per_epoch = 320;
   RunFile run(directory / "run.h5", Existing::refuse, header);
   for (std::int64_t epoch = 1; epoch <= 3; ++epoch) {
     EpochRecord record = samples::epoch(epoch, epoch == 3 ? 2 : 5, header);
@@ -27,6 +29,14 @@ void write_runs(const std::filesystem::path& directory) {
   run.write_result("last_test_accuracy", 0.3);
   run.finish(RunStatus::complete);
 
+  RunHeader resumed = header;
+  resumed.run_id = run.run_id();
+  resumed.part = 2;
+  resumed.first_step = 10;
+  RunFile second_part(directory / "run.part2.h5", Existing::refuse, resumed);
+  second_part.append(samples::epoch(3, 5, resumed));
+  second_part.finish(RunStatus::complete);
+
   const RunHeader alone = samples::header(1, 0);
   RunFile failed(directory / "failed.h5", Existing::refuse, alone);
   failed.append(samples::epoch(1, 4, alone));
@@ -35,11 +45,12 @@ void write_runs(const std::filesystem::path& directory) {
   RunFile running(directory / "running.h5", Existing::refuse, alone);
   running.append(samples::epoch(1, 4, alone));
 
-  RunFile sweep(directory / "sweep.h5", Existing::refuse, header);
+  RunFile sweep(directory / "sweep.h5", Existing::refuse, samples::header(3, 2));
   sweep.write_allreduce(
       {{"mpi", 4096, {1e-5, 2e-5, 3e-5}, 0}, {"pieces", 8192, {2e-5, 3e-5, 4e-5}, 1}});
-  sweep.write_ladder({{32, "complete", 10.5, 4761.9, 1000, 1100},
-                      {128, "out of memory", std::nan(""), std::nan(""), 4000, 0}});
+  const double unknown = std::nan("");
+  sweep.append(LadderRow{32, "ok", 10.5, 9.5, 4761.9, 1000, 1100, 3, true});
+  sweep.append(LadderRow{128, "out_of_memory", unknown, unknown, unknown, 4000, 0, 0, false});
   sweep.finish(RunStatus::complete);
 }
 

@@ -1,13 +1,9 @@
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <cstdint>
-#include <limits>
-#include <thread>
 
 #include "hdf5.hpp"
+#include "killed_writer.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "reading.hpp"
@@ -17,16 +13,6 @@ namespace lockstep::record {
 namespace {
 
 constexpr std::size_t steps = 40;
-
-/// Appends epochs without a pause until it is killed; says on `acknowledge` how many there are.
-[[noreturn]] void write_forever(const std::filesystem::path& path, const RunHeader& header,
-                                int acknowledge) {
-  RunFile run(path, Existing::refuse, header);
-  for (std::int64_t epoch = 1;; ++epoch) {
-    run.append(samples::epoch(epoch, steps, header));
-    if (::write(acknowledge, &epoch, sizeof epoch) < 0) ::_exit(1);
-  }
-}
 
 /// Whether every epoch that the file names is there with all its numbers; gives their number.
 std::size_t expect_whole_epochs(const std::filesystem::path& path, const RunHeader& header) {
@@ -56,27 +42,52 @@ TEST(KilledRun, LeavesEveryEpochThatWasAppended) {
   core::Random random(11, core::RandomStream::test);
   for (int kill = 0; kill < 25; ++kill) {
     const samples::Directory directory;
-    int pipe[2];
-    ASSERT_EQ(::pipe(pipe), 0);
-    const pid_t writer = ::fork();
-    ASSERT_GE(writer, 0);
-    if (writer == 0) {
-      ::close(pipe[0]);
-      write_forever(directory / "run.h5", header, pipe[1]);
-    }
-    ::close(pipe[1]);
-    std::int64_t acknowledged = 0;
-    ASSERT_EQ(::read(pipe[0], &acknowledged, sizeof acknowledged),
-              static_cast<ssize_t>(sizeof acknowledged));
-    std::this_thread::sleep_for(std::chrono::microseconds(random.below(20'000)));
-    ::kill(writer, SIGKILL);
-    ::waitpid(writer, nullptr, 0);
-    std::int64_t more = 0;
-    while (::read(pipe[0], &more, sizeof more) == sizeof more) acknowledged = more;
-    ::close(pipe[0]);
+    const std::int64_t acknowledged = kill_writer(random, [&](const Acknowledgement& acknowledge) {
+      RunFile run(directory / "run.h5", Existing::refuse, header);
+      for (std::int64_t epoch = 1;; ++epoch) {
+        run.append(samples::epoch(epoch, steps, header));
+        acknowledge(epoch);
+      }
+    });
     EXPECT_GE(expect_whole_epochs(directory / "run.h5.partial", header),
               static_cast<std::size_t>(acknowledged))
         << "kill " << kill;
+  }
+}
+
+LadderRow point_of(std::int64_t index) {
+  const auto value = static_cast<double>(index);
+  return {index,
+          "ok",
+          value,
+          value + 0.5,
+          1 / (value + 1),
+          static_cast<std::uint64_t>(index) + 7,
+          static_cast<std::uint64_t>(index) + 9,
+          index + 1,
+          index % 2 == 0};
+}
+
+TEST(KilledRun, LeavesEveryLadderPointThatWasAppended) {
+  core::Random random(12, core::RandomStream::test);
+  for (int kill = 0; kill < 10; ++kill) {
+    const samples::Directory directory;
+    const std::int64_t acknowledged = kill_writer(random, [&](const Acknowledgement& acknowledge) {
+      RunFile run(directory / "ladder.h5", Existing::refuse, samples::header(2, 0));
+      for (std::int64_t index = 0;; ++index) {
+        run.append(point_of(index));
+        acknowledge(index + 1);
+      }
+    });
+    const hdf5::File file =
+        hdf5::open_file(directory / "ladder.h5.partial", hdf5::Access::read_while_written);
+    const std::vector<double> points = read_doubles(file, "/point");
+    const std::vector<double> seconds = read_doubles(file, "/ladder/training_seconds");
+    EXPECT_GE(points.size(), static_cast<std::size_t>(acknowledged)) << "kill " << kill;
+    ASSERT_GE(seconds.size(), points.size());
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      EXPECT_EQ(seconds[i], static_cast<double>(i) + 0.5);
+    }
   }
 }
 

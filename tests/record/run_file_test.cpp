@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -210,6 +211,40 @@ TEST_F(RunFileTest, SaysWhatToDoWhereItCannotWrite) {
     expect_output_error([&] { RunFile(path, Existing::refuse, header_); }, text);
     expect_output_error([&] { check_writable(path, Existing::refuse); }, text);
   }
+}
+
+// As root, renaming over a device would replace it for the whole machine.
+TEST_F(RunFileTest, RefusesWhatIsNotARegularFile) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  fs::create_symlink("/dev/null", directory_ / "device.h5");
+  for (const fs::path& path : {path_, directory_ / "device.h5", fs::path("/dev/null")}) {
+    for (const Existing existing : {Existing::refuse, Existing::replace}) {
+      expect_output_error([&] { RunFile(path, existing, header_); }, "not a regular file");
+      expect_output_error([&] { check_writable(path, existing); }, "not a regular file");
+    }
+  }
+  EXPECT_TRUE(fs::is_fifo(path_));
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
+TEST_F(RunFileTest, TakesALinkToNothingForAFileThatExists) {
+  fs::create_symlink("missing", path_);
+  expect_output_error([&] { RunFile(path_, Existing::refuse, header_); }, "--overwrite");
+}
+
+// Temporary names are longer than the file's own: a run must not end with such an error.
+TEST_F(RunFileTest, RefusesNamesThatAreTooLong) {
+  for (const std::size_t length : {240, 300, 5000}) {
+    const fs::path name(std::string(length, 'x'));
+    for (const fs::path& path : {directory_.path() / name, directory_.path() / name / "run.h5"}) {
+      expect_output_error([&] { RunFile(path, Existing::refuse, header_); }, "");
+      expect_output_error([&] { check_writable(path, Existing::refuse); }, "");
+    }
+  }
+  const fs::path longest = directory_ / std::string(220, 'x');
+  RunFile run(longest, Existing::refuse, header_);
+  run.finish(RunStatus::complete);
+  EXPECT_TRUE(fs::exists(longest));
 }
 
 TEST_F(RunFileTest, CheckingLeavesNothingBehind) {

@@ -41,7 +41,7 @@ inline RunHeader header(int ranks, int buckets) {
   header.environment = {{"hdf5_version", "1.10.8"}, {"OMP_NUM_THREADS", "1"}};
   for (int rank = 0; rank < ranks; ++rank) {
     header.ranks.push_back({rank, rank % 2, "node" + std::to_string(rank / 2), "0-3,8",
-                            "Some Processor", "", "", std::uint64_t{1} << 36});
+                            "Some Processor", "", "", std::uint64_t{1} << 36, rank / 2});
   }
   for (int bucket = 0; bucket < buckets; ++bucket) {
     header.bucket_bytes.push_back(static_cast<std::uint64_t>(bucket + 1) << 20);

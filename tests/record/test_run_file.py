@@ -58,7 +58,7 @@ def test_the_root_says_what_it_is(samples):
     with h5py.File(samples / "run.h5") as file:
         attributes = dict(file.attrs)
     assert attributes["format"] == "lockstep-run"
-    assert attributes["format_version"] == 1
+    assert attributes["format_version"] == 2
     assert attributes["status"] == "complete"
     assert attributes["failure"] == ""
     assert attributes["command_line"] == 'lockstep train --model "Größe"'
@@ -67,6 +67,19 @@ def test_the_root_says_what_it_is(samples):
     assert attributes["date_utc"].endswith("Z")
     for name in ("software_version", "git_commit", "run_id"):
         assert isinstance(attributes[name], str) and attributes[name]
+
+
+def test_the_root_places_the_file_in_its_run(samples):
+    names = ("part", "first_step", "steps_per_epoch", "images_per_epoch")
+    with h5py.File(samples / "run.h5") as file:
+        assert [file.attrs[name] for name in names] == [1, 0, 5, 320]
+        assert all(file.attrs[name].dtype == np.int64 for name in names)
+    with h5py.File(samples / "run.part2.h5") as file:
+        assert [file.attrs[name] for name in names] == [2, 10, 5, 320]
+        first_part = h5py.File(samples / "run.h5").attrs["run_id"]
+        assert file.attrs["run_id"] == first_part
+    with h5py.File(samples / "sweep.h5") as file:
+        assert [file.attrs[name] for name in names] == [1, 0, 0, 0]
 
 
 def test_run_ids_differ(samples):
@@ -81,6 +94,7 @@ def test_the_layout(samples):
         assert set(file["steps"]) == {"epoch", "learning_rate", "loss", "images", "phase_seconds"}
         assert set(file["buckets"]) == {"bytes", "start_seconds", "end_seconds"}
         assert file["phase"].asstr()[()].tolist() == PHASES
+        assert file["ranks/host"][()].tolist() == [0, 0, 1]
         assert file["ranks/hostname"].asstr()[()].tolist() == ["node0", "node0", "node1"]
         assert file["ranks/device_uuid"].asstr()[()].tolist() == ["", "", ""]
         assert file["steps/phase_seconds"].shape == (12, 3, 6)
@@ -118,8 +132,13 @@ def test_sweep_and_ladder(samples):
         assert file["allreduce/seconds"][()].tolist() == [[1e-5, 2e-5, 3e-5], [2e-5, 3e-5, 4e-5]]
         assert file["allreduce/wrong"][()].tolist() == [0, 1]
         assert file["ladder/batch_per_rank"][()].tolist() == [32, 128]
-        assert file["ladder/status"].asstr()[()].tolist() == ["complete", "out of memory"]
+        assert file["ladder/status"].asstr()[()].tolist() == ["ok", "out_of_memory"]
         assert np.isnan(file["ladder/epoch_seconds"][1])
+        assert file["ladder/training_seconds"][0] == 9.5
+        assert file["ladder/steps"][()].tolist() == [3, 0]
+        assert file["ladder/is_extrapolated"][()].tolist() == [1, 0]
+        assert file["ladder/training_seconds"].attrs["units"] == "s"
+        assert file["point"][()].tolist() == [0, 1]
 
 
 def test_a_checkpoint_is_one_dataset_per_tensor(samples):

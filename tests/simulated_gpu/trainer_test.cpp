@@ -121,6 +121,26 @@ TEST_F(SimulatedGpu, GoesOnFromACheckpointAsIfItHadNotStopped) {
   EXPECT_EQ(on_gpu(second).parameters, expected.parameters);
 }
 
+// The scale itself changes the results only where values overflow, so the checkpoints are compared.
+TEST_F(SimulatedGpu, ResumesWithTheLossScale) {
+  const SharedDirectory directory(*alone_);
+  Config half = config();
+  half.precision = core::Precision::fp16;
+  half.epochs = 0;
+  half.checkpoint_dir = directory.path();
+  half.resume = "auto";
+  for (const std::int64_t steps : {3, 7}) {
+    half.steps = steps;
+    on_gpu(half);
+    std::vector<float> scale(2);
+    const std::vector<record::Tensor> tensors{{"optimizer", "loss_scale", {2}, scale}};
+    record::read_checkpoint(record::checkpoint_path(directory.path(), steps), tensors,
+                            record::Verify::required);
+    EXPECT_EQ(scale[0], 65536);
+    EXPECT_EQ(scale[1], static_cast<float>(steps));
+  }
+}
+
 TEST_F(SimulatedGpu, SumsOfTheSweepAreRightInEveryType) {
   const auto backend = backend::make_backend(backend::DeviceKind::cuda, 1);
   const auto transport = comm::make_gradient_transport(
@@ -132,10 +152,10 @@ TEST_F(SimulatedGpu, SumsOfTheSweepAreRightInEveryType) {
     ASSERT_EQ(rows.size(), 4u);
     for (const comm::SweepRow& row : rows) {
       EXPECT_EQ(row.way, "staged");
-      EXPECT_EQ(row.wrong, 0u) << row.bytes;
+      EXPECT_EQ(row.wrong, 0u) << row.bytes();
       EXPECT_EQ(row.seconds.size(), 2u);
     }
-    EXPECT_EQ(rows.back().bytes, 4096u);
+    EXPECT_EQ(rows.back().elements, 4096u / sizeof(float));
   }
 }
 

@@ -57,6 +57,10 @@ TEST(Config, TwoEpochsUnlessSaidOtherwise) {
 TEST(Config, RefusesValuesWithoutMeaningNamingTheOption) {
   const std::map<std::string, std::function<void(Config&)>> wrong{
       {"--momentum", [](Config& c) { c.momentum = 1; }},
+      {"--watchdog 9300000000: must be from 0 (off) to 1000000000 seconds",
+       [](Config& c) { c.watchdog_seconds = 9'300'000'000; }},
+      {"--watchdog -1", [](Config& c) { c.watchdog_seconds = -1; }},
+      {"--bucket-mib 1e+300", [](Config& c) { c.bucket_mib = 1e300; }},
       {"--lr ", [](Config& c) { c.learning_rate = -1; }},
       {"--lr-reference-batch", [](Config& c) { c.reference_batch = 0; }},
       {"--bucket-mib", [](Config& c) { c.bucket_mib = 0; }},

@@ -61,6 +61,20 @@ Outcome train_to_end(const Workplace& place) {
   return outcome;
 }
 
+TEST_F(TrainerTest, BucketsOfOneValueGiveTheSameParameters) {
+  const auto train_with = [&](double bucket_mib) {
+    Config some = config();
+    some.epochs = 0;
+    some.steps = 2;
+    some.bucket_mib = bucket_mib;
+    some.all_reduce = comm::AllReduceWay::pieces;
+    return train_to_end(place(some, *world_)).parameters;
+  };
+  const std::size_t buckets = graph_.parameter_elements();
+  ASSERT_GT(buckets, 1023u);  // more than 32,767 tags would allow without reuse
+  EXPECT_EQ(train_with(4.0 / (1 << 20)), train_with(1));
+}
+
 struct Following {
   Norm norm;
   BatchNormMode mode;

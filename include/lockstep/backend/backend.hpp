@@ -15,6 +15,7 @@
 #include "lockstep/core/crop_flip.hpp"
 #include "lockstep/core/data_type.hpp"
 #include "lockstep/core/device_queue.hpp"
+#include "lockstep/core/progress.hpp"
 #include "lockstep/core/replica.hpp"
 #include "lockstep/core/timeline.hpp"
 #include "lockstep/graph/graph.hpp"
@@ -78,6 +79,9 @@ struct PlanOptions {
   /// in portions; updates begin and end at multiples of it. 0: all together.
   std::size_t gradient_portion = 0;
   double loss_scale = 0;  ///< of fp16; 0: found while training
+  /// Receives progress after each operation that is prepared or run; null: nobody does. A backend
+  /// fills it in from its `DeviceOptions`.
+  core::ProgressMonitor* progress = nullptr;
 };
 
 /// A state's memory on a device of its own.
@@ -127,6 +131,12 @@ struct OperationChoice {
   double arithmetic = 1;       ///< multiplications, relative to the node's FLOPs
 };
 
+/// The dynamic loss scale of fp16 training, which the steps change.
+struct LossScale {
+  float scale = 1;
+  std::int32_t good_steps = 0;  ///< steps since the scale last changed or a step was skipped
+};
+
 /// A graph compiled for one batch size, precision and mode on one device. All memory is taken in
 /// the constructor; the functions below allocate nothing.
 class Plan {
@@ -172,14 +182,22 @@ class Plan {
   /// gradients. All of them are updated once per step, from the front.
   virtual void update(std::size_t first, std::size_t count) = 0;
 
+  /// Returns the loss scale after the steps that were collected; nothing if it is constant.
+  virtual std::optional<LossScale> loss_scale() const { return std::nullopt; }
+
+  /// Continues with that loss scale, as read by `loss_scale` of an equal plan. No effect if the
+  /// scale is constant.
+  virtual void set_loss_scale(const LossScale&) {}
+
   virtual MemoryUse memory() const = 0;
   virtual std::vector<OperationChoice> choices() const = 0;
 };
 
-/// What a device can do at best, measured; 0 where it was not.
+/// Highest measured rates of a device; 0 if it was not measured.
 struct Ceilings {
-  double flops_per_second = 0;  ///< of a large float32 matrix product; a multiply-add is two
+  double flops_per_second = 0;  ///< of the fastest matrix product; a multiply-add counts as two
   double bytes_per_second = 0;  ///< of a copy that fits in no cache; bytes read and written
+  std::string product;          ///< the product: "1024x1024x1024 in fp32"
 };
 
 /// Seconds of a step with marks of a timeline in it and without, medians of a trial before the
@@ -270,7 +288,8 @@ class Backend {
   virtual std::unique_ptr<Plan> compile(const graph::Graph& graph, ModelState& state,
                                         const PlanOptions& options) const = 0;
 
-  /// For products of that precision; measured now, in some tenths of a second.
+  /// Measures the rates that operations in this precision can reach: the best of several repeats of
+  /// matrix products in every data type that such operations multiply in. Takes about a second.
   virtual Ceilings ceilings(core::Precision) const { return {}; }
 
   /// What `make_state` and `compile` would take, without taking it.
@@ -300,6 +319,7 @@ struct DeviceOptions {
   int local_rank = 0;          ///< which of the host's GPUs: local_rank modulo their number
   bool deterministic = false;  ///< only kernels that give the same bits every time
   std::string planned_for{};   ///< a GPU that is not here ("h200"): the backend can plan, not run
+  core::ProgressMonitor* progress = nullptr;  ///< outlives the backend and its plans
 };
 
 /// The kind that `automatic` stands for on this machine; others stand for themselves.

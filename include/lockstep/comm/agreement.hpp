@@ -25,6 +25,11 @@ class AgreedError : public core::Error {
 /// the first failing rank's status and message. Collective.
 void agree(Communicator& communicator, const std::optional<core::Error>& failure);
 
+/// Throws `AgreedError` with `status` and `message`; rank 0 prints it. For a failure that all ranks
+/// have found by themselves. Collective in effect: all ranks must throw.
+[[noreturn]] void fail_together(const Communicator& communicator, core::ExitStatus status,
+                                const std::string& message);
+
 /// This rank's outcome of `work` as `agree` takes it: nothing, or why it failed.
 template <class Work>
 std::optional<core::Error> outcome_of(Work&& work) {

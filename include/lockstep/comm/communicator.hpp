@@ -24,6 +24,11 @@ enum class AllReduceWay {
 };
 std::string_view name(AllReduceWay way);
 
+/// The data type in which the algorithm communicates gradients if `wanted` is asked for: `shared`
+/// reads the ranks' float32 memory, `ring` and `mpi` send float32, `pieces` and `two_level` send
+/// `wanted`.
+core::DataType communication_type(AllReduceWay way, core::DataType wanted);
+
 /// A sum over the ranks of one fixed array, prepared once and run once per step. After completion
 /// every rank holds the same bits. `shared` and `pieces` sum each element on one rank, in float32,
 /// in the order of the ranks, so that the result does not depend on how the array is cut;
@@ -64,7 +69,13 @@ class Communicator {
   virtual int size() const = 0;
   virtual int local_rank() const = 0;  ///< among the ranks of this host
   virtual int local_size() const = 0;
+  /// Index of this rank's host: hosts count from 0 in the order of their lowest ranks. Hosts are
+  /// told apart by which ranks can share memory (MPI_COMM_TYPE_SHARED), since several hosts may
+  /// have the same name.
+  virtual int host() const = 0;
   virtual std::string library_version() const = 0;
+  /// Warnings so far about communication that takes longer than it could; equal on all ranks.
+  virtual std::vector<std::string> warnings() const { return {}; }
 
   virtual void barrier() = 0;                          ///< Collective.
   virtual void sum(std::span<double> values) = 0;      ///< In place. Collective.

@@ -72,14 +72,19 @@ class GradientReducer : public core::GradientListener {
   virtual void check() {}
 
   virtual const AllReduceChoice& choice() const = 0;
-  /// float32 bytes of each bucket; none where nothing is summed, one rank alone included.
+  /// Bytes of each bucket in the data type in which it is communicated; empty if nothing is summed
+  /// (also with one rank).
   virtual std::span<const std::size_t> bucket_bytes() const = 0;
   virtual std::span<const BucketTimes> bucket_times() const = 0;  ///< of the last step
 };
 
+/// Returns the elements of each bucket into which `elements` gradients are cut, in the order of the
+/// buckets. Throws `Error` (usage) if a bucket of `bucket_bytes` holds less than one float32 value.
+std::vector<std::size_t> bucket_lengths(std::size_t elements, std::size_t bucket_bytes);
+
 /// `gradients` are 0. Beginnings and ends of buckets are marked on `timeline` from `first_mark` on;
-/// without one, on a clock of its own, which `begin_step` starts. Throws `Error` (usage) where
-/// `options` cannot be had. Collective.
+/// without one, on a clock of its own, which `begin_step` starts. Throws `AgreedError` (usage)
+/// if `options` are not available. Collective.
 std::unique_ptr<GradientReducer> make_gradient_reducer(Communicator& communicator,
                                                        std::span<float> gradients,
                                                        const ReducerOptions& options,

@@ -37,8 +37,8 @@ class GradientTransport {
   virtual core::Buffer allocate(std::size_t bytes) = 0;
 
   /// `gradients` are 0 and lie in memory from `allocate`. The reducer marks the beginnings and ends
-  /// of buckets on `timeline`: of bucket b as `first_mark` + 2 b and the next. Throws `Error`
-  /// (usage) where `options` cannot be had. Collective.
+  /// of buckets on `timeline`: of bucket b as `first_mark` + 2 b and the next. Throws
+  /// `AgreedError` (usage) if `options` are not available. Collective.
   virtual std::unique_ptr<GradientReducer> make_reducer(const core::GradientArray& gradients,
                                                         const ReducerOptions& options,
                                                         core::Timeline& timeline,
@@ -59,7 +59,7 @@ struct TransportOptions {
   bool allow_sharing = false;  ///< of one GPU by several ranks of a host
 };
 
-/// Throws `Error` (usage) where the kind does not fit the queue's device, this build has no such
+/// Throws `AgreedError` (usage) if the kind does not fit the queue's device, this build has no such
 /// transport, or two ranks of a host would use one GPU without being allowed to, naming them.
 /// Collective.
 std::unique_ptr<GradientTransport> make_gradient_transport(Communicator& communicator,

@@ -7,6 +7,7 @@
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/data_type.hpp"
+#include "lockstep/core/progress.hpp"
 
 namespace lockstep::comm {
 
@@ -19,15 +20,20 @@ struct SweepOptions {
   int repeats = 20;
   int warmup = 5;
   core::DataType wire = core::DataType::float32;  ///< what travels
+  core::ProgressMonitor* progress = nullptr;      ///< informed of each sum
 };
 
 /// One size, one way.
 struct SweepRow {
   std::string way;  ///< name of an `AllReduceWay`, or "mpi-blocking": MPI_Allreduce in float32; of
                     ///< arrays on GPUs "nccl" or "staged"
-  std::size_t bytes = 0;        ///< of the array in float32, whatever travels
-  std::vector<double> seconds;  ///< of each repeat: the slowest rank's
-  std::uint64_t wrong = 0;      ///< elements that did not hold the sum, all ranks and repeats
+  std::size_t elements = 0;                       ///< of the array
+  core::DataType type = core::DataType::float32;  ///< in which the elements are communicated
+  std::vector<double> seconds;                    ///< of each repeat: the slowest rank's
+  std::uint64_t wrong = 0;  ///< elements that did not hold the sum, all ranks and repeats
+
+  /// Bytes that one rank contributes to the sum.
+  std::size_t bytes() const { return elements * core::size_of(type); }
 };
 
 /// Bytes of the arrays, ascending. Throws `Error` (usage) for sizes or counts that make no sense.

@@ -16,8 +16,12 @@ enum class ExitStatus : int {
   diverged = 5,       ///< the loss is not finite
   output = 6,         ///< a file cannot be written
   internal = 70,      ///< a bug, or the watchdog
-  interrupted = 75,   ///< stopped on a signal, state saved: run me again
+  interrupted = 75,   ///< stopped on a signal with a checkpoint saved: run the same command again
 };
+
+/// The status of a program that a signal stopped without a saved state: 128 plus its number, as
+/// shells report it.
+constexpr ExitStatus stopped_by(int signal) { return static_cast<ExitStatus>(128 + signal); }
 
 /// A failure that ends the program. The message is one line: what happened, why, and what to do
 /// about it.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/core/progress.hpp"
 #include "lockstep/core/shape.hpp"
 
 namespace lockstep::data {
@@ -41,7 +42,8 @@ struct DataOptions {
       "synthetic";  ///< "cifar10:DIR" or "synthetic[:N]" (N training images, default 10000)
   std::size_t train_samples = 0;
   std::size_t test_samples = 0;
-  std::uint64_t seed = 1;  ///< of the synthetic set
+  std::uint64_t seed = 1;                     ///< of the synthetic set
+  core::ProgressMonitor* progress = nullptr;  ///< informed of each file and each 1,000 images made
 };
 
 /// Reads or makes the data. Throws `Error`: usage for a source it does not know, input for files

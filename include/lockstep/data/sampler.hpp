@@ -11,6 +11,9 @@ enum class LastBatch {
   pad,   ///< it is filled with samples from the start of the epoch's order
 };
 
+/// Steps in which an epoch trains on `samples` images.
+std::size_t steps_per_epoch(std::size_t samples, std::size_t global_batch, LastBatch last_batch);
+
 /// Which samples each rank trains on. The order of an epoch is a permutation that depends on (seed,
 /// epoch) alone, the same on all ranks; position p of a global batch belongs to rank p mod ranks
 /// (strided, disjoint).

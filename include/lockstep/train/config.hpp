@@ -85,7 +85,11 @@ struct Config {
   core::DataType gradient_type = core::DataType::float32;
   double link_gbit = 0;  ///< the link's rate, for the report; 0: not known
   BatchNormMode batch_norm = BatchNormMode::broadcast;
-  std::int64_t watchdog_seconds = 300;  ///< 0: off
+  static constexpr std::int64_t most_watchdog_seconds = 1'000'000'000;  ///< about 32 years
+  std::int64_t watchdog_seconds = 300;                                  ///< 0: off
+
+  /// Bytes of a bucket of float32 gradients.
+  std::size_t bucket_bytes() const { return static_cast<std::size_t>(bucket_mib * (1 << 20)); }
 
   // checkpoints
   std::string resume = "none";

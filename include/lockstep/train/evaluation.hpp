@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -34,9 +33,9 @@ class Evaluator {
             const backend::Backend& backend, backend::ModelState& state,
             comm::Communicator& communicator);
 
-  /// Takes rank 0's running statistics first where the configuration says `broadcast`. `batch_done`
-  /// is called after every batch. Collective.
-  Evaluation run(const std::function<void()>& batch_done = {});
+  /// With `BatchNormMode::broadcast`, copies rank 0's running statistics to all ranks first.
+  /// Collective.
+  Evaluation run();
 
  private:
   const data::Dataset& test_;

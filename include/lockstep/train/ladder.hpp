@@ -10,13 +10,10 @@
 
 namespace lockstep::train {
 
-/// One point of the ladder: what the run file keeps, and what people are told besides.
+/// One point of the ladder.
 struct LadderPoint {
-  record::LadderRow row;         ///< seconds of a whole epoch, the slowest rank of each step
-  double training_seconds = 0;   ///< the same without waiting for data
-  std::int64_t steps = 0;        ///< that were counted
-  bool is_extrapolated = false;  ///< scaled up from fewer steps than an epoch has
-  bool has_memory = true;        ///< false: out of memory, nothing was measured
+  record::LadderRow row;
+  bool has_memory = true;  ///< false: out of memory, nothing was measured
 };
 
 /// What ends a ladder.
@@ -29,13 +26,16 @@ enum class LadderEnd {
 struct LadderResult {
   std::vector<LadderPoint> points;
   LadderEnd end = LadderEnd::out_of_memory;
+  int stop_signal = 0;  ///< number of the signal that stopped it; 0 if none did
 };
 
 /// Epoch time at a batch of `config.ladder_start` per rank, then four times that, and so on until
 /// memory is full, which is a row of the result and not a failure. Each point trains
 /// `config.epochs` epochs (2) and reports the last, or, where `config.steps` is given, that many
-/// steps after a first one, extrapolated to the epoch. `limit_bytes`: memory that one rank may
-/// have. `point_done` is called on every rank. Collective.
+/// steps after a first one, extrapolated to the epoch. A point that fails for another reason than
+/// memory ends the ladder with that error; the points before it have been reported by then.
+/// `limit_bytes`: memory that this rank may take; the smallest limit of all ranks applies.
+/// `point_done` is called on every rank. Collective.
 LadderResult run_ladder(const Workplace& workplace, const data::DataSizes& sizes,
                         std::uint64_t process_bytes, std::uint64_t limit_bytes,
                         const std::function<void(const LadderPoint&)>& point_done);

@@ -9,9 +9,9 @@
 
 namespace lockstep::train {
 
-/// What one rank of a run will need, in bytes, by purpose. On a host's device the total foretells
-/// the peak of the rank's resident memory; where the device has memory of its own, the plans' part
-/// stands there.
+/// Estimated memory of one rank in bytes, by purpose. If the device uses host memory, the total is
+/// the estimated peak of the resident memory of rank 0, which takes the most; if the device has
+/// memory of its own, the memory of the plans is there.
 struct MemoryEstimate {
   std::uint64_t process = 0;        ///< program, libraries and their own memory
   std::uint64_t data = 0;           ///< the images
@@ -22,12 +22,13 @@ struct MemoryEstimate {
   std::uint64_t workspace = 0;      ///< scratch of the operations
   std::uint64_t evaluation = 0;     ///< the inference plan
   std::uint64_t checkpoint = 0;     ///< a tensor on its way to or from a file
-  std::uint64_t communication = 0;  ///< what travels
+  std::uint64_t communication = 0;  ///< buffers of the gradient transport
+  std::uint64_t records = 0;        ///< times of an epoch's steps, and their copies on rank 0
   bool has_device = false;          ///< with memory of its own
 
   std::uint64_t plans() const { return state + activations + weights + workspace + evaluation; }
   std::uint64_t total() const {
-    return process + data + loader + plans() + checkpoint + communication;
+    return process + data + loader + plans() + checkpoint + communication + records;
   }
   /// What is compared with the limit: the device's part where it has memory of its own.
   std::uint64_t limited() const { return has_device ? plans() : total(); }

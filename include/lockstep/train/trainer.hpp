@@ -8,6 +8,7 @@
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/core/progress.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/record/run_file.hpp"
@@ -23,6 +24,7 @@ struct Workplace {
   const data::TrainingData& data;
   const backend::Backend& backend;
   comm::Communicator& communicator;
+  core::ProgressMonitor* progress = nullptr;  ///< informed of each phase of a step; may be null
 };
 
 /// A step that is done, summed over the ranks.
@@ -44,6 +46,9 @@ class Observer {
   virtual void step_done(const StepReport&) {}
   virtual void evaluating() {}
   virtual void epoch_done(const record::EpochRecord&) {}
+  /// The checkpoint that the run resumed from had not been evaluated. `epoch` has its number and
+  /// the results of the evaluation, but no steps.
+  virtual void resumed_state_evaluated(const record::EpochRecord&) {}
 };
 
 /// Trains one replica in lockstep with those of the other ranks.
@@ -61,7 +66,13 @@ class Trainer {
 
   std::int64_t steps_per_epoch() const;
   std::int64_t total_steps() const;
-  std::int64_t first_step() const;                    ///< 0, or where the checkpoint stood
+  std::int64_t first_step() const;  ///< 0, or where the checkpoint stood
+  /// Identifier of the run, the same in all its parts: a checkpoint carries it. Valid on rank 0.
+  const std::string& run_id() const;
+  /// Number of processes that have worked on the run, this one included. Valid on rank 0.
+  std::int64_t part() const;
+  /// Whether the checkpoint that was resumed leaves nothing to train or evaluate.
+  bool is_finished() const;
   std::span<const std::size_t> bucket_bytes() const;  ///< empty where nothing travels
   const comm::AllReduceChoice& all_reduce() const;
   std::string transport() const;  ///< the library by which gradients travel, and its version

@@ -1,5 +1,6 @@
 #include "backend.hpp"
 
+#include <fmt/format.h>
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
@@ -7,6 +8,9 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <functional>
+#include <limits>
+#include <memory>
 #include <utility>
 
 #include "lockstep/core/error.hpp"
@@ -24,10 +28,54 @@ double seconds_of(Work&& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+/// Of several runs, after one that does not count.
+double best_seconds(const std::function<void()>& work) {
+  constexpr int runs = 5;
+  work();
+  double best = std::numeric_limits<double>::infinity();
+  for (int run = 0; run < runs; ++run) best = std::min(best, seconds_of(work));
+  return best;
+}
+
+std::function<void()> make_float_product(std::int64_t size) {
+  struct Matrices {
+    explicit Matrices(std::size_t bytes) : a(bytes), b(bytes), c(bytes) {
+      for (auto* matrix : {&a, &b}) std::ranges::fill(matrix->as<float>(), 0.01F);
+    }
+    core::Buffer a, b, c;
+  };
+  const auto elements = static_cast<std::size_t>(size * size);
+  return [size, m = std::make_shared<Matrices>(elements * sizeof(float))] {
+    dnnl_sgemm('N', 'N', size, size, size, 1, m->a.as<float>().data(), size,
+               m->b.as<float>().data(), size, 0, m->c.as<float>().data(), size);
+  };
+}
+
+/// Bytes read and written per second by a copy that fits in no cache.
+double copy_rate(int threads) {
+  constexpr std::size_t copy_bytes = std::size_t{128} << 20;
+  const core::Buffer from(copy_bytes), to(copy_bytes);
+  const std::size_t part = copy_bytes / static_cast<std::size_t>(threads) / 64 * 64;
+  const double seconds = best_seconds([&] {
+#pragma omp parallel for num_threads(threads)
+    for (int thread = 0; thread < threads; ++thread) {
+      const std::size_t at = static_cast<std::size_t>(thread) * part;
+      std::memcpy(to.data() + at, from.data() + at, part);
+    }
+  });
+  return 2.0 * static_cast<double>(part) * static_cast<double>(threads) / seconds;
+}
+
 }  // namespace
 
-CpuBackend::CpuBackend(int threads) : threads_(threads) {
+CpuBackend::CpuBackend(int threads, core::ProgressMonitor* progress)
+    : threads_(threads), progress_(progress) {
   core::check(threads >= 1, "a CPU replica has at least one thread");
+}
+
+PlanOptions CpuBackend::with_progress(PlanOptions options) const {
+  options.progress = progress_;
+  return options;
 }
 
 std::string CpuBackend::device_name() const {
@@ -47,46 +95,39 @@ ModelState CpuBackend::make_state(const graph::Graph& graph, core::Buffer gradie
           core::Buffer(graph.statistic_elements() * sizeof(float)), 0};
 }
 
-Ceilings CpuBackend::ceilings(core::Precision) const {
-  constexpr dnnl_dim_t size = 1024;
-  constexpr std::size_t copy_bytes = std::size_t{128} << 20;
-  constexpr int runs = 5;
+Ceilings CpuBackend::ceilings(core::Precision precision) const {
   omp_set_num_threads(threads_);
-  const core::Buffer a(size * size * sizeof(float)), b(a.bytes()), c(a.bytes());
-  const core::Buffer from(copy_bytes), to(copy_bytes);
-  const std::size_t part = copy_bytes / static_cast<std::size_t>(threads_) / 64 * 64;
-  double product = 1e9, copy = 1e9;
-  for (int run = 0; run < runs; ++run) {
-    product = std::min(product, seconds_of([&] {
-                         dnnl_sgemm('N', 'N', size, size, size, 1, a.as<float>().data(), size,
-                                    b.as<float>().data(), size, 0, c.as<float>().data(), size);
-                       }));
-    copy = std::min(copy, seconds_of([&] {
-#pragma omp parallel for num_threads(threads_)
-                      for (int thread = 0; thread < threads_; ++thread) {
-                        const std::size_t at = static_cast<std::size_t>(thread) * part;
-                        std::memcpy(to.data() + at, from.data() + at, part);
-                      }
-                    }));
+  Ceilings best{.flops_per_second = 0, .bytes_per_second = copy_rate(threads_), .product = {}};
+  const auto try_product = [&](std::int64_t size, const char* type,
+                               const std::function<void()>& product) {
+    const double flops = 2.0 * static_cast<double>(size * size * size) / best_seconds(product);
+    core::report_progress(progress_);
+    if (flops <= best.flops_per_second) return;
+    best.flops_per_second = flops;
+    best.product = fmt::format("{0}x{0}x{0} in {1}", size, type);
+  };
+  for (const std::int64_t size : {512, 1024}) {
+    // In every precision: Winograd's algorithm multiplies float32 values, also of bfloat16 maps.
+    try_product(size, "fp32", make_float_product(size));
+    if (precision != core::Precision::bf16) continue;
+    if (const auto product = make_bfloat16_product(size)) try_product(size, "bf16", product);
   }
-  return {
-      .flops_per_second = 2.0 * size * size * size / product,
-      .bytes_per_second = 2.0 * static_cast<double>(part) * static_cast<double>(threads_) / copy};
+  return best;
 }
 
 std::unique_ptr<Plan> CpuBackend::compile(const graph::Graph& graph, ModelState& state,
                                           const PlanOptions& options) const {
-  return std::make_unique<CpuPlan>(graph, state, options, threads_, chooser_);
+  return std::make_unique<CpuPlan>(graph, state, with_progress(options), threads_, chooser_);
 }
 
 MemoryUse CpuBackend::memory(const graph::Graph& graph, const PlanOptions& options) const {
-  CpuOperations operations(graph, options, threads_, chooser_);
+  CpuOperations operations(graph, with_progress(options), threads_, chooser_);
   return memory_of(Blueprint(operations), graph);
 }
 
 std::vector<OperationChoice> CpuBackend::choices(const graph::Graph& graph,
                                                  const PlanOptions& options) const {
-  CpuOperations operations(graph, options, threads_, chooser_);
+  CpuOperations operations(graph, with_progress(options), threads_, chooser_);
   return Blueprint(operations).choices();
 }
 

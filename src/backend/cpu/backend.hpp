@@ -8,7 +8,8 @@ namespace lockstep::backend::cpu {
 /// The CPU as a device: oneDNN's convolutions, our own passes between them. float32 and bfloat16.
 class CpuBackend : public Backend {
  public:
-  explicit CpuBackend(int threads);
+  /// `progress`: null, or informed of each operation.
+  explicit CpuBackend(int threads, core::ProgressMonitor* progress = nullptr);
 
   DeviceKind kind() const override { return DeviceKind::cpu; }
   std::string device_name() const override;
@@ -23,7 +24,10 @@ class CpuBackend : public Backend {
                                        const PlanOptions& options) const override;
 
  private:
+  PlanOptions with_progress(PlanOptions options) const;
+
   int threads_;
+  core::ProgressMonitor* progress_;
   mutable ConvolutionChooser chooser_;  ///< remembers what it has timed
 };
 

@@ -81,6 +81,7 @@ class Convolution : public Operation {
   void backward() override {
     if (backward_data_) {
       backward_data_->run();
+      core::report_progress(context_.options.progress);
       if (context_.options.listener != nullptr)
         context_.options.listener->ended(id_, name(Direction::backward_data));
     }

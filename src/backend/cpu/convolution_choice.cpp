@@ -104,7 +104,10 @@ bool ConvolutionChooser::winograd_is_faster(const Context& context, Direction di
     trial.add(std::move(direct));
     trial.add(winograd::make(direction, context.threads, trial.source(), trial.destination()));
     for (int run = 0; run < most_runs; ++run) {
-      const double ratio = trial.run(0) / trial.run(1);
+      const double direct_seconds = trial.run(0);
+      core::report_progress(context.options.progress);
+      const double ratio = direct_seconds / trial.run(1);
+      core::report_progress(context.options.progress);
       answer = ratio > 1;
       if (ratio > clear_difference || ratio < 1 / clear_difference) break;
     }

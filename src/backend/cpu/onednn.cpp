@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstring>
+#include <string_view>
+#include <unordered_map>
 
 #include "lockstep/core/error.hpp"
 
@@ -152,6 +155,40 @@ void execute(const dnnl::primitive& primitive, const dnnl::stream& stream,
   const auto status = dnnl_primitive_execute(primitive.get(), stream.get(),
                                              static_cast<int>(arguments.size()), arguments.data());
   core::check(status == dnnl_success, "a oneDNN primitive runs");
+}
+
+std::function<void()> make_bfloat16_product(std::int64_t size) {
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  const auto type = memory::data_type::bf16;
+  const memory::desc source({size, size}, type, tag::ab);
+  const memory::desc weights({size, size}, type, tag::any);  // in the kernel's own layout
+  const memory::desc destination({size, size}, memory::data_type::f32, tag::ab);
+  try {
+#if DNNL_VERSION_MAJOR >= 3
+    const dnnl::matmul::primitive_desc description(engine, source, weights, destination);
+#else
+    const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(source, weights, destination),
+                                                   engine);
+#endif
+    if (std::string_view(description.impl_info_str()).starts_with("ref")) return {};
+    const auto filled = [&](const memory::desc& of) {
+      memory values(of, engine);
+      std::memset(values.get_data_handle(), 0x3c, of.get_size());  // small numbers, not 0
+      return values;
+    };
+    const std::unordered_map<int, memory> arguments{
+        {DNNL_ARG_SRC, filled(description.src_desc())},
+        {DNNL_ARG_WEIGHTS, filled(description.weights_desc())},
+        {DNNL_ARG_DST, filled(description.dst_desc())}};
+    return
+        [product = dnnl::matmul(description), stream = dnnl::stream(engine), arguments]() mutable {
+          product.execute(stream, arguments);
+          stream.wait();
+        };
+  } catch (const dnnl::error& error) {
+    if (error.status == dnnl_unimplemented) return {};
+    throw;
+  }
 }
 
 std::string onednn_version() {

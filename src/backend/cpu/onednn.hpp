@@ -3,6 +3,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -63,6 +64,10 @@ BackwardWeightsDescription describe_backward_weights(const dnnl::engine& engine,
 /// call).
 void execute(const dnnl::primitive& primitive, const dnnl::stream& stream,
              std::span<const dnnl_exec_arg_t> arguments);
+
+/// A matrix product of `size` x `size` x `size` bfloat16 values with float32 sums. Returns an empty
+/// function if this processor or this oneDNN has no optimised kernel for it.
+std::function<void()> make_bfloat16_product(std::int64_t size);
 
 /// "oneDNN 2.6.3 (avx2)": version and the instruction set its kernels use here.
 std::string onednn_version();

@@ -60,7 +60,7 @@ double seconds_of(cudaStream_t stream, Work&& work) {
 
 CudaBackend::CudaBackend(const DeviceOptions& options)
     : target_(open_target(options)),
-      planner_(target_, {.deterministic = options.deterministic},
+      planner_(target_, {.deterministic = options.deterministic, .progress = options.progress},
                target_.is_present() ? EngineCache(EngineCache::default_file()) : EngineCache()) {
   if (target_.is_present()) sensors_ = std::make_unique<Sensors>(target_.info().pci_bus_id);
 }
@@ -87,6 +87,11 @@ void CudaBackend::require_presence(std::string_view what) const {
       fmt::format("{} needs the GPU itself: a {} is only described here, which is enough for "
                   "'lockstep plan --for'",
                   what, target_.info().name));
+}
+
+PlanOptions CudaBackend::with_progress(PlanOptions options) const {
+  options.progress = planner_.rules().progress;
+  return options;
 }
 
 ModelState CudaBackend::make_state(const graph::Graph& graph) const {
@@ -125,7 +130,7 @@ std::unique_ptr<StepRunner> CudaBackend::make_step_runner(Plan& plan) const {
 std::unique_ptr<Plan> CudaBackend::compile(const graph::Graph& graph, ModelState& state,
                                            const PlanOptions& options) const {
   require_presence("training");
-  return std::make_unique<CudaPlan>(graph, state, options, planner_);
+  return std::make_unique<CudaPlan>(graph, state, with_progress(options), planner_);
 }
 
 Ceilings CudaBackend::ceilings(core::Precision precision) const {
@@ -165,17 +170,19 @@ Ceilings CudaBackend::ceilings(core::Precision precision) const {
   });
   return {.flops_per_second = 2.0 * static_cast<double>(pixels) * product.in_channels *
                               product.out_channels / product_seconds,
-          .bytes_per_second = 2.0 * static_cast<double>(copy_bytes) / copy_seconds};
+          .bytes_per_second = 2.0 * static_cast<double>(copy_bytes) / copy_seconds,
+          .product = fmt::format("{}x{}x{} in {}", pixels, product.in_channels,
+                                 product.out_channels, core::name(precision))};
 }
 
 MemoryUse CudaBackend::memory(const graph::Graph& graph, const PlanOptions& options) const {
-  CudaOperations operations(graph, options, planner_);
+  CudaOperations operations(graph, with_progress(options), planner_);
   return memory_of(Blueprint(operations), operations);
 }
 
 std::vector<OperationChoice> CudaBackend::choices(const graph::Graph& graph,
                                                   const PlanOptions& options) const {
-  CudaOperations operations(graph, options, planner_);
+  CudaOperations operations(graph, with_progress(options), planner_);
   return Blueprint(operations).choices();
 }
 

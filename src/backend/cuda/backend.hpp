@@ -40,6 +40,7 @@ class CudaBackend final : public Backend {
 
  private:
   void require_presence(std::string_view what) const;
+  PlanOptions with_progress(PlanOptions options) const;
 
   Target target_;
   mutable DnnPlanner planner_;              ///< remembers what it has planned

@@ -1,5 +1,5 @@
 // Batch norm with the addition and the ReLU behind it: a forward and a backward pass, each computed
-// the way that is fastest here (batch_norm_passes.hpp).
+// the way that is fastest here (batch_norm/passes.hpp).
 
 #include <algorithm>
 #include <variant>

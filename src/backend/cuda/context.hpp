@@ -54,9 +54,9 @@ auto with_type(core::DataType type, Work&& work) {
 }
 
 /// Makes `Kind<T>(arguments...)` for the maps' type T.
-template <template <class> class Kind, class... Arguments>
-std::unique_ptr<Operation> make_for(core::DataType type, Arguments&&... arguments) {
-  return with_type(type, [&](auto zero) -> std::unique_ptr<Operation> {
+template <template <class> class Kind, class Base = Operation, class... Arguments>
+std::unique_ptr<Base> make_for(core::DataType type, Arguments&&... arguments) {
+  return with_type(type, [&](auto zero) -> std::unique_ptr<Base> {
     return std::make_unique<Kind<decltype(zero)>>(std::forward<Arguments>(arguments)...);
   });
 }

@@ -19,8 +19,7 @@ std::size_t number_bytes(std::int64_t batch) {
 
 /// Images and labels, or samples and crops, which are smaller.
 std::size_t block_bytes(std::int64_t batch, core::ImageShape image) {
-  return Staging::aligned(static_cast<std::size_t>(batch * image.elements())) +
-         Staging::aligned(number_bytes(batch));
+  return aligned(static_cast<std::size_t>(batch * image.elements())) + aligned(number_bytes(batch));
 }
 
 }  // namespace
@@ -41,7 +40,7 @@ DeviceLabels ImageUpload::run(std::span<const std::uint8_t> images,
   check_cuda(cudaMemcpyAsync(numbers_.data(), block, labels.size_bytes(), cudaMemcpyDeviceToDevice,
                              context_.stream()),
              "copying labels");
-  normalise({.pixels = block + Staging::aligned(labels.size_bytes()),
+  normalise({.pixels = block + aligned(labels.size_bytes()),
              .source = nullptr,
              .crops = nullptr,
              .images = std::ssize(labels)},
@@ -70,12 +69,12 @@ DeviceLabels ImageUpload::run_kept(std::span<const std::int32_t> samples,
                              context_.stream()),
              "copying samples");
   const auto* const source = numbers_.as<std::int32_t>().data();
-  normalise({.pixels = kept_images_.data(),
-             .source = source,
-             .crops = reinterpret_cast<const core::CropFlip*>(
-                 block + Staging::aligned(samples.size_bytes())),
-             .images = std::ssize(samples)},
-            map);
+  normalise(
+      {.pixels = kept_images_.data(),
+       .source = source,
+       .crops = reinterpret_cast<const core::CropFlip*>(block + aligned(samples.size_bytes())),
+       .images = std::ssize(samples)},
+      map);
   staging_.release();
   return {.labels = kept_labels_.as<std::int32_t>().data(),
           .source = source,

@@ -191,6 +191,29 @@ void CudaPlan::restart_loss_scale() {
                        "setting the loss scale");
 }
 
+bool CudaPlan::has_dynamic_loss_scale() const {
+  const PlanOptions& options = operations_.options();
+  return has_loss_scale() && options.mode == Mode::training && options.loss_scale == 0;
+}
+
+std::optional<LossScale> CudaPlan::loss_scale() const {
+  if (!has_dynamic_loss_scale()) return std::nullopt;
+  kernels::LossScale state;
+  check_cuda(cudaMemcpyAsync(&state, &scalars()->loss_scale, sizeof(state), cudaMemcpyDeviceToHost,
+                             stream_),
+             "copying the loss scale");
+  check_cuda(cudaStreamSynchronize(stream_), "copying the loss scale");
+  return LossScale{.scale = state.scale, .good_steps = state.good_steps};
+}
+
+void CudaPlan::set_loss_scale(const LossScale& scale) {
+  if (!has_dynamic_loss_scale()) return;
+  const kernels::LossScale state{
+      .scale = scale.scale, .good_steps = scale.good_steps, .dynamic = 1};
+  core::copy_to_device(&scalars()->loss_scale, std::as_bytes(std::span(&state, 1)),
+                       "setting the loss scale");
+}
+
 void CudaPlan::upload(std::span<const std::uint8_t> images, std::span<const std::int32_t> labels) {
   const PlanOptions& options = operations_.options();
   const auto batch = static_cast<std::size_t>(options.batch);

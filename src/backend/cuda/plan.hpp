@@ -73,6 +73,8 @@ class CudaPlan final : public Plan {
   void backward(core::GradientListener& listener) override;
   void set_sgd(const optim::Sgd& sgd) override;
   void update(std::size_t first, std::size_t count) override;
+  std::optional<LossScale> loss_scale() const override;
+  void set_loss_scale(const LossScale& scale) override;
   MemoryUse memory() const override { return memory_of(blueprint_, operations_); }
   std::vector<OperationChoice> choices() const override { return blueprint_.choices(); }
 
@@ -99,6 +101,7 @@ class CudaPlan final : public Plan {
   void update_range(std::size_t first, std::size_t count);
   Scalars* scalars() const { return reinterpret_cast<Scalars*>(scalars_.data()); }
   bool has_loss_scale() const { return operations_.options().precision == core::Precision::fp16; }
+  bool has_dynamic_loss_scale() const;
 
   CudaOperations operations_;
   Blueprint blueprint_;

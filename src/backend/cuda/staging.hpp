@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <span>
 
+#include "device/alignment.hpp"
 #include "lockstep/core/cuda.hpp"
 
 namespace lockstep::backend::cuda {
@@ -23,8 +24,6 @@ class Staging {
 
   /// What was queued since `bring` is all that reads the block.
   void release();
-
-  static std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
  private:
   struct Place {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "device/alignment.hpp"
 #include "launch.hpp"
 #include "lockstep/core/error.hpp"
 
@@ -14,10 +15,6 @@ using core::check_cuda;
 using core::device_buffer;
 
 namespace {
-
-constexpr std::size_t alignment = 256;
-
-std::size_t aligned(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
 bool is_convolution(const graph::Graph& graph, const graph::Parameter& parameter) {
   return std::holds_alternative<graph::Convolution>(graph.node(parameter.node).operation);

@@ -23,8 +23,10 @@ ModelState ReferenceBackend::make_state(const graph::Graph& graph, core::Buffer 
 std::unique_ptr<Plan> ReferenceBackend::compile(const graph::Graph& graph, ModelState& state,
                                                 const PlanOptions& options) const {
   core::check(options.batch > 0, "a plan has a batch");
+  PlanOptions watched = options;
+  watched.progress = progress_;
   try {
-    return std::make_unique<ReferencePlan>(graph, state, options);
+    return std::make_unique<ReferencePlan>(graph, state, watched);
   } catch (const std::bad_alloc&) {
     const auto bytes = static_cast<double>(memory_use(graph, options).plan());
     core::fail(core::ExitStatus::out_of_memory,

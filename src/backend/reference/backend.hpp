@@ -11,6 +11,9 @@ namespace lockstep::backend::reference {
 /// float64 whatever it is: the result that a precision is an approximation of.
 class ReferenceBackend : public Backend {
  public:
+  /// `progress`: null, or informed of each operation.
+  explicit ReferenceBackend(core::ProgressMonitor* progress = nullptr) : progress_(progress) {}
+
   DeviceKind kind() const override { return DeviceKind::reference; }
   std::string device_name() const override { return "reference"; }
   std::string library_versions() const override { return "plain loops (float64)"; }
@@ -21,6 +24,9 @@ class ReferenceBackend : public Backend {
   MemoryUse memory(const graph::Graph& graph, const PlanOptions& options) const override;
   std::vector<OperationChoice> choices(const graph::Graph& graph,
                                        const PlanOptions& options) const override;
+
+ private:
+  core::ProgressMonitor* progress_;
 };
 
 }  // namespace lockstep::backend::reference

@@ -113,7 +113,10 @@ void ReferencePlan::upload(std::span<const std::uint8_t> images,
 
 void ReferencePlan::forward() {
   std::ranges::copy(state_.parameters.as<float>().first(parameters_.size()), parameters_.begin());
-  for (std::size_t id = 0; id < nodes_.size(); ++id) forward_node(graph_.nodes()[id], nodes_[id]);
+  for (std::size_t id = 0; id < nodes_.size(); ++id) {
+    forward_node(graph_.nodes()[id], nodes_[id]);
+    core::report_progress(options_.progress);
+  }
   if (options_.mode == Mode::training) ++state_.batches_tracked;
   const auto scores = input_of(graph_.nodes().back()).all();
   std::ranges::transform(scores, logits_.begin(),
@@ -167,6 +170,7 @@ void ReferencePlan::backward(core::GradientListener& listener) {
     if (is_input(node)) continue;
     backward_node(node, nodes_[id]);
     store_gradients(node);
+    core::report_progress(options_.progress);
     listener.filled_to(filled_to_[id]);
   }
 }

@@ -2,7 +2,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <chrono>
 #include <string>
 
 #include "../element_types.hpp"
@@ -47,18 +46,17 @@ class KnownArray {
 };
 
 SweepRow sweep_one_size(Communicator& control, const core::Buffer& memory, std::size_t elements,
-                        const SweepOptions& options, std::string_view way, const DeviceSum& sum) {
-  SweepRow row{std::string(way), elements * sizeof(float), {}, 0};
+                        const SweepOptions& options, const DeviceSumKind& kind,
+                        const DeviceSum& sum) {
+  SweepRow row{std::string(kind.name), elements, kind.type, {}, 0};
   KnownArray array(control, memory.data(), elements, options.wire);
   for (int repeat = -options.warmup; repeat < options.repeats; ++repeat) {
     const auto shift = static_cast<std::size_t>(repeat + options.warmup);
     together(control, [&] { array.fill(shift); });
-    control.barrier();
-    const auto begin = std::chrono::steady_clock::now();
-    sum();
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    const double seconds = seconds_of(control, sum);
     row.wrong += array.count_wrong(shift);
-    if (repeat >= 0) row.seconds.push_back(taken.count());
+    if (repeat >= 0) row.seconds.push_back(seconds);
+    core::report_progress(options.progress);
   }
   agree_on(control, row);
   return row;
@@ -67,12 +65,12 @@ SweepRow sweep_one_size(Communicator& control, const core::Buffer& memory, std::
 }  // namespace
 
 std::vector<SweepRow> sweep_device(Communicator& control, const core::Buffer& memory,
-                                   const SweepOptions& options, std::string_view way,
+                                   const SweepOptions& options, const DeviceSumKind& kind,
                                    const std::function<DeviceSum(std::size_t elements)>& make_sum) {
   std::vector<SweepRow> rows;
   for (const std::size_t bytes : sweep_sizes(options)) {
     const std::size_t elements = bytes / sizeof(float);
-    rows.push_back(sweep_one_size(control, memory, elements, options, way, make_sum(elements)));
+    rows.push_back(sweep_one_size(control, memory, elements, options, kind, make_sum(elements)));
   }
   return rows;
 }

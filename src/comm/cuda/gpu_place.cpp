@@ -18,7 +18,7 @@ GpuUse claim_gpu(Communicator& communicator, const core::DeviceQueue& queue, Gpu
         cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), queue.device),
         "the GPU's address");
   });
-  return find_gpu_use(communicator, {host_name(), address.data()}, allowed);
+  return find_gpu_use(communicator, address.data(), allowed);
 }
 
 }  // namespace lockstep::comm

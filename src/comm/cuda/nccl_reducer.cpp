@@ -23,15 +23,15 @@ class NcclReducer final : public GradientReducer {
       : kind_(options.kind),
         gradients_(gradients),
         schedule_(cut_device_gradients(control, gradients, options)),
-        bytes_(schedule_.bucket_bytes()),
+        bytes_(schedule_.bucket_bytes(core::size_of(gradients.type))),
         times_(schedule_.count()),
         compute_(static_cast<cudaStream_t>(queue.stream)),
         timeline_(timeline),
         first_mark_(first_mark) {
     if (options.way != AllReduceWay::automatic) {
-      core::fail(core::ExitStatus::usage,
-                 "a way to all-reduce is chosen for CPUs only; NCCL chooses its own, so leave it "
-                 "at auto");
+      fail_together(control, core::ExitStatus::usage,
+                    "--all-reduce selects an algorithm for CPUs only; NCCL selects its own: use "
+                    "--all-reduce auto");
     }
     if (schedule_.count() == 0) return;
     together(control, [&] {

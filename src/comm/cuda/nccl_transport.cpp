@@ -97,7 +97,7 @@ class NcclTransport final : public GradientTransport {
     NcclCommunicator communicator(control_, *calls_, {.name = "lockstep-sweep"});
     if (registration_ == Registration::wanted)
       communicator.register_memory({memory.data(), memory.bytes()});
-    return sweep_device(control_, memory, options, name(TransportKind::nccl),
+    return sweep_device(control_, memory, options, {name(TransportKind::nccl), options.wire},
                         [&](std::size_t elements) -> DeviceSum {
                           return [&, elements] {
                             const auto stream = static_cast<cudaStream_t>(queue_.stream);

@@ -24,7 +24,7 @@ class StagedReducer final : public GradientReducer {
       : kind_(options.kind),
         gradients_(gradients),
         schedule_(cut_device_gradients(communicator, gradients, options)),
-        bytes_(schedule_.bucket_bytes()),
+        bytes_(schedule_.bucket_bytes(sizeof(float))),
         times_(schedule_.count()),
         compute_(static_cast<cudaStream_t>(queue.stream)),
         timeline_(timeline),

@@ -68,7 +68,8 @@ class StagedTransport final : public GradientTransport {
     const std::size_t most = sweep_sizes(options).back() / sizeof(float);
     const core::Buffer memory = allocate(most * core::size_of(options.wire));
     core::HostTimeline timeline;
-    return sweep_device(communicator_, memory, options, name(TransportKind::staged),
+    return sweep_device(communicator_, memory, options,
+                        {name(TransportKind::staged), core::DataType::float32},
                         [&](std::size_t elements) {
                           return sum_of({memory.data(), elements, options.wire}, timeline);
                         });

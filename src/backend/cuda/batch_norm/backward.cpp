@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "../device/alignment.hpp"
 #include "../kernels/batch_norm_gradient.hpp"
 #include "../launch.hpp"
 #include "lockstep/core/cuda.hpp"
@@ -219,10 +220,8 @@ class GraphsBackward final : public TwoPassBackward {
 
  private:
   std::size_t vectors_bytes() const {
-    constexpr std::size_t alignment = 256;
-    const auto bytes =
-        static_cast<std::size_t>(2 * vector_stride(channels()) + vector_floats()) * sizeof(float);
-    return (bytes + alignment - 1) / alignment * alignment;
+    return aligned(static_cast<std::size_t>(2 * vector_stride(channels()) + vector_floats()) *
+                   sizeof(float));
   }
 
   ReluMask mask_;
@@ -238,9 +237,7 @@ std::unique_ptr<BatchNormBackward> ours(const BatchNormSetting& setting, bool ha
   if (setting.has_relu)
     mask = has_coefficients && !setting.has_residual ? kernels::ReluMask::normalised
                                                      : kernels::ReluMask::output;
-  return with_type(setting.context->element, [&](auto zero) -> std::unique_ptr<BatchNormBackward> {
-    return std::make_unique<OwnBackward<decltype(zero)>>(setting, mask);
-  });
+  return make_for<OwnBackward, BatchNormBackward>(setting.context->element, setting, mask);
 }
 
 }  // namespace

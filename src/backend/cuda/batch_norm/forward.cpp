@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "../device/alignment.hpp"
 #include "../kernels/batch_norm.hpp"
 #include "../launch.hpp"
 #include "lockstep/core/cuda.hpp"
@@ -136,13 +137,11 @@ class TwoPassForward final : public BatchNormForward {
   std::byte* workspace() const { return memory_.scratch + sums_bytes(); }
 
   std::size_t sums_bytes() const {
-    constexpr std::size_t alignment = 256;
     std::int64_t floats = 0;
     if (statistics_ == Statistics::ours)
       floats = kernels::batch_norm_partial_size(slabs_, channels());
     if (statistics_ == Statistics::graph) floats = 2 * vector_stride(channels());
-    const auto bytes = static_cast<std::size_t>(floats) * sizeof(float);
-    return (bytes + alignment - 1) / alignment * alignment;
+    return aligned(static_cast<std::size_t>(floats) * sizeof(float));
   }
 
   void sum_ourselves() {
@@ -196,10 +195,8 @@ class TwoPassForward final : public BatchNormForward {
 
 std::unique_ptr<BatchNormForward> two_passes(const BatchNormSetting& setting, Statistics statistics,
                                              Apply apply, PlainGraphs graphs = {}) {
-  return with_type(setting.context->element, [&](auto zero) -> std::unique_ptr<BatchNormForward> {
-    return std::make_unique<TwoPassForward<decltype(zero)>>(setting, statistics, apply,
-                                                            std::move(graphs));
-  });
+  return make_for<TwoPassForward, BatchNormForward>(setting.context->element, setting, statistics,
+                                                    apply, std::move(graphs));
 }
 
 /// What follows in the same kernel of cuDNN's; it has none for an addition without a ReLU.

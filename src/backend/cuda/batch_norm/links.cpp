@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "../device/alignment.hpp"
 #include "../dnn/convolution_graphs.hpp"
 #include "../state.hpp"
 #include "passes.hpp"
@@ -13,7 +14,6 @@ namespace lockstep::backend::cuda {
 
 namespace {
 
-/// Steps that read a step's output.
 std::vector<std::vector<int>> readers_of(const std::vector<Step>& steps) {
   std::vector<std::vector<int>> readers(steps.size());
   for (std::size_t i = 0; i < steps.size(); ++i)
@@ -120,12 +120,13 @@ BatchNormLinks::BatchNormLinks(const Context& context, const std::vector<Step>& 
   const bool can_be = context.is_training() && context.options.batch_norm_sum == nullptr;
   const bool can_choose = fusion != BatchNormFusion::automatic || context.target->is_present();
   if (!can_be || !can_choose || fusion == BatchNormFusion::none) return;
-  find_sums(context, steps);
-  if (fusion != BatchNormFusion::sums) find_readers(context, steps);
+  const Readers readers = readers_of(steps);
+  find_sums(context, steps, readers);
+  if (fusion != BatchNormFusion::sums) find_readers(context, steps, readers);
 }
 
-void BatchNormLinks::find_sums(const Context& context, const std::vector<Step>& steps) {
-  const auto readers = readers_of(steps);
+void BatchNormLinks::find_sums(const Context& context, const std::vector<Step>& steps,
+                               const Readers& readers) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
     if (step.kind != StepKind::batch_norm) continue;
@@ -145,8 +146,8 @@ void BatchNormLinks::find_sums(const Context& context, const std::vector<Step>& 
   }
 }
 
-void BatchNormLinks::find_readers(const Context& context, const std::vector<Step>& steps) {
-  const auto readers = readers_of(steps);
+void BatchNormLinks::find_readers(const Context& context, const std::vector<Step>& steps,
+                                  const Readers& readers) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
     const auto link = std::ranges::find(links_, step.node, &BatchNormLink::batch_norm);
@@ -186,12 +187,8 @@ const BatchNormLink* BatchNormLinks::before(graph::NodeId convolution) const {
 
 namespace {
 
-/// Vectors of channels begin at such multiples.
-constexpr std::size_t alignment = 256;
-
 std::size_t vector_bytes(const BatchNormLink& link, std::size_t element) {
-  const auto bytes = static_cast<std::size_t>(link.channels) * element;
-  return (bytes + alignment - 1) / alignment * alignment;
+  return aligned(static_cast<std::size_t>(link.channels) * element);
 }
 
 }  // namespace

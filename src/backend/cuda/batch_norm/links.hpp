@@ -47,8 +47,11 @@ class BatchNormLinks {
   void place(std::byte* memory);   ///< aligned to 256 bytes
 
  private:
-  void find_sums(const Context& context, const std::vector<Step>& steps);
-  void find_readers(const Context& context, const std::vector<Step>& steps);
+  /// By step, the steps that read its output.
+  using Readers = std::vector<std::vector<int>>;
+
+  void find_sums(const Context& context, const std::vector<Step>& steps, const Readers& readers);
+  void find_readers(const Context& context, const std::vector<Step>& steps, const Readers& readers);
   const BatchNormLink* find(graph::NodeId BatchNormLink::*end, graph::NodeId node) const;
 
   std::deque<BatchNormLink> links_;  ///< addresses stay

@@ -25,11 +25,11 @@ PlannedGraph make(const Target& target, const EngineRules& rules, const GraphNat
                   const std::function<void(OperationGraph&)>& define) {
   auto operations = std::make_unique<OperationGraph>(target, virtual_type);
   define(*operations);
-  if (auto remembered =
-          remembered_graph(*operations, target, cache, cache_key(target.info(), rules, key)))
+  const std::string full_key = cache_key(target.info(), rules, key);
+  if (auto remembered = remembered_graph(*operations, target, cache, full_key))
     return {std::move(remembered), {}};
   if (auto refusal = operations->seal()) return {nullptr, *std::move(refusal)};
-  const ChosenEngine chosen = choose_engine(*operations, target, rules, nature, cache, key);
+  const ChosenEngine chosen = choose_engine(*operations, target, rules, nature, cache, full_key);
   if (!chosen.found) return {nullptr, chosen.refusal};
   return {std::make_shared<const DnnGraph>(std::move(operations), chosen.engine, chosen.seconds),
           {}};

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cudnn_frontend/thirdparty/nlohmann/json.hpp>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <system_error>
 #include <utility>
@@ -17,12 +18,6 @@ namespace lockstep::backend::cuda {
 namespace {
 
 constexpr int format_version = 1;
-
-std::uint64_t hash_of(const std::string& text) {  // FNV-1a
-  std::uint64_t hash = 14695981039346656037u;
-  for (const char byte : text) hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211u;
-  return hash;
-}
 
 /// Writes `text` to a new file beside `file` and renames it; false where either fails.
 bool replace(const std::filesystem::path& file, const std::string& text) {
@@ -71,7 +66,7 @@ void EngineCache::store(const std::string& key, const CachedEngine& engine) {
 }
 
 std::filesystem::path EngineCache::plan_file(const std::string& key) const {
-  return file_.parent_path() / "plans" / fmt::format("{:016x}", hash_of(key));
+  return file_.parent_path() / "plans" / fmt::format("{:016x}", std::hash<std::string>()(key));
 }
 
 std::optional<std::vector<std::uint8_t>> EngineCache::find_plan(const std::string& key) const {

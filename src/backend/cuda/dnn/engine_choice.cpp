@@ -44,6 +44,7 @@ std::optional<std::size_t> build_first(OperationGraph& graph,
                                        const EngineRules& rules, std::string& refusal) {
   for (const std::size_t i : engines) {
     const auto reason = graph.build(i, rules.workspace_limit);
+    core::report_progress(rules.progress);
     if (!reason) return i;
     refusal = fmt::format("{}: {}", graph.facts(i).name, *reason);
   }
@@ -88,6 +89,7 @@ std::vector<std::size_t> build_many(OperationGraph& graph, const std::vector<std
       refusal = fmt::format("{}: {}", graph.facts(i).name, *reason);
     else
       built.push_back(i);
+    core::report_progress(rules.progress);
   }
   return built;
 }
@@ -105,8 +107,8 @@ void remember_plan(const OperationGraph& graph, std::size_t engine, const Engine
 /// Fills engine and seconds of `chosen` with the fastest; the first, untimed, where there is no
 /// memory to time them in.
 void time_engines(const OperationGraph& graph, const Target& target,
-                  const std::vector<std::size_t>& built, EngineCache& cache, const std::string& key,
-                  ChosenEngine& chosen) {
+                  const std::vector<std::size_t>& built, const EngineRules& rules,
+                  EngineCache& cache, const std::string& key, ChosenEngine& chosen) {
   chosen.engine = built.front();
   chosen.found = true;
   std::size_t workspace = 0;
@@ -116,6 +118,7 @@ void time_engines(const OperationGraph& graph, const Target& target,
     double best = std::numeric_limits<double>::infinity();
     for (const std::size_t i : built) {
       const double seconds = trial.seconds(i);
+      core::report_progress(rules.progress);
       if (seconds < best) {
         best = seconds;
         chosen.engine = i;
@@ -145,7 +148,7 @@ ChosenEngine choose_timed(OperationGraph& graph, const Target& target, const Eng
   const auto built =
       build_many(graph, allowed(graph, rules, nature, chosen.refusal), rules, chosen.refusal);
   if (built.empty()) return chosen;
-  time_engines(graph, target, built, cache, key, chosen);
+  time_engines(graph, target, built, rules, cache, key, chosen);
   if (!chosen.found) return chosen;
   graph.keep_only(chosen.engine);
   if (chosen.seconds > 0)
@@ -176,12 +179,10 @@ std::string cache_key(const DeviceInfo& device, const EngineRules& rules, std::s
 }
 
 ChosenEngine choose_engine(OperationGraph& graph, const Target& target, const EngineRules& rules,
-                           const GraphNature& nature, EngineCache& cache,
-                           std::string_view graph_key) {
+                           const GraphNature& nature, EngineCache& cache, const std::string& key) {
   // A choice by timing may be another one in the next run, with other roundings.
   ChosenEngine chosen = target.is_present() && !rules.deterministic
-                            ? choose_timed(graph, target, rules, nature, cache,
-                                           cache_key(target.info(), rules, graph_key))
+                            ? choose_timed(graph, target, rules, nature, cache, key)
                             : choose_untimed(graph, rules, nature);
   if (!chosen.found && chosen.refusal.empty()) chosen.refusal = "cuDNN names no engine";
   return chosen;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine_cache.hpp"
+#include "lockstep/core/progress.hpp"
 #include "operation_graph.hpp"
 
 namespace lockstep::backend::cuda {
@@ -13,6 +14,7 @@ struct EngineRules {
   std::size_t workspace_limit = std::size_t{64} << 20;  ///< bytes
   bool deterministic = false;  ///< the same bits from the same inputs, run after run
   bool true_fp32 = false;      ///< products of float32 are not rounded to tf32 or less
+  core::ProgressMonitor* progress = nullptr;  ///< informed of each engine that is built or timed
 };
 
 /// What a graph consists of, as far as the rules ask.
@@ -43,9 +45,8 @@ struct ChosenEngine {
 /// Chooses among the engines of a sealed graph. On a GPU that is present: the fastest of those that
 /// keep the rules, as remembered in `cache` or timed now. On one that is only described, and where
 /// runs are to be repeatable: the first in cuDNN's own order that keeps the rules and builds, those
-/// on tensor cores before others where rounding allows them.
+/// on tensor cores before others where rounding allows them. `key`: from `cache_key`.
 ChosenEngine choose_engine(OperationGraph& graph, const Target& target, const EngineRules& rules,
-                           const GraphNature& nature, EngineCache& cache,
-                           std::string_view graph_key);
+                           const GraphNature& nature, EngineCache& cache, const std::string& key);
 
 }  // namespace lockstep::backend::cuda

@@ -1,0 +1,95 @@
+#include "watchdog.hpp"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+
+namespace lockstep::app {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+/// Starts a thread that receives no signals: they interrupt the main thread, as without it.
+template <class Work>
+std::jthread start_without_signals(Work work) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::jthread thread(std::move(work));
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+}  // namespace
+
+Watchdog::Watchdog(std::chrono::seconds limit, std::string who)
+    : limit_(limit), who_(std::move(who)) {
+  thread_ = start_without_signals([this](const std::stop_token& stop) { watch(stop); });
+}
+
+void Watchdog::begin(const char* activity, std::int64_t step) noexcept {
+  step_.store(step, std::memory_order_relaxed);
+  activity_.store(activity, std::memory_order_relaxed);
+  advance();
+}
+
+void Watchdog::advance() noexcept { progress_.fetch_add(1, std::memory_order_relaxed); }
+
+void Watchdog::set_limit(std::chrono::seconds limit) {
+  {
+    const std::lock_guard lock(mutex_);
+    limit_ = limit;
+  }
+  changed_.notify_all();
+}
+
+void Watchdog::set_name(std::string who) {
+  const std::lock_guard lock(mutex_);
+  who_ = std::move(who);
+}
+
+void Watchdog::watch(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  std::uint64_t seen = progress_.load(std::memory_order_relaxed);
+  auto last = Clock::now();
+  Clock::duration still{};  // time without progress
+  while (!stop.stop_requested()) {
+    const auto limit = limit_;
+    const auto interval = limit == 0s
+                              ? Clock::duration(1h)
+                              : std::clamp<Clock::duration>(Clock::duration(limit) / 10, 20ms, 1s);
+    changed_.wait_for(lock, stop, interval, [&] { return limit_ != limit; });
+    const auto now = Clock::now();
+    // If all of the process was stopped (a debugger, a suspended job), it could not make progress:
+    // time in which this thread did not run either does not count.
+    still += std::min<Clock::duration>(now - last, 2 * interval);
+    last = now;
+    if (const auto count = progress_.load(std::memory_order_relaxed); count != seen) {
+      seen = count;
+      still = {};
+    }
+    if (limit_ == 0s) still = {};
+    if (limit_ > 0s && still > limit_ && !stop.stop_requested()) end_process();
+  }
+}
+
+void Watchdog::end_process() const {
+  const std::int64_t step = step_.load();
+  core::log_line(fmt::format(
+      "{}: watchdog timeout: no progress for {} s during {}{}; see whether another rank has failed "
+      "or a link is down, or allow more with --watchdog SECONDS",
+      who_, limit_.count(), activity_.load(), step > 0 ? fmt::format(" of step {}", step) : ""));
+  // The main thread is blocked: no destructor can be trusted to return.
+  _exit(static_cast<int>(core::ExitStatus::internal));
+}
+
+}  // namespace lockstep::app

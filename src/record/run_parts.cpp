@@ -1,0 +1,65 @@
+#include "lockstep/record/run_parts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "files.hpp"
+#include "hdf5.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::record {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool is_taken(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path, error));
+}
+
+/// NAME.partK.EXTENSION
+fs::path part_path(const fs::path& output, std::int64_t part) {
+  const std::string name =
+      fmt::format("{}.part{}{}", output.stem().string(), part, output.extension().string());
+  return fs::path(output).replace_filename(name);
+}
+
+}  // namespace
+
+std::string run_id_of(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return {};
+  // A file whose writer was killed in an append opens only in the second way.
+  for (const auto access : {hdf5::Access::read, hdf5::Access::read_while_written}) {
+    try {
+      const hdf5::File file = hdf5::open_file(path, access);
+      if (hdf5::text_attribute(file.get(), "format") != "lockstep-run") return {};
+      return hdf5::text_attribute(file.get(), "run_id");
+    } catch (const hdf5::Failure&) {
+      continue;
+    }
+  }
+  return {};
+}
+
+RunPart next_part(const fs::path& output, const std::string& run_id, std::int64_t part) {
+  require_place(output);
+  const bool is_unfinished = run_id_of(partial_path(output)) == run_id;
+  if (is_unfinished && lock_if_stale(partial_path(output)).use == Use::in_use) {
+    core::fail(core::ExitStatus::output,
+               fmt::format("{} is being written or read by another process of the same run; wait "
+                           "until that ends",
+                           partial_path(output).string()));
+  }
+  if (!is_unfinished && run_id_of(output) != run_id) return {output, part};
+  std::int64_t number = std::max<std::int64_t>(part, 2);
+  while (is_taken(part_path(output, number)) || is_taken(partial_path(part_path(output, number)))) {
+    ++number;
+  }
+  return {part_path(output, number), number};
+}
+
+}  // namespace lockstep::record

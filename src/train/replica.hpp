@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "batch_feed.hpp"
+#include "lockstep/backend/backend.hpp"
+#include "lockstep/comm/gradient_transport.hpp"
+#include "lockstep/data/sampler.hpp"
+#include "lockstep/train/evaluation.hpp"
+#include "lockstep/train/trainer.hpp"
+
+namespace lockstep::train {
+
+/// The objects of a trainer that a rank constructs without communicating.
+struct Replica {
+  /// `replicas`: sums statistics over all ranks for --bn sync; null otherwise.
+  Replica(const Workplace& place, core::StatisticsSum* replicas, core::Buffer gradients);
+
+  data::DistributedSampler sampler;
+  backend::ModelState state;
+  std::unique_ptr<backend::Plan> plan;
+  std::unique_ptr<BatchFeed> feed;
+  std::optional<Evaluator> evaluator;
+  std::unique_ptr<backend::StepRunner> runner;
+};
+
+/// Allocates the gradients and constructs the replica. Throws `AgreedError`. Collective.
+std::unique_ptr<Replica> make_replica(const Workplace& place, comm::GradientTransport& transport,
+                                      core::DataType gradient_type);
+
+/// The reducer's options; --deterministic on CPUs fixes the all-reduce algorithm.
+comm::ReducerOptions reducer_options(const Workplace& place);
+
+}  // namespace lockstep::train

@@ -1,0 +1,11 @@
+"""LOCKSTEP_TEST_SHARD=I/N runs every Nth test, beginning with the Ith: CTest starts the shards side by side."""
+
+import os
+
+
+def pytest_collection_modifyitems(config, items):
+    number, count = map(int, os.environ.get("LOCKSTEP_TEST_SHARD", "1/1").split("/"))
+    assert 1 <= number <= count
+    left_out = [item for i, item in enumerate(items) if i % count != number - 1]
+    items[:] = items[number - 1::count]
+    config.hook.pytest_deselected(items=left_out)

@@ -1,0 +1,68 @@
+"""Failures that need several ranks: one line from one rank, the documented status, and no rank that waits for ever."""
+
+import os
+import resource
+import subprocess
+
+import pytest
+
+from test_cli import BIN, MPIRUN, environment, our_lines, start_ranks, the_failure, train
+
+
+def warnings_of(result):
+    return [line for line in our_lines(result) if line.startswith("lockstep: warning: ")]
+
+
+def with_file_size_limit(ranks, arguments, limit):
+    """Ranks whose files, anonymous ones included, may have `limit` bytes at most."""
+    def set_limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    return subprocess.run([*MPIRUN, "-n", str(ranks), BIN, *map(str, arguments)], env=environment(), text=True,
+                          capture_output=True, timeout=120, preexec_fn=set_limit)
+
+
+# --- shared memory -------------------------------------------------------------------------------------------
+
+LESS_THAN_THE_GRADIENTS = 16 << 20  # resnet18-cifar has 44.7 MB of them
+
+
+@pytest.mark.parametrize("size", ["64m", "64k"])
+def test_a_small_dev_shm_does_not_stop_ranks_of_one_host(size):
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to mount a small /dev/shm")
+    probe = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", "/dev/shm"],
+                           capture_output=True, text=True)
+    if probe.returncode != 0:
+        pytest.skip(f"mounting is not permitted here: {probe.stderr.strip()}")
+    script = f'mount -t tmpfs -o size={size} tmpfs /dev/shm && exec "$@"'
+    command = [*MPIRUN, "-n", "2", BIN, *train("--all-reduce", "shared")]
+    result = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *command], env=environment(), text=True,
+                            capture_output=True, timeout=120)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "all-reduce     shared" in result.stdout
+
+
+def test_without_shared_memory_ranks_send_messages_and_one_of_them_warns():
+    result = with_file_size_limit(2, train(), LESS_THAN_THE_GRADIENTS)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "all-reduce     shared" not in result.stdout
+    [warning] = [line for line in warnings_of(result) if "share memory" in line]
+    assert "File too large" in warning and "messages" in warning
+
+
+def test_explicit_shared_all_reduce_without_shared_memory_is_one_error():
+    result = with_file_size_limit(2, train("--all-reduce", "shared"), LESS_THAN_THE_GRADIENTS)
+    line = the_failure(result, 2)
+    assert "--all-reduce shared is not available: the ranks of this host cannot share memory" in line
+
+
+# --- one line from one rank ------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("arguments, words", [
+    (["--all-reduce", "two-level"], "--all-reduce two-level is not available: it needs ranks on several hosts"),
+    (["--all-reduce", "ring", "--gradient-dtype", "bf16"], "--all-reduce ring is not available: it sends fp32 only"),
+    (["--transport", "nccl"], "transport nccl carries the gradients of GPUs"),
+])
+def test_what_all_ranks_refuse_is_printed_once(arguments, words):
+    line = the_failure(start_ranks((2, train(*arguments))), 2)
+    assert words in line

@@ -1,0 +1,189 @@
+"""Runs that are stopped, killed or fail, and the same command again (CTest: cli)."""
+
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from test_cli import BIN, MPIRUN, environment, our_lines, start, start_ranks, the_failure, train  # noqa: E402
+
+FORWARD_SIGNALS = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "forward-signals"
+LONG = {"steps": None, "epochs": 40, "checkpoint_every": "2-steps"}  # minutes: to be stopped
+
+
+def when(condition, process=None, seconds=100):
+    """Waits until the condition holds; the process must live until then."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        assert process is None or process.poll() is None, process.communicate()
+        time.sleep(0.02)
+
+
+def start_until_checkpoint(directory, command, number=signal.SIGTERM, **options):
+    """Starts the command, sends it a signal when its first checkpoint is there, and returns its status and stderr."""
+    process = subprocess.Popen(list(map(str, command)), env=environment(), text=True, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, **options)
+    when(lambda: any(directory.glob("checkpoint-*.h5")), process)
+    process.send_signal(number)
+    try:
+        _, errors = process.communicate(timeout=100)
+    finally:
+        process.kill()
+    return process.returncode, errors
+
+
+def root(path):
+    with h5py.File(path) as file:
+        return dict(file.attrs)
+
+
+def test_the_same_command_again_writes_the_next_part(tmp_path):
+    checkpoints, output = tmp_path / "ckpt", tmp_path / "run.h5"
+    command = train(**LONG, checkpoint_dir=checkpoints, resume="auto", output=output)
+    status, errors = start_until_checkpoint(checkpoints, [BIN, *command])
+    assert status == 75 and "checkpoint is in" in errors
+    first = output.read_bytes()
+    steps = root(output)
+    assert (steps["status"], steps["part"], steps["first_step"]) == ("preempted", 1, 0)
+
+    last = max(int(p.stem.split("-")[1]) for p in checkpoints.glob("checkpoint-*.h5"))
+    again = train(**LONG | {"epochs": None, "steps": last + 2}, checkpoint_dir=checkpoints, resume="auto", output=output)
+    result = start(*again, "--overwrite")  # replaces nothing of the run itself
+    assert result.returncode == 0, result.stderr
+    assert output.read_bytes() == first
+    second = root(tmp_path / "run.part2.h5")
+    assert (second["status"], second["part"], second["first_step"]) == ("complete", 2, last)
+    assert second["run_id"] == steps["run_id"]
+    assert "run.part2.h5" in result.stdout
+
+    before = {p: p.read_bytes() for p in [*tmp_path.glob("*.h5"), *checkpoints.iterdir()]}
+    result = start(*again)
+    assert result.returncode == 0 and "Nothing is left to train" in result.stdout
+    assert {p: p.read_bytes() for p in [*tmp_path.glob("*.h5"), *checkpoints.iterdir()]} == before
+    assert json.loads(start(*again, "--json").stdout)["results"]["last_step"] == last + 2
+
+
+def test_after_a_kill_the_same_command_continues(tmp_path):
+    checkpoints, output = tmp_path / "ckpt", tmp_path / "run.h5"
+    status, _ = start_until_checkpoint(
+        checkpoints, [BIN, *train(**LONG, checkpoint_dir=checkpoints, resume="auto", output=output)], signal.SIGKILL)
+    assert status == -signal.SIGKILL
+    torn = checkpoints / ".checkpoint-99.h5.4711.tmp"
+    torn.write_bytes(b"half a checkpoint")
+    left = (tmp_path / "run.h5.partial").read_bytes()
+    last = max(int(p.stem.split("-")[1]) for p in checkpoints.glob("checkpoint-*.h5"))
+    result = start(*train(steps=last + 2, checkpoint_dir=checkpoints, resume="auto", output=output))
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "run.h5.partial").read_bytes() == left
+    assert root(tmp_path / "run.part2.h5")["part"] == 2
+    assert not torn.exists()
+
+
+def test_the_file_of_another_run_is_refused(tmp_path):
+    output = tmp_path / "run.h5"
+    assert start(*train(output=output)).returncode == 0
+    options = {"checkpoint_dir": tmp_path / "ckpt", "resume": "auto"}
+    assert start(*train(**options)).returncode == 0
+    line = the_failure(start(*train(**options, steps=4, output=output)), 6)
+    assert "--overwrite" in line
+    assert list(tmp_path.glob("run.*")) == [output]
+
+
+def test_a_stop_without_a_checkpoint_does_not_ask_for_another_start(tmp_path):
+    output = tmp_path / "run.h5"
+    process = subprocess.Popen([BIN, *train(steps=None, epochs=40, output=output)], env=environment(), text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    when((tmp_path / "run.h5.partial").exists, process)
+    time.sleep(0.3)
+    process.terminate()
+    _, errors = process.communicate(timeout=100)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "nothing was saved" in errors
+    assert root(output)["status"] == "preempted"
+
+
+def test_a_checkpoint_that_cannot_be_written_finishes_the_run_file(tmp_path):
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, 8 << 20))
+
+    output = tmp_path / "run.h5"
+    command = [BIN, *train(train_samples=4, steps=None, epochs=3, checkpoint_dir=tmp_path / "ckpt",
+                           checkpoint_every="3-steps", output=output)]
+    result = subprocess.run(command, env=environment(), text=True, capture_output=True, timeout=120,
+                            preexec_fn=small_files)
+    assert "checkpoint-3.h5" in the_failure(result, 6)
+    attributes = root(output)
+    assert attributes["status"] == "failed" and "checkpoint-3.h5" in attributes["failure"]
+    with h5py.File(output) as file:
+        assert file["epoch"][()].tolist() == [1]
+
+
+@pytest.mark.parametrize("option", ["output", "checkpoint_dir"])
+def test_a_name_that_is_too_long(tmp_path, option):
+    line = the_failure(start(*train(**{option: tmp_path / ("x" * 300)})), 6)
+    assert "long" in line
+
+
+def test_a_device_is_not_replaced():
+    before = os.stat("/dev/null")
+    assert "not a regular file" in the_failure(start(*train("--overwrite", output="/dev/null")), 6)
+    assert os.stat("/dev/null").st_rdev == before.st_rdev
+
+
+def test_checkpoints_are_part_of_no_step(tmp_path):
+    output = tmp_path / "run.h5"
+    result = start_ranks((2, train(steps=4, checkpoint_dir=tmp_path / "ckpt", checkpoint_every="1-steps",
+                                   output=output)))
+    assert result.returncode == 0, result.stderr
+    with h5py.File(output) as file:
+        steps = file["steps/phase_seconds"][()].sum(axis=2).max(axis=1)
+        # Ranks leave a barrier milliseconds apart; a checkpoint takes some hundred.
+        assert steps.sum() < 1.1 * file["epochs/seconds"][()].sum()
+
+
+# --- mpirun --------------------------------------------------------------------------------------------------
+
+def stop_ranks(tmp_path, number, *prefix, **options):
+    checkpoints, output = tmp_path / "ckpt", tmp_path / "run.h5"
+    command = [*prefix, *MPIRUN, "-n", "2", BIN,
+               *train(**LONG, checkpoint_dir=checkpoints, resume="auto", output=output)]
+    return *start_until_checkpoint(checkpoints, command, number, **options), output
+
+
+def test_mpirun_passes_usr1_on(tmp_path):
+    status, errors, output = stop_ranks(tmp_path, signal.SIGUSR1)
+    assert status == 75, errors
+    assert root(output)["status"] == "preempted"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_forwarded_signals_save_a_checkpoint(tmp_path, number):
+    status, errors, output = stop_ranks(tmp_path, number, FORWARD_SIGNALS)
+    assert status == 75, errors
+    assert root(output)["status"] == "preempted"
+    assert "a checkpoint is in" in errors and "warning: if mpirun" not in errors
+
+
+def test_what_mpirun_kills_is_resumed(tmp_path):
+    """SIGTERM to mpirun itself: the ranks are killed a second later, whatever they were writing."""
+    status, errors, output = stop_ranks(tmp_path, signal.SIGTERM)
+    assert "mpirun" in errors and "SIGUSR1" in errors  # the warning at the start
+    checkpoints = tmp_path / "ckpt"
+    last = max(int(p.stem.split("-")[1]) for p in checkpoints.glob("checkpoint-*.h5"))
+    result = start_ranks((2, train(steps=last + 2, checkpoint_dir=checkpoints, resume="auto", output=output)))
+    assert result.returncode == 0, result.stderr
+    assert not list(checkpoints.glob(".*.tmp"))
+    assert root(tmp_path / "run.part2.h5")["status"] == "complete"
+
+
+def test_no_warning_of_mpirun_without_checkpoints():
+    assert not [line for line in our_lines(start_ranks((1, train()))) if "mpirun" in line]

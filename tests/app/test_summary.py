@@ -1,0 +1,77 @@
+"""The program's last lines, its --json and `lockstep-report summary` give the same values for the same run."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from test_cli import environment, start_ranks, train
+
+ANALYSIS = pathlib.Path(__file__).parents[2] / "analysis"
+SHARED = ("images_per_second", "epoch_seconds", "training_seconds", "step_seconds_median", "step_seconds_interval",
+          "exposed_communication_share", "timed_epoch", "timed_steps", "steps_per_epoch", "images_per_epoch",
+          "is_extrapolated")
+# 24 images and 2 per rank and step: epochs of 12 steps on one rank, of 6 steps on two.
+RUNS = {"cut off": {"steps": 5}, "one epoch": {"steps": None, "epochs": 1}, "two epochs": {"steps": None, "epochs": 2}}
+
+
+def report(path, *options):
+    """What `lockstep-report summary` prints."""
+    result = subprocess.run([sys.executable, "-B", "-m", "lockstep_report", "summary", path, *options],
+                            env=environment() | {"PYTHONPATH": str(ANALYSIS), "MPLBACKEND": "Agg"}, text=True,
+                            capture_output=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def run(ranks, path, *arguments, **options):
+    result = start_ranks((ranks, train(*arguments, output=path, conv_algorithm="direct", all_reduce="mpi", **options)))
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def found(pattern, text):
+    """The groups of the pattern, which must occur in the text."""
+    match = re.search(pattern, text)
+    assert match, f"{pattern}\n{text}"
+    return tuple(group.replace(",", "") for group in match.groups() if group is not None)
+
+
+@pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_json_agrees_with_the_report(tmp_path, ranks, kind):
+    results = json.loads(run(ranks, tmp_path / "run.h5", "--json", **RUNS[kind]))["results"]
+    values = json.loads(report(tmp_path / "run.h5", "--json"))
+    for name in SHARED:
+        assert results[name] == pytest.approx(values[name], rel=1e-12), name
+    steps_per_epoch = 12 // ranks
+    timed = {"cut off": 4, "one epoch": steps_per_epoch - (1 if ranks == 2 else 2), "two epochs": steps_per_epoch}
+    assert results["timed_steps"] == timed[kind]
+    assert results["timed_epoch"] == (2 if kind == "two epochs" else 1)
+    assert results["is_extrapolated"] == (kind == "cut off")
+    assert (results["step_seconds_interval"] is None) == (timed[kind] < 6)
+
+
+@pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_last_lines_agree_with_the_report(tmp_path, ranks, kind):
+    console = run(ranks, tmp_path / "run.h5", **RUNS[kind])
+    text = report(tmp_path / "run.h5")
+    assert (found(r"Total img/sec on \d CPU rank\(s\): ([\d.]+)\n", console)
+            == found(r"Throughput: ([\d.,]+) images/s", text))
+    number = r"([\d.]+)"
+    assert (found(rf"Median step time {number} ms(?: \(95 % confidence interval {number} to {number} ms)?", console)
+            == found(rf"Step: median {number} ms(?: \[{number}, {number}\])?", text))
+    if ranks > 1:
+        assert (found(rf"Exposed communication is {number} % of the epoch", console)
+                == found(rf"exposed = {number}% of the epoch", text))
+    if kind == "cut off":
+        pattern = r"scaled from (\d+) of (\d+) steps"
+        assert found(pattern, console) == found(pattern, text) == ("4", str(12 // ranks))
+    else:
+        assert "scaled" not in console and "scaled" not in text
+
+

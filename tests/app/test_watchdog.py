@@ -1,0 +1,129 @@
+"""The watchdog from outside: a rank that hangs ends the run with status 70, whatever the program does at the time."""
+
+import math
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from test_cli import BIN, MPIRUN, environment, our_lines, start, start_ranks, the_failure, train
+
+HANG_IN_FINALIZE = os.environ.get("LOCKSTEP_HANG_IN_MPI_FINALIZE")
+
+
+@pytest.fixture(scope="module")
+def limit():
+    """Seconds without progress that a healthy run does not reach, also if the machine is busy: as long as all of one."""
+    begin = time.monotonic()
+    assert start_ranks((2, train())).returncode == 0
+    return max(3, math.ceil(time.monotonic() - begin))
+
+
+def ranks_of(mpirun):
+    """Process ids of the ranks that this mpirun has started, by rank."""
+    found = {}
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            variables = (process / "environ").read_bytes().split(b"\0")
+        except (OSError, ValueError):
+            continue
+        rank = [v for v in variables if v.startswith(b"OMPI_COMM_WORLD_RANK=")]
+        if parent == mpirun.pid and rank:
+            found[int(rank[0].split(b"=")[1])] = int(process.name)
+    return found
+
+
+def kill_after(process, seconds):
+    timer = threading.Timer(seconds, process.kill)
+    timer.start()
+    return timer
+
+
+def run_and_stop_rank_1(arguments, ready, limit):
+    """Stops rank 1 once a line of the output matches `ready`; returns mpirun's status and stderr."""
+    command = [*MPIRUN, "-n", "2", BIN, *map(str, arguments), f"--watchdog={limit}"]
+    process = subprocess.Popen(command, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    timer = kill_after(process, 60 + 10 * limit)
+    try:
+        for line in process.stdout:
+            if re.search(ready, line):
+                break
+        else:
+            pytest.fail(f"the program ended before '{ready}': {process.stderr.read()}")
+        os.kill(ranks_of(process)[1], signal.SIGSTOP)
+        _, stderr = process.communicate(timeout=60 + 5 * limit)
+    finally:
+        timer.cancel()
+        process.kill()
+    return process.returncode, stderr
+
+
+def the_timeout(returncode, stderr):
+    assert returncode == 70, stderr
+    lines = [line for line in stderr.splitlines() if line.startswith("lockstep: ") and "watchdog timeout" in line]
+    assert len(lines) == 1, stderr
+    return lines[0]
+
+
+LONG = {"steps": None, "epochs": 1000}
+STAGES = {
+    "training": (train(**LONG), r"^epoch 2/", r" of step \d+;"),
+    "ladder": (["ladder", "--data=synthetic:2000", "--ladder-start=1", "--threads=1", "--steps=100"],
+               r"^memory limit|memory limit", r"during "),
+    "all-reduce sweep": (["allreduce", "--max-bytes=4M", "--repeats=2000"], r"^All-reduce over", "all-reduce sweep"),
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_rank_that_stops_ends_the_run(stage, limit):
+    arguments, ready, where = STAGES[stage]
+    line = the_timeout(*run_and_stop_rank_1(arguments, ready, limit))
+    assert line.startswith("lockstep: rank 0 on ") and f"no progress for {limit} s" in line
+    assert re.search(where, line), line
+
+
+def run_mixed(first, second, limit, **variables):
+    """Rank 0 as `first`, rank 1 as `second`: two commands."""
+    return subprocess.run([*MPIRUN, "-n", "1", *first, ":", "-n", "1", *second], env=environment() | variables,
+                          text=True, capture_output=True, timeout=60 + 10 * limit)
+
+
+def test_a_rank_that_hangs_before_mpi_starts_ends_the_run(limit):
+    program = [BIN, *train()]
+    stopped = ["sh", "-c", 'kill -STOP $$; exec "$@"', "sh", *program]
+    result = run_mixed(program, stopped, limit, LOCKSTEP_WATCHDOG=str(limit))
+    line = the_timeout(result.returncode, result.stderr)
+    assert f"no progress for {limit} s during MPI_Init_thread" in line
+
+
+@pytest.mark.skipif(not HANG_IN_FINALIZE, reason="LOCKSTEP_HANG_IN_MPI_FINALIZE does not name the library to preload")
+def test_a_rank_that_hangs_in_mpi_finalize_ends_the_run(limit):
+    program = [BIN, *train(), f"--watchdog={limit}"]
+    result = run_mixed(program, ["env", f"LD_PRELOAD={HANG_IN_FINALIZE}", *program], limit)
+    lines = [line for line in result.stderr.splitlines() if "watchdog timeout" in line]
+    assert result.returncode == 70, result.stderr
+    assert lines and all("during MPI_Finalize" in line for line in lines)
+
+
+def test_a_slow_step_that_makes_progress_is_not_ended():
+    def seconds_of(*options):
+        begin = time.monotonic()
+        result = start(*train("--device=reference", *options, batch_per_rank=4, steps=1))
+        assert result.returncode == 0, result.stderr
+        return time.monotonic() - begin
+
+    preparation = seconds_of("--dry-run")
+    limit = max(2, math.ceil(2 * preparation))
+    step = seconds_of(f"--watchdog={limit}") - preparation
+    if step < 1.2 * limit:
+        pytest.skip(f"a step of {step:.1f} s is too short for a limit of {limit} s")
+
+
+def test_an_overlong_limit_is_refused():
+    assert "--watchdog 9300000000: must be from 0" in the_failure(start(*train("--watchdog=9300000000")), 2)

@@ -1,0 +1,105 @@
+#include "watchdog.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+namespace lockstep::app {
+namespace {
+
+using namespace std::chrono_literals;
+using std::this_thread::sleep_for;
+
+class WatchdogDeathTest : public testing::Test {
+ protected:
+  WatchdogDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(WatchdogDeathTest, EndsAProcessWithoutProgressAndSaysWhereItIs) {
+  EXPECT_EXIT(
+      {
+        Watchdog watchdog(1s, "process 7");
+        watchdog.set_name("rank 3 on node7");
+        watchdog.begin("backward", 42);
+        sleep_for(60s);
+      },
+      testing::ExitedWithCode(70),
+      "rank 3 on node7: watchdog timeout: no progress for 1 s during backward of step 42");
+}
+
+TEST_F(WatchdogDeathTest, WatchesFromTheStart) {
+  EXPECT_EXIT(
+      {
+        Watchdog watchdog(1s, "rank 0");
+        sleep_for(60s);
+      },
+      testing::ExitedWithCode(70), "no progress for 1 s during program start; ");
+}
+
+TEST_F(WatchdogDeathTest, AppliesANewLimitAtOnce) {
+  EXPECT_EXIT(
+      {
+        Watchdog watchdog(3600s, "rank 0");
+        sleep_for(200ms);
+        watchdog.set_limit(1s);
+        sleep_for(60s);
+      },
+      testing::ExitedWithCode(70), "no progress for 1 s");
+}
+
+TEST_F(WatchdogDeathTest, LeavesASlowProcessAloneThatMakesProgress) {
+  EXPECT_EXIT(
+      {
+        Watchdog watchdog(2s, "rank 0");
+        watchdog.begin("backward", 1);
+        for (int operation = 0; operation < 30; ++operation) {
+          sleep_for(100ms);
+          watchdog.advance();
+        }
+        _exit(0);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST_F(WatchdogDeathTest, WatchesNothingWithALimitOf0) {
+  EXPECT_EXIT(
+      {
+        Watchdog watchdog(1s, "rank 0");
+        watchdog.set_limit(0s);
+        sleep_for(1500ms);
+        _exit(0);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST_F(WatchdogDeathTest, DoesNotCountTimeInWhichTheProcessIsSuspended) {
+  EXPECT_EXIT(
+      {
+        Watchdog watchdog(2s, "rank 0");
+        const pid_t process = ::getpid();
+        if (::fork() == 0) {
+          ::kill(process, SIGSTOP);
+          ::sleep(3);
+          ::kill(process, SIGCONT);
+          _exit(0);
+        }
+        sleep_for(300ms);  // it is suspended here
+        sleep_for(300ms);
+        _exit(0);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST(Watchdog, EndsAtOnce) {
+  const auto begin = std::chrono::steady_clock::now();
+  { const Watchdog watchdog(3600s, "rank 0"); }
+  { const Watchdog watchdog(0s, "rank 0"); }
+  // Without being notified its thread would sleep for at least a second.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 900ms);
+}
+
+}  // namespace
+}  // namespace lockstep::app

@@ -1,0 +1,122 @@
+"""The emulated cluster: hosts have names of their own, links keep their rate, and nothing is left behind.
+
+Skipped if this machine cannot emulate hosts, unless LOCKSTEP_REQUIRE_CLUSTER=1.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import pytest
+
+CLUSTER = pathlib.Path(__file__).resolve().parent / "cluster"
+NAME = f"lockstep-pytest-{os.getpid()}"
+MEGABYTE = 1_000_000
+
+# Sends megabytes to a receiver, which answers when it has all of them.
+SENDER = """
+import socket, sys
+with socket.create_connection((sys.argv[1], 5001)) as link:
+    link.sendall(bytes(int(sys.argv[2])))
+    link.shutdown(socket.SHUT_WR)
+    link.recv(1)
+"""
+RECEIVER = """
+import socket
+with socket.create_server(("", 5001)) as server:
+    print("ready", flush=True)
+    link, _ = server.accept()
+    while link.recv(1 << 16):
+        pass
+    link.sendall(b"x")
+"""
+
+
+def cluster(*words, name=NAME):
+    return subprocess.run([CLUSTER, *map(str, words)], capture_output=True, text=True,
+                          env=os.environ | {"LOCKSTEP_CLUSTER_NAME": name})
+
+
+def namespaces(name):
+    listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
+    return [line.split()[0] for line in listed.stdout.splitlines() if line.startswith(name)]
+
+
+@pytest.fixture
+def possible():
+    answer = cluster("check")
+    if answer.returncode and os.environ.get("LOCKSTEP_REQUIRE_CLUSTER") != "1":
+        assert answer.returncode == 77
+        pytest.skip(answer.stderr.strip())
+    assert answer.returncode == 0, answer.stderr
+    yield
+    cluster("down")
+
+
+def test_hosts_have_their_own_names(possible):
+    assert cluster("up", 3).stdout == "3 hosts, unlimited links\n"
+    answer = cluster("run", 6, "hostname")
+    assert answer.returncode == 0, answer.stderr
+    assert sorted(answer.stdout.split()) == sorted([f"{NAME}-{i}" for i in (1, 2, 3)] * 2)
+
+
+def test_a_smaller_cluster_replaces_a_larger_one_and_nothing_stays(possible):
+    cluster("up", 3)
+    assert cluster("up", 1).returncode == 0
+    assert namespaces(NAME) and f"{NAME}-2" not in namespaces(NAME)
+    sleeper = subprocess.Popen([CLUSTER, "exec", "1", "sleep", "100"],
+                               env=os.environ | {"LOCKSTEP_CLUSTER_NAME": NAME})
+    while f"{NAME}-1" not in subprocess.run(
+            ["ip", "netns", "identify", str(sleeper.pid)], capture_output=True, text=True).stdout:
+        time.sleep(0.02)
+    assert cluster("down").returncode == 0
+    assert namespaces(NAME) == []
+    assert sleeper.wait(10) != 0
+
+
+def test_clusters_of_different_names_are_independent(possible):
+    other = f"{NAME}-other"
+    cluster("up", 1)
+    assert cluster("up", 1, name=other).returncode == 0
+    cluster("down", name=other)
+    assert f"{NAME}-1" in namespaces(NAME)
+
+
+def test_a_link_keeps_its_rate(possible):
+    """2 MB at 20 Mbit/s take 0.8 s; the burst of 131 kB is sent at once."""
+    cluster("up", 2, "20mbit")
+    environment = os.environ | {"LOCKSTEP_CLUSTER_NAME": NAME}
+    with subprocess.Popen([CLUSTER, "exec", "2", sys.executable, "-c", RECEIVER], env=environment,
+                          stdout=subprocess.PIPE, text=True) as receiver:
+        assert receiver.stdout.readline() == "ready\n"
+        start = time.monotonic()
+        answer = cluster("exec", 1, sys.executable, "-c", SENDER, "10.83.7.2", 2 * MEGABYTE)
+        assert answer.returncode == 0, answer.stderr
+        assert time.monotonic() - start > 0.7
+
+
+def test_the_status_of_a_command_is_returned(possible):
+    cluster("up", 2)
+    assert cluster("exec", 2, "bash", "-c", "exit 7").returncode == 7
+    assert cluster("run", 2, "bash", "-c", "exit 5").returncode == 5
+
+
+@pytest.mark.parametrize("words, complaint", [
+    ((), "unknown command"), (("start",), "unknown command"), (("up",), "number of hosts"),
+    (("up", "0"), "number of hosts"), (("up", "2", "fast"), "is not a rate"),
+    (("up", "2", "1gbit; ls"), "is not a rate"), (("exec", "1"), "needs a host and a command"),
+    (("run", "many", "ls"), "number of ranks"), (("run", "2"), "number of ranks"),
+    (("exec", "5", "ls"), "there is no host")])
+def test_wrong_use(words, complaint):
+    answer = cluster(*words)
+    assert answer.returncode == 2 and complaint in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+
+
+def test_help_names_every_command():
+    answer = cluster("--help")
+    assert answer.returncode == 0
+    for command in ("check", "up", "run", "exec", "down"):
+        assert f"cluster {command}" in answer.stdout

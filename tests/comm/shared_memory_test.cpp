@@ -1,0 +1,105 @@
+// What happens if a host has no memory for its ranks to share.
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <vector>
+
+#include "lockstep/comm/agreement.hpp"
+#include "lockstep/comm/communicator.hpp"
+#include "world.hpp"
+
+namespace lockstep::comm {
+namespace {
+
+/// Limits the size of the files that this process may create, anonymous ones included.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+class SharedMemoryTest : public testing::Test {
+ protected:
+  std::unique_ptr<Communicator> world = make_world();
+  const bool is_limited = world->rank() == world->size() - 1;
+};
+
+TEST_F(SharedMemoryTest, AllRanksTakeOrdinaryMemoryIfOneRankHasTooLittleToShare) {
+  const FileSizeLimit limit(is_limited ? 4096 : RLIM_INFINITY);
+  constexpr std::size_t count = 10'000;
+  const core::Buffer buffer = world->allocate(count * sizeof(float));
+  const auto values = buffer.as<float>();
+  ASSERT_EQ(values.size(), count);
+  EXPECT_EQ(std::ranges::count(values, 0.0F), std::ptrdiff_t{count});
+  const auto ways = world->ways(values, core::DataType::float32);
+  EXPECT_EQ(std::ranges::count(ways, AllReduceWay::shared), 0);
+  EXPECT_EQ(std::ranges::count(ways, AllReduceWay::two_level), 0);
+  std::ranges::fill(values, 1.0F);
+  for (const AllReduceWay way : ways) {
+    std::ranges::fill(values, 1.0F);
+    const auto all_reduce = world->make_all_reduce(values, core::DataType::float32, way);
+    all_reduce->start();
+    all_reduce->finish();
+    EXPECT_EQ(std::ranges::count(values, static_cast<float>(world->size())), std::ptrdiff_t{count});
+  }
+}
+
+TEST_F(SharedMemoryTest, AllRanksFailTogetherIfOneRankHasNoMemoryForFlags) {
+  const core::Buffer buffer = world->allocate(4096);
+  const auto values = buffer.as<float>();
+  const auto ways = world->ways(values, core::DataType::float32);
+  if (std::ranges::count(ways, AllReduceWay::shared) == 0) GTEST_SKIP() << "nothing is shared here";
+  const FileSizeLimit limit(is_limited ? 4096 : RLIM_INFINITY);
+  std::array prints{0.0F};
+  try {
+    static_cast<void>(
+        world->make_all_reduce(values, core::DataType::float32, AllReduceWay::shared));
+    ADD_FAILURE() << "no error";
+  } catch (const AgreedError& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::out_of_memory);
+    prints[0] = error.speaks() ? 1.0F : 0.0F;
+  }
+  world->sum(std::span<float>(prints));
+  EXPECT_EQ(prints[0], 1.0F);
+}
+
+TEST_F(SharedMemoryTest, OneRankMayReleaseItsMemoryBeforeTheOthers) {
+  core::Buffer buffer = world->allocate(1 << 20);
+  const auto values = buffer.as<float>();
+  const auto ways = world->ways(values, core::DataType::float32);
+  if (ways.empty()) GTEST_SKIP() << "one rank sums nothing";
+  auto all_reduce = world->make_all_reduce(values, core::DataType::float32, ways.front());
+  std::ranges::fill(values, 1.0F);
+  all_reduce->start();
+  all_reduce->finish();
+  const float sum = values.back();
+  if (world->rank() == 0) {
+    all_reduce.reset();
+    buffer = {};
+  }
+  world->barrier();
+  EXPECT_EQ(sum, static_cast<float>(world->size()));
+  if (world->rank() != 0) {
+    EXPECT_EQ(values.front(), sum);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::comm

@@ -1,0 +1,48 @@
+#include "tag_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+namespace lockstep::comm {
+namespace {
+
+constexpr int block_size = 32;
+constexpr int smallest_bound = 32767;  // what MPI guarantees for MPI_TAG_UB
+
+TEST(TagPool, BlocksInUseAtTheSameTimeDoNotOverlap) {
+  TagPool pool(smallest_bound, block_size);
+  std::vector<std::shared_ptr<const int>> blocks;
+  std::set<int> tags;
+  while (auto block = pool.take()) {
+    for (int tag = *block; tag < *block + block_size; ++tag) {
+      EXPECT_TRUE(tags.insert(tag).second) << "tag " << tag << " twice";
+    }
+    blocks.push_back(std::move(block));
+  }
+  EXPECT_EQ(static_cast<int>(blocks.size()), pool.capacity());
+  EXPECT_EQ(pool.capacity(), 1024);
+  EXPECT_GE(*tags.begin(), 0);
+  EXPECT_LE(*tags.rbegin(), smallest_bound);
+}
+
+TEST(TagPool, GivesOutTheLowestBlockThatIsFree) {
+  TagPool pool(smallest_bound, block_size);
+  std::vector<std::shared_ptr<const int>> blocks;
+  for (int i = 0; i < 4; ++i) blocks.push_back(pool.take());
+  const int second = *blocks[1];
+  blocks[2].reset();
+  blocks[1].reset();
+  EXPECT_EQ(*pool.take(), second);
+  EXPECT_EQ(*pool.take(), second);  // the last one was returned at once
+}
+
+TEST(TagPool, HasRoomForTheLargestBound) {
+  TagPool pool(2147483647, block_size);
+  EXPECT_EQ(pool.capacity(), 1 << 26);
+  EXPECT_EQ(*pool.take(), 0);
+}
+
+}  // namespace
+}  // namespace lockstep::comm

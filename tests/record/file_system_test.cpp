@@ -1,0 +1,139 @@
+// File systems that lack locks, or cannot sync: this program replaces flock and fsync.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+
+#include "files.hpp"
+#include "hdf5.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_parts.hpp"
+#include "samples.hpp"
+
+namespace {
+int flock_error = 0, file_sync_error = 0, directory_sync_error = 0;
+
+int fail_with(int error) {
+  errno = error;
+  return -1;
+}
+}  // namespace
+
+extern "C" int flock(int descriptor, int operation) {
+  if (flock_error != 0) return fail_with(flock_error);
+  return static_cast<int>(::syscall(SYS_flock, descriptor, operation));
+}
+
+extern "C" int fsync(int descriptor) {
+  struct stat status {};
+  ::fstat(descriptor, &status);
+  const int error = S_ISDIR(status.st_mode) ? directory_sync_error : file_sync_error;
+  return error != 0 ? fail_with(error) : static_cast<int>(::syscall(SYS_fsync, descriptor));
+}
+
+namespace lockstep::record {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FileSystemTest : public testing::Test {
+ protected:
+  ~FileSystemTest() override { flock_error = file_sync_error = directory_sync_error = 0; }
+
+  void expect_a_finished_run() {
+    RunFile run(path_, Existing::replace, header_);
+    run.append(samples::epoch(1, 4, header_));
+    run.finish(RunStatus::complete);
+    EXPECT_NO_THROW(hdf5::open_file(path_, hdf5::Access::read));
+    std::vector<float> values{1, 2};
+    const std::vector<Tensor> tensors{{"state", "bias", {2}, values}};
+    CheckpointStore(directory_.path(), 1, "run 1").save(1, tensors, {{"step", 1}});
+    EXPECT_TRUE(newest_checkpoint(directory_.path()).has_value());
+  }
+
+  samples::Directory directory_;
+  const fs::path path_ = directory_ / "run.h5";
+  const RunHeader header_ = samples::header(1, 0);
+};
+
+TEST_F(FileSystemTest, DirectoriesThatCannotBeSyncedDoNotFailARun) {
+  for (const int error : {EINVAL, ENOTSUP, EBADF, ENOSYS}) {
+    directory_sync_error = error;
+    expect_a_finished_run();
+  }
+}
+
+TEST_F(FileSystemTest, FilesThatCannotBeSyncedDoNotFailARun) {
+  for (const int error : {EINVAL, ENOTSUP}) {
+    file_sync_error = error;
+    expect_a_finished_run();
+  }
+}
+
+TEST_F(FileSystemTest, AnErrorOfTheDiskDoesFailARun) {
+  RunFile run(path_, Existing::refuse, header_);
+  file_sync_error = EIO;
+  try {
+    run.finish(RunStatus::complete);
+    FAIL() << "the error was ignored";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::output);
+  }
+}
+
+TEST_F(FileSystemTest, WithoutLocksARunIsWrittenAllTheSame) {
+  for (const int error : {ENOTSUP, ENOLCK, ENOSYS}) {
+    flock_error = error;
+    expect_a_finished_run();
+  }
+}
+
+// Nobody can tell there whether a process still writes the file.
+TEST_F(FileSystemTest, WithoutLocksTheFileOfAnotherRunStays) {
+  flock_error = ENOTSUP;
+  RunFile run(path_, Existing::refuse, header_);
+  run.append(samples::epoch(1, 4, header_));
+  try {
+    RunFile second(path_, Existing::refuse, header_);
+    FAIL() << "the second run took the first one's file";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::output);
+    EXPECT_THAT(error.what(), testing::HasSubstr("no locks"));
+  }
+  run.finish(RunStatus::complete);
+  EXPECT_TRUE(fs::exists(path_));
+}
+
+// The next part has a name of its own, so that nobody's file is at risk.
+TEST_F(FileSystemTest, WithoutLocksAKilledRunIsContinued) {
+  flock_error = ENOTSUP;
+  const RunFile killed(path_, Existing::refuse, header_);
+  EXPECT_NO_THROW(check_writable_beside(path_));
+  const RunPart part = next_part(path_, killed.run_id(), 2);
+  EXPECT_EQ(part.path, directory_ / "run.part2.h5");
+  EXPECT_EQ(part.part, 2);
+  EXPECT_EQ(next_part(path_, "another run", 1).path, path_);
+}
+
+TEST_F(FileSystemTest, WithoutLocksOnlyOldTemporaryFilesAreDeleted) {
+  flock_error = ENOTSUP;
+  const fs::path young = directory_ / "young", old = directory_ / "old";
+  for (const fs::path& path : {young, old}) std::ofstream(path) << "half a checkpoint";
+  fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  remove_if_stale(young);
+  remove_if_stale(old);
+  EXPECT_TRUE(fs::exists(young));
+  EXPECT_FALSE(fs::exists(old));
+}
+
+}  // namespace
+}  // namespace lockstep::record

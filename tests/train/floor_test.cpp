@@ -1,0 +1,52 @@
+#include "lockstep/train/floor.hpp"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::train {
+namespace {
+
+constexpr double gflop = 1e9, megabyte = 1e6;
+
+const backend::Ceilings ceilings{
+    .flops_per_second = 100 * gflop, .bytes_per_second = 10'000 * megabyte, .product = "8x8x8"};
+
+TEST(Floor, IsTheLongerOfArithmeticAndMemory) {
+  const Floor floor = compute_floor(ceilings, {{"a", "forward", "k", gflop, megabyte, 0.1},
+                                               {"b", "forward", "k", 0, 100 * megabyte, 0.05}});
+  ASSERT_EQ(floor.rows.size(), 2u);
+  EXPECT_DOUBLE_EQ(floor.rows[0].floor_seconds, 0.01);
+  EXPECT_DOUBLE_EQ(floor.rows[1].floor_seconds, 0.01);
+  EXPECT_DOUBLE_EQ(floor.floor_seconds, 0.02);
+  EXPECT_TRUE(floor.raised_by.empty());
+}
+
+TEST(Floor, AddsOperationsOfOneKind) {
+  const TimedOperation operation{"a", "forward", "k", gflop, megabyte, 0.1};
+  const Floor floor = compute_floor(ceilings, {operation, operation});
+  ASSERT_EQ(floor.rows.size(), 1u);
+  EXPECT_EQ(floor.rows[0].count, 2);
+  EXPECT_DOUBLE_EQ(floor.rows[0].seconds, 0.2);
+  EXPECT_DOUBLE_EQ(floor.rows[0].floor_seconds, 0.02);
+}
+
+// With AMX, bfloat16 convolutions ran at 131 % of a float32 product.
+TEST(Floor, TakesTheRateOfAFasterOperationAsCeiling) {
+  const Floor floor = compute_floor(ceilings, {{"a", "forward", "k", 131 * gflop, 0, 1},
+                                               {"b", "forward", "k", 50 * gflop, 0, 1}});
+  EXPECT_DOUBLE_EQ(floor.ceilings.flops_per_second, 131 * gflop);
+  EXPECT_EQ(floor.raised_by, "a, forward");
+  for (const FloorRow& row : floor.rows) EXPECT_LE(row.floor_seconds, row.seconds);
+  EXPECT_DOUBLE_EQ(floor.rows[1].floor_seconds + floor.rows[0].floor_seconds, 1 + 50.0 / 131);
+}
+
+TEST(Floor, LeavesBytesOutThatWereNotMoved) {
+  const Floor floor =
+      compute_floor(ceilings, {{"a", "forward", "k", gflop, 1000 * megabyte, 0.02}});
+  ASSERT_EQ(floor.rows.size(), 1u);
+  EXPECT_FALSE(floor.rows[0].counts_bytes);
+  EXPECT_DOUBLE_EQ(floor.rows[0].floor_seconds, 0.01) << "the arithmetic's";
+  EXPECT_EQ(floor.ceilings.bytes_per_second, ceilings.bytes_per_second);
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "lockstep/backend/backend.hpp"
+
+namespace lockstep::train::testing {
+
+/// A plan with a dynamic loss scale on a device that has none: the scale doubles every second step,
+/// and the learning rate is multiplied by it, so that a scale that is lost changes the parameters.
+class ScaledPlan final : public backend::Plan {
+ public:
+  explicit ScaledPlan(std::unique_ptr<backend::Plan> plan) : plan_(std::move(plan)) {}
+
+  void upload(std::span<const std::uint8_t> images, std::span<const std::int32_t> labels) override {
+    plan_->upload(images, labels);
+  }
+  void forward() override { plan_->forward(); }
+  backend::BatchResult result() const override { return plan_->result(); }
+  std::span<const float> logits() const override { return plan_->logits(); }
+  void backward(core::GradientListener& listener) override {
+    plan_->backward(listener);
+    if (++scale_.good_steps < 2) return;
+    scale_ = {.scale = 2 * scale_.scale, .good_steps = 0};
+  }
+  void set_sgd(const optim::Sgd& sgd) override {
+    optim::Sgd scaled = sgd;
+    scaled.learning_rate *= scale_.scale / 64;
+    plan_->set_sgd(scaled);
+  }
+  void update(std::size_t first, std::size_t count) override { plan_->update(first, count); }
+  std::optional<backend::LossScale> loss_scale() const override { return scale_; }
+  void set_loss_scale(const backend::LossScale& scale) override { scale_ = scale; }
+  backend::MemoryUse memory() const override { return plan_->memory(); }
+  std::vector<backend::OperationChoice> choices() const override { return plan_->choices(); }
+
+ private:
+  std::unique_ptr<backend::Plan> plan_;
+  backend::LossScale scale_{.scale = 1, .good_steps = 0};
+};
+
+/// Compiles plans with such a loss scale for another device.
+class ScaledBackend final : public backend::Backend {
+ public:
+  explicit ScaledBackend(std::unique_ptr<backend::Backend> device) : device_(std::move(device)) {}
+
+  backend::DeviceKind kind() const override { return device_->kind(); }
+  std::string device_name() const override { return device_->device_name(); }
+  std::string library_versions() const override { return device_->library_versions(); }
+  backend::ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const override {
+    return device_->make_state(graph, std::move(gradients));
+  }
+  std::unique_ptr<backend::Plan> compile(const graph::Graph& graph, backend::ModelState& state,
+                                         const backend::PlanOptions& options) const override {
+    return std::make_unique<ScaledPlan>(device_->compile(graph, state, options));
+  }
+  backend::MemoryUse memory(const graph::Graph& graph,
+                            const backend::PlanOptions& options) const override {
+    return device_->memory(graph, options);
+  }
+  std::vector<backend::OperationChoice> choices(
+      const graph::Graph& graph, const backend::PlanOptions& options) const override {
+    return device_->choices(graph, options);
+  }
+
+ private:
+  std::unique_ptr<backend::Backend> device_;
+};
+
+}  // namespace lockstep::train::testing
