@@ -28,6 +28,7 @@ std::string_view name(ConvolutionAlgorithm algorithm) {
     case ConvolutionAlgorithm::automatic: return "auto";
     case ConvolutionAlgorithm::direct: return "direct";
     case ConvolutionAlgorithm::winograd: return "winograd";
+    case ConvolutionAlgorithm::amx: return "amx";
   }
   core::check(false, "unknown algorithm");
   return {};

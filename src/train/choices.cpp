@@ -29,7 +29,8 @@ constexpr std::array data_types{Choice{"fp32", DataType::float32},
                                 Choice{"fp16", DataType::float16}};
 constexpr std::array algorithms{Choice{"auto", ConvolutionAlgorithm::automatic},
                                 Choice{"direct", ConvolutionAlgorithm::direct},
-                                Choice{"winograd", ConvolutionAlgorithm::winograd}};
+                                Choice{"winograd", ConvolutionAlgorithm::winograd},
+                                Choice{"amx", ConvolutionAlgorithm::amx}};
 constexpr std::array fusions{
     Choice{"auto", BatchNormFusion::automatic}, Choice{"none", BatchNormFusion::none},
     Choice{"sums", BatchNormFusion::sums}, Choice{"prologue", BatchNormFusion::prologue}};

@@ -38,7 +38,7 @@ enum class Mode {
 
 /// Algorithm of convolutions where there is a choice. `automatic` takes Winograd where it exists
 /// and wins.
-enum class ConvolutionAlgorithm { automatic, direct, winograd };
+enum class ConvolutionAlgorithm { automatic, direct, winograd, amx };
 std::string_view name(ConvolutionAlgorithm algorithm);
 
 /// What of a batch norm the convolutions around it compute on a GPU: `sums` where its input is

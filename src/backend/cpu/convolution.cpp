@@ -9,6 +9,7 @@
 #include <memory>
 #include <variant>
 
+#include "amx/convolution.hpp"
 #include "convolution_choice.hpp"
 #include "lockstep/core/error.hpp"
 #include "onednn.hpp"
@@ -164,6 +165,10 @@ PreferredLayouts preferred_layouts(const Context& context) {
   const auto most =
       std::ranges::max_element(flops, {}, [](const auto& entry) { return entry.second; });
   if (most != flops.end()) preferred.activations = most->first;
+  const ConvolutionAlgorithm algorithm = context.options.convolution_algorithm;
+  const bool may_use_amx = algorithm == ConvolutionAlgorithm::amx ||
+                           (algorithm == ConvolutionAlgorithm::automatic && amx::is_fast());
+  if (wanted == DataType::bfloat16 && may_use_amx) preferred.activations = MapLayout::channels_last;
   return preferred;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "amx/convolution.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "onednn_convolution.hpp"
 #include "winograd.hpp"
@@ -18,7 +19,7 @@ namespace {
 constexpr std::int64_t timed_pixels = 512;
 constexpr std::int64_t fewest_images = 4;
 
-/// Where the first runs differ by this factor, there is no second.
+/// If the first runs of the two fastest differ by this factor, there is no second.
 constexpr double clear_difference = 1.5;
 constexpr int most_runs = 4;
 
@@ -71,6 +72,23 @@ class Trial {
   std::vector<double> best_;
 };
 
+/// Null if the algorithm has no kernel. Winograd's and AMX's forms must fit.
+std::unique_ptr<ConvolutionDirection> make_by(ConvolutionAlgorithm algorithm,
+                                              const Context& context, Direction direction,
+                                              const ConvolutionSizes& sizes,
+                                              const FeatureMap& source,
+                                              const FeatureMap& destination) {
+  switch (algorithm) {
+    case ConvolutionAlgorithm::winograd:
+      return winograd::make(direction, context.threads, source, destination);
+    case ConvolutionAlgorithm::amx:
+      return amx::make(direction, context.threads, sizes, source, destination);
+    case ConvolutionAlgorithm::automatic:
+    case ConvolutionAlgorithm::direct: break;
+  }
+  return make_onednn_direction(context, direction, sizes, source, destination);
+}
+
 }  // namespace
 
 std::string_view name(Direction direction) {
@@ -82,37 +100,49 @@ std::string_view name(Direction direction) {
   return {};
 }
 
-bool ConvolutionChooser::winograd_is_faster(const Context& context, Direction direction,
-                                            const ConvolutionSizes& sizes, const FeatureMap& source,
-                                            const FeatureMap& destination) {
+ConvolutionAlgorithm ConvolutionChooser::fastest(const Context& context, Direction direction,
+                                                 const ConvolutionSizes& sizes,
+                                                 const FeatureMap& source,
+                                                 const FeatureMap& destination) {
+  std::vector<ConvolutionAlgorithm> candidates{ConvolutionAlgorithm::direct};
+  if (winograd::fits(sizes, source, destination))
+    candidates.push_back(ConvolutionAlgorithm::winograd);
+  std::int64_t fewest = fewest_images;
+  if (amx::is_fast() && amx::fits(sizes, source, destination)) {
+    candidates.push_back(ConvolutionAlgorithm::amx);
+    fewest = amx::images_at_once;
+  }
+  if (candidates.size() == 1) return candidates.front();
+
   const std::int64_t pixels = sizes.out_height * sizes.out_width;
   ConvolutionSizes some = sizes;
-  some.images =
-      std::min(sizes.images, std::max(fewest_images, (timed_pixels + pixels - 1) / pixels));
-  const Key key{direction,        source.type,    source.layout,     destination.layout,
-                context.threads,  some.images,    sizes.in_channels, sizes.out_channels,
-                sizes.out_height, sizes.out_width};
-  if (const auto known = winograd_is_faster_.find(key); known != winograd_is_faster_.end())
-    return known->second;
+  some.images = std::min(sizes.images, std::max(fewest, (timed_pixels + pixels - 1) / pixels));
+  const Key key{direction,         source.type,       source.layout,      destination.layout,
+                context.threads,   some.images,       sizes.in_channels,  sizes.out_channels,
+                sizes.out_height,  sizes.out_width,   sizes.kernel,       sizes.stride};
+  if (const auto known = fastest_.find(key); known != fastest_.end()) return known->second;
   FeatureMap some_source = source, some_destination = destination;
   some_source.images = some_destination.images = some.images;
   Trial trial(direction, some, some_source, some_destination);
-  auto direct =
-      make_onednn_direction(context, direction, some, trial.source(), trial.destination());
-  bool answer = direct == nullptr;
-  if (direct != nullptr) {
-    trial.add(std::move(direct));
-    trial.add(winograd::make(direction, context.threads, trial.source(), trial.destination()));
-    for (int run = 0; run < most_runs; ++run) {
-      const double direct_seconds = trial.run(0);
+  std::erase_if(candidates, [&](ConvolutionAlgorithm candidate) {
+    auto made = make_by(candidate, context, direction, some, trial.source(), trial.destination());
+    if (made == nullptr) return true;
+    trial.add(std::move(made));
+    return false;
+  });
+  std::size_t best = 0;
+  for (int run = 0; run < most_runs && candidates.size() > 1; ++run) {
+    std::vector<double> seconds;
+    for (std::size_t which = 0; which < candidates.size(); ++which) {
+      seconds.push_back(trial.run(which));
       core::report_progress(context.options.progress);
-      const double ratio = direct_seconds / trial.run(1);
-      core::report_progress(context.options.progress);
-      answer = ratio > 1;
-      if (ratio > clear_difference || ratio < 1 / clear_difference) break;
     }
+    best = static_cast<std::size_t>(std::ranges::min_element(seconds) - seconds.begin());
+    std::ranges::sort(seconds);
+    if (seconds[1] > clear_difference * seconds[0]) break;
   }
-  winograd_is_faster_.emplace(key, answer);
+  const ConvolutionAlgorithm answer = candidates.at(best);
+  fastest_.emplace(key, answer);
   return answer;
 }
 
@@ -121,13 +151,15 @@ std::unique_ptr<ConvolutionDirection> ConvolutionChooser::make(const Context& co
                                                                const ConvolutionSizes& sizes,
                                                                const FeatureMap& source,
                                                                const FeatureMap& destination) {
-  const ConvolutionAlgorithm wanted = context.options.convolution_algorithm;
-  const bool takes_winograd = wanted != ConvolutionAlgorithm::direct &&
-                              winograd::fits(sizes, source, destination) &&
-                              (wanted == ConvolutionAlgorithm::winograd ||
-                               winograd_is_faster(context, direction, sizes, source, destination));
-  if (takes_winograd) return winograd::make(direction, context.threads, source, destination);
-  return make_onednn_direction(context, direction, sizes, source, destination);
+  ConvolutionAlgorithm algorithm = context.options.convolution_algorithm;
+  if (algorithm == ConvolutionAlgorithm::automatic)
+    algorithm = fastest(context, direction, sizes, source, destination);
+  const bool fits = algorithm == ConvolutionAlgorithm::winograd
+                        ? winograd::fits(sizes, source, destination)
+                        : algorithm == ConvolutionAlgorithm::amx &&
+                              amx::fits(sizes, source, destination);
+  return make_by(fits ? algorithm : ConvolutionAlgorithm::direct, context, direction, sizes, source,
+                 destination);
 }
 
 }  // namespace lockstep::backend::cpu

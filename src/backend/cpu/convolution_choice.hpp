@@ -25,21 +25,21 @@ class ConvolutionChooser {
                                              const FeatureMap& destination);
 
  private:
-  /// What the speed of both algorithms depends on.
+  /// What the speed of the algorithms depends on.
   struct Key {
     Direction direction;
     core::DataType type;
     MapLayout source, destination;
     int threads;
-    std::int64_t images, in_channels, out_channels, height, width;
+    std::int64_t images, in_channels, out_channels, height, width, kernel, stride;
     auto operator<=>(const Key&) const = default;
   };
 
-  bool winograd_is_faster(const Context& context, Direction direction,
-                          const ConvolutionSizes& sizes, const FeatureMap& source,
-                          const FeatureMap& destination);
+  ConvolutionAlgorithm fastest(const Context& context, Direction direction,
+                               const ConvolutionSizes& sizes, const FeatureMap& source,
+                               const FeatureMap& destination);
 
-  std::map<Key, bool> winograd_is_faster_;
+  std::map<Key, ConvolutionAlgorithm> fastest_;
 };
 
 }  // namespace lockstep::backend::cpu

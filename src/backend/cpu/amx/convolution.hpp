@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "../../feature_map.hpp"
+#include "../convolution_direction.hpp"
+#include "../onednn.hpp"
+
+// Convolutions of bfloat16 maps by tile products (AMX): which rows and cells a direction needs, what
+// stands where in memory, and which thread does what. The arithmetic is in kernels.
+
+namespace lockstep::backend::cpu::amx {
+
+class Kernels;
+
+/// A direction works on this many images at a time; fewer take as long.
+constexpr std::int64_t images_at_once = 32;
+
+/// True if there is such a form: 1x1 or 3x3 with at least 16 channels on both sides, bfloat16 maps
+/// in channels-last layout.
+bool fits(const ConvolutionSizes& sizes, const FeatureMap& source, const FeatureMap& destination);
+
+/// True if the processor has tiles; otherwise they are emulated, which is for tests.
+bool is_fast();
+
+/// For maps that outlive it; `fits` must be true. The weights are rounded to bfloat16, sums are
+/// float32.
+std::unique_ptr<ConvolutionDirection> make(Direction direction, int threads,
+                                           const ConvolutionSizes& sizes, const FeatureMap& source,
+                                           const FeatureMap& destination);
+/// The same with the given kernels.
+std::unique_ptr<ConvolutionDirection> make(Direction direction, int threads,
+                                           const ConvolutionSizes& sizes, const FeatureMap& source,
+                                           const FeatureMap& destination, const Kernels& kernels);
+
+}  // namespace lockstep::backend::cpu::amx

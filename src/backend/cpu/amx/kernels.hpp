@@ -1,0 +1,121 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lockstep/core/data_type.hpp"
+
+// Products of bfloat16 tiles for convolutions, with float32 sums. The unit of memory is a cell: one
+// pixel of 32 images and 32 channels, 2 KB. Because the rows of a tile are images at one pixel,
+// padding, stride and borders are the same for a whole tile, and every tile is contiguous.
+//
+//   plain cell        [32 images][32 channels]
+//   interleaved cell  [2 halves of the channels][16 pairs of images][16 channels][2 images]
+//   transposed cell   [32 channels][32 images]
+//   weight cell       [2 halves of the columns][16 pairs][16 columns][2], for one tap; the pairs are
+//                     of the channels that are summed over
+
+namespace lockstep::backend::cpu::amx {
+
+constexpr std::int64_t cell_images = 32;
+constexpr std::int64_t cell_channels = 32;
+constexpr std::int64_t cell_size = cell_images * cell_channels;  ///< values
+
+/// One row (of pixels) of a channels-last map, for up to 32 images.
+struct MapRow {
+  core::BFloat16* first = nullptr;  ///< first image, first pixel, first channel
+  std::int64_t image_stride = 0;    ///< values from one image to the next
+  std::int64_t images = 0;          ///< at most 32
+  std::int64_t pixels = 0;
+  std::int64_t channels = 0;
+};
+
+/// A position along one axis that contributes to an output position through one tap.
+struct AxisTap {
+  std::int64_t position = 0;
+  std::int64_t tap = 0;
+};
+/// All of them: at most 3, as the kernels are 1x1 and 3x3.
+struct AxisTaps {
+  std::array<AxisTap, 3> taps;
+  std::int64_t count = 0;
+};
+
+/// A matrix of weights for each tap: value (i, column) at flat[i * row_stride + column *
+/// column_stride + tap]; i is summed over.
+struct WeightMatrix {
+  const float* flat = nullptr;
+  std::int64_t row_stride = 0, column_stride = 0;
+  std::int64_t rows = 0, columns = 0, taps = 0;
+};
+
+/// One row of the output of a convolution, or of the gradient of its input, for 32 channels.
+struct OutputRow {
+  /// Plain cells (pixel, channel block) of one input row, and the kernel's row that reads it.
+  struct Input {
+    const core::BFloat16* cells = nullptr;
+    std::int64_t tap_row = 0;
+  };
+  std::array<Input, 3> inputs;
+  std::int64_t input_count = 0;
+  const std::vector<AxisTaps>* columns = nullptr;  ///< by output pixel
+  const core::BFloat16* weights = nullptr;         ///< weight cells (tap, block of input channels)
+  std::int64_t kernel = 0;
+  std::int64_t blocks = 0;      ///< of input channels
+  const float* bias = nullptr;  ///< 32 values, or null
+  MapRow to;                    ///< first: of the first of the 32 channels
+  std::int64_t channels = 0;    ///< of the 32, those that exist
+  bool streams = false;         ///< write past the caches
+};
+
+/// Sums for the gradient of the weights that connect one block of 32 output channels with one block
+/// of 32 input channels, through one row of the kernel.
+struct GradientRows {
+  struct Rows {
+    const core::BFloat16* gradient = nullptr;  ///< transposed cells (pixel, block), at the block
+    const core::BFloat16* source = nullptr;    ///< interleaved cells (pixel, block), at the block
+  };
+  const std::vector<Rows>* rows = nullptr;
+  const std::vector<AxisTaps>* columns = nullptr;  ///< by pixel of the gradient's row
+  std::int64_t kernel = 0;
+  std::int64_t gradient_blocks = 0, source_blocks = 0;  ///< cells per pixel
+  bool adds = false;  ///< to what is in `sums`; otherwise replaces it
+  float* sums = nullptr;  ///< [2 halves of source channels][tap][2 halves of gradient channels][tile]
+};
+
+/// The arithmetic, by the processor's tiles or by emulated ones.
+class Kernels {
+ public:
+  virtual ~Kernels() = default;
+
+  virtual bool is_emulated() const = 0;
+
+  /// Each thread calls these before and after the functions below.
+  virtual void enter() const = 0;
+  virtual void leave() const = 0;
+
+  /// Writes the plain cells (pixel, channel block) of a row; images and channels that do not exist
+  /// become zeros.
+  virtual void pack(const MapRow& row, core::BFloat16* cells) const = 0;
+  virtual void interleave(const core::BFloat16* plain, core::BFloat16* interleaved) const = 0;
+  virtual void transpose(const core::BFloat16* plain, core::BFloat16* transposed) const = 0;
+  /// sums[channel] += the values of all images of a plain cell.
+  virtual void add_images(const core::BFloat16* plain, float* sums) const = 0;
+
+  /// Writes the weight cells of one block of 32 rows and one of 32 columns, for tap t to `cells` +
+  /// t * `tap_stride`.
+  virtual void pack_weights(const WeightMatrix& weights, std::int64_t row_block,
+                            std::int64_t column_block, core::BFloat16* cells,
+                            std::int64_t tap_stride) const = 0;
+
+  virtual void multiply(const OutputRow& row) const = 0;
+  virtual void multiply(const GradientRows& rows) const = 0;
+};
+
+/// Null if this processor has no tiles or this process may not use them.
+std::unique_ptr<Kernels> make_hardware_kernels();
+std::unique_ptr<Kernels> make_emulated_kernels();
+
+}  // namespace lockstep::backend::cpu::amx

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels.hpp"
+
+// What the convolution kernels do beside tile products: copies, conversions and transposes of
+// cells. Two classes with the same functions and the same results, for processors with and without
+// AVX-512.
+
+namespace lockstep::backend::cpu::amx {
+
+struct Avx512Vectors {
+  static void pack(const MapRow& row, core::BFloat16* cells);
+  static void interleave(const core::BFloat16* plain, core::BFloat16* interleaved);
+  static void transpose(const core::BFloat16* plain, core::BFloat16* transposed);
+  static void add_images(const core::BFloat16* plain, float* sums);
+  static void pack_weights(const WeightMatrix& weights, std::int64_t row_block,
+                           std::int64_t column_block, core::BFloat16* cells,
+                           std::int64_t tap_stride);
+  /// Rounds sums [2 halves of the images][2 halves of the channels][16][16] into one pixel of the
+  /// images of `row`, the first `row.channels` channels.
+  static void write_pixel(const float* sums, const MapRow& row, std::int64_t offset, bool streams);
+  /// Makes streamed writes visible to other threads.
+  static void finish_streams();
+};
+
+struct PlainVectors {
+  static void pack(const MapRow& row, core::BFloat16* cells);
+  static void interleave(const core::BFloat16* plain, core::BFloat16* interleaved);
+  static void transpose(const core::BFloat16* plain, core::BFloat16* transposed);
+  static void add_images(const core::BFloat16* plain, float* sums);
+  static void pack_weights(const WeightMatrix& weights, std::int64_t row_block,
+                           std::int64_t column_block, core::BFloat16* cells,
+                           std::int64_t tap_stride);
+  static void write_pixel(const float* sums, const MapRow& row, std::int64_t offset, bool streams);
+  static void finish_streams() {}
+};
+
+}  // namespace lockstep::backend::cpu::amx

@@ -1,0 +1,181 @@
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "tiles.hpp"
+#include "vectors.hpp"
+
+#define LOCKSTEP_AVX512 [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16")]]
+
+namespace lockstep::backend::cpu::amx {
+
+using core::BFloat16;
+
+namespace {
+
+constexpr std::int64_t lanes = 16;  ///< float32 values of a vector
+
+LOCKSTEP_AVX512 __m512i load(const BFloat16* from) {
+  return _mm512_loadu_si512(static_cast<const void*>(from));
+}
+LOCKSTEP_AVX512 void store(BFloat16* to, __m512i value) {
+  _mm512_storeu_si512(static_cast<void*>(to), value);
+}
+__mmask32 first_halves(std::int64_t count) {
+  return count >= 32 ? ~__mmask32{0} : (__mmask32{1} << count) - 1;
+}
+__mmask16 first_floats(std::int64_t count) {
+  return static_cast<__mmask16>(count >= lanes ? 0xffffU : (1U << std::max<std::int64_t>(count, 0)) - 1);
+}
+
+/// Indices first, first + distance, first + 1, first + 1 + distance, ...: with a distance of 32 for
+/// permutations of two vectors, which interleave the lower (first = 0) or upper (16) halves.
+LOCKSTEP_AVX512 __m512i interleaving_indices(short first, short distance = 32) {
+  alignas(64) std::array<short, 32> indices;
+  for (short i = 0; i < 16; ++i) {
+    indices[static_cast<std::size_t>(2 * i)] = static_cast<short>(first + i);
+    indices[static_cast<std::size_t>(2 * i + 1)] = static_cast<short>(first + i + distance);
+  }
+  return _mm512_load_si512(indices.data());
+}
+
+LOCKSTEP_AVX512 __m512 widened(__m256i half) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+}
+
+/// Transposes 16 x 16 32-bit values in registers: by pairs of rows, of pairs, of 128-bit parts.
+LOCKSTEP_AVX512 void transpose_pairs(__m512i (&r)[16]) {
+  __m512i t[16];
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
+    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
+  }
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+    r[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
+    r[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
+  }
+}
+
+}  // namespace
+
+LOCKSTEP_AVX512 void Avx512Vectors::pack(const MapRow& row, BFloat16* cells) {
+  const std::int64_t blocks = (row.channels + cell_channels - 1) / cell_channels;
+  const __m512i zero = _mm512_setzero_si512();
+  for (std::int64_t image = 0; image < cell_images; ++image) {
+    BFloat16* to = cells + image * cell_channels;
+    const BFloat16* from = row.first + image * row.image_stride;
+    if (image >= row.images) {
+      for (std::int64_t cell = 0; cell < row.pixels * blocks; ++cell, to += cell_size)
+        store(to, zero);
+    } else if (row.channels % cell_channels == 0) {
+      for (std::int64_t cell = 0; cell < row.pixels * blocks;
+           ++cell, to += cell_size, from += cell_channels)
+        store(to, load(from));
+    } else {
+      for (std::int64_t pixel = 0; pixel < row.pixels; ++pixel, from += row.channels) {
+        for (std::int64_t channel = 0; channel < row.channels;
+             channel += cell_channels, to += cell_size)
+          store(to, _mm512_maskz_loadu_epi16(first_halves(row.channels - channel), from + channel));
+      }
+    }
+  }
+}
+
+LOCKSTEP_AVX512 void Avx512Vectors::interleave(const BFloat16* plain, BFloat16* interleaved) {
+  const __m512i lower = interleaving_indices(0), upper = interleaving_indices(16);
+  for (std::int64_t pair = 0; pair < 16; ++pair) {
+    const __m512i even = load(plain + 2 * pair * cell_channels);
+    const __m512i odd = load(plain + (2 * pair + 1) * cell_channels);
+    store(interleaved + pair * 32, _mm512_permutex2var_epi16(even, lower, odd));
+    store(interleaved + tile_halves + pair * 32, _mm512_permutex2var_epi16(even, upper, odd));
+  }
+}
+
+LOCKSTEP_AVX512 void Avx512Vectors::transpose(const BFloat16* plain, BFloat16* transposed) {
+  for (const short half : {short{0}, short{16}}) {
+    const __m512i indices = interleaving_indices(half);
+    __m512i rows[16];
+    for (std::int64_t pair = 0; pair < 16; ++pair)
+      rows[pair] =
+          _mm512_permutex2var_epi16(load(plain + 2 * pair * cell_channels), indices,
+                                    load(plain + (2 * pair + 1) * cell_channels));
+    transpose_pairs(rows);
+    for (std::int64_t row = 0; row < 16; ++row)
+      store(transposed + (half + row) * cell_images, rows[row]);
+  }
+}
+
+LOCKSTEP_AVX512 void Avx512Vectors::add_images(const BFloat16* plain, float* sums) {
+  __m512 low = _mm512_loadu_ps(sums), high = _mm512_loadu_ps(sums + lanes);
+  for (std::int64_t image = 0; image < cell_images; ++image) {
+    const __m512i values = load(plain + image * cell_channels);
+    low = _mm512_add_ps(low, widened(_mm512_castsi512_si256(values)));
+    high = _mm512_add_ps(high, widened(_mm512_extracti64x4_epi64(values, 1)));
+  }
+  _mm512_storeu_ps(sums, low);
+  _mm512_storeu_ps(sums + lanes, high);
+}
+
+LOCKSTEP_AVX512 void Avx512Vectors::pack_weights(const WeightMatrix& weights,
+                                                 std::int64_t row_block, std::int64_t column_block,
+                                                 BFloat16* cells, std::int64_t tap_stride) {
+  const __m512i steps = _mm512_mullo_epi32(
+      _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+      _mm512_set1_epi32(static_cast<int>(weights.column_stride)));
+  const __m512i pairs = interleaving_indices(0, 16);
+  const __m512 zero = _mm512_setzero_ps();
+  for (std::int64_t half = 0; half < 2; ++half) {
+    const std::int64_t column = column_block * 32 + half * 16;
+    const __mmask16 columns = first_floats(weights.columns - column);
+    for (std::int64_t pair = 0; pair < 16; ++pair) {
+      const std::int64_t row = row_block * 32 + 2 * pair;
+      const __mmask16 even = row < weights.rows ? columns : __mmask16{0};
+      const __mmask16 odd = row + 1 < weights.rows ? columns : __mmask16{0};
+      const float* from = weights.flat + row * weights.row_stride + column * weights.column_stride;
+      BFloat16* to = cells + half * tile_halves + pair * 32;
+      for (std::int64_t tap = 0; tap < weights.taps; ++tap, ++from, to += tap_stride) {
+        const __m512 low = _mm512_mask_i32gather_ps(zero, even, steps, from, 4);
+        const __m512 high =
+            _mm512_mask_i32gather_ps(zero, odd, steps, from + weights.row_stride, 4);
+        const auto both = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
+        store(to, _mm512_permutexvar_epi16(pairs, both));
+      }
+    }
+  }
+}
+
+LOCKSTEP_AVX512 void Avx512Vectors::write_pixel(const float* sums, const MapRow& row,
+                                                std::int64_t offset, bool streams) {
+  BFloat16* to = row.first + offset;
+  const __mmask32 mask = first_halves(row.channels);
+  for (std::int64_t image = 0; image < row.images; ++image, to += row.image_stride) {
+    const float* low = sums + image / 16 * 2 * tile_floats + image % 16 * 16;
+    const auto values = reinterpret_cast<__m512i>(
+        _mm512_cvtne2ps_pbh(_mm512_load_ps(low + tile_floats), _mm512_load_ps(low)));
+    if (streams) {
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to), values);
+    } else {
+      _mm512_mask_storeu_epi16(to, mask, values);
+    }
+  }
+}
+
+LOCKSTEP_AVX512 void Avx512Vectors::finish_streams() { _mm_sfence(); }
+
+}  // namespace lockstep::backend::cpu::amx
