@@ -2,16 +2,14 @@
 // and type to plain float32 features (images, channels); dx = dy / pixels. On 1 x 1 maps it only
 // changes layout and type.
 
+#include <algorithm>
+
 #include "operations.hpp"
+#include "pool_kernels.hpp"
 
 namespace lockstep::backend::cpu {
 
 namespace {
-
-float load(float value) { return value; }
-float load(core::BFloat16 value) { return core::to_float(value); }
-void store(float value, float& to) { to = value; }
-void store(float value, core::BFloat16& to) { to = core::to_bfloat16(value); }
 
 template <class T>
 class AveragePoolOf : public Operation {
@@ -24,13 +22,9 @@ class AveragePoolOf : public Operation {
   void forward() override {
     const FeatureMap& in = *ports().inputs[0];
     float* const means = ports().output->as<float>();
-    const float share = 1.0f / static_cast<float>(in.shape.pixels());
-    for_each_channel(in, [&](std::int64_t at, std::int64_t feature) {
-      const T* const x = in.as<T>() + at;
-      float sum = 0;
-      for (std::int64_t pixel = 0; pixel < in.shape.pixels(); ++pixel)
-        sum += load(x[pixel * in.lanes()]);
-      means[feature] = sum * share;
+    for_each_plane(in, [&](std::int64_t plane, std::int64_t feature, std::int64_t channels) {
+      mean_of_pixels(in.as<const T>() + plane * in.plane(), in.shape.pixels(), in.lanes(),
+                     channels, means + feature);
     });
   }
 
@@ -39,37 +33,22 @@ class AveragePoolOf : public Operation {
     const FeatureMap& in = *ports().input_gradients[0];
     const float* const dy = ports().output_gradients[0]->as<float>();
     const float share = 1.0f / static_cast<float>(in.shape.pixels());
-    for_each_channel(in, [&](std::int64_t at, std::int64_t feature) {
-      T* const dx = in.as<T>() + at;
-      const float value = dy[feature] * share;
-      for (std::int64_t pixel = 0; pixel < in.shape.pixels(); ++pixel)
-        store(value, dx[pixel * in.lanes()]);
+    for_each_plane(in, [&](std::int64_t plane, std::int64_t feature, std::int64_t channels) {
+      fill_pixels(dy + feature, share, in.shape.pixels(), in.lanes(), channels,
+                  in.as<T>() + plane * in.plane());
     });
-    clear_padding(in);
   }
 
  private:
-  /// Calls work(offset of the channel's first pixel in the map, index of the feature).
+  /// Calls work(plane, index of its first feature, number of its channels that exist).
   template <class Work>
-  void for_each_channel(const FeatureMap& map, Work&& work) const {
-    const std::int64_t channels = map.shape.channels;
+  void for_each_plane(const FeatureMap& map, Work&& work) const {
+    const std::int64_t planes = map.images * map.blocks();
 #pragma omp parallel for num_threads(threads_)
-    for (std::int64_t image = 0; image < map.images; ++image) {
-      for (std::int64_t channel = 0; channel < channels; ++channel) {
-        const std::int64_t plane = image * map.blocks() + channel / map.lanes();
-        work(plane * map.plane() + channel % map.lanes(), image * channels + channel);
-      }
-    }
-  }
-
-  static void clear_padding(const FeatureMap& map) {
-    for (std::int64_t channel = map.shape.channels; channel < map.padded_channels(); ++channel) {
-      for (std::int64_t image = 0; image < map.images; ++image) {
-        T* const x = map.as<T>() + (image * map.blocks() + map.blocks() - 1) * map.plane() +
-                     channel % map.lanes();
-        for (std::int64_t pixel = 0; pixel < map.shape.pixels(); ++pixel)
-          x[pixel * map.lanes()] = T{};
-      }
+    for (std::int64_t plane = 0; plane < planes; ++plane) {
+      const std::int64_t channel = plane % map.blocks() * map.lanes();
+      work(plane, plane / map.blocks() * map.shape.channels + channel,
+           std::min(map.lanes(), map.shape.channels - channel));
     }
   }
 

@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -299,12 +300,12 @@ class WeightsDirection : public ConvolutionDirection {
   }
 
   void run() override {
-    const std::int64_t bands = ceil_div(destination_.shape.height, bands_.rows);
+    const std::int64_t bands = band_count();
 #pragma omp parallel num_threads(threads_)
     {
       kernels_.enter();
       std::fill_n(bias_sums(omp_get_thread_num()), channel_blocks(destination_) * cell_channels, 0.0F);
-      bool is_first = true;
+      std::int64_t step = 0;
       for (std::int64_t image_block = 0; image_block < image_blocks(source_); ++image_block) {
         std::int64_t packed = 0;
         for (std::int64_t band = 0; band < bands; ++band) {
@@ -313,11 +314,10 @@ class WeightsDirection : public ConvolutionDirection {
           const RowRange inputs = needed(rows_, rows);
           pack(image_block, {std::max(packed, inputs.first), inputs.last}, rows);
           packed = std::max(packed, inputs.last);
-          multiply(rows, !is_first);
-          is_first = false;
+          multiply(rows, step);
+          ++step;
         }
       }
-      write_gradient();
       kernels_.leave();
     }
     if (bias_ != nullptr) {
@@ -339,11 +339,16 @@ class WeightsDirection : public ConvolutionDirection {
     return Carver::aligned(static_cast<std::size_t>(bands_.rows * row_bytes(destination_)));
   }
   std::int64_t taps() const { return kernel_ * kernel_; }
+  std::int64_t band_count() const { return ceil_div(destination_.shape.height, bands_.rows); }
+  std::int64_t steps() const { return image_blocks(source_) * band_count(); }
+  /// The work of one step: a block of the destination's channels and half a block of the source's.
+  std::int64_t source_halves() const { return ceil_div(source_.shape.channels, tile_rows); }
+  std::int64_t tasks() const { return channel_blocks(destination_) * source_halves(); }
+  static constexpr std::int64_t tap_sums = 2 * tile_floats;  ///< of a task, for one tap
+  /// Sums are kept from step to step; with a single step each thread needs those of one task.
   std::size_t sums_bytes() const {
-    return Carver::aligned(static_cast<std::size_t>(channel_blocks(source_) *
-                                                    channel_blocks(destination_) * taps() *
-                                                    cell_size) *
-                           sizeof(float));
+    const std::int64_t kept = steps() > 1 ? tasks() : threads_;
+    return Carver::aligned(static_cast<std::size_t>(kept * taps() * tap_sums) * sizeof(float));
   }
   std::size_t staged_bytes() const {
     return Carver::aligned(
@@ -367,14 +372,11 @@ class WeightsDirection : public ConvolutionDirection {
   BFloat16* gradient_row(std::int64_t row) const {
     return gradient_cells_ + row % bands_.rows * gradient_row_cells() * cell_size;
   }
-  float* sums_of(std::int64_t destination_block, std::int64_t source_block,
-                 std::int64_t kernel_row) const {
-    const std::int64_t pair = destination_block * channel_blocks(source_) + source_block;
-    return sums_ + (pair * kernel_ + kernel_row) * kernel_ * cell_size;
+  float* sums_of(std::int64_t task) const {
+    return sums_ + (steps() > 1 ? task : omp_get_thread_num()) * taps() * tap_sums;
   }
 
-  // The next three are called by all threads and share the work among them; each ends with a
-  // barrier.
+  // Both are called by all threads, share the work among them, and end with a barrier.
   void pack(std::int64_t image_block, RowRange source_rows, RowRange gradient_rows) const {
     const int thread = omp_get_thread_num();
     BFloat16* const plain = staged(thread);
@@ -396,49 +398,60 @@ class WeightsDirection : public ConvolutionDirection {
     }
   }
 
-  void multiply(RowRange rows, bool adds) {
-    const std::int64_t source_blocks = channel_blocks(source_);
-    const std::int64_t tasks = channel_blocks(destination_) * source_blocks * kernel_;
-    auto& pairs = pairs_[static_cast<std::size_t>(omp_get_thread_num())];
+  void multiply(RowRange rows, std::int64_t step) {
 #pragma omp for schedule(static)
-    for (std::int64_t task = 0; task < tasks; ++task) {
-      const std::int64_t kernel_row = task % kernel_, source_block = task / kernel_ % source_blocks,
-                         destination_block = task / kernel_ / source_blocks;
-      pairs.clear();
-      for (std::int64_t row = rows.first; row < rows.last; ++row) {
-        const AxisTaps& taps = rows_[static_cast<std::size_t>(row)];
-        for (std::size_t i = 0; i < static_cast<std::size_t>(taps.count); ++i) {
-          if (taps.taps[i].tap == kernel_row)
-            pairs.push_back({gradient_row(row) + destination_block * cell_size,
-                             source_row(taps.taps[i].position) + source_block * cell_size});
-        }
-      }
-      kernels_.multiply(GradientRows{.rows = &pairs,
-                                     .columns = &columns_,
-                                     .kernel = kernel_,
-                                     .gradient_blocks = channel_blocks(destination_),
-                                     .source_blocks = source_blocks,
-                                     .adds = adds,
-                                     .sums = sums_of(destination_block, source_block, kernel_row)});
+    for (std::int64_t task = 0; task < tasks(); ++task) {
+      const std::int64_t block = task / source_halves(), half = task % source_halves();
+      for (std::int64_t kernel_row = 0; kernel_row < kernel_; ++kernel_row)
+        kernels_.multiply(
+            GradientRows{.rows = &pairs_of(rows, kernel_row, block, half),
+                         .columns = &columns_,
+                         .kernel = kernel_,
+                         .gradient_blocks = channel_blocks(destination_),
+                         .source_blocks = channel_blocks(source_),
+                         .adds = step > 0,
+                         .sums = sums_of(task) + kernel_row * kernel_ * tap_sums});
+      if (step + 1 == steps()) write_gradient(block, half, sums_of(task));
     }
   }
 
-  /// Sums [kernel row][half of c][kernel column][half of k][k][c] of each pair of blocks to KCRS.
-  void write_gradient() const {
-    const std::int64_t channels = source_.shape.channels;
-#pragma omp for schedule(static)
-    for (std::int64_t k = 0; k < destination_.shape.channels; ++k) {
-      float* to = flat_ + k * channels * taps();
-      const std::int64_t k_half = k % cell_channels / tile_rows, k_row = k % tile_rows;
-      for (std::int64_t c = 0; c < channels; ++c) {
-        const std::int64_t c_half = c % cell_channels / tile_rows;
-        for (std::int64_t r = 0; r < kernel_; ++r) {
-          const float* from = sums_of(k / cell_channels, c / cell_channels, r) +
-                              (c_half * kernel_ * 2 + k_half) * tile_floats + k_row * tile_rows +
-                              c % tile_rows;
-          for (std::int64_t s = 0; s < kernel_; ++s) *to++ = from[s * 2 * tile_floats];
-        }
+  /// The rows of the gradient with the rows of the source that a row of the kernel connects them to.
+  const std::vector<GradientRows::Rows>& pairs_of(RowRange rows, std::int64_t kernel_row,
+                                                  std::int64_t block, std::int64_t half) {
+    auto& pairs = pairs_[static_cast<std::size_t>(omp_get_thread_num())];
+    pairs.clear();
+    for (std::int64_t row = rows.first; row < rows.last; ++row) {
+      const AxisTaps& taps = rows_[static_cast<std::size_t>(row)];
+      for (std::size_t i = 0; i < static_cast<std::size_t>(taps.count); ++i) {
+        if (taps.taps[i].tap == kernel_row)
+          pairs.push_back({gradient_row(row) + block * cell_size,
+                           source_row(taps.taps[i].position) + half * tile_halves});
       }
+    }
+    return pairs;
+  }
+
+  /// Sums [tap][half of k][k][c] of one task to KCRS.
+  void write_gradient(std::int64_t block, std::int64_t half, const float* sums) const {
+    const std::int64_t channels = source_.shape.channels, c = half * tile_rows;
+    const std::int64_t count = std::min(tile_rows, channels - c);
+    const std::int64_t last =
+        std::min((block + 1) * cell_channels, destination_.shape.channels);
+    for (std::int64_t k = block * cell_channels; k < last; ++k) {
+      const float* const from = sums + k % cell_channels * tile_rows;
+      float* const to = flat_ + (k * channels + c) * taps();
+      if (kernel_ == 3) {
+        transpose_taps<9>(from, count, to);
+      } else {
+        transpose_taps<1>(from, count, to);
+      }
+    }
+  }
+
+  template <std::int64_t Taps>
+  static void transpose_taps(const float* from, std::int64_t count, float* to) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (std::int64_t tap = 0; tap < Taps; ++tap) to[i * Taps + tap] = from[tap * tap_sums + i];
     }
   }
 

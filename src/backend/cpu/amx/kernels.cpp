@@ -53,8 +53,8 @@ void multiply_pixel(Tiles& tiles, const OutputRow& row, const AxisTaps& columns,
   tiles.template store<3>(sums + 3 * tile_floats);
 }
 
-/// One pixel of the gradient with the three columns of a 3x3 kernel: tile 2 * tap + half holds the
-/// sums of a half of the gradient's channels.
+/// One pixel of the gradient with the columns of the kernel: tile 2 * tap + half holds the sums of a
+/// half of the gradient's channels.
 template <class Tiles>
 void multiply_columns(Tiles& tiles, const BFloat16* gradient, const BFloat16* source,
                       std::int64_t source_stride, const AxisTaps& columns) {
@@ -89,46 +89,15 @@ void store_sums(const Tiles& tiles, float* sums, std::index_sequence<Tile...>) {
   (tiles.template store<int{Tile}>(sums + Tile * tile_floats), ...);
 }
 
-/// 3x3: for each half of the source's channels 3 taps by 2 halves of the gradient's.
-template <class Tiles>
-void multiply_3x3(Tiles& tiles, const GradientRows& rows) {
-  constexpr std::make_index_sequence<6> all;
-  const std::int64_t gradient_stride = rows.gradient_blocks * cell_size;
+template <int Kernel, class Tiles>
+void multiply_rows(Tiles& tiles, const GradientRows& rows) {
+  constexpr std::make_index_sequence<2 * Kernel> all;
   const std::int64_t source_stride = rows.source_blocks * cell_size;
-  for (std::int64_t half = 0; half < 2; ++half) {
-    float* const sums = rows.sums + half * 6 * tile_floats;
-    load_sums(tiles, rows, sums, all);
-    for (const auto& row : *rows.rows) {
-      const BFloat16* gradient = row.gradient;
-      for (const AxisTaps& columns : *rows.columns) {
-        multiply_columns(tiles, gradient, row.source + half * tile_halves, source_stride, columns);
-        gradient += gradient_stride;
-      }
-    }
-    store_sums(tiles, sums, all);
-  }
-}
-
-/// 1x1: both halves of the source's channels by both of the gradient's.
-template <class Tiles>
-void multiply_1x1(Tiles& tiles, const GradientRows& rows) {
-  constexpr std::make_index_sequence<4> all;
   load_sums(tiles, rows, rows.sums, all);
   for (const auto& row : *rows.rows) {
     const BFloat16* gradient = row.gradient;
     for (const AxisTaps& columns : *rows.columns) {
-      const BFloat16* source =
-          row.source + columns.taps[0].position * rows.source_blocks * cell_size;
-      if (columns.count == 1) {
-        tiles.template load<4>(gradient);
-        tiles.template load<6>(source);
-        tiles.template multiply<0, 4, 6>();
-        tiles.template load<5>(gradient + tile_halves);
-        tiles.template multiply<1, 5, 6>();
-        tiles.template load<7>(source + tile_halves);
-        tiles.template multiply<2, 4, 7>();
-        tiles.template multiply<3, 5, 7>();
-      }
+      multiply_columns(tiles, gradient, row.source, source_stride, columns);
       gradient += rows.gradient_blocks * cell_size;
     }
   }
@@ -177,9 +146,9 @@ class KernelsOf : public Kernels {
   void multiply(const GradientRows& rows) const override {
     Tiles tiles;
     if (rows.kernel == 3) {
-      multiply_3x3(tiles, rows);
+      multiply_rows<3>(tiles, rows);
     } else {
-      multiply_1x1(tiles, rows);
+      multiply_rows<1>(tiles, rows);
     }
   }
 };

@@ -70,19 +70,19 @@ struct OutputRow {
   bool streams = false;         ///< write past the caches
 };
 
-/// Sums for the gradient of the weights that connect one block of 32 output channels with one block
-/// of 32 input channels, through one row of the kernel.
+/// Sums for the gradient of the weights that connect a block of 32 output channels with half a block
+/// of input channels, through one row of the kernel.
 struct GradientRows {
   struct Rows {
     const core::BFloat16* gradient = nullptr;  ///< transposed cells (pixel, block), at the block
-    const core::BFloat16* source = nullptr;    ///< interleaved cells (pixel, block), at the block
+    const core::BFloat16* source = nullptr;    ///< interleaved cells (pixel, block), at the half
   };
   const std::vector<Rows>* rows = nullptr;
   const std::vector<AxisTaps>* columns = nullptr;  ///< by pixel of the gradient's row
   std::int64_t kernel = 0;
   std::int64_t gradient_blocks = 0, source_blocks = 0;  ///< cells per pixel
-  bool adds = false;  ///< to what is in `sums`; otherwise replaces it
-  float* sums = nullptr;  ///< [2 halves of source channels][tap][2 halves of gradient channels][tile]
+  bool adds = false;      ///< to what is in `sums`; otherwise replaces it
+  float* sums = nullptr;  ///< tiles [column of the kernel][2 halves of the output channels]
 };
 
 /// The arithmetic, by the processor's tiles or by emulated ones.

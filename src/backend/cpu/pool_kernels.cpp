@@ -1,0 +1,134 @@
+#include "pool_kernels.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "vectors.hpp"
+
+namespace lockstep::backend::cpu {
+
+using core::BFloat16;
+
+namespace {
+
+constexpr std::int64_t chunk = 64;
+
+LOCKSTEP_INLINE float load(float value) { return value; }
+LOCKSTEP_INLINE float load(BFloat16 value) { return core::to_float(value); }
+LOCKSTEP_INLINE void store(float value, float& to) { to = value; }
+LOCKSTEP_INLINE void store(float value, BFloat16& to) { to = core::to_bfloat16(value); }
+
+/// Calls work(first lane, count) for chunk after chunk, of a constant count wherever possible, which
+/// is what compilers vectorise best.
+template <class Work>
+LOCKSTEP_INLINE void for_each_chunk(std::int64_t lanes, Work&& work) {
+  std::int64_t lane = 0;
+  for (; lane + chunk <= lanes; lane += chunk) work(lane, chunk);
+  if (lane < lanes) work(lane, lanes - lane);
+}
+
+template <class T>
+LOCKSTEP_INLINE void max_of(const T* plane, std::span<const WindowPixel> window,
+                            std::int64_t lanes, T* maxima, std::uint8_t* places) {
+  for_each_chunk(lanes, [&](std::int64_t lane, std::int64_t count) {
+    float best[chunk];
+    std::int32_t place[chunk];
+    for (std::int64_t i = 0; i < count; ++i) {
+      best[i] = -std::numeric_limits<float>::infinity();
+      place[i] = 0;
+    }
+    for (const WindowPixel& here : window) {
+      const T* x = plane + here.pixel * lanes + lane;
+      const std::int32_t at = here.place;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const float value = load(x[i]);
+        const bool is_larger = !(value <= best[i]);  // also if it is NaN
+        place[i] = is_larger ? at : place[i];
+        best[i] = is_larger ? value : best[i];
+      }
+    }
+    for (std::int64_t i = 0; i < count; ++i) store(best[i], maxima[lane + i]);
+    for (std::int64_t i = 0; i < count; ++i) places[lane + i] = static_cast<std::uint8_t>(place[i]);
+  });
+}
+
+template <class T>
+LOCKSTEP_INLINE void add_at(const T* gradient, const std::uint8_t* places,
+                            std::span<const WindowPixel> window, std::int64_t lanes, T* plane) {
+  for_each_chunk(lanes, [&](std::int64_t lane, std::int64_t count) {
+    float dy[chunk];
+    for (std::int64_t i = 0; i < count; ++i) dy[i] = load(gradient[lane + i]);
+    for (const WindowPixel& here : window) {
+      T* to = plane + here.pixel * lanes + lane;
+      const std::uint8_t place = here.place;
+      for (std::int64_t i = 0; i < count; ++i)
+        store(load(to[i]) + (places[lane + i] == place ? dy[i] : 0.0F), to[i]);
+    }
+  });
+}
+
+template <class T>
+LOCKSTEP_INLINE void mean_of(const T* plane, std::int64_t pixels, std::int64_t lanes,
+                             std::int64_t channels, float* means) {
+  const float share = 1.0F / static_cast<float>(pixels);
+  for_each_chunk(channels, [&](std::int64_t lane, std::int64_t count) {
+    float sum[chunk] = {};
+    for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
+      const T* x = plane + pixel * lanes + lane;
+      for (std::int64_t i = 0; i < count; ++i) sum[i] += load(x[i]);
+    }
+    for (std::int64_t i = 0; i < count; ++i) means[lane + i] = sum[i] * share;
+  });
+}
+
+template <class T>
+LOCKSTEP_INLINE void fill(const float* values, float scale, std::int64_t pixels,
+                          std::int64_t lanes, std::int64_t channels, T* plane) {
+  for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
+    T* to = plane + pixel * lanes;
+    for (std::int64_t i = 0; i < channels; ++i) store(scale * values[i], to[i]);
+    std::fill(to + channels, to + lanes, T{});
+  }
+}
+
+}  // namespace
+
+LOCKSTEP_CLONES void max_of_window(const float* plane, std::span<const WindowPixel> window,
+                                   std::int64_t lanes, float* maxima, std::uint8_t* places) {
+  max_of(plane, window, lanes, maxima, places);
+}
+LOCKSTEP_CLONES void max_of_window(const BFloat16* plane, std::span<const WindowPixel> window,
+                                   std::int64_t lanes, BFloat16* maxima, std::uint8_t* places) {
+  max_of(plane, window, lanes, maxima, places);
+}
+
+LOCKSTEP_CLONES void add_at_places(const float* gradient, const std::uint8_t* places,
+                                   std::span<const WindowPixel> window, std::int64_t lanes,
+                                   float* plane) {
+  add_at(gradient, places, window, lanes, plane);
+}
+LOCKSTEP_CLONES void add_at_places(const BFloat16* gradient, const std::uint8_t* places,
+                                   std::span<const WindowPixel> window, std::int64_t lanes,
+                                   BFloat16* plane) {
+  add_at(gradient, places, window, lanes, plane);
+}
+
+LOCKSTEP_CLONES void mean_of_pixels(const float* plane, std::int64_t pixels, std::int64_t lanes,
+                                    std::int64_t channels, float* means) {
+  mean_of(plane, pixels, lanes, channels, means);
+}
+LOCKSTEP_CLONES void mean_of_pixels(const BFloat16* plane, std::int64_t pixels,
+                                    std::int64_t lanes, std::int64_t channels, float* means) {
+  mean_of(plane, pixels, lanes, channels, means);
+}
+
+LOCKSTEP_CLONES void fill_pixels(const float* values, float scale, std::int64_t pixels,
+                                 std::int64_t lanes, std::int64_t channels, float* plane) {
+  fill(values, scale, pixels, lanes, channels, plane);
+}
+LOCKSTEP_CLONES void fill_pixels(const float* values, float scale, std::int64_t pixels,
+                                 std::int64_t lanes, std::int64_t channels, BFloat16* plane) {
+  fill(values, scale, pixels, lanes, channels, plane);
+}
+
+}  // namespace lockstep::backend::cpu
