@@ -84,7 +84,7 @@ std::unique_ptr<Backend> make_backend(const DeviceOptions& options) {
     case DeviceKind::reference:
       return std::make_unique<reference::ReferenceBackend>(options.progress);
     case DeviceKind::cuda: return make_cuda(options);
-    default: return std::make_unique<cpu::CpuBackend>(options.threads, options.progress);
+    default: return std::make_unique<cpu::CpuBackend>(options);
   }
 }
 

@@ -12,20 +12,13 @@ inline std::size_t bucket_elements(const Config& config) {
   return travels ? config.bucket_bytes() / sizeof(float) : 0;
 }
 
-/// A choice by timing may be another one in the next run, with other roundings.
-inline backend::ConvolutionAlgorithm convolution_algorithm(const Config& config) {
-  using enum backend::ConvolutionAlgorithm;
-  const bool is_free = config.convolution_algorithm == automatic;
-  return config.deterministic && is_free ? winograd : config.convolution_algorithm;
-}
-
 /// What a configuration asks of a training plan. `batch_norm_sum`: null unless `--bn sync`.
 inline backend::PlanOptions training_options(const Config& config,
                                              core::StatisticsSum* batch_norm_sum) {
   return {.batch = config.batch_per_rank,
           .precision = config.precision,
           .mode = backend::Mode::training,
-          .convolution_algorithm = convolution_algorithm(config),
+          .convolution_algorithm = config.convolution_algorithm,
           .batch_norm_fusion = config.batch_norm_fusion,
           .normalisation = {},
           .batch_norm_sum = batch_norm_sum,
@@ -40,7 +33,7 @@ inline backend::PlanOptions inference_options(const Config& config, std::int64_t
   return {.batch = batch,
           .precision = config.precision,
           .mode = backend::Mode::inference,
-          .convolution_algorithm = convolution_algorithm(config),
+          .convolution_algorithm = config.convolution_algorithm,
           .normalisation = {},
           .batch_norm_sum = nullptr,
           .listener = nullptr};

@@ -290,6 +290,36 @@ TEST(CpuPlan, EveryConvolutionAlgorithmGivesTheSameNumbers) {
   }
 }
 
+// bfloat16 as in agreement_test: 5e-2. The tiles are emulated if the processor has none.
+TEST(CpuPlan, AmxConvolutionsAgreeWithTheReference) {
+  graph::Graph graph("test");
+  graph::NodeId x = graph.convolution("stem", graph.input({3, 8, 8}), 32, {.kernel = 1});
+  x = graph.convolution("conv", x, 40, {.kernel = 3, .stride = 1, .padding = 1, .has_bias = true});
+  x = graph.convolution("mix", x, 32, {.kernel = 3, .stride = 2, .padding = 1});
+  x = graph.linear("linear", graph.global_average_pool("pool", x), 5);
+  graph.softmax_cross_entropy("loss", x, {});
+  graph.seal();
+  const Batch images = random_batch(graph, 3, 1);
+  Replica judge(DeviceKind::reference, 1, graph, {.batch = 3});
+  judge.step(images);
+  for (const int threads : {1, 2}) {
+    SCOPED_TRACE(threads);
+    Replica device(DeviceKind::cpu, threads, graph,
+                   {.batch = 3,
+                    .precision = Precision::bf16,
+                    .convolution_algorithm = ConvolutionAlgorithm::amx});
+    device.step(images);
+    expect_same_forward(graph, judge, device, 5e-2);
+    expect_same_gradients(graph, judge, device, 5e-2);
+    // The stem has too few channels; the others have three directions each.
+    const auto choices = device.plan->choices();
+    EXPECT_EQ(std::ranges::count_if(
+                  choices,
+                  [](const auto& choice) { return choice.implementation.starts_with("amx"); }),
+              6);
+  }
+}
+
 TEST(CpuPlan, PrecisionsOfGpusAreRefused) {
   const graph::Graph graph = network("bn_1");
   const auto backend = make_backend(DeviceKind::cpu, 1);

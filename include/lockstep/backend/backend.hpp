@@ -36,8 +36,8 @@ enum class Mode {
   inference,  ///< running statistics, forward only
 };
 
-/// Algorithm of convolutions where there is a choice. `automatic` takes Winograd where it exists
-/// and wins.
+/// Algorithm of convolutions on CPUs. `automatic` chooses for each convolution and direction; the
+/// others are used wherever they exist, and oneDNN's direct kernels (`direct`) elsewhere.
 enum class ConvolutionAlgorithm { automatic, direct, winograd, amx };
 std::string_view name(ConvolutionAlgorithm algorithm);
 

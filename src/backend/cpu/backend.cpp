@@ -68,9 +68,11 @@ double copy_rate(int threads) {
 
 }  // namespace
 
-CpuBackend::CpuBackend(int threads, core::ProgressMonitor* progress)
-    : threads_(threads), progress_(progress) {
-  core::check(threads >= 1, "a CPU replica has at least one thread");
+CpuBackend::CpuBackend(const DeviceOptions& options)
+    : threads_(options.threads),
+      progress_(options.progress),
+      chooser_(options.deterministic ? ChoiceRule::fixed : ChoiceRule::fastest) {
+  core::check(threads_ >= 1, "a CPU replica has at least one thread");
 }
 
 PlanOptions CpuBackend::with_progress(PlanOptions options) const {

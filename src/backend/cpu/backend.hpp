@@ -8,8 +8,7 @@ namespace lockstep::backend::cpu {
 /// The CPU as a device: oneDNN's convolutions, our own passes between them. float32 and bfloat16.
 class CpuBackend : public Backend {
  public:
-  /// `progress`: null, or informed of each operation.
-  explicit CpuBackend(int threads, core::ProgressMonitor* progress = nullptr);
+  explicit CpuBackend(const DeviceOptions& options);
 
   DeviceKind kind() const override { return DeviceKind::cpu; }
   std::string device_name() const override;

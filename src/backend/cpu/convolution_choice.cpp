@@ -100,19 +100,20 @@ std::string_view name(Direction direction) {
   return {};
 }
 
-ConvolutionAlgorithm ConvolutionChooser::fastest(const Context& context, Direction direction,
-                                                 const ConvolutionSizes& sizes,
-                                                 const FeatureMap& source,
-                                                 const FeatureMap& destination) {
-  std::vector<ConvolutionAlgorithm> candidates{ConvolutionAlgorithm::direct};
-  if (winograd::fits(sizes, source, destination))
-    candidates.push_back(ConvolutionAlgorithm::winograd);
+ConvolutionAlgorithm ConvolutionChooser::choose(const Context& context, Direction direction,
+                                                const ConvolutionSizes& sizes,
+                                                const FeatureMap& source,
+                                                const FeatureMap& destination) {
+  std::vector<ConvolutionAlgorithm> candidates;  // in the order of `ChoiceRule::fixed`
   std::int64_t fewest = fewest_images;
   if (amx::is_fast() && amx::fits(sizes, source, destination)) {
     candidates.push_back(ConvolutionAlgorithm::amx);
     fewest = amx::images_at_once;
   }
-  if (candidates.size() == 1) return candidates.front();
+  if (winograd::fits(sizes, source, destination))
+    candidates.push_back(ConvolutionAlgorithm::winograd);
+  candidates.push_back(ConvolutionAlgorithm::direct);
+  if (candidates.size() == 1 || rule_ == ChoiceRule::fixed) return candidates.front();
 
   const std::int64_t pixels = sizes.out_height * sizes.out_width;
   ConvolutionSizes some = sizes;
@@ -153,7 +154,7 @@ std::unique_ptr<ConvolutionDirection> ConvolutionChooser::make(const Context& co
                                                                const FeatureMap& destination) {
   ConvolutionAlgorithm algorithm = context.options.convolution_algorithm;
   if (algorithm == ConvolutionAlgorithm::automatic)
-    algorithm = fastest(context, direction, sizes, source, destination);
+    algorithm = choose(context, direction, sizes, source, destination);
   const bool fits = algorithm == ConvolutionAlgorithm::winograd
                         ? winograd::fits(sizes, source, destination)
                         : algorithm == ConvolutionAlgorithm::amx &&

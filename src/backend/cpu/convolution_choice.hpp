@@ -13,12 +13,20 @@
 
 namespace lockstep::backend::cpu {
 
-/// Makes the directions of convolutions by the algorithm that the plan's options name; where that
-/// is `automatic`, by the faster one on this machine. Each shape is timed once, on at most as many
-/// images as fill the kernels, and remembered; a plan of any larger batch gets the same answer.
+/// How `ConvolutionAlgorithm::automatic` is resolved.
+enum class ChoiceRule {
+  fastest,  ///< by timing, which may give another result, with other roundings, in the next run
+  fixed,    ///< AMX if the processor has it, or else Winograd's algorithm, or else oneDNN
+};
+
+/// Makes the directions of convolutions by the algorithm that the plan's options name; if that is
+/// `automatic`, by `rule`. Each shape is timed once, on at most as many images as fill the kernels,
+/// and remembered; a plan of any larger batch gets the same algorithm.
 class ConvolutionChooser {
  public:
-  /// Null where no algorithm has a kernel. The maps outlive what is made.
+  explicit ConvolutionChooser(ChoiceRule rule) : rule_(rule) {}
+
+  /// Returns null if no algorithm has a kernel. The maps must outlive the direction.
   std::unique_ptr<ConvolutionDirection> make(const Context& context, Direction direction,
                                              const ConvolutionSizes& sizes,
                                              const FeatureMap& source,
@@ -35,10 +43,11 @@ class ConvolutionChooser {
     auto operator<=>(const Key&) const = default;
   };
 
-  ConvolutionAlgorithm fastest(const Context& context, Direction direction,
-                               const ConvolutionSizes& sizes, const FeatureMap& source,
-                               const FeatureMap& destination);
+  ConvolutionAlgorithm choose(const Context& context, Direction direction,
+                              const ConvolutionSizes& sizes, const FeatureMap& source,
+                              const FeatureMap& destination);
 
+  ChoiceRule rule_;
   std::map<Key, ConvolutionAlgorithm> fastest_;
 };
 
