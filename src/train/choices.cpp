@@ -27,10 +27,9 @@ constexpr std::array precisions{Choice{"fp32", Precision::fp32}, Choice{"tf32", 
 constexpr std::array data_types{Choice{"fp32", DataType::float32},
                                 Choice{"bf16", DataType::bfloat16},
                                 Choice{"fp16", DataType::float16}};
-constexpr std::array algorithms{Choice{"auto", ConvolutionAlgorithm::automatic},
-                                Choice{"direct", ConvolutionAlgorithm::direct},
-                                Choice{"winograd", ConvolutionAlgorithm::winograd},
-                                Choice{"amx", ConvolutionAlgorithm::amx}};
+constexpr std::array algorithms{
+    Choice{"auto", ConvolutionAlgorithm::automatic}, Choice{"direct", ConvolutionAlgorithm::direct},
+    Choice{"winograd", ConvolutionAlgorithm::winograd}, Choice{"amx", ConvolutionAlgorithm::amx}};
 constexpr std::array fusions{
     Choice{"auto", BatchNormFusion::automatic}, Choice{"none", BatchNormFusion::none},
     Choice{"sums", BatchNormFusion::sums}, Choice{"prologue", BatchNormFusion::prologue}};

@@ -31,6 +31,7 @@ struct Case {
   std::int64_t images, in_channels, out_channels, height, width, kernel, stride;
   bool has_bias = false;
   int threads = 1;
+  std::int64_t cached_bytes = 1 << 20;
 
   ConvolutionSizes sizes() const {
     const std::int64_t padding = kernel / 2;
@@ -69,8 +70,8 @@ class Map {
       map.as<BFloat16>()[i] = core::to_bfloat16(value(random));
   }
   std::size_t at(std::int64_t image, std::int64_t row, std::int64_t column) const {
-    return static_cast<std::size_t>(
-        ((image * map.shape.height + row) * map.shape.width + column) * map.shape.channels);
+    return static_cast<std::size_t>(((image * map.shape.height + row) * map.shape.width + column) *
+                                    map.shape.channels);
   }
   std::vector<double> values() const {
     std::vector<double> all;
@@ -90,6 +91,7 @@ struct Problem {
   explicit Problem(const Case& c)
       : sizes(c.sizes()),
         threads(c.threads),
+        cached_bytes(c.cached_bytes),
         source(c.images, {c.in_channels, c.height, c.width}),
         destination(c.images, {c.out_channels, sizes.out_height, sizes.out_width}),
         weights(static_cast<std::size_t>(c.in_channels * c.out_channels * c.kernel * c.kernel)),
@@ -102,7 +104,9 @@ struct Problem {
   }
 
   void run(Direction direction, const Kernels& kernels) {
-    const auto made = make(direction, threads, sizes, source.map, destination.map, kernels);
+    const auto made =
+        make(direction, {.kernels = &kernels, .threads = threads, .cached_bytes = cached_bytes},
+             sizes, source.map, destination.map);
     core::Buffer scratch(made->scratch_bytes());
     std::memset(scratch.data(), 0xff, scratch.bytes());  // NaN, if anything is read before written
     made->bind(scratch.data(), weights.data(),
@@ -134,6 +138,7 @@ struct Problem {
 
   ConvolutionSizes sizes;
   int threads;
+  std::int64_t cached_bytes;
   Map source, destination;
   std::vector<float> weights, bias;
 };
@@ -181,13 +186,80 @@ void expect_right(const Case& c, const Kernels& kernels) {
 }
 
 constexpr Case small_cases[] = {
-    {.images = 3, .in_channels = 32, .out_channels = 32, .height = 5, .width = 4, .kernel = 3, .stride = 1},
-    {.images = 33, .in_channels = 16, .out_channels = 40, .height = 3, .width = 2, .kernel = 3, .stride = 1, .has_bias = true, .threads = 2},
-    {.images = 2, .in_channels = 35, .out_channels = 17, .height = 6, .width = 7, .kernel = 3, .stride = 2, .has_bias = true},
-    {.images = 2, .in_channels = 64, .out_channels = 32, .height = 7, .width = 5, .kernel = 3, .stride = 2, .threads = 2},
-    {.images = 40, .in_channels = 32, .out_channels = 64, .height = 4, .width = 4, .kernel = 1, .stride = 2},
-    {.images = 2, .in_channels = 48, .out_channels = 33, .height = 5, .width = 3, .kernel = 1, .stride = 1, .has_bias = true, .threads = 2},
-    {.images = 1, .in_channels = 32, .out_channels = 32, .height = 1, .width = 1, .kernel = 3, .stride = 1},
+    {.images = 3,
+     .in_channels = 32,
+     .out_channels = 32,
+     .height = 5,
+     .width = 4,
+     .kernel = 3,
+     .stride = 1},
+    {.images = 33,
+     .in_channels = 16,
+     .out_channels = 40,
+     .height = 3,
+     .width = 2,
+     .kernel = 3,
+     .stride = 1,
+     .has_bias = true,
+     .threads = 2},
+    {.images = 2,
+     .in_channels = 35,
+     .out_channels = 17,
+     .height = 6,
+     .width = 7,
+     .kernel = 3,
+     .stride = 2,
+     .has_bias = true},
+    {.images = 2,
+     .in_channels = 64,
+     .out_channels = 32,
+     .height = 7,
+     .width = 5,
+     .kernel = 3,
+     .stride = 2,
+     .threads = 2},
+    {.images = 40,
+     .in_channels = 32,
+     .out_channels = 64,
+     .height = 4,
+     .width = 4,
+     .kernel = 1,
+     .stride = 2},
+    {.images = 2,
+     .in_channels = 48,
+     .out_channels = 33,
+     .height = 5,
+     .width = 3,
+     .kernel = 1,
+     .stride = 1,
+     .has_bias = true,
+     .threads = 2},
+    // Bands of one and of two rows.
+    {.images = 34,
+     .in_channels = 32,
+     .out_channels = 32,
+     .height = 5,
+     .width = 3,
+     .kernel = 3,
+     .stride = 1,
+     .has_bias = true,
+     .cached_bytes = 1},
+    {.images = 34,
+     .in_channels = 32,
+     .out_channels = 32,
+     .height = 7,
+     .width = 3,
+     .kernel = 3,
+     .stride = 2,
+     .threads = 2,
+     .cached_bytes = 30000},
+    {.images = 1,
+     .in_channels = 32,
+     .out_channels = 32,
+     .height = 1,
+     .width = 1,
+     .kernel = 3,
+     .stride = 1},
 };
 
 TEST(EmulatedTileConvolutions, AreTheSumsOverTheTaps) {
@@ -200,8 +272,24 @@ TEST(HardwareTileConvolutions, AreTheSumsOverTheTaps) {
   if (kernels == nullptr) GTEST_SKIP() << "this processor has no AMX";
   for (const Case& c : small_cases) expect_right(c, *kernels);
   // Several bands of rows, several blocks of images, output past the caches.
-  expect_right({.images = 70, .in_channels = 64, .out_channels = 64, .height = 24, .width = 24, .kernel = 3, .stride = 1, .has_bias = true, .threads = 2}, *kernels);
-  expect_right({.images = 36, .in_channels = 64, .out_channels = 128, .height = 24, .width = 24, .kernel = 3, .stride = 2}, *kernels);
+  expect_right({.images = 70,
+                .in_channels = 64,
+                .out_channels = 64,
+                .height = 24,
+                .width = 24,
+                .kernel = 3,
+                .stride = 1,
+                .has_bias = true,
+                .threads = 2},
+               *kernels);
+  expect_right({.images = 36,
+                .in_channels = 64,
+                .out_channels = 128,
+                .height = 24,
+                .width = 24,
+                .kernel = 3,
+                .stride = 2},
+               *kernels);
 }
 
 // On any machine the emulation then tests the arithmetic that machines with tiles do.

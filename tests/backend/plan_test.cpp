@@ -313,10 +313,10 @@ TEST(CpuPlan, AmxConvolutionsAgreeWithTheReference) {
     expect_same_gradients(graph, judge, device, 5e-2);
     // The stem has too few channels; the others have three directions each.
     const auto choices = device.plan->choices();
-    EXPECT_EQ(std::ranges::count_if(
-                  choices,
-                  [](const auto& choice) { return choice.implementation.starts_with("amx"); }),
-              6);
+    EXPECT_EQ(
+        std::ranges::count_if(
+            choices, [](const auto& choice) { return choice.implementation.starts_with("amx"); }),
+        6);
   }
 }
 

@@ -1,6 +1,6 @@
 """Lockstep's training step beside PyTorch's on this machine, in turn: A B C A B C ..., ratios per round.
 
-usage: compare_pytorch.py STEP_BENCH [--batch B ...] [--precision P ...] [--threads T] [--steps S] [--rounds R]
+usage: compare_pytorch.py STEP_BENCH [--model M] [--batch B ...] [--precision P ...] [--threads T] [--steps S] [--rounds R]
 
 STEP_BENCH is the program of that name from the build. Run it with a Python that has PyTorch. All programs stay
 loaded and wait for their turn, so that drifts of the machine's speed hit all alike; the medians of the rounds and of the
@@ -39,7 +39,8 @@ class Contender:
 
 
 def measure(args, batch, precision):
-    common = ["--batch", str(batch), "--precision", precision, "--threads", str(args.threads), "--steps", str(args.steps)]
+    common = ["--model", args.model, "--batch", str(batch), "--precision", precision]
+    common += ["--threads", str(args.threads), "--steps", str(args.steps)]
     script = str(pathlib.Path(__file__).resolve().parent / "pytorch_step.py")
     commands = {
         "lockstep": [args.step_bench, *common, "--rounds", "0"],
@@ -59,6 +60,7 @@ def measure(args, batch, precision):
 def main():
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("step_bench")
+    ask.add_argument("--model", default="resnet18-cifar", help="resnet18-cifar or vgg11")
     ask.add_argument("--batch", type=int, nargs="+", default=[32, 128])
     ask.add_argument("--precision", nargs="+", default=["fp32", "bf16"])
     ask.add_argument("--threads", type=int, default=1)

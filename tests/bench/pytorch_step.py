@@ -1,6 +1,6 @@
-"""Training steps of one replica in PyTorch on random images: the twin of step_bench.
+"""Training steps of one replica in PyTorch on random images: the counterpart of step_bench.
 
-usage: pytorch_step.py [--batch B] [--precision fp32|bf16] [--threads T] [--steps S] [--compile] [--device cpu|cuda]
+usage: pytorch_step.py [--model M] [--batch B] [--precision fp32|bf16] [--threads T] [--steps S] [--compile] [--device cpu|cuda]
 
 Channels-last, bf16 by autocast, fused SGD where the device has it. After a warm-up it prints "ready"; then, for each
 line on standard input, one JSON line with the images/s of a round of S steps.
@@ -17,11 +17,14 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "pytorch"))
 import cifar10  # noqa: E402
-from networks import ResNet18  # noqa: E402
+from networks import ResNet18, VGG11  # noqa: E402
+
+NETWORKS = {"resnet18-cifar": ResNet18, "vgg11": VGG11}
 
 
 def main():
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--model", choices=NETWORKS, default="resnet18-cifar")
     ask.add_argument("--batch", type=int, default=128)
     ask.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
     ask.add_argument("--threads", type=int, default=1)
@@ -32,7 +35,7 @@ def main():
 
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
-    network = ResNet18().to(args.device, memory_format=torch.channels_last)
+    network = NETWORKS[args.model]().to(args.device, memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4, fused=True)
     forward = torch.compile(network) if args.compile else network
     images = torch.randint(0, 256, (args.batch, 3, 32, 32), dtype=torch.uint8)

@@ -110,7 +110,8 @@ TEST(StepLog, TakesTheEstimatedMemory) {
     file.finish(record::RunStatus::complete);
   }
   std::filesystem::remove(path);
-#ifndef __SANITIZE_ADDRESS__  // AddressSanitizer keeps freed memory in a quarantine, which raises the peak
+#ifndef __SANITIZE_ADDRESS__  // AddressSanitizer keeps freed memory in a quarantine, which raises
+                              // the peak
   const auto peak = static_cast<double>(record::resident_memory().peak - before.now);
   EXPECT_NEAR(peak, double(step_log_bytes(size) + step_gather_bytes(size)), 0.15 * peak);
 #endif

@@ -23,8 +23,8 @@ class AveragePoolOf : public Operation {
     const FeatureMap& in = *ports().inputs[0];
     float* const means = ports().output->as<float>();
     for_each_plane(in, [&](std::int64_t plane, std::int64_t feature, std::int64_t channels) {
-      mean_of_pixels(in.as<const T>() + plane * in.plane(), in.shape.pixels(), in.lanes(),
-                     channels, means + feature);
+      mean_of_pixels(in.as<const T>() + plane * in.plane(), in.shape.pixels(), in.lanes(), channels,
+                     means + feature);
     });
   }
 

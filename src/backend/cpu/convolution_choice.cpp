@@ -118,9 +118,9 @@ ConvolutionAlgorithm ConvolutionChooser::choose(const Context& context, Directio
   const std::int64_t pixels = sizes.out_height * sizes.out_width;
   ConvolutionSizes some = sizes;
   some.images = std::min(sizes.images, std::max(fewest, (timed_pixels + pixels - 1) / pixels));
-  const Key key{direction,         source.type,       source.layout,      destination.layout,
-                context.threads,   some.images,       sizes.in_channels,  sizes.out_channels,
-                sizes.out_height,  sizes.out_width,   sizes.kernel,       sizes.stride};
+  const Key key{direction,        source.type,     source.layout,     destination.layout,
+                context.threads,  some.images,     sizes.in_channels, sizes.out_channels,
+                sizes.out_height, sizes.out_width, sizes.kernel,      sizes.stride};
   if (const auto known = fastest_.find(key); known != fastest_.end()) return known->second;
   FeatureMap some_source = source, some_destination = destination;
   some_source.images = some_destination.images = some.images;
@@ -155,10 +155,10 @@ std::unique_ptr<ConvolutionDirection> ConvolutionChooser::make(const Context& co
   ConvolutionAlgorithm algorithm = context.options.convolution_algorithm;
   if (algorithm == ConvolutionAlgorithm::automatic)
     algorithm = choose(context, direction, sizes, source, destination);
-  const bool fits = algorithm == ConvolutionAlgorithm::winograd
-                        ? winograd::fits(sizes, source, destination)
-                        : algorithm == ConvolutionAlgorithm::amx &&
-                              amx::fits(sizes, source, destination);
+  const bool fits =
+      algorithm == ConvolutionAlgorithm::winograd
+          ? winograd::fits(sizes, source, destination)
+          : algorithm == ConvolutionAlgorithm::amx && amx::fits(sizes, source, destination);
   return make_by(fits ? algorithm : ConvolutionAlgorithm::direct, context, direction, sizes, source,
                  destination);
 }

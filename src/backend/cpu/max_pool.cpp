@@ -23,7 +23,8 @@ class MaxPoolOf : public Operation {
       : Operation(std::move(given)),
         operation_(std::get<graph::MaxPool>(context.graph->node(step.node).operation)),
         threads_(context.threads) {
-    core::check(operation_.kernel <= largest_kernel, "the place in a max-pool's window fits a byte");
+    core::check(operation_.kernel <= largest_kernel,
+                "the place in a max-pool's window fits a byte");
   }
 
   std::size_t kept_bytes() const override { return ports().output->elements(); }
@@ -53,8 +54,8 @@ class MaxPoolOf : public Operation {
   }
 
  private:
-  /// Calls work(plane, index of the output pixel's first lane, the part of its window that is in the
-  /// image), one plane after the other in each thread.
+  /// Calls work(plane, index of the output pixel's first lane, the part of its window that is in
+  /// the image), one plane after the other in each thread.
   template <class Work>
   void for_each_window(Work&& work) const {
     const FeatureMap& out = *ports().output;

@@ -18,8 +18,8 @@ LOCKSTEP_INLINE float load(BFloat16 value) { return core::to_float(value); }
 LOCKSTEP_INLINE void store(float value, float& to) { to = value; }
 LOCKSTEP_INLINE void store(float value, BFloat16& to) { to = core::to_bfloat16(value); }
 
-/// Calls work(first lane, count) for chunk after chunk, of a constant count wherever possible, which
-/// is what compilers vectorise best.
+/// Calls work(first lane, count) for chunk after chunk, of a constant count wherever possible,
+/// which is what compilers vectorise best.
 template <class Work>
 LOCKSTEP_INLINE void for_each_chunk(std::int64_t lanes, Work&& work) {
   std::int64_t lane = 0;
@@ -28,8 +28,8 @@ LOCKSTEP_INLINE void for_each_chunk(std::int64_t lanes, Work&& work) {
 }
 
 template <class T>
-LOCKSTEP_INLINE void max_of(const T* plane, std::span<const WindowPixel> window,
-                            std::int64_t lanes, T* maxima, std::uint8_t* places) {
+LOCKSTEP_INLINE void max_of(const T* plane, std::span<const WindowPixel> window, std::int64_t lanes,
+                            T* maxima, std::uint8_t* places) {
   for_each_chunk(lanes, [&](std::int64_t lane, std::int64_t count) {
     float best[chunk];
     std::int32_t place[chunk];
@@ -82,8 +82,8 @@ LOCKSTEP_INLINE void mean_of(const T* plane, std::int64_t pixels, std::int64_t l
 }
 
 template <class T>
-LOCKSTEP_INLINE void fill(const float* values, float scale, std::int64_t pixels,
-                          std::int64_t lanes, std::int64_t channels, T* plane) {
+LOCKSTEP_INLINE void fill(const float* values, float scale, std::int64_t pixels, std::int64_t lanes,
+                          std::int64_t channels, T* plane) {
   for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
     T* to = plane + pixel * lanes;
     for (std::int64_t i = 0; i < channels; ++i) store(scale * values[i], to[i]);
@@ -117,8 +117,8 @@ LOCKSTEP_CLONES void mean_of_pixels(const float* plane, std::int64_t pixels, std
                                     std::int64_t channels, float* means) {
   mean_of(plane, pixels, lanes, channels, means);
 }
-LOCKSTEP_CLONES void mean_of_pixels(const BFloat16* plane, std::int64_t pixels,
-                                    std::int64_t lanes, std::int64_t channels, float* means) {
+LOCKSTEP_CLONES void mean_of_pixels(const BFloat16* plane, std::int64_t pixels, std::int64_t lanes,
+                                    std::int64_t channels, float* means) {
   mean_of(plane, pixels, lanes, channels, means);
 }
 

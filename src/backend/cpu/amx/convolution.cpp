@@ -20,10 +20,6 @@ using core::DataType;
 
 namespace {
 
-/// Bytes of cells that a thread works on at a time: with the weights of one block of channels they
-/// should stay in the second-level cache.
-constexpr std::int64_t cached_bytes = 1 << 20;
-
 /// A map of more bytes is written past the caches, because the next operation would not find it
 /// there.
 constexpr std::size_t streamed_bytes = 4 << 20;
@@ -100,9 +96,9 @@ RowRange needed(const std::vector<AxisTaps>& axis, RowRange rows) {
   return range.last == 0 ? RowRange{} : range;
 }
 
-/// The output's rows in bands, and how many rows of the input are in memory at a time. A row's place
-/// is its number modulo `input_rows`, so that a band keeps the rows that it shares with the one
-/// before.
+/// The output's rows in bands, and how many rows of the input are in memory at a time. A row's
+/// place is its number modulo `input_rows`, so that a band keeps the rows that it shares with the
+/// one before.
 struct Bands {
   std::int64_t rows = 0;  ///< of the output in a band
   std::int64_t input_rows = 0;
@@ -120,7 +116,7 @@ std::int64_t most_input_rows(const std::vector<AxisTaps>& axis, std::int64_t row
 
 /// As many rows as fit into `cached_bytes`, in bands of about the same size.
 Bands make_bands(const std::vector<AxisTaps>& axis, std::int64_t input_row_bytes,
-                 std::int64_t output_row_bytes) {
+                 std::int64_t output_row_bytes, std::int64_t cached_bytes) {
   const auto all = static_cast<std::int64_t>(axis.size());
   const auto fits = [&](std::int64_t rows) {
     return most_input_rows(axis, rows) * input_row_bytes + rows * output_row_bytes <= cached_bytes;
@@ -138,19 +134,19 @@ std::string implementation_name(const Kernels& kernels) {
 class MapDirection : public ConvolutionDirection {
  public:
   /// `weights` without its memory; its rows are the channels of `from`, its columns those of `to`.
-  MapDirection(const Kernels& kernels, int threads, const ConvolutionSizes& sizes,
-               const FeatureMap& from, const FeatureMap& to, std::vector<AxisTaps> rows,
-               std::vector<AxisTaps> columns, const WeightMatrix& weights)
-      : kernels_(kernels),
-        threads_(threads),
+  MapDirection(const Resources& resources, const ConvolutionSizes& sizes, const FeatureMap& from,
+               const FeatureMap& to, std::vector<AxisTaps> rows, std::vector<AxisTaps> columns,
+               const WeightMatrix& weights)
+      : kernels_(*resources.kernels),
+        threads_(resources.threads),
         kernel_(sizes.kernel),
         from_(from),
         to_(to),
         rows_(std::move(rows)),
         columns_(std::move(columns)),
         matrix_(weights),
-        bands_(make_bands(rows_, row_bytes(from), 0)),
-        implementation_(implementation_name(kernels)) {}
+        bands_(make_bands(rows_, row_bytes(from), 0, resources.cached_bytes)),
+        implementation_(implementation_name(kernels_)) {}
 
   const std::string& implementation() const override { return implementation_; }
 
@@ -171,8 +167,7 @@ class MapDirection : public ConvolutionDirection {
     const std::int64_t from_blocks = channel_blocks(from_), to_blocks = channel_blocks(to_);
     const std::int64_t images = image_blocks(to_);
     const std::int64_t bands = ceil_div(to_.shape.height, bands_.rows);
-    const std::int64_t parts =
-        std::min(bands, threads_ / std::gcd(images, std::int64_t{threads_}));
+    const std::int64_t parts = std::min(bands, threads_ / std::gcd(images, std::int64_t{threads_}));
     if (bias_ != nullptr) {
       std::fill_n(padded_bias_, to_blocks * cell_channels, 0.0F);
       std::copy_n(bias_, to_.shape.channels, padded_bias_);
@@ -219,8 +214,7 @@ class MapDirection : public ConvolutionDirection {
   void run_bands(std::int64_t image_block, RowRange bands, BFloat16* cells) const {
     std::int64_t packed = 0;  // the first row that is not packed yet
     for (std::int64_t band = bands.first; band < bands.last; ++band) {
-      const RowRange rows{band * bands_.rows,
-                          std::min((band + 1) * bands_.rows, to_.shape.height)};
+      const RowRange rows{band * bands_.rows, std::min((band + 1) * bands_.rows, to_.shape.height)};
       const RowRange inputs = needed(rows_, rows);
       for (packed = std::max(packed, inputs.first); packed < inputs.last; ++packed)
         kernels_.pack(row_of(from_, image_block, packed), row_cells(cells, packed));
@@ -234,16 +228,17 @@ class MapDirection : public ConvolutionDirection {
   OutputRow output_row(std::int64_t image_block, std::int64_t row, std::int64_t block,
                        BFloat16* cells) const {
     const AxisTaps& taps = rows_[static_cast<std::size_t>(row)];
-    OutputRow output{.inputs = {},
-                     .input_count = taps.count,
-                     .columns = &columns_,
-                     .weights = weights_of(block),
-                     .kernel = kernel_,
-                     .blocks = channel_blocks(from_),
-                     .bias = bias_ != nullptr ? padded_bias_ + block * cell_channels : nullptr,
-                     .to = row_of(to_, image_block, row),
-                     .channels = std::min(cell_channels, to_.shape.channels - block * cell_channels),
-                     .streams = to_.bytes() > streamed_bytes && to_.shape.channels % cell_channels == 0};
+    OutputRow output{
+        .inputs = {},
+        .input_count = taps.count,
+        .columns = &columns_,
+        .weights = weights_of(block),
+        .kernel = kernel_,
+        .blocks = channel_blocks(from_),
+        .bias = bias_ != nullptr ? padded_bias_ + block * cell_channels : nullptr,
+        .to = row_of(to_, image_block, row),
+        .channels = std::min(cell_channels, to_.shape.channels - block * cell_channels),
+        .streams = to_.bytes() > streamed_bytes && to_.shape.channels % cell_channels == 0};
     output.to.first += block * cell_channels;
     for (std::size_t i = 0; i < static_cast<std::size_t>(taps.count); ++i)
       output.inputs[i] = {row_cells(cells, taps.taps[i].position), taps.taps[i].tap};
@@ -267,18 +262,19 @@ class MapDirection : public ConvolutionDirection {
 
 class WeightsDirection : public ConvolutionDirection {
  public:
-  WeightsDirection(const Kernels& kernels, int threads, const ConvolutionSizes& sizes,
+  WeightsDirection(const Resources& resources, const ConvolutionSizes& sizes,
                    const FeatureMap& source, const FeatureMap& destination)
-      : kernels_(kernels),
-        threads_(threads),
+      : kernels_(*resources.kernels),
+        threads_(resources.threads),
         kernel_(sizes.kernel),
         source_(source),
         destination_(destination),
         rows_(inputs_of_outputs(sizes, sizes.out_height, sizes.in_height)),
         columns_(inputs_of_outputs(sizes, sizes.out_width, sizes.in_width)),
-        bands_(make_bands(rows_, row_bytes(source), row_bytes(destination))),
-        implementation_(implementation_name(kernels)),
-        pairs_(static_cast<std::size_t>(threads)) {
+        bands_(
+            make_bands(rows_, row_bytes(source), row_bytes(destination), resources.cached_bytes)),
+        implementation_(implementation_name(kernels_)),
+        pairs_(static_cast<std::size_t>(threads_)) {
     for (auto& pairs : pairs_) pairs.reserve(static_cast<std::size_t>(bands_.rows));
   }
 
@@ -304,7 +300,8 @@ class WeightsDirection : public ConvolutionDirection {
 #pragma omp parallel num_threads(threads_)
     {
       kernels_.enter();
-      std::fill_n(bias_sums(omp_get_thread_num()), channel_blocks(destination_) * cell_channels, 0.0F);
+      std::fill_n(bias_sums(omp_get_thread_num()), channel_blocks(destination_) * cell_channels,
+                  0.0F);
       std::int64_t step = 0;
       for (std::int64_t image_block = 0; image_block < image_blocks(source_); ++image_block) {
         std::int64_t packed = 0;
@@ -392,8 +389,9 @@ class WeightsDirection : public ConvolutionDirection {
       for (std::int64_t cell = 0; cell < gradient_row_cells(); ++cell) {
         kernels_.transpose(plain + cell * cell_size, gradient_row(row) + cell * cell_size);
         if (bias_ != nullptr)
-          kernels_.add_images(plain + cell * cell_size,
-                              bias_sums(thread) + cell % channel_blocks(destination_) * cell_channels);
+          kernels_.add_images(
+              plain + cell * cell_size,
+              bias_sums(thread) + cell % channel_blocks(destination_) * cell_channels);
       }
     }
   }
@@ -403,19 +401,19 @@ class WeightsDirection : public ConvolutionDirection {
     for (std::int64_t task = 0; task < tasks(); ++task) {
       const std::int64_t block = task / source_halves(), half = task % source_halves();
       for (std::int64_t kernel_row = 0; kernel_row < kernel_; ++kernel_row)
-        kernels_.multiply(
-            GradientRows{.rows = &pairs_of(rows, kernel_row, block, half),
-                         .columns = &columns_,
-                         .kernel = kernel_,
-                         .gradient_blocks = channel_blocks(destination_),
-                         .source_blocks = channel_blocks(source_),
-                         .adds = step > 0,
-                         .sums = sums_of(task) + kernel_row * kernel_ * tap_sums});
+        kernels_.multiply(GradientRows{.rows = &pairs_of(rows, kernel_row, block, half),
+                                       .columns = &columns_,
+                                       .kernel = kernel_,
+                                       .gradient_blocks = channel_blocks(destination_),
+                                       .source_blocks = channel_blocks(source_),
+                                       .adds = step > 0,
+                                       .sums = sums_of(task) + kernel_row * kernel_ * tap_sums});
       if (step + 1 == steps()) write_gradient(block, half, sums_of(task));
     }
   }
 
-  /// The rows of the gradient with the rows of the source that a row of the kernel connects them to.
+  /// The rows of the gradient with the rows of the source that a row of the kernel connects them
+  /// to.
   const std::vector<GradientRows::Rows>& pairs_of(RowRange rows, std::int64_t kernel_row,
                                                   std::int64_t block, std::int64_t half) {
     auto& pairs = pairs_[static_cast<std::size_t>(omp_get_thread_num())];
@@ -435,8 +433,7 @@ class WeightsDirection : public ConvolutionDirection {
   void write_gradient(std::int64_t block, std::int64_t half, const float* sums) const {
     const std::int64_t channels = source_.shape.channels, c = half * tile_rows;
     const std::int64_t count = std::min(tile_rows, channels - c);
-    const std::int64_t last =
-        std::min((block + 1) * cell_channels, destination_.shape.channels);
+    const std::int64_t last = std::min((block + 1) * cell_channels, destination_.shape.channels);
     for (std::int64_t k = block * cell_channels; k < last; ++k) {
       const float* const from = sums + k % cell_channels * tile_rows;
       float* const to = flat_ + (k * channels + c) * taps();
@@ -464,8 +461,8 @@ class WeightsDirection : public ConvolutionDirection {
   Bands bands_;
   std::string implementation_;
   std::vector<std::vector<GradientRows::Rows>> pairs_;  // of a task, each thread has its own
-  BFloat16* source_cells_ = nullptr;    // interleaved, shared by the threads
-  BFloat16* gradient_cells_ = nullptr;  // transposed, shared by the threads
+  BFloat16* source_cells_ = nullptr;                    // interleaved, shared by the threads
+  BFloat16* gradient_cells_ = nullptr;                  // transposed, shared by the threads
   float* sums_ = nullptr;
   std::byte* own_ = nullptr;  // a row of plain cells and sums for the bias, each thread has its own
   float* flat_ = nullptr;
@@ -493,18 +490,19 @@ bool is_fast() { return has_hardware_tiles(); }
 std::unique_ptr<ConvolutionDirection> make(Direction direction, int threads,
                                            const ConvolutionSizes& sizes, const FeatureMap& source,
                                            const FeatureMap& destination) {
-  return make(direction, threads, sizes, source, destination, default_kernels());
+  return make(direction, Resources{.kernels = &default_kernels(), .threads = threads}, sizes,
+              source, destination);
 }
 
-std::unique_ptr<ConvolutionDirection> make(Direction direction, int threads,
+std::unique_ptr<ConvolutionDirection> make(Direction direction, const Resources& resources,
                                            const ConvolutionSizes& sizes, const FeatureMap& source,
-                                           const FeatureMap& destination, const Kernels& kernels) {
+                                           const FeatureMap& destination) {
   const std::int64_t taps = sizes.kernel * sizes.kernel;
   const std::int64_t sources = sizes.in_channels, destinations = sizes.out_channels;
   switch (direction) {
     case Direction::forward:
       return std::make_unique<MapDirection>(
-          kernels, threads, sizes, source, destination,
+          resources, sizes, source, destination,
           inputs_of_outputs(sizes, sizes.out_height, sizes.in_height),
           inputs_of_outputs(sizes, sizes.out_width, sizes.in_width),
           WeightMatrix{.row_stride = taps,
@@ -514,7 +512,7 @@ std::unique_ptr<ConvolutionDirection> make(Direction direction, int threads,
                        .taps = taps});
     case Direction::backward_data:
       return std::make_unique<MapDirection>(
-          kernels, threads, sizes, destination, source,
+          resources, sizes, destination, source,
           outputs_of_inputs(sizes, sizes.out_height, sizes.in_height),
           outputs_of_inputs(sizes, sizes.out_width, sizes.in_width),
           WeightMatrix{.row_stride = sources * taps,
@@ -524,7 +522,7 @@ std::unique_ptr<ConvolutionDirection> make(Direction direction, int threads,
                        .taps = taps});
     case Direction::backward_weights: break;
   }
-  return std::make_unique<WeightsDirection>(kernels, threads, sizes, source, destination);
+  return std::make_unique<WeightsDirection>(resources, sizes, source, destination);
 }
 
 }  // namespace lockstep::backend::cpu::amx

@@ -7,8 +7,8 @@
 #include "../convolution_direction.hpp"
 #include "../onednn.hpp"
 
-// Convolutions of bfloat16 maps by tile products (AMX): which rows and cells a direction needs, what
-// stands where in memory, and which thread does what. The arithmetic is in kernels.
+// Convolutions of bfloat16 maps by tile products (AMX): which rows and cells a direction needs,
+// what stands where in memory, and which thread does what. The arithmetic is in kernels.
 
 namespace lockstep::backend::cpu::amx {
 
@@ -29,9 +29,17 @@ bool is_fast();
 std::unique_ptr<ConvolutionDirection> make(Direction direction, int threads,
                                            const ConvolutionSizes& sizes, const FeatureMap& source,
                                            const FeatureMap& destination);
-/// The same with the given kernels.
-std::unique_ptr<ConvolutionDirection> make(Direction direction, int threads,
+
+/// What a direction works with.
+struct Resources {
+  const Kernels* kernels = nullptr;
+  int threads = 1;
+  /// Bytes of cells that a thread works on at a time: with the weights of one block of channels
+  /// they should stay in the second-level cache.
+  std::int64_t cached_bytes = 1 << 20;
+};
+std::unique_ptr<ConvolutionDirection> make(Direction direction, const Resources& resources,
                                            const ConvolutionSizes& sizes, const FeatureMap& source,
-                                           const FeatureMap& destination, const Kernels& kernels);
+                                           const FeatureMap& destination);
 
 }  // namespace lockstep::backend::cpu::amx

@@ -53,8 +53,8 @@ void multiply_pixel(Tiles& tiles, const OutputRow& row, const AxisTaps& columns,
   tiles.template store<3>(sums + 3 * tile_floats);
 }
 
-/// One pixel of the gradient with the columns of the kernel: tile 2 * tap + half holds the sums of a
-/// half of the gradient's channels.
+/// One pixel of the gradient with the columns of the kernel: tile 2 * tap + half holds the sums of
+/// a half of the gradient's channels.
 template <class Tiles>
 void multiply_columns(Tiles& tiles, const BFloat16* gradient, const BFloat16* source,
                       std::int64_t source_stride, const AxisTaps& columns) {

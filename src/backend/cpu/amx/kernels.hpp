@@ -14,7 +14,8 @@
 //   plain cell        [32 images][32 channels]
 //   interleaved cell  [2 halves of the channels][16 pairs of images][16 channels][2 images]
 //   transposed cell   [32 channels][32 images]
-//   weight cell       [2 halves of the columns][16 pairs][16 columns][2], for one tap; the pairs are
+//   weight cell       [2 halves of the columns][16 pairs][16 columns][2], for one tap; the pairs
+//   are
 //                     of the channels that are summed over
 
 namespace lockstep::backend::cpu::amx {
@@ -70,8 +71,8 @@ struct OutputRow {
   bool streams = false;         ///< write past the caches
 };
 
-/// Sums for the gradient of the weights that connect a block of 32 output channels with half a block
-/// of input channels, through one row of the kernel.
+/// Sums for the gradient of the weights that connect a block of 32 output channels with half a
+/// block of input channels, through one row of the kernel.
 struct GradientRows {
   struct Rows {
     const core::BFloat16* gradient = nullptr;  ///< transposed cells (pixel, block), at the block

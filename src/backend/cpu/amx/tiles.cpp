@@ -43,7 +43,9 @@ bool ask_for_tiles() {
 }
 
 /// The instructions read and write denormals as zero.
-float flushed(float value) { return std::fabs(value) < FLT_MIN ? std::copysign(0.0F, value) : value; }
+float flushed(float value) {
+  return std::fabs(value) < FLT_MIN ? std::copysign(0.0F, value) : value;
+}
 
 float low_half(std::uint32_t pair) { return flushed(std::bit_cast<float>(pair << 16)); }
 float high_half(std::uint32_t pair) { return flushed(std::bit_cast<float>(pair & 0xffff0000U)); }
@@ -68,7 +70,9 @@ void EmulatedTiles::load(Tile& tile, const void* from, std::int64_t stride) {
                 static_cast<const std::byte*>(from) + row * stride, tile_stride);
 }
 
-void EmulatedTiles::store(const Tile& tile, void* to) { std::memcpy(to, tile.data(), sizeof(tile)); }
+void EmulatedTiles::store(const Tile& tile, void* to) {
+  std::memcpy(to, tile.data(), sizeof(tile));
+}
 
 // Even and odd products are summed apart by fused multiply-adds; the two sums are added, and then
 // added to what was there.

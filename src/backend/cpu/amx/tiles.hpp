@@ -38,7 +38,10 @@ class HardwareTiles {
   }
   template <int Tile>
   [[gnu::always_inline]] void store(void* to) const {
-    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(tile_stride), "i"(Tile) : "memory");
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)"
+                 :
+                 : "r"(to), "r"(tile_stride), "i"(Tile)
+                 : "memory");
   }
   /// Sum += A B, where A is 16 x 32 bfloat16 values, B has 16 pairs of rows of 16 columns, and Sum
   /// is 16 x 16 float32 values.

@@ -27,7 +27,8 @@ __mmask32 first_halves(std::int64_t count) {
   return count >= 32 ? ~__mmask32{0} : (__mmask32{1} << count) - 1;
 }
 __mmask16 first_floats(std::int64_t count) {
-  return static_cast<__mmask16>(count >= lanes ? 0xffffU : (1U << std::max<std::int64_t>(count, 0)) - 1);
+  return static_cast<__mmask16>(count >= lanes ? 0xffffU
+                                               : (1U << std::max<std::int64_t>(count, 0)) - 1);
 }
 
 /// Indices first, first + distance, first + 1, first + 1 + distance, ...: with a distance of 32 for
@@ -112,9 +113,8 @@ LOCKSTEP_AVX512 void Avx512Vectors::transpose(const BFloat16* plain, BFloat16* t
     const __m512i indices = interleaving_indices(half);
     __m512i rows[16];
     for (std::int64_t pair = 0; pair < 16; ++pair)
-      rows[pair] =
-          _mm512_permutex2var_epi16(load(plain + 2 * pair * cell_channels), indices,
-                                    load(plain + (2 * pair + 1) * cell_channels));
+      rows[pair] = _mm512_permutex2var_epi16(load(plain + 2 * pair * cell_channels), indices,
+                                             load(plain + (2 * pair + 1) * cell_channels));
     transpose_pairs(rows);
     for (std::int64_t row = 0; row < 16; ++row)
       store(transposed + (half + row) * cell_images, rows[row]);
@@ -135,9 +135,9 @@ LOCKSTEP_AVX512 void Avx512Vectors::add_images(const BFloat16* plain, float* sum
 LOCKSTEP_AVX512 void Avx512Vectors::pack_weights(const WeightMatrix& weights,
                                                  std::int64_t row_block, std::int64_t column_block,
                                                  BFloat16* cells, std::int64_t tap_stride) {
-  const __m512i steps = _mm512_mullo_epi32(
-      _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
-      _mm512_set1_epi32(static_cast<int>(weights.column_stride)));
+  const __m512i steps =
+      _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                         _mm512_set1_epi32(static_cast<int>(weights.column_stride)));
   const __m512i pairs = interleaving_indices(0, 16);
   const __m512 zero = _mm512_setzero_ps();
   for (std::int64_t half = 0; half < 2; ++half) {

@@ -64,9 +64,10 @@ void PlainVectors::pack_weights(const WeightMatrix& weights, std::int64_t row_bl
         const std::int64_t column = column_block * cell_channels + j;
         const bool exists = row < weights.rows && column < weights.columns;
         cells[tap * tap_stride + j / 16 * tile_halves + i / 2 * 32 + j % 16 * 2 + i % 2] =
-            exists ? rounded(weights.flat[row * weights.row_stride +
-                                          column * weights.column_stride + tap])
-                   : BFloat16{};
+            exists
+                ? rounded(
+                      weights.flat[row * weights.row_stride + column * weights.column_stride + tap])
+                : BFloat16{};
       }
     }
   }
@@ -75,8 +76,8 @@ void PlainVectors::pack_weights(const WeightMatrix& weights, std::int64_t row_bl
 void PlainVectors::write_pixel(const float* sums, const MapRow& row, std::int64_t offset, bool) {
   for (std::int64_t image = 0; image < row.images; ++image) {
     for (std::int64_t channel = 0; channel < row.channels; ++channel)
-      row.first[offset + image * row.image_stride + channel] =
-          rounded(sums[(image / 16 * 2 + channel / 16) * tile_floats + image % 16 * 16 + channel % 16]);
+      row.first[offset + image * row.image_stride + channel] = rounded(
+          sums[(image / 16 * 2 + channel / 16) * tile_floats + image % 16 * 16 + channel % 16]);
   }
 }
 
