@@ -33,7 +33,11 @@ Batch part(const Graph& graph, const Batch& batch, std::int64_t first, std::int6
 
 Replica::Replica(DeviceKind device, int threads, const Graph& graph, const PlanOptions& options,
                  std::uint64_t seed)
-    : backend(make_backend(device, threads)), state(backend->make_state(graph)) {
+    // On CPUs nothing is chosen by timing, so that two replicas of a network use the same
+    // algorithms.
+    : backend(make_backend(
+          {.kind = device, .threads = threads, .deterministic = device == DeviceKind::cpu})),
+      state(backend->make_state(graph)) {
   graph::initialise_parameters(graph, seed, parameters());
   core::Random random(seed, core::RandomStream::test, 2);
   const auto fill = [&](std::span<float> all, const auto& tensor, float centre) {

@@ -7,8 +7,9 @@
 #include "../convolution_direction.hpp"
 #include "../onednn.hpp"
 
-// Convolutions of bfloat16 maps by tile products (AMX): which rows and cells a direction needs,
-// what stands where in memory, and which thread does what. The arithmetic is in kernels.
+// Convolutions of bfloat16 maps by tile products (AMX). geometry has the rows and cells that a
+// direction needs; map_direction and weights_direction have the memory and the threads; kernels has
+// the arithmetic.
 
 namespace lockstep::backend::cpu::amx {
 

@@ -1,0 +1,96 @@
+#include "geometry.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace lockstep::backend::cpu::amx {
+
+using core::BFloat16;
+
+std::int64_t channel_blocks(const FeatureMap& map) {
+  return ceil_div(map.shape.channels, cell_channels);
+}
+std::int64_t image_blocks(const FeatureMap& map) { return ceil_div(map.images, cell_images); }
+std::int64_t row_bytes(const FeatureMap& map) {
+  return map.shape.width * channel_blocks(map) * cell_bytes;
+}
+
+MapRow row_of(const FeatureMap& map, std::int64_t image_block, std::int64_t row) {
+  const std::int64_t image = image_block * cell_images;
+  const std::int64_t image_stride = map.shape.pixels() * map.shape.channels;
+  return {.first = map.as<BFloat16>() + image * image_stride +
+                   row * map.shape.width * map.shape.channels,
+          .image_stride = image_stride,
+          .images = std::min(cell_images, map.images - image),
+          .pixels = map.shape.width,
+          .channels = map.shape.channels};
+}
+
+std::vector<AxisTaps> inputs_of_outputs(const ConvolutionSizes& sizes, std::int64_t outputs,
+                                        std::int64_t inputs) {
+  std::vector<AxisTaps> axis(static_cast<std::size_t>(outputs));
+  for (std::int64_t output = 0; output < outputs; ++output) {
+    AxisTaps& taps = axis[static_cast<std::size_t>(output)];
+    for (std::int64_t tap = 0; tap < sizes.kernel; ++tap) {
+      const std::int64_t input = output * sizes.stride - sizes.padding + tap;
+      if (input >= 0 && input < inputs)
+        taps.taps[static_cast<std::size_t>(taps.count++)] = {input, tap};
+    }
+  }
+  return axis;
+}
+
+std::vector<AxisTaps> outputs_of_inputs(const ConvolutionSizes& sizes, std::int64_t outputs,
+                                        std::int64_t inputs) {
+  std::vector<AxisTaps> axis(static_cast<std::size_t>(inputs));
+  const std::vector<AxisTaps> forward = inputs_of_outputs(sizes, outputs, inputs);
+  for (std::int64_t output = 0; output < outputs; ++output) {
+    const AxisTaps& from = forward[static_cast<std::size_t>(output)];
+    for (std::int64_t i = 0; i < from.count; ++i) {
+      const AxisTap& tap = from.taps[static_cast<std::size_t>(i)];
+      AxisTaps& to = axis[static_cast<std::size_t>(tap.position)];
+      to.taps[static_cast<std::size_t>(to.count++)] = {output, tap.tap};
+    }
+  }
+  return axis;
+}
+
+RowRange needed(const std::vector<AxisTaps>& axis, RowRange rows) {
+  RowRange range{.first = std::numeric_limits<std::int64_t>::max(), .last = 0};
+  for (std::int64_t row = rows.first; row < rows.last; ++row) {
+    const AxisTaps& taps = axis[static_cast<std::size_t>(row)];
+    for (std::int64_t i = 0; i < taps.count; ++i) {
+      const std::int64_t position = taps.taps[static_cast<std::size_t>(i)].position;
+      range.first = std::min(range.first, position);
+      range.last = std::max(range.last, position + 1);
+    }
+  }
+  return range.last == 0 ? RowRange{} : range;
+}
+
+namespace {
+
+std::int64_t most_input_rows(const std::vector<AxisTaps>& axis, std::int64_t rows) {
+  const auto all = static_cast<std::int64_t>(axis.size());
+  std::int64_t most = 1;
+  for (std::int64_t first = 0; first < all; first += rows) {
+    const RowRange range = needed(axis, {first, std::min(first + rows, all)});
+    most = std::max(most, range.last - range.first);
+  }
+  return most;
+}
+
+}  // namespace
+
+Bands make_bands(const std::vector<AxisTaps>& axis, std::int64_t input_row_bytes,
+                 std::int64_t output_row_bytes, std::int64_t cached_bytes) {
+  const auto all = static_cast<std::int64_t>(axis.size());
+  const auto fits = [&](std::int64_t rows) {
+    return most_input_rows(axis, rows) * input_row_bytes + rows * output_row_bytes <= cached_bytes;
+  };
+  std::int64_t bands = 1, rows = all;
+  while (rows > 1 && !fits(rows)) rows = ceil_div(all, ++bands);
+  return {rows, most_input_rows(axis, rows)};
+}
+
+}  // namespace lockstep::backend::cpu::amx

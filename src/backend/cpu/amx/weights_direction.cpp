@@ -1,0 +1,245 @@
+#include <omp.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "directions.hpp"
+#include "geometry.hpp"
+#include "tiles.hpp"
+
+namespace lockstep::backend::cpu::amx {
+
+using core::BFloat16;
+
+namespace {
+
+class WeightsDirection : public ConvolutionDirection {
+ public:
+  WeightsDirection(const Resources& resources, const ConvolutionSizes& sizes,
+                   const FeatureMap& source, const FeatureMap& destination)
+      : kernels_(*resources.kernels),
+        threads_(resources.threads),
+        kernel_(sizes.kernel),
+        source_(source),
+        destination_(destination),
+        rows_(inputs_of_outputs(sizes, sizes.out_height, sizes.in_height)),
+        columns_(inputs_of_outputs(sizes, sizes.out_width, sizes.in_width)),
+        bands_(
+            make_bands(rows_, row_bytes(source), row_bytes(destination), resources.cached_bytes)),
+        implementation_(implementation_name(kernels_)),
+        pairs_(static_cast<std::size_t>(threads_)) {
+    for (auto& pairs : pairs_) pairs.reserve(static_cast<std::size_t>(bands_.rows));
+  }
+
+  const std::string& implementation() const override { return implementation_; }
+
+  std::size_t scratch_bytes() const override {
+    return source_bytes() + gradient_bytes() + sums_bytes() +
+           static_cast<std::size_t>(threads_) * own_bytes();
+  }
+
+  void bind(std::byte* scratch, float* flat, float* bias) override {
+    Carver carver(scratch);
+    source_cells_ = reinterpret_cast<BFloat16*>(carver.take(source_bytes()));
+    gradient_cells_ = reinterpret_cast<BFloat16*>(carver.take(gradient_bytes()));
+    sums_ = reinterpret_cast<float*>(carver.take(sums_bytes()));
+    own_ = carver.take(0);
+    flat_ = flat;
+    bias_ = bias;
+  }
+
+  void run() override {
+    const std::int64_t bands = band_count();
+#pragma omp parallel num_threads(threads_)
+    {
+      kernels_.enter();
+      std::fill_n(bias_sums(omp_get_thread_num()), channel_blocks(destination_) * cell_channels,
+                  0.0F);
+      std::int64_t step = 0;
+      for (std::int64_t image_block = 0; image_block < image_blocks(source_); ++image_block) {
+        std::int64_t packed = 0;
+        for (std::int64_t band = 0; band < bands; ++band) {
+          const RowRange rows{band * bands_.rows,
+                              std::min((band + 1) * bands_.rows, destination_.shape.height)};
+          const RowRange inputs = needed(rows_, rows);
+          pack(image_block, {std::max(packed, inputs.first), inputs.last}, rows);
+          packed = std::max(packed, inputs.last);
+          multiply(rows, step);
+          ++step;
+        }
+      }
+      kernels_.leave();
+    }
+    if (bias_ != nullptr) {
+      std::fill_n(bias_, destination_.shape.channels, 0.0F);
+      for (int thread = 0; thread < threads_; ++thread) {
+        for (std::int64_t k = 0; k < destination_.shape.channels; ++k)
+          bias_[k] += bias_sums(thread)[k];
+      }
+    }
+  }
+
+ private:
+  std::int64_t source_row_cells() const { return row_bytes(source_) / cell_bytes; }
+  std::int64_t gradient_row_cells() const { return row_bytes(destination_) / cell_bytes; }
+  std::size_t source_bytes() const {
+    return Carver::aligned(static_cast<std::size_t>(bands_.input_rows * row_bytes(source_)));
+  }
+  std::size_t gradient_bytes() const {
+    return Carver::aligned(static_cast<std::size_t>(bands_.rows * row_bytes(destination_)));
+  }
+  std::int64_t taps() const { return kernel_ * kernel_; }
+  std::int64_t band_count() const { return ceil_div(destination_.shape.height, bands_.rows); }
+  std::int64_t steps() const { return image_blocks(source_) * band_count(); }
+  /// The work of one step: a block of the destination's channels and half a block of the source's.
+  std::int64_t source_halves() const { return ceil_div(source_.shape.channels, tile_rows); }
+  std::int64_t tasks() const { return channel_blocks(destination_) * source_halves(); }
+  static constexpr std::int64_t tap_sums = 2 * tile_floats;  ///< of a task, for one tap
+  /// Sums are kept from step to step; with a single step each thread needs those of one task.
+  std::size_t sums_bytes() const {
+    const std::int64_t kept = steps() > 1 ? tasks() : threads_;
+    return Carver::aligned(static_cast<std::size_t>(kept * taps() * tap_sums) * sizeof(float));
+  }
+  std::size_t staged_bytes() const {
+    return Carver::aligned(
+        static_cast<std::size_t>(std::max(row_bytes(source_), row_bytes(destination_))));
+  }
+  std::size_t bias_bytes() const {
+    return Carver::aligned(static_cast<std::size_t>(channel_blocks(destination_) * cell_channels) *
+                           sizeof(float));
+  }
+  std::size_t own_bytes() const { return staged_bytes() + bias_bytes(); }
+  BFloat16* staged(int thread) const {
+    return reinterpret_cast<BFloat16*>(own_ + static_cast<std::size_t>(thread) * own_bytes());
+  }
+  float* bias_sums(int thread) const {
+    return reinterpret_cast<float*>(own_ + static_cast<std::size_t>(thread) * own_bytes() +
+                                    staged_bytes());
+  }
+  BFloat16* source_row(std::int64_t row) const {
+    return source_cells_ + row % bands_.input_rows * source_row_cells() * cell_size;
+  }
+  BFloat16* gradient_row(std::int64_t row) const {
+    return gradient_cells_ + row % bands_.rows * gradient_row_cells() * cell_size;
+  }
+  float* sums_of(std::int64_t task) const {
+    return sums_ + (steps() > 1 ? task : omp_get_thread_num()) * taps() * tap_sums;
+  }
+
+  // Both are called by all threads, share the work among them, and end with a barrier.
+  void pack(std::int64_t image_block, RowRange source_rows, RowRange gradient_rows) const {
+    const std::int64_t source_count =
+        std::max<std::int64_t>(source_rows.last - source_rows.first, 0);
+    const std::int64_t count = source_count + gradient_rows.last - gradient_rows.first;
+#pragma omp for schedule(static, 1)
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (i < source_count) {
+        pack_source(image_block, source_rows.first + i);
+      } else {
+        pack_gradient(image_block, gradient_rows.first + i - source_count);
+      }
+    }
+  }
+
+  void pack_source(std::int64_t image_block, std::int64_t row) const {
+    BFloat16* const plain = staged(omp_get_thread_num());
+    kernels_.pack(row_of(source_, image_block, row), plain);
+    for (std::int64_t cell = 0; cell < source_row_cells(); ++cell)
+      kernels_.interleave(plain + cell * cell_size, source_row(row) + cell * cell_size);
+  }
+
+  void pack_gradient(std::int64_t image_block, std::int64_t row) const {
+    BFloat16* const plain = staged(omp_get_thread_num());
+    float* const sums = bias_sums(omp_get_thread_num());
+    kernels_.pack(row_of(destination_, image_block, row), plain);
+    for (std::int64_t cell = 0; cell < gradient_row_cells(); ++cell) {
+      kernels_.transpose(plain + cell * cell_size, gradient_row(row) + cell * cell_size);
+      if (bias_ != nullptr)
+        kernels_.add_images(plain + cell * cell_size,
+                            sums + cell % channel_blocks(destination_) * cell_channels);
+    }
+  }
+
+  void multiply(RowRange rows, std::int64_t step) {
+#pragma omp for schedule(static)
+    for (std::int64_t task = 0; task < tasks(); ++task) {
+      const std::int64_t block = task / source_halves(), half = task % source_halves();
+      for (std::int64_t kernel_row = 0; kernel_row < kernel_; ++kernel_row)
+        kernels_.multiply(GradientRows{.rows = &pairs_of(rows, kernel_row, block, half),
+                                       .columns = &columns_,
+                                       .kernel = kernel_,
+                                       .gradient_blocks = channel_blocks(destination_),
+                                       .source_blocks = channel_blocks(source_),
+                                       .adds = step > 0,
+                                       .sums = sums_of(task) + kernel_row * kernel_ * tap_sums});
+      if (step + 1 == steps()) write_gradient(block, half, sums_of(task));
+    }
+  }
+
+  /// The rows of the gradient with the rows of the source that a row of the kernel connects them
+  /// to.
+  const std::vector<GradientRows::Rows>& pairs_of(RowRange rows, std::int64_t kernel_row,
+                                                  std::int64_t block, std::int64_t half) {
+    auto& pairs = pairs_[static_cast<std::size_t>(omp_get_thread_num())];
+    pairs.clear();
+    for (std::int64_t row = rows.first; row < rows.last; ++row) {
+      const AxisTaps& taps = rows_[static_cast<std::size_t>(row)];
+      for (std::size_t i = 0; i < static_cast<std::size_t>(taps.count); ++i) {
+        if (taps.taps[i].tap == kernel_row)
+          pairs.push_back({gradient_row(row) + block * cell_size,
+                           source_row(taps.taps[i].position) + half * tile_halves});
+      }
+    }
+    return pairs;
+  }
+
+  /// Sums [tap][half of k][k][c] of one task to KCRS.
+  void write_gradient(std::int64_t block, std::int64_t half, const float* sums) const {
+    const std::int64_t channels = source_.shape.channels, c = half * tile_rows;
+    const std::int64_t count = std::min(tile_rows, channels - c);
+    const std::int64_t last = std::min((block + 1) * cell_channels, destination_.shape.channels);
+    for (std::int64_t k = block * cell_channels; k < last; ++k) {
+      const float* const from = sums + k % cell_channels * tile_rows;
+      float* const to = flat_ + (k * channels + c) * taps();
+      if (kernel_ == 3) {
+        transpose_taps<9>(from, count, to);
+      } else {
+        transpose_taps<1>(from, count, to);
+      }
+    }
+  }
+
+  template <std::int64_t Taps>
+  static void transpose_taps(const float* from, std::int64_t count, float* to) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (std::int64_t tap = 0; tap < Taps; ++tap) to[i * Taps + tap] = from[tap * tap_sums + i];
+    }
+  }
+
+  const Kernels& kernels_;
+  int threads_;
+  std::int64_t kernel_;
+  const FeatureMap& source_;
+  const FeatureMap& destination_;
+  std::vector<AxisTaps> rows_, columns_;  // of the destination
+  Bands bands_;
+  std::string implementation_;
+  std::vector<std::vector<GradientRows::Rows>> pairs_;  // of a task, each thread has its own
+  BFloat16* source_cells_ = nullptr;                    // interleaved, shared by the threads
+  BFloat16* gradient_cells_ = nullptr;                  // transposed, shared by the threads
+  float* sums_ = nullptr;
+  std::byte* own_ = nullptr;  // a row of plain cells and sums for the bias, each thread has its own
+  float* flat_ = nullptr;
+  float* bias_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<ConvolutionDirection> make_weights_direction(const Resources& resources,
+                                                             const ConvolutionSizes& sizes,
+                                                             const FeatureMap& source,
+                                                             const FeatureMap& destination) {
+  return std::make_unique<WeightsDirection>(resources, sizes, source, destination);
+}
+
+}  // namespace lockstep::backend::cpu::amx
