@@ -300,8 +300,8 @@ TEST(CpuPlan, AmxConvolutionsAgreeWithTheReference) {
   graph.softmax_cross_entropy("loss", x, {});
   graph.seal();
   const Batch images = random_batch(graph, 3, 1);
-  Replica judge(DeviceKind::reference, 1, graph, {.batch = 3});
-  judge.step(images);
+  Replica reference(DeviceKind::reference, 1, graph, {.batch = 3});
+  reference.step(images);
   for (const int threads : {1, 2}) {
     SCOPED_TRACE(threads);
     Replica device(DeviceKind::cpu, threads, graph,
@@ -309,8 +309,8 @@ TEST(CpuPlan, AmxConvolutionsAgreeWithTheReference) {
                     .precision = Precision::bf16,
                     .convolution_algorithm = ConvolutionAlgorithm::amx});
     device.step(images);
-    expect_same_forward(graph, judge, device, 5e-2);
-    expect_same_gradients(graph, judge, device, 5e-2);
+    expect_same_forward(graph, reference, device, 5e-2);
+    expect_same_gradients(graph, reference, device, 5e-2);
     // The stem has too few channels; the others have three directions each.
     const auto choices = device.plan->choices();
     EXPECT_EQ(

@@ -69,16 +69,20 @@ TEST(Progress, TimingOfKernelsIsReported) {
   node = graph.linear("linear", node, 10);
   graph.softmax_cross_entropy("loss", node, {});
   graph.seal();
-  const auto reports = [&](ConvolutionAlgorithm algorithm) {
+  const auto reports = [&](ConvolutionAlgorithm algorithm, bool is_deterministic = false) {
     Counter counter;
-    const auto backend =
-        make_backend({.kind = DeviceKind::cpu, .threads = 1, .progress = &counter});
+    const auto backend = make_backend({.kind = DeviceKind::cpu,
+                                       .threads = 1,
+                                       .deterministic = is_deterministic,
+                                       .progress = &counter});
     PlanOptions options{.batch = 4};
     options.convolution_algorithm = algorithm;
     static_cast<void>(backend->choices(graph, options));
     return counter.take();
   };
   EXPECT_GT(reports(ConvolutionAlgorithm::automatic), reports(ConvolutionAlgorithm::direct));
+  EXPECT_EQ(reports(ConvolutionAlgorithm::automatic, true), reports(ConvolutionAlgorithm::direct))
+      << "a deterministic backend times nothing";
 }
 
 }  // namespace

@@ -145,11 +145,13 @@ PreferredLayouts preferred_layouts(const Context& context) {
   const DataType wanted =
       context.options.precision == core::Precision::bf16 ? DataType::bfloat16 : DataType::float32;
   PreferredLayouts preferred;
+  bool any_supports_amx = false;
   std::map<MapLayout, double> flops;  // of the convolutions that would write each layout
   for (graph::NodeId id = 0; id < static_cast<graph::NodeId>(graph.nodes().size()); ++id) {
     const graph::Node& node = graph.node(id);
     if (!std::holds_alternative<graph::Convolution>(node.operation)) continue;
     const ConvolutionSizes sizes = sizes_of(graph, id, context.options.batch);
+    any_supports_amx = any_supports_amx || amx::supports(sizes);
     DataType type = wanted;
     const ForwardDescription choice = free_choice(context, sizes, wanted, type);
     if (!choice) continue;  // the operation itself will refuse, with the reason
@@ -165,10 +167,8 @@ PreferredLayouts preferred_layouts(const Context& context) {
   const auto most =
       std::ranges::max_element(flops, {}, [](const auto& entry) { return entry.second; });
   if (most != flops.end()) preferred.activations = most->first;
-  const ConvolutionAlgorithm algorithm = context.options.convolution_algorithm;
-  const bool may_use_amx = algorithm == ConvolutionAlgorithm::amx ||
-                           (algorithm == ConvolutionAlgorithm::automatic && amx::is_fast());
-  if (wanted == DataType::bfloat16 && may_use_amx) preferred.activations = MapLayout::channels_last;
+  if (wanted == DataType::bfloat16 && may_use_amx(context.options) && any_supports_amx)
+    preferred.activations = amx::map_layout;
   return preferred;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "amx/convolution.hpp"
+#include "amx/tiles.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "onednn_convolution.hpp"
 #include "winograd.hpp"
@@ -100,15 +101,21 @@ std::string_view name(Direction direction) {
   return {};
 }
 
+bool may_use_amx(const PlanOptions& options) {
+  return options.convolution_algorithm == ConvolutionAlgorithm::amx ||
+         (options.convolution_algorithm == ConvolutionAlgorithm::automatic &&
+          amx::has_hardware_tiles());
+}
+
 ConvolutionAlgorithm ConvolutionChooser::choose(const Context& context, Direction direction,
                                                 const ConvolutionSizes& sizes,
                                                 const FeatureMap& source,
                                                 const FeatureMap& destination) {
   std::vector<ConvolutionAlgorithm> candidates;  // in the order of `ChoiceRule::fixed`
   std::int64_t fewest = fewest_images;
-  if (amx::is_fast() && amx::fits(sizes, source, destination)) {
+  if (may_use_amx(context.options) && amx::fits(sizes, source, destination)) {
     candidates.push_back(ConvolutionAlgorithm::amx);
-    fewest = amx::images_at_once;
+    fewest = amx::images_at_once * context.threads;
   }
   if (winograd::fits(sizes, source, destination))
     candidates.push_back(ConvolutionAlgorithm::winograd);
@@ -120,7 +127,8 @@ ConvolutionAlgorithm ConvolutionChooser::choose(const Context& context, Directio
   some.images = std::min(sizes.images, std::max(fewest, (timed_pixels + pixels - 1) / pixels));
   const Key key{direction,        source.type,     source.layout,     destination.layout,
                 context.threads,  some.images,     sizes.in_channels, sizes.out_channels,
-                sizes.out_height, sizes.out_width, sizes.kernel,      sizes.stride};
+                sizes.out_height, sizes.out_width, sizes.kernel,      sizes.stride,
+                sizes.padding};
   if (const auto known = fastest_.find(key); known != fastest_.end()) return known->second;
   FeatureMap some_source = source, some_destination = destination;
   some_source.images = some_destination.images = some.images;

@@ -19,6 +19,10 @@ enum class ChoiceRule {
   fixed,    ///< AMX if the processor has it, or else Winograd's algorithm, or else oneDNN
 };
 
+/// True if a plan's convolutions may use AMX: if its options name it, or if they leave the choice
+/// open and the processor has it.
+bool may_use_amx(const PlanOptions& options);
+
 /// Makes the directions of convolutions by the algorithm that the plan's options name; if that is
 /// `automatic`, by `rule`. Each shape is timed once, on at most as many images as fill the kernels,
 /// and remembered; a plan of any larger batch gets the same algorithm.
@@ -39,7 +43,7 @@ class ConvolutionChooser {
     core::DataType type;
     MapLayout source, destination;
     int threads;
-    std::int64_t images, in_channels, out_channels, height, width, kernel, stride;
+    std::int64_t images, in_channels, out_channels, height, width, kernel, stride, padding;
     auto operator<=>(const Key&) const = default;
   };
 

@@ -35,14 +35,14 @@ LOCKSTEP_INLINE void max_of(const T* plane, std::span<const WindowPixel> window,
     std::int32_t place[chunk];
     for (std::int64_t i = 0; i < count; ++i) {
       best[i] = -std::numeric_limits<float>::infinity();
-      place[i] = 0;
+      place[i] = window.front().place;
     }
     for (const WindowPixel& here : window) {
       const T* x = plane + here.pixel * lanes + lane;
       const std::int32_t at = here.place;
       for (std::int64_t i = 0; i < count; ++i) {
         const float value = load(x[i]);
-        const bool is_larger = !(value <= best[i]);  // also if it is NaN
+        const bool is_larger = value > best[i] || value != value;
         place[i] = is_larger ? at : place[i];
         best[i] = is_larger ? value : best[i];
       }

@@ -16,8 +16,8 @@ struct WindowPixel {
   std::uint8_t place = 0;
 };
 
-/// Writes the maximum of each lane over the window and the place of the first one. A NaN counts as
-/// the maximum.
+/// Writes the maximum of each lane over the window, which is not empty, and the place of the first
+/// one. A NaN is larger than every number, and the last NaN counts (PyTorch's rule).
 void max_of_window(const float* plane, std::span<const WindowPixel> window, std::int64_t lanes,
                    float* maxima, std::uint8_t* places);
 void max_of_window(const core::BFloat16* plane, std::span<const WindowPixel> window,

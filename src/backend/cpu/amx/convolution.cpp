@@ -22,15 +22,17 @@ std::string implementation_name(const Kernels& kernels) {
   return kernels.is_emulated() ? "amx 32 images (emulated)" : "amx 32 images";
 }
 
-bool fits(const ConvolutionSizes& sizes, const FeatureMap& source, const FeatureMap& destination) {
-  const auto has_cells = [](const FeatureMap& map) {
-    return map.type == DataType::bfloat16 && map.layout == MapLayout::channels_last &&
-           map.shape.channels >= tile_rows;
-  };
-  return (sizes.kernel == 1 || sizes.kernel == 3) && has_cells(source) && has_cells(destination);
+bool supports(const ConvolutionSizes& sizes) {
+  return (sizes.kernel == 1 || sizes.kernel == 3) && sizes.in_channels >= tile_rows &&
+         sizes.out_channels >= tile_rows;
 }
 
-bool is_fast() { return has_hardware_tiles(); }
+bool fits(const ConvolutionSizes& sizes, const FeatureMap& source, const FeatureMap& destination) {
+  const auto has_type_and_layout = [](const FeatureMap& map) {
+    return map.type == DataType::bfloat16 && map.layout == map_layout;
+  };
+  return supports(sizes) && has_type_and_layout(source) && has_type_and_layout(destination);
+}
 
 std::unique_ptr<ConvolutionDirection> make(Direction direction, int threads,
                                            const ConvolutionSizes& sizes, const FeatureMap& source,

@@ -18,25 +18,25 @@ class Kernels;
 /// A direction works on this many images at a time; fewer take as long.
 constexpr std::int64_t images_at_once = 32;
 
-/// True if there is such a form: 1x1 or 3x3 with at least 16 channels on both sides, bfloat16 maps
-/// in channels-last layout.
+/// The layout that maps must have.
+constexpr MapLayout map_layout = MapLayout::channels_last;
+
+/// Returns true for 1x1 and 3x3 convolutions with at least 16 channels on both sides.
+bool supports(const ConvolutionSizes& sizes);
+/// Returns true if the convolution is supported with these maps: bfloat16 in `map_layout`.
 bool fits(const ConvolutionSizes& sizes, const FeatureMap& source, const FeatureMap& destination);
 
-/// True if the processor has tiles; otherwise they are emulated, which is for tests.
-bool is_fast();
-
-/// For maps that outlive it; `fits` must be true. The weights are rounded to bfloat16, sums are
-/// float32.
+/// Returns a direction with weights rounded to bfloat16 and float32 sums. `fits` must be true. The
+/// maps must outlive the direction. If the processor has no tiles, they are emulated, for tests.
 std::unique_ptr<ConvolutionDirection> make(Direction direction, int threads,
                                            const ConvolutionSizes& sizes, const FeatureMap& source,
                                            const FeatureMap& destination);
 
-/// What a direction works with.
 struct Resources {
   const Kernels* kernels = nullptr;
   int threads = 1;
-  /// Bytes of cells that a thread works on at a time: with the weights of one block of channels
-  /// they should stay in the second-level cache.
+  /// Bytes of cells that a thread reads at a time. With the weights of one block of channels they
+  /// should stay in the second-level cache.
   std::int64_t cached_bytes = 1 << 20;
 };
 std::unique_ptr<ConvolutionDirection> make(Direction direction, const Resources& resources,

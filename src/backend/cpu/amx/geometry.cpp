@@ -83,12 +83,14 @@ std::int64_t most_input_rows(const std::vector<AxisTaps>& axis, std::int64_t row
 }  // namespace
 
 Bands make_bands(const std::vector<AxisTaps>& axis, std::int64_t input_row_bytes,
-                 std::int64_t output_row_bytes, std::int64_t cached_bytes) {
+                 std::int64_t output_row_bytes, BandLimits limits) {
   const auto all = static_cast<std::int64_t>(axis.size());
   const auto fits = [&](std::int64_t rows) {
-    return most_input_rows(axis, rows) * input_row_bytes + rows * output_row_bytes <= cached_bytes;
+    return most_input_rows(axis, rows) * input_row_bytes + rows * output_row_bytes <=
+           limits.cached_bytes;
   };
-  std::int64_t bands = 1, rows = all;
+  std::int64_t bands = std::clamp<std::int64_t>(limits.fewest_bands, 1, all);
+  std::int64_t rows = ceil_div(all, bands);
   while (rows > 1 && !fits(rows)) rows = ceil_div(all, ++bands);
   return {rows, most_input_rows(axis, rows)};
 }

@@ -44,8 +44,12 @@ struct Bands {
   std::int64_t rows = 0;  ///< of the output in a band
   std::int64_t input_rows = 0;
 };
-/// As many rows as fit into `cached_bytes`, in bands of about the same size.
+struct BandLimits {
+  std::int64_t cached_bytes = 0;  ///< of the rows of a band, if it has more than one output row
+  std::int64_t fewest_bands = 1;  ///< if there are as many rows
+};
+/// Returns the largest bands within the limits, all of about the same size.
 Bands make_bands(const std::vector<AxisTaps>& axis, std::int64_t input_row_bytes,
-                 std::int64_t output_row_bytes, std::int64_t cached_bytes);
+                 std::int64_t output_row_bytes, BandLimits limits);
 
 }  // namespace lockstep::backend::cpu::amx

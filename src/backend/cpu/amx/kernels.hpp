@@ -14,9 +14,9 @@
 //   plain cell        [32 images][32 channels]
 //   interleaved cell  [2 halves of the channels][16 pairs of images][16 channels][2 images]
 //   transposed cell   [32 channels][32 images]
-//   weight cell       [2 halves of the columns][16 pairs][16 columns][2], for one tap; the pairs
-//   are
-//                     of the channels that are summed over
+//   weight cell       [2 halves of the columns][16 pairs of rows][16 columns][2 rows], for one tap
+//
+// The rows of a weight cell are the channels that are summed over.
 
 namespace lockstep::backend::cpu::amx {
 
@@ -38,7 +38,7 @@ struct AxisTap {
   std::int64_t position = 0;
   std::int64_t tap = 0;
 };
-/// All of them: at most 3, as the kernels are 1x1 and 3x3.
+/// All contributions to one output position: at most 3, because the kernels are 1x1 and 3x3.
 struct AxisTaps {
   std::array<AxisTap, 3> taps;
   std::int64_t count = 0;
@@ -68,7 +68,7 @@ struct OutputRow {
   const float* bias = nullptr;  ///< 32 values, or null
   MapRow to;                    ///< first: of the first of the 32 channels
   std::int64_t channels = 0;    ///< of the 32, those that exist
-  bool streams = false;         ///< write past the caches
+  bool streams = false;         ///< write with non-temporal stores
 };
 
 /// Sums for the gradient of the weights that connect a block of 32 output channels with half a

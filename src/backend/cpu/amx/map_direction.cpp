@@ -13,8 +13,7 @@ using core::BFloat16;
 
 namespace {
 
-/// A map of more bytes is written past the caches, because the next operation would not find it
-/// there.
+/// Larger maps are written with non-temporal stores, because they would not stay in the caches.
 constexpr std::size_t streamed_bytes = 4 << 20;
 
 /// From one map to the other: forward, and backward data.
@@ -31,7 +30,9 @@ class MapDirection : public ConvolutionDirection {
         rows_(std::move(rows)),
         columns_(std::move(columns)),
         matrix_(weights),
-        bands_(make_bands(rows_, row_bytes(from), 0, resources.cached_bytes)),
+        bands_(make_bands(rows_, row_bytes(from), 0,
+                          {.cached_bytes = resources.cached_bytes,
+                           .fewest_bands = ceil_div(resources.threads, image_blocks(to))})),
         implementation_(implementation_name(kernels_)) {}
 
   const std::string& implementation() const override { return implementation_; }

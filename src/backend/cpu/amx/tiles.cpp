@@ -29,7 +29,7 @@ struct alignas(64) Configuration {
 };
 static_assert(sizeof(Configuration) == 64);
 
-bool ask_for_tiles() {
+bool request_tiles() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   constexpr unsigned bf16_and_tiles = 1U << 22 | 1U << 24;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
@@ -53,7 +53,7 @@ float high_half(std::uint32_t pair) { return flushed(std::bit_cast<float>(pair &
 }  // namespace
 
 bool has_hardware_tiles() {
-  static const bool has = ask_for_tiles();
+  static const bool has = request_tiles();
   return has;
 }
 

@@ -4,9 +4,8 @@
 
 #include "kernels.hpp"
 
-// What the convolution kernels do beside tile products: copies, conversions and transposes of
-// cells. Two classes with the same functions and the same results, for processors with and without
-// AVX-512.
+// Copies, conversions and transposes of cells, as two classes with the same functions and the same
+// results: one for processors with AVX-512, one for all.
 
 namespace lockstep::backend::cpu::amx {
 

@@ -24,8 +24,9 @@ class WeightsDirection : public ConvolutionDirection {
         destination_(destination),
         rows_(inputs_of_outputs(sizes, sizes.out_height, sizes.in_height)),
         columns_(inputs_of_outputs(sizes, sizes.out_width, sizes.in_width)),
-        bands_(
-            make_bands(rows_, row_bytes(source), row_bytes(destination), resources.cached_bytes)),
+        // A thread reads the cells of all source channels and of its part of the destination's.
+        bands_(make_bands(rows_, row_bytes(source), row_bytes(destination) / resources.threads,
+                          {.cached_bytes = resources.cached_bytes})),
         implementation_(implementation_name(kernels_)),
         pairs_(static_cast<std::size_t>(threads_)) {
     for (auto& pairs : pairs_) pairs.reserve(static_cast<std::size_t>(bands_.rows));
@@ -50,11 +51,11 @@ class WeightsDirection : public ConvolutionDirection {
 
   void run() override {
     const std::int64_t bands = band_count();
+    for (int thread = 0; thread < threads_; ++thread)
+      std::fill_n(bias_sums(thread), channel_blocks(destination_) * cell_channels, 0.0F);
 #pragma omp parallel num_threads(threads_)
     {
       kernels_.enter();
-      std::fill_n(bias_sums(omp_get_thread_num()), channel_blocks(destination_) * cell_channels,
-                  0.0F);
       std::int64_t step = 0;
       for (std::int64_t image_block = 0; image_block < image_blocks(source_); ++image_block) {
         std::int64_t packed = 0;
