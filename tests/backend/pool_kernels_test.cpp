@@ -103,8 +103,7 @@ TYPED_TEST(PoolKernels, MeanIsOverAllPixelsAndItsGradientGoesToAll) {
         assign(expected, 0.5F * means[static_cast<std::size_t>(lane)]);
       }
       for (std::int64_t pixel = 0; pixel < pixels; ++pixel)
-        EXPECT_EQ(number(back[static_cast<std::size_t>(pixel * lanes + lane)]),
-                  number(expected));
+        EXPECT_EQ(number(back[static_cast<std::size_t>(pixel * lanes + lane)]), number(expected));
     }
   }
 }

@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::int64_t chunk = 64;
 
-LOCKSTEP_INLINE float load(float value) { return value; }
-LOCKSTEP_INLINE float load(BFloat16 value) { return core::to_float(value); }
-LOCKSTEP_INLINE void store(float value, float& to) { to = value; }
-LOCKSTEP_INLINE void store(float value, BFloat16& to) { to = core::to_bfloat16(value); }
+LOCKSTEP_INLINE float number(float value) { return value; }
+LOCKSTEP_INLINE float number(BFloat16 value) { return core::to_float(value); }
+LOCKSTEP_INLINE void assign(float& to, float value) { to = value; }
+LOCKSTEP_INLINE void assign(BFloat16& to, float value) { to = core::to_bfloat16(value); }
 
 /// Calls work(first lane, count) for chunk after chunk, of a constant count wherever possible,
 /// which is what compilers vectorise best.
@@ -25,6 +25,22 @@ LOCKSTEP_INLINE void for_each_chunk(std::int64_t lanes, Work&& work) {
   std::int64_t lane = 0;
   for (; lane + chunk <= lanes; lane += chunk) work(lane, chunk);
   if (lane < lanes) work(lane, lanes - lane);
+}
+
+/// One lane, by PyTorch's rule: a NaN is larger than every number, and the last NaN counts.
+template <class T>
+void max_of_lane(const T* plane, std::span<const WindowPixel> window, std::int64_t lanes,
+                 T& maximum, std::uint8_t& place) {
+  float best = number(plane[window.front().pixel * lanes]);
+  place = window.front().place;
+  for (const WindowPixel& here : window.subspan(1)) {
+    const float value = number(plane[here.pixel * lanes]);
+    if (value > best || value != value) {
+      best = value;
+      place = here.place;
+    }
+  }
+  assign(maximum, best);
 }
 
 template <class T>
@@ -37,18 +53,24 @@ LOCKSTEP_INLINE void max_of(const T* plane, std::span<const WindowPixel> window,
       best[i] = -std::numeric_limits<float>::infinity();
       place[i] = window.front().place;
     }
+    std::int32_t nans = 0;
     for (const WindowPixel& here : window) {
       const T* x = plane + here.pixel * lanes + lane;
       const std::int32_t at = here.place;
       for (std::int64_t i = 0; i < count; ++i) {
-        const float value = load(x[i]);
-        const bool is_larger = value > best[i] || value != value;
+        const float value = number(x[i]);
+        nans += value != value ? 1 : 0;
+        const bool is_larger = value > best[i];
         place[i] = is_larger ? at : place[i];
         best[i] = is_larger ? value : best[i];
       }
     }
-    for (std::int64_t i = 0; i < count; ++i) store(best[i], maxima[lane + i]);
+    for (std::int64_t i = 0; i < count; ++i) assign(maxima[lane + i], best[i]);
     for (std::int64_t i = 0; i < count; ++i) places[lane + i] = static_cast<std::uint8_t>(place[i]);
+    if (nans > 0) {  // rare, and a second condition above would keep GCC 12 from vectorising
+      for (std::int64_t i = lane; i < lane + count; ++i)
+        max_of_lane(plane + i, window, lanes, maxima[i], places[i]);
+    }
   });
 }
 
@@ -57,12 +79,12 @@ LOCKSTEP_INLINE void add_at(const T* gradient, const std::uint8_t* places,
                             std::span<const WindowPixel> window, std::int64_t lanes, T* plane) {
   for_each_chunk(lanes, [&](std::int64_t lane, std::int64_t count) {
     float dy[chunk];
-    for (std::int64_t i = 0; i < count; ++i) dy[i] = load(gradient[lane + i]);
+    for (std::int64_t i = 0; i < count; ++i) dy[i] = number(gradient[lane + i]);
     for (const WindowPixel& here : window) {
       T* to = plane + here.pixel * lanes + lane;
       const std::uint8_t place = here.place;
       for (std::int64_t i = 0; i < count; ++i)
-        store(load(to[i]) + (places[lane + i] == place ? dy[i] : 0.0F), to[i]);
+        assign(to[i], number(to[i]) + (places[lane + i] == place ? dy[i] : 0.0F));
     }
   });
 }
@@ -75,7 +97,7 @@ LOCKSTEP_INLINE void mean_of(const T* plane, std::int64_t pixels, std::int64_t l
     float sum[chunk] = {};
     for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
       const T* x = plane + pixel * lanes + lane;
-      for (std::int64_t i = 0; i < count; ++i) sum[i] += load(x[i]);
+      for (std::int64_t i = 0; i < count; ++i) sum[i] += number(x[i]);
     }
     for (std::int64_t i = 0; i < count; ++i) means[lane + i] = sum[i] * share;
   });
@@ -86,7 +108,7 @@ LOCKSTEP_INLINE void fill(const float* values, float scale, std::int64_t pixels,
                           std::int64_t channels, T* plane) {
   for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
     T* to = plane + pixel * lanes;
-    for (std::int64_t i = 0; i < channels; ++i) store(scale * values[i], to[i]);
+    for (std::int64_t i = 0; i < channels; ++i) assign(to[i], scale * values[i]);
     std::fill(to + channels, to + lanes, T{});
   }
 }
