@@ -329,6 +329,20 @@ TYPED_TEST(CudaKernels, MaxPoolGivesTheGradientToTheFirstWinner) {
   }
 }
 
+TYPED_TEST(CudaKernels, MaxPoolKeepsNan) {
+  using T = TypeParam;
+  for (const std::int64_t channels : {3, 8}) {
+    const MaxPoolShape shape{1, 2, 2, channels, 1, 1, 2, 2, 0};
+    std::vector<T> x(static_cast<std::size_t>(4 * channels));
+    for (T& value : x) narrow(1.0F, value);
+    narrow(std::numeric_limits<float>::quiet_NaN(), x.back());  // last pixel, last channel
+    auto y = poisoned<T>(channels);
+    run_on_host(MaxPoolForward<T>{x.data(), y.data(), shape});
+    EXPECT_TRUE(std::isnan(widen(y.back())));
+    EXPECT_EQ(widen(y.front()), 1.0F);
+  }
+}
+
 TYPED_TEST(CudaKernels, ChannelSums) {
   using T = TypeParam;
   for (const std::int64_t channels : {5, 16}) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "backend/support.hpp"
 #include "lockstep/core/error.hpp"
@@ -130,6 +131,15 @@ TEST(ReferenceValues, MaxPoolIgnoresItsPadding) {
   probe.replica.statistics()[16] = 1;
   // Windows hold (1 2 4 5), (2 3 5 6), (4 5 7 8), (5 6 8 9): maxima 5 6 8 9, minus 10, averaged.
   EXPECT_THAT(probe.scores({1, 2, 3, 4, 5, 6, 7, 8, 9}), ElementsAre(FloatNear(-3, 1e-5f)));
+}
+
+TEST(ReferenceValues, MaxPoolKeepsNan) {
+  Probe probe({1, 2, 2}, [](Graph& g, NodeId x) {
+    return g.max_pool("p", g.convolution("c", x, 1, {.kernel = 1}), {.kernel = 2, .stride = 2});
+  });
+  probe.set("c.weight", {std::numeric_limits<float>::infinity()});
+  // Infinity times 0 is NaN, the last value of the window; the others are infinite.
+  EXPECT_THAT(probe.scores({1, 1, 1, 0}), ElementsAre(testing::IsNan()));
 }
 
 TEST(ReferenceValues, AddAndReluAndAveragePool) {

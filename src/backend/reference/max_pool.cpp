@@ -1,8 +1,10 @@
-// y[p,q] = the largest x[h,w] of a kernel x kernel window that begins at (p, q) stride - padding;
-// positions outside the image do not take part. The gradient goes to the winner, the first in row
-// order where several are equal (as in PyTorch).
+// y[p,q] = maximum of x[h,w] over a kernel x kernel window that begins at (p, q) stride - padding;
+// positions outside the image are ignored. The gradient is added at the position of the maximum,
+// the first one in row order if several are equal. A NaN is larger than every number (as in
+// PyTorch).
 
 #include <algorithm>
+#include <cmath>
 
 #include "operations.hpp"
 
@@ -25,7 +27,8 @@ void max_pool_forward(const graph::MaxPool& operation, const Tensor& x,
           std::int64_t best = first_h * x.shape.width + first_w;
           for (std::int64_t h = first_h; h < bottom; ++h) {
             for (std::int64_t w = first_w; w < right; ++w) {
-              if (plane[h * x.shape.width + w] > plane[best]) best = h * x.shape.width + w;
+              const std::int64_t pixel = h * x.shape.width + w;
+              if (plane[pixel] > plane[best] || std::isnan(plane[pixel])) best = pixel;
             }
           }
           *winner++ = static_cast<std::int32_t>(best);

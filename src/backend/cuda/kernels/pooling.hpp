@@ -1,16 +1,17 @@
 #pragma once
 
-// Pooling over NHWC maps.
+// Pooling of NHWC feature maps.
 //   average: y[n, c] = sum over pixels of x[n, h, w, c] / (height width)
-//   maximum: y[n, p, q, c] = the largest x of a kernel x kernel window that begins at (p, q) stride
-//   - padding; positions outside do not take part. The gradient goes to the winner, the first in
-//   row order where several are equal; backward finds it again, so no index is kept.
+//   maximum: y[n, p, q, c] = the largest x in the kernel x kernel window that begins at row p
+//   stride - padding and column q stride - padding. Positions outside the map are ignored. The
+//   gradient goes to the position of the maximum, the first one in row-major order if several are
+//   equal. The backward pass computes this position again, so no index is stored.
 
 #include "scalar.hpp"
 
 namespace lockstep::backend::cuda::kernels {
 
-/// x (images, pixels, channels) to y (images, channels) in float32.
+/// Computes y (images, channels) in float32 from x (images, pixels, channels).
 template <class T>
 struct AveragePoolForward {
   const T* x;
@@ -27,7 +28,7 @@ struct AveragePoolForward {
   }
 };
 
-/// dy (images, channels) in float32 to dx (images, pixels, channels).
+/// Computes dx (images, pixels, channels) from dy (images, channels) in float32.
 template <class T>
 struct AveragePoolBackward {
   const float* dy;
@@ -57,14 +58,14 @@ struct AveragePoolBackward {
   }
 };
 
-/// Sizes of a max-pool.
+/// Sizes of a max-pooling operation.
 struct MaxPoolShape {
   std::int64_t images, height, width, channels;  ///< of x
   std::int64_t out_height, out_width;            ///< of y
   std::int64_t kernel, stride, padding;
 };
 
-/// Rows (or columns) [begin, end) of x that window `at` covers.
+/// Rows (or columns) [begin, end) of x.
 struct WindowRange {
   std::int64_t begin, end;
 };
@@ -76,8 +77,8 @@ LOCKSTEP_HOST_DEVICE inline WindowRange window(const MaxPoolShape& shape, std::i
   return {begin > 0 ? begin : 0, end < size ? end : size};
 }
 
-/// The largest values of the window (p, q), and at which pixel of `plane` (height, width, channels)
-/// they stand.
+/// The maxima of window (p, q), and the pixels of `plane` (height, width, channels) at which they
+/// are.
 template <class T, int width>
 struct WindowMaximum {
   float largest[width];
@@ -93,7 +94,8 @@ struct WindowMaximum {
         const std::int64_t pixel = row * shape.width + column;
         const auto values = load_pack<width>(plane + pixel * shape.channels);
         for (int lane = 0; lane < width; ++lane) {
-          if (!is_first && !(values[lane] > largest[lane])) continue;
+          const bool is_nan = values[lane] != values[lane];  // larger than every number
+          if (!is_first && !is_nan && !(values[lane] > largest[lane])) continue;
           largest[lane] = values[lane];
           winner[lane] = static_cast<std::int32_t>(pixel);
         }
@@ -103,7 +105,7 @@ struct WindowMaximum {
   }
 };
 
-/// x (images, height, width, channels) to y (images, out_height, out_width, channels).
+/// Computes y (images, out_height, out_width, channels) from x (images, height, width, channels).
 template <class T>
 struct MaxPoolForward {
   const T* x;
@@ -134,8 +136,8 @@ struct MaxPoolForward {
   }
 };
 
-/// dy (images, out_height, out_width, channels) and x to dx (images, height, width, channels). One
-/// index gathers from all windows that hold its pixel.
+/// Computes dx (images, height, width, channels) from dy (images, out_height, out_width, channels)
+/// and x. Each kernel index gathers the gradients from all windows that contain its pixel.
 template <class T>
 struct MaxPoolBackward {
   const T* x;
@@ -156,7 +158,7 @@ struct MaxPoolBackward {
   }
 
  private:
-  /// Windows [begin, end) that hold row (or column) `at`.
+  /// Returns the windows [begin, end) that contain row (or column) `at`.
   LOCKSTEP_HOST_DEVICE WindowRange windows(std::int64_t at, std::int64_t outputs) const {
     const std::int64_t last = (at + shape.padding) / shape.stride + 1;
     const std::int64_t before = at + shape.padding - shape.kernel;
