@@ -1,3 +1,3 @@
-"""Tables and figures from the run files of Lockstep. Formulas: docs/analysis.md."""
+"""Tables and figures from Lockstep run files. The formulas are in docs/analysis.md."""
 
 __version__ = "0.1.0"

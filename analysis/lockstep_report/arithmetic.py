@@ -1,8 +1,8 @@
-"""Ways to compute a published figure from epoch times: the right formula and the usual slips.
+"""Candidate formulas for a published value: the correct formula and common mistakes.
 
-A `Candidate` turns one row of a CSV into a figure. `faults` says, in words, where it departs from
-the right formula; the right one has none. `published.py` finds the one that gives the printed
-digits.
+A `Candidate` computes a value from one row of a CSV of epoch times. `faults` describes how it
+differs from the correct formula; the correct one has no faults. `published.py` finds the candidate
+that reproduces the printed digits.
 """
 
 import itertools
@@ -22,20 +22,20 @@ KNOWN_PARAMETERS = {  # trainable parameters
 @dataclass(frozen=True)
 class Candidate:
     words: str
-    value: Callable  # Row -> Decimal, or None where it cannot be computed
+    value: Callable  # Row -> Decimal, or None if it cannot be computed
     faults: tuple = ()
 
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What the CSV does not say."""
+    """Values that are needed but not part of the CSV."""
 
     samples: int = 50_000
     models: tuple = tuple(KNOWN_PARAMETERS.items())
 
 
 class Epochs:
-    """Looks up other rows of the same file."""
+    """The epoch times of one CSV, for access to other rows than the current one."""
 
     def __init__(self, rows):
         self.rows = rows
@@ -43,11 +43,12 @@ class Epochs:
         self.batches = sorted({row.batch_per_rank for row in rows if row.batch_per_rank})
 
     def one_rank(self, row):
-        """T(1) at the row's batch per rank."""
+        """Returns T(1) at the row's batch per rank; None if the CSV has no such row."""
         return self.seconds.get((1, row.batch_per_rank))
 
     def previous_batch(self, row):
-        """T at the same rank count and the next smaller batch; the row's own for the smallest."""
+        """Returns T at the same rank count and the next smaller batch, or at the same batch if it
+        is the smallest; None if the CSV has no such row."""
         if row.batch_per_rank not in self.batches:
             return None
         index = self.batches.index(row.batch_per_rank)
@@ -67,7 +68,7 @@ def ratio(numerator, row, factor=1):
 
 
 def speedup_candidates(epochs, column):
-    """First the one that the column's name claims."""
+    """Returns the candidates for a speedup; the formula that the column name states comes first."""
     plain = ("T(1)/T(N)", lambda row: ratio(epochs.one_rank(row), row))
     scaled = ("N·T(1)/T(N)", lambda row: ratio(epochs.one_rank(row), row, row.ranks))
     right, other = (scaled, plain) if "n_t1_over_tn" in column else (plain, scaled)
@@ -110,7 +111,7 @@ def communication(epochs, row):
 
 
 def printed(row, kind):
-    """The row's published figure of a kind, as printed."""
+    """Returns the first published value of the row whose column name contains `kind`, or None."""
     return next((value for column, value in row.published.items() if kind in column), None)
 
 
@@ -174,7 +175,7 @@ ROUNDINGS = (None, 2, 3, 4)
 
 
 def bandwidth_candidates(epochs, column, assumptions):
-    """Every combination of the choices above, those with the fewest faults first."""
+    """Returns every combination of the alternatives above, sorted by the number of faults."""
     del column
     candidates = []
     for (model, count), steps, element, unit, ring, digits, as_printed in itertools.product(
@@ -210,7 +211,7 @@ def bandwidth_value(epochs, count, steps, element, unit, ring, digits, as_printe
 
 
 def candidates_for(column, epochs, assumptions):
-    """The candidates for a column, by what its name says it is; None for an unknown kind."""
+    """Returns the candidates for a column, by the kind that its name contains; None if unknown."""
     if "speedup" in column:
         return speedup_candidates(epochs, column)
     if "computation" in column:

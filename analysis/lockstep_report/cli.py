@@ -1,4 +1,4 @@
-"""The command line: lockstep-report COMMAND ..."""
+"""Command-line interface: lockstep-report COMMAND ..."""
 
 import argparse
 import json
@@ -21,18 +21,18 @@ from lockstep_report.validate import problems
 from lockstep_report.validity import add_comparison_notes
 
 
-CSV_IMAGES = 50_000  # of an epoch behind the times of a CSV, unless --train-samples says otherwise
+CSV_IMAGES = 50_000  # per epoch of a CSV, unless --train-samples is given
 
 
 def main(arguments=None):
-    """Runs one command; returns the exit status."""
+    """Runs one command and returns the exit status."""
     options = parser().parse_args(arguments)
     try:
         return options.command(options) or 0
     except ReportError as error:
         print(f"lockstep-report: {error}", file=sys.stderr)
         return error.status
-    except BrokenPipeError:  # the reader (head, less) has seen enough
+    except BrokenPipeError:  # the reader (head, less) closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
@@ -114,7 +114,7 @@ def assumptions_of(options):
 
 
 def default_notes(options):
-    """The values that a CSV does not hold and that were not given, as validity notes."""
+    """Returns validity notes about values that are neither in the CSV nor given as options."""
     notes = []
     if not options.train_samples:
         notes.append(f"{CSV_IMAGES:,} images per epoch is a default (--train-samples)")
@@ -125,7 +125,8 @@ def default_notes(options):
 
 
 def gather(options):
-    """(points, runs, times) of a command's run files and CSVs."""
+    """Reads the run files and CSVs of a command. Returns (points, runs, times). Raises
+    `ReportError` if a file cannot be read or there is nothing to report."""
     if not options.runs and not options.csv:
         raise ReportError(USAGE, "nothing to report: give run files, or epoch times with --csv")
     loaded = read_files(options)
@@ -145,7 +146,7 @@ def gather(options):
 
 
 def read_files(options):
-    """The runs of the files that were given; joined and dropped files are named on stderr."""
+    """Reads the given run files and returns the runs; prints joined and dropped files to stderr."""
     loaded = load_runs(run_files(options.runs))
     for note in loaded.notes:
         print(f"lockstep-report: note: {note}", file=sys.stderr)
@@ -165,7 +166,7 @@ def tables_of(options, found, runs):
 
 
 def checks_of(options, times):
-    """Tables about the published columns and the traffic of the CSVs."""
+    """Returns tables that check the published columns and the network traffic of the CSVs."""
     assumptions = assumptions_of(options)
     made = []
     for table in times:
@@ -200,7 +201,7 @@ def write_figures(options):
 
 
 def save_figures(folder, found, runs):
-    from lockstep_report import figures  # matplotlib takes a moment to load
+    from lockstep_report import figures  # here because importing matplotlib is slow
 
     made = figures.all_figures(found, ladder_tables(found, runs))
     for name, images in made.items():

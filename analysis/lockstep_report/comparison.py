@@ -1,4 +1,4 @@
-"""Merges repeats into one point, and finds the points that a point is compared with."""
+"""Merges repeated runs into one point and finds the base cases of a point."""
 
 from dataclasses import replace
 
@@ -10,8 +10,9 @@ STRATEGIES = ("none", "allreduce", "overlap")
 
 
 def merge_repeats(points):
-    """One point for each setting, rank count, batch and variant; repeats become their median.
-    Points that differ only in options without a column of their own get these as `detail`."""
+    """Returns one point per setting, rank count, batch and variant, with medians over repeated
+    runs. Points that differ only in options without a table column have these options in
+    `detail`."""
     groups = {}
     for point in points:
         key = (row_of(point), point.variant, point.bytes_per_step)
@@ -26,7 +27,7 @@ def merge_repeats(points):
 
 
 def strategy_order(point):
-    """Position of the point's reducer in rows and bars: from no communication to full overlap."""
+    """Returns the position of the point's reducer in tables and bar charts, as in STRATEGIES."""
     known = point.reducer in STRATEGIES
     return STRATEGIES.index(point.reducer) if known else len(STRATEGIES)
 
@@ -36,13 +37,13 @@ def row_of(point):
 
 
 def difference(point, group):
-    """The point's options that are not the same in the whole group: "bn sync"."""
+    """Returns the point's options that are not equal in the whole group, for example "bn sync"."""
     common = frozenset.intersection(*(p.variant for p in group))
     return ", ".join(f"{name} {value}" for name, value in sorted(point.variant - common))
 
 
 def median_point(group):
-    """Medians over repeated runs of the same point."""
+    """Returns a point with the medians over repeated runs of the same point."""
     if len(group) == 1:
         return group[0]
 
@@ -75,7 +76,7 @@ def median_point(group):
 
 
 def notes_of_repeats(group):
-    """The notes of all repeats; a note that holds for some of them names their files."""
+    """Returns the notes of all repeats; a note that applies only to some names their files."""
     notes = []
     for note in dict.fromkeys(note for p in group for note in p.notes):
         sources = [p.source for p in group if note in p.notes]
@@ -84,24 +85,26 @@ def notes_of_repeats(group):
 
 
 def base_of(point, points):
-    """T(1) of the assignment: the 1-rank point with the same batch per rank and setting."""
+    """Returns the base case T(1): the 1-rank point with the same batch per rank and setting; None
+    if there is none."""
     return nearest(point, [p for p in points if p.ranks == 1 and p.setting == point.setting
                            and p.batch_per_rank == point.batch_per_rank])
 
 
 def strong_base_of(point, points):
-    """The 1-rank point with the same global batch and setting."""
+    """Returns the 1-rank point with the same global batch and setting; None if there is none."""
     return nearest(point, [p for p in points if p.ranks == 1 and p.setting == point.setting
                            and p.batch_per_rank == point.global_batch])
 
 
 def independent_of(point, points):
-    """The no-communication baseline: as many independent replicas with the same batch each."""
+    """Returns the baseline without communication: independent replicas with the same setting, rank
+    count and batch per rank; None if there is none."""
     return nearest(point, [p for p in points if p.is_independent and p.setting == point.setting
                            and p.ranks == point.ranks
                            and p.batch_per_rank == point.batch_per_rank])
 
 
 def nearest(point, others):
-    """The point that differs in the fewest options; None if there is none."""
+    """Returns the point of `others` that differs in the fewest options; None if there is none."""
     return min(others, key=lambda p: len(p.variant ^ point.variant), default=None)

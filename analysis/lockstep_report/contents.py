@@ -1,4 +1,4 @@
-"""The tables of a report: which columns, which formulas, which notes."""
+"""The tables of a report: columns, formulas and notes."""
 
 from lockstep_report import metrics, validity
 from lockstep_report.comparison import base_of, independent_of, strong_base_of
@@ -21,14 +21,15 @@ PLACE = [
 
 
 def place(point, points):
-    """The columns PLACE of a row, and the point itself for `finished`."""
+    """Returns the values of the columns PLACE of a row, and the point, which `finished` removes."""
     return {"setting": setting_names(p.setting for p in points)[point.setting] or None,
             "batch_per_rank": point.batch_per_rank or None, "ranks": point.ranks,
             "mode": point.mode, "point": point}
 
 
 def finished(table, points):
-    """The table with the points' validity notes: letters in a column, their meaning below."""
+    """Adds the validity notes of the points to the table and returns it: letters in a column, and
+    the text of each letter below the table."""
     shown = [row.pop("point") for row in table.rows]
     letters = validity.letters(points)
     for row, point in zip(table.rows, shown):
@@ -48,7 +49,7 @@ def finished(table, points):
 
 
 def time_table(points):
-    """Table 1: time and speedup."""
+    """Returns table 1: time and speedup."""
     rows = []
     for p in points:
         base = base_of(p, points)
@@ -89,7 +90,7 @@ def missing_bases(points, lookup, what):
 
 
 def weak_table(points):
-    """Weak scaling: fixed batch per rank."""
+    """Returns the table of weak scaling: fixed batch per rank."""
     rows = []
     for p in points:
         if p.step_median is None:
@@ -123,7 +124,7 @@ def weak_table(points):
 
 
 def strong_table(points):
-    """Strong scaling: fixed global batch."""
+    """Returns the table of strong scaling: fixed global batch."""
     rows = []
     for p in points:
         base = strong_base_of(p, points)
@@ -145,7 +146,7 @@ def strong_table(points):
 
 
 def split_table(points):
-    """Table 2: compute and communication, measured and derived side by side."""
+    """Returns table 2: measured and derived compute and communication times."""
     rows = []
     for p in points:
         base = base_of(p, points)
@@ -187,7 +188,7 @@ def split_table(points):
 
 
 def bandwidth_table(points, link_gbit=None):
-    """Table 3: bandwidth utilisation."""
+    """Returns table 3: bandwidth utilisation. `link_gbit`: as in `all_tables`."""
     rows = []
     for p in points:
         if p.ranks < 2 or p.is_independent or not p.bytes_per_step or not p.steps:
@@ -239,8 +240,8 @@ def percent(share):
 
 
 def all_tables(points, runs, link_gbit=None):
-    """Every table that has rows. `link_gbit`: rate of the link for all points; otherwise each
-    point's own."""
+    """Returns all tables that have rows. `link_gbit`: rate of the link for all points, in Gbit/s;
+    if it is None, each point's own rate is used."""
     tables = ladder_tables(points, runs)
     if points:
         tables += [time_table(points), split_table(points), bandwidth_table(points, link_gbit),

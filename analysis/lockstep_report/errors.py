@@ -1,4 +1,4 @@
-"""Exit statuses of Lockstep, as far as the analysis needs them."""
+"""The exit statuses of Lockstep that the analysis uses."""
 
 USAGE = 2
 INPUT = 3
@@ -6,7 +6,8 @@ OUTPUT = 6
 
 
 class ReportError(Exception):
-    """What went wrong in one line: what, why, what to do. Ends the program with `status`."""
+    """An error that ends the program with `status`. `message` is one line: what failed, why, and
+    what to do."""
 
     def __init__(self, status, message):
         super().__init__(message)

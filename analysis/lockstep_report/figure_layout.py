@@ -1,4 +1,4 @@
-"""Sizes of text, and a layout in which no text is cut off and no two texts overlap."""
+"""Text sizes, and a figure layout in which no text is cut off or overlaps another text."""
 
 import warnings
 from functools import lru_cache
@@ -9,15 +9,15 @@ from matplotlib.textpath import text_to_path
 from matplotlib.transforms import Bbox
 
 POINTS_PER_INCH = 72
-GROWTH = 1.15  # of the side that is too short
+GROWTH = 1.15  # factor by which a side that is too short is enlarged
 ATTEMPTS = 12
 TITLE_SIZE = 11
 NOTE_SIZE = 8
-NOTE_HEIGHT = 0.14  # of a line of a note, inches
+NOTE_HEIGHT = 0.14  # height of a line of a note, inches
 
 
 def text_width(text, size=10):
-    """Width in inches of the longest line of `text`."""
+    """Returns the width in inches of the longest line of `text`."""
     return max((line_width(line, size) for line in text.split("\n") if line.strip()), default=0.0)
 
 
@@ -29,7 +29,7 @@ def line_width(line, size):
 
 
 def wrap(text, width, size=TITLE_SIZE):
-    """`text` with line breaks, so that no line is wider than `width` inches."""
+    """Returns `text` with line breaks, so that no line is wider than `width` inches."""
     lines = [""]
     for word in text.split():
         longer = f"{lines[-1]} {word}".strip()
@@ -47,7 +47,7 @@ def wrap(text, width, size=TITLE_SIZE):
 
 def arrange(figure, title="", notes=()):
     """Sets the title and the notes below the axes, enlarges the figure until every text is inside
-    it and alone, and fixes the layout."""
+    it and overlaps no other text (at most ATTEMPTS times), and fixes the layout."""
     lines = set_notes(figure, notes)
     figure.set_figheight(figure.get_figheight() + NOTE_HEIGHT * lines)
     for _ in range(ATTEMPTS):
@@ -57,7 +57,7 @@ def arrange(figure, title="", notes=()):
         with warnings.catch_warnings():  # a figure that is too small is enlarged below
             warnings.filterwarnings("ignore", message="constrained_layout not applied")
             figure.draw_without_rendering()
-            figure.draw_without_rendering()  # the second pass knows the sizes of the tick labels
+            figure.draw_without_rendering()  # the second pass uses the sizes of the tick labels
         wider, higher = missing_space(figure)
         if not wider and not higher:
             break
@@ -67,7 +67,7 @@ def arrange(figure, title="", notes=()):
 
 
 def set_notes(figure, notes):
-    """Writes the notes below the axes, one paragraph each; returns the number of lines."""
+    """Writes the notes below the axes, one paragraph each, and returns the number of lines."""
     if not notes:
         return 0
     width = figure.get_figwidth() - 0.3
@@ -77,7 +77,7 @@ def set_notes(figure, notes):
 
 
 def missing_space(figure):
-    """(wider, higher): which sides of the figure are too short for its texts."""
+    """Returns (wider, higher): whether the figure must be wider or higher to fit its texts."""
     boxes = text_boxes(figure)
     canvas = figure.bbox
     wider = any(box.x0 < canvas.x0 or box.x1 > canvas.x1 for box in boxes)
@@ -92,7 +92,7 @@ def missing_space(figure):
 
 
 def text_boxes(figure):
-    """Extents in pixels of the texts that are drawn; of tick labels those within the axis."""
+    """Returns the extents in pixels of all visible texts, without tick labels outside the axes."""
     left_out = set()
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):

@@ -1,4 +1,5 @@
-"""Figures as SVG and PNG. Colours of Okabe and Ito, which colour-blind readers can tell apart."""
+"""Figures as SVG and PNG. The colours are those of Okabe and Ito, which colour-blind readers can
+distinguish."""
 
 import io
 import math
@@ -6,7 +7,7 @@ import math
 import matplotlib
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402  (after the choice of the backend)
+import matplotlib.pyplot as plt  # noqa: E402  (after the backend is selected)
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # noqa: E402
 
 from lockstep_report import metrics, settings, validity  # noqa: E402
@@ -46,13 +47,13 @@ STYLE = {
     "svg.hashsalt": "lockstep",
     "figure.constrained_layout.use": True,
 }
-LINE_HEIGHT = 0.17  # of a text of 10 points, inches
-ROW_WIDTH = 11.0  # of the bars in one row of panels, inches
-AXIS_WIDTH = 3.4  # of a panel with curves, inches; only decides which rank counts get a label
+LINE_HEIGHT = 0.17  # height of a line of 10-point text, inches
+ROW_WIDTH = 11.0  # width of the bars in one row of panels, inches
+AXIS_WIDTH = 3.4  # width of a panel with curves, inches; used only to select rank labels
 
 
 def render(figure):
-    """{suffix: bytes} of a figure, which is closed; the same input gives the same bytes."""
+    """Renders a figure and closes it. Returns {suffix: bytes}; equal input gives equal bytes."""
     images = {}
     with plt.rc_context(STYLE):
         for suffix, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 160})):
@@ -69,21 +70,21 @@ def light_grid(axes, axis="y"):
 
 
 def title_of(points):
-    """The setting of the points, in words."""
+    """Returns a text that describes the setting of the points."""
     setting = points[0].setting
     texts = setting_texts(setting) if len(setting) == len(SETTING_PARTS) else setting
     return ", ".join(text for text in texts if text)
 
 
 def short_number(value):
-    """Three significant digits, never an exponent for a large number."""
+    """Formats with three significant digits, from 1,000 on as an integer without exponent."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def phase_bars(points, letters=None):
-    """Stacked bars of the phases for each rank count, one panel for each batch per rank; None if
-    no point has phases. Panels that do not fit side by side continue in further rows. `letters` of
-    the validity notes, as in the tables."""
+    """Returns a figure with the phases of each rank count as stacked bars, one panel per batch per
+    rank; None if no point has phases. Panels that do not fit in one row continue in further rows.
+    `letters`: {validity note: letter}, as in the tables."""
     letters = letters or validity.letters(points)
     timed = [p for p in points if p.phase_seconds]
     if not timed:
@@ -113,7 +114,8 @@ def phase_bars(points, letters=None):
 
 
 def rows_of(widths):
-    """[[index, ...], ...]: panels of these widths in rows of at most `ROW_WIDTH`."""
+    """Distributes panels of these widths over rows of at most `ROW_WIDTH`. Returns the indices of
+    the panels per row: [[index, ...], ...]."""
     rows, filled = [[]], 0.0
     for index, width in enumerate(widths):
         if rows[-1] and filled + width > ROW_WIDTH:
@@ -125,7 +127,7 @@ def rows_of(widths):
 
 
 def add_panels(figure, rows, widths):
-    """The axes of all panels; a row that is not full leaves its right end empty."""
+    """Returns the axes of all panels; the right end of a row that is not full stays empty."""
     longest = max(sum(widths[i] for i in row) for row in rows)
     axes = []
     for row, place in zip(rows, figure.add_gridspec(len(rows), 1)):
@@ -139,7 +141,7 @@ def add_panels(figure, rows, widths):
 
 
 def add_phase_legend(panels, axes):
-    """One legend for the phases of all panels, to the right of `axes`."""
+    """Adds one legend for the phases of all panels, to the right of `axes`."""
     handles = {}
     for panel in panels:
         for handle, name in zip(*panel.get_legend_handles_labels()):
@@ -150,7 +152,7 @@ def add_phase_legend(panels, axes):
 
 
 def notes_of(points, letters):
-    """The validity notes of the points, in the order of their letters."""
+    """Returns the validity notes of the points, in the order of their letters."""
     return [note for note in letters if any(note in p.notes for p in points)]
 
 
@@ -187,8 +189,8 @@ def bar_label(point, letters):
 
 
 def weak_series(points):
-    """[(label, [(ranks, speedup, efficiency, efficiency against independent replicas)])], one for
-    each batch per rank and mode; efficiencies as in the weak-scaling table."""
+    """Returns one curve per batch per rank and mode: [(label, [(ranks, speedup, efficiency,
+    efficiency against independent replicas)])], with the efficiencies of the weak-scaling table."""
     groups = {}
     for p in points:
         base = base_of(p, points)
@@ -205,7 +207,7 @@ def weak_series(points):
 
 
 def strong_series(points):
-    """As `weak_series`, for each global batch and mode."""
+    """Returns curves as `weak_series` does, one per global batch and mode."""
     groups = {}
     for p in points:
         base = strong_base_of(p, points) if p.batch_per_rank else None
@@ -220,8 +222,8 @@ def strong_series(points):
 
 
 def scaling(points, series, title, efficiency, letters=None):
-    """Speedup and efficiency against the rank count, with the ideal line; None without series.
-    `letters` of the validity notes, as in the tables."""
+    """Returns a figure of speedup and efficiency over the rank count, with the ideal line; None if
+    `series` is empty. `letters`: {validity note: letter}, as in the tables."""
     if not series:
         return None
     letters = letters or validity.letters(points)
@@ -258,7 +260,7 @@ def scaling(points, series, title, efficiency, letters=None):
 
 
 def places_of(note, points):
-    """The points that have a note: "batch 32 on 2 and 4 ranks"."""
+    """Returns a text that names the points with a note: "batch 32 on 2 and 4 ranks"."""
     batches = {}
     for p in points:
         if note in p.notes:
@@ -289,7 +291,8 @@ def finish_scaling(left, right, ranks, series):
 
 
 def labelled_ranks(ranks):
-    """The rank counts whose labels have room on a logarithmic axis, the largest one first."""
+    """Returns the rank counts whose labels do not overlap on a logarithmic axis, in ascending
+    order. The largest count has the highest priority, then powers of two."""
     span = math.log2(ranks[-1] / ranks[0]) or 1.0
     shown = []
     for count in sorted(ranks, key=lambda n: (n != ranks[-1], n & (n - 1) != 0, -n)):
@@ -301,7 +304,8 @@ def labelled_ranks(ranks):
 
 
 def ladder(rows, title):
-    """Epoch time and images/s for each batch; where memory was full. None without times."""
+    """Returns a figure of epoch time and images/s for each batch, with the status of batches that
+    were not measured (out of memory); None if no row has a time."""
     keys = [(key, heading) for key, heading in (
         ("epoch_seconds", "Epoch time, seconds"), ("images_per_second", "Images per second"),
     ) if any(row.get(key) for row in rows)]
@@ -322,8 +326,8 @@ def ladder(rows, title):
 
 
 def batch_text(row):
-    """The batch; with the file or the mode if rows of one batch differ in it, and marked if its
-    epoch was not run to its end."""
+    """Returns the label of a row: the batch, the file or mode if rows of one batch differ in it,
+    and "extrapolated" if the times are scaled from part of an epoch."""
     texts = [f"{row['batch_per_rank']:,}", row.get("source"), row.get("mode"),
              "extrapolated" if row.get("is_extrapolated") else None]
     return "\n".join(text for text in texts if text)
@@ -350,7 +354,8 @@ def draw_ladder(axes, rows, key):
 
 
 def all_figures(points, ladder_tables):
-    """{name: {suffix: bytes}} of every figure that has data; one of each kind for each setting."""
+    """Returns {name: {suffix: bytes}} of all figures that have data; each kind of figure is made
+    once per setting."""
     made = {}
     letters = validity.letters(points)
     names = setting_names(p.setting for p in points)

@@ -1,4 +1,4 @@
-"""The contents of a run file ("lockstep-run", versions 1 and 2), for reading and validating."""
+"""The datasets and attributes of a run file ("lockstep-run", versions 1 and 2)."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ ROOT_ATTRIBUTES = (
     "status",
 )
 
-# Integers that version 2 added; files of version 1 lack them.
+# Integer attributes that version 2 added; files of version 1 lack them.
 VERSION_2_ATTRIBUTES = ("part", "first_step", "steps_per_epoch", "images_per_epoch")
 
 GROUPS = ("config", "environment", "ranks", "steps", "epochs", "buckets")
@@ -28,7 +28,7 @@ GROUPS = ("config", "environment", "ranks", "steps", "epochs", "buckets")
 
 @dataclass(frozen=True)
 class Dataset:
-    """One dataset: its path, the scales of its dimensions, and whether every file has it."""
+    """One dataset: its path, the scales of its dimensions, and whether it is required."""
 
     path: str
     dimensions: tuple

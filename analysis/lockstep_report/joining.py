@@ -1,4 +1,4 @@
-"""Joins the files of one run: a resumed run writes its parts into several files."""
+"""Joins the files of one run. A resumed run writes one file per part."""
 
 import os
 import re
@@ -11,13 +11,13 @@ from lockstep_report.errors import ReportError
 from lockstep_report.read import check_header, open_run, read_run
 
 PART_NAME = re.compile(r"(?P<stem>.+?)(\.part\d+)?(?P<suffix>\.[^.]+)(\.partial)?")
-# What the devices and clocks of one process measured over an epoch.
+# Columns of /epochs that are measured by one process and are valid only if it ran the whole epoch.
 MEASURED = ("seconds", "energy_joules", "utilisation", "memory_used_bytes")
 
 
 @dataclass
 class Loaded:
-    """The runs of the files that were given, and what was joined or dropped, one line each."""
+    """The runs that were read, and notes about joined and dropped files, one line each."""
 
     runs: list
     notes: list = field(default_factory=list)
@@ -26,8 +26,8 @@ class Loaded:
 def load_runs(paths):
     """Reads run files, drops duplicates and joins the parts of each run.
 
-    A file of version 2 brings the other parts of its run that are in the same folder. Raises
-    `ReportError` if a file cannot be read.
+    For a file of version 2, the other parts of its run in the same directory are read as well.
+    Raises `ReportError` if a file cannot be read.
     """
     loaded = Loaded([])
     files = {}
@@ -50,7 +50,8 @@ def load_runs(paths):
 
 
 def other_parts(run, notes):
-    """The files beside `run` that are parts of the same run."""
+    """Returns the paths of the files in the directory of `run` that are other parts of the same
+    run. Files that cannot be read are reported in `notes`."""
     if run.version < 2 or not run.run_id:
         return []
     own = PART_NAME.fullmatch(run.path.name)
@@ -74,7 +75,7 @@ def other_parts(run, notes):
 
 
 def join_group(group, notes):
-    """Joins the files of one run id; returns one run, or several if they cannot be joined."""
+    """Joins the files of one run id. Returns one run, or several if they cannot be joined."""
     kept = {}
     for run in sorted(group, key=lambda run: len(run.epoch), reverse=True):
         key = (run.whole_number("part") or 1, str(run.attributes.get("date_utc", "")))
@@ -99,11 +100,12 @@ def shape_of(run):
 
 
 def join(parts):
-    """One run of its parts, in order. A part replaces the rows of earlier parts at or after its
-    first step. Attributes and options are those of the last part."""
+    """Joins the parts of one run, which must be in order, and returns the run. A part replaces the
+    rows of earlier parts from its first step on. Attributes and options are those of the last
+    part."""
     kept = []
     limit = None
-    for part in reversed(parts):  # rows before the first row of all later parts
+    for part in reversed(parts):  # keep the rows before the first row of all later parts
         kept.insert(0, np.flatnonzero(part.step < limit) if limit is not None
                     else np.arange(len(part.step)))
         if part.has_steps:
@@ -122,8 +124,8 @@ def join(parts):
 
 
 def join_epochs(parts, kept):
-    """(numbers, columns) of /epochs. Of an epoch that several parts hold, the latest value counts;
-    times and sensor readings of an epoch that was trained in several parts are unknown (NaN)."""
+    """Returns (numbers, columns) of /epochs. If several parts contain an epoch, the latest value is
+    used; times and sensor readings of an epoch that was trained in several parts are NaN."""
     numbers = np.unique(np.concatenate([part.epoch_numbers for part in parts]))
     columns = {}
     for name in sorted(set().union(*(part.epochs for part in parts))):

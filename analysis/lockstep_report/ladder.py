@@ -1,4 +1,4 @@
-"""The tables of batch ladders: epoch time against the batch size, up to the memory's limit."""
+"""Tables of batch ladders: epoch time over batch size, up to the memory limit."""
 
 from lockstep_report import validity
 from lockstep_report.settings import (
@@ -19,15 +19,15 @@ COLUMNS = (
 
 
 def ladder_tables(points, runs):
-    """One table for each setting, rank count and number of hosts; of ladder runs if there are any,
-    otherwise of the training runs with 1 rank and several batch sizes."""
+    """Returns one table of ladder runs per setting, rank count and number of hosts. If there are no
+    ladder runs, returns one table per setting of the points with 1 rank and several batch sizes."""
     ladders = {}
     for run in runs:
         if run.ladder:
             ladders.setdefault(key_of(run), []).append(run)
     if ladders:
         names = setting_names(ladders)
-        # The title names the device already.
+        # The title already contains the device name.
         others = setting_names((*setting[:4], *setting[5:6]) for setting in ladders)
         return [table_of_ladders(group, names[key], others[(*key[:4], *key[5:6])])
                 for key, group in ladders.items()]
@@ -46,8 +46,8 @@ def key_of(run):
 
 
 def table_of_ladders(runs, name, other=""):
-    """The table of ladder runs of equal settings, ranks and hosts. `name` distinguishes its file
-    from those of other tables, `other` its title."""
+    """Returns the table of ladder runs with equal settings, ranks and hosts. `name` distinguishes
+    its file name from those of other tables, `other` its title."""
     first = runs[0]
     place = plural(first.rank_count, "rank")
     if first.host_count > 1:
@@ -79,7 +79,7 @@ def table_of_ladders(runs, name, other=""):
 
 
 def table_of_points(points, name):
-    """The same table from training runs on 1 rank."""
+    """Returns the same table for training runs on 1 rank."""
     has_details = any(p.detail for p in points)
     rows = [
         {"mode": p.mode if has_details else None, "batch_per_rank": p.batch_per_rank,
@@ -94,7 +94,7 @@ def table_of_points(points, name):
 
 
 def ladder_row(ladder, i):
-    """One row; a value that was not measured (NaN or 0) is None."""
+    """Returns row `i` of a ladder; a value that was not measured (NaN or 0) is None."""
     status = str(ladder["status"][i]).replace("_", " ")
     ok = status in ("ok", "complete")
 

@@ -1,6 +1,6 @@
-"""Formulas, as pure functions. Each is stated with its source in docs/analysis.md.
+"""The formulas of the report, as pure functions. docs/analysis.md states each with its source.
 
-Seconds, bytes and bytes per second throughout; N is the number of ranks.
+All units are seconds, bytes and bytes per second; N is the number of ranks.
 """
 
 import math
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MINIMUM_REPEATS = 6  # below it no pair of order statistics covers the median with 95 %
+MINIMUM_REPEATS = 6  # with fewer, no pair of order statistics covers the median with 95 %
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Rank-based interval of a median."""
+    """A rank-based (order-statistics) interval of a median of `count` values."""
 
     low: float
     high: float
@@ -22,72 +22,73 @@ class Interval:
 
 
 def rank_seconds(phase_seconds, phases, without=()):
-    """(step, rank): the sum of the phases but those in `without`."""
+    """Returns (step, rank): the sum over all phases except those in `without`."""
     kept = [i for i, name in enumerate(phases) if name not in without]
     return phase_seconds[:, :, kept].sum(axis=2)
 
 
 def step_seconds(phase_seconds, phases, without=()):
-    """(step): a step's time is the maximum over the ranks."""
+    """Returns (step): the step time, which is the maximum over ranks of `rank_seconds`."""
     return rank_seconds(phase_seconds, phases, without).max(axis=1)
 
 
 def training_seconds(phase_seconds, phases):
-    """(step): the training time, without waiting for data."""
+    """Returns (step): the training time, which excludes the phase `data_wait`."""
     return step_seconds(phase_seconds, phases, without=("data_wait",))
 
 
 def throughput(images, seconds):
-    """Images per second: images summed over seconds summed, never a mean of rates."""
+    """Returns images/s: the sum of images over the sum of seconds, never a mean of rates."""
     return float(np.sum(images)) / float(np.sum(seconds))
 
 
 def speedup(t_1, t_n):
-    """T(1)/T(N)."""
+    """Returns T(1)/T(N)."""
     return t_1 / t_n
 
 
 def scaled_speedup(t_1, t_n, n):
-    """N*T(1)/T(N)."""
+    """Returns N*T(1)/T(N)."""
     return n * t_1 / t_n
 
 
 def strong_efficiency(t_1, t_n, n):
-    """T(1)/(N*T(N)) at fixed global problem."""
+    """Returns T(1)/(N*T(N)) at a fixed global problem size."""
     return t_1 / (n * t_n)
 
 
 def weak_efficiency(step_1, step_n):
-    """t_step(1)/t_step(N) at fixed batch per rank."""
+    """Returns t_step(1)/t_step(N) at a fixed batch per rank."""
     return step_1 / step_n
 
 
 def derived_split(t_1, t_n, n):
-    """The assignment's split: (compute, communication) = (T(1)/N, T(N) - T(1)/N)."""
+    """Returns the derived split: (compute, communication) = (T(1)/N, T(N) - T(1)/N)."""
     return t_1 / n, t_n - t_1 / n
 
 
 def ring_bytes(size, n):
-    """What each rank sends in a ring all-reduce of `size` bytes: 2(N-1)/N * size."""
+    """Returns the bytes each rank sends in a ring all-reduce of `size` bytes: 2(N-1)/N * size."""
     return 2 * (n - 1) / n * size
 
 
 def bus_bandwidth(size, seconds, n):
-    """2(N-1)/N * bytes / time; None where nothing was sent or no time was taken."""
+    """Returns 2(N-1)/N * size / seconds; None if N < 2 or `seconds` is None or not above 0."""
     if n < 2 or seconds is None or seconds <= 0:
         return None
     return ring_bytes(size, n) / seconds
 
 
 def utilisation(bytes_per_second, link_gbit):
-    """The share of a link of `link_gbit` (1e9 bit/s)."""
+    """Returns the used share of the link rate `link_gbit` (1e9 bit/s); None if one is unknown."""
     if bytes_per_second is None or link_gbit is None:
         return None
     return bytes_per_second * 8 / (link_gbit * 1e9)
 
 
 def epoch_reading(epochs, name, numbers, epoch):
-    """(rank): the sensor readings of `epoch`; None if one is missing. `numbers`: of the rows."""
+    """Returns (rank): the sensor readings `name` of `epoch`; None if one is missing. `numbers`: the
+    epoch number of each row of `epochs`."""
     values = np.asarray(epochs.get(name, ()), dtype=float)
     rows = np.flatnonzero(np.asarray(numbers) == epoch)
     if values.ndim != 2 or len(rows) == 0 or not np.all(np.isfinite(values[rows[0]])):
@@ -96,7 +97,8 @@ def epoch_reading(epochs, name, numbers, epoch):
 
 
 def busy_seconds(start, end):
-    """(step, rank): time in which at least one bucket was under way (union of the intervals)."""
+    """Returns (step, rank): the time during which at least one bucket was being reduced, that is
+    the length of the union of the intervals [start, end]."""
     if start.shape[-1] == 0:
         return np.zeros(start.shape[:-1])
     order = np.argsort(start, axis=-1)
@@ -108,22 +110,22 @@ def busy_seconds(start, end):
 
 
 def hidden_seconds(allreduce, exposed):
-    """All-reduce time that the backward pass covered: all-reduce - exposed, not below 0."""
+    """Returns the all-reduce time that overlaps the backward pass: max(0, all-reduce - exposed)."""
     return max(0.0, allreduce - exposed)
 
 
 def median_interval(values, confidence=0.95):
-    """Interval of the median from order statistics; None below 6 values.
+    """Returns an interval of the median from order statistics; None for fewer than 6 values.
 
-    The narrowest pair (x_k, x_{n+1-k}) with 1 - 2*P(Binomial(n, 1/2) <= k-1) >= confidence.
+    It is the narrowest pair (x_k, x_{n+1-k}) with 1 - 2*P(Binomial(n, 1/2) <= k-1) >= confidence.
     """
     ordered = np.sort(np.asarray(values, dtype=float))
     n = len(ordered)
     if n < MINIMUM_REPEATS:
         return None
     tail, k, below = 0, 0, 0
-    allowed = round((1 - confidence) * 10**6) * 2**n // 10**6  # whole numbers: 2**n may be huge
-    choose = 1  # n over k; computed from its predecessor, because n may be thousands of steps
+    allowed = round((1 - confidence) * 10**6) * 2**n // 10**6  # integers, because 2**n may be huge
+    choose = 1  # n over k, computed from its predecessor, because n may be in the thousands
     while 2 * (tail + choose) <= allowed:
         tail += choose
         below = tail
@@ -136,5 +138,5 @@ def median_interval(values, confidence=0.95):
 
 
 def steps_per_epoch(samples, batch_per_rank, ranks):
-    """ceil(D / (b*N)), the last batch kept."""
+    """Returns ceil(D / (b*N)): the incomplete last batch counts as a step."""
     return -(-samples // (batch_per_rank * ranks))

@@ -1,9 +1,8 @@
-"""Files that are written: into one folder, each complete or not at all.
+"""Output into one folder. Each file is written completely or not at all.
 
-The folder keeps a list of what was written: the kind of each file and its digest. A later run
-removes the files of that list which are of a kind that it writes and which it did not write again,
-so that no table of other runs stays among the new ones. A file that was changed since, or that the
-list does not name, is never removed.
+A manifest in the folder lists the kind and the digest of each file that was written. A later run
+of the program removes the listed files of the kinds that it writes if it did not write them again,
+so that no outdated tables remain. It never removes a file that was changed or is not listed.
 """
 
 import hashlib
@@ -19,8 +18,8 @@ TABLE, CHECK, FIGURE, PAGE = "table", "check", "figure", "page"  # kinds of file
 
 
 class Folder:
-    """The folder of --out, for a run that writes files of these `kinds`. Every failure to write is
-    a `ReportError` (output)."""
+    """The folder of --out, to which files of these `kinds` are written. Raises `ReportError`
+    (output) if the folder or a file cannot be written."""
 
     def __init__(self, path, *kinds):
         self.path = Path(path)
@@ -42,7 +41,7 @@ class Folder:
                                    "give another folder with --out")
 
     def write(self, name, content, kind):
-        """Writes text or bytes through a temporary file beside the target."""
+        """Writes text or bytes to a temporary file in the folder and renames it to `name`."""
         data = content if isinstance(content, bytes) else content.encode("utf-8")
         target = self.replace(name, data)
         self.written.append(target)
@@ -65,7 +64,7 @@ class Folder:
             self.write(f"{table.name}.{suffix}", render(table), kind)
 
     def finish(self):
-        """Removes the files of earlier runs that this run did not replace, and saves the list."""
+        """Removes outdated files of earlier runs of the program and saves the manifest."""
         current = {path.name for path in self.written}
         for name, entry in list(self.manifest.items()):
             if name in current or entry["kind"] not in self.kinds:
@@ -87,8 +86,8 @@ def digest(path):
 
 
 def read_manifest(path):
-    """{name: {"kind", "sha256"}}; empty without a list. Names that lead out of the folder are
-    left out."""
+    """Returns {name: {"kind", "sha256"}}; empty if the manifest is missing or damaged. Names of
+    files outside the folder are omitted."""
     try:
         files = json.loads(path.read_text(encoding="utf-8"))["files"]
         return {name: {"kind": str(entry["kind"]), "sha256": str(entry["sha256"])}

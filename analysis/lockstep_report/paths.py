@@ -1,4 +1,4 @@
-"""Paths of run files on the command line: files, and directories of files."""
+"""Paths of run files on the command line: files or directories."""
 
 from pathlib import Path
 
@@ -6,7 +6,8 @@ from lockstep_report.errors import INPUT, ReportError
 
 
 def run_files(names):
-    """The files that `names` mean: a directory stands for the *.h5 files in it, sorted by name."""
+    """Returns the paths of the files `names`. A directory is replaced by the *.h5 files in it,
+    sorted by name. Raises `ReportError` if a directory has none."""
     found = []
     for path in map(Path, names):
         if not path.is_dir():
@@ -21,7 +22,7 @@ def run_files(names):
 
 
 def one_file(name):
-    """`name`, for a command that reads one file. A directory is an error."""
+    """Returns `name`, for a command that reads one file. Raises `ReportError` for a directory."""
     path = Path(name)
     if path.is_dir():
         example = next(iter(sorted(path.glob("*.h5"))), path / "RUN.h5")

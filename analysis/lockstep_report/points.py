@@ -1,4 +1,4 @@
-"""A `Point`: what was measured at one rank count and batch, from run files or from a CSV."""
+"""A `Point`: the measurements at one rank count and batch, from run files or from a CSV."""
 
 from dataclasses import dataclass
 
@@ -8,41 +8,41 @@ from lockstep_report import metrics, settings, validity
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.window import batch_per_rank, timed_window
 
-IMBALANCE = "imbalance"  # the slowest rank's step less the mean over the ranks
+IMBALANCE = "imbalance"  # time of the slowest rank minus the mean over ranks
 
 
 @dataclass(frozen=True)
 class Point:
-    """One row of the tables. Seconds are per epoch unless the name differs; None: not known."""
+    """One row of the tables. Seconds are per epoch, except `step_*`; None means unknown."""
 
     source: str
     ranks: int
     batch_per_rank: int
-    epoch_seconds: float  # every component
+    epoch_seconds: float  # including all phases
     setting: tuple = ()  # must be equal for two points to be compared: model, device, ...
     variant: frozenset = frozenset()  # other options that can change the time
     detail: str = ""  # options that differ from those of other points of the same row and mode
     reducer: str = ""
     gradient_dtype: str = ""
-    training_seconds: float = None  # without data_wait
+    training_seconds: float = None  # excludes data_wait
     images_per_second: float = None
-    images: int = None  # of the epoch
-    steps: int = None  # of the epoch
+    images: int = None  # per epoch
+    steps: int = None  # per epoch
     step_median: float = None
     step_interval: metrics.Interval = None  # over the steps of one run
     epoch_interval: metrics.Interval = None  # over repeated runs
-    phase_seconds: dict = None  # mean over the ranks, and the imbalance
-    allreduce_seconds: float = None  # mean over the ranks
-    bytes_per_step: int = None  # all-reduced per step
-    joules_per_image: float = None  # of all devices
-    link_gbit: float = None  # rate of the link as given to the run
-    hosts: tuple = ()  # names
-    version: str = ""  # of the program
+    phase_seconds: dict = None  # phase -> mean over ranks; also the imbalance
+    allreduce_seconds: float = None  # mean over ranks
+    bytes_per_step: int = None  # bytes all-reduced per step
+    joules_per_image: float = None  # summed over all devices
+    link_gbit: float = None  # rate of the link that was given to the run
+    hosts: tuple = ()  # host names
+    version: str = ""  # version of the program
     kernels: tuple = ()  # (operation, implementation) pairs
     repeats: int = 1
-    rule: str = ""  # how the steps were chosen
-    scaled: bool = False  # the run holds no complete epoch
-    notes: tuple = ()  # restrictions of validity, one sentence each
+    rule: str = ""  # how the timed steps were selected
+    scaled: bool = False  # times are scaled because the run has no complete epoch
+    notes: tuple = ()  # validity notes, one sentence each
 
     @property
     def global_batch(self):
@@ -50,12 +50,12 @@ class Point:
 
     @property
     def is_independent(self):
-        """Independent replicas: several ranks, no communication."""
+        """True for independent replicas: several ranks without communication."""
         return self.reducer == "none" and self.ranks > 1
 
     @property
     def mode(self):
-        """The text of the column "Mode"."""
+        """Text of the column "Mode"."""
         if self.is_independent:
             text = "independent replicas, no communication"
         elif self.ranks == 1:
@@ -84,7 +84,7 @@ class Point:
 
 
 def from_run(run):
-    """The point that a run measured. Raises `ReportError` if the run has no steps."""
+    """Returns the point of a run. Raises `ReportError` if the run has no steps."""
     if not run.has_steps:
         raise ReportError(
             INPUT, f"{run.path}: holds no steps (status {run.status}); nothing to report"
@@ -132,7 +132,7 @@ def from_run(run):
 
 
 def link_of(run):
-    """The link's rate that the run was given with --link-gbit, in Gbit/s; None if not given."""
+    """Returns the rate that the run was given with --link-gbit, in Gbit/s; None if not given."""
     try:
         return float(run.option("link-gbit", "0")) or None
     except ValueError:
@@ -140,7 +140,8 @@ def link_of(run):
 
 
 def from_times(row, parameters=None, train_samples=None, notes=()):
-    """The point of one row of a CSV of epoch times; `parameters` are 4 bytes each."""
+    """Returns the point of one row of a CSV of epoch times. `parameters`: number of parameters
+    of 4 bytes each."""
     steps = None
     if train_samples and row.batch_per_rank:
         steps = metrics.steps_per_epoch(train_samples, row.batch_per_rank, row.ranks)

@@ -1,8 +1,8 @@
-"""Checks published figures against the epoch times beside them.
+"""Checks published values against the epoch times in the same CSV.
 
-Nothing is known about any table: each column's figures are compared, digit by digit, with what
-every candidate formula of `arithmetic.py` gives, and the simplest one that gives all of them is
-named.
+No table is known in advance: the values of each column are compared, at their printed digits, with
+the results of every candidate formula of `arithmetic.py`. The simplest formula that reproduces all
+values is reported.
 """
 
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ AGREES, EXCEPT, DIFFERS, UNEXPLAINED = "agrees", "agrees except", "differs", "no
 class Cell:
     row: object
     published: Decimal
-    right: Decimal  # unrounded; None where it cannot be computed
-    reproduced: Decimal  # by the candidate that was found, to the published digits
-    agrees: bool  # the right figure rounds to the published digits
+    right: Decimal  # correct value, unrounded; None if it cannot be computed
+    reproduced: Decimal  # result of the formula `found`, rounded to the published digits
+    agrees: bool  # the correct value rounds to the published digits
     remark: str = ""
 
 
@@ -29,22 +29,23 @@ class Cell:
 class Verdict:
     column: str
     mark: str
-    right: str  # the right formula
-    found: str  # the formula that gives the printed digits; empty where none does
-    words: tuple  # what is wrong, in sentences
+    right: str  # the correct formula
+    found: str  # the formula that reproduces the printed digits; empty if none does
+    words: tuple  # descriptions of the mistakes
     cells: tuple
-    tried: int  # candidates
+    tried: int  # number of candidates
 
 
 def rounds_to(value, printed):
-    """Whether `value` rounds to `printed` at its last printed digit (a tie rounds either way)."""
+    """Returns whether `value` rounds to `printed` at its last printed digit. A tie may round either
+    way."""
     if value is None:
         return False
     return abs(value - printed) <= Decimal(5).scaleb(printed.as_tuple().exponent - 1)
 
 
 def to_digits_of(value, printed):
-    """`value` with the digits of `printed`; a tie goes to `printed`."""
+    """Returns `value` rounded to the digits of `printed`; a tie is rounded to `printed`."""
     if value is None:
         return None
     unit = Decimal(1).scaleb(printed.as_tuple().exponent)
@@ -55,7 +56,7 @@ def to_digits_of(value, printed):
 
 
 def check_column(times, column, assumptions=Assumptions()):
-    """The verdict on one published column."""
+    """Returns the verdict on one published column."""
     epochs = Epochs(times.rows)
     rows = [row for row in times.rows if column in row.published]
     candidates = candidates_for(column, epochs, assumptions)
@@ -86,7 +87,7 @@ def check_column(times, column, assumptions=Assumptions()):
 
 
 def right_for(candidates, found):
-    """The candidate without faults; of several (models), the one of the model that was found."""
+    """Returns the candidate without faults; if there are several, that of the model of `found`."""
     right = [c for c in candidates if not c.faults]
     if found is not None:
         model = found.words.rpartition("(")[2]
@@ -110,7 +111,7 @@ def check_cell(row, column, right, found):
 
 
 def cut_off(value, printed):
-    """`value` cut off, not rounded, after the digits of `printed`."""
+    """Returns `value` truncated, not rounded, to the digits of `printed`."""
     if value is None:
         return None
     return value.quantize(Decimal(1).scaleb(printed.as_tuple().exponent), ROUND_DOWN)
@@ -121,7 +122,7 @@ def is_tie(value, printed):
 
 
 def shorten(value, digits=6):
-    """Six significant digits, without an exponent."""
+    """Formats with `digits` significant digits; "–" if there is no value."""
     return f"{float(value):.{digits}g}" if value is not None else "–"
 
 
@@ -137,7 +138,7 @@ def cell_words(cell):
 
 
 def unexplained_words(times, column, cells, assumptions):
-    """What can still be said of a column that does not follow from the epoch times."""
+    """Returns remarks about a column that no formula derives from the epoch times."""
     words = ["does not follow from the epoch times by any formula tried: it must have been "
              "measured in another way"]
     cell = cells[0]
@@ -166,12 +167,12 @@ def communication_of(row):
 
 
 def check_times(times, assumptions=Assumptions()):
-    """The verdicts on all published columns of a CSV."""
+    """Returns the verdicts on all published columns of a CSV."""
     return [check_column(times, column, assumptions) for column in times.published_columns]
 
 
 def verdict_table(verdicts, name):
-    """One line for each column."""
+    """Returns a table with one row per published column."""
     rows = [{
         "column": v.column, "verdict": mark_text(v), "right": v.right,
         "found": v.found if v.found != v.right else "the same",
@@ -192,7 +193,7 @@ def mark_text(verdict):
 
 
 def column_table(verdict, name, assumptions=Assumptions()):
-    """Published, reproduced and right figure of each cell."""
+    """Returns a table with the published, reproduced and correct value of each cell."""
     per_rank, as_global, _ = step_counts(assumptions.samples)
     bandwidth = "bandwidth" in verdict.column
     keeps_steps = bandwidth and as_global.words in verdict.found
@@ -231,7 +232,8 @@ def column_table(verdict, name, assumptions=Assumptions()):
 
 
 def resolution_note(times):
-    """What the printed digits of the epoch times allow; None where they are fine enough."""
+    """Returns a note about the uncertainty due to rounded epoch times; None if the rounding unit is
+    below 1 % of the shortest time."""
     unit = Decimal(1).scaleb(max(row.seconds.as_tuple().exponent for row in times.rows))
     shortest = min(row.seconds for row in times.rows)
     if unit / shortest < Decimal("0.01"):
@@ -241,7 +243,7 @@ def resolution_note(times):
 
 
 def published_tables(times, assumptions=Assumptions()):
-    """All that can be said of a CSV of published figures."""
+    """Returns all tables about the published columns of a CSV; empty if it has none."""
     verdicts = check_times(times, assumptions)
     name = times.path.stem
     if not verdicts:

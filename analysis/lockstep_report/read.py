@@ -12,27 +12,27 @@ from lockstep_report.errors import INPUT, ReportError
 
 @dataclass(frozen=True)
 class Run:
-    """A run: one file, or several parts joined by `joining.join`. Times in seconds; the shapes
-    follow the dimensions of the file."""
+    """A run: one file, or several parts joined by `joining.join`. Times are in seconds; the shapes
+    in parentheses name the dimensions of the file."""
 
     path: Path
-    attributes: dict  # of the root
-    config: dict  # resolved options; names with '-' or '_' are found by `option`
+    attributes: dict  # attributes of the root
+    config: dict  # resolved options; `option` accepts names with '-' and '_'
     environment: dict
     results: dict
     ranks: dict  # name -> (rank)
     phases: tuple
-    step: np.ndarray  # (step), steps of the run before this one
-    starts_part: np.ndarray  # (step), True for the first step of a process
+    step: np.ndarray  # (step), number of earlier steps of the run
+    starts_part: np.ndarray  # (step), True for the first step of each process
     part_of_step: np.ndarray  # (step), index into `parts`
-    epoch: np.ndarray  # (step), from 1
+    epoch: np.ndarray  # (step), epoch of the step, from 1
     images: np.ndarray  # (step), over all ranks
     loss: np.ndarray  # (step)
     phase_seconds: np.ndarray  # (step, rank, phase)
     epoch_numbers: np.ndarray  # (epoch), from 1
     epochs: dict  # name -> (epoch[, rank])
     bucket_bytes: np.ndarray  # (bucket)
-    bucket_start: np.ndarray  # (step, rank, bucket), since the step's start
+    bucket_start: np.ndarray  # (step, rank, bucket), relative to the start of the step
     bucket_end: np.ndarray  # (step, rank, bucket)
     ladder: dict = field(default_factory=dict)  # name -> (point)
     allreduce: dict = field(default_factory=dict)  # name -> (message[, repeat])
@@ -56,12 +56,12 @@ class Run:
 
     @property
     def host_names(self):
-        """The names of the hosts, sorted."""
+        """Sorted names of the hosts."""
         return tuple(sorted({str(name) for name in self.ranks.get("hostname", ())}))
 
     @property
     def host_count(self):
-        """The number of hosts: by /ranks/host if the file has it, otherwise by name."""
+        """Number of hosts: from /ranks/host if the file has it, otherwise from the host names."""
         return len(set(np.asarray(self.ranks.get("host", ())).tolist())) or len(self.host_names)
 
     @property
@@ -74,22 +74,22 @@ class Run:
 
     @property
     def label(self):
-        """The file name for tables, with the number of parts that were joined."""
+        """File name for tables, with the number of parts if several were joined."""
         return f"{self.path.name} ({len(self.parts)} parts)" if self.parts else self.path.name
 
     def whole_number(self, name):
-        """The root attribute `name` as an integer; 0 if the file lacks it."""
+        """Returns the root attribute `name` as an integer; 0 if the file lacks it."""
         return int(self.attributes.get(name, 0))
 
     def option(self, name, default=""):
-        """The resolved option `name` as text; `default` if the file lacks it."""
+        """Returns the resolved option `name` as a string; `default` if the file lacks it."""
         for spelling in (name, name.replace("-", "_")):
             if spelling in self.config:
                 return str(self.config[spelling])
         return default
 
     def number(self, name):
-        """The resolved option `name` as a positive integer, otherwise None."""
+        """Returns the resolved option `name` as an integer; None if it is not a positive number."""
         try:
             value = int(float(self.option(name)))
         except ValueError:
@@ -98,7 +98,7 @@ class Run:
 
 
 def read_run(path):
-    """Reads the single file `path`. Raises `ReportError` (input) if it is not a run file."""
+    """Reads the single file `path`. Raises `ReportError` (input) if it is not a valid run file."""
     path = Path(path)
     with open_run(path) as file:
         attributes = check_header(path, file)
@@ -110,8 +110,8 @@ def read_run(path):
 
 
 def open_run(path):
-    """Opens the file. A file that is still being written, or whose writer was killed, is opened in
-    SWMR mode."""
+    """Opens a run file for reading; in SWMR mode if it cannot be opened otherwise, because it is
+    being written or its writer was killed. Raises `ReportError` (input) if it cannot be opened."""
     if not path.is_file():
         raise ReportError(INPUT, f"{path}: no such file; {missing_hint(path)}")
     try:
@@ -139,7 +139,7 @@ def missing_hint(path):
 
 
 def check_header(path, file):
-    """Returns the attributes of the root. Raises `ReportError` for another format or version."""
+    """Returns the attributes of the root. Raises `ReportError` for a wrong format or version."""
     attributes = read_attributes(file)
     found = attributes.get("format")
     if found != fmt.FORMAT:
@@ -209,7 +209,7 @@ def read_buckets(path, file, steps, ranks):
 
 
 def read_epochs(file):
-    """Returns the epoch numbers and the columns of /epochs, up to the shortest of them."""
+    """Returns the epoch numbers and the columns of /epochs, cut to the length of the shortest."""
     epochs = by_last_name(file, "epochs")
     numbers = read_dataset(file["epoch"]) if "epoch" in file else np.zeros(0, dtype=int)
     columns = shortest({"epoch": np.asarray(numbers, dtype=int), **epochs})
@@ -217,8 +217,9 @@ def read_epochs(file):
 
 
 def usable_steps(columns, buckets, epoch_numbers):
-    """The number of rows of /steps that may be used: up to the shortest column and to the last step
-    of an epoch that is listed in /epoch. Later rows are of an epoch that was being written."""
+    """Returns the number of usable rows of /steps: up to the end of the shortest column and to the
+    last step of an epoch that is listed in /epoch. Later rows are of an epoch that was being
+    written."""
     lengths = [len(values) for name, values in columns.items() if name.startswith("steps/")]
     if not lengths:
         return 0
@@ -228,7 +229,7 @@ def usable_steps(columns, buckets, epoch_numbers):
 
 
 def shortest(columns):
-    """All columns, cut to the length of the shortest."""
+    """Returns all columns, cut to the length of the shortest."""
     length = min(map(len, columns.values()), default=0)
     return {name: values[:length] for name, values in columns.items()}
 
@@ -249,7 +250,7 @@ def read_columns(path, file, specs):
 
 
 def by_last_name(file, group):
-    """All datasets of a group, by their name in it."""
+    """Returns {name in the group: values} of all datasets of a group."""
     if group not in file:
         return {}
     return {n: read_dataset(d) for n, d in file[group].items() if isinstance(d, h5py.Dataset)}
@@ -266,7 +267,7 @@ def read_attributes(node):
 
 
 def plain(value):
-    """An attribute as a Python value."""
+    """Converts an attribute to a Python value."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, np.ndarray):

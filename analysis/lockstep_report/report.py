@@ -1,4 +1,4 @@
-"""The report: every table and figure in one Markdown page with a method box."""
+"""The report: all tables and figures in one Markdown page, with a method box."""
 
 from lockstep_report.comparison import base_of
 from lockstep_report.settings import describe_setting
@@ -20,7 +20,8 @@ def caption(name):
 
 
 def method_box(points, runs, file_notes=()):
-    """How the numbers were made: setting, base case, clock, timed steps, number of runs."""
+    """Returns a box that describes the method: setting, base case, clock, timed steps and number of
+    runs."""
     lines = ["> **Method**", *setting_lines(points), *base_lines(points)]
     if points and runs:
         lines.append("> - Clock: each rank reads its monotonic clock once after each phase; the "
@@ -47,7 +48,7 @@ def setting_lines(points):
 
 
 def base_lines(points):
-    """The base cases of the speedups and the baselines without communication."""
+    """Returns lines about the base cases of speedups and the baselines without communication."""
     lines = []
     bases = {id(b): b for b in (base_of(p, points) for p in points) if b}
     for base in bases.values():

@@ -1,19 +1,20 @@
-"""Weak efficiency of a point: one definition for the tables and the figures."""
+"""Weak efficiency of a point, for both the tables and the figures."""
 
 from lockstep_report import metrics
 
 
 def mean_step(point):
-    """Mean step time in seconds; None if the number of steps is not known."""
+    """Returns the mean step time in seconds; None if the number of steps is unknown."""
     return point.epoch_seconds / point.steps if point.steps else None
 
 
 def weak_efficiency(base, point):
-    """t(1)/t(N), the ratio of the mean step times of `base` and `point` at the same batch per rank.
+    """Returns t(1)/t(N), the ratio of the mean step times of `base` and `point` at the same batch
+    per rank.
 
-    `base` has one rank, or it has as many independent replicas as `point` has ranks. Epoch times
-    of a list without batch sizes give no step time: then an epoch is taken as N times fewer
-    steps, which gives T(1)/(N·T(N)).
+    `base` has one rank, or as many independent replicas as `point` has ranks. If the number of
+    steps is unknown (a CSV without batch sizes), an epoch on N ranks is assumed to have N times
+    fewer steps, which gives T(1)/(N·T(N)).
     """
     steps = mean_step(base), mean_step(point)
     if None in steps:

@@ -1,4 +1,4 @@
-"""What must be equal for two runs to be compared, and what for two runs to be repeats."""
+"""The options that must be equal for runs to be comparable, and for runs to be repeats."""
 
 import re
 
@@ -6,7 +6,7 @@ from lockstep_report.window import epoch_size, images_of_data
 
 SETTING_PARTS = ("model", "device", "precision", "data", "device name", "threads")
 
-# Options that do not change the time of a step, or that are part of the setting or of a table.
+# Options that do not change the step time, or that are part of the setting or of a table.
 WITHOUT_EFFECT = {
     "command", "data", "train-samples", "test-samples", "evaluate-every", "epochs", "steps",
     "batch-per-rank", "global-batch", "model", "device", "precision", "seed", "output",
@@ -15,27 +15,27 @@ WITHOUT_EFFECT = {
     "max-bytes", "repeats", "reducer", "gradient-dtype", "for", "measure",
     "write-device-description",
 }
-# One rank does not communicate.
+# Options of communication have no effect on one rank.
 WITHOUT_EFFECT_ON_ONE_RANK = WITHOUT_EFFECT | {
     "bucket-mib", "bn", "link-gbit", "all-reduce", "transport"}
 
 
 def data_of(run):
-    """The training data: its source and its number of images, as "cifar10, 50,000 images"."""
+    """Returns source and number of the training images, for example "cifar10, 50,000 images"."""
     kind = run.option("data").partition(":")[0]
     images, is_known = images_of_data(run)
     if not run.has_steps and not is_known:
         images = None
     if run.has_steps:
         size = epoch_size(run)
-        left_out = size.images // size.steps  # a last batch that is not full is dropped or padded
+        left_out = size.images // size.steps  # an incomplete last batch is dropped or padded
         if images is None or abs(images - size.images) >= left_out:
             images = size.images
     return ", ".join(filter(None, (kind, f"{images:,} images" if images else "")))
 
 
 def setting_of(run):
-    """The texts of SETTING_PARTS. Only runs with equal settings are compared."""
+    """Returns the texts of SETTING_PARTS. Only runs with equal settings are compared."""
     threads = ""
     if uses_threads(run) and run.option("threads"):
         threads = plural(run.option("threads"), "thread") + " per rank"
@@ -44,8 +44,8 @@ def setting_of(run):
 
 
 def describe_setting(points):
-    """One line about points of one setting: model, device, precision, data, threads, hosts and
-    version of the program."""
+    """Returns one line about points of one setting: model, device, precision, data, threads, hosts
+    and version of the program."""
     setting = points[0].setting
     if len(setting) == len(SETTING_PARTS):
         setting = setting_texts(setting)
@@ -55,20 +55,20 @@ def describe_setting(points):
 
 
 def setting_texts(setting):
-    """The parts of a run's setting in reading order, the device's name in brackets."""
+    """Returns the parts of a setting in display order, with the device name in parentheses."""
     model, device, precision, data, name, threads = setting
     return [model, f"{device} ({name})" if name else device, precision, data, threads]
 
 
 def list_hosts(names, most=8):
-    """"host node1" or "hosts node1, node2, ..."."""
+    """Returns "host node1" or "hosts node1, node2, ...", with at most `most` names."""
     names = sorted(names)
     shown = ", ".join(names[:most]) + (", ..." if len(names) > most else "")
     return f"{'host' if len(names) == 1 else 'hosts'} {shown}" if names else ""
 
 
 def uses_threads(run):
-    """Whether the threads compute: on GPUs they only prepare batches."""
+    """Returns whether the CPU threads compute; on GPUs they only prepare batches."""
     return run.option("device") != "cuda"
 
 
@@ -77,8 +77,9 @@ def plural(count, noun):
 
 
 def variant_of(run):
-    """The options beyond the setting that can change the time, the build and the hosts, as pairs
-    (name, value). Only runs with equal settings, ranks, batches and variants are repeats."""
+    """Returns pairs (name, value): the options outside the setting that can change the time, the
+    number of hosts and the build. Runs are repeats only if their settings, ranks, batches and
+    variants are equal."""
     ignored = WITHOUT_EFFECT_ON_ONE_RANK if run.rank_count == 1 else WITHOUT_EFFECT
     options = ((name.replace("_", "-"), str(value)) for name, value in run.config.items())
     found = {(name, value) for name, value in options if name not in ignored}
@@ -91,20 +92,20 @@ def variant_of(run):
 
 
 def build_of(run):
-    """The commit of the program, shortened."""
+    """Returns the abbreviated commit of the program, with "(modified)" if it had local changes."""
     commit = str(run.attributes.get("git_commit", "unknown"))[:10]
     modified = str(run.attributes.get("git_dirty", 0)) not in ("0", "no", "False")
     return commit + (" (modified)" if modified else "")
 
 
 def version_of(run):
-    """"lockstep 0.1.0, commit 80cb6ea18e"."""
+    """Returns the version of the program, for example "lockstep 0.1.0, commit 80cb6ea18e"."""
     version = str(run.attributes.get("software_version", "")) or "of unknown version"
     return f"lockstep {version}, commit {build_of(run)}"
 
 
 def setting_names(settings):
-    """{setting: the parts that tell it from the others}; empty texts for a single setting."""
+    """Returns {setting: the parts that distinguish it from the others}; "" for a single setting."""
     settings = sorted(set(settings))
     if len(settings) < 2:
         return {setting: "" for setting in settings}
@@ -118,5 +119,6 @@ def setting_names(settings):
 
 
 def file_ending(name):
-    """"-resnet18-cifar" and the like: letters, digits and '-' only."""
+    """Returns a suffix for file names, for example "-resnet18-cifar": lower-case letters, digits
+    and '-' only; "" for an empty name."""
     return re.sub("[^a-z0-9]+", "-", f"-{name}".lower()).rstrip("-") if name else ""

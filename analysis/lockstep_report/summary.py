@@ -1,4 +1,4 @@
-"""One screen of text about one run, or its values as JSON."""
+"""A summary of one run: one screen of text, or values for JSON."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ PHASE_WORDS = {
 
 
 def summary(run):
-    """The text; lines of at most 100 characters for a training run."""
+    """Returns the lines of the text, at most 100 characters each for a training run."""
     if run.ladder or run.allreduce:
         tables = [*(ladder_tables([], [run]) if run.ladder else ()), sweep_table([run])]
         return head(run)[:2] + [line for table in tables if table.rows
@@ -54,7 +54,7 @@ def summary(run):
 
 
 def summary_values(run):
-    """The values of `summary` for programs. Keys: docs/analysis.md."""
+    """Returns the values of `summary` for JSON. docs/analysis.md describes the keys."""
     values = {"run": run.label, "run_id": run.run_id, "status": run.status,
               "ranks": run.rank_count}
     if not run.has_steps:
@@ -100,7 +100,7 @@ def head(run):
 
 
 def table_lines(table):
-    """A table as aligned text for a terminal."""
+    """Returns a table as lines of aligned text for a terminal."""
     columns = table.without_empty_columns()
     cells = zip(*(cell_texts(c, table.rows) for c in columns))
     texts = [[c.header for c in columns], *cells]
@@ -160,7 +160,7 @@ def step_lines(run, point, window):
 
 
 def device_lines(run, point, window):
-    """The readings of the devices' sensors; none for CPUs."""
+    """Returns a line with the sensor readings of the devices; nothing for CPUs."""
     def reading(name):
         return metrics.epoch_reading(run.epochs, name, run.epoch_numbers, window.epoch)
 

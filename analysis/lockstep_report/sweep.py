@@ -8,7 +8,7 @@ from lockstep_report.tables import Column, Table
 
 
 def sweep_table(runs):
-    """The all-reduce sweeps over message sizes; one row for each message."""
+    """Returns the table of all-reduce sweeps; one row per algorithm and message size."""
     rows = [sweep_row(run, i) for run in runs for i in range(len(run.allreduce.get("bytes", ())))]
     return Table(
         "allreduce-sweep", "All-reduce over message sizes",
@@ -24,7 +24,7 @@ def sweep_table(runs):
 
 
 def describe_run(run):
-    """The device, the hosts and the version of the program."""
+    """Returns a text with the device, the hosts and the version of the program."""
     device = setting_texts(setting_of(run))[1]
     return ", ".join(filter(None, (device, list_hosts(run.host_names), version_of(run))))
 

@@ -1,4 +1,4 @@
-"""One table structure, written as Markdown, CSV and LaTeX."""
+"""A table structure that can be written as Markdown, CSV and LaTeX."""
 
 import csv
 import io
@@ -11,28 +11,27 @@ MISSING = "–"
 
 @dataclass(frozen=True)
 class Column:
-    """`key` names it in CSV (unit included), `header` elsewhere; `digits` after the point."""
+    """A column. `key`: name in CSV, with the unit; `header`: name elsewhere; `digits`: number of
+    digits after the decimal point."""
 
     key: str
     header: str
-    digits: int = None  # None: as it is
+    digits: int = None  # None: not rounded
     csv_only: bool = False  # too long for a cell of a printed table
 
 
 @dataclass(frozen=True)
 class Note:
-    """A footnote about some columns; it is printed only if one of them has a value."""
+    """A footnote about some columns. It is printed only if one of them has a value."""
 
     text: str
-    columns: tuple  # of column keys
+    columns: tuple  # keys of the columns
 
 
 @dataclass
 class Table:
-    """`name` becomes the file's name. Rows are dicts by column key; None is a missing value.
-
-    A note is a text or a `Note`.
-    """
+    """A table. `name` is the file name without suffix. Rows are dicts by column key; None is a
+    missing value. A note is a string or a `Note`."""
 
     name: str
     title: str
@@ -41,27 +40,27 @@ class Table:
     notes: list = field(default_factory=list)
 
     def without_empty_columns(self):
-        """The columns to print: those that have a value in some row."""
+        """Returns the columns to print: those that have a value in at least one row."""
         return [c for c in self.columns if not c.csv_only
                 and any(row.get(c.key) is not None for row in self.rows)]
 
     @property
     def footnotes(self):
-        """The texts of the notes, without those about columns that are not shown."""
+        """Texts of the notes, without those about columns that are not printed."""
         shown = {column.key for column in self.without_empty_columns()}
         return [getattr(note, "text", note) for note in self.notes
                 if not isinstance(note, Note) or shown & set(note.columns)]
 
     @property
     def caption(self):
-        """The title without a number of its own, for documents that number their tables."""
+        """Title without "Table N: ", for documents that number their tables."""
         text = re.sub(r"^Table \d+: ", "", self.title)
         return text[:1].upper() + text[1:]
 
 
 def cell_texts(column, rows, missing=MISSING):
-    """The texts of a column. All whole numbers of a column have thousands separators if one of
-    them has five digits or more."""
+    """Returns the formatted values of a column. All integers of a column have thousands separators
+    if one of them has five digits or more."""
     values = [row.get(column.key) for row in rows]
     separator = "," if any(isinstance(v, Integral) and abs(v) >= 10000 for v in values) else ""
     return [missing if v is None else cell_text(v, column.digits, separator) for v in values]
@@ -95,7 +94,7 @@ def markdown(table):
 
 
 def csv_text(table):
-    """Every column; numbers with all their digits that mean something."""
+    """Returns the table as CSV with all columns; floats have up to nine significant digits."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([c.key for c in table.columns])
@@ -123,7 +122,8 @@ def latex_escape(text):
 
 
 def latex(table):
-    """A `table` environment; needs the packages booktabs and graphicx (wide tables shrink)."""
+    """Returns the table as a LaTeX `table` environment, which needs the packages booktabs and
+    graphicx. A table that is wider than a line is scaled down."""
     columns = table.without_empty_columns()
     align = "".join("l" if is_text(c, table.rows) else "r" for c in columns)
     fit = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"

@@ -1,5 +1,5 @@
-"""Epoch times from a CSV: ranks (or gpus, workers), batch_per_rank (or batch_per_gpu),
-epoch_seconds, and where they are published figures to check, columns `published_*`."""
+"""Reads epoch times from a CSV with the columns ranks (or gpus, workers), batch_per_rank (or
+batch_per_gpu), epoch_seconds and optional columns `published_*` with published values to check."""
 
 import csv
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ SECONDS = ("epoch_seconds",)
 
 @dataclass(frozen=True)
 class Row:
-    """One point of the CSV. Numbers keep their printed digits."""
+    """One point of the CSV. Decimal numbers keep their printed digits."""
 
     source: str
     ranks: int
-    batch_per_rank: int  # None where the file has no such column
+    batch_per_rank: int  # None if the file has no such column
     seconds: Decimal
-    published: dict  # column -> Decimal, without the empty cells
-    cpu_percent: float = None  # user + system, mean over the nodes
-    network_mb_per_s: float = None  # mean over the nodes
+    published: dict  # column -> Decimal; empty cells are omitted
+    cpu_percent: float = None  # user + system, mean over nodes
+    network_mb_per_s: float = None  # mean over nodes
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Times:
 
 
 def read_times(path):
-    """Reads `path`. With a column `node`, the nodes' rows of a point are joined: the slowest
-    node's time, the nodes' mean CPU use and traffic; without it, rows of the same point are
-    repeats. Raises `ReportError` (input)."""
+    """Reads the CSV `path`. If it has a column `node`, the rows of a point are its nodes and are
+    merged: time of the slowest node, mean CPU use and traffic. Otherwise rows of the same point are
+    repeats. Raises `ReportError` (input) if the file cannot be read or a value is invalid."""
     path = Path(path)
     try:
         with path.open(newline="", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Measured network traffic of CPU workers against what an all-reduce of the gradients needs."""
+"""Compares the measured network traffic of CPU workers with that of gradient all-reduces."""
 
 import math
 
@@ -8,7 +8,8 @@ from lockstep_report.tables import Column, Table
 
 
 def implied_allreduces(row, parameters):
-    """All-reduces per epoch that the measured traffic pays for, float32 gradients, ring."""
+    """Returns the number of ring all-reduces of float32 gradients per epoch that corresponds to the
+    measured traffic."""
     moved = row.network_mb_per_s * 1e6 * float(row.seconds)
     return moved / ring_bytes(4 * parameters, row.ranks)
 
@@ -23,7 +24,7 @@ def distance_from_power_of_two(row, parameters, samples):
 
 
 def likeliest_model(rows, assumptions):
-    """The model for which the traffic gives the roundest batch (nearest to a power of two)."""
+    """Returns the model for which the implied global batch is closest to a power of two."""
     def median_distance(model):
         distances = sorted(
             distance_from_power_of_two(row, model[1], assumptions.samples) for row in rows)
@@ -33,7 +34,7 @@ def likeliest_model(rows, assumptions):
 
 
 def traffic_table(times, assumptions=Assumptions(), name="traffic"):
-    """Speedup, CPU use and network traffic; None where the CSV has no traffic."""
+    """Returns a table of speedup, CPU use and network traffic; None if the CSV has no traffic."""
     measured = [row for row in times.rows if row.network_mb_per_s and row.ranks > 1]
     if not measured:
         return None

@@ -1,4 +1,4 @@
-"""Says what a run file lacks against the format, and which of its numbers cannot be."""
+"""Checks a run file: missing or malformed parts of the format, and impossible values."""
 
 from pathlib import Path
 
@@ -10,7 +10,8 @@ from lockstep_report.read import check_header, open_run, read_attributes, read_d
 
 
 def problems(path):
-    """One line for each; an empty list means that the file is as the format says."""
+    """Returns one line per problem of the file `path`; an empty list if the file is valid. Raises
+    `ReportError` if it is not a run file."""
     path = Path(path)
     with open_run(path) as file:
         attributes = check_header(path, file)
@@ -36,7 +37,7 @@ def problems(path):
 def expected(file):
     specs = [s for s in fmt.TRAINING if s.path.split("/")[0] in file]
     if "buckets" in file:
-        specs += fmt.BUCKETS if len(file["buckets"]) else ()  # empty: nothing was reduced
+        specs += fmt.BUCKETS if len(file["buckets"]) else ()  # empty if no gradients were reduced
     specs += fmt.LADDER if "ladder" in file else ()
     specs += fmt.ALLREDUCE if "allreduce" in file else ()
     return specs

@@ -1,21 +1,21 @@
-"""Restrictions of validity: what a reader must know before comparing a point with others."""
+"""Validity notes: restrictions that matter if a point is compared with others."""
 
 from dataclasses import replace
 
 from lockstep_report import metrics
 from lockstep_report.comparison import base_of, strong_base_of
 
-IMAGES_TOLERANCE = 0.01  # relative difference of two epochs that is called the same
+IMAGES_TOLERANCE = 0.01  # relative difference in images up to which two epochs count as equal
 
 
 def kernels_of(run):
-    """((operation, implementation), ...) of the environment attribute `kernels`."""
+    """Returns ((operation, implementation), ...) from the environment attribute `kernels`."""
     pairs = (text.partition(": ") for text in str(run.environment.get("kernels", "")).split("; "))
     return tuple((name, chosen) for name, _, chosen in pairs if chosen)
 
 
 def run_notes(run, origin, window):
-    """The notes of one run. `origin`: the part of the run that holds the timed window."""
+    """Returns the notes of one run. `origin`: the part of the run with the timed window."""
     notes = []
     if window.is_extrapolated:
         notes.append(f"scaled from {len(window.steps)} of {window.size.steps} steps")
@@ -30,8 +30,8 @@ def run_notes(run, origin, window):
 
 
 def warnings_of(run):
-    """The warnings about the validity of timings that the program printed. Files that lack them
-    are checked for more threads than processors."""
+    """Returns the warnings that the program printed about the validity of timings. For files
+    without this attribute, checks whether there were more threads than processors."""
     if "warnings" not in run.environment:
         return oversubscribed_hosts(run)
     lines = str(run.environment["warnings"]).splitlines()
@@ -39,7 +39,7 @@ def warnings_of(run):
 
 
 def oversubscribed_hosts(run):
-    """One sentence for each host whose ranks have more threads than processors."""
+    """Returns one sentence per host whose ranks have more threads than processors."""
     threads, processors = {}, {}
     for host, listed in zip(run.ranks.get("hostname", ()), run.ranks.get("cpu_list", ())):
         threads[host] = threads.get(host, 0) + (run.number("threads") or 1)
@@ -49,7 +49,7 @@ def oversubscribed_hosts(run):
 
 
 def parse_processors(text):
-    """The numbers in a list such as "0-3,8"; none if the text is no such list."""
+    """Returns the set of numbers in a list such as "0-3,8"; an empty set for any other text."""
     found = set()
     for item in str(text).split(","):
         first, _, last = item.strip().partition("-")
@@ -60,8 +60,9 @@ def parse_processors(text):
 
 
 def add_comparison_notes(points, link_gbit=None):
-    """The points with notes about their base cases and about impossible values. `link_gbit`: the
-    rate given for all points, Gbit/s; otherwise each point's own."""
+    """Returns the points with additional notes about their base cases and about impossible values.
+    `link_gbit`: rate of the link for all points, in Gbit/s; if it is None, each point's own rate is
+    used."""
     return [replace(p, notes=(*p.notes, *comparison_notes(p, points, link_gbit))) for p in points]
 
 
@@ -76,7 +77,7 @@ def comparison_notes(point, points, link_gbit):
 
 
 def base_notes(point, base):
-    """The differences between a point and its base case other than the number of ranks."""
+    """Returns notes about differences between a point and its base case besides the rank count."""
     notes = []
     case = f"the base case {base.source}"
     if base.hosts and not set(base.hosts) <= set(point.hosts):
@@ -115,7 +116,7 @@ def link_notes(point, link_gbit):
 
 
 def letters(points):
-    """{note: letter}, in the order of the points: a, b, ..., z, aa, ab, ..."""
+    """Returns {note: letter} in the order of the points; letters are a, b, ..., z, aa, ab, ..."""
     notes = dict.fromkeys(note for p in points for note in p.notes)
     return {note: letter(i) for i, note in enumerate(notes)}
 

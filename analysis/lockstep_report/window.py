@@ -1,4 +1,5 @@
-"""The timed window: the steps from which a run's times are reported. Rule: docs/analysis.md."""
+"""The timed window: the steps from which the reported times of a run are computed. docs/analysis.md
+states the rule."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ import numpy as np
 
 WARM_UP_FRACTION = 0.1
 CIFAR10_IMAGES = 50_000
-SYNTHETIC_IMAGES = 10_000  # of `--data synthetic` without a number
+SYNTHETIC_IMAGES = 10_000  # images of `--data synthetic` without a number
 
 
 @dataclass(frozen=True)
@@ -20,17 +21,17 @@ class EpochSize:
 
 @dataclass(frozen=True)
 class Window:
-    """The timed steps, and how an epoch follows from them."""
+    """The timed steps, and the size of the epoch to which their times are scaled."""
 
     steps: np.ndarray  # indices into the steps of the run
-    epoch: int  # number of the epoch, from 1
-    size: EpochSize  # of a complete epoch
-    rule: str  # how the steps were chosen, in words
-    is_extrapolated: bool  # the run holds no complete epoch
+    epoch: int  # epoch of the timed steps, from 1
+    size: EpochSize  # size of a complete epoch
+    rule: str  # how the steps were selected, as text
+    is_extrapolated: bool  # the run has no complete epoch
 
 
 def timed_window(run):
-    """The timed window of a run that has steps."""
+    """Returns the timed window of a run, which must have steps."""
     size = epoch_size(run)
     chosen, number, rule, is_complete = choose_steps(
         run.epoch, run.step, run.starts_part, size.steps)
@@ -38,12 +39,12 @@ def timed_window(run):
 
 
 def choose_steps(epoch, step, starts_part, steps_per_epoch):
-    """Returns (indices, epoch, rule in words, whether the epoch is complete).
+    """Selects the timed steps. Returns (indices, epoch, rule as text, is the epoch complete).
 
-    `epoch`: the epoch of each step, `step`: its number in the run, `starts_part`: whether a process
-    started with it. Without steps of a process's start: the earliest complete epoch. Otherwise the
-    earliest complete epoch without its first 10 %. Otherwise the longest sequence of steps of one
-    epoch without its first 10 %.
+    `epoch`: epoch of each step; `step`: its number in the run; `starts_part`: whether it is the
+    first step of a process. The steps are, in order of preference: the earliest complete epoch that
+    does not contain the first step of a process; the earliest complete epoch without its first
+    10 %; the longest sequence of steps of one epoch without its first 10 %.
     """
     complete = [n for n in np.unique(epoch) if np.sum(epoch == n) == steps_per_epoch]
     for number in complete:
@@ -67,19 +68,20 @@ def choose_steps(epoch, step, starts_part, steps_per_epoch):
 
 
 def warm_up_steps(count):
-    """ceil(10 %) of `count` steps, at least 1, but at least one step stays."""
+    """Returns the number of steps to skip: ceil(10 %) of `count`, at least 1, but at least one step
+    remains."""
     return min(max(1, math.ceil(WARM_UP_FRACTION * count)), count - 1)
 
 
 def longest_sequence(epoch, step, starts_part):
-    """Indices of the longest sequence of consecutive steps of one epoch in one process; of several
-    equally long ones, the earliest."""
+    """Returns the indices of the longest sequence of consecutive steps of one epoch in one process;
+    the earliest one if several are equally long."""
     breaks = (np.diff(epoch) != 0) | (np.diff(step) != 1) | starts_part[1:]
     return max(np.split(np.arange(len(epoch)), np.flatnonzero(breaks) + 1), key=len)
 
 
 def epoch_size(run):
-    """The size of a complete epoch; estimated for a file of version 1, which does not hold it."""
+    """Returns the size of a complete epoch; it is estimated for a file of version 1."""
     steps, images = (run.whole_number(f"{name}_per_epoch") for name in ("steps", "images"))
     if steps > 0 and images > 0:
         return EpochSize(steps, images)
@@ -91,11 +93,12 @@ def epoch_size(run):
 
 
 def estimate_steps_per_epoch(run):
-    """Steps of a complete epoch of a version-1 file.
+    """Estimates the number of steps of a complete epoch of a version-1 file.
 
-    Epochs between the first and the last one of a file are complete. If there is none, the number
-    of images and the batch give the steps, unless the directory of CIFAR-10 may hold fewer images
-    than were published and the run was complete.
+    Epochs between the first and the last one of a file are complete. If there are none, the steps
+    follow from the number of images and the batch. If that number is not certain (a CIFAR-10
+    directory may contain fewer images than were published) and the run ended with an epoch, the
+    steps are those of the last epoch.
     """
     numbers, counts = np.unique(run.epoch, return_counts=True)
     if len(numbers) > 2:
@@ -112,7 +115,8 @@ def estimate_steps_per_epoch(run):
 
 
 def images_of_data(run):
-    """(training images of a version-1 run or None, whether the options give them exactly)."""
+    """Returns the number of training images of a version-1 run, or None, and whether the options
+    determine it exactly."""
     kind, _, rest = run.option("data").partition(":")
     wanted = run.number("train-samples")
     whole = {"cifar10": CIFAR10_IMAGES, "synthetic": SYNTHETIC_IMAGES}.get(kind)
@@ -123,7 +127,8 @@ def images_of_data(run):
 
 
 def batch_per_rank(run):
-    """From the options; otherwise from the largest step."""
+    """Returns the batch per rank from the options; if they lack it, from the step with the most
+    images."""
     given = run.number("batch-per-rank")
     if given:
         return given

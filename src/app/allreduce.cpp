@@ -30,17 +30,17 @@ std::string table_head(bool has_link) {
       "", has_link ? "      (%)" : "");
 }
 
-/// Share of a link of `link` bytes per second that the least traffic of the sum takes.
+/// Returns the bus bandwidth as a fraction of the rate `link` of a link in bytes per second.
 double link_share(const comm::SweepRow& row, int ranks, double link) {
   return comm::bus_bandwidth(row.bytes(), median(row.seconds), ranks) / link;
 }
 
-/// In GB/s; "-" with one rank, where nothing is communicated.
+/// Formats a bandwidth in GB/s; "-" for one rank, because nothing is communicated.
 std::string bandwidth(double bytes_per_second, int ranks) {
   return ranks == 1 ? "-" : fmt::format("{:.3f}", bytes_per_second / 1e9);
 }
 
-/// Data types as nccl-tests names them.
+/// Returns the name of a data type in nccl-tests.
 std::string_view type_name(core::DataType type) {
   switch (type) {
     case core::DataType::bfloat16: return "bfloat16";

@@ -8,11 +8,11 @@
 
 namespace lockstep::app {
 
-/// Processors of a list such as "0-3,8".
+/// Returns the processors in a list such as "0-3,8".
 std::set<int> processors(const std::string& cpu_list);
 
-/// Threads for `rank` where none were asked for: its processors, shared with the ranks of its host
-/// that have the very same ones. At least 1.
+/// Returns the default number of threads of `rank`: the number of its processors divided by the
+/// number of ranks on its host with the same processors; at least 1.
 int fair_threads(const std::vector<record::RankInfo>& ranks, int rank);
 
 /// Returns a warning that names the first host with more threads than processors; empty if there

@@ -9,15 +9,15 @@
 
 namespace lockstep::app {
 
-/// What every command is given.
+/// Arguments of every command.
 struct Invocation {
   train::Config config;  ///< as parsed, not yet resolved
   std::string command_line;
   comm::Communicator& communicator;
-  core::ProgressMonitor* progress = nullptr;  ///< informed of what the rank does; may be null
+  core::ProgressMonitor* progress = nullptr;  ///< notified of this rank's progress; may be null
 };
 
-// One function per command, each in a file of its own. All are collective.
+// One function per command, each in its own file. Collective: all ranks must call them.
 core::ExitStatus train_command(const Invocation& invocation);
 core::ExitStatus evaluate_command(const Invocation& invocation);
 core::ExitStatus ladder_command(const Invocation& invocation);

@@ -16,8 +16,9 @@ using core::format_seconds;
 
 namespace {
 
-/// Whether a person watches stdout. Open MPI's mpirun gives every rank a terminal of its own and
-/// copies what appears there to its stdout: that one counts.
+/// Returns true if stdout is shown on a terminal. Open MPI's mpirun gives every rank a
+/// pseudoterminal and copies its output to the stdout of mpirun; in that case the stdout of mpirun
+/// is checked.
 bool has_spectator() {
   if (isatty(STDOUT_FILENO) != 1) return false;
   if (std::getenv("OMPI_COMM_WORLD_RANK") == nullptr) return true;
@@ -43,7 +44,7 @@ void Console::print(const std::string& text) {
 
 void Console::erase_progress() {
   if (!std::exchange(has_progress_, false)) return;
-  std::fputs("\r\x1b[K", stdout);  // to the line's start, clear it
+  std::fputs("\r\x1b[K", stdout);  // moves to the start of the line and clears it
   std::fflush(stdout);
 }
 
@@ -84,7 +85,7 @@ void Console::print_epoch(const record::EpochRecord& epoch, std::int64_t epochs)
 
 std::string describe_high_loss(const record::EpochRecord& epoch, std::int64_t classes) {
   const double uniform = std::log(static_cast<double>(classes));
-  if (!(epoch.test_loss > uniform)) return "";  // also if it is NaN
+  if (!(epoch.test_loss > uniform)) return "";  // also returns here if it is NaN
   return fmt::format(
       "the test loss {:.4f} after epoch {} is above ln({}) = {:.4f}, the loss of guessing all "
       "classes with equal probability; if it stays there, lower --lr, add --warmup-epochs, or "
@@ -99,7 +100,7 @@ Console::Voice voice_of(const train::Config& config, const comm::Communicator& c
 
 namespace {
 
-/// Which steps were timed, as a clause.
+/// Describes which steps were timed, as part of a sentence.
 std::string describe_window(const train::RunSummary& summary) {
   if (!summary.epoch_complete) {
     return fmt::format("scaled from {} of {} steps of epoch {}", summary.timed_steps,

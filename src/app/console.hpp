@@ -11,10 +11,11 @@
 
 namespace lockstep::app {
 
-/// What a person sees on stdout: texts, an epoch's line, and on a terminal a line of progress that
-/// moves.
+/// Output for users on stdout: text, one line per epoch and, on a terminal, a progress line that is
+/// updated in place.
 class Console {
  public:
+  /// Whether the console prints.
   enum class Voice { speaks, silent };
 
   explicit Console(Voice voice);
@@ -22,10 +23,11 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  /// Whole lines. Silent consoles say nothing.
+  /// Prints whole lines. No effect on a silent console.
   void print(const std::string& text);
 
-  /// At most a few times a second, and only on a terminal.
+  /// Updates the progress line, at most a few times per second. No effect if stdout is not a
+  /// terminal.
   void show_progress(const train::StepReport& report);
   void show_evaluating();
   void print_epoch(const record::EpochRecord& epoch, std::int64_t epochs);
@@ -39,18 +41,19 @@ class Console {
   bool is_terminal_;
   bool has_progress_ = false;
   Clock::time_point shown_{};
-  double seconds_per_step_ = 0;  ///< smoothed
+  double seconds_per_step_ = 0;  ///< exponential moving average
 };
 
-/// Rank 0 speaks, unless `--quiet` or `--json` forbid it.
+/// Returns `speaks` on rank 0 unless `--quiet` or `--json` is given, otherwise `silent`.
 Console::Voice voice_of(const train::Config& config, const comm::Communicator& communicator);
 
-/// Returns a warning if the epoch's test loss is above ln(classes), the loss of guessing all
-/// classes with equal probability; empty otherwise, and if the epoch was not evaluated.
+/// Returns a warning if the test loss of the epoch is above ln(classes), the loss of guessing all
+/// classes with equal probability. Returns an empty text if it is not, or if the epoch was not
+/// evaluated.
 std::string describe_high_loss(const record::EpochRecord& epoch, std::int64_t classes);
 
-/// The last lines: images per second with Horovod's words, times and accuracy. `device`: "CPU
-/// rank".
+/// Returns the final summary: images per second in the format of Horovod's benchmarks, times and
+/// accuracy. `device`: for example "CPU rank".
 std::string describe_summary(const train::RunSummary& summary, int ranks,
                              const std::string& device);
 

@@ -101,7 +101,7 @@ std::string grouped(std::int64_t number) {
 std::string describe_all_reduce(const train::Trainer& trainer) {
   if (trainer.bucket_bytes().empty()) return "none";
   const comm::AllReduceChoice& choice = trainer.all_reduce();
-  if (choice.way == comm::AllReduceWay::automatic) return trainer.transport();  // it chooses itself
+  if (choice.way == comm::AllReduceWay::automatic) return trainer.transport();  // chooses itself
   std::string text(comm::name(choice.way));
   std::vector<std::string> others;
   for (const auto& [way, seconds] : choice.timed) {

@@ -8,20 +8,22 @@
 
 namespace lockstep::app {
 
-/// "1 rank", "2 ranks".
+/// Returns the number with the noun in singular or plural: "1 rank", "2 ranks".
 std::string plural(std::int64_t count, std::string_view noun);
 
-/// 11173962 -> "11,173,962".
+/// Returns the number with digit grouping: 11173962 -> "11,173,962".
 std::string grouped(std::int64_t number);
 
-/// What runs where: ranks, hosts, devices, binding, network, data; a line each, for people.
+/// Describes ranks, hosts, device, binding, MPI, model, data and precision, one line each.
 std::string describe_place(const Job& job, comm::Communicator& communicator);
 
-/// "shared: 4.19 MB in 1.1 ms (pieces 3.2 ms, ring 3.4 ms)", or "none".
+/// Describes the all-reduce algorithm and the times of all candidates: "shared: 4.19 MB in 1.1 ms
+/// (pieces 3.2 ms, ring 3.4 ms)". Returns the name of the transport if that chooses the algorithm
+/// itself, and "none" if nothing is communicated.
 std::string describe_all_reduce(const train::Trainer& trainer);
 
-/// What was chosen at the start, by timing: how gradients are summed, how often each kernel of the
-/// convolutions was taken; a line each.
+/// Describes what was chosen at the start of the run, one line each: the all-reduce algorithm, and
+/// the number of convolution kernels per implementation.
 std::string describe_choices(const train::Trainer& trainer);
 
 struct RunSize {
@@ -29,12 +31,12 @@ struct RunSize {
   std::int64_t total_steps = 0;
 };
 
-/// Batches, optimiser and communication of a training run; one line each. `bucket_bytes`: as
-/// communicated, empty if nothing is.
+/// Describes batches, optimiser, communication and output files of a training run, one line each.
+/// `bucket_bytes`: sizes as communicated; empty if nothing is.
 std::string describe_training(const Job& job, const RunSize& size,
                               std::span<const std::size_t> bucket_bytes);
 
-/// Memory by purpose, a line each.
+/// Describes the estimated memory by purpose, one line each, and the limit.
 std::string describe_memory(const train::MemoryEstimate& memory, std::uint64_t limit);
 
 }  // namespace lockstep::app

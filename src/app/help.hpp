@@ -11,10 +11,10 @@ namespace lockstep::app {
 std::vector<std::string> command_names();
 bool is_command(std::string_view name);
 
-/// What the program is and which commands it has.
+/// Returns a summary of the program and its commands.
 std::string overview_text();
 
-/// A command, examples, and all options in groups.
+/// Returns the help of a command: description, examples, and its options in groups.
 std::string help_text(std::string_view command, const OptionTable& table);
 
 std::string version_text();

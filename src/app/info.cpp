@@ -17,7 +17,7 @@ namespace lockstep::app {
 
 namespace {
 
-/// "available", or why the device is not.
+/// Returns name and library versions of the device, or the reason why it is not available.
 std::string availability(backend::DeviceKind kind) {
   try {
     const auto device = backend::make_backend(kind, 1);

@@ -54,7 +54,7 @@ std::vector<record::RankInfo> gather_ranks(comm::Communicator& communicator,
   return ranks;
 }
 
-/// This process and its processor.
+/// Returns the description of this rank: its process, processor and host.
 record::RankInfo describe_own(comm::Communicator& communicator) {
   record::RankInfo own = record::describe_process();
   own.local_rank = communicator.local_rank();
@@ -62,14 +62,16 @@ record::RankInfo describe_own(comm::Communicator& communicator) {
   return own;
 }
 
-/// Prints a warning about the validity of timings, if there is one, and keeps it for the run file.
+/// Prints a warning about the validity of timings on rank 0, if it is not empty, and adds it to the
+/// warnings for the run file.
 void warn(Job& job, const comm::Communicator& communicator, const std::string& warning) {
   if (warning.empty()) return;
   job.warnings.push_back(warning);
   if (communicator.rank() == 0) core::log_warning(warning);
 }
 
-/// In the places of the processors the devices that compute, where they are others.
+/// Replaces the processors in `job.ranks` by the devices that compute, if these are other devices.
+/// Collective: all ranks must call this.
 void name_devices(Job& job, comm::Communicator& communicator) {
   const auto device = job.backend->identity();
   record::RankInfo own = job.ranks.at(static_cast<std::size_t>(communicator.rank()));
@@ -82,7 +84,8 @@ void name_devices(Job& job, comm::Communicator& communicator) {
   job.ranks = gather_ranks(communicator, own);
 }
 
-/// Fills in the threads of this rank, and warns where all of them are too many.
+/// Sets the number of threads of this rank if it is not given, and warns if the ranks have too many
+/// threads. Collective: all ranks must call this.
 void share_processors(Job& job, comm::Communicator& communicator) {
   if (job.config.threads == 0) {
     job.config.threads = fair_threads(job.ranks, communicator.rank());
@@ -115,7 +118,7 @@ graph::Graph make_graph(train::Config& config, const data::DataSizes& sizes) {
                             .label_smoothing = static_cast<float>(config.label_smoothing)});
 }
 
-/// Bytes that this rank could take now.
+/// Returns the number of bytes that this rank can use now.
 std::uint64_t free_memory(const backend::Backend& device, int local_ranks) {
   if (const auto bytes = device.memory_of_its_own()) return *bytes;
   // The memory that this process has already taken is not free, but it is part of its share.
@@ -155,7 +158,8 @@ Job prepare_job(const Invocation& invocation) {
     train::require_enough_images(job.config, job.sizes.train);
   });
   name_devices(job, communicator);
-  // Without the option the ranks refuse to share a GPU when they start to communicate.
+  // Without --allow-gpu-sharing, an error is reported when the ranks of a shared GPU start to
+  // communicate.
   if (job.config.allow_gpu_sharing) warn(job, communicator, shared_gpu(job.ranks));
   return job;
 }

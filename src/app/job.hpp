@@ -15,41 +15,43 @@
 
 namespace lockstep::app {
 
-/// What commands prepare alike before they begin: everything but the images.
+/// The state that all commands prepare before their work: everything except the images.
 struct Job {
   train::Config config;                 ///< resolved
   std::vector<record::RankInfo> ranks;  ///< of all ranks, on every rank
   data::DataSizes sizes;
   graph::Graph graph;
   std::unique_ptr<backend::Backend> backend;
-  std::uint64_t process_bytes = 0;  ///< resident before anything was loaded
+  std::uint64_t process_bytes = 0;  ///< resident bytes before anything was loaded
   /// Conditions found so far that make measured times wrong or not comparable; equal on all ranks.
   std::vector<std::string> warnings;
-  core::ProgressMonitor* progress = nullptr;  ///< informed of what the rank does; may be null
+  core::ProgressMonitor* progress = nullptr;  ///< notified of this rank's progress; may be null
 };
 
-/// Throws `AgreedError`. Warns where there are more threads than cores. Collective.
+/// Prepares a job: gathers the descriptions of all ranks, resolves the configuration, opens the
+/// device and builds the graph. Throws `AgreedError`. Warns if a host has more threads than
+/// processors. Collective: all ranks must call this.
 Job prepare_job(const Invocation& invocation);
 
-/// Reads or makes the images and makes sure that all ranks have the same. Throws `AgreedError`.
-/// Collective.
+/// Reads or generates the images and checks that all ranks have the same. Throws `AgreedError`.
+/// Collective: all ranks must call this.
 data::TrainingData load_data(const Job& job, comm::Communicator& communicator);
 
-/// Returns the bytes that each rank may take, the smallest over the ranks: `--memory-limit`, or the
-/// free memory of the device if it has its own, or else the rank's share of the free memory of the
-/// host. Throws `AgreedError`. Collective.
+/// Returns the number of bytes that each rank may use, the minimum over the ranks:
+/// `--memory-limit`, or the free memory of the device if it has its own, or else the rank's share
+/// of the free memory of the host. Throws `AgreedError`. Collective: all ranks must call this.
 std::uint64_t memory_limit(const Job& job, comm::Communicator& communicator);
 
-/// What a rank of this job will take. Throws `AgreedError` (usage) where the device cannot do what
-/// is asked. Collective.
+/// Returns the estimated memory of a rank of this job. Throws `AgreedError` (usage) if the device
+/// does not support the configuration. Collective: all ranks must call this.
 train::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& communicator);
 
-/// Header of the run file of this job.
+/// Returns the header of the run file of this job.
 record::RunHeader run_header(const Job& job, const Invocation& invocation,
                              std::span<const std::size_t> bucket_bytes);
 
-/// Throws `AgreedError` (output) where the run file that `--output` names could not be written.
-/// Collective.
+/// Throws `AgreedError` (output) if the run file that `--output` names cannot be written.
+/// Collective: all ranks must call this.
 void check_output(const train::Config& config, comm::Communicator& communicator);
 
 }  // namespace lockstep::app

@@ -30,7 +30,7 @@ nlohmann::json describe_job(const Job& job) {
 }
 
 void print_json(const nlohmann::json& json) {
-  // Names of hosts and files may be any bytes.
+  // Names of hosts and files need not be valid UTF-8.
   const std::string text =
       json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   std::fputs(text.c_str(), stdout);

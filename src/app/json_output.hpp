@@ -8,18 +8,19 @@
 
 namespace lockstep::app {
 
-/// Command, options, ranks and versions of a job: the start of the object of every command with
-/// `--json`. `learning_rate` is null if the command has no global batch that it could depend on.
+/// Returns command, options, ranks and versions of a job: the first entries of the object that
+/// every command prints with `--json`. `learning_rate` is null if the command has no global batch,
+/// on which it could depend.
 nlohmann::json describe_job(const Job& job);
 
-/// One object on stdout. Numbers that are not known are null.
+/// Prints one object to stdout. Unknown numbers are null.
 void print_json(const nlohmann::json& json);
 
-/// What every command says where `--dry-run` ends it.
+/// Prints the output of a command that ends because of `--dry-run`; returns `done`.
 core::ExitStatus end_dry_run(const Job& job, Console& console,
                              const comm::Communicator& communicator);
 
-/// "CPU rank", "GPU": what Horovod's last lines count.
+/// Returns the noun for devices in the final summary: "CPU rank" or "GPU".
 std::string device_noun(const train::Config& config);
 
 }  // namespace lockstep::app

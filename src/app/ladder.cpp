@@ -77,8 +77,8 @@ nlohmann::json to_json(const train::LadderPoint& point) {
           {"peak_bytes", point.row.peak_bytes}};
 }
 
-/// Runs the ladder. Each point is printed and written to the run file when it is finished; an
-/// error that ends the ladder is written there as well.
+/// Runs the ladder. Each point is printed and written to the run file when it is finished. An error
+/// that ends the ladder is written to the run file as well.
 train::LadderResult run(const Job& job, const data::TrainingData& data, std::uint64_t limit,
                         comm::Communicator& communicator, Console& console,
                         std::optional<record::RunFile>& file) {

@@ -12,12 +12,14 @@
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  // What is freed goes back to the system at once, so that the peak of memory is what was foretold:
-  // by default glibc keeps ever larger blocks once one was freed.
+  // Return large freed blocks to the system at once, so that the peak memory agrees with the
+  // estimate. By default glibc raises this threshold when a block is freed and then keeps larger
+  // blocks.
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   try {
     if (app::print_information(argc, argv)) return 0;
-    // It is there until the process ends: MPI may hang when it starts and when it ends.
+    // The watchdog exists until the process ends, because MPI may hang in initialisation and
+    // finalisation.
     app::Watchdog watchdog(std::chrono::seconds(train::Config{}.watchdog_seconds),
                            app::describe_process_before_mpi());
     watchdog.begin("reading the options", 0);
@@ -29,7 +31,7 @@ int main(int argc, char** argv) {
     const int status = app::run_program(argc, argv, *communicator, watchdog);
     watchdog.begin("MPI_Finalize", 0);
     return status;
-  } catch (const core::Error& error) {  // before there was a communicator
+  } catch (const core::Error& error) {  // before the communicator exists
     core::log_line(error.what());
     return static_cast<int>(error.status());
   } catch (const std::exception& error) {

@@ -51,13 +51,14 @@ class OptionTable::Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  /// The commands that use the options added after this call, up to the next one.
+  /// Sets the commands that use the options added after this call, until the next call.
   Group& used_by(unsigned commands) {
     commands_ = commands;
     return *this;
   }
 
-  /// An option whose text `take` turns into a value. An empty `shown_default`: it has none.
+  /// Adds an option; `take` converts its text to a value. If `shown_default` is empty, the option
+  /// has no default.
   template <class Take>
   Group& value(const char* name, const char* value_name, const std::string& shown_default,
                const std::string& description, Take take) {
@@ -95,7 +96,7 @@ class OptionTable::Group {
                  });
   }
 
-  /// An integer of at least 1, for which 0 in the configuration means "not given".
+  /// Adds an integer option with values of at least 1; 0 in the configuration means "not given".
   Group& positive(const char* name, const char* value_name, std::int64_t& target,
                   const std::string& shown_default, const std::string& description) {
     return value(name, value_name, shown_default, description,

@@ -12,7 +12,7 @@
 
 namespace lockstep::app {
 
-/// A set of commands, as bits.
+/// A set of commands as a bit mask.
 enum CommandSet : unsigned {
   cmd_train = 1,
   cmd_evaluate = 2,
@@ -23,22 +23,22 @@ enum CommandSet : unsigned {
   cmd_all = 63,
 };
 
-/// All options, in groups for `--help`, tied to the fields of a configuration, and the commands
-/// that use each of them. Values take effect with `boost::program_options::notify`.
+/// All options in groups for `--help`, bound to the fields of a configuration, and the commands
+/// that use each option. Values are assigned by `boost::program_options::notify`.
 class OptionTable {
  public:
-  /// `config` outlives the table.
+  /// `config` must outlive the table.
   explicit OptionTable(train::Config& config);
 
   const boost::program_options::options_description& all() const { return all_; }
-  /// The options that `command` uses, group by group in the order of `add_...` below; groups
-  /// without such an option are left out.
+  /// Returns the options that `command` uses, by group in the order of the functions `add_...`
+  /// below; groups without such an option are omitted.
   std::vector<boost::program_options::options_description> groups_of(
       std::string_view command) const;
   std::vector<std::string> names() const;
-  /// Names of the options that `command` uses.
+  /// Returns the names of the options that `command` uses.
   std::vector<std::string> names_of(std::string_view command) const;
-  /// Whether `command` uses the option `name`; false for an unknown option.
+  /// Returns true if `command` uses the option `name`; false for an unknown option.
   bool is_used(std::string_view command, std::string_view name) const;
 
  private:
@@ -58,7 +58,7 @@ class OptionTable {
     std::vector<boost::shared_ptr<boost::program_options::option_description>> options;
   };
   std::vector<Titled> groups_;
-  std::map<std::string, unsigned, std::less<>> users_;  ///< commands by name of the option
+  std::map<std::string, unsigned, std::less<>> users_;  ///< commands by option name
   boost::program_options::options_description all_;
 };
 

@@ -24,11 +24,12 @@ constexpr std::string_view prefix = "LOCKSTEP_";
 
 [[noreturn]] void fail(const std::string& message) { core::fail(core::ExitStatus::usage, message); }
 
-/// Options of which a command line overrides the one by naming the other.
+/// Mutually exclusive options: if one is given in a source of higher precedence, the other is
+/// ignored in sources of lower precedence.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> rivals{
     {{"batch-per-rank", "global-batch"}, {"epochs", "steps"}}};
 
-/// Adds what `parsed` says to `values`, where nothing said before stands against it.
+/// Adds the options in `parsed` to `values`, except those that an earlier source overrides.
 void add(const po::basic_parsed_options<char>& parsed, po::variables_map& values) {
   std::set<std::string, std::less<>> overridden;
   for (const auto& [left, right] : rivals) {
@@ -65,8 +66,8 @@ std::string option_name(std::string_view variable) {
   return name;
 }
 
-/// Variables that name an option. Of others, only those that look like one misspelt are refused: a
-/// modulefile may set LOCKSTEP_ROOT.
+/// Reads the variables that name an option. Other variables are ignored, because a modulefile may
+/// set LOCKSTEP_ROOT, except those that resemble a misspelt option: they are errors.
 po::parsed_options parse_environment(const Environment& environment, const OptionTable& table) {
   const auto names = table.names();
   po::parsed_options parsed(&table.all());
@@ -95,8 +96,8 @@ po::parsed_options parse_file(const std::string& path, const OptionTable& table)
   return po::parse_config_file(file, table.all());
 }
 
-/// Throws `Error` (usage) for an option of the command line that `command` does not use. The
-/// environment and the file of --config may name such options, because commands share them.
+/// Throws `Error` (usage) for an option on the command line that `command` does not use. The
+/// environment and the file of --config may contain such options, because commands share them.
 void require_used(const po::parsed_options& parsed, std::string_view command,
                   const OptionTable& table) {
   for (const auto& option : parsed.options) {
@@ -108,7 +109,8 @@ void require_used(const po::parsed_options& parsed, std::string_view command,
   }
 }
 
-/// Calls `parse` with the messages of Boost turned into ours. `where`: what is being read.
+/// Calls `parse` and converts exceptions of Boost to `Error` (usage) with messages of this program.
+/// `where`: prefix of the messages that names the source.
 template <class Parse>
 void explained(const std::string& where, std::string_view command, const OptionTable& table,
                Parse parse) {

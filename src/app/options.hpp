@@ -9,17 +9,17 @@
 
 namespace lockstep::app {
 
-/// "NAME=VALUE" for each variable of the environment.
+/// Environment variables as "NAME=VALUE".
 using Environment = std::vector<std::string>;
 Environment process_environment();
 
-/// The text that was asked for with `--help`, `--version` or no command at all; nothing where there
-/// is work to do. `arguments`: without the program's name.
+/// Returns the text that the arguments request (`--help`, `--version`, `help`, or no arguments);
+/// nothing if there is a command to run. `arguments`: without the name of the program.
 std::optional<std::string> information_asked_for(const std::vector<std::string>& arguments);
 
-/// The configuration: the command line first, then LOCKSTEP_* variables (LOCKSTEP_BATCH_PER_RANK),
-/// then the file that --config names, then defaults. Throws `Error` (usage) for a command, option
-/// or value there is not. Not yet resolved.
+/// Returns the configuration, not yet resolved. Sources in order of precedence: the command line,
+/// LOCKSTEP_* environment variables (LOCKSTEP_BATCH_PER_RANK), the file that --config names,
+/// defaults. Throws `Error` (usage) for an unknown command or option, or an invalid value.
 train::Config parse_options(const std::vector<std::string>& arguments,
                             const Environment& environment);
 

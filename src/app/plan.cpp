@@ -19,8 +19,8 @@ namespace lockstep::app {
 
 namespace {
 
-/// Bytes of the buckets in the data type that was asked for; ranks of one host may communicate
-/// float32 instead, which is decided at the start of a run.
+/// Returns the sizes of the buckets in bytes in the requested data type. Ranks of one host may
+/// communicate float32 instead, which is decided at the start of a run.
 std::vector<std::size_t> bucket_bytes(const Job& job, int ranks) {
   std::vector<std::size_t> buckets;
   if (job.config.reducer == comm::ReducerKind::none || ranks == 1) return buckets;
@@ -74,8 +74,8 @@ std::string describe_floor(const train::Floor& floor) {
   return text;
 }
 
-/// Kernels of a GPU, those of the same work in one line; of one that is not here also what such a
-/// plan cannot tell.
+/// Describes the kernels of a GPU, one line for all kernels of the same work. For a target GPU that
+/// is not present, the text also states what such a plan cannot predict.
 std::string describe_kernels(const Job& job, const std::vector<backend::OperationChoice>& kernels) {
   struct Row {
     std::string what, phase, kernel;

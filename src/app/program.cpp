@@ -91,7 +91,7 @@ std::string describe_process_before_mpi() {
 
 int run_program(int argc, char** argv, comm::Communicator& communicator,
                 Watchdog& watchdog) noexcept {
-  // A file system that is full must come back as an error of write, not as a signal.
+  // Writing beyond a file size limit must fail with an error, not with a signal.
   std::signal(SIGXFSZ, SIG_IGN);
   core::ExitStatus status = core::ExitStatus::done;
   std::optional<core::Error> failure;
@@ -104,7 +104,7 @@ int run_program(int argc, char** argv, comm::Communicator& communicator,
   if (!failure) return static_cast<int>(status);
   say(communicator, failure->what());
   const int code = static_cast<int>(failure->status());
-  if (communicator.size() > 1) communicator.abort(code);  // the others wait for this one
+  if (communicator.size() > 1) communicator.abort(code);  // the other ranks wait for this one
   return code;
 }
 

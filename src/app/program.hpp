@@ -8,20 +8,21 @@
 
 namespace lockstep::app {
 
-/// Prints help or version where they are asked for; false where there is work to do.
+/// Prints help or version if requested; returns false if there is a command to run.
 bool print_information(int argc, char** argv);
 
-/// Runs the command that the arguments name and returns the exit status. A failure is told in one
-/// line by one rank: where all ranks know of it each returns its status, otherwise this one ends
-/// all. Collective.
+/// Runs the command that the arguments name and returns the exit status. After a failure one rank
+/// prints a message of one line. If all ranks know of the failure, each returns its status;
+/// otherwise the rank that failed aborts all ranks. Collective: all ranks must call this.
 int run_program(int argc, char** argv, comm::Communicator& communicator,
                 Watchdog& watchdog) noexcept;
 
-/// The limit of the watchdog as far as it is known before MPI has started: that of the options, or
-/// the default if they are not valid, which `run_program` reports later.
+/// Returns the limit of the watchdog before MPI is initialised: that of the options, or the default
+/// if the options are invalid, which `run_program` reports later.
 std::chrono::seconds find_watchdog_limit(int argc, char** argv);
 
-/// Names this process before MPI has started: "rank 3 on node7" if the launcher tells the rank.
+/// Returns a name of this process before MPI is initialised: "rank 3 on node7" if the launcher sets
+/// the rank in the environment.
 std::string describe_process_before_mpi();
 
 }  // namespace lockstep::app

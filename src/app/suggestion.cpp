@@ -25,7 +25,7 @@ std::size_t edit_distance(std::string_view left, std::string_view right) {
 namespace {
 
 using Pair = std::pair<std::string_view, std::string_view>;
-/// Words of other programs for values of options here.
+/// Names that other programs use for option values of this program.
 constexpr std::array<Pair, 8> synonyms{{{"gpu", "cuda"},
                                         {"nvidia", "cuda"},
                                         {"host", "cpu"},
@@ -48,7 +48,7 @@ const std::string* closest(std::string_view word, const std::vector<std::string>
   return best;
 }
 
-/// The first candidate that starts with `word`, if `word` has at least three letters.
+/// Returns the first candidate that starts with `word`, if `word` has at least three letters.
 const std::string* completion(std::string_view word, const std::vector<std::string>& candidates) {
   if (word.size() < 3) return nullptr;
   const auto found = std::ranges::find_if(

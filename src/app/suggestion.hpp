@@ -6,7 +6,8 @@
 
 namespace lockstep::app {
 
-/// Insertions, deletions and replacements of one letter between two words (Levenshtein, 1966).
+/// Returns the number of insertions, deletions and replacements of one letter between two words
+/// (Levenshtein, 1966).
 std::size_t edit_distance(std::string_view left, std::string_view right);
 
 /// Returns "; did you mean 'CANDIDATE'?" if a candidate is a synonym of `word` (gpu: cuda), starts

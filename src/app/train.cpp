@@ -49,7 +49,7 @@ class Reporter final : public train::Observer {
   }
 
  private:
-  /// Once in a run.
+  /// Logs the warning at most once in a run.
   void warn_of_high_loss(const record::EpochRecord& epoch) {
     const std::string warning = describe_high_loss(epoch, classes_);
     if (warning.empty() || std::exchange(has_warned_, true)) return;
@@ -76,7 +76,7 @@ void require_memory(const Job& job, const train::MemoryEstimate& memory, std::ui
   });
 }
 
-/// "conv1 forward: jit:avx2; ..." for whoever reads the run file.
+/// Returns the kernels as text for the run file: "conv1 forward: jit:avx2; ...".
 std::string list_kernels(const graph::Graph& graph,
                          const std::vector<backend::OperationChoice>& kernels) {
   std::vector<std::string> texts;
@@ -110,7 +110,7 @@ void open_run_file(std::optional<record::RunFile>& file, const Job& job,
                                       fmt::format("{}", cost.without_marks));
     }
     header.environment.emplace_back("kernels", list_kernels(job.graph, trainer.kernels()));
-    // A part of this run replaces nothing, whatever --overwrite says.
+    // A further part of a resumed run never replaces a file, even with --overwrite.
     const bool may_replace = job.config.overwrite && target.path == job.config.output;
     file.emplace(target.path, may_replace ? record::Existing::replace : record::Existing::refuse,
                  header);
@@ -125,7 +125,7 @@ void write_results(record::RunFile& file, const train::RunSummary& summary) {
   file.write_result("peak_memory_bytes", static_cast<double>(record::resident_memory().peak));
 }
 
-/// Trains to the end; the run file is finished however the training ends.
+/// Trains to the end and finishes the run file, also if the training fails.
 train::RunSummary run(train::Trainer& trainer, std::optional<record::RunFile>& file) {
   train::RunSummary summary;
   try {
@@ -177,8 +177,8 @@ nlohmann::json results(const Job& job, const train::RunSummary& summary,
   return json;
 }
 
-/// Says on rank 0 what a signal left, and returns the exit status: 75 asks for the same command
-/// again, so it needs a checkpoint that this command resumes from.
+/// Reports on rank 0 how a signal ended the run, and returns the exit status. Status 75 asks for
+/// the same command again, so it requires a checkpoint from which this command resumes.
 core::ExitStatus stopped(const train::RunSummary& summary, const train::Config& config,
                          bool is_first) {
   if (is_first) {
@@ -193,8 +193,9 @@ core::ExitStatus stopped(const train::RunSummary& summary, const train::Config& 
                                   : core::stopped_by(summary.stop_signal);
 }
 
-/// Open MPI's mpirun answers SIGTERM and Ctrl-C with SIGKILL to the ranks a second later, unless
-/// told otherwise before the start. Neither `srun` nor a signal to the ranks themselves does that.
+/// Warns if the launcher would kill the ranks before a checkpoint is saved. On SIGTERM and Ctrl-C,
+/// Open MPI's mpirun sends SIGKILL to the ranks one second later, unless configured otherwise
+/// before the start. Neither `srun` nor a signal to the ranks themselves has this effect.
 void warn_of_launcher(const train::Config& config) {
   const bool is_mpirun = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
   const bool has_timeout = std::getenv("OMPI_MCA_odls_base_sigkill_timeout") != nullptr ||

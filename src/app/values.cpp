@@ -19,7 +19,8 @@ namespace {
   core::fail(core::ExitStatus::usage, fmt::format("--{} {}: must be {}", option, text, wanted));
 }
 
-/// The number at the start of `text`, and what follows it.
+/// Reads the number at the start of `text`; `rest` is the text after it. Returns false if there is
+/// none.
 template <class T>
 bool read_number(std::string_view text, T& number, std::string_view& rest) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -8,19 +8,19 @@
 
 #include "lockstep/train/choices.hpp"
 
-// How the texts of options become values. All of these throw `Error` (usage) naming option and
-// text.
+// Conversion of the texts of options to values. All functions throw `Error` (usage) that names
+// option and text.
 namespace lockstep::app {
 
 std::int64_t parse_integer(std::string_view option, const std::string& text);
 std::uint64_t parse_seed(std::string_view option, const std::string& text);
 double parse_real(std::string_view option, const std::string& text);
 
-/// "1500000", "64K", "8GB", "2GiB": a number and a unit; K, M, G are powers of 1024, KB, MB, GB of
-/// 1000.
+/// Parses a number with a unit: "1500000", "64K", "8GB", "2GiB". K, M and G are powers of 1024; KB,
+/// MB and GB are powers of 1000.
 std::uint64_t parse_bytes(std::string_view option, const std::string& text);
 
-/// "180s", "3min", "200-steps"; exactly one of the two is not zero.
+/// An interval such as "180s", "3min" or "200-steps"; exactly one member is not zero.
 struct Interval {
   double seconds = 0;
   std::int64_t steps = 0;

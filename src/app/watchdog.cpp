@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-/// Starts a thread that receives no signals: they interrupt the main thread, as without it.
+/// Starts a thread that receives no signals, so that signals interrupt the main thread.
 template <class Work>
 std::jthread start_without_signals(Work work) {
   sigset_t all, before;
@@ -69,8 +69,8 @@ void Watchdog::watch(const std::stop_token& stop) {
                               : std::clamp<Clock::duration>(Clock::duration(limit) / 10, 20ms, 1s);
     changed_.wait_for(lock, stop, interval, [&] { return limit_ != limit; });
     const auto now = Clock::now();
-    // If all of the process was stopped (a debugger, a suspended job), it could not make progress:
-    // time in which this thread did not run either does not count.
+    // If the whole process was stopped (by a debugger, or as a suspended job), it could not make
+    // progress: time in which this thread did not run either is not counted.
     still += std::min<Clock::duration>(now - last, 2 * interval);
     last = now;
     if (const auto count = progress_.load(std::memory_order_relaxed); count != seen) {
@@ -88,7 +88,7 @@ void Watchdog::end_process() const {
       "{}: watchdog timeout: no progress for {} s during {}{}; see whether another rank has failed "
       "or a link is down, or allow more with --watchdog SECONDS",
       who_, limit_.count(), activity_.load(), step > 0 ? fmt::format(" of step {}", step) : ""));
-  // The main thread is blocked: no destructor can be trusted to return.
+  // The main thread is blocked, so destructors might not return.
   _exit(static_cast<int>(core::ExitStatus::internal));
 }
 

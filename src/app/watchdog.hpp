@@ -12,12 +12,13 @@
 
 namespace lockstep::app {
 
-/// Ends the process with status 70 if it reports no progress for longer than a limit. A rank that
-/// hangs leaves the others waiting in a collective without end, and neither MPI nor Slurm notices.
-/// Only `main` owns one: it is there before MPI starts and after MPI has ended.
+/// Terminates the process with status 70 if it reports no progress for longer than a limit. If one
+/// rank hangs, the others wait in a collective forever, and neither MPI nor Slurm detects it.
+/// Created only by `main`: it exists before MPI is initialised and after MPI is finalised.
 class Watchdog final : public core::ProgressMonitor {
  public:
-  /// `limit` of 0 watches nothing. `who` names the process in the message: "rank 3 on node7".
+  /// A `limit` of 0 disables the watchdog. `who` names the process in the message: "rank 3 on
+  /// node7".
   Watchdog(std::chrono::seconds limit, std::string who);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -25,7 +26,7 @@ class Watchdog final : public core::ProgressMonitor {
   void begin(const char* activity, std::int64_t step) noexcept override;
   void advance() noexcept override;
 
-  /// Replaces the limit; the time without progress so far counts. 0 switches the watchdog off.
+  /// Replaces the limit; the time without progress so far counts. 0 disables the watchdog.
   void set_limit(std::chrono::seconds limit);
   void set_name(std::string who);
 
@@ -33,14 +34,15 @@ class Watchdog final : public core::ProgressMonitor {
   void watch(const std::stop_token& stop);
   [[noreturn]] void end_process() const;
 
-  std::mutex mutex_;  ///< of `limit_` and `who_`
+  std::mutex mutex_;  ///< protects `limit_` and `who_`
   std::chrono::seconds limit_;
   std::string who_;
   std::atomic<std::uint64_t> progress_ = 0;
   std::atomic<std::int64_t> step_ = 0;
   std::atomic<const char*> activity_ = "program start";
   std::condition_variable_any changed_;
-  std::jthread thread_;  // last: it stops before the members that it uses are destroyed
+  // Declared last: the thread stops before the members that it uses are destroyed.
+  std::jthread thread_;
 };
 
 }  // namespace lockstep::app

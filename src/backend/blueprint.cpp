@@ -96,8 +96,8 @@ void Blueprint::place_slots() {
       slot.last = std::max(slot.last, end);
     }
   }
-  // What the outside reads stays until the plan's end: the images are written before the first
-  // step, the logits are read after the last.
+  // The logits are read after the last step, so their lifetime extends to the end of the plan. The
+  // images are written before the first step, at which their lifetime begins.
   outputs_[static_cast<std::size_t>(steps_.back().inputs[0])]->last = 2 * count;
   std::vector<Lifetime> lifetimes;
   lifetimes.reserve(slots_.size());

@@ -13,7 +13,7 @@
 
 namespace lockstep::backend {
 
-/// What a device adds to a blueprint: how its feature maps look, and the operations on them.
+/// Device-specific part of a blueprint: the layouts of feature maps, and the operations.
 class OperationFactory {
  public:
   virtual ~OperationFactory() = default;
@@ -21,29 +21,33 @@ class OperationFactory {
   virtual const graph::Graph& graph() const = 0;
   virtual const PlanOptions& options() const = 0;
 
-  /// Called once, first: a device may compute across the borders of steps.
+  /// Called once with all steps before `map_of` and `make`, so that a device can fuse work across
+  /// steps.
   virtual void look_at(const std::vector<Step>&) {}
 
-  /// Whether a step's output is the memory of its first input, because who reads it makes of that
-  /// what the step would.
+  /// Returns true if the output of the step is the memory of its first input, because the operation
+  /// that reads the output also computes the work of the step.
   virtual bool passes_input_on(const Step&) const { return false; }
 
-  /// The output of a step; `first_input` is null for the images.
+  /// Returns the feature map of the output of a step. `first_input`: the map of its first input;
+  /// null if the step is the input of the graph.
   virtual FeatureMap map_of(const Step& step, const FeatureMap* first_input) const = 0;
 
-  /// Called once per step but the images, in forward order. The maps have no memory yet.
+  /// Creates the operation of a step. Called once per step except the input, in forward order. The
+  /// maps have no memory yet.
   virtual std::unique_ptr<Operation> make(const Step& step, Ports ports) = 0;
 
-  /// to += from, where an operation cannot add up its output's gradients itself.
+  /// Computes to += from. Used if an operation does not sum all gradients of its output itself.
   virtual void add_into(const FeatureMap& from, const FeatureMap& to) = 0;
 };
 
-/// A plan without memory: the operations of a graph, the maps between them, and where those will
-/// stand. It says what a plan takes before anything is taken; `bind` gives it memory, and then it
-/// runs. What all devices' plans have in common.
+/// An execution plan without memory: the operations of a graph, the feature maps between them, and
+/// the offsets of these maps in an arena. The memory requirements are known after construction;
+/// `bind` then assigns memory, and the plan can run. CPU and GPU plans share this class.
 class Blueprint {
  public:
-  /// Throws `Error` (usage) where training would ask a batch norm for the variance of one value.
+  /// Throws `Error` (usage) if a batch norm would compute the variance of a single value in
+  /// training.
   explicit Blueprint(OperationFactory& factory);
   Blueprint(const Blueprint&) = delete;
   Blueprint& operator=(const Blueprint&) = delete;
@@ -55,19 +59,22 @@ class Blueprint {
   const FeatureMap& images() const { return outputs_.front()->map; }
   const FeatureMap& logits() const;
 
-  /// Memory of `arena_bytes` and `scratch_bytes`, aligned to 64 bytes, which outlives this.
+  /// Assigns memory of `arena_bytes` and `scratch_bytes` bytes, aligned to 64 bytes, which must
+  /// outlive the blueprint.
   void bind(std::byte* arena, std::byte* scratch, ModelState& state);
 
   void forward();
-  /// Tells the listener after each operation how much of the flat gradients is final.
+  /// Tells the listener after each operation how many leading elements of the flat gradients are
+  /// final.
   void backward(core::GradientListener& listener);
 
  private:
-  /// A piece of the arena: a feature map, its gradient, or what an operation keeps.
+  /// A part of the arena: a feature map, its gradient, or data that an operation saves for
+  /// backward.
   struct Slot {
     FeatureMap map;
     std::size_t bytes = 0;
-    int first = 0;  ///< in the schedule: forward steps, then backward steps
+    int first = 0;  ///< position in the schedule: forward steps, then backward steps
     int last = 0;
     std::size_t offset = 0;
   };
@@ -84,13 +91,13 @@ class Blueprint {
 
   OperationFactory& factory_;
   std::vector<Step> steps_;
-  std::deque<Slot> slots_;                           ///< addresses stay
+  std::deque<Slot> slots_;                           ///< addresses remain valid
   std::vector<Slot*> outputs_;                       ///< by step
-  std::vector<Slot*> kept_;                          ///< by step, null where nothing is kept
+  std::vector<Slot*> kept_;                          ///< by step; null if nothing is saved
   std::vector<std::vector<Slot*>> gradients_;        ///< by step: of its output, one per consumer
-  std::vector<std::vector<Slot*>> input_gradients_;  ///< by step: null where nobody wants it
-  std::vector<std::unique_ptr<Operation>> operations_;  ///< by step, null for the images
-  std::vector<std::size_t> filled_after_;  ///< by step: final gradients after its backward
+  std::vector<std::vector<Slot*>> input_gradients_;  ///< by step and input; null if not needed
+  std::vector<std::unique_ptr<Operation>> operations_;  ///< by step; null for the input
+  std::vector<std::size_t> filled_after_;  ///< by step: elements final after its backward
   std::size_t arena_bytes_ = 0;
   std::size_t scratch_bytes_ = 0;
 };

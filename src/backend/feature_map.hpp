@@ -8,8 +8,8 @@
 
 namespace lockstep::backend {
 
-/// How the channels of a feature map stand in memory. All four are one scheme: (image, block,
-/// pixel, lane), where channel = block * lanes + lane; channels are padded with zeros to whole
+/// Memory layout of the channels of a feature map. All four layouts have the form (image, block,
+/// pixel, lane) with channel = block * lanes + lane; the channels are padded with zeros to whole
 /// blocks.
 enum class MapLayout {
   planar,         ///< nchw: one lane
@@ -18,7 +18,7 @@ enum class MapLayout {
   channels_last,  ///< nhwc: all channels are lanes of one block
 };
 
-/// A batch of feature maps: shape, element type and place. The memory belongs to the plan.
+/// A batch of feature maps: shape, element type, layout and address. The plan owns the memory.
 struct FeatureMap {
   std::int64_t images = 0;
   core::ImageShape shape;
@@ -29,10 +29,9 @@ struct FeatureMap {
   std::int64_t lanes() const;   ///< channels per block
   std::int64_t blocks() const;  ///< ceil(channels / lanes)
   std::int64_t padded_channels() const { return blocks() * lanes(); }
-  std::int64_t plane() const {
-    return shape.pixels() * lanes();
-  }                              ///< elements of one (image, block)
-  std::size_t elements() const;  ///< padding included
+  /// Returns the number of elements of one (image, block).
+  std::int64_t plane() const { return shape.pixels() * lanes(); }
+  std::size_t elements() const;  ///< including padding
   std::size_t bytes() const { return elements() * core::size_of(type); }
 
   template <class T>

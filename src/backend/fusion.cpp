@@ -74,7 +74,7 @@ class Fuser {
     if (const auto add = only_consumer<graph::Add>(last)) {
       const Node& sum = graph_.node(*add);
       const NodeId other = sum.inputs[0] == last ? sum.inputs[1] : sum.inputs[0];
-      if (other != last && step_of(other) != -1) {  // the other summand is there already
+      if (other != last && step_of(other) != -1) {  // the other summand has been computed by then
         step.inputs.push_back(step_of(other));
         step_of(*add) = index;
         last = *add;
@@ -96,7 +96,7 @@ class Fuser {
 
   const Graph& graph_;
   std::vector<std::vector<NodeId>> consumers_;
-  std::vector<int> step_of_;  ///< the step that gives a node's output
+  std::vector<int> step_of_;  ///< the step that computes a node's output
   std::vector<Step> steps_;
 };
 

@@ -18,18 +18,21 @@ enum class StepKind {
   loss
 };
 
-/// One operation of the plan: a node of the graph, or several that are computed in one.
+/// One operation of the plan: a node of the graph, or several nodes that are computed together.
 struct Step {
   StepKind kind;
-  graph::NodeId node = -1;  ///< the first node: the one with parameters
-  bool with_relu = false;   ///< batch_norm: ends in a ReLU
-  std::vector<int> inputs;  ///< steps; batch_norm: a second one is added before the ReLU
+  graph::NodeId node = -1;  ///< the first node, which has the parameters
+  bool with_relu = false;   ///< batch_norm: a ReLU is fused into it
+  /// Indices of the steps whose outputs are read. batch_norm: a second input is added before the
+  /// ReLU.
+  std::vector<int> inputs;
   core::ImageShape output;
 };
 
-/// Turns a graph into steps in forward order. Batch norm takes in the addition and the ReLU behind
-/// it where nobody else looks at what lies between; everything else stays one step per node.
-/// Average pooling is inserted before a linear step that would read a feature map.
+/// Converts a graph to steps in forward order. The addition and the ReLU that follow a batch norm
+/// are fused into it if no other node reads the intermediate results and the other summand is
+/// computed before; each other node is one step. Average pooling is inserted before a linear or
+/// loss step that would read a feature map.
 std::vector<Step> fuse(const graph::Graph& graph);
 
 }  // namespace lockstep::backend

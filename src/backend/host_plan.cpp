@@ -8,7 +8,7 @@ namespace lockstep::backend {
 
 namespace {
 
-/// Work has been done when it returns: nothing to record, nothing to wait for.
+/// Runs steps synchronously: nothing is recorded, and `collect` need not wait.
 class HostStepRunner final : public StepRunner {
  public:
   explicit HostStepRunner(Plan& plan) : plan_(plan) {}

@@ -4,7 +4,7 @@
 
 namespace lockstep::backend {
 
-/// What plans have in common that compute in the host's memory.
+/// Base class of plans that compute in host memory.
 class HostPlan : public Plan {
  public:
   explicit HostPlan(ModelState& state) : state_(state) {}

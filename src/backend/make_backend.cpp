@@ -1,4 +1,4 @@
-// The seam between devices: the one file of this room that knows which there are.
+// Creation of backends: the only file of this module that refers to all devices.
 
 #include <fmt/format.h>
 

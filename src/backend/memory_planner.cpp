@@ -29,7 +29,7 @@ MemoryLayout plan_memory(std::span<const Lifetime> lifetimes) {
   });
 
   MemoryLayout layout{.offsets = std::vector<std::size_t>(lifetimes.size()), .bytes = 0};
-  std::vector<std::size_t> placed;  // kept in the order of their offsets
+  std::vector<std::size_t> placed;  // sorted by offset
   for (const std::size_t tensor : by_size) {
     const Lifetime& lifetime = lifetimes[tensor];
     core::check(lifetime.first <= lifetime.last, "a tensor's lifetime ends after it begins");
@@ -37,7 +37,7 @@ MemoryLayout plan_memory(std::span<const Lifetime> lifetimes) {
     std::size_t offset = 0;
     for (const std::size_t other : placed) {
       if (!alive_together(lifetime, lifetimes[other])) continue;
-      if (layout.offsets[other] >= offset + bytes) break;  // the gap before it fits
+      if (layout.offsets[other] >= offset + bytes) break;  // it fits before `other`
       offset = std::max(offset, layout.offsets[other] + align(lifetimes[other].bytes));
     }
     layout.offsets[tensor] = offset;

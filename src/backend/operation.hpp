@@ -10,30 +10,33 @@
 
 namespace lockstep::backend {
 
-/// What an operation reads and writes. Shapes, types and layouts are known when an operation is
-/// made; the maps' memory is there when it is bound.
+/// Operands of an operation. Shapes, types and layouts are known when an operation is created; the
+/// maps have memory when it is bound.
 struct Ports {
   std::vector<const FeatureMap*> inputs;
   const FeatureMap* output = nullptr;
-  std::vector<const FeatureMap*> output_gradients;  ///< one per consumer: their sum is the gradient
-  std::vector<const FeatureMap*> input_gradients;   ///< one per input; null where nobody wants it
+  std::vector<const FeatureMap*> output_gradients;  ///< one per consumer; the gradient is their sum
+  std::vector<const FeatureMap*> input_gradients;   ///< one per input; null if not needed
 };
 
-/// Which feature maps the backward pass of an operation reads again.
+/// Feature maps that the backward pass of an operation reads again.
 struct BackwardNeeds {
   bool inputs = false;
   bool output = false;
 };
 
-/// What an operation is given when memory has been taken.
+/// Memory that is assigned to an operation.
 struct Binding {
   ModelState* state = nullptr;
-  std::byte* scratch = nullptr;  ///< shared by all operations: holds nothing between two of them
-  std::byte* kept = nullptr;     ///< the operation's own, from its forward to its backward pass
+  /// Workspace, shared by all operations; its contents are not preserved between operations.
+  std::byte* scratch = nullptr;
+  /// Memory of this operation for data saved for backward: preserved from its forward to its
+  /// backward pass.
+  std::byte* kept = nullptr;
 };
 
-/// One step of a compiled plan. Made from shapes alone, so that a plan can be sized without taking
-/// memory; `bind` then gives it memory, once.
+/// One operation of a compiled plan. It is created from shapes alone, so that the memory of a plan
+/// is known before any is allocated; `bind` then assigns memory, once.
 class Operation {
  public:
   explicit Operation(Ports ports) : ports_(std::move(ports)) {}
@@ -41,10 +44,13 @@ class Operation {
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
+  /// Returns the bytes of workspace that the operation needs.
   virtual std::size_t scratch_bytes() const { return 0; }
+  /// Returns the bytes that the operation saves for backward.
   virtual std::size_t kept_bytes() const { return 0; }
   virtual BackwardNeeds backward_needs() const { return {}; }
-  virtual std::size_t output_gradients_taken() const { return 1; }  ///< it adds up so many itself
+  /// Returns the number of output gradients that the operation can sum itself.
+  virtual std::size_t output_gradients_taken() const { return 1; }
   const std::vector<const FeatureMap*>& output_gradients() const { return ports_.output_gradients; }
   virtual void bind(const Binding& binding) = 0;
   virtual void forward() = 0;

@@ -9,7 +9,7 @@ namespace lockstep::comm {
 
 namespace {
 
-// Statuses and messages travel as "STATUS MESSAGE".
+// An error is sent as the text "STATUS MESSAGE".
 std::string encode(const core::Error& error) {
   return fmt::format("{} {}", static_cast<int>(error.status()), error.what());
 }

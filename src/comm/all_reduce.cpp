@@ -25,7 +25,7 @@ core::DataType communication_type(AllReduceWay way, core::DataType wanted) {
 }
 
 void AllReduce::finish() {
-  // Where ranks share a core, the one that is waited for must be able to run.
+  // If ranks share a core, the rank that this one waits for must be able to run.
   while (!progress()) sched_yield();
 }
 

@@ -16,12 +16,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of float32 values: as long as the longest messages, short enough that a 1 Gbit/s link has moved
-/// it by every way within half a second.
+/// Size of the timed array of float32 values: large enough for messages of full length between two
+/// ranks (`PieceLayout`), small enough that every algorithm completes within half a second on a 1
+/// Gbit/s link.
 constexpr std::size_t timed_bytes = std::size_t{4} << 20;
 constexpr int repeats = 3;
 
-/// Why `wanted` is not among the algorithms for these ranks and this data type.
+/// Returns why `wanted` is not available for these ranks and this data type.
 std::string_view reason(const Communicator& communicator, AllReduceWay wanted) {
   const bool is_one_host = communicator.local_size() == communicator.size();
   switch (wanted) {
@@ -47,7 +48,8 @@ std::string_view reason(const Communicator& communicator, AllReduceWay wanted) {
                             name(wanted), reason(communicator, wanted), fmt::join(names, ", ")));
 }
 
-/// The best of some repeats, of the slowest rank.
+/// Returns the seconds of the fastest of `repeats` all-reduces; each takes as long as on its
+/// slowest rank.
 double seconds_of(Communicator& communicator, AllReduce& sum) {
   std::vector<double> seconds;
   for (int repeat = 0; repeat <= repeats; ++repeat) {
@@ -56,7 +58,7 @@ double seconds_of(Communicator& communicator, AllReduce& sum) {
     sum.start();
     sum.finish();
     const double taken = std::chrono::duration<double>(Clock::now() - begin).count();
-    if (repeat > 0) seconds.push_back(taken);  // the first one connects
+    if (repeat > 0) seconds.push_back(taken);  // the first repeat establishes connections
   }
   communicator.maximum(seconds);
   return *std::ranges::min_element(seconds);

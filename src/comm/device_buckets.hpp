@@ -7,9 +7,10 @@
 
 namespace lockstep::comm {
 
-/// The buckets in which a device's gradients are summed: none for one rank alone and where nothing
-/// is to travel. Throws `AgreedError` (usage) if the data type to send is not that of the
-/// device's gradients. Collective.
+/// Returns the buckets in which the gradients of a device are reduced; there are none if there is
+/// only one rank or `options` request no all-reduce. Throws `AgreedError` (usage) if the
+/// communication data type is not the data type of the gradients in device memory. Collective: all
+/// ranks must call this.
 BucketSchedule cut_device_gradients(Communicator& communicator,
                                     const core::GradientArray& gradients,
                                     const ReducerOptions& options);

@@ -21,7 +21,7 @@ float to_float(Float16 value) {
   std::uint32_t bits = 0;
   if (magnitude >= 0x7c00u) {  // infinity, NaN
     bits = infinity | (magnitude & 0x3ffu) << 13;
-  } else if (magnitude < 0x400u) {  // 0, subnormal: units of 2^-24
+  } else if (magnitude < 0x400u) {  // 0, subnormal: multiples of 2^-24
     bits = bits_of(static_cast<float>(magnitude) * 0x1p-24f);
   } else {
     bits = (magnitude << 13) + ((127u - 15u) << 23);
@@ -37,7 +37,7 @@ Float16 to_float16(float value) {
     bits = 0x7e00u;  // a quiet NaN
   } else if (magnitude >= bits_of(65520.0f)) {
     bits = 0x7c00u;
-  } else if (magnitude < bits_of(0x1p-14f)) {  // becomes a count of 2^-24
+  } else if (magnitude < bits_of(0x1p-14f)) {  // becomes subnormal: rounded to a multiple of 2^-24
     bits = static_cast<std::uint32_t>(std::lrint(std::bit_cast<float>(magnitude) * 0x1p24f));
   } else {
     const std::uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);

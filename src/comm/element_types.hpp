@@ -15,13 +15,13 @@ struct Float16 {
 
 float to_float(Float16 value);
 
-/// Rounds to nearest, ties to even; beyond 65504 to infinity; NaN stays NaN.
+/// Rounds to nearest, ties to even. Values beyond the range (65504) become infinity; NaN stays NaN.
 Float16 to_float16(float value);
 
-/// Reads `values.size()` elements of `type` that stand one after another at `from`.
+/// Reads `values.size()` contiguous elements of `type` at `from` and converts them to float32.
 void load_floats(const std::byte* from, core::DataType type, std::span<float> values);
 
-/// Writes `values` one after another to `to`, rounded to `type`.
+/// Rounds `values` to `type` and writes them to contiguous elements at `to`.
 void store_floats(std::span<const float> values, core::DataType type, std::byte* to);
 
 }  // namespace lockstep::comm

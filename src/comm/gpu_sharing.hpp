@@ -9,24 +9,26 @@
 
 namespace lockstep::comm {
 
-/// The GPU that a rank computes on.
+/// Identifies the GPU on which a rank computes.
 struct GpuPlace {
   int host = 0;     ///< `Communicator::host`
-  std::string gpu;  ///< its address on the host's PCI bus: "0000:1B:00.0"
+  std::string gpu;  ///< PCI bus id on that host: "0000:1B:00.0"
 
   bool operator==(const GpuPlace&) const = default;
 };
 
+/// Whether ranks share GPUs.
 enum class GpuUse {
   own,     ///< every rank has a GPU of its own
-  shared,  ///< somewhere two ranks use one
+  shared,  ///< at least two ranks use the same GPU
 };
 
-/// The first two ranks that use the same GPU.
+/// Returns the first two ranks that use the same GPU; empty if there are none.
 std::optional<std::pair<int, int>> first_sharers(std::span<const GpuPlace> places);
 
-/// How the ranks use their GPUs; `gpu` is the bus address of this rank's. Throws `AgreedError`
-/// (usage), naming two ranks, if they share a GPU and `allowed` is `own`. Collective.
+/// Returns whether any ranks share a GPU. `gpu`: PCI bus id of the GPU of this rank. Throws
+/// `AgreedError` (usage), naming two ranks, if they share a GPU and `allowed` is `own`. Collective:
+/// all ranks must call this.
 GpuUse find_gpu_use(Communicator& communicator, const std::string& gpu, GpuUse allowed);
 
 }  // namespace lockstep::comm

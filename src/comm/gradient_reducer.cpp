@@ -52,7 +52,7 @@ class BucketReducer final : public GradientReducer {
 
   std::size_t wait_beyond(std::size_t elements) override {
     start_up_to(schedule_.elements());
-    // Where ranks share a core, the one that is waited for must be able to run.
+    // If ranks share a core, the rank that this one waits for must be able to run.
     while (!progress() && oldest_ < schedule_.needed_beyond(elements)) sched_yield();
     return schedule_.summed(oldest_);
   }
@@ -82,7 +82,7 @@ class BucketReducer final : public GradientReducer {
     }
   }
 
-  /// True once every started bucket is complete.
+  /// Advances the started all-reduces. Returns true once all of them are complete.
   bool progress() {
     for (std::size_t i = oldest_; i < started_; ++i) {
       Bucket& bucket = buckets_[i];
@@ -96,15 +96,15 @@ class BucketReducer final : public GradientReducer {
 
   ReducerKind kind_;
   BucketSchedule schedule_;
-  std::optional<core::HostTimeline> own_timeline_;  ///< where none is given
+  std::optional<core::HostTimeline> own_timeline_;  ///< used if the caller gives none
   core::Timeline& timeline_;
   std::size_t first_mark_;
   AllReduceChoice choice_;
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bytes_;
-  mutable std::vector<BucketTimes> times_;  ///< read from the timeline when asked for
-  std::size_t started_ = 0;                 ///< buckets before this one were started
-  std::size_t oldest_ = 0;                  ///< buckets before this one are complete
+  mutable std::vector<BucketTimes> times_;  ///< filled from the timeline by `bucket_times`
+  std::size_t started_ = 0;                 ///< number of leading buckets that were started
+  std::size_t oldest_ = 0;                  ///< number of leading buckets that are complete
 };
 
 }  // namespace

@@ -4,7 +4,8 @@
 
 namespace lockstep::comm {
 
-/// Gradients in the hosts' memory: `communicator` itself sums them. It must outlive the transport.
+/// Creates the transport for gradients in host memory, which `communicator` sums. `communicator`
+/// must outlive the transport.
 std::unique_ptr<GradientTransport> make_host_transport(Communicator& communicator);
 
 }  // namespace lockstep::comm

@@ -22,8 +22,8 @@ std::optional<std::int64_t> number(const EnvironmentLookup& lookup, const char* 
   return value;
 }
 
-// Slurm numbers the steps of `srun` from 0; the batch script, the shell of an allocation and other
-// helpers have numbers at the top of 32 bits, or none.
+// Slurm numbers the job steps of `srun` from 0. The batch script, the shell of an allocation and
+// other special steps have ids at the top of the 32-bit range, or none.
 bool is_srun_step(const EnvironmentLookup& lookup) {
   constexpr std::int64_t first_special_step = 0xfffffff0;
   const auto step = number(lookup, "SLURM_STEP_ID");
@@ -35,7 +35,7 @@ bool is_srun_step(const EnvironmentLookup& lookup) {
 }  // namespace
 
 std::optional<LaunchPromise> promised_ranks(const EnvironmentLookup& lookup) {
-  // mpirun comes first: it may itself have been started in a step of srun.
+  // The variables of mpirun come first, because mpirun may itself run in a job step of srun.
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "PMI_SIZE"}) {
     if (const auto ranks = number(lookup, name))
       return LaunchPromise{name, static_cast<int>(*ranks)};

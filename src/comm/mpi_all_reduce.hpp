@@ -9,7 +9,8 @@
 
 namespace lockstep::comm {
 
-/// MPI_Iallreduce of the whole array in float32: the library's own way, to compare with.
+/// Creates an all-reduce that calls MPI_Iallreduce on the whole float32 array: the algorithm of the
+/// MPI library, for comparison.
 std::unique_ptr<AllReduce> make_mpi_all_reduce(MPI_Comm comm, std::span<float> values);
 
 }  // namespace lockstep::comm

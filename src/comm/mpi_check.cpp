@@ -31,7 +31,8 @@ std::string mpi_library_version() {
 void MpiCommTraits::close(type comm) noexcept {
   int is_finalized = 0;
   MPI_Finalized(&is_finalized);
-  // Freeing is collective: a rank that is leaving because of an error must not wait for the others.
+  // MPI_Comm_free is collective: a rank that leaves because of an error must not wait for the
+  // others.
   if (is_finalized != 0 || std::uncaught_exceptions() > 0) return;
   if (MPI_Comm_free(&comm) != MPI_SUCCESS) core::log_warning("MPI_Comm_free failed");
 }

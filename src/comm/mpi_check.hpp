@@ -9,15 +9,17 @@
 
 namespace lockstep::comm {
 
-/// Throws `Error` (internal), naming the call and MPI's reason, where `status` is not success.
+/// Throws `Error` (internal) with the name of the call and the error string of MPI if `status` is
+/// not MPI_SUCCESS.
 void check_mpi(int status, std::string_view call);
 
-/// "Open MPI v4.1.4"
+/// Returns the name and version of the MPI library, for example "Open MPI v4.1.4".
 std::string mpi_library_version();
 
 struct MpiCommTraits {
   using type = MPI_Comm;
   static type null() noexcept { return MPI_COMM_NULL; }
+  /// Frees `comm`, unless MPI is finalised or an exception propagates.
   static void close(type comm) noexcept;
 };
 using MpiComm = core::Handle<MpiCommTraits>;

@@ -28,7 +28,7 @@ namespace lockstep::comm {
 
 namespace {
 
-/// Calls `action` for consecutive parts of `values` whose lengths MPI can count in an int.
+/// Calls `action` for consecutive parts of `values` whose lengths fit in the int counts of MPI.
 template <class T, class Action>
 void in_countable_parts(std::span<T> values, Action action) {
   constexpr std::size_t most = std::size_t{1} << 30;
@@ -62,10 +62,11 @@ int largest_tag(MPI_Comm comm) {
   int* value = nullptr;
   int is_set = 0;
   check_mpi(MPI_Comm_get_attr(comm, MPI_TAG_UB, &value, &is_set), "MPI_Comm_get_attr");
-  return is_set != 0 ? *value : 32767;  // the least that MPI promises
+  return is_set != 0 ? *value : 32767;  // the minimum that the MPI standard guarantees
 }
 
-/// The position of this rank's host among all, in the order of their lowest ranks. Collective.
+/// Returns the index of this rank's host among all hosts, in the order of their lowest ranks.
+/// `host`: the ranks of this host. Collective over `all`.
 int index_of_host(MPI_Comm all, MPI_Comm host) {
   int lowest = rank_in(all);
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &lowest, 1, MPI_INT, MPI_MIN, host), "MPI_Allreduce");
@@ -76,7 +77,7 @@ int index_of_host(MPI_Comm all, MPI_Comm host) {
   return static_cast<int>(std::distance(hosts.begin(), hosts.find(lowest)));
 }
 
-/// The first rank whose text is not empty.
+/// Returns the first rank whose text is not empty; empty if there is none.
 std::optional<int> first_failure(const std::vector<std::string>& failures) {
   const auto found = std::ranges::find_if_not(failures, &std::string::empty);
   if (found == failures.end()) return std::nullopt;
@@ -164,11 +165,14 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
-  /// Whether an algorithm for shared memory exists for these ranks. The same on all ranks.
+  /// Returns whether an algorithm for shared memory exists for these ranks; the same on all ranks.
   bool can_share() const { return has_even_hosts_ && local_size_ > 1; }
-  /// Where `values` are in memory that this host's ranks share; null memory if they are not.
+  /// Returns the position of `values` in the shared memory of this host; null memory if they are in
+  /// private memory.
   SharedPlace shared_place(std::span<const float> values) const;
+  /// Allocates the flags of one shared-memory all-reduce. Collective.
   SharedPlace next_flags();
+  /// Allocates the tags of one all-reduce over `comm`. Collective.
   MessageRoute route(MPI_Comm comm);
 
   template <class T>
@@ -180,15 +184,16 @@ class MpiCommunicator final : public Communicator {
   }
 
   MpiComm collectives_;
-  MpiComm messages_;  ///< of the all-reduces, so that their tags meet nobody else's
+  MpiComm messages_;  ///< for the all-reduces, so that their tags cannot match other messages
   MpiComm host_;      ///< the ranks of this host
-  MpiComm between_;   ///< one rank of each host; where hosts have equally many ranks, more than one
-  std::vector<std::weak_ptr<const SharedMemory>> shared_memory_;  ///< given out by `allocate`
-  SharedPlace flags_;                                             ///< of the next all-reduce
+  MpiComm between_;   ///< the ranks with this local rank, one of each host; null if there is only
+                      ///< one host, hosts have one rank, or their numbers of ranks differ
+  std::vector<std::weak_ptr<const SharedMemory>> shared_memory_;  ///< allocated by `allocate`
+  SharedPlace flags_;                                             ///< flags of the next all-reduce
   int rank_;
   int size_;
   bool has_even_hosts_ = false;
-  bool has_warned_ = false;  ///< that memory cannot be shared
+  bool has_warned_ = false;  ///< a warning that memory cannot be shared was logged
   int local_rank_ = 0;
   int local_size_ = 1;
   int host_index_ = 0;
@@ -206,7 +211,7 @@ core::Buffer MpiCommunicator::allocate(std::size_t bytes) {
           "which can take longer",
           describe_rank(*this), shared.failure));
     }
-    has_warned_ = true;  // on all ranks
+    has_warned_ = true;  // the same on all ranks
     return core::Buffer(bytes);
   }
   shared_memory_.push_back(shared.memory);

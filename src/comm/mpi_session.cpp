@@ -12,19 +12,21 @@ namespace lockstep::comm {
 
 namespace {
 
-/// Open MPI sends messages over TCP beyond 64 KiB only after a handshake, for which both sides must
-/// be in MPI; with a compute kernel between two calls that idles the link. Messages of the pieces
-/// leave at once instead. What a person or the launcher has set wins; other libraries do not look.
+/// Open MPI sends messages of more than 64 KiB over TCP only after a rendezvous handshake, for
+/// which both ranks must be in an MPI call; while one of them executes a compute kernel, the link
+/// is idle. This raises the eager limit so that the messages of the algorithm `pieces` are sent
+/// immediately. Values that the user or the launcher has set take precedence; other MPI libraries
+/// ignore these variables.
 void prefer_eager_messages() {
   constexpr int keep = 0;
-  setenv("OMPI_MCA_btl_tcp_eager_limit", "270336", keep);  // 256 KiB and room for a header
+  setenv("OMPI_MCA_btl_tcp_eager_limit", "270336", keep);  // 256 KiB plus space for a header
   setenv("OMPI_MCA_btl_tcp_max_send_size", "270336", keep);
 }
 
 }  // namespace
 
 MpiSession::MpiSession(int& argc, char**& argv) {
-  // Before MPI starts, which may set some of these variables itself.
+  // Read the variables before MPI_Init_thread, which may set some of them itself.
   const auto promise = promised_ranks([](const char* name) { return std::getenv(name); });
   int is_initialized = 0;
   MPI_Initialized(&is_initialized);
@@ -45,14 +47,14 @@ MpiSession::MpiSession(int& argc, char**& argv) {
     check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
     refuse_singletons(promise, ranks);
   } catch (...) {
-    MPI_Finalize();  // every rank comes here, or this is the only one
+    MPI_Finalize();  // every rank gets here, or this is the only rank
     throw;
   }
 }
 
 MpiSession::~MpiSession() {
-  // MPI_Finalize waits for all ranks. Where an error is on its way out, the others may never come:
-  // leaving without it makes the launcher end them.
+  // MPI_Finalize waits for all ranks. If an exception propagates, the other ranks may never call
+  // it: without the call, the launcher terminates them.
   if (owns_mpi_ && std::uncaught_exceptions() == 0) MPI_Finalize();
 }
 

@@ -17,8 +17,8 @@ namespace {
 
 using core::BFloat16;
 
-// Bytes of one piece in flight: what the others contribute to this rank's chunk, and, where the
-// array itself is not what travels, the encoded piece.
+// Workspace in bytes per piece in flight: the contributions of the other ranks to the chunk of this
+// rank, and, unless the communication data type is float32, the converted piece.
 std::size_t incoming_bytes(const PieceLayout& layout, std::size_t ranks, std::size_t wire_bytes) {
   return layout.chunk * (ranks - 1) * wire_bytes;
 }
@@ -63,15 +63,16 @@ class PiecedAllReduce final : public AllReduce {
 
   enum Message : std::size_t { contribution_in, contribution_out, sum_in, sum_out, kinds };
 
-  /// One piece on its way. Slot s carries the pieces s, s + in_flight, ... on every rank, so that
-  /// the messages of a tag meet in the order of their pieces.
+  /// A piece in flight. Slot s processes the pieces s, s + in_flight, ... on every rank, so that
+  /// messages with the same tag match in the order of their pieces.
   struct Slot {
-    std::size_t number = 0;  ///< of the piece
+    std::size_t number = 0;  ///< index of the piece
     std::span<float> piece;
-    std::span<Wire> wire;           ///< the piece as it travels: chunks leave, sums arrive in place
-    std::size_t chunk = 0;          ///< elements of a chunk; the last ones may be shorter or empty
-    std::size_t contributions = 0;  ///< still to come
-    std::size_t messages = 0;       ///< of any kind not complete yet, posted or not
+    std::span<Wire> wire;   ///< the piece in the communication data type: send buffer of chunks,
+                            ///< receive buffer of sums
+    std::size_t chunk = 0;  ///< elements of a chunk; the last ones may be shorter or empty
+    std::size_t contributions = 0;  ///< contributions that have not arrived
+    std::size_t messages = 0;       ///< messages of any kind that are not complete, posted or not
 
     std::span<Wire> chunk_of(std::size_t rank) const {
       const std::size_t begin = std::min(rank * chunk, wire.size());
@@ -82,7 +83,7 @@ class PiecedAllReduce final : public AllReduce {
   std::size_t own_rank() const { return static_cast<std::size_t>(route_.rank); }
   std::size_t messages_per_slot() const { return kinds * ranks_; }
 
-  /// Where `rank` contributes to this rank's chunk.
+  /// Returns the receive buffer for the contribution of `rank` to the chunk of this rank.
   std::span<Wire> incoming(std::size_t slot, std::size_t rank) const {
     const std::size_t peer = rank < own_rank() ? rank : rank - 1;
     return incoming_.template as<Wire>().subspan((slot * (ranks_ - 1) + peer) * layout_.chunk,
@@ -103,7 +104,8 @@ class PiecedAllReduce final : public AllReduce {
     }
   }
 
-  /// Calls `action` with every other rank, the next one first, so that not all send to the same.
+  /// Calls `action` with every other rank, beginning with the next one, so that not all ranks send
+  /// to the same rank at first.
   template <class Action>
   void for_each_peer(Action action) {
     for (std::size_t i = 1; i < ranks_; ++i) action((own_rank() + i) % ranks_);
@@ -128,11 +130,11 @@ class PiecedAllReduce final : public AllReduce {
       if (owns_chunk) {
         post(index, contribution_in, rank, incoming(index, rank));
         slot.contributions += 1;
-        slot.messages += 2;  // this one, and the sum that goes back
+        slot.messages += 2;  // this one, and the sum that is sent back
       }
       if (!slot.chunk_of(rank).empty()) {
         post(index, contribution_out, rank, slot.chunk_of(rank));
-        slot.messages += 2;  // this one, and the sum that comes
+        slot.messages += 2;  // this one, and the sum that is received
       }
     });
     ++busy_slots_;
@@ -149,7 +151,7 @@ class PiecedAllReduce final : public AllReduce {
       for_each_peer(
           [&](std::size_t peer) { post(index, sum_out, peer, slot.chunk_of(own_rank())); });
     } else if (kind == contribution_out) {
-      post(index, sum_in, rank, slot.chunk_of(rank));  // not before: it lands where that came from
+      post(index, sum_in, rank, slot.chunk_of(rank));  // overwrites the contribution that was sent
     }
     if (slot.messages > 0) return;
     if constexpr (is_encoded) copy(slot.wire, slot.piece);
@@ -160,7 +162,7 @@ class PiecedAllReduce final : public AllReduce {
   }
 
   void add_in_rank_order(std::size_t slot) {
-    std::array<float, 2048> block;  // stays in the first cache
+    std::array<float, 2048> block;  // fits in the L1 cache
     const std::span<Wire> own = slots_[slot].chunk_of(own_rank());
     for (std::size_t begin = 0; begin < own.size(); begin += block.size()) {
       const std::size_t count = std::min(block.size(), own.size() - begin);

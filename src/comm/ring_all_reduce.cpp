@@ -41,15 +41,16 @@ class RingAllReduce final : public AllReduce {
   }
 
  private:
-  /// One piece on its way. In turn t = 0, 1, ... every rank sends chunk (rank - t) to the next rank
-  /// and receives chunk (rank - t - 1); in the first ranks - 1 turns what comes is a partial sum to
-  /// add to, after that it is a sum.
+  /// A piece in flight. In turn t = 0, 1, ... every rank sends chunk (rank - t) to the next rank
+  /// and receives chunk (rank - t - 1), modulo the number of ranks. In the first ranks - 1 turns
+  /// the received chunk is a partial sum, which is added to the values of this rank; in later turns
+  /// it is the final sum.
   struct Slot {
-    std::size_t number = 0;  ///< of the piece
+    std::size_t number = 0;  ///< index of the piece
     std::span<float> piece;
     std::size_t chunk = 0;
     std::size_t turn = 0;
-    int messages = 0;  ///< of this turn, not complete yet
+    int messages = 0;  ///< messages of this turn that are not complete
 
     std::span<float> chunk_of(std::size_t rank) const {
       const std::size_t begin = std::min(rank * chunk, piece.size());

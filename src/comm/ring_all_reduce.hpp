@@ -8,10 +8,12 @@
 
 namespace lockstep::comm {
 
-/// Each piece of the array goes round the ranks twice, one chunk per rank at a time (Patarasuk and
-/// Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009): every rank
-/// adds what is its own and passes it on, then passes on the sums. Several pieces are on their way
-/// at once. float32, each chunk summed in the order of the ring from the rank after its owner.
+/// Creates an all-reduce with the ring algorithm (Patarasuk and Yuan, "Bandwidth optimal all-reduce
+/// algorithms for clusters of workstations", 2009) in float32. The array is divided into pieces,
+/// and each piece into one chunk per rank. The chunks pass round the ring of ranks twice: first
+/// every rank adds its values to the chunks that it receives and forwards them (reduce-scatter),
+/// then it forwards the sums (all-gather). Several pieces are in flight at the same time. Chunk k
+/// is summed in the order of the ring, beginning with rank k.
 std::unique_ptr<AllReduce> make_ring_all_reduce(const MessageRoute& route, std::span<float> values);
 
 }  // namespace lockstep::comm

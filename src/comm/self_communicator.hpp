@@ -7,7 +7,8 @@
 
 namespace lockstep::comm {
 
-/// One rank: every sum is there already. `library_version` is what it reports.
+/// Creates a communicator of one rank, whose all-reduces leave the values unchanged.
+/// `library_version`: the result of `Communicator::library_version`.
 std::unique_ptr<Communicator> make_self_communicator(std::string library_version);
 
 }  // namespace lockstep::comm

@@ -14,7 +14,8 @@ namespace lockstep::comm {
 
 namespace {
 
-/// What a rank tells the others of its host: how many sums it has arrived at and is done with.
+/// Counters that a rank publishes to the other ranks of its host: the all-reduces that it has
+/// started (`arrived`) and those for which it has written its part (`done`).
 struct alignas(shared_flag_bytes) Flags {
   std::uint64_t arrived = 0, done = 0;
 };
@@ -31,7 +32,7 @@ class SharedAllReduce final : public AllReduce {
       arrays_.emplace_back(reinterpret_cast<float*>(at(array_, peer)), elements);
       peers_.push_back(reinterpret_cast<Flags*>(at(flags_, peer)));
     }
-    // Parts are whole cache lines, so that no two ranks write to one.
+    // Parts consist of whole cache lines (16 values), so that no two ranks write to the same line.
     constexpr std::size_t line = 16;
     const std::size_t lines = (elements + line - 1) / line;
     const auto begin_of = [&](std::size_t r) {
@@ -75,9 +76,11 @@ class SharedAllReduce final : public AllReduce {
 
   std::span<float> part_of(std::size_t peer) const { return arrays_[peer].subspan(begin_, count_); }
 
+  /// Publishes that this rank has reached the current round.
   void tell(std::uint64_t Flags::*what) {
     std::atomic_ref(peers_[rank_]->*what).store(round_, std::memory_order_release);
   }
+  /// Returns whether all ranks of the host have reached the current round.
   bool all_are(std::uint64_t Flags::*what) const {
     return std::ranges::all_of(peers_, [&](Flags* peer) {
       return std::atomic_ref(peer->*what).load(std::memory_order_acquire) >= round_;
@@ -88,8 +91,10 @@ class SharedAllReduce final : public AllReduce {
     stage_ = Stage::done;
   }
 
+  /// Sums the part of this rank over the ranks of the host, in rank order, and writes the sum to
+  /// the arrays of all ranks or only to its own.
   void sum_part(bool write_to_all) {
-    std::array<float, 2048> block;  // stays in the first cache
+    std::array<float, 2048> block;  // fits in the L1 cache
     for (std::size_t at = 0; at < count_; at += block.size()) {
       const std::size_t count = std::min(block.size(), count_ - at);
       const std::span<float> sum(block.data(), count);
@@ -105,9 +110,9 @@ class SharedAllReduce final : public AllReduce {
 
   SharedPlace array_, flags_;
   std::size_t rank_;
-  std::vector<std::span<float>> arrays_;  ///< of every rank of the host
+  std::vector<std::span<float>> arrays_;  ///< arrays of all ranks of the host
   std::vector<Flags*> peers_;
-  std::size_t begin_ = 0, count_ = 0;  ///< this rank's part
+  std::size_t begin_ = 0, count_ = 0;  ///< part of this rank, in elements
   std::unique_ptr<AllReduce> between_;
   std::uint64_t round_ = 0;
   Stage stage_ = Stage::idle;

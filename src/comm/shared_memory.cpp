@@ -27,7 +27,7 @@ struct FileTraits {
 };
 using File = core::Handle<FileTraits>;
 
-/// Where another rank of the host finds a rank's file, and how it recognises it.
+/// Identifies the file of a rank, so that the other ranks of the host can open and verify it.
 struct Address {
   std::int64_t process = 0;
   std::int64_t file = -1;  ///< descriptor in that process; -1: the file could not be created
@@ -38,7 +38,8 @@ void check_system(bool is_done, const std::string& what) {
   if (!is_done) throw std::system_error(errno, std::generic_category(), what);
 }
 
-/// An anonymous file of `bytes` whose pages are all allocated. Throws `std::system_error`.
+/// Creates an anonymous file of `bytes` bytes and allocates all its pages. Throws
+/// `std::system_error`.
 File create_file(std::size_t bytes) {
   constexpr unsigned no_execute = 0x0008;  // MFD_NOEXEC_SEAL of Linux 6.3; older kernels refuse it
   File file(::memfd_create("lockstep", MFD_CLOEXEC | no_execute));
@@ -57,19 +58,19 @@ Address address_of(const File& file) {
   return {::getpid(), file.get(), status.st_dev, status.st_ino};
 }
 
-/// The file of another rank. Throws `std::system_error`.
+/// Opens the file of another rank. Throws `std::system_error`.
 File open_file(const Address& address) {
   const std::string path = fmt::format("/proc/{}/fd/{}", address.process, address.file);
   File file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   check_system(bool(file), path);
   const Address found = address_of(file);
-  // A rank in another PID namespace has given a number that is another process here.
+  // If that rank is in another PID namespace, its process id belongs to another process here.
   errno = ESRCH;
   check_system(found.device == address.device && found.inode == address.inode, path);
   return file;
 }
 
-/// Does `work`; returns why it failed, or nothing.
+/// Runs `work`; returns the reason if it throws `std::system_error`, otherwise an empty string.
 template <class Work>
 std::string failure_of(Work&& work) {
   try {
@@ -117,7 +118,7 @@ SharedMemory::Allocation SharedMemory::allocate(MPI_Comm host, std::size_t bytes
     }
     std::memset(memory->part(rank).data(), 0, bytes);  // maps the pages now, not in the first step
   });
-  // All have opened all files: after this the descriptors can go.
+  // After this call all ranks have opened all files, so that the descriptors can be closed.
   int has_failed = failure.empty() ? 0 : 1;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &has_failed, 1, MPI_INT, MPI_MAX, host), "MPI_Allreduce");
   if (has_failed != 0) return {nullptr, failure};

@@ -6,7 +6,7 @@
 
 namespace lockstep::comm {
 
-/// sum += part, in float32; same lengths.
+/// Adds `part` to `sum` element by element, in float32. Both must have the same length.
 void add(std::span<const float> part, std::span<float> sum);
 void add(std::span<const core::BFloat16> part, std::span<float> sum);
 

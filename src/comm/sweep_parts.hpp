@@ -12,15 +12,16 @@
 #include "lockstep/comm/sweep.hpp"
 #include "lockstep/core/data_type.hpp"
 
-// What the sweeps of arrays in the hosts' and in the devices' memory share.
+// Common code of the all-reduce benchmarks for arrays in host memory and in device memory.
 
 namespace lockstep::comm {
 
-/// Of what each rank has timed and found, the slowest rank's seconds and all ranks' wrong elements.
-/// Collective.
+/// Combines the measurements of all ranks: the maximum of the seconds of each repeat and the sum of
+/// the wrong elements. Collective: all ranks must call this.
 void agree_on(Communicator& communicator, SweepRow& row);
 
-/// Of one sum, begun by all ranks at once, until it returns here. Collective.
+/// Returns the seconds that `sum` takes on this rank; all ranks start it after a barrier.
+/// Collective: all ranks must call this.
 template <class Sum>
 double seconds_of(Communicator& communicator, Sum&& sum) {
   communicator.barrier();
@@ -29,8 +30,8 @@ double seconds_of(Communicator& communicator, Sum&& sum) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Small integers that differ between ranks, elements and repeats, whose sums are known. With up to
-/// 128 ranks every sum is at most 256, which bfloat16 holds exactly.
+/// Test values with known sums: small integers that differ between ranks, elements and repeats.
+/// With up to 128 ranks every sum is at most 256, which bfloat16 represents exactly.
 class KnownValues {
  public:
   KnownValues(int rank, int ranks)
@@ -42,7 +43,8 @@ class KnownValues {
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = value(rank_, i + repeat);
   }
 
-  /// How many elements do not hold the sum over the ranks, as it is after travelling as `wire`.
+  /// Returns the number of elements of `values` that differ from the sum over the ranks after
+  /// rounding to `wire`.
   std::uint64_t count_wrong(std::span<const float> values, std::size_t repeat,
                             core::DataType wire) const {
     std::vector<float> sums(period_, 0.0F);

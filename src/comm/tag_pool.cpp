@@ -6,10 +6,10 @@
 namespace lockstep::comm {
 
 struct TagPool::State {
-  int block = 0;           ///< tags of one
-  int capacity = 0;        ///< blocks
-  int used = 0;            ///< blocks below this one have been taken at least once
-  std::set<int> returned;  ///< of these, the ones that are free again
+  int block = 0;           ///< tags per block
+  int capacity = 0;        ///< number of blocks
+  int used = 0;            ///< number of leading blocks that have been taken at least once
+  std::set<int> returned;  ///< the ones of these that are free again
 };
 
 TagPool::TagPool(int largest_tag, int block) : state_(std::make_shared<State>()) {

@@ -18,8 +18,7 @@ constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
 Buffer::Buffer(std::size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
-  // Large buffers start on a huge page: fewer TLB misses in the convolutions that stream through
-  // them.
+  // Large buffers are aligned to a huge page, which reduces TLB misses in convolutions.
   const std::size_t align = bytes >= huge_page_bytes ? huge_page_bytes : alignment;
   const std::size_t padded = (bytes + align - 1) / align * align;
   void* memory = std::aligned_alloc(align, padded);

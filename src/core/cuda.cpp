@@ -14,7 +14,7 @@ namespace lockstep::core {
 
 namespace {
 
-/// What to do about it, where that is known; empty for what must be a fault of ours.
+/// Returns advice for the user, or an empty text if the error can only be a bug of the program.
 std::string_view advice(cudaError_t error) {
   switch (error) {
     case cudaErrorNoDevice: return "no NVIDIA GPU is visible here; use --device cpu";
@@ -33,7 +33,7 @@ std::string_view advice(cudaError_t error) {
 }
 
 void warn(cudaError_t error, const char* what) noexcept {
-  // While the process ends the runtime may be gone before our objects are.
+  // At process exit the CUDA runtime may be unloaded before these objects are destroyed.
   if (error != cudaSuccess && error != cudaErrorCudartUnloading)
     log_warning(fmt::format("{}: {}", what, cudaGetErrorString(error)));
 }
@@ -42,7 +42,7 @@ void warn(cudaError_t error, const char* what) noexcept {
 
 void check_cuda(cudaError_t status, std::string_view what) {
   if (status == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());  // an error that does not stick is forgotten
+  static_cast<void>(cudaGetLastError());  // clears the error unless it is sticky
   const std::string failed =
       fmt::format("{} failed: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status));
   if (status == cudaErrorMemoryAllocation)
@@ -84,7 +84,7 @@ Buffer device_buffer(std::size_t bytes, std::string_view what) {
   std::shared_ptr<const void> owner(
       data, [](const void* held) { warn(cudaFree(const_cast<void*>(held)), "cudaFree"); });
   check_cuda(cudaMemset(data, 0, bytes), "cudaMemset");
-  // Our streams do not wait for the one on which that runs.
+  // Non-blocking streams do not wait for the default stream, on which cudaMemset runs.
   check_cuda(cudaStreamSynchronize(cudaStreamLegacy), "cudaMemset");
   return Buffer({static_cast<std::byte*>(data), bytes}, std::move(owner));
 }

@@ -6,7 +6,7 @@ namespace lockstep::core {
 
 std::size_t size_of(DataType type) { return type == DataType::float32 ? 4 : 2; }
 
-// The loops are branch-free so that the compiler vectorises them for each instruction set.
+// The loops have no branches, so the compiler vectorises them for each instruction set.
 __attribute__((target_clones("avx512f", "avx2", "default"))) void convert(
     std::span<const float> from, std::span<BFloat16> to) {
   const std::size_t count = from.size();

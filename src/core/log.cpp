@@ -12,9 +12,9 @@ void write_line(std::string_view prefix, std::string_view message) noexcept {
   try {
     std::string line(prefix);
     line.append(message).push_back('\n');
-    // Nothing can be done about an stderr that cannot be written.
+    // Errors are ignored: there is no other place to report that stderr cannot be written.
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
-  } catch (...) {  // no memory for the text: the message is lost, the program goes on
+  } catch (...) {  // out of memory: the message is lost, the program continues
   }
 }
 

@@ -44,8 +44,8 @@ std::uint32_t Random::bits() {
 float Random::uniform() { return static_cast<float>(bits() >> 8) * 0x1p-24f; }
 
 std::uint32_t Random::below(std::uint32_t bound) {
-  // Lemire, "Fast random integer generation in an interval", 2019: multiply, reject the biased
-  // part.
+  // Lemire, "Fast random integer generation in an interval", 2019: multiply, and reject the values
+  // that would cause bias.
   const std::uint32_t threshold = (0u - bound) % bound;
   while (true) {
     const std::uint64_t product = std::uint64_t{bits()} * bound;

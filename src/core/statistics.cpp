@@ -9,10 +9,11 @@ namespace lockstep::core {
 
 namespace {
 
-constexpr double outside = 0.05;  ///< probability that the interval misses the median, at most
-constexpr std::size_t least_values = 6;
+constexpr double outside = 0.05;  ///< maximum probability that the interval misses the median
+constexpr std::size_t least_values = 6;  ///< smallest sample that has a 95 % interval
 
-/// P(Binomial(n, 1/2) = k); by logarithms, because 2^-n underflows for thousands of values.
+/// Returns P(Binomial(n, 1/2) = k). Computed with logarithms, because 2^-n underflows for thousands
+/// of values.
 double binomial_probability(double n, double k) {
   return std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) -
                   n * std::numbers::ln2);

@@ -14,7 +14,7 @@ void crop_flip(core::CropFlip crop, core::ImageShape shape, const std::uint8_t* 
                std::uint8_t* to) {
   const std::int64_t height = shape.height;
   const std::int64_t width = shape.width;
-  // Columns [begin, end) of the crop lie in the image; the rest is padding.
+  // Columns [begin, end) of the crop are inside the image; the others are padding.
   const std::int64_t begin = std::clamp<std::int64_t>(-crop.dx, 0, width);
   const std::int64_t end = std::clamp<std::int64_t>(width - crop.dx, begin, width);
   for (std::int64_t row = 0; row < shape.channels * height; ++row, to += width) {

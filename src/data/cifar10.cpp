@@ -31,7 +31,7 @@ constexpr const char* names_file = "batches.meta.txt";
                          file.string(), what));
 }
 
-// The folder that holds the files: the one given, or the archive's own folder in it.
+// Returns the folder that contains the files: `folder` or the archive's subfolder in it.
 fs::path locate(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) fail_input(folder, "no such folder of CIFAR-10 files");
@@ -50,7 +50,7 @@ std::uintmax_t size_of(const fs::path& file) {
   return bytes;
 }
 
-// The first `bytes` bytes of a file.
+// Returns the first `bytes` bytes of a file.
 std::vector<std::uint8_t> read_bytes(const fs::path& file, std::size_t bytes) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) fail_input(file, fmt::format("cannot be opened ({})", std::strerror(errno)));
@@ -64,7 +64,7 @@ std::vector<std::uint8_t> read_bytes(const fs::path& file, std::size_t bytes) {
 
 std::vector<std::string> read_class_names(const fs::path& folder) {
   const fs::path file = folder / names_file;
-  constexpr std::uintmax_t longest = 4096;  // ten short lines; anything longer is another file
+  constexpr std::uintmax_t longest = 4096;  // a longer file cannot be a list of ten short names
   const std::uintmax_t bytes = size_of(file);
   if (bytes > longest) {
     fail_input(file, fmt::format("{} bytes, not a list of ten class names", bytes));

@@ -15,13 +15,13 @@ namespace lockstep::data {
 
 namespace {
 
-// Beyond this a data set in memory is a mistake rather than a wish (3 GB).
+// Upper limit for a synthetic data set (3 GB in memory); a larger number is probably a mistake.
 constexpr std::size_t most_synthetic = 1'000'000;
 
 struct Source {
   enum class Kind { cifar10, synthetic } kind;
-  std::string folder;       // of cifar10
-  std::size_t samples = 0;  // of synthetic
+  std::string folder;       // folder of the files, if kind is cifar10
+  std::size_t samples = 0;  // number of training images, if kind is synthetic
 };
 
 std::size_t parse_samples(std::string_view text, const std::string& source) {

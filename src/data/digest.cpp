@@ -40,7 +40,7 @@ std::uint64_t xxh64(std::span<const std::uint8_t> bytes, std::uint64_t seed) {
   std::size_t left = bytes.size();
   std::uint64_t hash = seed + prime5;
   if (left >= 32) {
-    // Four lanes, so that four multiplications are under way at once.
+    // Four independent lanes allow four multiplications to be executed in parallel.
     std::array<std::uint64_t, 4> lanes{seed + prime1 + prime2, seed + prime2, seed, seed - prime1};
     for (; left >= 32; at += 32, left -= 32) {
       for (std::size_t lane = 0; lane < 4; ++lane) {
@@ -65,7 +65,7 @@ std::uint64_t xxh64(std::span<const std::uint8_t> bytes, std::uint64_t seed) {
 }
 
 std::string digest(const Dataset& train, const Dataset& test) {
-  // Each part's hash is the next one's seed: order and lengths count.
+  // The hash of each part is the seed of the next, so the result depends on order and lengths.
   std::uint64_t hash = 0;
   for (const Dataset* set : {&train, &test}) hash = xxh64(set->labels, xxh64(set->images, hash));
   return fmt::format("{:016x}", hash);

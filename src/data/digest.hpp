@@ -8,11 +8,11 @@
 
 namespace lockstep::data {
 
-/// XXH64 (Yann Collet, "xxHash fast digest algorithm", specification 0.1.1): not cryptographic,
-/// as fast as memory.
+/// Returns the XXH64 hash (Yann Collet, "xxHash fast digest algorithm", specification 0.1.1) of
+/// `bytes`. The hash is not cryptographic; it is about as fast as reading the bytes from memory.
 std::uint64_t xxh64(std::span<const std::uint8_t> bytes, std::uint64_t seed);
 
-/// 16 hexadecimal digits over images and labels of both sets.
+/// Returns a hash of the images and labels of both data sets, 16 hexadecimal digits.
 std::string digest(const Dataset& train, const Dataset& test);
 
 }  // namespace lockstep::data

@@ -19,14 +19,14 @@ struct Slot {
   core::Buffer images;
   std::vector<std::int32_t> labels;
   bool ready = false;
-  std::exception_ptr failure;  // what preparing it threw, for `next` to throw
+  std::exception_ptr failure;  // exception thrown while preparing the batch; `next` rethrows it
 };
 
 }  // namespace
 
-// Step s of an epoch is prepared in slot s mod slots. Workers take steps in order and wait where
-// the slot still belongs to a batch that the trainer may look at; all bookkeeping is under one
-// mutex, the images are written without it.
+// The batch of step s is prepared in slot s mod slots.size(). Workers take the steps in order. A
+// worker waits if its slot still contains a batch that the trainer may be using. One mutex protects
+// the bookkeeping; workers write images and labels without holding it.
 struct DataLoader::State {
   State(const Dataset& dataset_, const DistributedSampler& sampler_, const LoaderOptions& options_);
 
@@ -44,14 +44,14 @@ struct DataLoader::State {
   std::condition_variable_any slot_finished;
   std::vector<Slot> slots;
   std::int64_t epoch = 0;
-  std::vector<std::uint32_t> order;  // this rank's samples of the epoch
-  std::size_t steps = 0;             // of the epoch; 0 before the first
-  std::size_t next_step = 0;         // to be prepared
-  std::size_t oldest_step = 0;       // whose slot is taken: the batch the trainer has, or waits for
-  std::size_t delivered = 0;         // steps before this one were given out
-  int busy = 0;                      // workers that write a slot
+  std::vector<std::uint32_t> order;  // samples of this rank in the epoch
+  std::size_t steps = 0;             // steps of the epoch; 0 before the first epoch
+  std::size_t next_step = 0;         // next step to prepare
+  std::size_t oldest_step = 0;       // oldest step whose slot is in use (by the trainer)
+  std::size_t delivered = 0;         // batches of steps before this one were returned by `next`
+  int busy = 0;                      // number of workers that are writing a slot
 
-  std::vector<std::jthread> threads;  // last: they stop before what they use goes
+  std::vector<std::jthread> threads;  // last member: joined before the members above are destroyed
 };
 
 DataLoader::State::State(const Dataset& dataset_, const DistributedSampler& sampler_,
@@ -63,7 +63,7 @@ DataLoader::State::State(const Dataset& dataset_, const DistributedSampler& samp
   core::check(options.batch_per_rank == sampler.batch_per_rank() && options.rank >= 0 &&
                   options.rank < sampler.ranks() && options.threads >= 0,
               "loader and sampler agree on batch and ranks");
-  // One slot for the batch in use, one per worker, and one that is ready meanwhile.
+  // One slot for the batch in use, one per worker, and one for a batch that is ready.
   const auto workers = static_cast<std::size_t>(options.threads);
   slots.resize(workers == 0 ? 1 : workers + 2);
   for (Slot& slot : slots) {
@@ -124,7 +124,7 @@ void DataLoader::start_epoch(std::int64_t epoch, std::size_t first_step) {
   core::check(first_step <= state.sampler.steps_per_epoch(), "the first step is in the epoch");
   std::vector<std::uint32_t> order = state.sampler.epoch(epoch, state.options.rank);
   std::unique_lock lock(state.mutex);
-  state.steps = 0;  // no more work of the old epoch; what is under way ends first
+  state.steps = 0;  // no further work in the old epoch; wait for batches in preparation
   state.slot_finished.wait(lock, [&state] { return state.busy == 0; });
   for (Slot& slot : state.slots) slot.ready = false;
   state.epoch = epoch;
@@ -142,7 +142,7 @@ Batch DataLoader::next() {
   if (state.threads.empty()) {
     state.prepare(state.delivered, slot);
   } else {
-    // The batch given out before is done with: its slot is free again.
+    // The caller no longer uses the previous batch, so its slot is free again.
     if (state.oldest_step < state.delivered) {
       state.slot_of(state.oldest_step).ready = false;
       state.oldest_step = state.delivered;

@@ -38,8 +38,8 @@ DistributedSampler::DistributedSampler(std::size_t samples, std::size_t global_b
 
 std::vector<std::uint32_t> DistributedSampler::epoch(std::int64_t epoch, int rank) const {
   core::check(epoch >= 0 && rank >= 0 && rank < ranks_, "epoch and rank are in range");
-  // Every rank shuffles all samples: a permutation costs a millisecond, agreeing on one would cost
-  // a message.
+  // Every rank computes the whole permutation: this takes about a millisecond and avoids
+  // communication.
   std::vector<std::uint32_t> order(samples_);
   std::iota(order.begin(), order.end(), 0u);
   core::Random random(seed_, core::RandomStream::permutation, static_cast<std::uint64_t>(epoch));
@@ -50,7 +50,7 @@ std::vector<std::uint32_t> DistributedSampler::epoch(std::int64_t epoch, int ran
   const auto stride = static_cast<std::size_t>(ranks_);
   std::vector<std::uint32_t> mine;
   mine.reserve(steps_ * batch_per_rank());
-  // The global batch is a multiple of the ranks, so the stride never breaks at a batch's end.
+  // The global batch is a multiple of the number of ranks, so the stride continues across batches.
   for (std::size_t position = static_cast<std::size_t>(rank); position < steps_ * global_batch_;
        position += stride) {
     mine.push_back(order[position < samples_ ? position : position - samples_]);

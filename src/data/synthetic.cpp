@@ -16,19 +16,19 @@ constexpr std::size_t side = 32;
 constexpr std::size_t pixels = side * side;
 constexpr std::uint32_t classes = 10;
 
-// The names in the order of the labels, as `covers` draws them.
+// Names of the classes in the order of the labels; `covers` defines their shapes.
 constexpr std::array<const char*, classes> class_names{
     "disc", "ring", "square", "frame", "plus", "cross", "rows", "columns", "triangle", "checkers"};
 
-// Whether class `label` covers the point (u, v) of its own box [-1, 1] x [-1, 1], v downwards. Even
-// in u: a mirrored image keeps its class.
+// Returns whether the shape of class `label` covers the point (u, v) of its box [-1, 1] x [-1, 1];
+// v points down. The function is even in u, so a mirrored image keeps its class.
 bool covers(std::uint32_t label, float u, float v) {
   const float a = std::fabs(u);
   const float b = std::fabs(v);
   const float radius2 = u * u + v * v;
   const float reach = std::max(a, b);
   if (reach > 1) return false;
-  // Three cycles over the box, symmetric about its centre.
+  // Stripes: three periods across the box, symmetric about its centre.
   const auto band = [](float distance) { return static_cast<int>(distance * 3 + 0.5f) % 2 == 0; };
   switch (label) {
     case 0: return radius2 < 1;
@@ -53,8 +53,9 @@ void draw(std::uint32_t label, core::Random random, std::span<std::uint8_t> to) 
   const float centre_x = between(random, 13, 19);
   const float centre_y = between(random, 13, 19);
 
-  // Colours differ clearly in each channel, the shape the brighter one in three of four, so that
-  // neither colour nor brightness alone names a class.
+  // Foreground and background differ clearly in each channel; the shape is brighter with
+  // probability 3/4. The colours are independent of the class, so colour or brightness alone does
+  // not determine it.
   constexpr int noise = 24;
   std::array<int, 3> background{};
   std::array<int, 3> foreground{};
@@ -70,7 +71,7 @@ void draw(std::uint32_t label, core::Random random, std::span<std::uint8_t> to) 
     for (std::size_t x = 0; x < side; ++x) {
       const float u = (static_cast<float>(x) + 0.5f - centre_x) / radius;
       const auto& colour = covers(label, u, v) ? foreground : background;
-      const std::uint32_t bits = random.bits();  // a byte of noise per channel
+      const std::uint32_t bits = random.bits();  // one byte of noise per channel
       for (std::size_t c = 0; c < 3; ++c) {
         const int byte = static_cast<int>((bits >> (8 * c)) & 0xffu);
         to[c * pixels + y * side + x] =

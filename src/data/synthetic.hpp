@@ -11,10 +11,12 @@ enum class Split : std::uint32_t { train, test };
 
 inline constexpr std::size_t default_samples = 10'000;
 
-/// Ten classes of shapes (disc, ring, ...) on CIFAR-10's 3 x 32 x 32 pixels, in random places,
-/// sizes and colours, under noise. All are symmetric under mirroring and small enough for crops.
-/// Sample i is a function of (seed, split, i) alone and has label i mod 10. Class means tell little
-/// (the tests say how much), a convolutional network learns them within a few hundred steps.
+/// Generates `samples` images of ten classes of shapes (disc, ring, ...) with the size of CIFAR-10
+/// images (3 x 32 x 32). The shapes have random positions, sizes and colours, and the images
+/// contain noise. All shapes are symmetric under horizontal flips and small enough for random
+/// crops. Sample i depends only on (seed, split, i) and has label i mod 10. Classification by class
+/// means has low accuracy (the tests check it); a convolutional network learns the classes within a
+/// few hundred steps.
 Dataset generate(Split split, std::size_t samples, std::uint64_t seed,
                  core::ProgressMonitor* progress = nullptr);
 

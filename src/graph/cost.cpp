@@ -1,6 +1,6 @@
-// FLOPs of each node for one image, from shapes alone. A multiply-add is two FLOPs; operations that
-// are memory traffic rather than arithmetic (ReLU, add, pooling, batch norm) count one per element
-// and pass.
+// FLOPs of each node for one image, computed from shapes only. A multiply-add counts as two FLOPs.
+// Memory-bound operations (ReLU, add, pooling, batch norm) count one FLOP per input element in the
+// forward pass and one in the backward pass.
 
 #include <variant>
 

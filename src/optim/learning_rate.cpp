@@ -10,7 +10,7 @@ namespace lockstep::optim {
 
 namespace {
 
-// From 1 at t = 0 to 0 at t = 1.
+// Decreases from 1 at t = 0 to 0 at t = 1.
 double half_cosine(double t) { return (1 + std::cos(std::numbers::pi * t)) / 2; }
 
 double one_cycle(double peak, double t, double rise) {

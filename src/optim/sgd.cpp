@@ -9,12 +9,13 @@ namespace lockstep::optim {
 
 namespace {
 
-// Elements one thread takes at a time: 3 x 64 KiB, small against an L2 cache, large against the
-// cost of handing it out.
+// Elements that one thread processes at a time. Three arrays of 64 KiB fit in an L2 cache, and
+// the cost of scheduling a chunk is small compared with the time to process it.
 constexpr std::size_t chunk = 16384;
 
-// The buffers do not overlap. Plain SSE already runs at the memory's speed, and without fused
-// multiplications the bits are the same on every x86-64 host: replicas on unlike hosts stay equal.
+// The buffers do not overlap. Baseline SSE2 code already reaches the memory bandwidth. Without
+// fused multiply-add the results are bitwise identical on all x86-64 hosts, so replicas on
+// different hosts stay equal.
 template <bool nesterov>
 void update_chunk(const Sgd sgd, float* __restrict parameters, const float* __restrict gradients,
                   float* __restrict velocity, std::size_t size) {

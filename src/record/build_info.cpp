@@ -1,4 +1,4 @@
-// The only file that sees the generated header, so that a new commit recompiles little.
+// Only this file includes the generated header, so a new commit recompiles only this file.
 #include "build_info.hpp"
 
 #include "build.hpp"

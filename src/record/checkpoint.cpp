@@ -26,7 +26,8 @@ using hdf5::own;
 
 namespace {
 
-/// A dataset of the file: a tensor, or (without a shape) PyTorch's count of batches.
+/// A dataset of the file: a tensor, or PyTorch's `num_batches_tracked` (a scalar with an empty
+/// shape).
 struct Entry {
   std::string group, name;
   std::vector<std::int64_t> shape;
@@ -35,7 +36,7 @@ struct Entry {
   bool is_count = false;
 };
 
-/// All datasets, in the order of their paths.
+/// Returns all datasets of the file, in the order of their paths.
 std::vector<Entry> entries(std::span<const Tensor> tensors, const Counters& counters) {
   std::vector<Entry> all;
   constexpr std::string_view mean = ".running_mean";
@@ -128,7 +129,7 @@ void write_checkpoint(const fs::path& path, std::span<const Tensor> tensors,
   const std::vector<Entry> all = entries(tensors, counters);
   const fs::path temporary = temporary_path(path);
   std::error_code ignored;
-  remove_if_stale(temporary);  // process numbers come again, above all in containers
+  remove_if_stale(temporary);  // process ids are reused, in particular in containers
   const Descriptor mark = create_in_use(temporary);
   try {
     std::string digest;

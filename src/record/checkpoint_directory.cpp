@@ -24,7 +24,7 @@ namespace {
 constexpr std::string_view prefix = "checkpoint-";
 constexpr std::string_view ending = ".h5";
 
-/// The step in "checkpoint-STEP.h5"; nothing for other names.
+/// Returns STEP if `name` is "checkpoint-STEP.h5", otherwise nullopt.
 std::optional<std::int64_t> step_of(const std::string& name) {
   if (!name.starts_with(prefix) || !name.ends_with(ending)) return {};
   const char* end = name.data() + name.size() - ending.size();
@@ -34,7 +34,7 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return step;
 }
 
-/// The files of a directory; none if it is missing or cannot be read.
+/// Returns the files in a directory; an empty list if the directory is missing or cannot be read.
 std::vector<fs::path> files_in(const fs::path& directory) {
   std::vector<fs::path> files;
   std::error_code error;
@@ -58,8 +58,8 @@ struct Checkpoint {
   fs::path path;
   std::int64_t step = 0;
   std::int64_t sequence = 0;  ///< 0 in checkpoints of earlier versions
-  std::string run_id;         ///< empty likewise
-  bool is_readable = false;   ///< the attributes are; the digest was not compared
+  std::string run_id;         ///< empty in checkpoints of earlier versions
+  bool is_readable = false;   ///< whether the attributes can be read; the digest is not verified
 };
 
 template <class Pairs>
@@ -77,13 +77,13 @@ Checkpoint describe(const fs::path& path, std::int64_t step) {
     checkpoint.run_id = value_of(header.texts, run_id_name);
     checkpoint.is_readable = true;
   } catch (const core::Error&) {
-    // Damaged: whoever wants to load it learns why.
+    // The file is damaged. Loading it reports the reason.
   }
   return checkpoint;
 }
 
-/// Those that cannot be read come first, so that they are named before they are passed over; then
-/// the newest first.
+/// Returns the checkpoints in a directory: first those that cannot be read, so that a search for
+/// the newest valid one reports them, then the readable ones from the newest to the oldest.
 std::vector<Checkpoint> checkpoints_in(const fs::path& directory) {
   std::vector<Checkpoint> found;
   for (const fs::path& file : files_in(directory)) {
@@ -96,7 +96,7 @@ std::vector<Checkpoint> checkpoints_in(const fs::path& directory) {
   return found;
 }
 
-/// Renames the file to a name under which nothing here looks for it again.
+/// Renames the file to a name that is not that of a checkpoint, and logs a warning.
 void keep_under_another_name(const fs::path& path) {
   const fs::path kept = rename_numbered(path);
   core::log_warning(
@@ -140,7 +140,7 @@ void CheckpointStore::save(std::int64_t step, std::span<const Tensor> tensors, C
   counters.emplace_back(sequence_name, sequence + 1);
   write_checkpoint(path, tensors, counters, {{std::string(run_id_name), run_id_}});
   std::erase(valid_, path);
-  valid_.push_back(path);  // it was read back
+  valid_.push_back(path);  // `write_checkpoint` has verified the digest
   prune();
 }
 

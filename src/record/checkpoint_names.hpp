@@ -4,10 +4,11 @@
 
 namespace lockstep::record {
 
-/// The file beside `path` that becomes `path` once it is complete: ".NAME.PID.tmp".
+/// Returns the name of the temporary file that is renamed to `path` after it has been verified:
+/// ".NAME.PID.tmp" in the same directory.
 std::filesystem::path temporary_path(const std::filesystem::path& path);
 
-/// Whether the file bears such a name.
+/// Returns whether `path` has the name of such a temporary file of a checkpoint.
 bool is_temporary_checkpoint(const std::filesystem::path& path);
 
 }  // namespace lockstep::record

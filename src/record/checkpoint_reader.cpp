@@ -59,7 +59,9 @@ std::string text(const Shape& shape) {
   return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x"));
 }
 
-/// Refuses what could make reading run into other files, plug-ins or much memory.
+/// Throws `Failure` unless the dataset is contiguous, chunked or compact, without external files
+/// and with no filters except deflate, shuffle and Fletcher-32. Other storage could make HDF5 read
+/// other files or load plug-ins.
 void require_plain_storage(const hdf5::Dataset& dataset, const std::string& path) {
   const auto creation =
       own<hdf5::Properties>(H5Dget_create_plist(dataset.get()), "asking how a tensor is stored");
@@ -88,7 +90,7 @@ bool has_type(const hdf5::Dataset& dataset, hid_t little_endian, hid_t big_endia
   return H5Tequal(type.get(), little_endian) > 0 || H5Tequal(type.get(), big_endian) > 0;
 }
 
-/// Integers among the attributes of the root.
+/// Returns the integer attributes of the root, except the format version.
 Counters read_counters(const hdf5::File& file) {
   Counters counters;
   for (const std::string& name : hdf5::attribute_names(file.get())) {
@@ -107,7 +109,7 @@ Counters read_counters(const hdf5::File& file) {
   return counters;
 }
 
-/// Texts among the attributes of the root, except those that describe the file itself.
+/// Returns the text attributes of the root, except those that describe the file itself.
 Texts read_texts(const hdf5::File& file) {
   constexpr std::size_t longest = 4096;
   Texts texts;
@@ -117,7 +119,7 @@ Texts read_texts(const hdf5::File& file) {
                                                 "opening an attribute");
     const auto type = own<hdf5::Type>(H5Aget_type(attribute.get()), "asking for a type");
     const auto space = own<hdf5::Space>(H5Aget_space(attribute.get()), "asking for a shape");
-    // Texts of variable length are not written here; HDF5 1.10 can crash on a damaged one.
+    // Checkpoints contain no variable-length texts, and HDF5 1.10 can crash on a damaged one.
     if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 ||
         H5Sget_simple_extent_npoints(space.get()) != 1 || H5Tget_size(type.get()) > longest) {
       continue;
@@ -131,7 +133,8 @@ CheckpointHeader read_header(const hdf5::File& file) {
   return {.counters = read_counters(file), .texts = read_texts(file)};
 }
 
-/// One pass over a file: takes what is wanted and, where there is a digest, reads all the rest too.
+/// Reads a checkpoint in one pass: the requested tensors and, if the file has a digest, all other
+/// datasets too, to verify it.
 class Reader {
  public:
   Reader(const fs::path& path, std::span<const Tensor> wanted, Verify verify)
@@ -172,7 +175,8 @@ class Reader {
  private:
   bool has_digest() const { return !result_.digest.empty(); }
 
-  /// The object behind a link; nothing where a file from elsewhere points to another place.
+  /// Opens the object of a link. A soft or external link is an error in a file with a digest; in a
+  /// file without one, the result is an empty handle.
   hdf5::Object open(hid_t group, const hdf5::Link& link, const std::string& path) const {
     if (!link.hard && has_digest()) refuse(path + " points to another place");
     if (!link.hard) return {};
@@ -225,7 +229,7 @@ class Reader {
       return;
     }
     if (!has_type(dataset, H5T_IEEE_F32LE, H5T_IEEE_F32BE)) refuse(path + " is not float32");
-    // Such tensors were written plain, so none can be larger than the file.
+    // A file with a digest stores these tensors uncompressed, so none can be larger than the file.
     std::uintmax_t elements = 1;
     for (const std::int64_t extent : shape) {
       const auto size = static_cast<std::uintmax_t>(extent);
@@ -256,7 +260,8 @@ class Reader {
 
 namespace {
 
-/// Runs `read`; failures become an `Error` (input) that names the file.
+/// Returns the result of `read`. Throws `Error` (input) with the path if the file is missing, is
+/// not a regular file, or `read` fails.
 auto reading(const fs::path& path, const auto& read) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);

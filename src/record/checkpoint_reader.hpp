@@ -9,14 +9,18 @@
 
 namespace lockstep::record {
 
-/// The digest of a checkpoint: over the counters, the texts (none in files of earlier versions),
-/// then over the datasets in the order of their paths, each with its names, type, shape and values.
+/// Computes the digest of a checkpoint. It covers the counters, the texts (none in files of earlier
+/// versions), and then the datasets with their names, types, shapes and values. Datasets must be
+/// added in the order of their paths.
 class CheckpointDigest {
  public:
   explicit CheckpointDigest(CheckpointHeader header);
+  /// Adds a float32 tensor.
   void add(std::string_view group, std::string_view name, std::span<const std::int64_t> shape,
            std::span<const float> values);
+  /// Adds an int64 scalar.
   void add(std::string_view group, std::string_view name, std::int64_t count);
+  /// Returns the digest as 32 hexadecimal digits.
   std::string hex() const { return digest_.hex(); }
 
  private:
@@ -25,15 +29,18 @@ class CheckpointDigest {
 
 struct LoadedCheckpoint {
   CheckpointHeader header;
-  std::vector<std::vector<float>> values;  ///< of the wanted tensors, in their order
-  std::string digest;                      ///< empty where the file carries none
+  /// Values of the requested tensors, in the order of the request.
+  std::vector<std::vector<float>> values;
+  std::string digest;  ///< empty if the file has no digest
 };
 
-/// Reads a checkpoint without changing `wanted`; errors as `read_checkpoint`.
+/// Reads the values of the tensors `wanted` into the result, without changing `wanted`. Throws the
+/// same errors as `read_checkpoint`.
 LoadedCheckpoint load_checkpoint(const std::filesystem::path& path, std::span<const Tensor> wanted,
                                  Verify verify);
 
-/// Reads the attributes of a checkpoint without comparing its digest. Throws `Error` (input).
+/// Reads the attributes of a checkpoint without verifying its digest. Throws `Error` (input) if the
+/// file cannot be read.
 CheckpointHeader skim_checkpoint(const std::filesystem::path& path);
 
 }  // namespace lockstep::record

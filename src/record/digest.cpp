@@ -10,10 +10,11 @@ namespace lockstep::record {
 namespace {
 
 constexpr std::uint64_t prime = (std::uint64_t{1} << 61) - 1;
-// Two points below the prime, the digits of pi and e: nothing hidden in them.
+// Two evaluation points below the prime, taken from the digits of pi and e to exclude a hidden
+// choice.
 constexpr std::array<std::uint64_t, 2> points{0x0243f6a8885a308d, 0x02b7e151628aed2a};
 
-/// sum * point + word modulo 2^61 - 1, by its shape: 2^61 = 1.
+/// Returns sum * point + word modulo 2^61 - 1, computed with 2^61 = 1 (mod 2^61 - 1).
 std::uint64_t step(std::uint64_t sum, std::uint64_t point, std::uint64_t word) {
   __extension__ using Wide = unsigned __int128;
   const Wide product = static_cast<Wide>(sum) * point + word;

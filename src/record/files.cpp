@@ -36,7 +36,8 @@ std::string advice(int error_number) {
   }
 }
 
-/// Bytes that temporary names add to a file's own: ".part1000.h5.partial.finishing" at most.
+/// Maximum number of bytes that suffixes add to a file name, as in
+/// ".part1000.h5.partial.finishing".
 constexpr std::size_t longest_ending = 32;
 
 void require_short_name(const fs::path& path) {
@@ -56,7 +57,8 @@ bool is_same_file(const Descriptor& file, const fs::path& path) {
          own.st_ino == found.st_ino && own.st_dev == found.st_dev;
 }
 
-/// Opens for writing, which locks on NFS need, or at least for reading.
+/// Opens the file for reading and writing, because NFS requires write access for exclusive locks.
+/// Opens it for reading only if write access is denied.
 Descriptor open_existing(const fs::path& path) {
   Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!file && errno == EACCES) file = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -117,9 +119,10 @@ Descriptor create_in_use(const fs::path& path) {
   while (true) {
     Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (!file) fail_output("creating", path, errno);
-    // A shared lock: readers, HDF5's among them, lock shared too and stay welcome. Another process
-    // may have taken the file for stale since it was created; it then deletes it, holding an
-    // exclusive lock, so the lock is waited for and the name is looked up again.
+    // The lock is shared because readers, including HDF5, also take shared locks. Between open()
+    // and flock() another process may find the file unlocked, lock it exclusively and delete it as
+    // stale. Therefore this waits for the lock and then checks that the name still refers to this
+    // file.
     int failed = 0;
     do {
       failed = ::flock(file.get(), LOCK_SH);
@@ -148,7 +151,8 @@ ExistingFile lock_if_stale(const fs::path& path) {
       return existing;
     }
     if (!is_same_file(existing.lock, path)) continue;
-    // Only who holds the exclusive lock renames or deletes a stale file: it stays what it is now.
+    // Only the owner of the exclusive lock renames or deletes a stale file, so its name is stable
+    // now.
     existing.use = Use::stale;
     if (::fstat(existing.lock.get(), &status) == 0) {
       existing.bytes = static_cast<std::size_t>(status.st_size);
@@ -178,7 +182,7 @@ void reserve(const Descriptor& file, std::size_t bytes, const fs::path& path) {
   while (error == EINTR) {
     error = ::posix_fallocate(file.get(), status.st_size, static_cast<off_t>(bytes));
   }
-  // Where a file system cannot reserve, the writes themselves will tell.
+  // If the file system does not support allocation, a full disk is detected by the write itself.
   if (error == 0 || error == EOPNOTSUPP || error == EINVAL) return;
   if (::ftruncate(file.get(), status.st_size) != 0) core::log_warning("shortening a file failed");
   fail_output("extending", path, error);
@@ -192,7 +196,7 @@ void sync(const fs::path& path) {
 
 void sync_directory(const fs::path& path) {
   const Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // A directory may be open for writing files but not for reading its entries.
+  // Files can be created in a directory without permission to read its entries.
   if (!directory && (errno == EACCES || errno == EPERM)) return;
   if (!directory) fail_output("syncing", path, errno);
   if (::fsync(directory.get()) == 0 || is_unsupported(errno) || errno == EBADF) return;
@@ -202,7 +206,7 @@ void sync_directory(const fs::path& path) {
 int rename_new(const fs::path& from, const fs::path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
   if (!is_unsupported(errno)) return errno;
-  // NFS has no such rename, but a hard link that fails if the name is taken.
+  // NFS does not support RENAME_NOREPLACE, but creating a hard link fails if the name exists.
   if (::link(from.c_str(), to.c_str()) == 0) return ::unlink(from.c_str()) == 0 ? 0 : errno;
   if (errno != EPERM && !is_unsupported(errno)) return errno;
   std::error_code error;

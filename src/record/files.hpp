@@ -6,7 +6,8 @@
 
 #include "lockstep/core/handle.hpp"
 
-// What HDF5 leaves to us: syncing, renaming without loss, and knowing whether a file is in use.
+// File operations that HDF5 does not provide: syncing to disk, renaming without losing another
+// file, and finding out whether a process uses a file.
 namespace lockstep::record {
 
 struct DescriptorTraits {
@@ -16,71 +17,80 @@ struct DescriptorTraits {
 };
 using Descriptor = core::Handle<DescriptorTraits>;
 
-/// "DOING PATH failed (REASON); ADVICE that fits the reason" as an `Error` (output).
+/// Throws `Error` (output) with the message "DOING PATH failed (REASON); ADVICE". The advice
+/// depends on `error_number` (an errno value); in the first overload, so does the reason.
 [[noreturn]] void fail_output(const std::string& doing, const std::filesystem::path& path,
                               int error_number);
 [[noreturn]] void fail_output(const std::string& doing, const std::filesystem::path& path,
                               const std::string& reason, int error_number);
 
-/// PATH.partial, under which a run file is written until it is complete.
+/// Returns PATH.partial, the name of a run file until it is complete.
 std::filesystem::path partial_path(std::filesystem::path path);
 
-/// The directory a file stands in: "." for a bare name.
+/// Returns the directory that contains `path`; "." if `path` is only a file name.
 std::filesystem::path parent_of(const std::filesystem::path& path);
 
-/// Throws `Error` (output) unless the directory of `path` exists, its name leaves space for the
-/// endings of temporary files, and `path` is no directory.
+/// Throws `Error` (output) if the directory of `path` does not exist, if `path` is a directory, or
+/// if the file name is too long for the suffixes of temporary files.
 void require_place(const std::filesystem::path& path);
 
-/// Creates the file, which must not exist, and locks it (shared) until the descriptor closes. Two
-/// processes that do so at the same time cannot both succeed. On a file system without locks the
-/// file is created but not locked. Throws `Error` (output).
+/// Creates the file and holds a shared lock on it until the descriptor is closed. Throws `Error`
+/// (output) if the file exists or cannot be created. If two processes call this at the same time,
+/// at most one succeeds. On a file system without locks, the file is created but not locked.
 Descriptor create_in_use(const std::filesystem::path& path);
 
+/// Whether a process uses a file.
 enum class Use {
-  missing,  ///< there is no such file
-  stale,    ///< no living process has it locked
-  in_use,   ///< a living process writes or reads it
-  unknown,  ///< the file system has no locks
+  missing,  ///< the file does not exist
+  stale,    ///< no process has a lock on the file
+  in_use,   ///< a process writes or reads the file
+  unknown,  ///< the file system does not support locks
 };
 
-/// A file and, if it is stale, an exclusive lock on it: until `lock` closes, no other process can
-/// take it for stale, and `create_in_use` in another process waits.
+/// State of a file and, if it is stale, an exclusive lock on it. While `lock` is open,
+/// `lock_if_stale` in another process reports the file as in use, and `create_in_use` in another
+/// process blocks before it returns this file.
 struct ExistingFile {
   Use use = Use::missing;
   Descriptor lock;
   std::size_t bytes = 0;
 };
 
-/// Finds out whether a file is in use. Throws `Error` (output) if it is not a regular file or
-/// cannot be opened.
+/// Determines whether a process uses the file and, if none does, locks it exclusively. Does not
+/// block. Throws `Error` (output) if the file is not a regular file or cannot be opened.
 ExistingFile lock_if_stale(const std::filesystem::path& path);
 
-/// Deletes a temporary file that no living process has in use. On a file system without locks, only
-/// a file that was not written to for an hour.
+/// Deletes a temporary file if no process uses it. On a file system without locks, deletes it if it
+/// has not been modified for an hour.
 void remove_if_stale(const std::filesystem::path& path);
 
-/// Makes the file `bytes` longer on the disk, so that writing as much cannot meet a full disk
-/// later. Throws `Error` (output) and leaves the file as it was where there is no room.
+/// Extends the file by `bytes` and allocates them on the disk, so that writing this amount later
+/// cannot fail because the disk is full. Does nothing if the file system does not support
+/// allocation. Throws `Error` (output), with the file unchanged, if there is not enough space.
 void reserve(const Descriptor& file, std::size_t bytes, const std::filesystem::path& path);
 
-/// Waits until the file's content is on the disk, if the file system can say so (some FUSE and CIFS
-/// mounts cannot: fsync fails with EINVAL). Throws `Error` (output).
+/// Blocks until the content of the file is on the disk (fsync). Does nothing if the file system
+/// does not support fsync (on some FUSE and CIFS mounts it fails with EINVAL). Throws `Error`
+/// (output) on other failures.
 void sync(const std::filesystem::path& path);
 
-/// The same for the entries of a directory.
+/// Blocks until the entries of the directory are on the disk, in the same way. Does nothing if the
+/// directory may not be opened for reading.
 void sync_directory(const std::filesystem::path& path);
 
+/// Whether a rename may replace an existing file.
 enum class Target { may_exist, must_not_exist };
 
-/// Renames without replacing another file, if possible in one step. Returns 0 or the error number.
+/// Renames the file without replacing an existing file; atomic if the file system supports it.
+/// Returns 0 or an errno value (EEXIST if `to` exists).
 int rename_new(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Renames the file to NAME.1 (.2, ...), the first name that is free, and syncs the directory.
-/// Returns the new name. Throws `Error` (output).
+/// Renames the file to the first unused name of NAME.1, NAME.2, ... and syncs the directory.
+/// Returns the new name. Throws `Error` (output) on failure.
 std::filesystem::path rename_numbered(const std::filesystem::path& path);
 
-/// Renames within one directory, and syncs the directory. Throws `Error` (output).
+/// Renames the file within its directory and syncs the directory. Throws `Error` (output) on
+/// failure, also if `to` exists and `target` is must_not_exist.
 void rename_synced(const std::filesystem::path& from, const std::filesystem::path& to,
                    Target target);
 

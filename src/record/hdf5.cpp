@@ -14,8 +14,10 @@ namespace lockstep::record::hdf5 {
 
 namespace {
 
-// Errors are reported by us, once; no file may make the library load code (filter plug-ins); and
-// after a full disk HDF5's clean-up at exit can crash, while we close everything ourselves.
+// Configures the HDF5 library. HDF5 must not print errors, because this program reports them. It
+// must not load filter plug-ins, because a file could then make it execute other code. Its clean-up
+// at exit is disabled, because it can crash after a full disk and all objects are closed
+// explicitly.
 void prepare() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -30,7 +32,8 @@ struct Cause {
   int error_number = 0;
 };
 
-/// Called from the outermost entry of the error stack to the innermost, which knows most.
+/// Callback of H5Ewalk2. It is called from the outermost to the innermost entry of the error stack;
+/// the innermost entry is the most specific.
 herr_t note_cause(unsigned, const H5E_error2_t* error, void* data) {
   auto& cause = *static_cast<Cause*>(data);
   const std::string description = error->desc ? error->desc : "";
@@ -48,7 +51,8 @@ Properties file_access() {
   Properties access = properties(H5P_FILE_ACCESS);
   check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110),
         "choosing the file format");
-  // Many cluster file systems refuse HDF5's locks; files.hpp says how we keep writers apart.
+  // Many cluster file systems do not support HDF5's locks. The locks of files.hpp exclude
+  // concurrent writers instead.
   check(H5Pset_file_locking(access.get(), false, true), "leaving locks out");
   return access;
 }
@@ -76,7 +80,7 @@ void check(herr_t result, const char* what) {
 }
 
 std::string version() {
-  prepare();  // before any other call: HDF5 then has no clean-up at exit
+  prepare();  // must precede any other HDF5 call, otherwise HDF5 installs its clean-up at exit
   unsigned major = 0, minor = 0, release = 0;
   if (H5get_libversion(&major, &minor, &release) < 0) return "unknown";
   return fmt::format("{}.{}.{}", major, minor, release);
@@ -153,7 +157,7 @@ void set_attribute(hid_t object, const std::string& name, double value) {
   set_attribute(object, name, H5T_NATIVE_DOUBLE, &value);
 }
 
-// The callbacks are called by C, through which no exception may fly.
+// The C library calls these callbacks, so they must not throw exceptions.
 std::vector<Link> links(hid_t group) {
   std::vector<Link> found;
   const auto note = [](hid_t, const char* name, const H5L_info_t* info, void* names) {

@@ -12,9 +12,11 @@
 
 #include "lockstep/core/handle.hpp"
 
-// The part of HDF5's C API that this room uses, with owned ids and checked returns.
+// Wrappers for the part of the HDF5 C API that this module uses, with RAII handles and checked
+// return values.
 namespace lockstep::record::hdf5 {
 
+/// Logs a warning that HDF5 could not close an object.
 void log_close_failure() noexcept;
 
 template <herr_t (*close_id)(hid_t)>
@@ -25,7 +27,7 @@ struct IdTraits {
     if (close_id(id) < 0) log_close_failure();
   }
 };
-/// An object of a kind not yet known.
+/// An object of any kind: group, dataset or named datatype.
 using Object = core::Handle<IdTraits<H5Oclose>>;
 using File = core::Handle<IdTraits<H5Fclose>>;
 using Group = core::Handle<IdTraits<H5Gclose>>;
@@ -35,70 +37,85 @@ using Type = core::Handle<IdTraits<H5Tclose>>;
 using Attribute = core::Handle<IdTraits<H5Aclose>>;
 using Properties = core::Handle<IdTraits<H5Pclose>>;
 
-/// A call of HDF5 that failed: what, and the cause that HDF5 names. Callers add the path.
+/// Failure of an HDF5 call. The message has the operation and the cause that HDF5 reports; callers
+/// add the path.
 class Failure : public std::runtime_error {
  public:
   Failure(const std::string& what, int error_number)
       : std::runtime_error(what), error_number_(error_number) {}
-  /// The system's errno, 0 where HDF5 names none.
+  /// Returns the errno value, or 0 if HDF5 reports none.
   int error_number() const { return error_number_; }
 
  private:
   int error_number_;
 };
 
-/// Throws `Failure` where HDF5 returned a negative value, else gives the value back.
+/// Throws `Failure` if `result` is negative. `what`: the operation, for the message.
 void check(herr_t result, const char* what);
+/// Returns a handle that owns `id`. Throws `Failure` if `id` is negative.
 template <class Id>
 Id own(hid_t id, const char* what) {
   check(id < 0 ? -1 : 0, what);
   return Id(id);
 }
 
-/// Version of the library: "1.10.8".
+/// Returns the version of the HDF5 library, for example "1.10.8", or "unknown".
 std::string version();
 
-/// Closes now, and throws `Failure` where that fails: what was buffered may not be in the file.
+/// Closes the file. Throws `Failure` if this fails, because buffered data may then be missing in
+/// the file.
 void close(File file);
 
-/// Runs `work`; a `Failure` in it becomes an `Error` (output) with the path.
+/// Calls `work`. If it throws `Failure`, throws `Error` (output) with the path.
 void writing(const std::filesystem::path& path, const std::function<void()>& work);
 
+/// File access: `read`: read only; `read_while_written`: SWMR reader; `append`: SWMR writer;
+/// `modify`: read and write.
 enum class Access { read, read_while_written, append, modify };
-/// Truncates. Files can be read by HDF5 1.10 and newer.
+/// Creates the file, or truncates an existing one. HDF5 1.10 and newer can read it. Throws
+/// `Failure`.
 File create_file(const std::filesystem::path& path);
+/// Opens an existing file. Throws `Failure`.
 File open_file(const std::filesystem::path& path, Access access);
 
+/// Returns a new property list of the class `kind`, for example H5P_FILE_ACCESS.
 Properties properties(hid_t kind);
-/// The same without times of creation: equal contents make equal files.
+/// Returns a new creation property list without object timestamps, so that files with equal
+/// contents are identical.
 Properties creation_properties(hid_t kind);
-/// UTF-8 text of any length.
+/// Returns the type of variable-length UTF-8 strings.
 Type text_type();
-/// UTF-8 text of at most `bytes` bytes, padded with zeros.
+/// Returns the type of UTF-8 strings with a fixed length of `bytes` bytes, padded with zeros.
 Type fixed_text_type(std::size_t bytes);
+/// Returns the shape of the dataset.
 std::vector<hsize_t> extents(const Dataset& dataset);
 
-/// Sets an attribute, whether it was there or not.
+/// Creates an attribute, or replaces an existing one. Texts are stored with variable length.
 void set_attribute(hid_t object, const std::string& name, const std::string& value);
 void set_attribute(hid_t object, const std::string& name, std::int64_t value);
 void set_attribute(hid_t object, const std::string& name, double value);
 
 struct Link {
   std::string name;
-  bool hard = false;  ///< not a pointer to another place or file
+  bool hard = false;  ///< false for soft and external links
 };
-/// In the order of their names.
+/// Returns the links of a group, sorted by name.
 std::vector<Link> links(hid_t group);
+/// Returns the names of the attributes of an object, sorted.
 std::vector<std::string> attribute_names(hid_t object);
 
-/// A text that lies in the object itself, where the format's checksums reach; texts of any length
-/// lie in a heap without them, and HDF5 1.10 can crash on a damaged heap.
+/// Sets an attribute to a fixed-length text. It is stored in the object itself, which the checksums
+/// of the file format cover. Variable-length texts are stored in a heap without checksums, and
+/// HDF5 1.10 can crash if that heap is damaged.
 void set_plain_text(hid_t object, const std::string& name, const std::string& value);
-/// Reads such a text of at most `bytes_at_most` bytes; throws `Failure` where it is another thing.
+/// Returns a fixed-length text attribute. Throws `Failure` if the attribute has another type or is
+/// longer than `bytes_at_most` bytes.
 std::string plain_text(hid_t object, const char* name, std::size_t bytes_at_most);
 
+/// Returns whether the object has the attribute.
 bool has_attribute(hid_t object, const char* name);
-/// The text of an attribute; throws `Failure` where it is no text.
+/// Returns a text attribute of fixed or variable length. Throws `Failure` if the attribute is not a
+/// single text.
 std::string text_attribute(hid_t object, const char* name);
 
 }  // namespace lockstep::record::hdf5

@@ -8,12 +8,12 @@
 
 #include "lockstep/record/provenance.hpp"
 
-// What Linux says about this process and its machine.
+// Information that Linux provides about this process and its host.
 namespace lockstep::record {
 
 namespace {
 
-/// "0-3,8" for the processors 0, 1, 2, 3 and 8.
+/// Returns the processors that this process may use, for example "0-3,8" for 0, 1, 2, 3 and 8.
 std::string list_processors() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -30,7 +30,8 @@ std::string list_processors() {
   return list;
 }
 
-/// The text behind the first "KEY...: " of a file such as /proc/cpuinfo; empty where there is none.
+/// Returns the text after the colon in the first line that starts with `key` and has a colon, of a
+/// file such as /proc/cpuinfo; empty if there is no such line.
 std::string value_in(const char* path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -42,7 +43,7 @@ std::string value_in(const char* path, const std::string& key) {
   return {};
 }
 
-/// Of a value such as "1234 kB".
+/// Returns the number of bytes of a value such as "1234 kB"; 0 if there is none.
 std::uint64_t bytes_in(const char* path, const std::string& key) {
   std::uint64_t kibibytes = 0;
   std::istringstream(value_in(path, key)) >> kibibytes;

@@ -15,8 +15,9 @@ namespace lockstep::record {
 
 namespace {
 
-/// Variables that change how a run goes. An allow-list, since environments hold secrets; and what
-/// looks like one is left out of it too (SLURM_JWT is a login).
+/// Returns whether the environment variable is recorded. Only variables on an allow-list are,
+/// because environments contain secrets. Names on the list that look like a secret are excluded too
+/// (SLURM_JWT is an authentication token).
 bool is_recorded(std::string_view name) {
   constexpr std::array prefixes{"SLURM_", "NCCL_", "OMPI_", "OMP_", "UCX_"};
   constexpr std::array secrets{"JWT",    "TOKEN",      "SECRET", "PASSWORD",

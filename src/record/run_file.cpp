@@ -27,8 +27,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr hsize_t default_steps_per_chunk = 1024;
-/// More than the index grows by in an append, and than a table takes; given back when the file
-/// closes.
+/// Upper bound on the growth of HDF5's chunk index in one append, and on the size of a table. The
+/// unused part is released when the file is closed.
 constexpr std::size_t index_bytes = std::size_t{1} << 20;
 constexpr hsize_t chunk_bytes_at_most = hsize_t{256} << 20;
 
@@ -58,7 +58,7 @@ fs::path with_ending(fs::path path, std::string_view ending) { return path += en
 void refuse_existing(const fs::path& path, Existing existing) {
   require_place(path);
   std::error_code error;
-  // What a link points to counts as well: renaming would replace the link.
+  // The target of a symbolic link is checked as well, because renaming would replace the link.
   const fs::file_status status = fs::status(path, error);
   if (fs::exists(status) && !fs::is_regular_file(status)) {
     core::fail(core::ExitStatus::output,
@@ -76,13 +76,15 @@ void refuse_if_written(const fs::path& path) {
   if (use == Use::in_use || use == Use::unknown) refuse_in_use(partial_path(path), use);
 }
 
-/// Gives the file that a run left when it ended early another name, under which it stays. Throws
-/// `Error` (output) if a living process writes it.
+/// Renames the file that a run left when it ended early, so that it is kept. Deletes it if it is
+/// empty. Throws `Error` (output) if a process uses the file or the file system has no locks.
 void keep_stale(const fs::path& partial) {
-  const ExistingFile left = lock_if_stale(partial);  // locked until it has its new name
+  // The lock is held until the file has been renamed.
+  const ExistingFile left = lock_if_stale(partial);
   if (left.use == Use::missing) return;
   if (left.use != Use::stale) refuse_in_use(partial, left.use);
-  if (left.bytes == 0) {  // killed, or overtaken by this process, before it wrote anything
+  // An empty file: its process was killed, or lost the race for the lock, before it wrote anything.
+  if (left.bytes == 0) {
     std::error_code ignored;
     fs::remove(partial, ignored);
     return;
@@ -104,7 +106,8 @@ std::timespec time_now() {
   return now;
 }
 
-/// A whole epoch, or an equal part of it where the widest column's rows would make chunks too big.
+/// Returns the number of steps per chunk: an epoch, or an equal part of it if a chunk of the widest
+/// dataset would otherwise exceed `chunk_bytes_at_most`.
 hsize_t steps_per_chunk(hsize_t steps, const RunHeader& header) {
   const hsize_t row_bytes =
       header.ranks.size() * sizeof(double) * std::max(phase_count, header.bucket_bytes.size());
@@ -113,7 +116,7 @@ hsize_t steps_per_chunk(hsize_t steps, const RunHeader& header) {
   return steps / parts;
 }
 
-/// What an epoch takes in the file, without HDF5's index of chunks.
+/// Returns the number of bytes that an epoch needs in the file, without HDF5's chunk index.
 std::size_t bytes_of(const EpochRecord& epoch) {
   const std::size_t per_step = 5 * epoch.loss.size();
   return sizeof(double) *
@@ -127,10 +130,10 @@ struct RunFile::State {
   Existing existing;
   RunHeader header;
   RunIdentity identity;
-  Descriptor mark;  ///< of `partial`, as long as it is ours
+  Descriptor mark;  ///< open and locked `partial`; empty after `finish`
   hsize_t steps = 0, epochs = 0, points = 0;
   bool has_tables = false;
-  bool has_failed = false;  ///< a write
+  bool has_failed = false;  ///< whether a write has failed
   std::vector<std::pair<std::string, double>> results;
 
   void create(hsize_t steps_per_chunk) const {
@@ -141,7 +144,7 @@ struct RunFile::State {
     });
   }
 
-  /// Adds to the file after taking `bytes` on the disk.
+  /// Allocates `bytes` on the disk, then calls `work`, which writes to the file.
   void write(std::size_t bytes, const std::function<void()>& work) {
     core::check(bool{mark}, "a finished run file is written to");
     has_failed = true;
@@ -189,7 +192,7 @@ RunFile::RunFile(const fs::path& path, Existing existing, const RunHeader& heade
   keep_stale(state_->partial);
   state_->mark = create_in_use(state_->partial);
   try {
-    refuse_existing(path, existing);  // a run that ended just now may have taken the name
+    refuse_existing(path, existing);  // another run may have created the file in the meantime
     state_->create(default_steps_per_chunk);
   } catch (...) {
     std::error_code ignored;
@@ -206,13 +209,15 @@ void RunFile::append(const EpochRecord& epoch) {
   core::check(bool{state_->mark}, "a finished run file is written to");
   check_epoch(epoch, state_->header);
   const hsize_t steps = epoch.loss.size();
-  // From now on an epoch of this length fills a chunk, and no later one writes to it again: a kill
-  // cannot tear what was complete. Nothing but the header is in the file yet.
+  // Recreate the file with a chunk size that fits this epoch; it contains only the header so far.
+  // Later epochs of the same length then never write to the chunks of earlier ones, so a kill
+  // during an append cannot damage a complete epoch.
   if (state_->steps == 0 && !state_->has_tables) {
     state_->create(steps_per_chunk(steps, state_->header));
   }
   state_->write(bytes_of(epoch) + index_bytes, [&] {
-    // Closed between epochs, the file opens in any reader and needs no repair after a kill.
+    // The file is closed between epochs, so any reader can open it and it needs no repair after a
+    // kill.
     hdf5::File file = hdf5::open_file(state_->partial, hdf5::Access::append);
     write_epoch(file, epoch, state_->steps, state_->epochs);
     hdf5::close(std::move(file));

@@ -144,7 +144,7 @@ void write_epoch(const hdf5::File& file, const EpochRecord& epoch, hsize_t first
   append_rows(file, "/epochs/parameter_hash", row, 1, epoch.parameter_hash);
   hdf5::check(H5Fflush(file.get(), H5F_SCOPE_LOCAL), "flushing");
 
-  // Last: an epoch that stands here is complete everywhere else.
+  // Written last: if /epoch contains an epoch, all other datasets contain it completely.
   append_rows(file, "/epoch", row, 1, std::vector<std::int64_t>{epoch.epoch});
 }
 
@@ -188,7 +188,7 @@ void write_point(const hdf5::File& file, const LadderRow& point, hsize_t row) {
   add("/ladder/is_extrapolated", std::int64_t{point.is_extrapolated});
   hdf5::check(H5Fflush(file.get(), H5F_SCOPE_LOCAL), "flushing");
 
-  // Written last: if the scale has a row, all other columns have it.
+  // Written last: if /point contains a row, all other datasets of /ladder contain it.
   add("/point", static_cast<std::int64_t>(row));
 }
 

@@ -5,7 +5,7 @@
 #include "hdf5.hpp"
 #include "lockstep/record/run_file.hpp"
 
-// What is written into a run file, and in which order.
+// Contents of a run file and the order in which they are written.
 namespace lockstep::record {
 
 struct RunIdentity {
@@ -13,22 +13,25 @@ struct RunIdentity {
   std::string date_utc;
 };
 
-/// Everything that is known before the first step, with all growing columns empty and the status
-/// "running".
+/// Writes all data that are known before the first step. The extensible datasets are empty and the
+/// status is "running". `steps_per_chunk`: chunk size of the dimension `step`.
 void write_beginning(const hdf5::File& file, const RunHeader& header, const RunIdentity& identity,
                      hsize_t steps_per_chunk);
 
-/// Throws `Error` (internal) unless the epoch's arrays fit its steps and the header.
+/// Throws `Error` (internal) if the sizes of the epoch's arrays do not fit its number of steps and
+/// the header.
 void check_epoch(const EpochRecord& epoch, const RunHeader& header);
 
-/// Writes the epoch as row `row` of /epochs, its steps from `first_step` on.
+/// Appends the epoch as row `row` of /epochs and its steps as the rows of /steps from `first_step`
+/// on.
 void write_epoch(const hdf5::File& file, const EpochRecord& epoch, hsize_t first_step, hsize_t row);
 
+/// Creates and writes the group /allreduce.
 void write_rows(const hdf5::File& file, const std::vector<AllReduceRow>& rows);
 
-/// Creates the empty table of a ladder.
+/// Creates the group /ladder with empty datasets.
 void create_ladder(const hdf5::File& file);
-/// Appends a point as row `row` of the ladder.
+/// Appends `point` as row `row` of /ladder.
 void write_point(const hdf5::File& file, const LadderRow& point, hsize_t row);
 
 }  // namespace lockstep::record

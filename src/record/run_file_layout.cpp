@@ -161,12 +161,13 @@ hdf5::Dataset create_dataset(const hdf5::File& file, const Column& column,
   const auto space =
       own<hdf5::Space>(H5Screate_simple(rank, size.data(), limit.data()), "describing a dataset");
   const hdf5::Properties creation = hdf5::creation_properties(H5P_DATASET_CREATE);
-  if (column.kind != Kind::text) {  // texts lie in HDF5's heap, where no filter reaches
+  // HDF5 stores variable-length texts in a heap, to which filters do not apply.
+  if (column.kind != Kind::text) {
     check(H5Pset_chunk(creation.get(), rank, chunk.data()), "chunking a dataset");
     check(H5Pset_fletcher32(creation.get()), "adding checksums");
   }
   if (column.kind == Kind::real) {
-    // Rows that were never written say so.
+    // Elements that were never written are NaN.
     const double missing = std::numeric_limits<double>::quiet_NaN();
     check(H5Pset_fill_value(creation.get(), H5T_NATIVE_DOUBLE, &missing), "choosing a fill value");
   }
@@ -206,7 +207,7 @@ void write_whole(const hdf5::File& file, const char* path, const std::vector<T>&
       "writing a dataset");
 }
 
-/// Rows `first` to `first + count` of a dataset, as a selection of its elements.
+/// Returns a hyperslab selection of the `count` rows from row `first` on.
 hdf5::Space select_rows(const hdf5::Dataset& dataset, std::vector<hsize_t> shape, hsize_t first,
                         hsize_t count) {
   auto space = own<hdf5::Space>(H5Dget_space(dataset.get()), "asking for a shape");

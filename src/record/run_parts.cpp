@@ -20,7 +20,7 @@ bool is_taken(const fs::path& path) {
   return fs::exists(fs::symlink_status(path, error));
 }
 
-/// NAME.partK.EXTENSION
+/// Returns NAME.partK.EXTENSION with K = `part`.
 fs::path part_path(const fs::path& output, std::int64_t part) {
   const std::string name =
       fmt::format("{}.part{}{}", output.stem().string(), part, output.extension().string());
@@ -32,7 +32,7 @@ fs::path part_path(const fs::path& output, std::int64_t part) {
 std::string run_id_of(const fs::path& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return {};
-  // A file whose writer was killed in an append opens only in the second way.
+  // If the writer was killed during an append, the file can only be opened as a SWMR reader.
   for (const auto access : {hdf5::Access::read, hdf5::Access::read_while_written}) {
     try {
       const hdf5::File file = hdf5::open_file(path, access);

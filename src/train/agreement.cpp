@@ -33,7 +33,7 @@ Said split(const std::string& line) {
   return {line.substr(0, tab), tab == std::string::npos ? "" : line.substr(tab + 1)};
 }
 
-/// The first thing that the two said differently.
+/// Describes the first entry that differs between rank 0 (`first`) and rank `other_rank` (`other`).
 std::string difference(const std::string& first, const std::string& other, int other_rank) {
   const auto a = lines(first);
   const auto b = lines(other);

@@ -10,24 +10,24 @@
 
 namespace lockstep::train {
 
-/// This rank's batches, in the sampler's order.
+/// Provides the batches of this rank to a plan, in the order of the sampler.
 class BatchFeed {
  public:
   virtual ~BatchFeed() = default;
 
-  /// Begins epoch `epoch` at its step `first_step` (both from 0).
+  /// Begins epoch `epoch` at its step `first_step`, both counted from 0.
   virtual void start_epoch(std::int64_t epoch, std::size_t first_step) = 0;
 
-  /// Waits until the next batch is ready.
+  /// Blocks until the next batch is ready.
   virtual void wait() = 0;
 
-  /// Brings the batch that was waited for into the plan.
+  /// Uploads the batch that `wait` has made ready to the plan.
   virtual void upload() = 0;
 };
 
-/// Images prepared by the loader's threads, or, where the configuration says so, kept by the
-/// device, which then prepares them itself. `plan` outlives the feed. Throws `Error` as
-/// `Plan::keep`.
+/// Creates a feed. The threads of the data loader prepare the batches; with --data-residency
+/// device, all images are stored in device memory and the device prepares the batches. `images`,
+/// `sampler` and `plan` must outlive the feed. Throws `Error` like `Plan::keep`.
 std::unique_ptr<BatchFeed> make_batch_feed(const Config& config, const data::Dataset& images,
                                            const data::DistributedSampler& sampler, int rank,
                                            backend::Plan& plan);

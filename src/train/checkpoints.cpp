@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The 16 hexadecimal digits of the data's digest, as the integer that a counter can hold.
+/// Returns the 16 hexadecimal digits of the digest of the data as an integer, which a counter can
+/// store.
 std::int64_t digest_number(const std::string& digest) {
   std::uint64_t number = 0;
   std::from_chars(digest.data(), digest.data() + digest.size(), number, 16);
@@ -44,7 +45,7 @@ std::int64_t counter(const record::Counters& counters, std::string_view name,
                   path.string(), name));
 }
 
-/// The tensors that differ between ranks, on this rank.
+/// Returns this rank's tensors that differ between ranks.
 std::vector<record::Tensor> own_tensors(RankState which, const std::vector<record::Tensor>& all,
                                         const record::Tensor& loss_scale,
                                         const backend::ModelState& state) {

@@ -17,14 +17,14 @@
 
 namespace lockstep::train {
 
-/// Where a run stands, beside its tensors. All of it must be saved for an exact resume; samples,
-/// augmentation and learning rate are functions of the step.
+/// State of a run apart from its tensors. An exact resume needs all of it; samples, augmentation
+/// and learning rate are functions of the step.
 struct Progress {
-  std::int64_t step = 0;             ///< steps done
-  std::int64_t evaluated_step = -1;  ///< steps done at the last evaluation; -1: none yet
-  std::int64_t last_correct = -1;    ///< correct test images of that evaluation
-  std::int64_t best_correct = -1;    ///< of the best evaluation so far
-  std::optional<backend::LossScale> loss_scale;  ///< of this rank, if it changes while training
+  std::int64_t step = 0;             ///< number of completed steps
+  std::int64_t evaluated_step = -1;  ///< completed steps at the last evaluation; -1: none yet
+  std::int64_t last_correct = -1;    ///< correct test images in that evaluation; -1: unknown
+  std::int64_t best_correct = -1;    ///< the same in the best evaluation so far
+  std::optional<backend::LossScale> loss_scale;  ///< of this rank; empty if it is constant
 };
 
 /// Properties that a checkpoint must share with the run that resumes it.
@@ -33,32 +33,36 @@ struct RunIdentity {
   std::string data_digest;
 };
 
-/// Saves and restores a run. Rank 0 alone reads and writes files.
+/// Saves and restores a run. Only rank 0 reads and writes files.
 class Checkpoints {
  public:
   Checkpoints(const Config& config, const graph::Graph& graph, backend::ModelState& state,
               comm::Communicator& communicator, RunIdentity identity);
 
   /// Loads the file that `--resume` or `--init-from` names into the state, if there is one. Throws
-  /// `AgreedError`: input if a file is missing or damaged, usage if it is of another run, output if
-  /// the checkpoint directory cannot be used or contains another run. Collective.
+  /// `AgreedError`: input if a file is missing or damaged, usage if it belongs to another run,
+  /// output if the checkpoint directory cannot be used or contains another run. Collective: all
+  /// ranks must call this.
   Progress restore();
 
-  /// Identifier of the run: the checkpoint's after a resume, else a new one. Valid on rank 0.
+  /// Returns the identifier of the run: that of the checkpoint after a resume, otherwise a new one.
+  /// Valid on rank 0.
   const std::string& run_id() const { return run_id_; }
-  /// Number of processes that have worked on the run, this one included. Valid on rank 0.
+  /// Returns the number of processes that have worked on the run, including this one. Valid on rank
+  /// 0.
   std::int64_t part() const { return part_; }
 
-  /// Whether a checkpoint should be saved after `step` steps. True on rank 0 alone.
+  /// Returns whether a checkpoint should be saved after `step` steps; always false on ranks other
+  /// than 0.
   bool is_due(std::int64_t step) const;
 
   /// Writes a checkpoint if a directory was given and the progress has changed since the last one;
-  /// all ranks return when it is complete. Returns whether the directory has one. Throws
-  /// `AgreedError` (output). Collective.
+  /// all ranks return after it is complete. Returns whether the directory contains a checkpoint of
+  /// this progress. Throws `AgreedError` (output). Collective: all ranks must call this.
   bool save(const Progress& progress);
 
  private:
-  /// What rank 0 found in a file.
+  /// Contents of a file that rank 0 has read.
   struct Found {
     Progress progress;
     bool has_rank_states = false;
@@ -78,16 +82,16 @@ class Checkpoints {
   RunIdentity identity_;
   std::string run_id_ = record::new_run_id();
   std::int64_t part_ = 1;
-  bool has_directory_;                 ///< on rank 0, known to all
-  std::array<float, 2> loss_scale_{};  ///< scale and steps since it changed, as a tensor
+  bool has_directory_;                 ///< whether rank 0 has a directory; the same on all ranks
+  std::array<float, 2> loss_scale_{};  ///< scale and steps since it changed, stored as a tensor
   const record::Tensor loss_scale_tensor_;
   std::vector<record::Tensor> weights_, all_;
   RankState rank_state_;
   ReplicaStates replicas_;
   std::optional<record::CheckpointStore> store_;
-  std::int64_t saved_step_ = 0;             ///< of the last checkpoint, or where the run resumed
-  std::int64_t saved_evaluated_step_ = -1;  ///< of the last checkpoint
-  bool is_saved_ = false;                   ///< the directory has that checkpoint
+  std::int64_t saved_step_ = 0;  ///< step of the last checkpoint, or at which the run resumed
+  std::int64_t saved_evaluated_step_ = -1;  ///< evaluated step of the last checkpoint
+  bool is_saved_ = false;                   ///< the directory contains that checkpoint
   std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
 };
 

@@ -202,8 +202,8 @@ Entries entries(const Config& config) {
 }
 
 Entries shared_entries(const Config& config) {
-  // Data and weights may stand under different paths on different hosts: their contents are
-  // compared.
+  // Paths of data may differ between hosts: the digests of the data are compared instead. Only rank
+  // 0 reads weights and checkpoints.
   static const std::set<std::string> may_differ{"data",           "init-from", "resume",
                                                 "checkpoint-dir", "output",    "json",
                                                 "quiet",          "threads",   "loader-threads"};

@@ -20,7 +20,8 @@ Evaluator::Evaluator(const Config& config, const graph::Graph& graph, const data
       backend_(backend),
       state_(state),
       communicator_(communicator),
-      // Independent replicas have weights of their own, to which rank 0's statistics do not fit.
+      // Independent replicas have different weights, for which the statistics of rank 0 would be
+      // wrong.
       batch_norm_(config.reducer == comm::ReducerKind::none ? BatchNormMode::local
                                                             : config.batch_norm),
       batch_(static_cast<std::size_t>(evaluation_batch(test.size(), communicator.size()))),

@@ -21,7 +21,8 @@ struct Quiet final : core::GradientListener {
   void filled_to(std::size_t) override {}
 };
 
-/// Marks the end of each operation on the device's timeline, and adds up their seconds.
+/// Records a timestamp at the end of each operation and sums the durations of each operation over
+/// the steps.
 class Stopwatch final : public backend::OperationListener {
  public:
   void begin(core::Timeline& timeline) {
@@ -33,7 +34,8 @@ class Stopwatch final : public backend::OperationListener {
     ended_.emplace_back(node, phase);
     timeline_->mark(ended_.size());
   }
-  /// When the step has been done: adds its times to those before; returns the whole.
+  /// Adds the durations of the completed step to the sums; returns the duration of the whole step
+  /// in seconds.
   double add() {
     for (std::size_t i = 0; i < ended_.size(); ++i)
       seconds_[ended_[i]] += timeline_->seconds(i + 1) - timeline_->seconds(i);
@@ -60,8 +62,10 @@ struct Work {
   double flops = 0, bytes = 0;
 };
 
-/// Of one image; `weights` of the batch. Each map is read or written once per pass over it: batch
-/// norm passes over its input twice, forward and backward, because the statistics come first.
+/// Returns the floating-point operations and memory traffic of one image; `weight_bytes` receives
+/// the traffic of the weights per batch. Each feature map is read or written once per pass over it.
+/// Batch norm makes two passes over its input, both forward and backward, because the statistics
+/// are needed first.
 Work work_of(const graph::Graph& graph, graph::NodeId id, std::string_view phase,
              double element_bytes, double& weight_bytes) {
   const graph::Node& node = graph.node(id);

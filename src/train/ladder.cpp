@@ -14,14 +14,14 @@ namespace lockstep::train {
 
 namespace {
 
-/// The configuration of one point: nothing but training steps.
+/// Returns the configuration of one point: training steps only, without evaluation and checkpoints.
 Config point_config(const Config& ladder, std::int64_t batch, int ranks) {
   Config config = ladder;
   config.command = "train";
   config.batch_per_rank = batch;
   config.global_batch = batch * ranks;
   if (config.steps > 0) {
-    config.steps += 1;  // the first one is not counted
+    config.steps += 1;  // the first step is not counted
     config.epochs = 0;
   }
   config.evaluate_every = -1;
@@ -30,7 +30,7 @@ Config point_config(const Config& ladder, std::int64_t batch, int ranks) {
   return config;
 }
 
-/// Sums the counted steps: those of the last epoch, or all but the first.
+/// Sums the durations of the counted steps: those of the last epoch, or all but the first step.
 class PointTimer final : public Observer {
  public:
   PointTimer(std::size_t ranks, std::size_t skipped) : ranks_(ranks), skipped_(skipped) {}
@@ -43,7 +43,8 @@ class PointTimer final : public Observer {
     }
   }
 
-  /// Fills in the point; `steps_per_epoch` scales what was counted to an epoch.
+  /// Writes the results to `point`; the times are scaled from the counted steps to
+  /// `steps_per_epoch`.
   void write(LadderPoint& point, std::int64_t steps_per_epoch) const {
     const double scale = static_cast<double>(steps_per_epoch) / steps_;
     point.row.epoch_seconds = seconds_ * scale;
@@ -76,7 +77,7 @@ class PointTimer final : public Observer {
   double seconds_ = 0, training_seconds_ = 0, images_ = 0, steps_ = 0;
 };
 
-/// Trains one point and fills it in; false where a signal ended it.
+/// Trains one point and writes its results to `point`; returns false if a signal stopped it.
 bool train_point(const Workplace& workplace, const Config& config, LadderPoint& point) {
   const Workplace place{config,
                         workplace.graph,
@@ -116,9 +117,9 @@ LadderResult run_ladder(const Workplace& workplace, const data::DataSizes& sizes
                         const std::function<void(const LadderPoint&)>& point_done) {
   comm::Communicator& communicator = workplace.communicator;
   const int ranks = communicator.size();
-  // All ranks must decide alike whether a point is trained: training is collective.
+  // All ranks must agree on whether a point is trained, because training is collective.
   const std::uint64_t limit = smallest(communicator, limit_bytes);
-  // A signal between two points, or in the last step of one, must stop the ladder as well.
+  // A signal between two points, or in the last step of a point, must stop the ladder as well.
   const StopSignal stop;
   LadderResult result;
   for (std::int64_t batch = workplace.config.ladder_start;; batch *= 4) {
@@ -144,12 +145,13 @@ LadderResult run_ladder(const Workplace& workplace, const data::DataSizes& sizes
                                       .limited();
     });
     point.row.predicted_bytes = largest(communicator, point.row.predicted_bytes);
-    // A device of its own says itself whether a batch fits, and goes on after that.
+    // A device with memory of its own reports by itself whether a batch fits, and remains usable if
+    // it does not: then the estimate need not be below the limit.
     const bool can_try =
         workplace.backend.memory_of_its_own().has_value() && workplace.config.memory_limit == 0;
     point.has_memory = point.row.predicted_bytes <= limit || can_try;
     try {
-      // A stopped point is not recorded; the loop then sees the signal.
+      // A stopped point is not recorded; the next iteration of the loop then detects the signal.
       if (point.has_memory && !train_point(workplace, config, point)) continue;
     } catch (const AgreedError& error) {
       if (error.status() != core::ExitStatus::out_of_memory) throw;

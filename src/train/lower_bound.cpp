@@ -31,7 +31,7 @@ Floor compute_floor(const backend::Ceilings& measured,
     row.seconds += operation.seconds;
     const bool counts_bytes = of_bytes <= operation.seconds;
     row.counts_bytes = row.counts_bytes && counts_bytes;
-    row.floor_seconds += std::min(operation.seconds,  // equal but for the rounding of a division
+    row.floor_seconds += std::min(operation.seconds,  // exceeded only by rounding errors
                                   counts_bytes ? std::max(of_flops, of_bytes) : of_flops);
   }
   for (auto& [key, row] : rows) {

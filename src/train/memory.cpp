@@ -14,13 +14,14 @@ namespace lockstep::train {
 
 namespace {
 
-// What libraries take once they work: kernels that oneDNN generates, threads' stacks, pages of
-// code. Measured as the peak of runs less everything else, oneDNN 2.6: 14 to 19 MB for the networks
-// of `models/` in training, 3 to 6 MB more where there is an inference plan.
+// Memory that libraries allocate during training: kernels that oneDNN generates, stacks of threads,
+// pages of code. Measured with oneDNN 2.6 as the peak memory of runs minus all other components: 14
+// to 19 MB in training for the networks of `models/`, and 3 to 6 MB more if there is an inference
+// plan.
 constexpr std::uint64_t training_libraries = 18'000'000;
 constexpr std::uint64_t inference_libraries = 5'000'000;
 
-/// Stands for the sum over `replicas` where only sizes are asked for.
+/// Replaces the sum over `replicas` replicas when only sizes are computed.
 class NoSum final : public core::StatisticsSum {
  public:
   explicit NoSum(int replicas) : replicas_(replicas) {}
@@ -31,7 +32,7 @@ class NoSum final : public core::StatisticsSum {
   int replicas_;
 };
 
-/// Elements of the gradient buckets that are summed.
+/// Returns the elements of each gradient bucket that is all-reduced.
 std::vector<std::size_t> summed_buckets(const Config& config, std::size_t elements, Ranks ranks) {
   if (ranks.all == 1 || config.reducer == comm::ReducerKind::none) return {};
   return comm::bucket_lengths(elements, config.bucket_bytes());
@@ -44,7 +45,8 @@ std::uint64_t communication_bytes(const Config& config, std::size_t elements, Ra
   for (const std::size_t length : buckets) {
     bytes += comm::all_reduce_scratch_bytes(length, ranks.all, config.gradient_type);
   }
-  // A rank also sees, and so has resident, its part of the gradients of the others on its host.
+  // In shared memory a rank also accesses its part of the gradients of the other ranks on its host,
+  // which therefore counts as its resident memory.
   const bool may_share = config.all_reduce == comm::AllReduceWay::automatic ||
                          config.all_reduce == comm::AllReduceWay::shared ||
                          config.all_reduce == comm::AllReduceWay::two_level;
@@ -53,7 +55,8 @@ std::uint64_t communication_bytes(const Config& config, std::size_t elements, Ra
   return bytes;
 }
 
-/// Times of the steps of an epoch: kept by every rank, gathered and written by rank 0.
+/// Returns the bytes of the durations of the steps of an epoch: every rank stores them, rank 0
+/// gathers and writes them.
 std::uint64_t record_bytes(const Config& config, std::size_t elements, std::size_t images,
                            Ranks ranks) {
   const auto batch =
@@ -75,7 +78,8 @@ std::uint64_t largest_parameter(const graph::Graph& graph) {
   return elements * sizeof(float);
 }
 
-/// The first number of a file of the kernel, where there is one ("max" is none).
+/// Returns the first number in a file of the kernel; empty if the file does not exist or has no
+/// number ("max").
 std::optional<std::uint64_t> number_in(const std::string& path) {
   std::ifstream file(path);
   std::uint64_t number = 0;
@@ -94,7 +98,8 @@ std::optional<std::uint64_t> system_available() {
   return std::nullopt;
 }
 
-/// What the control group of this process leaves, in version 2 or 1 of that interface.
+/// Returns the bytes that remain of the memory limit of the control group of this process (version
+/// 2 or 1 of the interface); empty if there is no limit.
 std::optional<std::uint64_t> group_available() {
   for (const auto& [limit, used] :
        {std::pair{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
@@ -128,7 +133,7 @@ MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
   estimate.data = (sizes.train + sizes.test) * (image + 1);
   estimate.loader = slots * batch * (image + sizeof(std::int32_t)) +
                     (sizes.train + sizes.train / static_cast<std::size_t>(ranks.all)) *
-                        sizeof(std::uint32_t);  // the order of the images, of all and of this rank
+                        sizeof(std::uint32_t);  // order of the images, all and own
   estimate.state = plan.state;
   estimate.activations = plan.activations;
   estimate.weights = plan.weights;
@@ -143,7 +148,7 @@ MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
     estimate.workspace += static_cast<std::uint64_t>(sizes.train) * (image + sizeof(std::int32_t));
   }
   if (!config.checkpoint_dir.empty() || !config.init_from.empty()) {
-    estimate.checkpoint = 2 * largest_parameter(graph);  // as it is written, and read back
+    estimate.checkpoint = 2 * largest_parameter(graph);  // one to write, one to read back
   }
   estimate.records = record_bytes(config, graph.parameter_elements(), sizes.train, ranks);
   estimate.communication = communication_bytes(config, graph.parameter_elements(), ranks);

@@ -5,14 +5,15 @@
 
 namespace lockstep::train {
 
-/// Elements of a bucket of gradients; 0 where nothing travels.
+/// Returns the elements of a gradient bucket; 0 if gradients are not communicated.
 inline std::size_t bucket_elements(const Config& config) {
   const bool travels =
       config.global_batch > config.batch_per_rank && config.reducer != comm::ReducerKind::none;
   return travels ? config.bucket_bytes() / sizeof(float) : 0;
 }
 
-/// What a configuration asks of a training plan. `batch_norm_sum`: null unless `--bn sync`.
+/// Returns the options of the training plan for a configuration. `batch_norm_sum`: null unless
+/// `--bn sync`.
 inline backend::PlanOptions training_options(const Config& config,
                                              core::StatisticsSum* batch_norm_sum) {
   return {.batch = config.batch_per_rank,
@@ -28,7 +29,7 @@ inline backend::PlanOptions training_options(const Config& config,
           .loss_scale = config.loss_scale};
 }
 
-/// What a configuration asks of an inference plan for `batch` images.
+/// Returns the options of the inference plan of a configuration for `batch` images.
 inline backend::PlanOptions inference_options(const Config& config, std::int64_t batch) {
   return {.batch = batch,
           .precision = config.precision,

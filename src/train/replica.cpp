@@ -49,7 +49,8 @@ std::unique_ptr<Replica> make_replica(const Workplace& place, comm::GradientTran
 
 comm::ReducerOptions reducer_options(const Workplace& place) {
   const Config& config = place.config;
-  // Hosts would choose by timing, and the algorithm decides in which order values are summed.
+  // For gradients in host memory, `automatic` selects the algorithm by timing, but the algorithm
+  // determines the order of summation.
   const bool is_free = config.all_reduce == comm::AllReduceWay::automatic;
   const bool is_fixed = config.deterministic && is_free && place.backend.queue().is_host();
   return {.kind = config.reducer,

@@ -12,9 +12,9 @@
 
 namespace lockstep::train {
 
-/// The objects of a trainer that a rank constructs without communicating.
+/// The objects of a trainer that a rank constructs without communication.
 struct Replica {
-  /// `replicas`: sums statistics over all ranks for --bn sync; null otherwise.
+  /// `replicas`: all-reduce of batch-norm statistics for --bn sync; null otherwise.
   Replica(const Workplace& place, core::StatisticsSum* replicas, core::Buffer gradients);
 
   data::DistributedSampler sampler;
@@ -25,11 +25,13 @@ struct Replica {
   std::unique_ptr<backend::StepRunner> runner;
 };
 
-/// Allocates the gradients and constructs the replica. Throws `AgreedError`. Collective.
+/// Allocates the gradients and constructs the replica. Throws `AgreedError`. Collective: all ranks
+/// must call this.
 std::unique_ptr<Replica> make_replica(const Workplace& place, comm::GradientTransport& transport,
                                       core::DataType gradient_type);
 
-/// The reducer's options; --deterministic on CPUs fixes the all-reduce algorithm.
+/// Returns the options of the reducer. With --deterministic on CPUs, --all-reduce auto becomes a
+/// fixed algorithm.
 comm::ReducerOptions reducer_options(const Workplace& place);
 
 }  // namespace lockstep::train

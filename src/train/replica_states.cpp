@@ -42,7 +42,7 @@ void ReplicaStates::gather() {
     for (std::size_t done = 0; done < tensor.values.size();) {
       const std::size_t count = std::min(most, tensor.values.size() - done);
       const auto part = tensor.values.subspan(done, count);
-      const std::vector<double> mine(part.begin(), part.end());  // every float32 is a float64
+      const std::vector<double> mine(part.begin(), part.end());  // exact in float64
       const std::vector<double> gathered = communicator_.gather(mine);
       for (std::size_t other = 0; other < others_.size(); ++other) {
         const double* first = gathered.data() + (other + 1) * count;

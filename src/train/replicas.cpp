@@ -11,8 +11,8 @@
 namespace lockstep::train {
 
 std::string hash_of(std::span<const float> values) {
-  // One multiplication and one fold per value: every bit of a value reaches every bit of the hash
-  // within the next two.
+  // One multiplication and one shift with XOR per value: every bit of a value affects every bit of
+  // the hash within the next two values.
   std::uint64_t hash = 0x9E3779B97F4A7C15u ^ values.size();
   for (const float value : values) {
     hash = (hash ^ std::bit_cast<std::uint32_t>(value)) * 0xD6E8FEB86659FD93u;

@@ -7,7 +7,7 @@
 namespace lockstep::train {
 
 std::size_t StepClock::count_marks(std::size_t buckets) {
-  // Forward, backward, the wait for each bucket's sum and its update, and the wait at the end.
+  // Forward, backward, the wait for the sum of each bucket and its update, and the wait at the end.
   constexpr std::size_t forward_and_backward = 2, end = 1;
   return body + forward_and_backward + 2 * std::max<std::size_t>(buckets, 1) + end;
 }

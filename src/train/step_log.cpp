@@ -12,7 +12,7 @@ std::span<double> first(std::vector<double>& values, std::size_t count) {
   return std::span(values).first(count);
 }
 
-/// (rank, step, item) -> (step, rank, item); nothing where there is nothing.
+/// Transposes (rank, step, item) to (step, rank, item). An empty array stays empty.
 std::vector<double> by_step(const std::vector<double>& gathered, std::size_t steps,
                             std::size_t items) {
   if (gathered.empty()) return {};
@@ -38,7 +38,7 @@ std::size_t step_log_bytes(const StepLogSize& size) {
 }
 
 std::size_t step_gather_bytes(const StepLogSize& size) {
-  // A table is gathered, then copied into the order of the record; HDF5 copies it again, with its
+  // A table is gathered, then copied into the order of the record. HDF5 copies it again, with its
   // checksum, when it is written.
   const std::size_t largest = std::max(record::phase_count, size.buckets);
   const std::size_t tables = record::phase_count + 2 * size.buckets;

@@ -19,15 +19,15 @@ struct StepLogSize {
   std::size_t ranks = 1;
 };
 
-/// Bytes that a `StepLog` of this size takes on each rank.
+/// Returns the bytes of a `StepLog` of this size on each rank.
 std::size_t step_log_bytes(const StepLogSize& size);
 
-/// Most bytes that rank 0 takes in addition while it gathers and writes the epoch: the tables of
-/// all ranks, and copies of the largest one.
+/// Returns the largest number of additional bytes that rank 0 needs to gather and write an epoch:
+/// the tables of all ranks, and copies of the largest table.
 std::size_t step_gather_bytes(const StepLogSize& size);
 
-/// The raw numbers of one epoch's steps on this rank, in memory allocated by the constructor;
-/// gathered on rank 0 at the epoch's end.
+/// Raw measurements of the steps of one epoch on this rank, in memory that the constructor
+/// allocates. Rank 0 gathers them at the end of the epoch.
 class StepLog {
  public:
   StepLog(std::size_t steps, std::size_t buckets);
@@ -38,8 +38,9 @@ class StepLog {
   void add(double learning_rate, const StepTotals& totals, const record::PhaseSeconds& phases,
            std::span<const comm::BucketTimes> buckets);
 
-  /// The epoch's steps: complete on rank 0, without seconds per rank elsewhere. `is_independent`:
-  /// the totals are each rank's own and are added up here. Collective.
+  /// Returns the steps of the epoch: complete on rank 0, without the durations per rank on the
+  /// other ranks. `is_independent`: the totals are those of each rank alone and are summed here.
+  /// Collective: all ranks must call this.
   record::EpochRecord gather(comm::Communicator& communicator, bool is_independent);
 
  private:

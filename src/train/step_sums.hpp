@@ -8,13 +8,14 @@
 
 namespace lockstep::train {
 
-/// What this rank would like to happen after the step.
+/// Requests of this rank that take effect after the step.
 struct Wishes {
-  bool stop = false;  ///< a signal came
+  bool stop = false;  ///< a signal was received
   bool save = false;  ///< a checkpoint is due
 };
 
-/// What all ranks know after the step.
+/// Results and requests of a step, summed over all ranks; those of this rank alone if the replicas
+/// are independent.
 struct StepTotals {
   double loss_sum = 0;
   std::int64_t correct = 0;
@@ -23,15 +24,18 @@ struct StepTotals {
   bool save = false;
 };
 
-/// The small sum of every step: results of the batch, and what the ranks wish, so that all decide
-/// alike. Independent replicas (`--reducer none`) exchange nothing here: their totals are their
-/// own, and nobody stops before the epoch's end.
+/// All-reduce of a few values in every step: the results of the batch and the requests of the
+/// ranks, so that all ranks make the same decisions. Independent replicas (`--reducer none`) do not
+/// communicate here: their totals are those of each rank alone, and no rank stops before the end of
+/// the epoch.
 class StepSums {
  public:
   StepSums(comm::Communicator& communicator, bool is_independent);
 
-  /// Throws `AgreedError` (diverged) where a loss is not finite, naming the first such rank and
-  /// `step`. Collective, unless independent.
+  /// Returns the totals of step `step`. Throws `AgreedError` (diverged) if the loss of any rank is
+  /// not finite, naming the first of these ranks and `step`; if the replicas are independent,
+  /// throws `Error` (diverged) on the affected rank only. Collective unless the replicas are
+  /// independent.
   StepTotals exchange(const backend::BatchResult& result, Wishes wishes, std::int64_t step);
 
  private:
@@ -39,7 +43,8 @@ class StepSums {
 
   comm::Communicator& communicator_;
   bool is_independent_;
-  std::vector<double> values_;  ///< loss, correct, images, stop, save, and whose loss is not finite
+  std::vector<double> values_;  ///< loss, correct, images, stop, save, and one flag per rank for a
+                                ///< loss that is not finite
 };
 
 }  // namespace lockstep::train

@@ -6,7 +6,7 @@ namespace {
 // A signal handler can only reach variables at file scope.
 volatile std::sig_atomic_t received_signal = 0;
 void request_stop(int number) { received_signal = number; }
-int nesting = 0;  ///< objects alive; used by the main thread alone
+int nesting = 0;  ///< number of existing objects; used by the main thread only
 }  // namespace
 
 StopSignal::StopSignal() {

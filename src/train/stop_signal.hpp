@@ -6,8 +6,9 @@
 namespace lockstep::train {
 
 /// While an object of this class exists, SIGTERM, SIGUSR1 and SIGINT request a stop instead of
-/// ending the process. A second SIGINT ends it at once. Objects nest: the outermost one installs
-/// the handlers, and a request is remembered until it is destroyed.
+/// terminating the process. A second SIGINT terminates it immediately. Objects may be nested: the
+/// outermost one installs the signal handlers, and a request persists until this object is
+/// destroyed.
 class StopSignal {
  public:
   StopSignal();
@@ -15,9 +16,9 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  /// Whether this process has received one of the signals.
+  /// Returns whether this process has received one of the signals.
   bool requested() const { return number() != 0; }
-  /// Number of the last such signal; 0 if there was none.
+  /// Returns the number of the last of these signals; 0 if none was received.
   int number() const;
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr auto index_of(record::Phase phase) { return static_cast<std::size_t>(phase); }
 
-/// ceil(10 %) of `steps`, at least 1, but at least one step stays.
+/// Returns the number of warm-up steps: ceil(10 %) of `steps`, at least 1, but at most `steps` - 1.
 std::size_t warm_up_steps(std::size_t steps) {
   return std::min(std::max<std::size_t>(1, (steps + 9) / 10), steps - 1);
 }
@@ -35,10 +35,10 @@ void Summariser::add(const record::EpochRecord& epoch) {
   if (std::isfinite(epoch.test_accuracy)) {
     summary_.last_test_accuracy = epoch.test_accuracy;
     summary_.last_test_loss = epoch.test_loss;
-    // The first one is compared with NaN.
+    // The first accuracy is compared with NaN, which std::fmax ignores.
     summary_.best_test_accuracy = std::fmax(summary_.best_test_accuracy, epoch.test_accuracy);
   }
-  if (steps == 0 || epoch.phase_seconds.empty()) return;  // phases are gathered on rank 0 only
+  if (steps == 0 || epoch.phase_seconds.empty()) return;  // only rank 0 has the phases
   ++epochs_;
   const Rule rule = rule_of(epoch);
   const bool is_longer = rule == Rule::longest && rule_ == Rule::longest && steps > length_;

@@ -68,12 +68,12 @@ struct Trainer::Parts {
 
   Workplace place;
   Observer& observer;
-  const bool is_independent;  ///< nothing travels: the baseline without communication
+  const bool is_independent;  ///< --reducer none: no communication, the baseline
   std::unique_ptr<comm::GradientTransport> transport;
-  const core::DataType gradient_type;  ///< in the device's memory
+  const core::DataType gradient_type;  ///< data type of the gradients in device memory
   std::unique_ptr<Replica> replica;
   backend::StepRunner& runner;
-  const std::size_t buckets;  ///< into which the gradients are cut, also if nothing is summed
+  const std::size_t buckets;  ///< number of gradient buckets, also if nothing is reduced
   std::unique_ptr<comm::GradientReducer> reducer;
   const std::int64_t steps_per_epoch;
   const std::int64_t total_steps;
@@ -87,10 +87,10 @@ struct Trainer::Parts {
   Summariser summariser;
   StopSignal stop;
   StepClock clock;
-  std::int64_t queued = 0;  ///< steps, those that are done included
+  std::int64_t queued = 0;  ///< steps that were enqueued, including completed ones
   bool is_stopping = false;
   bool is_saving = false;
-  double checkpoint_pause = 0;  ///< seconds of this epoch spent on checkpoints
+  double checkpoint_pause = 0;  ///< seconds that checkpoints took in this epoch
 };
 
 Trainer::Parts::Parts(const Workplace& workplace, Observer& observer_)
@@ -141,7 +141,8 @@ Progress Trainer::Parts::restore() {
   return checkpoints.restore();
 }
 
-/// One mini-batch through the modules: what differs from step to step, and the body.
+/// Enqueues one training step: the work that differs between steps (batch and learning rate), and
+/// the body.
 void Trainer::Parts::queue_step() {
   runner.begin();
   clock.begin(queued + 1);
@@ -155,7 +156,8 @@ void Trainer::Parts::queue_step() {
   ++queued;
 }
 
-/// The same work in every step; a GPU records it once and replays it.
+/// Enqueues the work that is the same in every step; a GPU captures it once in a CUDA graph and
+/// replays it, unless the reducer does not allow that.
 void Trainer::Parts::step_body() {
   clock.begin_body();
   reducer->begin_step();
@@ -172,11 +174,13 @@ void Trainer::Parts::step_body() {
   }
 }
 
-/// The oldest step under way has been done: its results go to everybody.
+/// Waits for the oldest step in flight, and exchanges its results and requests with the other
+/// ranks.
 void Trainer::Parts::collect_step() {
   const backend::BatchResult result = runner.collect();
   const StepTotals totals = sums.exchange(result, wishes(), progress.step + 1);
-  // Where no other step is under way, the device has waited for the ranks as well.
+  // If only one step may be in flight, the device was idle during the exchange: the exchange is
+  // exposed communication.
   if (runner.depth() == 1) clock.end(Phase::exposed_communication);
   log.add(schedule.at(progress.step), totals, clock.seconds(), reducer->bucket_times());
   ++progress.step;
@@ -200,7 +204,8 @@ record::EpochRecord Trainer::Parts::train_epoch() {
     if (queued < end && !is_saving) queue_step();
     const bool is_deep_enough = queued - progress.step >= runner.depth();
     if (is_deep_enough || queued == end || is_saving) collect_step();
-    // At the end of an epoch the checkpoint follows the evaluation, whose result it contains.
+    // At the end of an epoch the checkpoint is saved after the evaluation, because it contains the
+    // result.
     if (is_saving && queued == progress.step && progress.step < end) save_checkpoint();
   }
   while (progress.step < queued) collect_step();
@@ -245,7 +250,8 @@ void Trainer::Parts::report_step(const StepTotals& totals) {
                       .seconds = seconds});
 }
 
-/// Independent replicas exchange nothing in a step: they agree at the end of an epoch. Collective.
+/// Agrees on requests to stop and to save a checkpoint. Independent replicas do not communicate in
+/// a step, but only at the end of an epoch. Collective.
 void Trainer::Parts::agree_on_requests() {
   std::array requests{stop.requested() ? 1.0 : 0.0, checkpoints.is_due(progress.step) ? 1.0 : 0.0};
   place.communicator.sum(std::span<double>(requests));
@@ -253,8 +259,8 @@ void Trainer::Parts::agree_on_requests() {
   is_saving = requests[1] > 0;
 }
 
-/// With no step under way. All ranks leave together, so that the time is part of no step.
-/// Collective.
+/// Saves a checkpoint; no step may be in flight. All ranks return at the same time, so that the
+/// duration is part of no step. Returns whether the state is saved. Collective.
 bool Trainer::Parts::save_checkpoint() {
   is_saving = false;
   const auto begin = Clock::now();
@@ -266,7 +272,8 @@ bool Trainer::Parts::save_checkpoint() {
   return is_saved;
 }
 
-/// Whether the state after the present step is one that the options want evaluated.
+/// Returns whether the options require an evaluation of the current state that has not been done
+/// yet.
 bool Trainer::Parts::evaluation_is_due() const {
   const std::int64_t every = place.config.evaluate_every;
   if (every < 0 || progress.step == 0 || progress.evaluated_step == progress.step) return false;
@@ -287,8 +294,8 @@ void Trainer::Parts::evaluate(record::EpochRecord& epoch) {
   progress.best_correct = std::max(progress.best_correct, evaluation.correct);
 }
 
-/// A process that was killed after saving the last step of an epoch left its evaluation to this
-/// one. Collective.
+/// Evaluates the resumed state if that is due: the previous process may have been killed after
+/// saving the last step of an epoch and before evaluating it. Collective.
 void Trainer::Parts::evaluate_resumed_state() {
   if (!evaluation_is_due()) return;
   record::EpochRecord epoch;
@@ -309,7 +316,8 @@ RunSummary Trainer::Parts::run() {
   while (!is_over() && !is_stopping) {
     record::EpochRecord epoch = train_epoch();
     if (evaluation_is_due()) {
-      // Whoever sent the signal may not wait for the evaluation; a resumed run then does it.
+      // The sender of the signal may kill the process during the evaluation, so the state is saved
+      // first; a resumed run then repeats the evaluation.
       if (is_stopping) save_checkpoint();
       evaluate(epoch);
     }
@@ -322,7 +330,7 @@ RunSummary Trainer::Parts::run() {
   summary.checkpoint_saved = save_checkpoint();
   summary.last_step = progress.step;
   if (progress.best_correct >= 0) {
-    // Of the whole run, also if this process resumed it.
+    // The accuracies are those of the whole run, also if this process resumed it.
     const auto images = static_cast<double>(place.data.test.size());
     summary.best_test_accuracy = static_cast<double>(progress.best_correct) / images;
     if (progress.last_correct >= 0) {
@@ -333,7 +341,7 @@ RunSummary Trainer::Parts::run() {
     summary.status = record::RunStatus::preempted;
     summary.stop_signal = stop_signal_of_any_rank();
   }
-  place.communicator.barrier();  // nobody leaves before rank 0 has saved
+  place.communicator.barrier();  // no rank exits before rank 0 has saved
   return summary;
 }
 

@@ -24,7 +24,7 @@
 namespace lockstep::backend {
 
 enum class DeviceKind {
-  automatic,  ///< cuda where there is a GPU that can be used, else cpu
+  automatic,  ///< cuda if a usable GPU is present, otherwise cpu
   reference,
   cpu,
   cuda
@@ -32,35 +32,39 @@ enum class DeviceKind {
 std::string_view name(DeviceKind kind);
 
 enum class Mode {
-  training,   ///< batch statistics, backward possible
-  inference,  ///< running statistics, forward only
+  training,   ///< batch statistics; the backward pass is available
+  inference,  ///< running statistics; forward pass only
 };
 
-/// Algorithm of convolutions on CPUs. `automatic` chooses for each convolution and direction; the
-/// others are used wherever they exist, and oneDNN's direct kernels (`direct`) elsewhere.
+/// Algorithm of convolutions on CPUs. `automatic` chooses one for each convolution and direction.
+/// Any other algorithm is used for every convolution that it supports; oneDNN's direct kernels
+/// (`direct`) are used for the rest.
 enum class ConvolutionAlgorithm { automatic, direct, winograd, amx };
 std::string_view name(ConvolutionAlgorithm algorithm);
 
-/// What of a batch norm the convolutions around it compute on a GPU: `sums` where its input is
-/// written, `prologue` also its output, where that is read, so that it need not be in memory.
-/// `automatic` takes what is fastest for each layer by timing, the others are taken wherever the
-/// library has them.
+/// Which parts of batch norm are fused into the adjacent convolutions on GPUs. `sums`: the
+/// preceding convolution also accumulates the batch-norm statistics of its output. `prologue`: in
+/// addition, the following convolution computes the output of the batch norm while it reads its
+/// input, so that this output need not be stored. `automatic` times the variants for each layer and
+/// uses the fastest; the other values are applied to every layer for which the library supports
+/// them.
 enum class BatchNormFusion { automatic, none, sums, prologue };
 std::string_view name(BatchNormFusion fusion);
 
-/// normalised = (pixel / 255 - mean) / standard_deviation, per channel. Channels beyond the third
-/// repeat the last values.
+/// Coefficients of the image normalisation per channel: normalised = (pixel / 255 - mean) /
+/// standard_deviation. Channels beyond the third use the values of the third.
 struct Normalisation {
   std::array<float, 3> mean{0.4914f, 0.4822f, 0.4465f};
   std::array<float, 3> standard_deviation{0.2023f, 0.1994f, 0.2010f};
 };
 
-/// Hears of each operation of a plan when it has ended, for measuring.
+/// Callback invoked after each operation of a plan; used for profiling.
 class OperationListener {
  public:
   virtual ~OperationListener() = default;
-  /// `node`: the operation's first node. `phase`: as in `OperationChoice`, or "backward" where
-  /// gradients of inputs and parameters are computed together.
+  /// Called when an operation has been executed on the host or queued on a device. `node`: the
+  /// first node of the operation. `phase`: as in `OperationChoice`, or "backward" if the backward
+  /// pass of the operation is not split into phases.
   virtual void ended(graph::NodeId node, std::string_view phase) = 0;
 };
 
@@ -71,74 +75,77 @@ struct PlanOptions {
   ConvolutionAlgorithm convolution_algorithm = ConvolutionAlgorithm::automatic;
   BatchNormFusion batch_norm_fusion = BatchNormFusion::automatic;
   Normalisation normalisation{};
-  core::StatisticsSum* batch_norm_sum =
-      nullptr;  ///< batch norm over all replicas; null: over this one's batch
+  /// All-reduce of the batch-norm statistics over all replicas; null: statistics of this replica's
+  /// batch only.
+  core::StatisticsSum* batch_norm_sum = nullptr;
   OperationListener* listener = nullptr;
-  core::DataType gradient_type = core::DataType::float32;  ///< of the state's flat gradients
-  /// Elements after which a backward pass makes gradients final, at least, where it pays to do so
-  /// in portions; updates begin and end at multiples of it. 0: all together.
+  /// Data type of the flat gradients of the state.
+  core::DataType gradient_type = core::DataType::float32;
+  /// Minimum number of elements that become final together, if the device makes gradients final in
+  /// portions during the backward pass. Updates begin and end at multiples of it. 0: all gradients
+  /// become final together at the end.
   std::size_t gradient_portion = 0;
-  double loss_scale = 0;  ///< of fp16; 0: found while training
-  /// Receives progress after each operation that is prepared or run; null: nobody does. A backend
-  /// fills it in from its `DeviceOptions`.
+  double loss_scale = 0;  ///< loss scale of fp16; 0: dynamic loss scaling
+  /// Notified after each operation that is prepared or executed; may be null. Backends set it from
+  /// their `DeviceOptions`.
   core::ProgressMonitor* progress = nullptr;
 };
 
-/// A state's memory on a device of its own.
+/// Memory of a model state on a device with its own memory.
 class DeviceState {
  public:
   virtual ~DeviceState() = default;
 };
 
-/// The values of a replica: flat float32 buffers in the graph's layout. It outlives the plans
-/// compiled on it. Where the device has memory of its own, these are the host's copies, as of the
-/// last `Backend::fetch` or `store`.
+/// The values of a replica: flat float32 buffers in the layout of the graph. A state must outlive
+/// the plans that were compiled for it. If the device has its own memory, these buffers are the
+/// copies in host memory, as of the last `Backend::fetch` or `store`.
 struct ModelState {
   core::Buffer parameters;
   core::Buffer gradients;
   core::Buffer momentum;
   core::Buffer statistics;
-  std::int64_t batches_tracked = 0;       ///< training batches that entered the running statistics
-  std::unique_ptr<DeviceState> device{};  ///< null where the host computes
+  std::int64_t batches_tracked = 0;       ///< number of training batches in the running statistics
+  std::unique_ptr<DeviceState> device{};  ///< null if the device uses host memory
 };
 
-/// What of a state is copied between the host and a device.
+/// Part of a state that is copied between the host and a device.
 enum class StatePart { all, parameters, statistics };
 
-/// Bytes, by purpose. `state` is the ModelState's, the rest belongs to one plan.
+/// Memory use in bytes, by purpose. `state` belongs to the ModelState, the rest to one plan.
 struct MemoryUse {
   std::size_t state = 0;
-  std::size_t activations = 0;  ///< feature maps and their gradients, after reuse
-  std::size_t weights = 0;      ///< weights and weight gradients in the device's own layouts
-  std::size_t workspace = 0;    ///< scratch of the operations
+  std::size_t activations = 0;  ///< feature maps and their gradients, after memory reuse
+  std::size_t weights = 0;      ///< weights and weight gradients in the layouts of the device
+  std::size_t workspace = 0;    ///< temporary memory of the operations
 
   std::size_t plan() const { return activations + weights + workspace; }
   std::size_t total() const { return state + plan(); }
 };
 
-/// Summed over the images of one batch.
+/// Loss and number of correct predictions, summed over the images of one batch.
 struct BatchResult {
   double loss_sum = 0;
   std::int64_t correct = 0;
   std::int64_t images = 0;
 };
 
-/// How one node's operation will be computed.
+/// Implementation that was chosen for one phase of a node.
 struct OperationChoice {
   graph::NodeId node = -1;
   std::string phase;           ///< "forward", "backward data", "backward weights"
-  std::string implementation;  ///< the library's name for its kernel, or ours
-  double arithmetic = 1;       ///< multiplications, relative to the node's FLOPs
+  std::string implementation;  ///< name of the kernel: that of its library, or our own
+  double arithmetic = 1;       ///< multiplications, relative to the FLOPs of the node
 };
 
-/// The dynamic loss scale of fp16 training, which the steps change.
+/// State of dynamic loss scaling in fp16 training; the training steps update it.
 struct LossScale {
   float scale = 1;
-  std::int32_t good_steps = 0;  ///< steps since the scale last changed or a step was skipped
+  std::int32_t good_steps = 0;  ///< steps since the scale was changed or a step was skipped
 };
 
-/// A graph compiled for one batch size, precision and mode on one device. All memory is taken in
-/// the constructor; the functions below allocate nothing.
+/// A graph compiled for one batch size, precision and mode on one device. Memory is allocated by
+/// the constructor and by `keep`; a training step allocates none.
 class Plan {
  public:
   virtual ~Plan() = default;
@@ -146,95 +153,100 @@ class Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  /// Takes a batch: images (n, channels, height, width) uint8, labels (n) in [0, classes). n <=
-  /// batch; in training n == batch.
+  /// Copies a batch to the plan: `images` (n, channels, height, width) uint8, `labels` (n) in [0,
+  /// classes). n <= batch; in training n == batch.
   virtual void upload(std::span<const std::uint8_t> images,
                       std::span<const std::int32_t> labels) = 0;
 
-  /// Keeps a data set in the device's memory: images (size, channels, height, width), labels (size)
-  /// in [0, classes). Throws `Error`: usage where the device works in the host's memory,
-  /// out_of_memory where it does not fit.
+  /// Loads a data set into device memory: `images` (size, channels, height, width), `labels` (size)
+  /// in [0, classes). Throws `Error`: usage if the device uses host memory, out_of_memory if the
+  /// data set does not fit.
   virtual void keep(std::span<const std::uint8_t> images, std::span<const std::uint8_t> labels);
 
-  /// Takes a batch of kept images: which (n), and how each is cropped (n).
+  /// Prepares a batch from the data set that `keep` has loaded: the indices `samples` (batch) of
+  /// its images, and how each image is cropped and mirrored, `crops` (batch).
   virtual void upload_kept(std::span<const std::int32_t> samples,
                            std::span<const core::CropFlip> crops);
 
-  /// From the uploaded batch to the loss. In training the running statistics move by one batch.
-  /// Collective over replicas where `batch_norm_sum` is set.
+  /// Computes the forward pass from the uploaded batch to the loss. In training, also updates the
+  /// running statistics with this batch. Collective over the replicas if `batch_norm_sum` is set.
   virtual void forward() = 0;
 
-  /// Loss and hits of the last forward pass.
+  /// Returns loss and number of correct predictions of the last forward pass.
   virtual BatchResult result() const = 0;
 
-  /// The last forward pass's class scores, (batch, classes).
+  /// Returns the logits of the last forward pass, (batch, classes).
   virtual std::span<const float> logits() const = 0;
 
-  /// Gradients of the mean loss over this replica's batch into state.gradients (overwritten),
-  /// telling `listener` after every operation how much of it is final. Training only, after
-  /// `forward`. Collective over replicas where `batch_norm_sum` is set.
+  /// Computes the gradients of the mean loss over this replica's batch; overwrites the gradients of
+  /// the state. After each operation, tells `listener` how many leading elements of the flat
+  /// gradients are final. Training only; `forward` must have been called. Collective over the
+  /// replicas if `batch_norm_sum` is set.
   virtual void backward(core::GradientListener& listener) = 0;
 
-  /// Coefficients of the updates from now on.
+  /// Sets the coefficients of all following updates.
   virtual void set_sgd(const optim::Sgd& sgd) = 0;
 
-  /// One pass of SGD over `count` parameters from `first` on, in the flat layout, from their
-  /// gradients. All of them are updated once per step, from the front.
+  /// Updates `count` parameters from index `first` on, in the flat layout, from their gradients by
+  /// SGD. In each step the calls must cover all parameters exactly once, in ascending order.
   virtual void update(std::size_t first, std::size_t count) = 0;
 
-  /// Returns the loss scale after the steps that were collected; nothing if it is constant.
+  /// Returns the loss scale after the collected steps; nothing if it is constant.
   virtual std::optional<LossScale> loss_scale() const { return std::nullopt; }
 
-  /// Continues with that loss scale, as read by `loss_scale` of an equal plan. No effect if the
-  /// scale is constant.
+  /// Sets the loss scale to one that `loss_scale` of an equal plan has returned, for resuming. No
+  /// effect if the loss scale is constant.
   virtual void set_loss_scale(const LossScale&) {}
 
   virtual MemoryUse memory() const = 0;
   virtual std::vector<OperationChoice> choices() const = 0;
 };
 
-/// Highest measured rates of a device; 0 if it was not measured.
+/// Highest measured rates of a device; 0 if a rate was not measured.
 struct Ceilings {
   double flops_per_second = 0;  ///< of the fastest matrix product; a multiply-add counts as two
-  double bytes_per_second = 0;  ///< of a copy that fits in no cache; bytes read and written
-  std::string product;          ///< the product: "1024x1024x1024 in fp32"
+  double bytes_per_second = 0;  ///< of a copy too large for the caches; bytes read and written
+  std::string product;          ///< size and data type of that product: "1024x1024x1024 in fp32"
 };
 
-/// Seconds of a step with marks of a timeline in it and without, medians of a trial before the
-/// training: what the clock costs. 0 where it was not measured.
+/// Overhead of the timestamps: seconds of a training step with and without recording them, medians
+/// of a trial before the training. 0 if not measured.
 struct ClockCost {
   double with_marks = 0;
   double without_marks = 0;
 };
 
-/// Runs a training step's work again and again, several steps deep where the device works on its
-/// own. A step is `begin`, `upload` of the plan with marks around it, `run`; later `collect`.
+/// Executes the same training step repeatedly; on a device that works asynchronously, several steps
+/// can be in flight. A step consists of `begin`, `upload` of the plan with timestamps before and
+/// after it, and `run`; `collect` follows later.
 class StepRunner {
  public:
   virtual ~StepRunner() = default;
 
-  /// The marks of the step between `begin` and `run`; after `collect`, of the step collected.
+  /// Returns the timeline for the timestamps of the step between `begin` and `run`; after `collect`
+  /// it holds those of the collected step.
   virtual core::Timeline& timeline() = 0;
 
-  /// `body` queues everything between the upload and the step's end: the same work every time.
-  /// Where `is_recordable` and the device can, it is recorded and then replayed. `body` may be run
-  /// here some times, which changes the state: `Backend::store` must follow. `check` is called
-  /// again and again while the device is waited for; it throws to end the wait.
+  /// Sets the work of a step. `body` queues all work between the upload and the end of the step,
+  /// the same work in every call. If `is_recordable` is true and the device supports it, `body` is
+  /// recorded once and replayed (CUDA graph). This function may run `body` several times, which
+  /// changes the state: `Backend::store` must follow. `check` is called repeatedly while the host
+  /// waits for the device; it throws to end the wait.
   virtual void record(std::function<void()> body, bool is_recordable,
                       std::function<void()> check) = 0;
 
   virtual void begin() = 0;
   virtual void run() = 0;
 
-  /// Waits for the oldest step that was run and not yet collected.
+  /// Waits for the oldest step that was run and not yet collected; returns its result.
   virtual BatchResult collect() = 0;
 
-  /// So many steps should be under way at once; 1 where `run` returns when all is done.
+  /// Returns the number of steps that may be in flight; 1 if `run` is synchronous.
   virtual int depth() const { return 1; }
   virtual ClockCost clock_cost() const { return {}; }
 };
 
-/// A device beside the processor, as others know it.
+/// Identity of a device with its own memory, as other tools report it.
 struct DeviceIdentity {
   std::string name;
   std::string uuid;
@@ -242,8 +254,8 @@ struct DeviceIdentity {
   std::uint64_t memory_bytes = 0;
 };
 
-/// A device that compiles graphs into plans. One of these and `make_backend` is all the rest of the
-/// program knows of CPU or GPU.
+/// A device that compiles graphs into plans. The rest of the program accesses CPUs and GPUs only
+/// through this interface and `make_backend`.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -252,81 +264,91 @@ class Backend {
   Backend& operator=(const Backend&) = delete;
 
   virtual DeviceKind kind() const = 0;
-  virtual std::string device_name() const = 0;       ///< the processor's or GPU's model name
+  virtual std::string device_name() const = 0;       ///< model name of the processor or GPU
   virtual std::string library_versions() const = 0;  ///< "oneDNN 2.6.3 (avx2)"
 
-  /// Zeroed flat buffers for the graph; statistics and parameters still to be initialised or
-  /// loaded.
+  /// Returns a state with zero-filled flat buffers for the graph. The caller initialises or loads
+  /// parameters and statistics.
   virtual ModelState make_state(const graph::Graph& graph) const {
     return make_state(graph, core::Buffer(graph.parameter_elements() * sizeof(float)));
   }
-  /// The same with gradients in memory of the device that the caller chose: what sums them may know
-  /// better where. Its length is that of the flat parameters in `gradient_type`.
+  /// As above, but with a gradient buffer that the caller has allocated in device memory, for
+  /// example in memory that suits the gradient transport. Its length is that of the flat parameters
+  /// in `gradient_type`.
   virtual ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const = 0;
 
-  /// The type of the device's flat gradients where they travel as `wire`.
+  /// Returns the data type of the flat gradients on the device, given the data type in which they
+  /// are communicated.
   virtual core::DataType gradient_type(core::DataType) const { return core::DataType::float32; }
 
-  /// The flat gradients where the device has them.
+  /// Returns the flat gradients in device memory, as elements of `type`.
   virtual core::GradientArray gradients(const ModelState& state, core::DataType type) const;
 
-  /// Brings what the device has changed to the host's copies, and what the host has changed to the
-  /// device. Nothing where they are the same.
+  /// `fetch` copies a part of the state from the device to the host, `store` from the host to the
+  /// device. No effect if the device uses host memory.
   virtual void fetch(ModelState&, StatePart) const {}
   virtual void store(const ModelState&, StatePart) const {}
   void fetch(ModelState& state) const { fetch(state, StatePart::all); }
   void store(const ModelState& state) const { store(state, StatePart::all); }
 
-  /// Where the device does its work in order.
+  /// Returns the queue (CUDA stream) in which the device executes its work in order.
   virtual core::DeviceQueue queue() const { return {}; }
 
-  /// For steps of `plan`, which must outlive it.
+  /// Returns a runner for the steps of `plan`, which must outlive the runner.
   virtual std::unique_ptr<StepRunner> make_step_runner(Plan& plan) const;
 
-  /// Throws `Error`: usage where this device cannot give the graph or the precision its meaning,
-  /// out_of_memory where the plan does not fit.
+  /// Compiles the graph. Throws `Error`: usage if this device does not support the graph or the
+  /// precision, out_of_memory if the plan does not fit.
   virtual std::unique_ptr<Plan> compile(const graph::Graph& graph, ModelState& state,
                                         const PlanOptions& options) const = 0;
 
-  /// Measures the rates that operations in this precision can reach: the best of several repeats of
-  /// matrix products in every data type that such operations multiply in. Takes about a second.
+  /// Measures the highest rates that operations in this precision can reach: the best of several
+  /// repeats of a memory copy, and of matrix products in every data type that the operations
+  /// multiply in. Takes about a second.
   virtual Ceilings ceilings(core::Precision) const { return {}; }
 
-  /// What `make_state` and `compile` would take, without taking it.
+  /// Returns the memory that `make_state` and `compile` would allocate, without allocating it.
   virtual MemoryUse memory(const graph::Graph& graph, const PlanOptions& options) const = 0;
 
-  /// How `compile` would compute the graph, without taking memory.
+  /// Returns the implementations that `compile` would choose, without allocating the memory of the
+  /// plan.
   virtual std::vector<OperationChoice> choices(const graph::Graph& graph,
                                                const PlanOptions& options) const = 0;
 
-  /// Bytes that a device with memory of its own still has for plans and states.
+  /// Returns the free device memory in bytes, or the total memory of a target GPU
+  /// (`DeviceOptions::planned_for`); nothing if the device uses host memory.
   virtual std::optional<std::uint64_t> memory_of_its_own() const { return std::nullopt; }
 
-  /// Nothing where the processor itself computes, or the device is not here.
+  /// Returns the identity of the device; nothing for the host processor and for a target GPU.
   virtual std::optional<DeviceIdentity> identity() const { return std::nullopt; }
 
-  /// May be called at any time, also while the device works.
+  /// Reads the sensors of the device. May be called at any time, also while the device executes
+  /// work.
   virtual SensorReading read_sensors() const { return {}; }
 
-  /// The device in the words of its library, for planning where it is not; empty where there is
-  /// nothing to say.
+  /// Returns the description of the device in the format of its library, for planning on machines
+  /// without this device; empty if the device has none.
   virtual std::string description() const { return {}; }
 };
 
 struct DeviceOptions {
   DeviceKind kind = DeviceKind::cpu;
-  int threads = 1;             ///< CPU threads of this replica (>= 1)
-  int local_rank = 0;          ///< which of the host's GPUs: local_rank modulo their number
-  bool deterministic = false;  ///< only kernels that give the same bits every time
-  std::string planned_for{};   ///< a GPU that is not here ("h200"): the backend can plan, not run
-  core::ProgressMonitor* progress = nullptr;  ///< outlives the backend and its plans
+  int threads = 1;     ///< CPU threads of this replica (>= 1)
+  int local_rank = 0;  ///< selects the GPU: local_rank modulo the number of GPUs of the host
+  bool deterministic = false;  ///< use only kernels that give the same bits in every run
+  /// Target GPU of offline planning ("h200"); empty: a GPU of this machine. For a target GPU the
+  /// backend can plan, but not run.
+  std::string planned_for{};
+  /// Must outlive the backend and its plans; may be null.
+  core::ProgressMonitor* progress = nullptr;
 };
 
-/// The kind that `automatic` stands for on this machine; others stand for themselves.
+/// Returns the device kind that `automatic` selects on this machine; returns any other kind
+/// unchanged.
 DeviceKind resolve(DeviceKind kind);
 
-/// The seam between devices. Throws `Error` (usage) for a device that this build or this machine
-/// does not have, saying what is missing.
+/// Creates a backend. Throws `Error` (usage) if this build or this machine does not have the
+/// device; the message says what is missing.
 std::unique_ptr<Backend> make_backend(const DeviceOptions& options);
 inline std::unique_ptr<Backend> make_backend(DeviceKind kind, int threads) {
   return make_backend(DeviceOptions{.kind = kind, .threads = threads});

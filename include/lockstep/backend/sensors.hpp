@@ -4,14 +4,14 @@
 
 namespace lockstep::backend {
 
-/// What a device's own sensors say at a moment; NaN where it has none.
+/// Readings of the sensors of a device; NaN if the device does not provide a value.
 struct SensorReading {
   static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
-  double energy_joules = unknown;  ///< taken since some moment in the past
-  double utilisation = unknown;    ///< share of its last sampling period (up to 1 s) in which a
-                                   ///< kernel ran, from 0 to 1
-  double memory_bytes = unknown;   ///< in use, by all processes
+  double energy_joules = unknown;  ///< consumed since an unspecified time in the past
+  /// Fraction of the last sampling period (up to 1 s) in which a kernel ran, from 0 to 1.
+  double utilisation = unknown;
+  double memory_bytes = unknown;  ///< in use by all processes
 };
 
 }  // namespace lockstep::backend

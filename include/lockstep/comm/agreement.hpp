@@ -9,28 +9,34 @@
 
 namespace lockstep::comm {
 
-/// A failure that all ranks know of, so that each can leave by itself and nobody waits. One of them
-/// says why.
+/// An error that is known to all ranks, so that every rank can stop on its own and none waits for
+/// another. One rank reports it to the user.
 class AgreedError : public core::Error {
  public:
+  /// `speaker`: the rank that reports the error. `rank`: this rank.
   AgreedError(core::ExitStatus status, const std::string& message, int speaker, int rank)
       : core::Error(status, message), speaks_(speaker == rank) {}
+  /// Returns whether this rank reports the error.
   bool speaks() const { return speaks_; }
 
  private:
   bool speaks_;
 };
 
-/// Tells all ranks how this one fared. Where any failed, throws `AgreedError` on every rank with
-/// the first failing rank's status and message. Collective.
+/// Agrees on the outcome of an operation: `failure` is the error of this rank, or empty if it
+/// succeeded. If any rank failed, throws `AgreedError` on all ranks with the status and message of
+/// the lowest failing rank, which reports it. Collective: all ranks must call this.
 void agree(Communicator& communicator, const std::optional<core::Error>& failure);
 
-/// Throws `AgreedError` with `status` and `message`; rank 0 prints it. For a failure that all ranks
-/// have found by themselves. Collective in effect: all ranks must throw.
+/// Throws `AgreedError` with `status` and `message`; rank 0 reports it. For an error that every
+/// rank has detected on its own. Sends no messages, but all ranks must call this.
 [[noreturn]] void fail_together(const Communicator& communicator, core::ExitStatus status,
                                 const std::string& message);
 
-/// This rank's outcome of `work` as `agree` takes it: nothing, or why it failed.
+/// Runs `work` and returns its outcome in the form that `agree` takes: empty if it succeeded,
+/// otherwise the error. `std::bad_alloc` becomes an error with status out_of_memory, any other
+/// `std::exception` one with status internal. Rethrows `AgreedError`, because all ranks know it
+/// already.
 template <class Work>
 std::optional<core::Error> outcome_of(Work&& work) {
   try {
@@ -49,8 +55,9 @@ std::optional<core::Error> outcome_of(Work&& work) {
   }
 }
 
-/// Does `work`, which is not collective, on every rank: it succeeds on all of them or throws
-/// `AgreedError` on all of them. Collective.
+/// Runs `work` on every rank: returns on all ranks if it succeeded on all of them, otherwise throws
+/// `AgreedError` on all of them. `work` itself must not be collective. Collective: all ranks must
+/// call this.
 template <class Work>
 void together(Communicator& communicator, Work&& work) {
   agree(communicator, outcome_of(std::forward<Work>(work)));

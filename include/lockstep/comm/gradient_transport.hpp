@@ -14,18 +14,20 @@
 
 namespace lockstep::comm {
 
-/// By what gradients travel.
+/// Gradient transport: the library and the memory through which gradients are communicated.
 enum class TransportKind {
-  automatic,  ///< the best for the device: `mpi` between CPUs, `nccl` between GPUs
-  mpi,        ///< the ranks' memory as it is, over MPI
-  nccl,       ///< between GPUs
-  staged,     ///< of GPUs, over MPI by way of the hosts' memory: for tests, and where NCCL fails
+  automatic,  ///< `mpi` for CPUs, `nccl` for GPUs
+  mpi,        ///< MPI, from gradients in host memory
+  nccl,       ///< NCCL, from gradients in GPU memory
+  staged,  ///< MPI, with GPU gradients staged through host memory: for tests, and for use if NCCL
+           ///< fails
 };
 std::string_view name(TransportKind kind);  ///< "auto", "mpi", "nccl", "staged"
 
-/// The seam between the devices' memories: makes what sums gradients over the ranks where the
-/// devices have them. It outlives the reducers and the buffers that it has made; a reducer outlives
-/// the recordings of its work and is destroyed before its gradients.
+/// Interface of a gradient transport: allocates gradient buffers in the memory of the device and
+/// creates the reducers that sum them over the ranks. The transport must outlive its reducers and
+/// buffers. A reducer must outlive the CUDA graphs that captured its work and must be destroyed
+/// before its gradients.
 class GradientTransport {
  public:
   virtual ~GradientTransport() = default;
@@ -33,35 +35,42 @@ class GradientTransport {
   GradientTransport(const GradientTransport&) = delete;
   GradientTransport& operator=(const GradientTransport&) = delete;
 
-  /// Zeroed memory of the device for gradients, where summing them goes fastest. Collective.
+  /// Returns zeroed device memory for gradients, of the kind in which all-reduces are fastest.
+  /// Collective: all ranks must call this.
   virtual core::Buffer allocate(std::size_t bytes) = 0;
 
-  /// `gradients` are 0 and lie in memory from `allocate`. The reducer marks the beginnings and ends
-  /// of buckets on `timeline`: of bucket b as `first_mark` + 2 b and the next. Throws
-  /// `AgreedError` (usage) if `options` are not available. Collective.
+  /// Creates the reducer of `gradients`, which must be zero and in memory from `allocate`. The
+  /// reducer records the start and end of the all-reduce of bucket b on `timeline` as timestamps
+  /// `first_mark` + 2 b and `first_mark` + 2 b + 1. Throws `AgreedError` (usage) if `options` are
+  /// not available. Collective: all ranks must call this.
   virtual std::unique_ptr<GradientReducer> make_reducer(const core::GradientArray& gradients,
                                                         const ReducerOptions& options,
                                                         core::Timeline& timeline,
                                                         std::size_t first_mark) = 0;
 
-  /// Sums batch norm's statistics over the ranks, in the device's memory, in the order of its
-  /// queue. The first call is collective: what it needs is made then.
+  /// Returns the all-reduce of batch-norm statistics over the ranks; it works on device memory and
+  /// in the order of the device's stream. The first call is collective, because it creates the
+  /// object.
   virtual core::StatisticsSum& statistics_sum() = 0;
 
-  /// Times sums of known values where the device has them (sweep.hpp). Collective.
+  /// Benchmarks all-reduces of arrays in device memory and checks their results (sweep.hpp).
+  /// Collective: all ranks must call this.
   virtual std::vector<SweepRow> sweep(const SweepOptions& options) = 0;
 
+  /// Returns the name and version of the library that transports the gradients.
   virtual std::string library_version() const = 0;
 };
 
+/// Options of a gradient transport.
 struct TransportOptions {
   TransportKind kind = TransportKind::automatic;
-  bool allow_sharing = false;  ///< of one GPU by several ranks of a host
+  bool allow_sharing = false;  ///< several ranks of a host may use one GPU
 };
 
-/// Throws `AgreedError` (usage) if the kind does not fit the queue's device, this build has no such
-/// transport, or two ranks of a host would use one GPU without being allowed to, naming them.
-/// Collective.
+/// Creates a gradient transport for gradients in the memory of the device of `queue`. Throws
+/// `AgreedError` (usage) if `options.kind` does not support this device or is not part of this
+/// build, or if two ranks of a host use the same GPU and `options.allow_sharing` is false; the
+/// message names the two ranks. Collective: all ranks must call this.
 std::unique_ptr<GradientTransport> make_gradient_transport(Communicator& communicator,
                                                            const core::DeviceQueue& queue,
                                                            const TransportOptions& options);

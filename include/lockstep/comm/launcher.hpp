@@ -6,22 +6,24 @@
 
 namespace lockstep::comm {
 
-/// Looks up an environment variable as `std::getenv` does: null where it is not set.
+/// Looks up an environment variable like `std::getenv`; returns null if it is not set.
 using EnvironmentLookup = std::function<const char*(const char* name)>;
 
-/// What the launcher that started this process says about its job.
+/// The number of ranks that the launcher of this process announces in the environment.
 struct LaunchPromise {
-  std::string variable;  ///< where it says so: "SLURM_STEP_NUM_TASKS"
+  std::string variable;  ///< environment variable that contains the number, for example
+                         ///< "SLURM_STEP_NUM_TASKS"
   int ranks = 0;
 };
 
-/// How many ranks the launcher's environment promises; nothing where no launcher started this
-/// process itself. A batch script and the shell of an allocation are no launchers: a program
-/// started in them without `srun` or `mpirun` is one rank by right, whatever SLURM_NTASKS says.
+/// Returns the number of ranks that the launcher announces in the environment; empty if this
+/// process was not started by a launcher. A batch script and the shell of an allocation are not
+/// launchers: a program started in them without `srun` or `mpirun` is correctly a single rank,
+/// whatever the value of SLURM_NTASKS.
 std::optional<LaunchPromise> promised_ranks(const EnvironmentLookup& lookup);
 
-/// Throws `Error` (usage) where several ranks were promised and MPI sees one: the launcher and MPI
-/// did not find each other, and each process would train alone.
+/// Throws `Error` (usage) if the launcher announced several ranks and MPI has only one: launcher
+/// and MPI library do not work together, and each process would train alone as a singleton.
 void refuse_singletons(const std::optional<LaunchPromise>& promise, int mpi_ranks);
 
 }  // namespace lockstep::comm

@@ -7,7 +7,8 @@
 
 namespace lockstep::comm {
 
-/// Batch norm's statistics over all ranks of a communicator, which must outlive it.
+/// All-reduce of batch-norm statistics over the ranks of `communicator`, which must outlive this
+/// object.
 class ReplicaSum final : public core::StatisticsSum {
  public:
   explicit ReplicaSum(Communicator& communicator) : communicator_(communicator) {}

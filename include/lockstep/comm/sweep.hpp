@@ -11,44 +11,48 @@
 
 namespace lockstep::comm {
 
-/// Which all-reduces to time. Sizes go from `min_bytes` to `max_bytes`, each `factor` times the one
-/// before.
+/// Options of the all-reduce benchmark. The array sizes go from `min_bytes` to at most `max_bytes`;
+/// each is `factor` times the previous one.
 struct SweepOptions {
-  std::size_t min_bytes = 4;                      ///< of float32 values
-  std::size_t max_bytes = std::size_t{64} << 20;  ///< of float32 values
+  std::size_t min_bytes = 4;                      ///< size of an array of float32 values
+  std::size_t max_bytes = std::size_t{64} << 20;  ///< size of an array of float32 values
   std::size_t factor = 4;                         ///< at least 2
-  int repeats = 20;
-  int warmup = 5;
-  core::DataType wire = core::DataType::float32;  ///< what travels
-  core::ProgressMonitor* progress = nullptr;      ///< informed of each sum
+  int repeats = 20;                               ///< timed all-reduces per array size
+  int warmup = 5;                                 ///< all-reduces before them that are not timed
+  core::DataType wire = core::DataType::float32;  ///< communication data type
+  core::ProgressMonitor* progress = nullptr;      ///< notified after each all-reduce; may be null
 };
 
-/// One size, one way.
+/// Results of one array size and one algorithm or transport.
 struct SweepRow {
-  std::string way;  ///< name of an `AllReduceWay`, or "mpi-blocking": MPI_Allreduce in float32; of
-                    ///< arrays on GPUs "nccl" or "staged"
-  std::size_t elements = 0;                       ///< of the array
-  core::DataType type = core::DataType::float32;  ///< in which the elements are communicated
-  std::vector<double> seconds;                    ///< of each repeat: the slowest rank's
-  std::uint64_t wrong = 0;  ///< elements that did not hold the sum, all ranks and repeats
+  std::string way;  ///< name of an `AllReduceWay`, or "mpi-blocking" (MPI_Allreduce in float32);
+                    ///< "nccl" or "staged" for arrays on GPUs
+  std::size_t elements = 0;                       ///< length of the array
+  core::DataType type = core::DataType::float32;  ///< communication data type
+  std::vector<double> seconds;                    ///< of each repeat, on the slowest rank
+  std::uint64_t wrong = 0;  ///< elements that did not hold the sum: all ranks, all repeats, warm-up
 
-  /// Bytes that one rank contributes to the sum.
+  /// Returns the bytes that one rank contributes to the sum.
   std::size_t bytes() const { return elements * core::size_of(type); }
 };
 
-/// Bytes of the arrays, ascending. Throws `Error` (usage) for sizes or counts that make no sense.
+/// Returns the sizes of the arrays in bytes, ascending. Throws `Error` (usage) unless 4 <=
+/// `min_bytes` <= `max_bytes`, `factor` >= 2, `repeats` >= 1 and `warmup` >= 0.
 std::vector<std::size_t> sweep_sizes(const SweepOptions& options);
 
-/// Bytes of the array per second.
+/// Returns the algorithm bandwidth in bytes per second: the size of the array divided by the time.
 double algorithm_bandwidth(std::size_t bytes, double seconds);
 
-/// Bytes per second through each rank's link by the least traffic an all-reduce can do:
-/// 2 (N-1) / N times the above. To be compared with the link's rate.
+/// Returns the bus bandwidth in bytes per second: the algorithm bandwidth times 2 (N-1) / N with N
+/// = `ranks`, which is the rate through the link of each rank for the minimum traffic of an
+/// all-reduce. It can be compared with the rate of the link.
 double bus_bandwidth(std::size_t bytes, double seconds, int ranks);
 
-/// Times sums of integers whose result is known; every element of every repeat is checked. The ways
-/// take turns, so that a change of the machine's load meets both. Throws `Error` (usage) for sizes
-/// or counts that make no sense. Collective; every rank gets the same rows.
+/// Benchmarks all available algorithms on arrays in host memory. The values are integers with known
+/// sums, and every element is checked after every repeat. The algorithms alternate in each repeat,
+/// so that a change in the load of the machine affects all of them. Throws `AgreedError` (usage) if
+/// `sweep_sizes` rejects `options`. Collective: all ranks must call this, and all get the same
+/// rows.
 std::vector<SweepRow> sweep_all_reduce(Communicator& communicator, const SweepOptions& options);
 
 }  // namespace lockstep::comm

@@ -6,24 +6,24 @@
 
 namespace lockstep::core {
 
-/// Owner of zeroed host memory, aligned to 64 bytes (huge pages where the system gives them).
-/// Views into it are spans; they do not own. Movable, not copyable.
+/// Owns a block of memory that is zero-initialised and aligned to 64 bytes. Spans into the buffer
+/// are non-owning views. Movable, not copyable.
 class Buffer {
  public:
   static constexpr std::size_t alignment = 64;
 
   Buffer() = default;
-  /// Throws `Error` with status `out_of_memory`, naming the bytes, where the system has no memory
-  /// left.
+  /// Allocates `bytes` of host memory; for 2 MiB and more it requests transparent huge pages.
+  /// Throws `Error` (out_of_memory), with the size in the message, if the allocation fails.
   explicit Buffer(std::size_t bytes);
-  /// Memory that `owner` keeps, for example shared with other processes; already zeroed and
-  /// aligned.
+  /// Wraps existing memory, for example shared, page-locked or device memory. `owner` keeps the
+  /// memory alive and releases it. The memory must already be zeroed and aligned.
   Buffer(std::span<std::byte> memory, std::shared_ptr<const void> owner);
 
   std::size_t bytes() const { return bytes_; }
   std::byte* data() const { return data_.get(); }
 
-  /// The whole buffer as elements of type T (bytes / sizeof(T) of them).
+  /// Returns the whole buffer as bytes() / sizeof(T) elements of type T.
   template <class T>
   std::span<T> as() const {
     return {reinterpret_cast<T*>(data_.get()), bytes_ / sizeof(T)};
@@ -32,7 +32,7 @@ class Buffer {
  private:
   struct Release {
     void operator()(std::byte* data) noexcept;
-    std::shared_ptr<const void> owner;  ///< null: the memory is the buffer's own
+    std::shared_ptr<const void> owner;  ///< null if the buffer allocated the memory itself
   };
   std::unique_ptr<std::byte[], Release> data_;
   std::size_t bytes_ = 0;

@@ -9,13 +9,15 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/handle.hpp"
 
-// What the rooms that work on a GPU share. Only their CUDA files include this.
+// CUDA helpers shared by the modules that use a GPU. Only the CUDA sources of these modules include
+// this header.
 
 namespace lockstep::core {
 
-/// Throws `Error` where `status` is not success: out_of_memory where the device has none left (the
-/// runtime goes on after that), usage where there is no device or no driver, else internal.
-/// `what`: the call, or what was wanted ("4.2 GB for feature maps").
+/// Throws `Error` if `status` is not cudaSuccess: out_of_memory if an allocation failed (the CUDA
+/// runtime remains usable), usage if the user can correct the cause (no GPU, no driver or one that
+/// is too old, an invalid or busy device, no machine code for the GPU), internal otherwise. `what`:
+/// the call or the purpose of the call, for the message ("4.2 GB for feature maps").
 void check_cuda(cudaError_t status, std::string_view what);
 
 struct StreamTraits {
@@ -34,20 +36,26 @@ using Event = Handle<EventTraits>;
 
 enum class StreamPriority { normal, high };
 
-/// A stream of the current device that does not wait for the default one.
+/// Returns a non-blocking stream of the current device: it does not synchronise with the default
+/// stream. Throws as `check_cuda`.
 Stream make_stream(StreamPriority priority = StreamPriority::normal);
 
 enum class EventUse { order, timing };
+/// Returns an event of the current device, with timing only if `use` is timing. Throws as
+/// `check_cuda`.
 Event make_event(EventUse use = EventUse::order);
 
-/// Zeroed memory of the current device as a buffer; the host cannot read it.
+/// Allocates `bytes` of zeroed memory on the current device. The host cannot access it. `what`: its
+/// purpose, for error messages. Throws as `check_cuda`.
 Buffer device_buffer(std::size_t bytes, std::string_view what);
 
-/// Zeroed host memory that the device copies from and to while the host works.
+/// Allocates `bytes` of zeroed page-locked host memory, for asynchronous copies from and to the
+/// device. Throws as `check_cuda`.
 Buffer pinned_buffer(std::size_t bytes);
 
-/// Copies to the device and waits until the copy is there for all streams: the runtime's own copy
-/// may return before, and our streams do not wait for its.
+/// Copies `from` to device memory at `to` and blocks until the data are visible to all streams.
+/// cudaMemcpy alone may return earlier, and non-blocking streams do not wait for the default
+/// stream. Throws as `check_cuda`, with `what` in the message.
 void copy_to_device(void* to, std::span<const std::byte> from, std::string_view what);
 
 }  // namespace lockstep::core

@@ -8,17 +8,17 @@
 
 namespace lockstep::core {
 
-/// Element types of tensors and of what travels between ranks.
+/// Element type of tensors and of the data communicated between ranks.
 enum class DataType { float32, bfloat16, float16 };
 
-/// Precision of a training step: the type of activations and of the products; sums, statistics and
-/// master weights are float32 in all of them.
+/// Precision of a training step: the data type of activations and matrix products. Accumulation,
+/// statistics and master weights are float32 in all modes.
 enum class Precision { fp32, tf32, bf16, fp16 };
 
-/// Bytes of one element.
+/// Returns the size of one element in bytes.
 std::size_t size_of(DataType type);
 
-/// Upper 16 bits of a float32 (the format of Intel's bfloat16 white paper, 2018).
+/// A bfloat16 number: the upper 16 bits of a float32 (Intel's bfloat16 white paper, 2018).
 struct BFloat16 {
   std::uint16_t bits = 0;
 };
@@ -27,7 +27,7 @@ inline float to_float(BFloat16 value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
 }
 
-/// Rounds to nearest, ties to even; NaN stays NaN.
+/// Rounds to nearest, ties to even. NaN remains NaN.
 inline BFloat16 to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
@@ -35,11 +35,13 @@ inline BFloat16 to_bfloat16(float value) {
   return {static_cast<std::uint16_t>(is_nan ? (bits >> 16) | 0x40u : rounded >> 16)};
 }
 
-/// Converts whole arrays; `from` and `to` have the same length and do not overlap.
+/// Converts arrays element by element. `from` and `to` must have the same length and not overlap.
 void convert(std::span<const float> from, std::span<BFloat16> to);
 void convert(std::span<const BFloat16> from, std::span<float> to);
 
-std::string_view name(DataType type);        ///< "fp32", "bf16", "fp16"
-std::string_view name(Precision precision);  ///< "fp32", "tf32", "bf16", "fp16"
+/// Returns "fp32", "bf16" or "fp16".
+std::string_view name(DataType type);
+/// Returns "fp32", "tf32", "bf16" or "fp16".
+std::string_view name(Precision precision);
 
 }  // namespace lockstep::core

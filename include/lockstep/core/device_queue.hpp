@@ -6,15 +6,15 @@
 
 namespace lockstep::core {
 
-/// Where a device does its work in order: a CUDA stream, or nothing where the host itself works.
+/// In-order work queue of a device: a CUDA stream, or no stream if the device is the host.
 struct DeviceQueue {
-  int device = -1;         ///< the runtime's number of the device; -1: the host
-  void* stream = nullptr;  ///< cudaStream_t
+  int device = -1;         ///< CUDA device index; -1 for the host
+  void* stream = nullptr;  ///< a cudaStream_t; null for the host
 
   bool is_host() const { return device < 0; }
 };
 
-/// The flat gradients where the device has them.
+/// Non-owning view of the flat gradient buffer in the memory of the device (host memory on CPUs).
 struct GradientArray {
   std::byte* data = nullptr;
   std::size_t elements = 0;

@@ -7,24 +7,24 @@
 
 namespace lockstep::core {
 
-/// The program's exit statuses; documented in docs/exit-status.md and stable.
+/// Exit statuses of the program. The values are stable; docs/exit-status.md documents them.
 enum class ExitStatus : int {
   done = 0,
-  usage = 2,          ///< bad option, or ranks that do not agree
-  input = 3,          ///< bad or missing input data
-  out_of_memory = 4,  ///< device or host memory
+  usage = 2,          ///< invalid option, or the ranks do not agree
+  input = 3,          ///< invalid or missing input data
+  out_of_memory = 4,  ///< not enough device or host memory
   diverged = 5,       ///< the loss is not finite
-  output = 6,         ///< a file cannot be written
-  internal = 70,      ///< a bug, or the watchdog
-  interrupted = 75,   ///< stopped on a signal with a checkpoint saved: run the same command again
+  output = 6,         ///< an output file cannot be written
+  internal = 70,      ///< a bug, or a watchdog timeout
+  interrupted = 75,   ///< stopped by a signal after saving a checkpoint; the same command resumes
 };
 
-/// The status of a program that a signal stopped without a saved state: 128 plus its number, as
-/// shells report it.
+/// Returns the exit status of a program that was stopped by a signal and saved no checkpoint: 128
+/// plus the signal number, as shells report it.
 constexpr ExitStatus stopped_by(int signal) { return static_cast<ExitStatus>(128 + signal); }
 
-/// A failure that ends the program. The message is one line: what happened, why, and what to do
-/// about it.
+/// Error that ends the program. The message is one line that states what failed, why, and what the
+/// user can do.
 class Error : public std::runtime_error {
  public:
   Error(ExitStatus status, const std::string& message)
@@ -35,11 +35,11 @@ class Error : public std::runtime_error {
   ExitStatus status_;
 };
 
-/// Throws `Error` with that status and message.
+/// Throws `Error` with `status` and `message`.
 [[noreturn]] void fail(ExitStatus status, const std::string& message);
 
-/// Holds an invariant of our own code: throws `Error` with status `internal` naming the caller's
-/// file and line. For bad input use `fail` with the fitting status.
+/// Checks an invariant of the program: if `condition` is false, throws `Error` (internal) with
+/// `what` and the caller's file and line. For invalid input use `fail` with the appropriate status.
 void check(bool condition, std::string_view what,
            std::source_location where = std::source_location::current());
 

@@ -4,10 +4,10 @@
 
 namespace lockstep::core {
 
-/// The one owner of a C handle (an HDF5 id, a descriptor, a stream). `Traits` gives
-///   `using type = ...;`                     the C handle,
-///   `static type null() noexcept;`          the value that owns nothing,
-///   `static void close(type) noexcept;`     releases; logs what goes wrong, never throws.
+/// Unique owner of a C handle (an HDF5 id, a file descriptor, a CUDA stream). `Traits` provides
+///   `using type = ...;`                     the type of the C handle,
+///   `static type null() noexcept;`          the value of an empty handle,
+///   `static void close(type) noexcept;`     releases the handle; logs errors and never throws.
 /// Movable, not copyable.
 template <class Traits>
 class Handle {
@@ -28,10 +28,10 @@ class Handle {
   type get() const noexcept { return value_; }
   explicit operator bool() const noexcept { return value_ != Traits::null(); }
 
-  /// Gives the handle away; the caller closes it.
+  /// Returns the handle and gives up ownership; the caller must close it.
   type release() noexcept { return std::exchange(value_, Traits::null()); }
 
-  /// Closes what is held and takes `value`.
+  /// Closes the current handle, if any, and takes ownership of `value`.
   void reset(type value = Traits::null()) noexcept {
     if (value_ != Traits::null()) Traits::close(value_);
     value_ = value;

@@ -4,10 +4,11 @@
 
 namespace lockstep::core {
 
-/// Writes one line to stderr: "lockstep: MESSAGE". One write, so lines of several ranks do not mix.
+/// Writes the line "lockstep: MESSAGE" to stderr with a single write(), so that lines of different
+/// ranks are not interleaved.
 void log_line(std::string_view message) noexcept;
 
-/// The same with "lockstep: warning: ".
+/// Writes the line "lockstep: warning: MESSAGE" to stderr in the same way.
 void log_warning(std::string_view message) noexcept;
 
 }  // namespace lockstep::core

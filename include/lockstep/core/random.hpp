@@ -6,31 +6,36 @@
 namespace lockstep::core {
 
 /// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random
-/// numbers: as easy as 1, 2, 3", SC 2011). A value is a pure function of (key, stream, counter), so
-/// results do not depend on who asks, in which order, or after which restart.
+/// numbers: as easy as 1, 2, 3", SC 2011). The result is a pure function of (counter, key), so it
+/// does not depend on the rank or thread that calls the function, on the order of calls, or on
+/// restarts.
 std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                         std::array<std::uint32_t, 2> key);
 
-/// What a sequence of random numbers is for. Each purpose has numbers of its own.
+/// Purpose of a sequence of random numbers. Each purpose has an independent sequence.
 enum class RandomStream : std::uint32_t { weights, permutation, augmentation, synthetic, test };
 
-/// A sequence of random numbers, a function of (seed, stream, index, sub_index) alone.
-/// For example (seed, augmentation, epoch, sample).
+/// Random number generator. Its sequence depends only on (seed, stream, index, sub_index), for
+/// example (seed, augmentation, epoch, sample).
 class Random {
  public:
   Random(std::uint64_t seed, RandomStream stream, std::uint64_t index = 0,
          std::uint32_t sub_index = 0);
 
-  std::uint32_t bits();                      ///< uniform over all 32-bit numbers
-  float uniform();                           ///< [0, 1), 24 bits
-  std::uint32_t below(std::uint32_t bound);  ///< [0, bound), unbiased; bound > 0
-  float normal();                            ///< standard normal (Box-Muller)
+  /// Returns a uniformly distributed 32-bit integer.
+  std::uint32_t bits();
+  /// Returns a uniformly distributed number in [0, 1) with 24 random bits.
+  float uniform();
+  /// Returns a uniformly distributed integer in [0, bound), without bias. `bound` must be positive.
+  std::uint32_t below(std::uint32_t bound);
+  /// Returns a number from the standard normal distribution (Box-Muller transform).
+  float normal();
 
  private:
-  std::array<std::uint32_t, 2> key_;
-  std::array<std::uint32_t, 4> counter_;  ///< stream and sub_index, index (2 words), block
-  std::array<std::uint32_t, 4> block_{};
-  int used_ = 4;
+  std::array<std::uint32_t, 2> key_;      ///< seed (2 words), stream
+  std::array<std::uint32_t, 4> counter_;  ///< block number, sub_index, index (2 words)
+  std::array<std::uint32_t, 4> block_{};  ///< the last block of numbers
+  int used_ = 4;                          ///< numbers of `block_` already returned
 };
 
 }  // namespace lockstep::core

@@ -5,25 +5,26 @@
 
 namespace lockstep::core {
 
-/// How a plan tells the world outside, of which it knows nothing, how far its backward pass is. The
-/// trainer ties it to the gradient reducer.
+/// Callback interface through which a plan reports the progress of its backward pass. The trainer
+/// connects it to the gradient reducer, so a plan does not depend on communication.
 class GradientListener {
  public:
   virtual ~GradientListener() = default;
 
-  /// The first `elements` values of the flat gradient buffer are final. Called after every
-  /// operation of the backward pass, with a number that never falls: also a chance to progress
-  /// communication.
+  /// Reports that the first `elements` values of the flat gradient buffer are final. Called after
+  /// every operation of the backward pass; `elements` never decreases. Implementations may also use
+  /// the call to progress communication.
   virtual void filled_to(std::size_t elements) = 0;
 };
 
-/// For batch norm over all replicas: adds up `values` over the replicas, in place, and says how
-/// many replicas there are. Collective: every replica calls it with the same length, in the same
-/// order.
+/// All-reduce of the statistics of synchronised batch norm.
 class StatisticsSum {
  public:
   virtual ~StatisticsSum() = default;
+  /// Returns the number of replicas.
   virtual int replicas() const = 0;
+  /// Sums `values` over all replicas, in place. Collective: all replicas must call this in the same
+  /// order, with the same number of values.
   virtual void sum(std::span<float> values) = 0;
 };
 

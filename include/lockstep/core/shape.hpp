@@ -4,7 +4,7 @@
 
 namespace lockstep::core {
 
-/// Shape of one image's feature map, without the batch: channels, height, width.
+/// Shape of the feature map of one image (C x H x W), without the batch dimension.
 struct ImageShape {
   std::int64_t channels = 0;
   std::int64_t height = 0;

@@ -7,26 +7,28 @@
 
 namespace lockstep::core {
 
-/// Marks on the clock of the device that does a step's work, put between pieces of it. They can be
-/// read when the step has been done.
+/// Timestamps taken on the clock of the device between the parts of a training step. They can be
+/// read after the step has completed.
 class Timeline {
  public:
   virtual ~Timeline() = default;
 
-  /// Takes the memory for marks below `marks`, so that none is taken in a step.
+  /// Reserves storage for the timestamps with an index below `marks`, so that `mark` need not
+  /// extend it during a step.
   virtual void expect(std::size_t marks) = 0;
 
-  /// Marks the moment at which the work queued before has been done. `queue`: a cudaStream_t; null:
-  /// the one that the device computes on.
+  /// Records timestamp `index` when all work submitted to `queue` so far has completed. `queue`: a
+  /// cudaStream_t; null for the stream on which the device computes.
   virtual void mark(std::size_t index, void* queue) = 0;
   void mark(std::size_t index) { mark(index, nullptr); }
 
-  /// Seconds from mark 0 to mark `index` in the step that was last waited for; NaN where there was
-  /// no such mark.
+  /// Returns the seconds from timestamp 0 to timestamp `index` in the last step that was waited
+  /// for; NaN if `index` was not recorded.
   virtual double seconds(std::size_t index) const = 0;
 };
 
-/// The host's clock: work has been done when it returns.
+/// Timestamps of the host clock. Host functions return when their work is complete, so `mark`
+/// records the current time.
 class HostTimeline final : public Timeline {
  public:
   using Timeline::mark;

@@ -12,7 +12,7 @@
 
 namespace lockstep::data {
 
-/// Labelled images in memory: images (size, channels, height, width) uint8, labels (size) in [0,
+/// Labelled images in memory: `images` (size, channels, height, width), `labels` (size) in [0,
 /// classes).
 struct Dataset {
   core::ImageShape image{3, 32, 32};
@@ -20,45 +20,48 @@ struct Dataset {
   std::vector<std::uint8_t> labels;
   std::vector<std::string> class_names;
 
+  /// Returns the number of images.
   std::size_t size() const { return labels.size(); }
+  /// Returns a view of image `sample`: (channels, height, width).
   std::span<const std::uint8_t> pixels(std::size_t sample) const {
     const auto bytes = static_cast<std::size_t>(image.elements());
     return {images.data() + sample * bytes, bytes};
   }
 };
 
+/// Training and test images of a data set.
 struct TrainingData {
   Dataset train;
   Dataset test;
-  std::string origin;  ///< "cifar10:DIR", "synthetic:N": as given
-  std::string
-      digest;  ///< 16 hexadecimal digits over images and labels; equal on ranks with equal data
+  std::string origin;  ///< value of `DataOptions::source`
+  /// Hash of all images and labels, 16 hexadecimal digits; equal on ranks that have equal data.
+  std::string digest;
 };
 
-/// Where the images come from. `train_samples`, `test_samples`: the first so many; 0 means all
-/// there are.
+/// Selection of a data set.
 struct DataOptions {
-  std::string source =
-      "synthetic";  ///< "cifar10:DIR" or "synthetic[:N]" (N training images, default 10000)
-  std::size_t train_samples = 0;
-  std::size_t test_samples = 0;
-  std::uint64_t seed = 1;                     ///< of the synthetic set
-  core::ProgressMonitor* progress = nullptr;  ///< informed of each file and each 1,000 images made
+  /// "cifar10:DIR" or "synthetic[:N]" (N training images, default 10000).
+  std::string source = "synthetic";
+  std::size_t train_samples = 0;  ///< number of training images, from the first; 0 for all
+  std::size_t test_samples = 0;   ///< number of test images, from the first; 0 for all
+  std::uint64_t seed = 1;         ///< seed of the synthetic data set
+  core::ProgressMonitor* progress = nullptr;  ///< notified of each file or 1,000 generated images
 };
 
-/// Reads or makes the data. Throws `Error`: usage for a source it does not know, input for files
-/// that are missing, truncated, oversized or hold labels out of range, naming the file and what to
-/// do.
+/// Reads or generates the data set. Throws `Error`: usage if the source is unknown or has fewer
+/// images than requested; input if a file is missing, truncated, oversized or contains labels out
+/// of range (the message names the file and the remedy).
 TrainingData load(const DataOptions& options);
 
-/// The number of training and test images that `load` would give, without reading them. The same
-/// errors for missing files and wrong sizes.
+/// Numbers of training and test images, shape of the images and number of classes.
 struct DataSizes {
   std::size_t train = 0;
   std::size_t test = 0;
   core::ImageShape image{3, 32, 32};
   std::int64_t classes = 10;
 };
+/// Returns the sizes of the data set that `load` would return, without reading the images. Throws
+/// the same errors as `load` for invalid options, missing files and wrong file sizes.
 DataSizes sizes(const DataOptions& options);
 
 }  // namespace lockstep::data

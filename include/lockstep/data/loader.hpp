@@ -13,22 +13,23 @@ namespace lockstep::data {
 
 enum class Augmentation {
   none,
-  crop_flip,  ///< pad by 4 with zeros, crop at a random place, mirror with probability 1/2
+  crop_flip,  ///< pad by 4 zeros, crop at a random position, flip horizontally with probability 1/2
 };
 
-/// How one image is cropped: a function of (seed, epoch, sample) alone, so the result does not
-/// depend on ranks, threads or restarts.
+/// Returns the random crop and flip of one image. The result depends only on the arguments, not on
+/// ranks, threads or restarts.
 core::CropFlip choose_crop(Augmentation augmentation, std::uint64_t seed, std::int64_t epoch,
                            std::uint32_t sample);
 
-/// Writes one augmented image to `to`, as `choose_crop` says. `from` and `to`: channels x height x
-/// width, not overlapping.
+/// Applies the crop and flip that `choose_crop` returns to image `from` and writes the result to
+/// `to`. Both have the shape (channels, height, width) and must not overlap. Throws `Error`
+/// (internal) if their sizes differ from `shape`.
 void augment(Augmentation augmentation, core::ImageShape shape, std::span<const std::uint8_t> from,
              std::span<std::uint8_t> to, std::uint64_t seed, std::int64_t epoch,
              std::uint32_t sample);
 
-/// A mini-batch of one rank; views into the loader's memory, valid until the next call of `next` or
-/// `start_epoch`.
+/// Mini-batch of one rank. Its members are views into the loader's memory, valid until the next
+/// call of `next` or `start_epoch`.
 struct Batch {
   std::span<const std::uint8_t> images;  ///< (batch, channels, height, width)
   std::span<const std::int32_t> labels;  ///< (batch)
@@ -37,25 +38,26 @@ struct Batch {
 struct LoaderOptions {
   std::size_t batch_per_rank = 0;
   int rank = 0;
-  int threads = 2;  ///< that prepare batches; 0: prepared in `next`
+  int threads = 2;  ///< threads that prepare batches; 0: `next` prepares them
   Augmentation augmentation = Augmentation::crop_flip;
   std::uint64_t seed = 1;
 };
 
-/// Prepares this rank's batches ahead of the training step, in the sampler's order whatever the
-/// number of threads. After the first epoch has begun it allocates nothing but each epoch's
-/// permutation.
+/// Prefetches the batches of this rank in background threads. The order of the samples is that of
+/// the sampler and does not depend on the number of threads. After the first `start_epoch`, the
+/// only memory it allocates is the sample order of each epoch. `dataset` must outlive the loader.
 class DataLoader {
  public:
   DataLoader(const Dataset& dataset, const DistributedSampler& sampler,
              const LoaderOptions& options);
   ~DataLoader();
 
-  /// Begins epoch `epoch` at its step `first_step` (both from 0); batches become ready in the
-  /// background.
+  /// Begins epoch `epoch` at step `first_step` of the epoch (both counted from 0) and starts to
+  /// prefetch its batches.
   void start_epoch(std::int64_t epoch, std::size_t first_step = 0);
 
-  /// The epoch's next batch; waits until it is ready. Throws what a preparing thread threw.
+  /// Returns the next batch of the epoch; blocks until it is ready. Rethrows an exception of the
+  /// thread that prepared the batch. Throws `Error` (internal) if the epoch has no further batch.
   Batch next();
 
  private:

@@ -6,20 +6,21 @@
 
 namespace lockstep::data {
 
+/// Handling of an incomplete last global batch.
 enum class LastBatch {
-  drop,  ///< a last global batch that is not full is left out
-  pad,   ///< it is filled with samples from the start of the epoch's order
+  drop,  ///< leave it out
+  pad,   ///< fill it with samples from the beginning of the epoch's permutation
 };
 
-/// Steps in which an epoch trains on `samples` images.
+/// Returns the number of training steps in an epoch of `samples` images.
 std::size_t steps_per_epoch(std::size_t samples, std::size_t global_batch, LastBatch last_batch);
 
-/// Which samples each rank trains on. The order of an epoch is a permutation that depends on (seed,
-/// epoch) alone, the same on all ranks; position p of a global batch belongs to rank p mod ranks
-/// (strided, disjoint).
+/// Assigns samples to ranks. The order of an epoch is a permutation that depends only on (seed,
+/// epoch) and is the same on all ranks. Position p of a global batch belongs to rank p mod ranks,
+/// so the positions of the ranks are strided and disjoint.
 class DistributedSampler {
  public:
-  /// Throws `Error`: usage where the global batch is not a multiple of the ranks, input where there
+  /// Throws `Error`: usage if `global_batch` is not a positive multiple of `ranks`, input if there
   /// are fewer samples than one global batch.
   DistributedSampler(std::size_t samples, std::size_t global_batch, int ranks, std::uint64_t seed,
                      LastBatch last_batch);
@@ -28,8 +29,8 @@ class DistributedSampler {
   std::size_t batch_per_rank() const { return global_batch_ / static_cast<std::size_t>(ranks_); }
   int ranks() const { return ranks_; }
 
-  /// Samples of `rank` in epoch `epoch` (counted from 0), step after step: steps_per_epoch() times
-  /// global_batch / ranks of them.
+  /// Returns the samples of `rank` in epoch `epoch` (counted from 0) in the order of the steps:
+  /// steps_per_epoch() * batch_per_rank() sample indices.
   std::vector<std::uint32_t> epoch(std::int64_t epoch, int rank) const;
 
  private:

@@ -10,14 +10,14 @@
 
 namespace lockstep::graph {
 
-/// Index of a node in `Graph::nodes()`; a node's inputs have smaller indices.
+/// Index of a node in `Graph::nodes()`. The inputs of a node have smaller indices.
 using NodeId = std::int32_t;
 
-// --- operations: what a node does to its inputs. All tensors are batches of C x H x W images. ---
+// --- Operations of nodes. All tensors are batches of C x H x W images. ---
 
-struct Input {};  ///< the normalised images
+struct Input {};  ///< input of the network: the normalised images
 
-/// Cross-correlation with square kernels; no dilation, no groups.
+/// 2-D convolution (cross-correlation) with square kernels, without dilation or groups.
 struct Convolution {
   std::int64_t kernel = 0;
   std::int64_t stride = 1;
@@ -25,16 +25,17 @@ struct Convolution {
   bool has_bias = false;
 };
 
-/// Batch normalisation per channel (Ioffe and Szegedy, 2015) with PyTorch's conventions: biased
-/// variance normalises, unbiased variance enters the running variance.
+/// Batch normalisation per channel (Ioffe and Szegedy, 2015) with PyTorch's conventions: the biased
+/// variance normalises the batch, the unbiased variance updates the running variance.
 struct BatchNorm {
   float epsilon = 1e-5f;
   float momentum = 0.1f;
 };
 
 struct Relu {};
-struct Add {};  ///< two inputs of the same shape
+struct Add {};  ///< sum of two inputs of the same shape
 
+/// Max-pooling with square windows.
 struct MaxPool {
   std::int64_t kernel = 0;
   std::int64_t stride = 0;
@@ -43,10 +44,11 @@ struct MaxPool {
 
 struct GlobalAveragePool {};  ///< C x H x W -> C x 1 x 1
 
-/// y = W x + b on C x 1 x 1 inputs.
+/// Fully connected layer y = W x + b on C x 1 x 1 inputs.
 struct Linear {};
 
-/// Mean over the batch of -sum_k q_k log softmax(x)_k, q = (1 - s) one_hot(label) + s / classes.
+/// Softmax cross-entropy loss: the mean over the batch of -sum_k q_k log softmax(x)_k with
+/// q = (1 - s) one_hot(label) + s / classes and s = label_smoothing.
 struct SoftmaxCrossEntropy {
   float label_smoothing = 0;
 };
@@ -54,47 +56,49 @@ struct SoftmaxCrossEntropy {
 using Operation = std::variant<Input, Convolution, BatchNorm, Relu, Add, MaxPool, GlobalAveragePool,
                                Linear, SoftmaxCrossEntropy>;
 
-/// What a parameter starts as.
+/// Initial distribution of a parameter or statistic (see initialise.hpp).
 enum class Initial { kaiming_uniform, bias_uniform, ones, zeros };
 
-/// A trained tensor. All parameters stand in one flat float32 buffer, in backward order (the last
-/// layer first), each at a multiple of 64 bytes; gradients and momentum have the same layout.
+/// A trainable tensor. All parameters are stored in one flat float32 buffer, in backward order (the
+/// last layer first), each at a multiple of 64 bytes. Gradients and momentum have the same layout.
 struct Parameter {
   std::string name;  ///< as in PyTorch's state_dict: "layer1.0.conv1.weight"
-  std::vector<std::int64_t>
-      shape;  ///< KCRS for convolutions, (out, in) for linear, (channels) otherwise
+  /// KCRS for convolutions, (out, in) for linear layers, (channels) otherwise.
+  std::vector<std::int64_t> shape;
   Initial initial = Initial::zeros;
-  std::int64_t fan_in = 0;  ///< inputs of one output; bounds the initial values
-  NodeId node = -1;         ///< whose parameter it is
+  std::int64_t fan_in = 0;  ///< inputs per output value; determines the range of the initial values
+  NodeId node = -1;         ///< node that has this parameter
   std::size_t elements = 0;
   std::size_t offset = 0;  ///< in elements, into the flat buffer
 };
 
-/// A running statistic of a batch norm, (channels); all stand in one flat float32 buffer, forward
-/// order.
+/// A running statistic of a batch-norm node, of shape (channels). All statistics are stored in one
+/// flat float32 buffer, in forward order, each at a multiple of 64 bytes.
 struct Statistic {
   std::string name;  ///< "bn1.running_mean", "bn1.running_var"
   Initial initial = Initial::zeros;
-  NodeId node = -1;
+  NodeId node = -1;  ///< the batch-norm node
   std::size_t elements = 0;
-  std::size_t offset = 0;
+  std::size_t offset = 0;  ///< in elements, into the flat buffer
 };
 
+/// A node: an operation with its inputs, its output shape for one image, and its parameters.
 struct Node {
-  std::string
-      name;  ///< the module's name in PyTorch ("layer1.0.conv1"), or what it is ("layer1.0.add")
+  /// Name of the module in PyTorch ("layer1.0.conv1"), or a descriptive name ("layer1.0.add").
+  std::string name;
   Operation operation;
   std::vector<NodeId> inputs;
   core::ImageShape output;
-  std::vector<std::size_t> parameters;  ///< indices into Graph::parameters(): weight, then bias
-  std::vector<std::size_t>
-      statistics;  ///< indices into Graph::statistics(): running mean, running variance
+  std::vector<std::size_t> parameters;  ///< indices into Graph::parameters(): weight, bias
+  /// Indices into Graph::statistics(): running mean, running variance.
+  std::vector<std::size_t> statistics;
 };
 
-/// Work of a node for one image. A multiply-add counts as two FLOPs.
+/// Computational cost of a node for one image. A multiply-add counts as two FLOPs.
 struct NodeCost {
   double forward_flops = 0;
-  double backward_data_flops = 0;    ///< gradient of the input; none where the input is the images
+  /// Gradient of the input; 0 for a convolution or linear layer that reads the images.
+  double backward_data_flops = 0;
   double backward_weight_flops = 0;  ///< gradient of the weights
   double output_elements = 0;        ///< elements written by the forward pass
 
@@ -103,11 +107,12 @@ struct NodeCost {
   }
 };
 
-/// A network as data: nodes in forward order with inferred shapes, parameters and costs. It knows
-/// no batch size, precision or device: a backend compiles it into a plan.
+/// Description of a network: nodes in forward order with inferred shapes, parameters and costs. It
+/// is independent of batch size, precision and device; a backend compiles it into a plan.
 ///
-/// The building functions append a node and return its id; they throw `Error` (internal) where
-/// shapes do not fit. `seal` must be called once, last.
+/// The functions `input` to `softmax_cross_entropy` append a node and return its id. They throw
+/// `Error` (internal) if the shapes of their inputs do not fit. `seal` must be called once, after
+/// the last node has been appended.
 class Graph {
  public:
   explicit Graph(std::string model) : model_(std::move(model)) {}
@@ -123,7 +128,8 @@ class Graph {
   NodeId linear(std::string name, NodeId from, std::int64_t out_features);
   NodeId softmax_cross_entropy(std::string name, NodeId from, SoftmaxCrossEntropy operation);
 
-  /// Lays out parameters (backward order) and statistics (forward order).
+  /// Completes the graph: assigns offsets to the parameters (backward order) and statistics
+  /// (forward order). Throws `Error` (internal) if the last node is not a loss.
   void seal();
 
   const std::string& model() const { return model_; }
@@ -132,13 +138,22 @@ class Graph {
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<Statistic>& statistics() const { return statistics_; }
 
-  std::int64_t classes() const;            ///< outputs of the last linear node
-  core::ImageShape image() const;          ///< the input's shape
-  std::size_t parameter_count() const;     ///< trained values, without padding
-  std::size_t parameter_elements() const;  ///< length of the flat buffer, padding included
+  /// Returns the number of classes: the channels of the loss node's input.
+  std::int64_t classes() const;
+  /// Returns the shape of the input images.
+  core::ImageShape image() const;
+  /// Returns the number of trainable values, without padding.
+  std::size_t parameter_count() const;
+  /// Returns the length of the flat parameter buffer in elements, including padding. Throws `Error`
+  /// (internal) before `seal`.
+  std::size_t parameter_elements() const;
+  /// Returns the length of the flat statistics buffer in elements, including padding. Throws
+  /// `Error` (internal) before `seal`.
   std::size_t statistic_elements() const;
 
+  /// Returns the cost of one node.
   NodeCost cost(NodeId id) const;
+  /// Returns the sum of the costs of all nodes.
   NodeCost total_cost() const;
 
  private:

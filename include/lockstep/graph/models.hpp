@@ -14,11 +14,11 @@ struct ModelOptions {
   float label_smoothing = 0;
 };
 
-/// Names that `make_model` knows, for messages and `--help`.
+/// Returns the names that `make_model` accepts, for messages and `--help`.
 std::vector<std::string> model_names();
 
-/// Builds a network by name, or throws `Error` (usage) listing the names there are, or saying why
-/// the image is too small for it.
+/// Returns the network with the given name. Throws `Error` (usage) if the name is unknown (the
+/// message lists the valid names) or the image is too small for the network.
 Graph make_model(const std::string& name, const ModelOptions& options);
 
 }  // namespace lockstep::graph

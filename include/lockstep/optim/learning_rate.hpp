@@ -7,28 +7,33 @@ namespace lockstep::optim {
 
 enum class ScheduleKind { constant, step, cosine, onecycle };
 enum class Scaling { none, linear, sqrt };
+/// Returns the option value, for example "constant".
 std::string_view name(ScheduleKind kind);
 std::string_view name(Scaling scaling);
 
-/// Learning rate as a pure function of the step: nothing to save, nothing to advance.
+/// Learning-rate schedule. The rate is a pure function of the step, so the schedule has no state to
+/// save or restore.
 struct LearningRateSchedule {
   ScheduleKind kind = ScheduleKind::constant;
-  double peak = 0.1;              ///< after scaling with the batch
-  std::int64_t total_steps = 1;   ///< of the whole run
-  std::int64_t warmup_steps = 0;  ///< linear from peak / warmup_steps to peak (Goyal et al., 2017)
+  double peak = 0.1;             ///< peak learning rate, after scaling with the batch size
+  std::int64_t total_steps = 1;  ///< steps of the whole run, including the warm-up
+  /// Steps of the warm-up: linear increase from peak / warmup_steps to peak (Goyal et al., 2017).
+  std::int64_t warmup_steps = 0;
 
-  /// Rate of step `step`, counted from 0. With t = k/n in step k of the n steps after the warm-up:
+  /// Returns the learning rate of step `step` (counted from 0). After the warm-up, with t = k/n for
+  /// step k of the n remaining steps:
   ///   constant: peak
   ///   step:     peak, peak/10 from t = 1/2, peak/100 from t = 3/4
   ///   cosine:   peak (1 + cos(pi t)) / 2  (Loshchilov, Hutter 2017)
   ///   onecycle: linear from peak/25 to peak at t = 0.3, then cosine down to peak/1e4 (Smith 2018);
-  ///             where a warm-up is given, that is the rise
-  /// From `total_steps` on it stays at the value of t = 1.
+  ///             if warmup_steps > 0, the warm-up replaces the linear increase
+  /// For steps from `total_steps` on, t = 1.
   double at(std::int64_t step) const;
 };
 
-/// Scales a rate given for `reference_batch` to `global_batch`: not, by the ratio (Goyal et al.,
-/// 2017), or by its square root (Krizhevsky 2014).
+/// Scales a learning rate chosen for `reference_batch` to `global_batch`. Returns `rate` times 1
+/// (none), times r = global_batch / reference_batch (linear; Goyal et al., 2017), or times sqrt(r)
+/// (sqrt; Krizhevsky 2014).
 double scaled_rate(double rate, Scaling scaling, std::int64_t global_batch,
                    std::int64_t reference_batch);
 

@@ -10,14 +10,15 @@ struct Sgd {
   float momentum = 0.9f;
   float weight_decay = 5e-4f;
   bool nesterov = false;
-  float gradient_scale = 1;  ///< the 1/N of the mean over replicas
+  float gradient_scale = 1;  ///< factor of the gradients; 1/N if they are sums over N replicas
 };
 
-/// One pass over the flat buffers (same length each):
+/// Updates the flat parameter and velocity buffers in one pass (g: gradients, p: parameters, v:
+/// velocity):
 ///   g' = gradient_scale g + weight_decay p;  v = momentum v + g';
 ///   p -= learning_rate (nesterov ? g' + momentum v : v).
-/// Reads 12 and writes 8 bytes per parameter. With velocity zero the first step is PyTorch's (v =
-/// g').
+/// Reads 12 and writes 8 bytes per parameter. If the velocity is initially zero, the first step is
+/// the same as PyTorch's (v = g'). Throws `Error` (internal) if the buffers differ in length.
 void update(const Sgd& sgd, std::span<float> parameters, std::span<const float> gradients,
             std::span<float> velocity);
 

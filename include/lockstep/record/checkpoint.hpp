@@ -10,69 +10,71 @@
 
 namespace lockstep::record {
 
-/// A named float32 tensor in somebody else's memory, contiguous, last index fastest.
+/// Non-owning view of a named float32 tensor; contiguous, last index fastest.
 struct Tensor {
-  std::string group;  ///< "state" (the network, PyTorch's names) or "momentum"
+  std::string group;  ///< "state" (the network, with PyTorch's names) or "momentum"
   std::string name;
   std::vector<std::int64_t> shape;
   std::span<float> values;
 };
 
-using Counters =
-    std::vector<std::pair<std::string, std::int64_t>>;  ///< "step", "batches_tracked", "seed", ...
+/// Integer attributes of the root: "step", "batches_tracked", "seed", ...
+using Counters = std::vector<std::pair<std::string, std::int64_t>>;
 
 /// Text attributes of the root that the digest covers: "run_id".
 using Texts = std::vector<std::pair<std::string, std::string>>;
 
-/// Everything in a checkpoint but its tensors.
+/// All data of a checkpoint except its tensors.
 struct CheckpointHeader {
   Counters counters;
   Texts texts;  ///< empty in checkpoints of earlier versions
 };
 
-/// Writes the tensors as datasets /GROUP/NAME, the counters and texts as attributes of the
-/// root, with a digest over all of it: into a temporary file beside `path`, synced, read back and
-/// verified, then renamed. What stood at `path` stays until then. PyTorch's `num_batches_tracked`
-/// (int64 scalars under /state) is written for each
-/// "....running_mean" from the counter "batches_tracked". Throws `Error` (output).
+/// Writes a checkpoint: the tensors as datasets /GROUP/NAME, `counters` and `texts` as attributes
+/// of the root, and a digest of all of them. The data are written to a temporary file in the
+/// directory of `path`, synced to disk, read back and verified; then the file is renamed to `path`.
+/// An existing file at `path` is not changed before the rename. For each tensor "....running_mean"
+/// of group "state", PyTorch's `num_batches_tracked` (an int64 scalar) is written with the value of
+/// the counter "batches_tracked". Throws `Error` (output) if any of these operations fails.
 void write_checkpoint(const std::filesystem::path& path, std::span<const Tensor> tensors,
                       const Counters& counters, const Texts& texts = {});
 
-/// Whether a file must carry a digest that matches. One that carries a digest is always held to it.
+/// Whether a file must have a digest. If a file has a digest, it is always verified.
 enum class Verify {
-  required,    ///< our own checkpoints
-  if_present,  ///< files from elsewhere (`--init-from`) may have none
+  required,    ///< checkpoints that Lockstep writes
+  if_present,  ///< files of other programs (`--init-from`), which may have no digest
 };
 
-/// Fills `tensors` from the file and returns its counters. Throws `Error` (input) where the file is
-/// missing, is not HDF5, lacks a tensor, holds one of another shape or type, or its digest does not
-/// match; then nothing has been changed.
+/// Reads `tensors` from the file and returns its counters. Throws `Error` (input), without changing
+/// any tensor, if the file is missing or not HDF5, if a tensor is missing or has a different shape
+/// or type, or if the digest does not match.
 Counters read_checkpoint(const std::filesystem::path& path, std::span<const Tensor> tensors,
                          Verify verify);
 
-/// Reads the whole file, compares its digest and returns its header. Throws as `read_checkpoint`.
+/// Reads the whole file, verifies its digest and returns its header. Throws the same errors as
+/// `read_checkpoint`.
 CheckpointHeader read_checkpoint_header(const std::filesystem::path& path);
 
-/// DIR/checkpoint-STEP.h5
+/// Returns DIRECTORY/checkpoint-STEP.h5.
 std::filesystem::path checkpoint_path(const std::filesystem::path& directory, std::int64_t step);
 
-/// Returns the checkpoint of the directory that was written last and whose digest matches, or
-/// nothing. The order is that of the counter "sequence", then of the steps. Each damaged one that
-/// is passed over is named in a warning.
+/// Returns the newest valid checkpoint in `directory`, or nullopt if there is none. A checkpoint is
+/// valid if its digest matches. Checkpoints are ordered by the counter "sequence", then by step.
+/// Logs a warning for each damaged checkpoint that it skips.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& directory);
 
-/// Writes the checkpoints of one run into a directory and deletes old ones. Files that are damaged,
-/// or that another run wrote, are neither counted nor deleted.
+/// Writes the checkpoints of one run to a directory and deletes old ones. Damaged checkpoints and
+/// checkpoints of other runs are neither counted nor deleted.
 class CheckpointStore {
  public:
   /// `keep`: number of valid checkpoints of the run to keep, at least 1.
   CheckpointStore(std::filesystem::path directory, int keep, std::string run_id);
 
-  /// Writes DIR/checkpoint-STEP.h5 with the additional counter "sequence", which is larger than in
-  /// every other file of the directory, and the text "run_id". Only then deletes the run's oldest
-  /// valid checkpoints beyond `keep`, in the order in which they were written, and temporary files
-  /// of processes that ended. A file of another run with the same name is renamed and kept. Throws
-  /// `Error` (output).
+  /// Writes DIRECTORY/checkpoint-STEP.h5 with the additional counter "sequence", which is larger
+  /// than in every other checkpoint of the directory, and the text "run_id". If a readable
+  /// checkpoint of another run has this name, it is renamed first and kept. After the write,
+  /// deletes all valid checkpoints of the run except the `keep` most recently written ones, and
+  /// temporary files of processes that have ended. Throws `Error` (output).
   void save(std::int64_t step, std::span<const Tensor> tensors, Counters counters);
 
  private:
@@ -82,7 +84,7 @@ class CheckpointStore {
   std::filesystem::path directory_;
   std::size_t keep_;
   std::string run_id_;
-  std::vector<std::filesystem::path> valid_;  ///< files whose digest was compared
+  std::vector<std::filesystem::path> valid_;  ///< files whose digest has been verified
 };
 
 }  // namespace lockstep::record

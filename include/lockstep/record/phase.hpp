@@ -6,8 +6,9 @@
 
 namespace lockstep::record {
 
-/// The parts of a training step, in order. Their sum is the step; the training time of the
-/// assignment (no data I/O; copies, gradients and update counted) is the sum without `data_wait`.
+/// Phases of a training step, in order. On each rank, the duration of a step is the sum of its
+/// phases. Training time is the sum without `data_wait`: it includes copies, gradients and the
+/// update, but no data I/O.
 enum class Phase { data_wait, upload, forward, backward, exposed_communication, update };
 inline constexpr std::size_t phase_count = 6;
 inline constexpr std::array<std::string_view, phase_count> phase_names{

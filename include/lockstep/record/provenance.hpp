@@ -4,24 +4,26 @@
 
 namespace lockstep::record {
 
-/// What this build is and where it runs: versions of the libraries it was built with, compiler,
-/// flags, commit, and the environment variables on the allow-list (SLURM_*, NCCL_*, OMPI_*, OMP_*,
-/// UCX_*, CUDA_VISIBLE_DEVICES).
+/// Returns a description of the build and its environment: version of Lockstep, commit, compiler,
+/// flags, build type, version of HDF5, operating system, processor model, and the environment
+/// variables on an allow-list (SLURM_*, NCCL_*, OMPI_*, OMP_*, UCX_*, CUDA_VISIBLE_DEVICES), except
+/// those whose names look like secrets.
 Attributes provenance();
 
-/// A short text that differs between builds whose results may differ: version, commit, compiler,
-/// flags. Ranks compare it.
+/// Returns a short text that identifies the build: version, commit, compiler, build type, flags.
+/// All ranks must have the same text, because different builds may have different results.
 std::string build_id();
 
-/// This process: host name, processors it may use, processor model, memory. Rank numbers are left
-/// at 0.
+/// Returns the host name, the processors that this process may use, the processor model and the
+/// host memory. The ranks in the result are 0.
 RankInfo describe_process();
 
-/// Bytes of this process's memory that are resident now, and at most so far (Linux: VmRSS, VmHWM).
+/// Resident memory of this process in bytes: current value and peak (VmRSS and VmHWM of Linux).
 struct ResidentMemory {
   std::uint64_t now = 0;
   std::uint64_t peak = 0;
 };
+/// Returns the resident memory of this process.
 ResidentMemory resident_memory();
 
 }  // namespace lockstep::record

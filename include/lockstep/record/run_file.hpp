@@ -12,60 +12,66 @@ namespace lockstep::record {
 
 using Attributes = std::vector<std::pair<std::string, std::string>>;
 
-/// One row of /ranks.
+/// Description of one rank; one row of /ranks.
 struct RankInfo {
   int rank = 0;
-  int local_rank = 0;
+  int local_rank = 0;  ///< rank among the ranks of its host
   std::string hostname;
-  std::string cpu_list;     ///< processors this rank may run on: "0-3,8"
-  std::string device_name;  ///< processor or GPU model
-  std::string device_uuid;  ///< empty on CPUs
-  std::string pci_bus_id;   ///< empty on CPUs
-  std::uint64_t memory_bytes = 0;
+  std::string cpu_list;            ///< processors that the rank may use: "0-3,8"
+  std::string device_name;         ///< processor or GPU model
+  std::string device_uuid;         ///< empty on CPUs
+  std::string pci_bus_id;          ///< empty on CPUs
+  std::uint64_t memory_bytes = 0;  ///< memory of the device; of the host on CPUs
   int host = 0;  ///< index of the rank's host, from 0; several hosts may have the same name
 };
 
-/// What is known when a run starts.
+/// Data that are known when a run starts.
 struct RunHeader {
   std::string command_line;
-  Attributes config;       ///< every option as resolved, by its name without dashes in front
-  Attributes environment;  ///< versions, build, allow-listed variables
+  Attributes config;       ///< resolved value of every option, by its name without leading dashes
+  Attributes environment;  ///< versions, build, environment variables on the allow-list
   std::vector<RankInfo> ranks;
-  std::vector<std::uint64_t> bucket_bytes;  ///< empty where nothing is reduced
+  /// (bucket), bytes that each rank contributes, as communicated; empty without all-reduce.
+  std::vector<std::uint64_t> bucket_bytes;
 
-  std::string run_id;                ///< equal in all parts of a run; empty: create a new one
-  std::int64_t part = 1;             ///< 1 for a new run; 2, 3, ... for the parts that resume it
-  std::int64_t first_step = 0;       ///< steps of the run done before the first step of this file
-  std::int64_t steps_per_epoch = 0;  ///< of a complete epoch; 0 if the command does not train
-  std::int64_t images_per_epoch =
-      0;  ///< trained on in a complete epoch, over all ranks; 0 likewise
+  std::string run_id;           ///< the same in all parts of a run; empty to create a new one
+  std::int64_t part = 1;        ///< 1 for a new run; 2, 3, ... for the parts that resume it
+  std::int64_t first_step = 0;  ///< steps of the run completed before the first step of this file
+  std::int64_t steps_per_epoch = 0;  ///< steps of a complete epoch; 0 if the command does not train
+  /// Images of a complete epoch, over all ranks; 0 if the command does not train.
+  std::int64_t images_per_epoch = 0;
 };
 
-/// The steps of one epoch on all ranks, and its results. Arrays are flat, last index fastest.
+/// Measurements of the steps of one epoch on all ranks, and results of the epoch. Arrays are flat,
+/// last index fastest.
 struct EpochRecord {
-  std::int64_t epoch = 0;                    ///< from 1, as people count
-  std::vector<double> learning_rate, loss;   ///< (step); loss is the mean over the global batch
-  std::vector<std::int64_t> images;          ///< (step), over all ranks
+  std::int64_t epoch = 0;                    ///< epoch, counted from 1
+  std::vector<double> learning_rate, loss;   ///< (step); `loss`: mean over the global batch
+  std::vector<std::int64_t> images;          ///< (step), total over all ranks
   std::vector<double> phase_seconds;         ///< (step, rank, phase)
-  std::vector<double> bucket_start_seconds;  ///< (step, rank, bucket), since the step's start
-  std::vector<double> bucket_end_seconds;    ///< (step, rank, bucket)
-  std::vector<double> energy_joules;  ///< (rank), that the device took in the steps; NaN: unknown
-  std::vector<double> utilisation;    ///< (rank), of the device at their end, 0 to 1; NaN: unknown
-  std::vector<double> memory_used_bytes;  ///< (rank), of the device at their end; NaN: unknown
-  double seconds = 0;                     ///< wall clock of the epoch's steps, without evaluation
-  double evaluation_seconds = 0;
-  double train_loss = 0,
-         train_accuracy = 0;  ///< means over the epoch's images, augmented, as they were trained on
-  double test_loss = 0, test_accuracy = 0;  ///< NaN where the epoch was not evaluated
-  std::string parameter_hash;               ///< of the replicas' parameters, equal on all ranks
+  std::vector<double> bucket_start_seconds;  ///< (step, rank, bucket), from the start of the step
+  std::vector<double> bucket_end_seconds;    ///< (step, rank, bucket), from the start of the step
+  /// (rank), energy that the device consumed during the steps; NaN if unknown.
+  std::vector<double> energy_joules;
+  /// (rank), utilisation of the device at the end of the steps, 0 to 1; NaN if unknown.
+  std::vector<double> utilisation;
+  /// (rank), memory of the device in use at the end of the steps; NaN if unknown.
+  std::vector<double> memory_used_bytes;
+  double seconds = 0;             ///< wall-clock time of the epoch's steps, without evaluation
+  double evaluation_seconds = 0;  ///< wall-clock time of the evaluation
+  /// Means over the augmented images of the epoch, with the parameters of the step that used them.
+  double train_loss = 0, train_accuracy = 0;
+  double test_loss = 0, test_accuracy = 0;  ///< NaN if the epoch was not evaluated
+  /// Hash of the parameters, equal on all ranks; empty for independent replicas.
+  std::string parameter_hash;
 };
 
-/// One row of a sweep of the all-reduce.
+/// One row of an all-reduce sweep.
 struct AllReduceRow {
-  std::string way;  ///< "mpi", "pieces", ...
-  std::uint64_t bytes = 0;
-  std::vector<double>
-      seconds;  ///< (repeat), maximum over ranks; the same number of repeats in each row
+  std::string way;          ///< all-reduce algorithm: "mpi", "pieces" (direct algorithm), ...
+  std::uint64_t bytes = 0;  ///< bytes that each rank contributes, as communicated
+  /// (repeat), maximum over ranks. All rows must have the same number of repeats.
+  std::vector<double> seconds;
   std::uint64_t wrong = 0;  ///< elements with a wrong sum
 };
 
@@ -73,65 +79,76 @@ struct AllReduceRow {
 struct LadderRow {
   std::int64_t batch_per_rank = 0;
   std::string status;           ///< "ok" or "out_of_memory"
-  double epoch_seconds = 0;     ///< of an epoch, the slowest rank of each step
-  double training_seconds = 0;  ///< the same without the phase `data_wait`
+  double epoch_seconds = 0;     ///< time of an epoch; each step counts with its slowest rank
+  double training_seconds = 0;  ///< time of an epoch without the phase `data_wait`
   double images_per_second = 0;
-  std::uint64_t predicted_bytes = 0;
-  std::uint64_t peak_bytes = 0;
-  std::int64_t steps = 0;        ///< steps that were timed
-  bool is_extrapolated = false;  ///< scaled from fewer steps than an epoch has
+  std::uint64_t predicted_bytes = 0;  ///< estimated memory
+  std::uint64_t peak_bytes = 0;       ///< maximum memory used
+  std::int64_t steps = 0;             ///< number of timed steps
+  bool is_extrapolated = false;       ///< times are extrapolated from fewer steps than an epoch has
 };
 
-/// Returns an identifier for a new run: time, host, process and, under Slurm, the job.
+/// Returns an identifier for a new run. It consists of time, host name, process id and, under
+/// Slurm, the job.
 std::string new_run_id();
 
 enum class RunStatus { running, complete, preempted, failed };
+/// Handling of an existing file: report an error, or replace it.
 enum class Existing { refuse, replace };
 
-/// The HDF5 run file (format "lockstep-run", version 2; docs/run-file.md). Written by one rank as
-/// the run goes, into PATH.partial, closed after each epoch and each point of a ladder: a killed
-/// run leaves what it had measured. `finish` gives it its final name. Every failed write throws
-/// `Error` (output); nothing that was there before is touched until `finish` replaces it.
+/// The HDF5 run file (format "lockstep-run", version 2; docs/run-file.md). One rank writes it
+/// during the run, as PATH.partial. The file is closed after each epoch and each point of a batch
+/// ladder, so a killed run leaves its measurements. `finish` renames the file to PATH; until then
+/// an existing file at PATH is not changed. Every function that writes throws `Error` (output) on
+/// failure.
 class RunFile {
  public:
-  /// Throws `Error` (output) where `path` exists and `existing` is refuse, or cannot be written.
+  /// Creates PATH.partial. If a run that ended early has left a file of this name, that file is
+  /// renamed and kept. Throws `Error` (output) if `path` exists and `existing` is refuse, if
+  /// another process uses PATH.partial, or if the file cannot be written.
   RunFile(const std::filesystem::path& path, Existing existing, const RunHeader& header);
   ~RunFile();
   RunFile(RunFile&&) noexcept;
   RunFile& operator=(RunFile&&) noexcept;
 
+  /// Appends the steps and results of an epoch. Throws `Error` (internal) if the arrays do not fit
+  /// the ranks and buckets of the header.
   void append(const EpochRecord& epoch);
+  /// Appends a point of the batch ladder.
   void append(const LadderRow& point);
 
-  /// All rows of a sweep at once; at most once in a file.
+  /// Writes all rows of an all-reduce sweep. Can be called at most once per file.
   void write_allreduce(const std::vector<AllReduceRow>& rows);
 
-  /// A result of the whole run, as an attribute of /results: "last_test_accuracy",
-  /// "best_test_accuracy", ... Reaches the disk with `finish`.
+  /// Sets a result of the whole run, an attribute of /results: "last_test_accuracy",
+  /// "best_test_accuracy", ... `finish` writes it to the file.
   void write_result(const std::string& name, double value);
 
-  /// Completes a copy of PATH.partial (status, results), syncs it, reads it through, renames it to
-  /// PATH, and only then deletes PATH.partial. `failure`: the one line of a failed run.
+  /// Copies PATH.partial, adds `status` and the results to the copy, syncs the copy to disk,
+  /// verifies it by reading, renames it to PATH and then deletes PATH.partial. `failure`: one-line
+  /// error message of a failed run.
   void finish(RunStatus status, const std::string& failure = {});
 
-  /// Finishes the file of a run that failed. Does nothing if a write to the file has failed before.
-  /// An error is only logged, because `failure` is what the caller reports.
+  /// Calls `finish` for a failed run. Does nothing if an earlier write to the file has failed. Only
+  /// logs its own errors, because the caller reports `failure`.
   void finish_failed(const std::string& failure);
 
+  /// Returns the identifier of the run.
   const std::string& run_id() const;
-  const std::filesystem::path& path() const;  ///< after `finish`
+  /// Returns PATH, where the file is stored after `finish`.
+  const std::filesystem::path& path() const;
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-/// Throws the errors that constructing a `RunFile` would throw, without leaving anything behind;
-/// for checking before work begins.
+/// Checks, before the run starts, whether a `RunFile` can be created. Throws the errors of its
+/// constructor and leaves no file behind.
 void check_writable(const std::filesystem::path& path, Existing existing);
 
-/// The same for a run that is resumed and may write beside `path` (`next_part`): what exists there
-/// is not looked at.
+/// The same check for a resumed run, which may write its part to another file in the directory of
+/// `path` (see `next_part`). An existing run file at `path` is not an error.
 void check_writable_beside(const std::filesystem::path& path);
 
 }  // namespace lockstep::record

@@ -6,21 +6,22 @@
 
 namespace lockstep::record {
 
-/// The run file that one process of a run writes.
+/// Run file of one part of a run. Each process that starts or resumes the run writes one part.
 struct RunPart {
   std::filesystem::path path;
-  std::int64_t part = 1;
+  std::int64_t part = 1;  ///< 1 for a new run; 2, 3, ... for the parts that resume it
 };
 
-/// Returns where a process that resumed the run `run_id` writes its part. If `output`, or the
-/// `output`.partial that a killed process left, belongs to this run, that is the first free name of
-/// NAME.part2.EXTENSION, NAME.part3.EXTENSION, ... from `part` on, and what exists stays untouched;
-/// otherwise `output` itself. Throws `Error` (output) if a living process writes `output`.
+/// Returns the run file that a process which resumes the run `run_id` must write. If `output`, or
+/// the file `output`.partial of a killed process, belongs to this run, the result is the first
+/// unused name of NAME.part2.EXTENSION, NAME.part3.EXTENSION, ... with a number of at least `part`,
+/// and the existing files are not changed. Otherwise the result is `output`. Throws `Error`
+/// (output) if another process uses `output`.partial of this run.
 RunPart next_part(const std::filesystem::path& output, const std::string& run_id,
                   std::int64_t part);
 
-/// Returns the run_id of a run file, also of one that is not finished; empty if there is no such
-/// file or it is not a run file.
+/// Returns the run_id of a finished or unfinished run file. Returns an empty text if the file does
+/// not exist or is not a run file.
 std::string run_id_of(const std::filesystem::path& path);
 
 }  // namespace lockstep::record

@@ -7,15 +7,16 @@
 
 namespace lockstep::train {
 
-/// The values that an option may take: name on the command line and meaning. One table per option,
-/// used for parsing, for messages, for `--help` and for the run file. Where two names mean the
-/// same, the first is the one written.
+/// A permitted value of an option and its name on the command line. Each option has one table of
+/// them, which is used for parsing, for messages, for `--help` and for the run file. If two names
+/// have the same value, the first name is written.
 template <class Enum>
 struct Choice {
   std::string_view name;
   Enum value;
 };
 
+/// Each of these functions returns the table of an option. The argument only selects the overload.
 std::span<const Choice<backend::DeviceKind>> choices(backend::DeviceKind);
 std::span<const Choice<core::Precision>> choices(core::Precision);
 std::span<const Choice<core::DataType>> choices(core::DataType);
@@ -31,7 +32,7 @@ std::span<const Choice<comm::TransportKind>> choices(comm::TransportKind);
 std::span<const Choice<DataResidency>> choices(DataResidency);
 std::span<const Choice<BatchNormMode>> choices(BatchNormMode);
 
-/// The name of a value in its option's table.
+/// Returns the name of `value` in the table of its option; "?" if the table does not contain it.
 template <class Enum>
 std::string_view choice_name(Enum value) {
   for (const auto& choice : choices(value)) {

@@ -15,58 +15,60 @@
 
 namespace lockstep::train {
 
-/// Which running statistics of batch norm the replicas evaluate with.
+/// Batch-norm statistics of the replicas.
 enum class BatchNormMode {
-  local,      ///< each rank its own
-  broadcast,  ///< rank 0's, as PyTorch's DistributedDataParallel
-  sync,       ///< batch statistics over all ranks, so they are equal everywhere
+  local,      ///< each rank evaluates with its own running statistics
+  broadcast,  ///< all ranks evaluate with the running statistics of rank 0, as with PyTorch's
+              ///< DistributedDataParallel
+  sync,       ///< synchronised batch norm: batch statistics over all ranks, so that the running
+              ///< statistics are equal on all ranks
 };
 
-/// Where the training images are while a GPU trains.
+/// Memory in which the training images are stored if a GPU trains.
 enum class DataResidency {
-  host,    ///< prepared there, copied batch by batch
-  device,  ///< all of them on the device, prepared there
+  host,    ///< host memory: batches are prepared there and copied to the device
+  device,  ///< device memory: all images are copied once, and batches are prepared there
 };
 
-/// Every option, as given and then resolved. Plain data: the command line fills it, `resolve` puts
-/// numbers where there was "choose for me", the run file keeps it.
+/// Values of all options. The command line sets them, `resolve` replaces automatic values by
+/// numbers, and the run file stores them.
 struct Config {
   std::string command = "train";
 
-  // the network
+  // network
   std::string model = "resnet18-cifar";
-  std::int64_t classes = 0;  ///< 0: as many as the data have
+  std::int64_t classes = 0;  ///< 0: the number of classes of the dataset
   double label_smoothing = 0;
-  std::string init_from;  ///< a file with weights to start from; empty: random
+  std::string init_from;  ///< file with initial weights; empty: random initialisation
 
-  // the data
+  // data
   std::string data = "synthetic";
-  std::int64_t train_samples = 0;  ///< the first so many; 0: all
-  std::int64_t test_samples = 0;
+  std::int64_t train_samples = 0;  ///< number of images, from the start of the training set; 0: all
+  std::int64_t test_samples = 0;   ///< the same for the test set
   data::Augmentation augment = data::Augmentation::crop_flip;
   data::LastBatch last_batch = data::LastBatch::drop;
   int loader_threads = 2;
   DataResidency data_residency = DataResidency::host;
   std::uint64_t seed = 1;
 
-  // the device of each rank
+  // device of each rank
   backend::DeviceKind device = backend::DeviceKind::automatic;
   core::Precision precision = core::Precision::fp32;
-  double loss_scale = 0;  ///< of fp16; 0: found while training
-  int threads = 0;        ///< CPU threads per rank; 0: the cores shared out among the ranks
+  double loss_scale = 0;  ///< for fp16; 0: dynamic loss scaling
+  int threads = 0;  ///< CPU threads per rank; 0: the cores of the host divided among its ranks
   backend::ConvolutionAlgorithm convolution_algorithm = backend::ConvolutionAlgorithm::automatic;
   backend::BatchNormFusion batch_norm_fusion = backend::BatchNormFusion::automatic;
-  std::uint64_t memory_limit = 0;  ///< bytes per rank; 0: what is available
+  std::uint64_t memory_limit = 0;  ///< bytes per rank; 0: the available memory
   bool deterministic = false;
 
-  // the run; exactly one of the two batches is given, `resolve` sets the other
+  // training; exactly one of the two batch sizes is given, and `resolve` computes the other
   std::int64_t batch_per_rank = 0;
   std::int64_t global_batch = 0;
-  std::int64_t epochs = 0;  ///< 0 where `steps` rules
+  std::int64_t epochs = 0;  ///< 0 if `steps` sets the length of the training
   std::int64_t steps = 0;
-  std::int64_t evaluate_every = 1;  ///< epochs; 0: once, after the last step; -1: never
+  std::int64_t evaluate_every = 1;  ///< interval in epochs; 0: once, after the last step; -1: never
 
-  // the optimiser
+  // optimiser
   double learning_rate = 0.1;
   double momentum = 0.9;
   double weight_decay = 5e-4;
@@ -83,22 +85,22 @@ struct Config {
   bool allow_gpu_sharing = false;
   double bucket_mib = 6;
   core::DataType gradient_type = core::DataType::float32;
-  double link_gbit = 0;  ///< the link's rate, for the report; 0: not known
+  double link_gbit = 0;  ///< rate of the network link in Gbit/s, for the report; 0: unknown
   BatchNormMode batch_norm = BatchNormMode::broadcast;
   static constexpr std::int64_t most_watchdog_seconds = 1'000'000'000;  ///< about 32 years
-  std::int64_t watchdog_seconds = 300;                                  ///< 0: off
+  std::int64_t watchdog_seconds = 300;                                  ///< 0: disabled
 
-  /// Bytes of a bucket of float32 gradients.
+  /// Returns the size of a bucket of float32 gradients in bytes.
   std::size_t bucket_bytes() const { return static_cast<std::size_t>(bucket_mib * (1 << 20)); }
 
   // checkpoints
   std::string resume = "none";
   std::string checkpoint_dir;
-  double checkpoint_seconds = 180;  ///< 0 where `checkpoint_steps` rules
+  double checkpoint_seconds = 180;  ///< interval; 0 if `checkpoint_steps` sets it
   std::int64_t checkpoint_steps = 0;
   int keep = 3;
 
-  // what is left behind and shown
+  // output
   std::string output;
   bool overwrite = false;
   bool json = false;
@@ -107,38 +109,42 @@ struct Config {
 
   // lockstep plan
   bool measure = false;
-  std::string planned_for;  ///< a GPU that is not here
+  std::string planned_for;  ///< target GPU of offline planning, for example "h200"; empty: the
+                            ///< device of this machine
 
   // lockstep info
-  std::string device_description;  ///< file to write the GPU's description to
+  std::string device_description;  ///< file to which the device description of the GPU is written
 
-  // lockstep ladder
-  std::int64_t ladder_start = 32;
+  // lockstep ladder (epoch time as a function of the batch per rank)
+  std::int64_t ladder_start = 32;  ///< first batch per rank
 
-  // lockstep allreduce
+  // lockstep allreduce (benchmark of all-reduce algorithms)
   std::uint64_t min_bytes = 1u << 10;
   std::uint64_t max_bytes = 64u << 20;
   int repeats = 20;
 
-  /// The learning rate after scaling with the global batch.
+  /// Returns the peak learning rate: `learning_rate` scaled with the global batch according to
+  /// `scaling`.
   double peak_learning_rate() const;
 };
 
-/// Fills in what depends on the number of ranks: both batches and the default number of epochs.
-/// Throws `Error` (usage) where options contradict each other or the number of ranks, naming them.
+/// Returns `config` with the batch size that was not given and the default number of epochs filled
+/// in. Throws `Error` (usage), naming the options, if a value is out of range or if options
+/// contradict each other or the number of ranks.
 Config resolve(Config config, int ranks);
 
-/// Throws `Error` (input) where the training set is smaller than the global batch.
+/// Throws `Error` (input) if the training set is smaller than the global batch.
 void require_enough_images(const Config& config, std::size_t training_images);
 
+/// Pairs of name and value.
 using Entries = std::vector<std::pair<std::string, std::string>>;
 
-/// Every option by its name without dashes in front, and its value as the command line would give
-/// it.
+/// Returns the name of every option, without leading dashes, and its value in the notation of the
+/// command line.
 Entries entries(const Config& config);
 
-/// The entries that must be equal on all ranks: not paths, which may be local to a host, nor what
-/// is shown.
+/// Returns the entries that must be equal on all ranks: all except paths, which may differ between
+/// hosts, the numbers of threads, `--json` and `--quiet`.
 Entries shared_entries(const Config& config);
 
 }  // namespace lockstep::train

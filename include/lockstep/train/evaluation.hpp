@@ -11,7 +11,7 @@
 
 namespace lockstep::train {
 
-/// Sums over the whole test set.
+/// Results of an evaluation, summed over the whole test set.
 struct Evaluation {
   double loss_sum = 0;
   std::int64_t correct = 0;
@@ -21,20 +21,22 @@ struct Evaluation {
   double accuracy() const { return static_cast<double>(correct) / static_cast<double>(images); }
 };
 
-/// Images per inference batch of each of `ranks` ranks: enough to be fast, few enough to stay small
-/// beside training.
+/// Returns the images per inference batch of each of `ranks` ranks: enough for a high throughput,
+/// few enough for little memory compared with training.
 std::int64_t evaluation_batch(std::size_t test_images, int ranks);
 
-/// Scores the test set: image i by rank i mod ranks, so each exactly once.
+/// Evaluates the model on the test set: rank r evaluates the images i with i mod N = r, where N is
+/// the number of ranks, so that each image is evaluated exactly once.
 class Evaluator {
  public:
-  /// Compiles the inference plan on `state`; all of these outlive the evaluator.
+  /// Compiles the inference plan for `state`. All arguments must outlive the evaluator.
   Evaluator(const Config& config, const graph::Graph& graph, const data::Dataset& test,
             const backend::Backend& backend, backend::ModelState& state,
             comm::Communicator& communicator);
 
-  /// With `BatchNormMode::broadcast`, copies rank 0's running statistics to all ranks first.
-  /// Collective.
+  /// Evaluates the test set and returns the results on all ranks. With `BatchNormMode::broadcast`,
+  /// first copies the running statistics of rank 0 to all ranks, unless the replicas are
+  /// independent (`--reducer none`). Collective: all ranks must call this.
   Evaluation run();
 
  private:

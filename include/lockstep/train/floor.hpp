@@ -9,56 +9,61 @@
 
 namespace lockstep::train {
 
-/// One operation in one phase: its work and its measured time.
+/// Work and measured time of one operation in one phase of a step.
 struct TimedOperation {
-  std::string what;            ///< "convolution 3x3, 64x32x32 -> 64x32x32"
-  std::string phase;           ///< as `OperationChoice::phase`, "backward", or "update"
+  std::string what;            ///< kind and shapes: "convolution 3x3, 64x32x32 -> 64x32x32"
+  std::string phase;           ///< `OperationChoice::phase`, "backward", or "update"
   std::string implementation;  ///< empty if there is no choice
-  double flops = 0;            ///< of the algorithm that was chosen
-  double bytes = 0;            ///< each map and weight once per pass over it
+  double flops = 0;            ///< of the selected algorithm
+  double bytes = 0;  ///< memory traffic: each feature map and weight once per pass over it
   double seconds = 0;
 };
 
-/// All operations of one kind, shape and phase: sums over them, and a lower bound of their time.
+/// All operations of the same kind, shape and phase: totals, and a lower bound of their time.
 struct FloorRow {
   std::string what, phase, implementation;
   int count = 0;  ///< number of operations
   double flops = 0;
   double bytes = 0;
-  double floor_seconds = 0;  ///< lower bound; never more than `seconds`
-  double seconds = 0;        ///< measured
-  /// Whether `bytes` are part of the bound. They are not if an operation took less time than moving
-  /// them to and from memory takes: then some of them stayed in a cache, or were moved by another
-  /// operation, and the bound is that of the floating-point operations alone.
+  double floor_seconds = 0;  ///< lower bound of the time; never more than `seconds`
+  double seconds = 0;        ///< measured time
+  /// Whether the bound includes the memory traffic `bytes`. It does not if an operation took less
+  /// time than its memory traffic needs at the peak memory bandwidth: then some of the data stayed
+  /// in a cache or was moved by another operation, and the bound is that of the floating-point
+  /// operations alone.
   bool counts_bytes = true;
 };
 
-/// The operations of one training step of one rank, and lower bounds of their times by the rates of
-/// the machine (roofline model).
+/// Roofline bounds: the operations of one training step of one rank, with lower bounds of their
+/// times at the measured peak rates of the machine.
 struct Floor {
-  backend::Ceilings ceilings;  ///< as used for the bounds
-  /// The operation that ran faster than the measured matrix products. Its rate is then the ceiling,
-  /// because a ceiling is the highest rate that was observed. Empty if there was none.
+  backend::Ceilings ceilings;  ///< peak rates that the bounds use
+  /// The operation that ran at a higher rate than the measured matrix products. Its rate then
+  /// replaces the peak rate, because a peak rate is the highest rate that was observed. Empty if
+  /// there was none.
   std::string raised_by;
-  std::vector<FloorRow> rows;  ///< by seconds, longest first
-  double seconds = 0;          ///< of the step
-  double floor_seconds = 0;    ///< sum over the rows
+  std::vector<FloorRow> rows;  ///< in descending order of `seconds`
+  double seconds = 0;          ///< measured time of the step
+  double floor_seconds = 0;    ///< lower bound of the step: sum over the rows
 };
 
-/// Computes the rows and their bounds. `Floor::seconds` stays 0.
+/// Groups `operations` into rows and computes their lower bounds. `measured`: the peak rates of the
+/// device. `Floor::seconds` stays 0.
 Floor compute_floor(const backend::Ceilings& measured,
                     const std::vector<TimedOperation>& operations);
 
-/// What a person calls a node: operations of one name do the same work.
+/// Returns a readable description of the operation of a node. Operations with the same description
+/// do the same work.
 std::string describe_operation(const graph::Graph& graph, graph::NodeId id);
 
-/// How the training plan would compute each operation. Throws `Error` (usage) where the device
-/// cannot.
+/// Returns the implementation that a training plan for `config` would use for each operation.
+/// Throws `Error` (usage) if the device does not support the graph or the precision.
 std::vector<backend::OperationChoice> planned_kernels(const Config& config,
                                                       const graph::Graph& graph,
                                                       const backend::Backend& backend);
 
-/// Runs some steps on random images. Throws `Error` (usage) for a device that measures no ceilings.
+/// Runs some training steps on random images, measures each operation and computes the lower
+/// bounds. Throws `Error` (usage) if peak rates are not measured for the kind of device.
 Floor measure_floor(const Config& config, const graph::Graph& graph,
                     const backend::Backend& backend);
 

@@ -10,15 +10,15 @@
 
 namespace lockstep::train {
 
-/// One point of the ladder.
+/// One point of the ladder: the results of one batch per rank.
 struct LadderPoint {
   record::LadderRow row;
-  bool has_memory = true;  ///< false: out of memory, nothing was measured
+  bool has_memory = true;  ///< false: the batch did not fit in memory, and nothing was measured
 };
 
-/// What ends a ladder.
+/// Reason for the end of a ladder.
 enum class LadderEnd {
-  out_of_memory,  ///< as it should: the limit is found
+  out_of_memory,  ///< expected end: the next batch does not fit in memory
   out_of_data,    ///< the next batch is larger than the training set
   stopped,        ///< by a signal
 };
@@ -29,13 +29,17 @@ struct LadderResult {
   int stop_signal = 0;  ///< number of the signal that stopped it; 0 if none did
 };
 
-/// Epoch time at a batch of `config.ladder_start` per rank, then four times that, and so on until
-/// memory is full, which is a row of the result and not a failure. Each point trains
-/// `config.epochs` epochs (2) and reports the last, or, where `config.steps` is given, that many
-/// steps after a first one, extrapolated to the epoch. A point that fails for another reason than
-/// memory ends the ladder with that error; the points before it have been reported by then.
-/// `limit_bytes`: memory that this rank may take; the smallest limit of all ranks applies.
-/// `point_done` is called on every rank. Collective.
+/// Measures the epoch time as a function of the batch per rank: `config.ladder_start` first, then
+/// always four times the previous batch, until a batch does not fit in memory, is larger than the
+/// training set, or a signal arrives. A batch that does not fit in memory is a row of the result,
+/// not an error. Each point trains `config.epochs` epochs (2 by default) and reports the last one;
+/// or, if `config.steps` is given, it trains one step more than that, excludes the first one, and
+/// scales the time to an epoch.
+///
+/// An error other than a lack of memory ends the ladder and is thrown; all previous points have
+/// been reported to `point_done` by then. `process_bytes`: as in `estimate_memory`. `limit_bytes`:
+/// bytes of memory that this rank may use; the smallest limit of all ranks applies. `point_done` is
+/// called on every rank. Collective: all ranks must call this.
 LadderResult run_ladder(const Workplace& workplace, const data::DataSizes& sizes,
                         std::uint64_t process_bytes, std::uint64_t limit_bytes,
                         const std::function<void(const LadderPoint&)>& point_done);

@@ -9,43 +9,46 @@
 
 namespace lockstep::train {
 
-/// Estimated memory of one rank in bytes, by purpose. If the device uses host memory, the total is
-/// the estimated peak of the resident memory of rank 0, which takes the most; if the device has
-/// memory of its own, the memory of the plans is there.
+/// Estimated memory of one rank in bytes, by purpose. If the device uses host memory, `total()` is
+/// the estimated peak of the resident memory of rank 0, which needs the most. If the device has
+/// memory of its own, `plans()` is device memory.
 struct MemoryEstimate {
-  std::uint64_t process = 0;        ///< program, libraries and their own memory
-  std::uint64_t data = 0;           ///< the images
-  std::uint64_t loader = 0;         ///< batches prepared ahead
-  std::uint64_t state = 0;          ///< parameters, gradients, momentum, running statistics
-  std::uint64_t activations = 0;    ///< feature maps and their gradients
-  std::uint64_t weights = 0;        ///< copies in the device's layouts
-  std::uint64_t workspace = 0;      ///< scratch of the operations
-  std::uint64_t evaluation = 0;     ///< the inference plan
-  std::uint64_t checkpoint = 0;     ///< a tensor on its way to or from a file
+  std::uint64_t process = 0;      ///< program, libraries and their own memory
+  std::uint64_t data = 0;         ///< the images
+  std::uint64_t loader = 0;       ///< prefetched batches
+  std::uint64_t state = 0;        ///< parameters, gradients, momentum, running statistics
+  std::uint64_t activations = 0;  ///< feature maps and their gradients
+  std::uint64_t weights = 0;      ///< weights and their gradients in the device's own layouts
+  std::uint64_t workspace = 0;    ///< of the operations; also all images if they are on the device
+  std::uint64_t evaluation = 0;   ///< the inference plan
+  std::uint64_t checkpoint = 0;   ///< a tensor while it is written to a file or read from it
   std::uint64_t communication = 0;  ///< buffers of the gradient transport
-  std::uint64_t records = 0;        ///< times of an epoch's steps, and their copies on rank 0
-  bool has_device = false;          ///< with memory of its own
+  std::uint64_t records = 0;  ///< durations of the steps of an epoch, and their copies on rank 0
+  bool has_device = false;    ///< whether the device has memory of its own
 
   std::uint64_t plans() const { return state + activations + weights + workspace + evaluation; }
   std::uint64_t total() const {
     return process + data + loader + plans() + checkpoint + communication + records;
   }
-  /// What is compared with the limit: the device's part where it has memory of its own.
+  /// Returns the bytes that are compared with the memory limit: only the device memory if the
+  /// device has memory of its own.
   std::uint64_t limited() const { return has_device ? plans() : total(); }
 };
 
-/// Of a run, and of this host among them.
+/// Number of ranks: of the run, and of this host.
 struct Ranks {
   int all = 1, local = 1;
 };
 
-/// `config` resolved. `process_bytes`: resident bytes of a process before it has done anything.
+/// Estimates the memory of one rank. `config` must be resolved. `process_bytes`: resident memory of
+/// the process at its start, in bytes.
 MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
                                const backend::Backend& backend, const data::DataSizes& sizes,
                                Ranks ranks, std::uint64_t process_bytes);
 
-/// Bytes that processes of ours can still take on this host: what Linux calls available, or what
-/// the control group allows where that is less.
+/// Returns the bytes of memory that are available on this host: MemAvailable of /proc/meminfo, or
+/// what remains of the limit of the control group if that is less; the largest value of the type if
+/// neither is known.
 std::uint64_t available_memory();
 
 }  // namespace lockstep::train

@@ -17,68 +17,80 @@
 
 namespace lockstep::train {
 
-/// What a trainer works with. All of it outlives the trainer; `config` is resolved.
+/// Training context: the objects that a trainer uses. They must outlive the trainer. `config` must
+/// be resolved.
 struct Workplace {
   const Config& config;
   const graph::Graph& graph;
   const data::TrainingData& data;
   const backend::Backend& backend;
   comm::Communicator& communicator;
-  core::ProgressMonitor* progress = nullptr;  ///< informed of each phase of a step; may be null
+  core::ProgressMonitor* progress = nullptr;  ///< notified of each phase of a step; may be null
 };
 
-/// A step that is done, summed over the ranks.
+/// Results of a completed step over all ranks; with `--reducer none`, `loss` and `images` are those
+/// of rank 0 alone.
 struct StepReport {
-  std::int64_t step = 0;  ///< of the run, counted from 1
+  std::int64_t step = 0;  ///< step of the run, counted from 1
   std::int64_t total_steps = 0;
-  std::int64_t epoch = 0;          ///< from 1
-  std::int64_t step_of_epoch = 0;  ///< from 1
+  std::int64_t epoch = 0;          ///< counted from 1
+  std::int64_t step_of_epoch = 0;  ///< counted from 1
   std::int64_t steps_per_epoch = 0;
   double loss = 0;  ///< mean over the global batch
   std::int64_t images = 0;
-  double seconds = 0;  ///< of this rank
+  double seconds = 0;  ///< duration of the step on this rank
 };
 
-/// Who is told how the run goes. Called on rank 0 alone.
+/// Callback interface for the progress of a run. Its functions are called on rank 0 only.
 class Observer {
  public:
   virtual ~Observer() = default;
   virtual void step_done(const StepReport&) {}
   virtual void evaluating() {}
   virtual void epoch_done(const record::EpochRecord&) {}
-  /// The checkpoint that the run resumed from had not been evaluated. `epoch` has its number and
-  /// the results of the evaluation, but no steps.
+  /// Called after the evaluation of a resumed state that had not been evaluated before. `epoch` has
+  /// the number of its epoch and the results of the evaluation, but no steps.
   virtual void resumed_state_evaluated(const record::EpochRecord&) {}
 };
 
-/// Trains one replica in lockstep with those of the other ranks.
+/// Trains one replica with synchronous data-parallel SGD, together with the trainers of the other
+/// ranks.
 class Trainer {
  public:
-  /// Takes all memory, loads the weights or checkpoint that the configuration names, and makes sure
-  /// that all ranks can start. Throws `AgreedError`. Collective.
+  /// Allocates all memory, loads the weights or the checkpoint that the configuration names, and
+  /// makes sure that all ranks can start. Throws `AgreedError`. Collective: all ranks must call
+  /// this.
   Trainer(const Workplace& workplace, Observer& observer);
   ~Trainer();
 
-  /// From the present step to the last, or to a signal (SIGTERM, SIGINT, SIGUSR1), which all ranks
-  /// heed after the same step. Throws `AgreedError` (diverged) where the loss is not finite. The
-  /// summary is complete on rank 0. Collective.
+  /// Trains from the current step to the last one, or until a rank receives a signal (SIGTERM,
+  /// SIGINT, SIGUSR1), in which case all ranks stop after the same step. Throws `AgreedError`
+  /// (diverged) if the loss is not finite; with `--reducer none` throws `Error` (diverged) on the
+  /// affected rank only. The returned summary is complete on rank 0. Collective: all ranks must
+  /// call this.
   RunSummary run();
 
   std::int64_t steps_per_epoch() const;
   std::int64_t total_steps() const;
-  std::int64_t first_step() const;  ///< 0, or where the checkpoint stood
-  /// Identifier of the run, the same in all its parts: a checkpoint carries it. Valid on rank 0.
+  /// Returns the number of steps that the resumed checkpoint had completed, 0 without one. Valid
+  /// before `run`.
+  std::int64_t first_step() const;
+  /// Returns the identifier of the run. Checkpoints store it, so that it is the same in all
+  /// processes that continue the run. Valid on rank 0.
   const std::string& run_id() const;
-  /// Number of processes that have worked on the run, this one included. Valid on rank 0.
+  /// Returns the number of processes that have worked on the run, including this one. Valid on rank
+  /// 0.
   std::int64_t part() const;
-  /// Whether the checkpoint that was resumed leaves nothing to train or evaluate.
+  /// Returns whether the run needs no further training or evaluation, for example because the
+  /// checkpoint that it resumed from is the last one.
   bool is_finished() const;
-  std::span<const std::size_t> bucket_bytes() const;  ///< empty where nothing travels
-  const comm::AllReduceChoice& all_reduce() const;
-  std::string transport() const;  ///< the library by which gradients travel, and its version
-  std::vector<backend::OperationChoice> kernels() const;  ///< of the training plan
-  backend::ClockCost clock_cost() const;
-  const backend::ModelState& state() const;  ///< the host's copy, after `run`
+  /// Returns the bytes of each bucket as communicated; empty if nothing is communicated.
+  std::span<const std::size_t> bucket_bytes() const;
+  const comm::AllReduceChoice& all_reduce() const;  ///< algorithm in use
+  std::string transport() const;  ///< name and version of the library that transports the gradients
+  std::vector<backend::OperationChoice> kernels() const;  ///< implementations in the training plan
+  backend::ClockCost clock_cost() const;                  ///< overhead of the timestamps
+  const backend::ModelState& state() const;  ///< copy in host memory; valid after `run`
 
  private:
   struct Parts;

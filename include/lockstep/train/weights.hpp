@@ -10,21 +10,23 @@
 
 namespace lockstep::train {
 
-/// Views of the network's parameters and running statistics under their names.
+/// Returns views of the parameters and running statistics in `state`, with their names.
 std::vector<record::Tensor> weight_tensors(const graph::Graph& graph, backend::ModelState& state);
 
-/// Views of the momentum of each parameter.
+/// Returns views of the momentum of each parameter in `state`, with the names of the parameters.
 std::vector<record::Tensor> momentum_tensors(const graph::Graph& graph, backend::ModelState& state);
 
-/// PyTorch's default initial values.
+/// Sets the parameters and running statistics to PyTorch's default initial values. `seed`: of the
+/// random numbers.
 void initialise(const graph::Graph& graph, std::uint64_t seed, backend::ModelState& state);
 
-/// Weights and running statistics from a file that rank 0 reads. Throws `AgreedError` (input).
-/// Collective.
+/// Loads weights and running statistics from the file `path` on rank 0 and sends them to all ranks.
+/// Throws `AgreedError` (input) if the file cannot be read. Collective: all ranks must call this.
 void load_weights(const std::string& path, const graph::Graph& graph, backend::ModelState& state,
                   comm::Communicator& communicator);
 
-/// Sends rank 0's parameters, momentum and running statistics to all ranks. Collective.
+/// Copies the parameters, momentum and running statistics of rank 0 to all ranks. Collective: all
+/// ranks must call this.
 void broadcast_state(comm::Communicator& communicator, backend::ModelState& state);
 
 }  // namespace lockstep::train

@@ -1,4 +1,4 @@
-// Addition where no batch norm in front has taken it in: y = left + right; both gradients are dy.
+// Addition that is not fused into a preceding batch norm: y = left + right; both gradients are dy.
 
 #include <cstring>
 

@@ -1,6 +1,6 @@
-// Global average pool: the mean over the pixels of each channel, from a feature map in any layout
-// and type to plain float32 features (images, channels); dx = dy / pixels. On 1 x 1 maps it only
-// changes layout and type.
+// Global average pooling: the mean over the pixels of each channel, from a feature map in any
+// layout and type to plain float32 features (images, channels); dx = dy / pixels. For 1 x 1 maps it
+// only converts layout and type.
 
 #include <algorithm>
 
@@ -40,7 +40,7 @@ class AveragePoolOf : public Operation {
   }
 
  private:
-  /// Calls work(plane, index of its first feature, number of its channels that exist).
+  /// Calls work(plane, index of its first feature, number of its channels without padding).
   template <class Work>
   void for_each_plane(const FeatureMap& map, Work&& work) const {
     const std::int64_t planes = map.images * map.blocks();

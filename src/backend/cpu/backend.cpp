@@ -28,7 +28,7 @@ double seconds_of(Work&& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Of several runs, after one that does not count.
+/// Returns the shortest of several runs, after one run that is not timed.
 double best_seconds(const std::function<void()>& work) {
   constexpr int runs = 5;
   work();
@@ -51,7 +51,7 @@ std::function<void()> make_float_product(std::int64_t size) {
   };
 }
 
-/// Bytes read and written per second by a copy that fits in no cache.
+/// Times a copy that is too large for the caches; returns bytes read plus bytes written per second.
 double copy_rate(int threads) {
   constexpr std::size_t copy_bytes = std::size_t{128} << 20;
   const core::Buffer from(copy_bytes), to(copy_bytes);
@@ -109,7 +109,8 @@ Ceilings CpuBackend::ceilings(core::Precision precision) const {
     best.product = fmt::format("{0}x{0}x{0} in {1}", size, type);
   };
   for (const std::int64_t size : {512, 1024}) {
-    // In every precision: Winograd's algorithm multiplies float32 values, also of bfloat16 maps.
+    // Timed for every precision, because Winograd's algorithm multiplies float32 values for
+    // bfloat16 maps too.
     try_product(size, "fp32", make_float_product(size));
     if (precision != core::Precision::bf16) continue;
     if (const auto product = make_bfloat16_product(size)) try_product(size, "bf16", product);

@@ -5,7 +5,8 @@
 
 namespace lockstep::backend::cpu {
 
-/// The CPU as a device: oneDNN's convolutions, our own passes between them. float32 and bfloat16.
+/// CPU backend: convolutions by oneDNN, Winograd's algorithm or AMX, and our own kernels for most
+/// other operations. Supports fp32 and bf16.
 class CpuBackend : public Backend {
  public:
   explicit CpuBackend(const DeviceOptions& options);
@@ -27,7 +28,7 @@ class CpuBackend : public Backend {
 
   int threads_;
   core::ProgressMonitor* progress_;
-  mutable ConvolutionChooser chooser_;  ///< remembers what it has timed
+  mutable ConvolutionChooser chooser_;  ///< caches the algorithms that it has chosen by timing
 };
 
 }  // namespace lockstep::backend::cpu

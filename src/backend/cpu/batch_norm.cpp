@@ -1,11 +1,11 @@
-// Batch norm with the addition and the ReLU behind it, in as few passes over the maps as the maths
-// allows:
+// Batch norm fused with the addition and the ReLU that follow it, with as few passes over the maps
+// as possible:
 //   forward:  1. sums of x;  2. y = relu(scale x + offset [+ residual])
 //   backward: 1. g = mask(dy), sums of g and g (x - mean);  2. dx = a g + b x + c
-// with scale = gamma / std, offset = beta - mean scale (Ioffe and Szegedy, 2015). The mask of a
-// ReLU without residual is recomputed from x, so y is not read; with a residual, g is its gradient
-// and is kept. In inference the running statistics take the place of the batch's, and pass 1 is not
-// made.
+// with scale = gamma / std, offset = beta - mean scale (Ioffe and Szegedy, 2015). Without a
+// residual, the mask of the ReLU is recomputed from x, so that y is not read. With a residual, g is
+// the gradient of the residual and is stored. In inference, the running statistics replace those of
+// the batch, and pass 1 is omitted.
 
 #include <algorithm>
 #include <cmath>
@@ -22,8 +22,8 @@ using core::DataType;
 
 namespace {
 
-/// Coefficients per channel as the kernels want them: for each block a row of `width`, the lanes
-/// repeated.
+/// Coefficients per channel in the form that the kernels read: for each block a row of `width`
+/// floats, in which the values of the lanes are repeated.
 class TiledCoefficients {
  public:
   TiledCoefficients(const FeatureMap& map, RowTiling tiling)
@@ -43,8 +43,8 @@ class TiledCoefficients {
   std::vector<float> values_;
 };
 
-/// Two sums per channel over a whole map: tasks of (block, range of images), then their total in
-/// double.
+/// Two sums per channel over a whole map: partial sums of tasks (block, range of images), then
+/// their total in double.
 class ChannelSums {
  public:
   ChannelSums(const FeatureMap& map, RowTiling tiling, int threads)
@@ -58,7 +58,8 @@ class ChannelSums {
         first(static_cast<std::size_t>(map.padded_channels())),
         second(static_cast<std::size_t>(map.padded_channels())) {}
 
-  /// `kernel(offset of the plane, block, row of first sums, row of second sums)` adds one plane.
+  /// Calls kernel(offset of the plane, block, row of first sums, row of second sums) for each
+  /// plane; it adds the values of the plane to the two rows.
   template <class Kernel>
   void run(Kernel&& kernel) {
     const std::int64_t tasks = map_.blocks() * splits_;
@@ -216,13 +217,13 @@ class BatchNorm : public Operation {
     return rows;
   }
 
-  /// Mean and variance of the batch (of all replicas' batches where they are tied), and the running
-  /// ones.
+  /// Computes mean and variance of the batch (of the batches of all replicas if batch norm is
+  /// synchronised) and updates the running statistics.
   void batch_statistics() {
     const FeatureMap& map = *ports().inputs[0];
     const T* const x = map.as<T>();
-    // The first pixel of the first image is near enough to the mean to keep the squares from
-    // cancelling.
+    // The first pixel of the first image is close enough to the mean to avoid cancellation in the
+    // squares.
     for (std::size_t c = 0; c < channels_; ++c)
       shift_.set(static_cast<std::int64_t>(c), first_value(map, x, c));
     sums_.run([&](std::int64_t at, std::int64_t block, float* sum, float* square) {
@@ -230,7 +231,7 @@ class BatchNorm : public Operation {
     });
     const double local = static_cast<double>(map.images * map.shape.pixels());
     std::vector<double>& mean = sums_.first;
-    std::vector<double>& squares = sums_.second;  // from here on: of the differences from the mean
+    std::vector<double>& squares = sums_.second;  // from here on about the mean
     for (std::size_t c = 0; c < channels_; ++c) {
       const double difference = mean[c] / local;
       squares[c] = std::max(0.0, squares[c] - local * difference * difference);
@@ -262,8 +263,9 @@ class BatchNorm : public Operation {
     }
   }
 
-  /// Chan, Golub, LeVeque (1979): the squares about the common mean are those about each replica's
-  /// own, plus the distance of the two.
+  /// Combines the statistics of all replicas (Chan, Golub, LeVeque, 1979): the squares about the
+  /// common mean are the squares about the mean of each replica, plus count times the squared
+  /// difference of the two means. Collective over the replicas.
   void combine_replicas(std::vector<double>& mean, std::vector<double>& squares, double local) {
     core::StatisticsSum& replicas = *context_.options.batch_norm_sum;
     const std::span<float> sums(exchange_.data(), channels_ + 1);
@@ -299,8 +301,9 @@ class BatchNorm : public Operation {
     }
   }
 
-  /// From the sums of g and g (x - mean): gradients of gamma and beta, and the coefficients of dx,
-  /// i.e. of scale (g - mean(g) - xhat mean(g xhat)), the means over all replicas' pixels.
+  /// Computes, from the sums of g and g (x - mean), the gradients of gamma and beta and the
+  /// coefficients of dx = scale (g - mean(g) - xhat mean(g xhat)). The means are over the pixels of
+  /// all replicas.
   void gradient_coefficients() {
     std::vector<double>& sum = sums_.first;
     std::vector<double>& product = sums_.second;
@@ -340,7 +343,7 @@ class BatchNorm : public Operation {
   ChannelSums sums_;
   TiledCoefficients shift_, scale_, offset_, center_, a_, b_, c_;
   std::vector<float> mean_, inverse_deviation_, exchange_;
-  double count_ = 0;  ///< pixels behind the statistics, over all replicas
+  double count_ = 0;  ///< values per channel in the statistics, over all replicas
   std::span<float> gamma_, beta_, gamma_gradient_, beta_gradient_, running_mean_, running_variance_;
 };
 

@@ -9,7 +9,7 @@ namespace lockstep::backend::cpu {
 
 class ConvolutionChooser;
 
-/// What operations are made with.
+/// Objects and options that all operations of a plan share.
 struct Context {
   dnnl::engine engine;
   dnnl::stream stream;

@@ -1,6 +1,6 @@
-// Convolutions: each direction by the algorithm that convolution_choice.hpp takes. The model keeps
-// weights as plain float32 KCRS; each direction brings them, once per step, into the layout its
-// kernel likes, in scratch memory that is still in the cache when the kernel reads it.
+// Convolutions: each direction uses the algorithm that ConvolutionChooser selects. The model stores
+// weights as plain float32 KCRS. Each direction converts them, once per step, to the layout of its
+// kernel, in workspace that is still in the cache when the kernel reads it.
 
 #include <fmt/format.h>
 
@@ -121,8 +121,8 @@ class Convolution : public Operation {
   std::unique_ptr<ConvolutionDirection> forward_, backward_data_, backward_weights_;
 };
 
-/// The forward kernel that oneDNN would choose with all layouts free, in the plan's type or else
-/// float32.
+/// Returns the forward kernel that oneDNN chooses if all layouts are free, for the element type
+/// `wanted` or else for float32; stores that type in `type`.
 ForwardDescription free_choice(const Context& context, const ConvolutionSizes& sizes,
                                DataType wanted, DataType& type) {
   for (const DataType candidate : {wanted, DataType::float32}) {
@@ -146,7 +146,7 @@ PreferredLayouts preferred_layouts(const Context& context) {
       context.options.precision == core::Precision::bf16 ? DataType::bfloat16 : DataType::float32;
   PreferredLayouts preferred;
   bool any_supports_amx = false;
-  std::map<MapLayout, double> flops;  // of the convolutions that would write each layout
+  std::map<MapLayout, double> flops;  // sum over the convolutions that would write each layout
   for (graph::NodeId id = 0; id < static_cast<graph::NodeId>(graph.nodes().size()); ++id) {
     const graph::Node& node = graph.node(id);
     if (!std::holds_alternative<graph::Convolution>(node.operation)) continue;
@@ -154,7 +154,7 @@ PreferredLayouts preferred_layouts(const Context& context) {
     any_supports_amx = any_supports_amx || amx::supports(sizes);
     DataType type = wanted;
     const ForwardDescription choice = free_choice(context, sizes, wanted, type);
-    if (!choice) continue;  // the operation itself will refuse, with the reason
+    if (!choice) continue;  // creating the operation throws, with the reason
     if (const auto layout = layout_of(choice.dst_desc(), sizes.images, node.output, type)) {
       flops[*layout] += graph.cost(id).forward_flops;
     }

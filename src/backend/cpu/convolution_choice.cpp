@@ -16,15 +16,16 @@ namespace lockstep::backend::cpu {
 
 namespace {
 
-/// Output pixels that are enough to time a kernel.
+/// Number of output pixels that is sufficient to time a kernel.
 constexpr std::int64_t timed_pixels = 512;
 constexpr std::int64_t fewest_images = 4;
 
-/// If the first runs of the two fastest differ by this factor, there is no second.
+/// Timing ends when the times of the two fastest algorithms differ by this factor, or after
+/// `most_runs` runs of each.
 constexpr double clear_difference = 1.5;
 constexpr int most_runs = 4;
 
-/// Memory to try directions of one convolution on, one after the other.
+/// Buffers for timing directions of one convolution, one after the other.
 class Trial {
  public:
   Trial(Direction direction, const ConvolutionSizes& sizes, const FeatureMap& source,
@@ -49,7 +50,7 @@ class Trial {
     directions_.push_back(std::move(direction));
   }
 
-  /// Shorter of its runs so far, in seconds, this one included.
+  /// Runs direction `which` once; returns the shortest time of its runs so far, in seconds.
   double run(std::size_t which) {
     if (scratch_.bytes() == 0) {
       std::size_t bytes = 1;
@@ -73,7 +74,8 @@ class Trial {
   std::vector<double> best_;
 };
 
-/// Null if the algorithm has no kernel. Winograd's and AMX's forms must fit.
+/// Returns null if the algorithm has no kernel. For Winograd's algorithm and AMX, `fits` must be
+/// true.
 std::unique_ptr<ConvolutionDirection> make_by(ConvolutionAlgorithm algorithm,
                                               const Context& context, Direction direction,
                                               const ConvolutionSizes& sizes,

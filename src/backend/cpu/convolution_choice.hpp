@@ -15,29 +15,34 @@ namespace lockstep::backend::cpu {
 
 /// How `ConvolutionAlgorithm::automatic` is resolved.
 enum class ChoiceRule {
-  fastest,  ///< by timing, which may give another result, with other roundings, in the next run
-  fixed,    ///< AMX if the processor has it, or else Winograd's algorithm, or else oneDNN
+  /// By timing. The choice can differ between runs, and with it the rounding of results.
+  fastest,
+  /// The first that supports the convolution: AMX (if the processor has it), Winograd's algorithm,
+  /// oneDNN.
+  fixed,
 };
 
-/// True if a plan's convolutions may use AMX: if its options name it, or if they leave the choice
-/// open and the processor has it.
+/// Returns true if the convolutions of a plan may use AMX: if the options select it, or if the
+/// choice is automatic and the processor has AMX.
 bool may_use_amx(const PlanOptions& options);
 
-/// Makes the directions of convolutions by the algorithm that the plan's options name; if that is
-/// `automatic`, by `rule`. Each shape is timed once, on at most as many images as fill the kernels,
-/// and remembered; a plan of any larger batch gets the same algorithm.
+/// Creates the directions of convolutions with the algorithm that the plan's options select; if
+/// that is `automatic`, the algorithm is chosen by `rule`. `ChoiceRule::fastest` times each shape
+/// once, on no more images than the kernels need for full speed, and caches the result; a plan with
+/// a larger batch gets the same algorithm.
 class ConvolutionChooser {
  public:
   explicit ConvolutionChooser(ChoiceRule rule) : rule_(rule) {}
 
-  /// Returns null if no algorithm has a kernel. The maps must outlive the direction.
+  /// Returns null if no algorithm has a kernel for this direction. The maps must outlive the
+  /// direction.
   std::unique_ptr<ConvolutionDirection> make(const Context& context, Direction direction,
                                              const ConvolutionSizes& sizes,
                                              const FeatureMap& source,
                                              const FeatureMap& destination);
 
  private:
-  /// What the speed of the algorithms depends on.
+  /// All properties on which the speed of the algorithms depends.
   struct Key {
     Direction direction;
     core::DataType type;

@@ -9,23 +9,26 @@ namespace lockstep::backend::cpu {
 enum class Direction { forward, backward_data, backward_weights };
 std::string_view name(Direction direction);  ///< "forward", "backward data", "backward weights"
 
-/// One direction of a convolution, ready to run again
-/// and again on the maps and weights it was made for. The two maps are called source (on the side
-/// of the convolution's input) and destination, gradients included.
+/// One direction of a convolution, created once and run repeatedly on the same maps and weights.
+/// The two maps are called source (on the input side of the convolution) and destination; this also
+/// holds for their gradients.
 class ConvolutionDirection {
  public:
   virtual ~ConvolutionDirection() = default;
 
-  virtual const std::string& implementation() const = 0;  ///< what a person is told
-  virtual double arithmetic() const { return 1; }  ///< multiplications, relative to the direct form
+  virtual const std::string& implementation() const = 0;  ///< name shown to users
+  /// Returns the number of multiplications, relative to the direct algorithm.
+  virtual double arithmetic() const { return 1; }
+  /// Returns the bytes of workspace that the direction needs.
   virtual std::size_t scratch_bytes() const = 0;
-  /// Called when the maps have their memory. `flat`: the model's plain KCRS weights, or where their
-  /// gradient goes. `bias`: the bias or where its gradient goes; null where there is none.
+  /// Assigns memory; the maps must have theirs. `scratch`: workspace of `scratch_bytes` bytes.
+  /// `flat`: the weights of the model (KCRS, float32), or the destination of their gradient.
+  /// `bias`: the bias, or the destination of its gradient; null if there is none.
   virtual void bind(std::byte* scratch, float* flat, float* bias) = 0;
   virtual void run() = 0;
 };
 
-/// Hands out consecutive aligned parts of scratch memory.
+/// Returns consecutive parts of a workspace, each aligned to 64 bytes (arena allocator).
 class Carver {
  public:
   explicit Carver(std::byte* at) : at_(at) {}

@@ -1,5 +1,4 @@
-// Images on their way into a plan: bytes to normalised values in the layout of the first
-// convolution.
+// Conversion of uploaded images: bytes to normalised values in the layout of the first convolution.
 
 #include <algorithm>
 

@@ -12,7 +12,7 @@ namespace lockstep::backend::cpu {
 
 namespace {
 
-/// C (m, n) = op(A) op(B), row-major.
+/// Computes C = op(A) op(B) + beta C; C has shape (m, n), all matrices are row-major.
 void multiply(char transpose_a, char transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
               const float* a, const float* b, float beta, float* c) {
   const auto status =

@@ -1,5 +1,5 @@
-// Max-pool: y = max over the window; the gradient goes to the first largest element (PyTorch's
-// choice), whose place in the window is kept as one byte per output.
+// Max pooling: y = maximum over the window. The gradient is added to the first largest element (as
+// in PyTorch), whose position in the window is saved as one byte per output.
 
 #include <algorithm>
 #include <array>
@@ -55,7 +55,7 @@ class MaxPoolOf : public Operation {
 
  private:
   /// Calls work(plane, index of the output pixel's first lane, the part of its window that is in
-  /// the image), one plane after the other in each thread.
+  /// the image). Each thread processes one plane after the other.
   template <class Work>
   void for_each_window(Work&& work) const {
     const FeatureMap& out = *ports().output;

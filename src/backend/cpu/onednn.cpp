@@ -70,11 +70,11 @@ memory::dims weight_dims(const ConvolutionSizes& s) {
 
 namespace {
 
-/// What all three directions share.
+/// Descriptors and attributes that all three directions use.
 struct Common {
   memory::desc weights;
   memory::desc weight_gradient;
-  memory::desc bias;  ///< zero where there is none
+  memory::desc bias;  ///< zero descriptor if there is no bias
   memory::dims strides, padding;
   dnnl::primitive_attr attributes;
 
@@ -161,7 +161,7 @@ std::function<void()> make_bfloat16_product(std::int64_t size) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   const auto type = memory::data_type::bf16;
   const memory::desc source({size, size}, type, tag::ab);
-  const memory::desc weights({size, size}, type, tag::any);  // in the kernel's own layout
+  const memory::desc weights({size, size}, type, tag::any);  // layout chosen by the kernel
   const memory::desc destination({size, size}, memory::data_type::f32, tag::ab);
   try {
 #if DNNL_VERSION_MAJOR >= 3
@@ -173,7 +173,7 @@ std::function<void()> make_bfloat16_product(std::int64_t size) {
     if (std::string_view(description.impl_info_str()).starts_with("ref")) return {};
     const auto filled = [&](const memory::desc& of) {
       memory values(of, engine);
-      std::memset(values.get_data_handle(), 0x3c, of.get_size());  // small numbers, not 0
+      std::memset(values.get_data_handle(), 0x3c, of.get_size());  // small values other than 0
       return values;
     };
     const std::unordered_map<int, memory> arguments{

@@ -11,12 +11,13 @@
 #include "../feature_map.hpp"
 #include "lockstep/core/data_type.hpp"
 
-// The one place that knows oneDNN's versions: 2.x describes an operation first and then asks for a
-// primitive, 3.x does both at once. Everything else in this folder uses what both have in common.
+// The interface to those parts of oneDNN that differ between versions: 2.x first describes an
+// operation and then creates a primitive descriptor, 3.x does both at once. All other code in this
+// directory uses only what both versions have in common.
 
 namespace lockstep::backend::cpu {
 
-/// Sizes of one convolution with square kernels, batch included.
+/// Sizes of one convolution with a square kernel, including the batch.
 struct ConvolutionSizes {
   std::int64_t images = 0;
   std::int64_t in_channels = 0, in_height = 0, in_width = 0;
@@ -25,8 +26,8 @@ struct ConvolutionSizes {
   bool has_bias = false;
 };
 
-/// Element type and layout of the two sides of a convolution; weights are always in the layout that
-/// oneDNN likes best.
+/// Element type and layout of the source and the destination of a convolution. The layout of the
+/// weights is always chosen by oneDNN.
 struct ConvolutionMaps {
   dnnl::memory::desc source;
   dnnl::memory::desc destination;
@@ -35,7 +36,7 @@ struct ConvolutionMaps {
 dnnl::memory::data_type to_onednn(core::DataType type);
 dnnl::memory::desc describe(const FeatureMap& map);
 
-/// The layout of a description that oneDNN has chosen, where it is one of ours.
+/// Returns the `MapLayout` that is equal to the layout of `description`; nothing if there is none.
 std::optional<MapLayout> layout_of(const dnnl::memory::desc& description, std::int64_t images,
                                    core::ImageShape shape, core::DataType type);
 
@@ -47,8 +48,9 @@ using ForwardDescription = dnnl::convolution_forward::primitive_desc;
 using BackwardDataDescription = dnnl::convolution_backward_data::primitive_desc;
 using BackwardWeightsDescription = dnnl::convolution_backward_weights::primitive_desc;
 
-/// Each returns an empty description (operator bool is false) where this processor or this oneDNN
-/// has no such kernel. The element type is that of `maps`; weight gradients and biases are float32.
+/// Each function returns an empty description (operator bool is false) if this processor or this
+/// version of oneDNN has no such kernel. The element type is that of `maps`; weight gradients and
+/// biases are float32.
 ForwardDescription describe_forward(const dnnl::engine& engine, const ConvolutionSizes& sizes,
                                     const ConvolutionMaps& maps);
 BackwardDataDescription describe_backward_data(const dnnl::engine& engine,
@@ -60,16 +62,17 @@ BackwardWeightsDescription describe_backward_weights(const dnnl::engine& engine,
                                                      const ConvolutionMaps& maps,
                                                      const ForwardDescription& forward);
 
-/// Runs a primitive with arguments prepared once (dnnl.hpp's own `execute` makes a vector in every
-/// call).
+/// Executes a primitive with arguments that were prepared once (`dnnl::primitive::execute` creates
+/// a vector in every call).
 void execute(const dnnl::primitive& primitive, const dnnl::stream& stream,
              std::span<const dnnl_exec_arg_t> arguments);
 
-/// A matrix product of `size` x `size` x `size` bfloat16 values with float32 sums. Returns an empty
-/// function if this processor or this oneDNN has no optimised kernel for it.
+/// Creates a matrix product of `size` x `size` matrices of bfloat16 values with float32
+/// accumulation. Returns an empty function if this processor or this version of oneDNN has no
+/// optimised kernel for it.
 std::function<void()> make_bfloat16_product(std::int64_t size);
 
-/// "oneDNN 2.6.3 (avx2)": version and the instruction set its kernels use here.
+/// Returns the version of oneDNN and the instruction set that it uses: "oneDNN 2.6.3 (avx2)".
 std::string onednn_version();
 
 }  // namespace lockstep::backend::cpu

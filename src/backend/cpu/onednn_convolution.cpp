@@ -17,9 +17,9 @@ using core::BFloat16;
 using core::DataType;
 using dnnl::memory;
 
-// Where the processor has no kernel for a map's element type (bfloat16 without AVX-512), a float32
-// kernel works on converted copies: products of bfloat16 values are exact in float32, so the
-// meaning is that of a bfloat16 kernel with float32 sums.
+// If the processor has no kernel for the element type of a map (bfloat16 without AVX-512), a
+// float32 kernel works on converted copies. Products of bfloat16 values are exact in float32, so
+// the result is equivalent to that of a bfloat16 kernel with float32 accumulation.
 
 namespace {
 
@@ -42,8 +42,8 @@ memory::desc with_type(FeatureMap map, DataType type) {
   return describe(map);
 }
 
-/// A bfloat16 map that a float32 kernel works on: the map and its float32 copy. Where map and
-/// kernel have the same type there is no copy, and load and store do nothing.
+/// A bfloat16 map for a float32 kernel: the map and its float32 copy. If map and kernel have the
+/// same type, there is no copy, and `load` and `store` do nothing.
 class StagedMap {
  public:
   StagedMap() = default;
@@ -52,31 +52,31 @@ class StagedMap {
   static std::size_t copy_bytes(const FeatureMap& map, core::DataType kernel_type);
 
   FeatureMap kernel_view() const { return view_; }
-  void load(int threads) const;   ///< map to copy
-  void store(int threads) const;  ///< copy to map
+  void load(int threads) const;   ///< converts the map to the copy
+  void store(int threads) const;  ///< converts the copy to the map
 
  private:
   FeatureMap map_, view_;
 };
 
-/// What a direction does with its weights: reads them (after a reorder from the model's plain
-/// layout), or writes their gradient (before a reorder to it).
+/// How a direction uses its weights: it reads them (after a reorder from the plain layout of the
+/// model), or it writes their gradient (before a reorder to that layout).
 enum class WeightUse { read, written };
 
-/// A direction by oneDNN's direct kernels: its primitive, the reorder of its weights, and their
+/// Direction with oneDNN's direct kernels: its primitive, the reorder of its weights, and their
 /// memory.
 class OnednnDirection : public ConvolutionDirection {
  public:
-  enum class Writes { source, destination, neither };  ///< of the maps
-  /// What tells one direction from another. The numbers are oneDNN's arguments; `bias` is that of
-  /// the bias or of its gradient.
+  enum class Writes { source, destination, neither };  ///< which of the maps is written
+  /// Properties that differ between directions. The integers are argument indices of oneDNN; `bias`
+  /// is that of the bias or of its gradient.
   struct Role {
     int source, weights, destination, bias;
     WeightUse use;
     Writes writes;
   };
 
-  /// Maps that outlive it. `kernel_type`: the element type of the primitive.
+  /// The maps must outlive the direction. `kernel_type`: element type of the primitive.
   template <class Description>
   OnednnDirection(const Context& context, const Description& description,
                   const dnnl::memory::desc& weights, const ConvolutionSizes& sizes, Role role,
@@ -110,7 +110,7 @@ class OnednnDirection : public ConvolutionDirection {
   dnnl::memory weights_, flat_, scratchpad_, source_memory_, destination_memory_, bias_memory_;
   std::vector<dnnl_exec_arg_t> arguments_, reorder_arguments_;
   StagedMap source_, destination_;
-  std::span<const float> master_;  ///< what is rounded to bfloat16 before a float32 kernel uses it
+  std::span<const float> master_;  ///< float32 weights; copied to `rounded_` as bfloat16 values
   std::span<float> rounded_;
 };
 

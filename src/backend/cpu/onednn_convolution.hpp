@@ -9,8 +9,9 @@
 
 namespace lockstep::backend::cpu {
 
-/// A direction by oneDNN's direct kernels, with kernels of the maps' element type, or float32 ones
-/// where there are none; null where there are none of those either. The maps outlive it.
+/// Creates a direction that uses oneDNN's direct kernels for the element type of the maps, or for
+/// float32 if there are none; returns null if there are neither. The maps must outlive the
+/// direction.
 std::unique_ptr<ConvolutionDirection> make_onednn_direction(const Context& context,
                                                             Direction direction,
                                                             const ConvolutionSizes& sizes,

@@ -8,7 +8,8 @@
 #include "../fusion.hpp"
 #include "context.hpp"
 
-// One maker per operation; each stands in the file of its name, the twin of the reference's.
+// One factory function per operation. Each is defined in the file named after the operation, like
+// its counterpart in src/backend/reference.
 
 namespace lockstep::backend::cpu {
 
@@ -20,8 +21,8 @@ std::unique_ptr<Operation> make_max_pool(const Context& context, const Step& ste
 std::unique_ptr<Operation> make_average_pool(const Context& context, Ports ports);
 std::unique_ptr<Operation> make_linear(const Context& context, const Step& step, Ports ports);
 
-/// Softmax cross-entropy over the first `images` rows of the logits; it also holds the labels and
-/// the result.
+/// Softmax cross-entropy over the leading rows of the logits, one per label. Also stores the labels
+/// and the result.
 class Loss : public Operation {
  public:
   using Operation::Operation;
@@ -31,14 +32,16 @@ class Loss : public Operation {
 std::unique_ptr<Loss> make_softmax_cross_entropy(const Context& context, const Step& step,
                                                  Ports ports);
 
-/// The layouts that oneDNN's convolutions like best.
+/// Layouts of feature maps that suit the convolutions of a plan: those that oneDNN prefers, or that
+/// of the AMX kernels.
 struct PreferredLayouts {
   MapLayout activations = MapLayout::planar;
   MapLayout images = MapLayout::planar;
 };
 PreferredLayouts preferred_layouts(const Context& context);
 
-/// Normalises uint8 images (n, channels, height, width), n <= map.images, into the map.
+/// Converts uint8 images (n, channels, height, width), n <= map.images, to normalised values in a
+/// feature map.
 class ImageNormaliser {
  public:
   ImageNormaliser(const Normalisation& normalisation, std::int64_t channels, int threads);
@@ -48,7 +51,7 @@ class ImageNormaliser {
   template <class T>
   void run_as(std::span<const std::uint8_t> images, const FeatureMap& map) const;
 
-  std::vector<float> table_;  ///< (channel, 256): the value of each byte
+  std::vector<float> table_;  ///< (channel, 256): the normalised value of each byte
   int threads_;
 };
 

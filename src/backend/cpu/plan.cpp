@@ -27,7 +27,7 @@ DataType storage_type(core::Precision precision) {
 
 Context make_context(int threads, const graph::Graph& graph, const PlanOptions& options,
                      ConvolutionChooser& chooser) {
-  omp_set_num_threads(threads);  // oneDNN plans its kernels for this many
+  omp_set_num_threads(threads);  // oneDNN creates kernels for this number of threads
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   return {engine, dnnl::stream(engine), threads, &graph, options, &chooser};
 }
@@ -50,7 +50,7 @@ FeatureMap CpuOperations::map_of(const Step& step, const FeatureMap* first_input
     case StepKind::loss:
       return {images, step.output, DataType::float32, MapLayout::channels_last, nullptr};
     case StepKind::relu:
-    case StepKind::add: {  // element by element: as what they read
+    case StepKind::add: {  // elementwise: layout and type of the input
       FeatureMap map = *first_input;
       map.shape = step.output;
       return map;

@@ -6,7 +6,7 @@
 
 namespace lockstep::backend::cpu {
 
-/// Makes the CPU's operations of one graph.
+/// Creates the CPU operations of one graph.
 class CpuOperations : public OperationFactory {
  public:
   CpuOperations(const graph::Graph& graph, const PlanOptions& options, int threads,
@@ -27,13 +27,13 @@ class CpuOperations : public OperationFactory {
   graph::Graph graph_;
   Context context_;
   PreferredLayouts layouts_;
-  Loss* loss_ = nullptr;  ///< made as the last operation
+  Loss* loss_ = nullptr;  ///< created as the last operation
 };
 
-/// What a plan would take.
+/// Returns the memory that a plan would allocate.
 MemoryUse memory_of(const Blueprint& blueprint, const graph::Graph& graph);
 
-/// A blueprint with memory.
+/// An executable plan: a blueprint and its memory.
 class CpuPlan : public HostPlan {
  public:
   CpuPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options, int threads,

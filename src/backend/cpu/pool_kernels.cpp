@@ -18,8 +18,8 @@ LOCKSTEP_INLINE float number(BFloat16 value) { return core::to_float(value); }
 LOCKSTEP_INLINE void assign(float& to, float value) { to = value; }
 LOCKSTEP_INLINE void assign(BFloat16& to, float value) { to = core::to_bfloat16(value); }
 
-/// Calls work(first lane, count) for chunk after chunk, of a constant count wherever possible,
-/// which is what compilers vectorise best.
+/// Calls work(first lane, count) for each chunk. The count is a constant except for the last chunk,
+/// because compilers vectorise loops of constant length best.
 template <class Work>
 LOCKSTEP_INLINE void for_each_chunk(std::int64_t lanes, Work&& work) {
   std::int64_t lane = 0;
@@ -27,7 +27,8 @@ LOCKSTEP_INLINE void for_each_chunk(std::int64_t lanes, Work&& work) {
   if (lane < lanes) work(lane, lanes - lane);
 }
 
-/// One lane, by PyTorch's rule: a NaN is larger than every number, and the last NaN counts.
+/// Computes the maximum of one lane by PyTorch's rule: a NaN is larger than every number, and the
+/// last NaN counts.
 template <class T>
 void max_of_lane(const T* plane, std::span<const WindowPixel> window, std::int64_t lanes,
                  T& maximum, std::uint8_t& place) {
@@ -67,7 +68,7 @@ LOCKSTEP_INLINE void max_of(const T* plane, std::span<const WindowPixel> window,
     }
     for (std::int64_t i = 0; i < count; ++i) assign(maxima[lane + i], best[i]);
     for (std::int64_t i = 0; i < count; ++i) places[lane + i] = static_cast<std::uint8_t>(place[i]);
-    if (nans > 0) {  // rare, and a second condition above would keep GCC 12 from vectorising
+    if (nans > 0) {  // rare; with a test for NaN in the loop above, GCC 12 does not vectorise it
       for (std::int64_t i = lane; i < lane + count; ++i)
         max_of_lane(plane + i, window, lanes, maxima[i], places[i]);
     }

@@ -1,4 +1,4 @@
-// ReLU where no batch norm in front has taken it in: y = max(x, 0), dx = dy where y > 0.
+// ReLU that is not fused into a preceding batch norm: y = max(x, 0), dx = dy if y > 0, else 0.
 
 #include "lockstep/core/error.hpp"
 #include "operations.hpp"

@@ -20,10 +20,10 @@ RowTiling tile_rows(const FeatureMap& map) {
 using core::BFloat16;
 
 // Each kernel is one inlined template; the functions at the end instantiate it once per element
-// type and instruction set (target_clones picks at load time). Rows are worked off in chunks that
-// stay in the first-level cache, one plain loop per thing to do, because such loops are what
-// compilers vectorise reliably; the maps themselves stream from memory once per kernel, and that
-// sets the time.
+// type and instruction set (target_clones: the instruction set is selected at load time). Rows are
+// processed in chunks that stay in the L1 cache, with one simple loop per computation, because
+// compilers vectorise such loops reliably. Each kernel reads and writes the maps in memory once,
+// which determines its time.
 
 namespace {
 
@@ -34,7 +34,7 @@ LOCKSTEP_INLINE float load(BFloat16 value) { return core::to_float(value); }
 LOCKSTEP_INLINE void store(float value, float& to) { to = value; }
 LOCKSTEP_INLINE void store(float value, BFloat16& to) { to = core::to_bfloat16(value); }
 
-/// Calls work(position in the map, position in the row, count) for chunk after chunk of the plane.
+/// Calls work(position in the plane, position in the row, count) for each chunk of the plane.
 template <class Work>
 LOCKSTEP_INLINE void for_each_chunk(RowTiling tiling, Work&& work) {
   for (std::int64_t row = 0; row < tiling.rows; ++row) {
@@ -80,7 +80,7 @@ LOCKSTEP_INLINE void normalise_rows(const NormaliseRows<T>& rows, RowTiling tili
   });
 }
 
-/// One chunk of g into `g`.
+/// Computes one chunk of g.
 template <class T>
 LOCKSTEP_INLINE void masked_gradient(const GradientRows<T>& rows, std::int64_t at,
                                      const float* scale, const float* offset, std::int64_t count,

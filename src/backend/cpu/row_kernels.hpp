@@ -5,15 +5,15 @@
 #include "../feature_map.hpp"
 #include "lockstep/core/data_type.hpp"
 
-// The passes over feature maps that are memory traffic rather than arithmetic, one plane at a time.
-// Coefficients are rows of `tiling.width` floats: the value for each lane, repeated. All arithmetic
-// is float32; T is float or BFloat16.
+// The passes over feature maps that are limited by memory bandwidth rather than arithmetic, one
+// plane at a time. Coefficients are rows of `tiling.width` floats, in which the values of the lanes
+// are repeated. All arithmetic is float32; T is float or BFloat16.
 
 namespace lockstep::backend::cpu {
 
-/// How a kernel walks over one plane: `rows` rows of `width` elements, with coefficients per lane
-/// repeated `repeat` times to fill a row. Rows are long enough for vector code to be efficient
-/// whatever the layout.
+/// Division of one plane for a kernel: `rows` rows of `width` elements. A row of coefficients holds
+/// the values of all lanes `repeat` times. In every layout, rows are long enough for efficient
+/// vector code.
 struct RowTiling {
   std::int64_t rows = 0;
   std::int64_t width = 0;
@@ -23,15 +23,15 @@ RowTiling tile_rows(const FeatureMap& map);
 
 enum class Activation { none, relu };
 
-/// Which elements of a gradient pass a ReLU.
+/// Selects the elements of a gradient that pass a ReLU.
 enum class Mask {
   none,    ///< all
-  affine,  ///< where scale * x + offset > 0: recomputed, so that the output need not be read
-  output,  ///< where the output y > 0
+  affine,  ///< if scale * x + offset > 0: recomputed, so that the output need not be read
+  output,  ///< if the output y > 0
 };
 
-/// sum += x - shift, square += (x - shift)^2, element by element of a row; the caller adds up the
-/// repeats. A shift near the mean keeps the variance from cancelling.
+/// Computes sum += x - shift and square += (x - shift)^2 for each element of a row; the caller adds
+/// up the repeats. A shift near the mean avoids cancellation in the variance.
 void accumulate(const float* x, RowTiling tiling, const float* shift, float* sum, float* square);
 void accumulate(const core::BFloat16* x, RowTiling tiling, const float* shift, float* sum,
                 float* square);
@@ -49,7 +49,7 @@ void normalise(const NormaliseRows<float>& rows, RowTiling tiling, const float* 
 void normalise(const NormaliseRows<core::BFloat16>& rows, RowTiling tiling, const float* scale,
                const float* offset);
 
-/// g = mask(dy [+ dy2]): the gradient behind the activation.
+/// g = mask(dy [+ dy2]): the gradient with respect to the input of the activation.
 template <class T>
 struct GradientRows {
   const T* dy = nullptr;
@@ -57,10 +57,10 @@ struct GradientRows {
   const T* x = nullptr;
   const T* y = nullptr;  ///< for Mask::output
   Mask mask = Mask::none;
-  T* masked = nullptr;  ///< where g is kept, or null; may be dy or dy2
+  T* masked = nullptr;  ///< g is stored here; null if not needed; may be dy or dy2
 };
 
-/// sum += g, product += g * (x - center); writes g to `masked` where asked.
+/// Computes sum += g and product += g * (x - center); writes g to `masked` if it is not null.
 void gradient_sums(const GradientRows<float>& rows, RowTiling tiling, const float* scale,
                    const float* offset, const float* center, float* sum, float* product);
 void gradient_sums(const GradientRows<core::BFloat16>& rows, RowTiling tiling, const float* scale,
@@ -79,7 +79,7 @@ void input_gradient(const GradientRows<core::BFloat16>& rows, core::BFloat16* dx
                     const float* scale, const float* offset,
                     InputGradientCoefficients coefficients);
 
-/// to += from.
+/// Computes to += from.
 void add_into(const float* from, float* to, std::int64_t count);
 void add_into(const core::BFloat16* from, core::BFloat16* to, std::int64_t count);
 

@@ -2,7 +2,7 @@
 // image at a time:
 //   loss = log sum_k exp(x_k) - sum_k q_k x_k,  q = (1 - s) one_hot(label) + s / classes
 //   dx_k = (softmax(x)_k - q_k) / images
-// in float64, with the largest logit subtracted.
+// Arithmetic is float64; the largest logit is subtracted before exp.
 
 #include <algorithm>
 #include <cmath>

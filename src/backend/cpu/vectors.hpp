@@ -5,10 +5,11 @@
 
 #include "lockstep/core/data_type.hpp"
 
-// Vectors of GCC's for kernels that loops alone do not make fast. A file that uses them compiles
-// each of its public functions for several instruction sets (LOCKSTEP_CLONES: the right one is
-// picked at load time) and has everything else inlined into those. So no vector ever crosses a
-// call, and GCC's warning that this would differ between instruction sets is off for such files.
+// GCC vector extensions, for kernels that plain loops do not make fast enough. A file that uses
+// them compiles each of its public functions for several instruction sets (LOCKSTEP_CLONES: the
+// version for this processor is selected at load time) and inlines everything else into these
+// functions. So no vector is passed across a function call, and GCC's warning that the calling
+// convention differs between instruction sets (-Wpsabi) is disabled for these files.
 
 #define LOCKSTEP_INLINE [[gnu::always_inline]] inline
 #define LOCKSTEP_CLONES [[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]]
@@ -44,7 +45,7 @@ LOCKSTEP_INLINE void store(const Vector<W>& value, float* to) {
   std::memcpy(to, &value, sizeof(value));
 }
 
-/// As core::to_bfloat16.
+/// Converts as core::to_bfloat16 does.
 template <int W>
 LOCKSTEP_INLINE void store(const Vector<W>& value, core::BFloat16* to) {
   using Bits = typename Vectors<W>::Bits;

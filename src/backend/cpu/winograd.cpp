@@ -12,16 +12,17 @@ namespace lockstep::backend::cpu::winograd {
 
 namespace {
 
-/// Bytes of transformed maps that a thread works on between two barriers: they should stay in the
-/// last-level cache. There are at least so many tiles, or the weights, transformed anew each time,
-/// would take longer than their products.
+/// Bytes of transformed maps that a thread processes between two barriers; they should stay in the
+/// last-level cache. A block has at least `fewest_tiles` tiles: the weights are transformed again
+/// for each block, and for fewer tiles this would take longer than the products.
 constexpr std::int64_t cached_bytes = 3 << 20;
 constexpr std::int64_t fewest_tiles = 128;
 
-/// Tiles multiplied at once: their products should stay in the second-level cache.
+/// Tiles that are multiplied at once; their products should stay in the L2 cache.
 constexpr std::int64_t product_tiles = 48;
 
-/// Channels of the destination whose weight gradients a thread computes at once; likewise.
+/// Channels of the destination whose weight gradients a thread computes at once; their products
+/// should stay in the L2 cache.
 constexpr std::int64_t product_channels = 64;
 
 /// Tiles that a thread transforms at a time.
@@ -29,7 +30,7 @@ constexpr std::int64_t transform_tiles = 8;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// Tiles between two barriers, so that all such blocks are about equally large.
+/// Returns the number of tiles between two barriers; all blocks have about the same size.
 std::int64_t block_of(const Tiling& tiling, std::int64_t channels, int threads) {
   const std::int64_t bytes_per_tile = frequencies * channels * std::int64_t{sizeof(float)};
   const std::int64_t most = std::max(fewest_tiles, threads * cached_bytes / bytes_per_tile);
@@ -46,7 +47,8 @@ std::string implementation_name(int lanes) {
   return "winograd 4x4 (" + std::to_string(lanes) + " lanes)";
 }
 
-/// 1/4, more where the tiles overhang the map.
+/// Returns the ratio of multiplications to those of the direct algorithm: 1/4, or more if the tiles
+/// extend beyond the map.
 double arithmetic_of(const Tiling& tiling, const FeatureMap& map) {
   return static_cast<double>(frequencies * tiling.count) /
          static_cast<double>(9 * map.images * map.shape.pixels());
@@ -56,7 +58,7 @@ int lanes_for(const FeatureMap& source, const FeatureMap& destination) {
   return vector_lanes(std::gcd(source.lanes(), destination.lanes()));
 }
 
-/// From one map to the other: forward, and backward data.
+/// Computes one map from the other: forward and backward data.
 class MapDirection : public ConvolutionDirection {
  public:
   MapDirection(int threads, const FeatureMap& from, const FeatureMap& to, const Kernels& kernels)
@@ -137,7 +139,7 @@ class MapDirection : public ConvolutionDirection {
   std::int64_t block_;
   std::string implementation_;
   Panels input_;               // shared by the threads
-  Panels weights_, products_;  // each thread has its own
+  Panels weights_, products_;  // one per thread
   std::byte* own_ = nullptr;
   const float* bias_ = nullptr;
 };
@@ -203,7 +205,8 @@ class WeightsDirection : public ConvolutionDirection {
     const std::int64_t lanes = input_.lanes();
     const std::int64_t source_panels = source_.shape.channels / lanes;
     const std::int64_t groups = ceil_div(destination_.shape.channels, products_.entries);
-    // Rows of the products are channels of the destination, so that a thread writes long runs.
+    // The rows of the products are channels of the destination, so that a thread writes long
+    // contiguous ranges.
     const Kernels kernels{.data = flat_,
                           .depth = destination_.shape.channels,
                           .depth_stride = source_.shape.channels * 9,
@@ -242,7 +245,7 @@ class WeightsDirection : public ConvolutionDirection {
   std::int64_t block_;
   std::string implementation_;
   Panels input_, gradient_;  // shared by the threads
-  Panels products_;          // each thread has its own, and sums for the bias before it
+  Panels products_;          // one per thread, after the sums for the bias
   std::byte* own_ = nullptr;
   float* flat_ = nullptr;
   float* bias_ = nullptr;

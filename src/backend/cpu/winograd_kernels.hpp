@@ -7,35 +7,37 @@
 
 // The arithmetic of Winograd's minimal filtering F(4x4, 3x3) (Lavin and Gray, "Fast Algorithms for
 // Convolutional Neural Networks", 2016, arXiv:1509.09308) for 3x3 convolutions of stride 1 with one
-// pixel of padding. A 6x6 patch of the input gives a 4x4 tile of the output by 36 products per pair
-// of channels instead of 144:
+// pixel of padding. A 4x4 tile of the output is computed from a 6x6 patch of the input with 36
+// products per pair of channels instead of 144:
 //
 //   forward           Y  = At [ (G g Gt) * (Bt d B) ] A       summed over input channels
 //   weight gradient   dg = Gt [ (A dY At) * (Bt d B) ] G      summed over tiles, the exact adjoint
 //   input gradient    forward on dY with the kernel rotated and its channels swapped
 //
-// The products are taken at the points 0, +-1/sqrt(2), +-sqrt(2) and infinity, whose rounding error
-// (1e-6 of a tensor's norm in float32) is a third of that of the customary 0, +-1, +-2, infinity.
+// The products are evaluated at the points 0, +-1/sqrt(2), +-sqrt(2) and infinity, whose rounding
+// error (1e-6 of a tensor's norm in float32) is a third of that of the customary 0, +-1, +-2,
+// infinity.
 //
-// Everything transformed is float32, and stands in panels: for each of the 36 products
-// ("frequencies") matrices of [panel][entry][lane], channel = panel * panel_lanes + lane, so that
-// the matrix products read consecutive memory. Feature maps may be float32 or bfloat16, in any
-// layout whose lanes are whole vectors.
+// All transformed values are float32 and are stored in panels: for each of the 36 products
+// ("frequencies"), matrices of [panel][entry][lane] with channel = panel * panel_lanes + lane, so
+// that the matrix products read consecutive memory. Feature maps may be float32 or bfloat16, in any
+// layout whose lanes fill whole vectors.
 
 namespace lockstep::backend::cpu::winograd {
 
 inline constexpr std::int64_t frequencies = 36;
 inline constexpr std::int64_t tile_size = 4;
 
-/// Floats per vector register that the kernels use for maps with so many lanes here: 16 or 8.
+/// Returns the number of floats per vector register, 16 or 8, that the kernels use on this
+/// processor for maps with `map_lanes` lanes.
 int vector_lanes(std::int64_t map_lanes);
 /// Channels per panel: two vectors.
 constexpr std::int64_t panel_lanes(int vector_lanes) { return 2 * vector_lanes; }
 
-/// The 4x4 tiles that cover a batch of maps, image after image, row after row.
+/// The 4x4 tiles that cover a batch of maps, in the order image, row, column.
 struct Tiling {
-  std::int64_t rows = 0, columns = 0;  ///< of tiles in one image
-  std::int64_t count = 0;              ///< in the batch
+  std::int64_t rows = 0, columns = 0;  ///< rows and columns of tiles in one image
+  std::int64_t count = 0;              ///< tiles in the batch
 };
 Tiling tiling_of(const FeatureMap& map);
 
@@ -53,7 +55,8 @@ struct Panels {
 
   std::int64_t lanes() const { return panel_lanes(vector_lanes); }
   std::int64_t panel_stride() const { return entries * lanes(); }
-  /// A cache line more than the matrix, else all frequencies of an entry share one cache set.
+  /// One cache line more than the matrix; otherwise all frequencies of an entry would map to the
+  /// same cache set.
   std::int64_t frequency_stride() const { return panels * panel_stride() + 16; }
   std::size_t bytes() const {
     return static_cast<std::size_t>(frequencies * frequency_stride()) * sizeof(float);
@@ -63,8 +66,8 @@ struct Panels {
   }
 };
 
-/// The weights of one convolution, plain KCRS, as a direction uses them: from `depth` channels,
-/// which are summed over, to the channels of `panel_lanes` at a time.
+/// The weights of one convolution, plain KCRS, as a direction uses them: sums run over `depth`
+/// channels, and the results are computed for `panel_lanes` channels at a time.
 struct Kernels {
   float* data = nullptr;
   std::int64_t depth = 0;
@@ -72,31 +75,35 @@ struct Kernels {
   bool rotated = false;                            ///< by 180 degrees
 };
 
-/// Bt d B of tiles `range` of a map's channels, into entries 0, 1, ... of `to`.
+/// Transforms the input: writes Bt d B of tiles `range`, all channels of the map, to the entries
+/// from `first_entry` on of `to`.
 void transform_input(const FeatureMap& map, Tiling tiling, TileRange range, const Panels& to,
                      std::int64_t first_entry);
-/// A dY At likewise. `sums`, unless null: the sum over the tiles is added to it per channel.
+/// Transforms the output gradient likewise: A dY At. If `sums` is not null, the sum of each channel
+/// over these tiles is added to it.
 void transform_gradient(const FeatureMap& map, Tiling tiling, TileRange range, const Panels& to,
                         std::int64_t first_entry, float* sums);
-/// G g Gt of the kernels from every depth channel to the channels of panel `panel`, into a single
-/// panel with an entry per depth channel.
+/// Transforms the weights: writes G g Gt of the kernels that connect the depth channels with the
+/// channels of panel `panel` to the single panel `to`, one entry per depth channel.
 void transform_weights(const Kernels& kernels, std::int64_t panel, const Panels& to);
-/// At m A of a single panel with an entry per tile, into the channels of panel `panel` of the map.
-/// `bias`: one per channel of the map, or null.
+/// Transforms the products to the output: writes At m A of a single panel with one entry per tile
+/// to the channels of panel `panel` of the map. `bias`: one value per channel of the map, or null.
 void transform_output(const Panels& from, const FeatureMap& map, Tiling tiling, TileRange range,
                       std::int64_t panel, const float* bias);
-/// Gt u G of a single panel whose entries are depth channels `first_depth`, ..., to or onto the
-/// kernels' gradient.
+/// Transforms the products to the weight gradient: computes Gt u G of a single panel whose entries
+/// are the depth channels from `first_depth` on, and stores it in the gradient of the kernels, or
+/// adds it if `accumulate` is true.
 void transform_weight_gradient(const Panels& from, const Kernels& kernels, std::int64_t first_depth,
                                std::int64_t panel, bool accumulate);
 
-/// For one frequency, c[row][lane] = sum over channels of a[channel][row] * b[channel][lane]: rows
-/// are entries `first_entry`, ... of a, which has channels in panels; b and c are single panels.
+/// Matrix product for one frequency: c[row][lane] = sum over channels of a[channel][row] *
+/// b[channel][lane]. The rows are the entries from `first_entry` on of a, whose channels are in
+/// panels; b and c are single panels.
 void multiply(const Panels& a, std::int64_t first_entry, const Panels& b, const Panels& c,
               std::int64_t rows, std::int64_t frequency);
-/// For one frequency, the outer products summed over the first `entries` entries of both:
-/// c[lane of a][lane of b] += a[entry][lane] * b[entry][lane], into entries `c_entry`, ... of the
-/// single panel c.
+/// Transposed matrix product for one frequency: c[lane of a][lane of b] = sum over the first
+/// `entries` entries of a[entry][lane] * b[entry][lane]. The result is written to the entries from
+/// `c_entry` on of the single panel c.
 void multiply_transposed(const Panels& a, std::int64_t a_panel, const Panels& b,
                          std::int64_t b_panel, const Panels& c, std::int64_t c_entry,
                          std::int64_t entries, std::int64_t frequency);

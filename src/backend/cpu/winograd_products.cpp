@@ -4,19 +4,20 @@
 #include "vectors.hpp"
 #include "winograd_kernels.hpp"
 
-// The matrix products between the transforms: most of the arithmetic.
+// The matrix products between the transforms, which are most of the arithmetic.
 
 namespace lockstep::backend::cpu::winograd {
 
 namespace {
 
-/// Rows of the register tile of the matrix products: with two vectors of columns, as many
-/// accumulators as leave registers for the operands.
+/// Rows of the register tile of the matrix products. With two vectors of columns, this is the
+/// largest number of accumulators that leaves registers for the operands.
 template <int W>
 constexpr int most_rows = W == 16 ? 12 : 6;
 
-/// c[row][lane] = sum over k of a(row, k) * b[k][lane], `Rows` rows, one panel of lanes. a is read
-/// in panels of 2 W values of k: along the lanes of a panel, or (transposed) along its entries.
+/// Computes c[row][lane] = sum over k of a(row, k) * b[k][lane] for `Rows` rows and one panel of
+/// lanes. a is stored in panels of 2 W values of k: along the lanes of a panel or, if `transposed`,
+/// along its entries.
 template <int W, int Rows, bool transposed>
 LOCKSTEP_INLINE void register_tile(const float* a, std::int64_t panel_stride, const float* b,
                                    float* c, std::int64_t depth) {

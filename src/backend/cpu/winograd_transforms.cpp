@@ -13,7 +13,8 @@ namespace {
 constexpr float p = 0.70710678118654752f;
 constexpr float q = 1.41421356237309505f;
 
-// The five one-dimensional transforms; each matrix in the head of winograd_kernels.hpp is one.
+// The five one-dimensional transforms, one for each matrix in the description at the top of
+// winograd_kernels.hpp.
 
 struct Bt {
   static constexpr int in = 6, out = 6;
@@ -85,7 +86,8 @@ struct A {
   }
 };
 
-/// T X Tt: `get(row, column)` gives the elements of X, `put(row, column, value)` takes the result.
+/// Computes T X Tt: `get(row, column)` returns the elements of X, `put(row, column, value)`
+/// receives the result.
 template <class T, int W, class Get, class Put>
 LOCKSTEP_INLINE void transform(Get&& get, Put&& put) {
   Vector<W> half[T::out][T::in];
@@ -107,8 +109,8 @@ LOCKSTEP_INLINE void transform(Get&& get, Put&& put) {
   }
 }
 
-/// Where one tile stands: the address of its first pixel in channel 0, and which of the pixels
-/// around it are in the map.
+/// Position of one tile: the address of its first pixel in channel 0, and the row and column of
+/// that pixel in the map.
 template <class M>
 struct Place {
   M* pixel;
@@ -131,7 +133,7 @@ LOCKSTEP_INLINE std::int64_t channel_offset(const FeatureMap& map, std::int64_t 
   return channel / map.lanes() * map.plane() + channel % map.lanes();
 }
 
-/// The pixels of a patch that lie in the map, the others 0: [row][column][lane].
+/// Copies the pixels of a patch that are in the map to `to` [row][column][lane]; the others are 0.
 template <int W, int size, class M>
 LOCKSTEP_INLINE void copy_patch(const M* corner, const FeatureMap& map, std::int64_t top,
                                 std::int64_t left, M* to) {
@@ -148,8 +150,8 @@ LOCKSTEP_INLINE void copy_patch(const M* corner, const FeatureMap& map, std::int
   }
 }
 
-/// Transforms, by T, the T::in x T::in pixels from `margin` above and left of each tile on; those
-/// outside the map are 0.
+/// Applies T to the T::in x T::in pixels that begin `margin` pixels above and left of each tile;
+/// pixels outside the map are 0.
 template <class T, int W, class M>
 LOCKSTEP_INLINE void transform_tiles(const M* data, const FeatureMap& map, Tiling tiling,
                                      TileRange range, const Panels& to, std::int64_t first_entry,
@@ -233,7 +235,7 @@ LOCKSTEP_INLINE void output_tiles(const Panels& from, M* data, const FeatureMap&
 
 constexpr int taps = 9;
 
-/// The kernels of one depth channel, lane after lane for each of the nine taps.
+/// The kernels of one depth channel: for each of the nine taps the values of all lanes.
 template <int W>
 struct Taps {
   alignas(64) float of[taps][2 * W];

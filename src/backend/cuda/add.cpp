@@ -1,4 +1,5 @@
-// Addition where no batch norm in front has taken it in: y = left + right; both gradients are dy.
+// Element-wise addition that is not fused into a batch norm: y = left + right. Both input gradients
+// are dy.
 
 #include "kernels/elementwise.hpp"
 #include "launch.hpp"

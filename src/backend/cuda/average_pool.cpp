@@ -1,4 +1,4 @@
-// Global average pooling from a feature map to float32 features.
+// Global average pooling of a feature map. The output is float32.
 
 #include "kernels/pooling.hpp"
 #include "launch.hpp"

@@ -27,7 +27,7 @@ Target open_target(const DeviceOptions& options) {
     return Target::description(device_description(options.planned_for));
   }
   const int devices = device_count();
-  if (devices == 0) describe_device(0);  // says what is missing
+  if (devices == 0) describe_device(0);  // throws; its message states what is missing
   return Target::device(options.local_rank % devices);
 }
 
@@ -37,7 +37,7 @@ CudaState& device_state(const ModelState& state) {
   return *device;
 }
 
-/// Shortest seconds of `work` on the stream in some runs.
+/// Returns the shortest of several measured execution times of `work` on the stream, in seconds.
 template <class Work>
 double seconds_of(cudaStream_t stream, Work&& work) {
   constexpr int runs = 10;
@@ -153,7 +153,7 @@ Ceilings CudaBackend::ceilings(core::Precision precision) const {
                      to = core::device_buffer(copy_bytes, "measuring"),
                      workspace = core::device_buffer(graph->workspace_bytes(), "measuring");
   core::check(map_bytes + weight_bytes <= copy_bytes, "a product fits the copies' memory");
-  // Small numbers of all bits: products of zeros are faster than others.
+  // Values of small magnitude with varying bits, because products of zeros run faster than others.
   std::vector<std::uint16_t> values(copy_bytes / sizeof(std::uint16_t));
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<std::uint16_t>(0x3c00u + i * 40503u % 1024u);

@@ -7,11 +7,14 @@
 
 namespace lockstep::backend::cuda {
 
-/// A GPU, or the description of one that is not here, for which graphs can be planned and sized but
-/// not run: cuDNN's convolutions and batch norms, our own kernels between them.
+/// Backend for an NVIDIA GPU. Convolutions run as cuDNN graphs, batch norms as cuDNN graphs or
+/// kernels of this program, all other operations as kernels of this program. If the backend is
+/// created from a device description (offline planning for a target GPU that is not present), it
+/// can plan graphs and report their memory, but not run them.
 class CudaBackend final : public Backend {
  public:
-  /// Throws `Error` (usage) where there is no GPU, no driver, or too old a one.
+  /// Throws `Error` (usage) if there is no GPU or driver, if the GPU or driver is too old, or if
+  /// `options.planned_for` names a GPU without a description.
   explicit CudaBackend(const DeviceOptions& options);
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
@@ -43,8 +46,8 @@ class CudaBackend final : public Backend {
   PlanOptions with_progress(PlanOptions options) const;
 
   Target target_;
-  mutable DnnPlanner planner_;              ///< remembers what it has planned
-  std::unique_ptr<const Sensors> sensors_;  ///< null where the GPU is only described
+  mutable DnnPlanner planner_;              ///< caches planned graphs
+  std::unique_ptr<const Sensors> sensors_;  ///< null if no GPU is present (offline planning)
 };
 
 }  // namespace lockstep::backend::cuda

@@ -1,5 +1,5 @@
-// Batch norm with the addition and the ReLU behind it: a forward and a backward pass, each computed
-// the way that is fastest here (batch_norm/passes.hpp).
+// Batch norm fused with the residual addition and the ReLU that follow it. For the forward and the
+// backward pass, the fastest of several implementations is selected (batch_norm/passes.hpp).
 
 #include <algorithm>
 #include <variant>
@@ -102,7 +102,7 @@ class BatchNorm final : public Operation {
   const Context& context_;
   graph::NodeId id_;
   const graph::Node& node_;
-  const BatchNormLink* link_;  ///< null where it computes all of its work
+  const BatchNormLink* link_;  ///< fusion with adjacent convolutions; null: none
   std::int64_t channels_ = 0;
   std::unique_ptr<BatchNormForward> forward_;
   std::unique_ptr<BatchNormBackward> backward_;  ///< null in inference

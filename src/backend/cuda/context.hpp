@@ -15,20 +15,22 @@ namespace lockstep::backend::cuda {
 class BatchNormLinks;
 class DnnPlanner;
 
-/// Where a plan's operations find parameters on the device, in the form in which they read and
-/// write them. Filled in before operations are bound.
+/// Device addresses of the parameters, in the data types and layouts in which a plan's operations
+/// read and write them. Filled in before the operations are bound.
 struct DeviceParameters {
   struct Place {
-    void* weight = nullptr;    ///< a convolution's in the maps' type, KRSC; float32 otherwise
-    void* gradient = nullptr;  ///< the same form; null in inference
+    /// Convolutions: in the data type of the feature maps, KRSC. Other operations: float32.
+    void* weight = nullptr;
+    /// As `weight`, except that the gradient of a bias is float32; null in inference.
+    void* gradient = nullptr;
   };
-  std::vector<Place> places;          ///< by index into Graph::parameters()
-  float* statistics = nullptr;        ///< flat
+  std::vector<Place> places;          ///< indexed as Graph::parameters()
+  float* statistics = nullptr;        ///< running statistics, flat buffer
   const float* loss_scale = nullptr;  ///< one value
   kernels::DeviceResult* result = nullptr;
 };
 
-/// What operations are made with.
+/// Common arguments of all operations of a plan.
 struct Context {
   const graph::Graph* graph = nullptr;
   PlanOptions options;
@@ -42,7 +44,8 @@ struct Context {
   bool is_training() const { return options.mode == Mode::training; }
 };
 
-/// Calls `work` with a value of the type, for templates over the types of feature maps.
+/// Calls `work` with a value of the C++ type that corresponds to `type`, for templates over the
+/// data types of feature maps.
 template <class Work>
 auto with_type(core::DataType type, Work&& work) {
   switch (type) {
@@ -53,7 +56,7 @@ auto with_type(core::DataType type, Work&& work) {
   return work(float{});
 }
 
-/// Makes `Kind<T>(arguments...)` for the maps' type T.
+/// Creates `Kind<T>(arguments...)`, where T is the C++ type that corresponds to `type`.
 template <template <class> class Kind, class Base = Operation, class... Arguments>
 std::unique_ptr<Base> make_for(core::DataType type, Arguments&&... arguments) {
   return with_type(type, [&](auto zero) -> std::unique_ptr<Base> {

@@ -1,6 +1,6 @@
-// Convolutions: the three directions as graphs of cuDNN, each by the engine that was found fastest
-// (engine_choice.hpp). Weights and their gradients are in the type of the maps, KRSC; a bias's
-// gradient is a sum of our own.
+// Convolution: forward, backward data and backward weights as cuDNN graphs, each executed by the
+// fastest engine found (engine_choice.hpp). Weights and their gradients have the data type of the
+// feature maps and the layout KRSC. The gradient of a bias is summed by kernels of this program.
 
 #include <algorithm>
 #include <variant>
@@ -124,7 +124,8 @@ class Convolution final : public Operation {
                    : convolution_backward_weights(planner, shape, precision);
   }
 
-  /// What turns the input into what is convolved, where that is not in memory.
+  /// Binds the scale and offset with which a fused graph computes the convolution's input, if that
+  /// input is not stored in memory.
   void add_normalisation(Bindings& bindings) const {
     if (before_ == nullptr) return;
     bindings.push_back({convolution_tensor::scale, before_->scale});
@@ -148,8 +149,8 @@ class Convolution final : public Operation {
   const Context& context_;
   graph::NodeId id_;
   const graph::Node& node_;
-  const BatchNormLink* behind_;  ///< a batch norm that takes sums from here; null: none
-  const BatchNormLink* before_;  ///< a batch norm whose output is made here; null: none
+  const BatchNormLink* behind_;  ///< fusion with the following batch norm (statistics); null: none
+  const BatchNormLink* before_;  ///< fusion with the preceding one (normalisation); null: none
   bool has_bias_ = false;
   std::int64_t slabs_ = 0;
   std::shared_ptr<const DnnGraph> forward_, data_, weights_;

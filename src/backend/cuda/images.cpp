@@ -17,7 +17,7 @@ std::size_t number_bytes(std::int64_t batch) {
   return static_cast<std::size_t>(batch) * sizeof(std::int32_t);
 }
 
-/// Images and labels, or samples and crops, which are smaller.
+/// Returns the size of one upload: images and labels. Sample indices and crops need less.
 std::size_t block_bytes(std::int64_t batch, core::ImageShape image) {
   return aligned(static_cast<std::size_t>(batch * image.elements())) + aligned(number_bytes(batch));
 }

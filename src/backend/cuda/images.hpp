@@ -12,22 +12,29 @@
 
 namespace lockstep::backend::cuda {
 
-/// Brings batches into a plan: from the host, image by image, or, of a data set that the device
-/// keeps, only which images and how they are cropped.
+/// Uploads batches to a plan: either images and labels from the host, or, if the data set is in
+/// device memory, only the indices of the samples and their crops.
 class ImageUpload {
  public:
   ImageUpload(const Context& context, core::ImageShape image);
 
-  /// `images` (n, channels, height, width), `labels` (n), n <= the batch; normalised into `map`,
-  /// whose channels may be padded.
+  /// Uploads a batch from the host and normalises it into `map`, whose channels may be padded.
+  /// `images` (n, channels, height, width), `labels` (n), n <= batch size. Enqueues the work; waits
+  /// only for the copy of an earlier batch. Returns the labels in device memory.
   DeviceLabels run(std::span<const std::uint8_t> images, std::span<const std::int32_t> labels,
                    const FeatureMap& map);
 
+  /// Copies a data set to device memory and waits for the copy. `images` (size, channels, height,
+  /// width), `labels` (size).
   void keep(std::span<const std::uint8_t> images, std::span<const std::uint8_t> labels);
-  std::size_t kept() const { return kept_labels_.bytes() / sizeof(std::int32_t); }  ///< images
+  /// Returns the number of images of the data set in device memory.
+  std::size_t kept() const { return kept_labels_.bytes() / sizeof(std::int32_t); }
+  /// As `run`, for images of the data set in device memory. `samples` (n): their indices; `crops`
+  /// (n).
   DeviceLabels run_kept(std::span<const std::int32_t> samples,
                         std::span<const core::CropFlip> crops, const FeatureMap& map);
 
+  /// Returns the device memory of an upload without a data set, in bytes.
   static std::size_t device_bytes(std::int64_t batch, core::ImageShape image);
 
  private:
@@ -42,7 +49,8 @@ class ImageUpload {
   const Context& context_;
   core::ImageShape image_;
   Staging staging_;
-  core::Buffer numbers_;  ///< labels or samples of the batch, where a recorded step finds them
+  /// Labels or sample indices of the batch, at the fixed address that a captured graph reads.
+  core::Buffer numbers_;
   core::Buffer kept_images_, kept_labels_;
 };
 

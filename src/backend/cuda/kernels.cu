@@ -1,4 +1,4 @@
-// Kernels of the network but for batch norm, compiled for the device.
+// Instantiates the kernels of the network, except batch norm, for the device.
 
 #include "kernels/elementwise.hpp"
 #include "kernels/images.hpp"

@@ -1,4 +1,4 @@
-// Batch norm and sums per channel, compiled for the device.
+// Instantiates the kernels of batch norm and of sums per channel for the device.
 
 #include "kernels/batch_norm.hpp"
 #include "kernels/batch_norm_gradient.hpp"

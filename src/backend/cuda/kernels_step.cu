@@ -1,4 +1,4 @@
-// Kernels over the flat buffers, compiled for the device.
+// Instantiates the kernels on the flat buffers for the device.
 
 #include "kernels/loss_scale.hpp"
 #include "kernels/segments.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-// How a kernel is run on the device; for the files that instantiate `launch`.
+// Defines `launch`. Only the files that instantiate it include this header.
 
 #include <cuda_runtime_api.h>
 
@@ -15,7 +15,7 @@
 
 namespace lockstep::backend::cuda {
 
-/// Threads that work on one index.
+/// Number of threads that work on one index.
 template <class Kernel>
 constexpr int team_of = 1;
 
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kernels::block_threads) run_kernel(const Kerne
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * per_block;
   const std::int64_t first =
       static_cast<std::int64_t>(blockIdx.x) * per_block + threadIdx.x / team_of<Kernel>;
-  // All threads of a team see the same index, so they leave the loop together.
+  // All threads of a team have the same index, so they leave the loop together.
   for (std::int64_t index = first; index < count; index += step) kernel(index);
 }
 

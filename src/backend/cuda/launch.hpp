@@ -2,13 +2,14 @@
 
 #include <cstdint>
 
-struct CUstream_st;  // cudaStream_t is a pointer to it; see cuda_runtime_api.h
+struct CUstream_st;  // cudaStream_t is a pointer to this type; see cuda_runtime_api.h
 
 namespace lockstep::backend::cuda {
 
-/// Runs a kernel of `kernels/` over all its indices, in `stream`'s order: one thread per index, or
-/// the kernel's team of threads, in blocks of 256. No indices: nothing is launched. Throws `Error`
-/// (internal) where the launch fails. Exists for the kernels that the `.cu` files name.
+/// Enqueues a kernel of `kernels/` on `stream` for all its indices: one thread per index, or one
+/// team of threads if the kernel requests it, in blocks of 256 threads. Launches nothing if there
+/// are no indices. Throws `Error` (internal) if the launch fails. The `.cu` files instantiate this
+/// template for each kernel.
 template <class Kernel>
 void launch(CUstream_st* stream, const Kernel& kernel);
 

@@ -1,5 +1,5 @@
-// Fully connected layer on plain float32 features, in every precision: y = x W^T + b, dx = dy W, dW
-// = dy^T x, db = sum dy. Shapes: x (images, in), W (out, in), y (images, out).
+// Fully connected layer on float32 features, at every precision: y = x W^T + b, dx = dy W, dW =
+// dy^T x, db = sum dy. Shapes: x (images, in), W (out, in), y (images, out).
 
 #include "kernels/linear.hpp"
 #include "launch.hpp"

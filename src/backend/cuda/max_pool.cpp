@@ -1,5 +1,5 @@
-// Max-pooling; the gradient goes to the first of the largest values of a window, which the backward
-// pass finds again in the input.
+// Max-pooling. The gradient goes to the first of the largest values in a window; the backward pass
+// computes its position again from the input.
 
 #include <variant>
 

@@ -6,18 +6,20 @@
 
 namespace lockstep::backend::cuda {
 
-/// Gradients as operations write them, and their way to the flat buffer that is summed over the
-/// ranks. Where both are the same, the operations write to the flat buffer.
+/// Gradients in the data types and layouts in which operations write them, and their conversion to
+/// the flat buffer for the all-reduce. If type and layout are the same, operations write to the
+/// flat buffer directly.
 class NativeGradients {
  public:
-  /// `flat`: the flat gradients, of `flat_type`.
+  /// `flat`: the flat gradients, of type `flat_type`.
   NativeGradients(const graph::Graph& graph, core::DataType element, std::byte* flat,
                   core::DataType flat_type);
 
-  /// Where the operation writes the gradient of a parameter.
+  /// Returns the address to which the operation writes the gradient of a parameter.
   void* of(std::size_t parameter) const { return places_[parameter]; }
 
-  /// Brings what was written of the flat elements [begin, end) there.
+  /// Converts the gradients of the flat elements [begin, end) to the flat buffer, in stream order.
+  /// `begin` and `end` must be boundaries between parameters.
   void flush(cudaStream_t stream, std::size_t begin, std::size_t end) const;
 
   static std::size_t bytes(const graph::Graph& graph, core::DataType element,

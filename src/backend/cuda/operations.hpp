@@ -6,8 +6,8 @@
 #include "../fusion.hpp"
 #include "context.hpp"
 
-// One maker per operation; each stands in the file of its name, the twin of the CPU's and of the
-// reference's.
+// Factory functions, one per operation. Each is defined in the source file named after the
+// operation; the CPU backend and the reference backend have counterparts of the same name.
 
 namespace lockstep::backend::cuda {
 
@@ -19,17 +19,18 @@ std::unique_ptr<Operation> make_max_pool(const Context& context, const Step& ste
 std::unique_ptr<Operation> make_average_pool(const Context& context, Ports ports);
 std::unique_ptr<Operation> make_linear(const Context& context, const Step& step, Ports ports);
 
-/// to += from.
+/// Computes `to += from` element-wise.
 void add_into(const Context& context, const FeatureMap& from, const FeatureMap& to);
 
-/// Labels of a batch in device memory, and how many of its images there are.
+/// Labels of a batch in device memory, and the number of images in the batch.
 struct DeviceLabels {
   const std::int32_t* labels = nullptr;
-  const std::int32_t* source = nullptr;  ///< which of the labels is each image's; null: the i-th
+  /// Index into `labels` of each image; null: i for image i.
+  const std::int32_t* source = nullptr;
   std::int64_t images = 0;
 };
 
-/// Softmax cross-entropy; its result goes to `DeviceParameters::result`.
+/// Softmax cross-entropy. Writes the sums over the batch to `DeviceParameters::result`.
 class Loss : public Operation {
  public:
   using Operation::Operation;

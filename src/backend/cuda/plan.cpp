@@ -18,14 +18,15 @@ using core::device_buffer;
 
 namespace {
 
-/// Where dynamic scaling begins: gradients of this network stay below 65504 / 65536 at first, and a
-/// too large scale costs one step for each halving.
+/// Initial dynamic loss scale. The gradients of this network are initially below 65504 / 65536, and
+/// a scale that is too large costs one skipped step per halving.
 constexpr float first_loss_scale = 65536;
 
 constexpr int ampere = 80;
 
-/// Brings gradients to the flat buffer before others hear of them, in portions of some size: each
-/// is a kernel.
+/// Converts gradients to the flat buffer before it notifies the next listener. It does so in
+/// portions of at least `portion` elements (0: all together), because each conversion is a kernel
+/// launch.
 class FlushingListener final : public core::GradientListener {
  public:
   FlushingListener(core::GradientListener& next, const NativeGradients& gradients,
@@ -263,7 +264,7 @@ void CudaPlan::upload_anything() {
 }
 
 void CudaPlan::forward() {
-  // Some of cuDNN's kernels add to the sums that are there.
+  // Some cuDNN engines accumulate into the sums.
   if (const std::size_t bytes = operations_.links().sums_bytes(); bytes > 0)
     check_cuda(cudaMemsetAsync(vectors_.data(), 0, bytes, stream_), "clearing sums");
   blueprint_.forward();
@@ -308,8 +309,8 @@ void CudaPlan::update(std::size_t first, std::size_t count) {
     update_range(first, count);
     return;
   }
-  // Whether the step is left out shows when all gradients have been seen; all ranks have the same
-  // sums, so all decide alike.
+  // Whether to skip the step is known only when all gradients are available. All ranks have the
+  // same reduced gradients, so they make the same decision.
   if (first + count < state_.elements()) return;
   with_type(operations_.options().gradient_type, [&](auto zero) {
     using W = decltype(zero);

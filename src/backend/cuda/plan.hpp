@@ -13,11 +13,11 @@
 
 namespace lockstep::backend::cuda {
 
-/// Element type of feature maps. All precisions exist from Ampere on, all but bf16 and tf32 on
-/// Turing: throws `Error` (usage) for the others.
+/// Returns the data type of feature maps. GPUs from Ampere on support all precisions; Turing
+/// supports all except bf16 and tf32, for which this function throws `Error` (usage).
 core::DataType element_type(core::Precision precision, const DeviceInfo& device);
 
-/// Makes the GPU's operations of one graph.
+/// Creates the GPU operations of one graph.
 class CudaOperations final : public OperationFactory {
  public:
   CudaOperations(const graph::Graph& graph, const PlanOptions& options, DnnPlanner& planner);
@@ -48,14 +48,15 @@ class CudaOperations final : public OperationFactory {
   DeviceParameters parameters_;
   BatchNormLinks links_;
   Context context_;
-  Loss* loss_ = nullptr;  ///< made as the last operation
+  Loss* loss_ = nullptr;  ///< set when `make` creates the loss, the last operation
 };
 
-/// What a plan would take.
+/// Returns the memory that a plan would need.
 MemoryUse memory_of(const Blueprint& blueprint, const CudaOperations& operations);
 
-/// A blueprint with memory on the GPU. Its functions queue work and return, but for `result` and
-/// `logits`, which wait.
+/// A blueprint with memory on the GPU. The functions of a training step enqueue their work and
+/// return; `upload` and `upload_kept` wait only for the copy of an earlier batch. `result`,
+/// `logits` and `loss_scale` wait for the stream.
 class CudaPlan final : public Plan {
  public:
   CudaPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options,
@@ -78,10 +79,11 @@ class CudaPlan final : public Plan {
   MemoryUse memory() const override { return memory_of(blueprint_, operations_); }
   std::vector<OperationChoice> choices() const override { return blueprint_.choices(); }
 
-  /// Random images, uploaded as the ones to come will be, for steps that are only recorded and
-  /// timed.
+  /// Uploads random images in the way in which training will upload its images, for steps that are
+  /// run only for capture and timing.
   void upload_anything();
-  /// Forgets what such steps have done to the loss scale.
+  /// Resets the loss scale to its initial value, after steps that were run only for capture and
+  /// timing.
   void restart_loss_scale();
   const kernels::DeviceResult* device_result() const {
     return operations_.context().parameters->result;
@@ -89,7 +91,7 @@ class CudaPlan final : public Plan {
   std::int64_t batch() const { return operations_.options().batch; }
 
  private:
-  /// What a plan keeps on the device beside its maps.
+  /// Values in device memory besides the feature maps.
   struct Scalars {
     kernels::DeviceResult result;
     kernels::SgdCoefficients sgd;
@@ -111,9 +113,9 @@ class CudaPlan final : public Plan {
   core::Buffer arena_, scratch_, scalars_, vectors_;
   std::shared_ptr<const NativeWeights> weights_;
   std::unique_ptr<NativeGradients> gradients_;  ///< null in inference
-  Segments segments_;                           ///< of the update
+  Segments segments_;                           ///< of the parameters, for the update
   ImageUpload upload_;
-  std::int64_t images_ = 0;  ///< of the last batch
+  std::int64_t images_ = 0;  ///< number of images in the last batch
   mutable std::vector<float> logits_;
 };
 

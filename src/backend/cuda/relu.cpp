@@ -1,4 +1,4 @@
-// ReLU where no batch norm in front has taken it in: y = max(x, 0), dx = dy where y > 0.
+// ReLU that is not fused into a batch norm: y = max(x, 0), dx = dy where y > 0, else 0.
 
 #include "kernels/elementwise.hpp"
 #include "launch.hpp"

@@ -1,5 +1,6 @@
-// Softmax cross-entropy with label smoothing on plain float32 logits (images, classes). The kernel
-// is so small that backward computes the losses again rather than keep the probabilities.
+// Softmax cross-entropy with label smoothing on float32 logits (images, classes). The kernel takes
+// so little time that the backward pass computes the losses again instead of storing the
+// probabilities.
 
 #include <variant>
 

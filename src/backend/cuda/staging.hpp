@@ -10,19 +10,23 @@
 
 namespace lockstep::backend::cuda {
 
-/// Brings small blocks of host memory to the device while the device works: two places in
-/// page-locked memory and two on the device, and a stream of its own for the copies. What the
-/// compute stream waits for is a copy that began while the step before ran.
+/// Copies small blocks of host memory to the device while the device computes, with double
+/// buffering: two buffers in pinned host memory, two in device memory, and a separate stream for
+/// the copies. The copy of a block can thus overlap with the previous step; the compute stream
+/// waits only for its end.
 class Staging {
  public:
-  /// For blocks of `bytes` at most.
+  /// `bytes`: the largest size of a block.
   Staging(cudaStream_t compute, std::size_t bytes);
 
-  /// Copies the parts, each to a multiple of 256 bytes, one behind the other; what is queued on the
-  /// compute stream from here on finds them there. `release` must follow it.
+  /// Copies the parts to one block of device memory, one after the other, each at a multiple of 256
+  /// bytes, and returns its address. Work that is enqueued on the compute stream after this call
+  /// finds the parts there. Waits only until the copy before the previous one is complete, because
+  /// it used the same pinned buffer. `release` must be called after the work that reads the block
+  /// is enqueued.
   std::byte* bring(std::initializer_list<std::span<const std::byte>> parts);
 
-  /// What was queued since `bring` is all that reads the block.
+  /// Marks the block as free for reuse after the work that is now enqueued on the compute stream.
   void release();
 
  private:

@@ -25,7 +25,7 @@ bool reads_images(const graph::Graph& graph, const graph::Parameter& parameter) 
   return std::holds_alternative<graph::Input>(from.operation);
 }
 
-/// Whether operations read a copy of the weight instead of the flat buffer.
+/// Returns whether operations read a copy of the weight instead of the flat buffer.
 bool has_copy(const kernels::NativeParameter& parameter) {
   return parameter.weight_type != core::DataType::float32 ||
          parameter.padded_channels != parameter.channels;
@@ -70,7 +70,7 @@ std::vector<kernels::NativeParameter> native_layout(const graph::Graph& graph,
     native.elements = static_cast<std::int64_t>(parameter.elements);
     if (is_convolution(graph, parameter)) {
       native.weight_type = element;
-      if (parameter.shape.size() == 4) {  // a bias's gradient is a sum in float32
+      if (parameter.shape.size() == 4) {  // the gradient of a bias is a float32 sum
         native.gradient_type = element;
         native.channels = native.padded_channels = parameter.shape[1];
         if (reads_images(graph, parameter))

@@ -11,10 +11,11 @@
 
 namespace lockstep::backend::cuda {
 
-/// Channels of images in memory: whole 16 bytes per pixel, as the matrix units read them.
+/// Returns the number of channels of images in device memory: `channels`, padded to a multiple of
+/// 16 bytes per pixel, the unit in which tensor cores read.
 std::int64_t padded_image_channels(std::int64_t channels, core::DataType element);
 
-/// A table of segments in host and device memory.
+/// A table of segments, in host and device memory.
 class Segments {
  public:
   Segments() = default;
@@ -22,7 +23,8 @@ class Segments {
            const std::vector<std::int64_t>& cuts);
 
   kernels::SegmentTable all() const;
-  /// Flat elements [begin, end), whose ends were cuts or lie between parameters.
+  /// Returns the segments of the flat elements [begin, end). `begin` and `end` must be cuts or
+  /// boundaries between parameters.
   kernels::SegmentTable part(std::size_t begin, std::size_t end) const;
   std::size_t bytes() const { return device_.bytes(); }
 
@@ -31,22 +33,24 @@ class Segments {
   core::Buffer device_;
 };
 
-/// The weights of a network as its operations read them: convolutions' in the type of the maps with
-/// padded channels where the images have them, all others where they stand in the flat buffer. One
-/// entry per parameter of the graph, gradients still empty.
+/// Returns one entry per parameter of the graph, with the layout in which operations read it.
+/// Convolution parameters have the data type of the feature maps; the weights of a convolution that
+/// reads the images have padded channels. All other parameters are float32 and are read from the
+/// flat buffer. The addresses are not set.
 std::vector<kernels::NativeParameter> native_layout(const graph::Graph& graph,
                                                     core::DataType element);
 
-/// Elements of a parameter's native tensors, padding included.
+/// Returns the number of elements of a parameter's native tensors, including padding.
 std::int64_t native_elements(const kernels::NativeParameter& parameter);
 
-/// Memory for the native copies of weights in one type.
+/// Device memory for the native copies of the weights in one data type.
 class NativeWeights {
  public:
   NativeWeights(const graph::Graph& graph, core::DataType element);
 
   static std::size_t bytes(const graph::Graph& graph, core::DataType element);
   const std::vector<kernels::NativeParameter>& parameters() const { return parameters_; }
+  /// Converts the flat parameters to the native copies, in stream order.
   void refresh(cudaStream_t stream, const float* flat) const;
 
  private:
@@ -55,8 +59,8 @@ class NativeWeights {
   Segments segments_;
 };
 
-/// A replica's values on the GPU. Flat buffers as in ModelState, but convolutions' weights (and
-/// their momentum and gradients) in the order KRSC.
+/// State of a replica on the GPU. The flat buffers have the layout of ModelState, except that
+/// convolution weights (and their momentum and gradients) are in KRSC order.
 class CudaState final : public DeviceState {
  public:
   CudaState(const graph::Graph& graph, core::Buffer gradients);
@@ -67,13 +71,15 @@ class CudaState final : public DeviceState {
   std::byte* gradients() const { return gradients_.data(); }
   std::size_t elements() const { return graph_.parameter_elements(); }
 
-  /// As the plan that fills them says.
+  /// Sets the data type of the flat gradients; called by the training plan.
   void set_gradient_type(core::DataType type) { gradient_type_ = type; }
 
-  /// Shared by all plans of that type; made when first asked for.
+  /// Returns the native weights in data type `element`. They are shared by all plans of that type
+  /// and created when the first plan requests them.
   std::shared_ptr<const NativeWeights> native_weights(cudaStream_t stream, core::DataType element);
 
-  /// Between the host's copies in `state` and the device, after all queued work.
+  /// Copy `part` between the host copies in `state` and the device: `fetch` to the host, `store` to
+  /// the device. Both first wait for all work enqueued on `stream`.
   void fetch(cudaStream_t stream, ModelState& state, StatePart part) const;
   void store(cudaStream_t stream, const ModelState& state, StatePart part);
 

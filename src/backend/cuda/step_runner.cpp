@@ -17,7 +17,7 @@ using core::check_cuda;
 
 namespace {
 
-/// Replays that are timed for the clock's cost, with marks and without in turn.
+/// Number of timed replays, each with timestamps and without, to measure the cost of timestamps.
 constexpr int timed_replays = 11;
 
 struct GraphTraits {
@@ -53,7 +53,8 @@ void CudaStepRunner::record(std::function<void()> body, bool is_recordable,
   body_ = std::move(body);
   check_ = std::move(check);
   if (!is_recordable) return;
-  // Run once as it is for each slot: libraries load their code and connect, events are made.
+  // Run the step without capture first, once per slot: libraries load their kernels and open their
+  // connections, and events are created.
   plan_.upload_anything();
   for (std::size_t slot = 0; slot < CudaTimeline::slots; ++slot) {
     begin();
@@ -77,7 +78,7 @@ void CudaStepRunner::record(std::function<void()> body, bool is_recordable,
 
 GraphExec CudaStepRunner::capture(CudaTimeline::Marks marks) {
   timeline_.set_marks(marks);
-  // Other threads of this process may use the runtime meanwhile.
+  // Other threads of this process may call the CUDA runtime during the capture.
   check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
              "recording a training step");
   cudaGraph_t recorded = nullptr;

@@ -17,8 +17,9 @@ struct GraphExecTraits {
 };
 using GraphExec = core::Handle<GraphExecTraits>;
 
-/// Records a step's body as a CUDA graph and replays it, two steps deep: while one runs, the host
-/// prepares the next. Each of the two has a graph of its own, which differ in their events alone.
+/// Captures the body of a training step into CUDA graphs and replays them. Up to two steps are in
+/// flight: while the GPU runs one, the host prepares the next. Each of the two slots has its own
+/// executable graph; the graphs differ only in the events of their timestamps.
 class CudaStepRunner final : public StepRunner {
  public:
   CudaStepRunner(CudaPlan& plan, cudaStream_t stream);
@@ -42,7 +43,7 @@ class CudaStepRunner final : public StepRunner {
   std::function<void()> body_, check_;
   std::array<GraphExec, CudaTimeline::slots> graphs_;
   std::array<core::Event, CudaTimeline::slots> done_;
-  core::Buffer results_;  ///< pinned: a kernels::DeviceResult per slot
+  core::Buffer results_;  ///< pinned host memory: one kernels::DeviceResult per slot
   std::deque<std::size_t> under_way_;
   std::size_t slot_ = 0;
   ClockCost cost_;

@@ -8,7 +8,8 @@
 
 namespace lockstep::backend::cuda {
 
-/// Marks are events. Two steps may be under way: each has a set of events of its own.
+/// Timestamps recorded as CUDA events. Two steps may be in flight; each slot has its own set of
+/// events.
 class CudaTimeline final : public core::Timeline {
  public:
   static constexpr std::size_t slots = 2;
@@ -20,17 +21,17 @@ class CudaTimeline final : public core::Timeline {
   void mark(std::size_t index, void* queue) override;
   double seconds(std::size_t index) const override;
 
-  /// Marks from here on belong to that step.
+  /// Selects the slot to which the following timestamps belong.
   void select(std::size_t slot) { slot_ = slot; }
 
   enum class Marks {
-    now,       ///< events of the stream
-    recorded,  ///< nodes of the graph that the stream is being recorded into
-    none,      ///< nothing: for the step without a clock
+    now,       ///< record events on the stream
+    recorded,  ///< record events as nodes of the CUDA graph that is being captured
+    none,      ///< record nothing, for a step without timestamps
   };
   void set_marks(Marks marks) { marks_ = marks; }
 
-  /// Reads the times of a slot whose step has been done.
+  /// Reads the timestamps of a slot. Its step must be complete.
   void read(std::size_t slot);
 
  private:

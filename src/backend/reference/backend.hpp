@@ -7,11 +7,11 @@
 
 namespace lockstep::backend::reference {
 
-/// The judge: every operation as plain loops on one thread. It takes any precision and computes in
-/// float64 whatever it is: the result that a precision is an approximation of.
+/// Reference implementation: every operation as plain loops on one thread. It accepts any precision
+/// and always computes in float64; its results are those that the precisions approximate.
 class ReferenceBackend : public Backend {
  public:
-  /// `progress`: null, or informed of each operation.
+  /// `progress` is notified of each operation; may be null.
   explicit ReferenceBackend(core::ProgressMonitor* progress = nullptr) : progress_(progress) {}
 
   DeviceKind kind() const override { return DeviceKind::reference; }

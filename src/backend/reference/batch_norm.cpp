@@ -4,9 +4,10 @@
 //   y = gamma xhat + beta
 //   dgamma = sum dy xhat,  dbeta = sum dy
 //   dx = gamma / sqrt(var + eps) (dy - dbeta / m - xhat dgamma / m)
-// Running statistics as in PyTorch: running = (1 - momentum) running + momentum batch, where the
-// batch's variance is the unbiased one, var m / (m - 1). With several replicas the sums and m run
-// over all of them; the squares are taken around the common mean, since sum x^2 - m mu^2 cancels.
+// Running statistics are updated as in PyTorch: running = (1 - momentum) running + momentum batch,
+// with the unbiased variance of the batch, var m / (m - 1). With several replicas, the sums and m
+// are over all replicas; squares are summed about the common mean, because sum x^2 - m mu^2 suffers
+// from cancellation.
 
 #include <cmath>
 
@@ -26,7 +27,7 @@ void normalise_channel(const Tensor& x, std::int64_t channel, double mean, doubl
   }
 }
 
-/// The channel's count and mean over all replicas, into `moments`.
+/// Computes count and means of the channels over all replicas and stores them in `moments`.
 void compute_means(const Tensor& x, core::StatisticsSum* replicas, BatchNormMoments& moments) {
   moments.count = static_cast<double>(x.batch * x.shape.pixels());
   for (std::int64_t c = 0; c < x.shape.channels; ++c) {
@@ -48,8 +49,8 @@ void compute_means(const Tensor& x, core::StatisticsSum* replicas, BatchNormMome
   for (double& mean : moments.mean) mean /= moments.count;
 }
 
-/// The channel's sums of squares around the mean over all replicas, into
-/// `moments.inverse_deviation`.
+/// Computes the sums of squares of the channels about their means over all replicas and stores them
+/// in `moments.inverse_deviation`.
 void compute_centred_squares(const Tensor& x, core::StatisticsSum* replicas,
                              BatchNormMoments& moments) {
   std::vector<double>& squares = moments.inverse_deviation;

@@ -1,5 +1,5 @@
-// Cross-correlation (Goodfellow, Bengio, Courville: Deep Learning, 2016, section 9.1), padded with
-// zeros, h = p stride + r - padding and w = q stride + s - padding:
+// Cross-correlation (Goodfellow, Bengio, Courville: Deep Learning, 2016, section 9.1) with zero
+// padding, h = p stride + r - padding and w = q stride + s - padding:
 //   y[n,k,p,q] = b[k] + sum_{c,r,s} W[k,c,r,s] x[n,c,h,w]
 //   dx[n,c,h,w] = sum_{k,r,s} W[k,c,r,s] dy[n,k,p,q]
 //   dW[k,c,r,s] = sum_{n,p,q} x[n,c,h,w] dy[n,k,p,q],   db[k] = sum_{n,p,q} dy[n,k,p,q]
@@ -12,7 +12,8 @@ namespace lockstep::backend::reference {
 
 namespace {
 
-/// Outputs [begin, end) along one axis whose input, output * stride + shift, lies inside the image.
+/// Range [begin, end) of outputs along one axis whose input, output * stride + shift, is inside the
+/// image.
 struct Inside {
   std::int64_t begin;
   std::int64_t end;
@@ -22,8 +23,8 @@ struct Inside {
         end(inputs - shift <= 0 ? 0 : std::min(outputs, (inputs - shift - 1) / stride + 1)) {}
 };
 
-/// Calls visit(weight's index, n, k, c, p, h, q's range, shift) for every row of outputs and every
-/// weight that has a share in it; the row's input w is q stride + shift.
+/// Calls visit(index of the weight, n, k, c, p, h, range of q, shift) for every row of outputs and
+/// every weight that contributes to it. Output q of the row reads input w = q stride + shift.
 template <class Visit>
 void for_each_row(const graph::Convolution& operation, const Tensor& x, const Tensor& y,
                   Visit visit) {

@@ -1,11 +1,13 @@
 #pragma once
 
-// The operations as plain loops in float64: the definition that the fast backends are judged by.
+// The operations as plain loops in float64: the reference implementation with which the other
+// backends are compared.
 //
-// `x` is an operation's input, `y` its output, `dx` and `dy` the gradients of the loss with respect
-// to them. Every backward function ADDS to `dx`, because a tensor with several consumers has the
-// sum of their gradients; gradients of parameters are overwritten. Parameters are laid out as in
-// graph::Parameter. A null `dx` means that nobody needs that gradient.
+// `x` is the input of an operation, `y` its output; `dx` and `dy` are the gradients of the loss
+// with respect to them. Every backward function ADDS to `dx`, because the gradient of a tensor with
+// several consumers is the sum of their gradients; gradients of parameters are overwritten.
+// Parameters have the layout of graph::Parameter. If `dx` is null, the gradient of the input is not
+// needed.
 
 #include <cstdint>
 #include <span>
@@ -18,22 +20,22 @@
 
 namespace lockstep::backend::reference {
 
-/// uint8 images (n, C, H, W) to normalised values.
+/// Converts uint8 images (n, C, H, W) to normalised values.
 void normalise(const Normalisation& normalisation, std::span<const std::uint8_t> images, Tensor& y);
 
-/// `bias` is empty where the convolution has none.
+/// `bias` is empty if the convolution has none.
 void convolution_forward(const graph::Convolution& operation, const Tensor& x,
                          std::span<const double> weight, std::span<const double> bias, Tensor& y);
 void convolution_backward(const graph::Convolution& operation, const Tensor& x,
                           std::span<const double> weight, const Tensor& dy, Tensor* dx,
                           std::span<double> dweight, std::span<double> dbias);
 
-/// What batch norm's forward pass leaves for its backward pass, per channel.
+/// Values per channel that the forward pass of batch norm saves for backward.
 struct BatchNormMoments {
-  double count = 0;  ///< values per channel, over all replicas where statistics are shared
+  double count = 0;  ///< values per channel, over all replicas if statistics are synchronised
   std::vector<double> mean;
   std::vector<double> inverse_deviation;  ///< 1 / sqrt(biased variance + epsilon)
-  std::vector<float> sums;                ///< what travels between replicas; 1 + 2 C values
+  std::vector<float> sums;                ///< buffer of the sums over replicas; 1 + 2 C values
 
   BatchNormMoments() = default;
   explicit BatchNormMoments(std::int64_t channels)
@@ -46,8 +48,9 @@ struct RunningStatistics {
   std::span<float> variance;
 };
 
-/// Normalises with the batch's statistics and moves the running ones. `replicas` adds statistics up
-/// over all replicas; null: this batch alone. Collective where `replicas` is given.
+/// Normalises with the statistics of the batch and updates the running statistics. `replicas` sums
+/// the statistics over all replicas; null: statistics of this batch only. Collective if `replicas`
+/// is not null.
 void batch_norm_forward_training(const graph::BatchNorm& operation, const Tensor& x,
                                  std::span<const double> weight, std::span<const double> bias,
                                  core::StatisticsSum* replicas, BatchNormMoments& moments,
@@ -56,7 +59,7 @@ void batch_norm_forward_training(const graph::BatchNorm& operation, const Tensor
 void batch_norm_forward_inference(const graph::BatchNorm& operation, const Tensor& x,
                                   std::span<const double> weight, std::span<const double> bias,
                                   RunningStatistics running, Tensor& y);
-/// Collective where `replicas` is given. `dweight` and `dbias` are this replica's.
+/// Collective if `replicas` is not null. `dweight` and `dbias` are the gradients of this replica.
 void batch_norm_backward(const Tensor& x, std::span<const double> weight, const Tensor& dy,
                          core::StatisticsSum* replicas, BatchNormMoments& moments, Tensor* dx,
                          std::span<double> dweight, std::span<double> dbias);
@@ -67,7 +70,7 @@ void relu_backward(const Tensor& x, const Tensor& dy, Tensor* dx);
 void add_forward(const Tensor& left, const Tensor& right, Tensor& y);
 void add_backward(const Tensor& dy, Tensor* dleft, Tensor* dright);
 
-/// `winners`: for each output the position in its plane of the input that it was taken from.
+/// Stores in `winners`, for each output, the index of the maximum in its plane of the input.
 void max_pool_forward(const graph::MaxPool& operation, const Tensor& x,
                       std::span<std::int32_t> winners, Tensor& y);
 void max_pool_backward(std::span<const std::int32_t> winners, const Tensor& dy, Tensor* dx);
@@ -80,12 +83,12 @@ void linear_forward(const Tensor& x, std::span<const double> weight, std::span<c
 void linear_backward(const Tensor& x, std::span<const double> weight, const Tensor& dy, Tensor* dx,
                      std::span<double> dweight, std::span<double> dbias);
 
-/// `y` receives each image's loss, `probabilities` (the shape of `x`) what backward needs. Returns
-/// their sum and the hits.
+/// Writes the loss of each image to `y` and the softmax (shape of `x`), which the backward pass
+/// needs, to `probabilities`. Returns the sum of the losses and the number of correct predictions.
 BatchResult softmax_cross_entropy_forward(const graph::SoftmaxCrossEntropy& operation,
                                           const Tensor& x, std::span<const std::int32_t> labels,
                                           Tensor& probabilities, Tensor& y);
-/// Of the mean over the batch.
+/// Computes the gradient of the mean loss over the batch.
 void softmax_cross_entropy_backward(const graph::SoftmaxCrossEntropy& operation,
                                     std::span<const std::int32_t> labels,
                                     const Tensor& probabilities, Tensor* dx);

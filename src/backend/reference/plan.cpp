@@ -23,8 +23,8 @@ bool is_input(const graph::Node& node) {
   return std::holds_alternative<graph::Input>(node.operation);
 }
 
-/// For each node, how far the flat gradient buffer is final once the node has run backward: up to
-/// the first parameter of the nodes before it.
+/// Returns, for each node, the number of leading elements of the flat gradients that are final
+/// after the backward pass of the node: all before the first parameter of the nodes before it.
 std::vector<std::size_t> final_gradients(const graph::Graph& graph) {
   std::vector<std::size_t> filled(graph.nodes().size(), graph.parameter_elements());
   for (std::size_t id = 0; id < filled.size(); ++id) {

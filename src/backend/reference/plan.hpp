@@ -11,11 +11,13 @@ namespace lockstep::backend::reference {
 
 std::vector<OperationChoice> choices_of(const graph::Graph& graph, Mode mode);
 
-/// A graph computed node by node in float64, every feature map and gradient kept. The ModelState
-/// stays float32: parameters are read at each forward pass, gradients rounded once at the end.
+/// Computes a graph node by node in float64 and keeps every feature map and gradient. The
+/// ModelState stays float32: parameters are read at each forward pass, and gradients are rounded
+/// once at the end.
 class ReferencePlan : public HostPlan {
  public:
-  /// Throws `Error` (usage) where a batch norm would see one value per channel.
+  /// Throws `Error` (usage) if a batch norm would compute the variance of a single value in
+  /// training.
   ReferencePlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options);
 
   void upload(std::span<const std::uint8_t> images, std::span<const std::int32_t> labels) override;
@@ -29,7 +31,7 @@ class ReferencePlan : public HostPlan {
   }
 
  private:
-  /// One node's memory. What an operation does not use is empty.
+  /// Memory of one node. Members that the operation does not use are empty.
   struct NodeMemory {
     Tensor output;
     Tensor gradient;
@@ -41,7 +43,8 @@ class ReferencePlan : public HostPlan {
   NodeMemory& memory_of(graph::NodeId id) { return nodes_[static_cast<std::size_t>(id)]; }
   const Tensor& input_of(const graph::Node& node) { return memory_of(node.inputs[0]).output; }
   Tensor* input_gradient(graph::NodeId input);
-  /// Parameter `index` of the node (0 weight, 1 bias); empty where it has none.
+  /// Returns parameter `index` of the node (0 weight, 1 bias); empty if the node has no such
+  /// parameter.
   std::span<double> parameter(const graph::Node& node, std::size_t index);
   std::span<double> parameter_gradient(const graph::Node& node, std::size_t index);
   RunningStatistics running(const graph::Node& node);
@@ -50,19 +53,20 @@ class ReferencePlan : public HostPlan {
   void backward_node(const graph::Node& node, NodeMemory& memory);
   void store_gradients(const graph::Node& node);
 
-  graph::Graph graph_;  // a copy: the plan outlives what it was compiled from
+  graph::Graph graph_;  // a copy, because the plan may outlive the original
   PlanOptions options_;
   MemoryUse memory_;
   std::vector<NodeMemory> nodes_;
-  std::vector<double> parameters_;      // in the graph's layout, like the state's
-  std::vector<double> gradients_;       // the same
-  std::vector<std::size_t> filled_to_;  // per node: gradients final once it has run backward
+  std::vector<double> parameters_;  // in the layout of the graph, as in the state
+  std::vector<double> gradients_;   // in the same layout
+  // Per node: leading gradients that are final after its backward.
+  std::vector<std::size_t> filled_to_;
   std::vector<std::int32_t> labels_;
   std::vector<float> logits_;
   BatchResult result_;
 };
 
-/// What a ReferencePlan takes, from shapes alone.
+/// Returns the memory that a ReferencePlan would allocate, from shapes alone.
 MemoryUse memory_use(const graph::Graph& graph, const PlanOptions& options);
 
 }  // namespace lockstep::backend::reference

@@ -1,4 +1,4 @@
-// y = max(x, 0); dx = dy where x > 0, else 0 (0 at x = 0, as in PyTorch).
+// y = max(x, 0); dx = dy if x > 0, else 0 (0 at x = 0, as in PyTorch).
 
 #include <algorithm>
 

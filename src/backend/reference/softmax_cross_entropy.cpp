@@ -1,9 +1,10 @@
 // Cross-entropy of softmax with label smoothing s (Szegedy et al., "Rethinking the Inception
 // architecture", 2016), K classes, q[k] = (1 - s) [k = label] + s / K:
 //   log p[k] = x[k] - max x - log sum_j exp(x[j] - max x)
-//   loss[n] = -sum_k q[k] log p[k],   the batch's loss is the mean over n
+//   loss[n] = -sum_k q[k] log p[k];  the loss of the batch is the mean over n
 //   dx[n,k] = (p[k] - q[k]) / batch
-// A hit: the largest score, the first where several are equal, is the label's.
+// A prediction is correct if the largest score, the first one if several are equal, is that of the
+// label.
 
 #include <algorithm>
 #include <cmath>

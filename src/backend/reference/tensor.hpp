@@ -10,7 +10,7 @@ namespace lockstep::backend::reference {
 
 /// A batch of C x H x W feature maps in float64: NCHW, contiguous.
 struct Tensor {
-  std::int64_t batch = 0;  ///< images in use; at most those there is memory for
+  std::int64_t batch = 0;  ///< images in use; at most the number that memory was allocated for
   core::ImageShape shape;
   std::vector<double> values;
 
@@ -18,7 +18,7 @@ struct Tensor {
   Tensor(std::int64_t images, core::ImageShape image_shape)
       : batch(images), shape(image_shape), values(images * image_shape.elements()) {}
 
-  /// Row `y` of one image's channel: `width` values.
+  /// Returns row `y` of one channel of an image: `width` values.
   double* row(std::int64_t image, std::int64_t channel, std::int64_t y) {
     return values.data() + offset(image, channel, y);
   }
@@ -26,7 +26,7 @@ struct Tensor {
     return values.data() + offset(image, channel, y);
   }
 
-  /// All pixels of one image's channel.
+  /// Returns all pixels of one channel of an image.
   std::span<double> plane(std::int64_t image, std::int64_t channel) {
     return {row(image, channel, 0), static_cast<std::size_t>(shape.pixels())};
   }
@@ -34,7 +34,7 @@ struct Tensor {
     return {row(image, channel, 0), static_cast<std::size_t>(shape.pixels())};
   }
 
-  /// All values of the images in use.
+  /// Returns all values of the images in use.
   std::span<double> all() {
     return {values.data(), static_cast<std::size_t>(batch * shape.elements())};
   }

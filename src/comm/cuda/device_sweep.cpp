@@ -13,7 +13,7 @@ namespace lockstep::comm {
 
 namespace {
 
-/// Known values in an array on the device, by way of the host's.
+/// Test values in an array in device memory, written and checked through host memory.
 class KnownArray {
  public:
   KnownArray(const Communicator& control, std::byte* device, std::size_t elements,

@@ -11,17 +11,19 @@
 
 namespace lockstep::comm {
 
-/// Sums elements of one array in a device's memory over the ranks, and returns when they are there.
+/// All-reduces one array in device memory; returns when the array holds the sum.
 using DeviceSum = std::function<void()>;
 
-/// Name of a transport and the data type in which it communicates between the ranks.
+/// Name of a transport and its communication data type.
 struct DeviceSumKind {
   std::string_view name;
   core::DataType type = core::DataType::float32;
 };
 
-/// `sweep_all_reduce` for arrays on the device. `memory` holds the largest array as
-/// `options.wire`; `make_sum(elements)` returns a sum of its first elements. Collective.
+/// Benchmarks the all-reduce of arrays in device memory, like `sweep_all_reduce`. `memory` must
+/// hold the largest array in the data type `options.wire`; `make_sum(elements)` returns the
+/// all-reduce of its first `elements` elements. Throws `Error` (usage) if `sweep_sizes` rejects
+/// `options`. Collective: all ranks must call this.
 std::vector<SweepRow> sweep_device(Communicator& control, const core::Buffer& memory,
                                    const SweepOptions& options, const DeviceSumKind& kind,
                                    const std::function<DeviceSum(std::size_t elements)>& make_sum);

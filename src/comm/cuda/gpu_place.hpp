@@ -5,9 +5,10 @@
 
 namespace lockstep::comm {
 
-/// Makes the queue's device the current one and compares with the other ranks which GPU that is.
-/// Throws `Error` (usage), on all ranks, where a rank has no such device, or where two ranks share
-/// one and `allowed` is `own`. Collective.
+/// Makes the device of `queue` the current CUDA device and compares its PCI bus id with those of
+/// the other ranks; returns whether any ranks share a GPU. Throws `AgreedError` (usage) if a rank
+/// has no such device, or if two ranks share one and `allowed` is `own`. Collective: all ranks must
+/// call this.
 GpuUse claim_gpu(Communicator& communicator, const core::DeviceQueue& queue, GpuUse allowed);
 
 }  // namespace lockstep::comm

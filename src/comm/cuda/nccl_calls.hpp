@@ -8,9 +8,9 @@
 
 namespace lockstep::comm {
 
-/// The calls by which a communicator works, so that tests can play their failures without a GPU.
-/// These here are the library's. What a call writes to must stay where it is until `state` is no
-/// longer ncclInProgress.
+/// The calls of NCCL and CUDA that `NcclCommunicator` uses. This class calls the libraries; tests
+/// override its functions to simulate failures without a GPU. The memory to which a call writes
+/// must stay valid until `state` no longer returns ncclInProgress.
 class NcclCalls {
  public:
   virtual ~NcclCalls() = default;
@@ -19,19 +19,21 @@ class NcclCalls {
   NcclCalls& operator=(const NcclCalls&) = delete;
 
   virtual ncclResult_t make_id(ncclUniqueId& id);
-  /// A communicator that never blocks the host. `name`: a literal.
+  /// Creates a non-blocking communicator. `name`: a string literal.
   virtual ncclResult_t open(ncclComm_t& comm, int ranks, const ncclUniqueId& id, int rank,
                             const char* name);
   virtual ncclResult_t state(ncclComm_t comm, ncclResult_t& state);
   virtual std::string last_error(ncclComm_t comm);
 
-  /// In place.
+  /// Enqueues the in-place sum over the ranks on `stream`.
   virtual ncclResult_t sum(void* data, std::size_t elements, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream);
-  /// cudaSuccess once all that was queued has been done, else cudaErrorNotReady or an error.
+  /// Returns cudaSuccess once all enqueued work is complete, otherwise cudaErrorNotReady or an
+  /// error.
   virtual cudaError_t query(cudaStream_t stream);
 
-  /// `window` stays null where the GPUs cannot see each other's memory.
+  /// Registers `memory` as a symmetric window. `window` stays null if the GPUs cannot access the
+  /// memory of each other.
   virtual ncclResult_t register_window(ncclComm_t comm, std::span<std::byte> memory,
                                        ncclWindow_t& window);
   virtual ncclResult_t deregister_window(ncclComm_t comm, ncclWindow_t window);

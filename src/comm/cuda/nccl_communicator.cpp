@@ -17,12 +17,13 @@ namespace lockstep::comm {
 
 namespace {
 
-/// A wait with a limit: looks again at once at first, later every tenth of a millisecond.
+/// Polling with a timeout: yields the core between polls at first, and sleeps for 0.1 ms later.
 class Patience {
  public:
   explicit Patience(std::chrono::milliseconds limit) : limit_(limit) {}
 
-  /// False once the limit has passed. A process that was stopped itself meanwhile looks again.
+  /// Waits before the next poll. Returns false once the timeout has passed, but not before
+  /// `least_looks` polls, so that a process that was suspended meanwhile still polls again.
   bool pause() {
     const auto waited = Clock::now() - begin_;
     if (++looks_ > least_looks && waited > limit_) return false;
@@ -53,7 +54,7 @@ NcclCommunicator::NcclCommunicator(Communicator& control, NcclCalls& calls,
 
 NcclCommunicator::~NcclCommunicator() {
   if (comm_ == nullptr) return;
-  // A rank that is leaving because of an error must not wait for the others.
+  // A rank that leaves because of an error must not wait for the others.
   if (std::uncaught_exceptions() > 0) {
     abort();
     return;
@@ -99,7 +100,8 @@ void NcclCommunicator::register_memory(std::span<std::byte> memory) {
     if (first.empty()) first = said;
   }
   if (first.empty()) return;
-  // An error stays with a communicator, and the ranks must do alike: all take a new one.
+  // An NCCL communicator remains in its error state, and all ranks must use the same kind of
+  // memory: all of them create a new communicator.
   if (control_.rank() == 0)
     core::log_warning(first + " (going on with slower copies of gradients)");
   abort();
@@ -128,8 +130,8 @@ void NcclCommunicator::deregister() {
 void NcclCommunicator::sum(void* data, std::size_t elements, core::DataType type,
                            cudaStream_t stream) {
   require_open();
-  // A call that does not block may queue from a thread of NCCL's own: what the caller queues next
-  // must come after it.
+  // A non-blocking call may enqueue its work from a thread of NCCL. Wait for it, because the work
+  // that the caller enqueues next must follow it in the stream.
   settle(calls_.sum(data, elements, nccl_type(type), comm_, stream), "start a sum");
 }
 
@@ -166,7 +168,7 @@ void NcclCommunicator::abort() noexcept {
 }
 
 void NcclCommunicator::settle(ncclResult_t result, std::string_view what) {
-  if (result == ncclSuccess) result = ncclInProgress;  // what it started may still fail
+  if (result == ncclSuccess) result = ncclInProgress;  // the asynchronous part may still fail
   Patience patience(options_.deadline);
   while (result == ncclInProgress) {
     const ncclResult_t asked = calls_.state(comm_, result);
@@ -184,7 +186,7 @@ void NcclCommunicator::require_open() const {
 
 void NcclCommunicator::fail(ncclResult_t result, std::string_view what) {
   std::string reason = ncclGetErrorString(result);
-  reason = reason.substr(0, reason.find(" (run with"));  // advice that ours gives
+  reason = reason.substr(0, reason.find(" (run with"));  // our message has the same advice
   const std::string detail = calls_.last_error(comm_);
   if (!detail.empty()) reason += ": " + detail.substr(0, detail.find('\n'));
   give_up(

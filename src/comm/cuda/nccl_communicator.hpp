@@ -16,45 +16,54 @@
 namespace lockstep::comm {
 
 struct NcclOptions {
-  const char* name = "lockstep";                ///< of the communicator in NCCL's log; a literal
-  std::chrono::milliseconds deadline{120'000};  ///< of whatever all ranks take part in
+  const char* name = "lockstep";  ///< name of the communicator in the log of NCCL; a string literal
+  std::chrono::milliseconds deadline{120'000};  ///< timeout of each collective operation
 };
 
-/// The ranks' GPUs, which sum what lies in their memory. Nothing here blocks without a limit: NCCL
-/// itself is told never to block the host, and its state is asked for until it has settled. Where
-/// something fails or the deadline passes, the communicator is aborted, so that the device stops
-/// waiting for the other ranks, and `Error` (internal) says which rank and why; nothing can be
-/// summed from then on.
+/// A communicator of the GPUs of all ranks, based on NCCL. Every wait has a timeout: the NCCL
+/// communicator is non-blocking, and its state is polled until the operation is complete. If an
+/// operation fails or exceeds `NcclOptions::deadline`, the communicator is aborted, so that the
+/// device stops waiting for the other ranks, and `Error` (internal) is thrown with the rank and the
+/// reason; no further all-reduces are possible.
 class NcclCommunicator {
  public:
-  /// `control` connects the same ranks and outlives this. Collective.
+  /// `control` must connect the same ranks and outlive this object, and so must `calls`.
+  /// Collective: all ranks must call this.
   NcclCommunicator(Communicator& control, NcclCalls& calls, const NcclOptions& options);
-  /// Waits, to the deadline, until all ranks are through; aborts where an error unwinds. Recordings
-  /// of its work must be gone. Collective.
+  /// Waits until all ranks have completed their operations, at most until the deadline; aborts the
+  /// communicator if an exception propagates. CUDA graphs that captured its work must be destroyed
+  /// before. Collective: all ranks must call this.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
-  /// Lets NCCL sum in `memory` (of ncclMemAlloc) without copies of its own, where that can be had;
-  /// a failure costs speed only. Before anything has been recorded; once. Collective.
+  /// Registers `memory` (from ncclMemAlloc), so that NCCL can reduce it without internal copies, if
+  /// the GPUs support that. If the registration fails, all ranks continue without it, which is
+  /// slower. Must be called at most once, and before any work is captured in a CUDA graph.
+  /// Collective: all ranks must call this.
   void register_memory(std::span<std::byte> memory);
 
-  /// Queues the sum over the ranks, in place. Collective.
+  /// Enqueues the in-place sum of `elements` values at `data` over the ranks on `stream`. Throws
+  /// `Error` (internal) if communication has failed. Collective: all ranks must call this.
   void sum(void* data, std::size_t elements, core::DataType type, cudaStream_t stream);
 
-  /// Waits, to the deadline, until the device has done what is in `stream`.
+  /// Blocks until the work in `stream` is complete, at most until the deadline. Throws `Error`
+  /// (internal) if communication fails or the deadline passes.
   void finish(cudaStream_t stream);
 
-  /// Throws where communication has failed.
+  /// Throws `Error` (internal) if communication has failed.
   void check();
 
+  /// Aborts the communicator: enqueued operations end without a result, and no further ones are
+  /// possible.
   void abort() noexcept;
 
  private:
   void open();
   void try_register(std::span<std::byte> memory);
   void deregister();
-  /// Waits until NCCL is through with what `result` was returned for.
+  /// Waits until NCCL has completed the call that returned `result`. `what`: the operation, for
+  /// messages.
   void settle(ncclResult_t result, std::string_view what);
   void require_open() const;
   [[noreturn]] void fail(ncclResult_t result, std::string_view what);
@@ -64,10 +73,10 @@ class NcclCommunicator {
   Communicator& control_;
   NcclCalls& calls_;
   const NcclOptions options_;
-  ncclComm_t comm_ = nullptr;      ///< null once it has been aborted
-  ncclWindow_t window_ = nullptr;  ///< of registered memory
-  void* registration_ = nullptr;   ///< of memory that could not become a window
-  std::string failure_;            ///< why it was aborted
+  ncclComm_t comm_ = nullptr;      ///< null after an abort
+  ncclWindow_t window_ = nullptr;  ///< window of registered memory
+  void* registration_ = nullptr;   ///< registration of memory that could not become a window
+  std::string failure_;            ///< reason for the abort
 };
 
 }  // namespace lockstep::comm

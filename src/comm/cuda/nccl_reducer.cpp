@@ -62,7 +62,7 @@ class NcclReducer final : public GradientReducer {
   std::size_t wait_beyond(std::size_t elements) override {
     start_up_to(schedule_.elements());
     const std::size_t needed = schedule_.needed_beyond(elements);
-    if (needed > joined_) {  // sums follow one another in their stream: the last one is enough
+    if (needed > joined_) {  // all-reduces run in stream order: waiting for the last one is enough
       core::check_cuda(cudaStreamWaitEvent(compute_, summed_[needed - 1].get()),
                        "waiting for a bucket");
       joined_ = needed;
@@ -88,14 +88,16 @@ class NcclReducer final : public GradientReducer {
   std::size_t start_mark(std::size_t bucket) const { return first_mark_ + 2 * bucket; }
   std::size_t end_mark(std::size_t bucket) const { return first_mark_ + 2 * bucket + 1; }
 
-  /// Queues the bucket's sum behind what has been queued in `stream_`.
+  /// Enqueues the all-reduce of `bucket` on `stream_`.
   void sum(std::size_t bucket) {
     std::byte* const data =
         gradients_.data + schedule_.begin(bucket) * core::size_of(gradients_.type);
     communicator_->sum(data, schedule_.length(bucket), gradients_.type, stream_.get());
   }
 
-  /// NCCL connects when it first sums in a way, which could not be recorded. Sums of 0 are 0.
+  /// All-reduces every bucket once: NCCL establishes connections in the first call of each
+  /// algorithm, which cannot be captured in a CUDA graph. The gradients are 0, so that the sums do
+  /// not change them.
   void warm_up() {
     for (std::size_t b = 0; b < schedule_.count(); ++b) sum(b);
     communicator_->finish(stream_.get());
@@ -118,15 +120,15 @@ class NcclReducer final : public GradientReducer {
   BucketSchedule schedule_;
   AllReduceChoice choice_;
   std::vector<std::size_t> bytes_;
-  mutable std::vector<BucketTimes> times_;  ///< read from the timeline when asked for
+  mutable std::vector<BucketTimes> times_;  ///< filled from the timeline by `bucket_times`
   cudaStream_t compute_;
   core::Timeline& timeline_;
   std::size_t first_mark_;
-  core::Stream stream_;  ///< of the sums
+  core::Stream stream_;  ///< stream of the all-reduces
   std::vector<core::Event> full_, summed_;
-  std::unique_ptr<NcclCommunicator> communicator_;  ///< goes before the stream
-  std::size_t started_ = 0;                         ///< buckets before this one were queued
-  std::size_t joined_ = 0;  ///< for buckets before this one the computing stream waits
+  std::unique_ptr<NcclCommunicator> communicator_;  ///< destroyed before the stream
+  std::size_t started_ = 0;  ///< number of leading buckets that were enqueued
+  std::size_t joined_ = 0;   ///< number of leading buckets for which the compute stream waits
 };
 
 class NcclStatisticsSum final : public core::StatisticsSum {
@@ -155,7 +157,7 @@ class NcclStatisticsSum final : public core::StatisticsSum {
   }
 
  private:
-  static constexpr std::size_t most_warm = 4096;  ///< values that are summed at first, to connect
+  static constexpr std::size_t most_warm = 4096;  ///< values in the largest warm-up sum
 
   int replicas_;
   cudaStream_t stream_;

@@ -11,12 +11,14 @@
 
 namespace lockstep::comm {
 
-/// Whether NCCL may sum in the gradients' memory itself (they lie in memory of ncclMemAlloc).
+/// Whether the gradients' memory is registered with NCCL; it must then be from ncclMemAlloc.
 enum class Registration { wanted, none };
 
-/// Sums buckets on a queue of its own, beside the one that computes. The host only queues work, the
-/// same every step: it can be recorded. One rank alone, or nothing that travels: without NCCL.
-/// Throws `Error` (usage) where `options` cannot be had. All that is given outlives it. Collective.
+/// Creates a reducer that all-reduces buckets with NCCL on a stream of its own, concurrently with
+/// the compute stream. The host only enqueues work, the same in every step, so that steps can be
+/// captured in a CUDA graph. NCCL is not used if there is only one rank or `options` request no
+/// all-reduce. Throws `AgreedError` (usage) if `options` are not available. All arguments must
+/// outlive the reducer. Collective: all ranks must call this.
 std::unique_ptr<GradientReducer> make_nccl_reducer(Communicator& control, NcclCalls& calls,
                                                    const core::DeviceQueue& queue,
                                                    const core::GradientArray& gradients,
@@ -24,8 +26,9 @@ std::unique_ptr<GradientReducer> make_nccl_reducer(Communicator& control, NcclCa
                                                    core::Timeline& timeline, std::size_t first_mark,
                                                    Registration registration);
 
-/// Sums on the queue that computes. It has a communicator of its own: sums of buckets run at the
-/// same time. Collective.
+/// Creates the all-reduce of batch-norm statistics on the compute stream. It has a communicator of
+/// its own, because the all-reduces of buckets run at the same time. Collective: all ranks must
+/// call this.
 std::unique_ptr<core::StatisticsSum> make_nccl_statistics_sum(Communicator& control,
                                                               NcclCalls& calls,
                                                               const core::DeviceQueue& queue);

@@ -29,11 +29,11 @@ void set_if_unset(const char* variable, const std::string& value) {
   ::setenv(variable, value.c_str(), keep);
 }
 
-/// Zeroed memory that NCCL can register; null where it has none.
+/// Returns zeroed memory that NCCL can register; an empty buffer if NCCL cannot allocate it.
 core::Buffer registrable_memory(std::size_t bytes) {
   void* data = nullptr;
   if (ncclMemAlloc(&data, bytes) != ncclSuccess || data == nullptr) {
-    static_cast<void>(cudaGetLastError());  // NCCL's failure is none of the next call's
+    static_cast<void>(cudaGetLastError());  // clears the error for later calls
     return {};
   }
   std::shared_ptr<const void> owner(data, [](const void* held) {
@@ -41,7 +41,7 @@ core::Buffer registrable_memory(std::size_t bytes) {
       core::log_warning("ncclMemFree failed");
   });
   core::check_cuda(cudaMemset(data, 0, bytes), "cudaMemset");
-  // No stream of ours waits for the one that zeroes.
+  // The other streams of this program do not wait for the legacy stream, which executes cudaMemset.
   core::check_cuda(cudaStreamSynchronize(cudaStreamLegacy), "cudaMemset");
   return {{static_cast<std::byte*>(data), bytes}, std::move(owner)};
 }
@@ -58,8 +58,8 @@ class NcclTransport final : public GradientTransport {
     if (use == GpuUse::shared) prepare_shared_gpus(control);
   }
 
-  /// Every rank has its memory before NCCL connects any: a rank that found none would leave the
-  /// others waiting there.
+  /// All ranks allocate their memory before NCCL connects them: otherwise a rank without memory
+  /// would leave the others waiting in NCCL.
   core::Buffer allocate(std::size_t bytes) override {
     core::Buffer buffer;
     if (registration_ == Registration::wanted && bytes > 0) {
@@ -90,7 +90,7 @@ class NcclTransport final : public GradientTransport {
     return *statistics_sum_;
   }
 
-  /// By one communicator for all sizes, in memory that is registered as gradients' is.
+  /// Uses one communicator for all sizes, and memory that is registered like that of the gradients.
   std::vector<SweepRow> sweep(const SweepOptions& options) override {
     const std::size_t most = sweep_sizes(options).back() / sizeof(float);
     const core::Buffer memory = allocate(most * core::size_of(options.wire));

@@ -9,16 +9,18 @@
 
 namespace lockstep::comm {
 
-/// Gradients of GPUs over NCCL; `control` stays the channel for everything else and outlives the
-/// transport. The queue's device is the current one. Where GPUs are shared, NCCL is told by its
-/// environment that every rank were on a host of its own, unless that is set already. One rank
-/// alone works without NCCL. Collective.
+/// Creates the transport for gradients in GPU memory with NCCL. `control` transports everything
+/// else and must outlive the transport. The device of `queue` must be the current one. If ranks
+/// share GPUs, environment variables tell NCCL that every rank is on a host of its own; variables
+/// that are already set are not changed. NCCL is not used if there is only one rank. Collective:
+/// all ranks must call this.
 std::unique_ptr<GradientTransport> make_nccl_transport(
     Communicator& control, const core::DeviceQueue& queue, GpuUse use,
     std::unique_ptr<NcclCalls> calls = std::make_unique<NcclCalls>());
 
-/// Sets what NCCL needs for several ranks on one GPU. Throws `Error` (usage) where the environment
-/// gives two ranks the same NCCL_HOSTID. Collective.
+/// Sets the environment variables that NCCL needs for several ranks on one GPU. Throws
+/// `AgreedError` (usage) if two ranks have the same NCCL_HOSTID. Collective: all ranks must call
+/// this.
 void prepare_shared_gpus(Communicator& control);
 
 }  // namespace lockstep::comm

@@ -93,6 +93,8 @@ class StagedReducer final : public GradientReducer {
  private:
   enum class Summed : unsigned char { no, yes };
 
+  /// Memory of one bucket: gradients on the device, their copy in pinned host memory, and their
+  /// sums.
   struct Place {
     std::byte* device;
     std::byte* host;
@@ -107,7 +109,7 @@ class StagedReducer final : public GradientReducer {
             sums_.as<float>().subspan(begin, length)};
   }
 
-  /// Queues the copies to the host of what is full.
+  /// Enqueues the copies to the host of the full buckets.
   void start_up_to(std::size_t elements) {
     for (const std::size_t full = schedule_.full(elements); started_ < full; ++started_) {
       const std::size_t b = started_;
@@ -122,8 +124,8 @@ class StagedReducer final : public GradientReducer {
     }
   }
 
-  /// Starts the sums of buckets that have landed, in their order, which is that of every rank, and
-  /// moves those under way.
+  /// Starts the all-reduces of buckets that have arrived on the host, in bucket order, which is the
+  /// same on every rank, and advances those in progress.
   void progress() {
     while (sent_ < started_ && has_landed(sent_)) {
       const Place at = place(sent_);
@@ -144,7 +146,7 @@ class StagedReducer final : public GradientReducer {
     return true;
   }
 
-  /// Queues the copies to the device of the first `buckets` sums.
+  /// Enqueues the copies to the device of the first `buckets` sums.
   void return_up_to(std::size_t buckets) {
     for (; returned_ < buckets; ++returned_) {
       const Place at = place(returned_);
@@ -161,20 +163,20 @@ class StagedReducer final : public GradientReducer {
   BucketSchedule schedule_;
   AllReduceChoice choice_;
   std::vector<std::size_t> bytes_;
-  mutable std::vector<BucketTimes> times_;  ///< read from the timeline when asked for
+  mutable std::vector<BucketTimes> times_;  ///< filled from the timeline by `bucket_times`
   cudaStream_t compute_;
   core::Timeline& timeline_;
   std::size_t first_mark_;
-  core::Buffer pinned_;  ///< gradients as the device has them
-  core::Buffer sums_;    ///< in float32
-  core::Stream stream_;  ///< of copies to the host
+  core::Buffer pinned_;  ///< gradients in the data type of the device
+  core::Buffer sums_;    ///< gradients and their sums in float32
+  core::Stream stream_;  ///< stream of the copies to the host
   std::vector<core::Event> full_, landed_;
   std::vector<std::unique_ptr<AllReduce>> all_reduces_;
   std::vector<Summed> is_summed_;
-  std::size_t started_ = 0;   ///< buckets before this one were queued for the host
-  std::size_t sent_ = 0;      ///< their sums were started
-  std::size_t summed_ = 0;    ///< their sums are complete
-  std::size_t returned_ = 0;  ///< their sums were queued for the device
+  std::size_t started_ = 0;   ///< leading buckets whose copies to the host were enqueued
+  std::size_t sent_ = 0;      ///< leading buckets whose all-reduces were started
+  std::size_t summed_ = 0;    ///< leading buckets whose all-reduces are complete
+  std::size_t returned_ = 0;  ///< leading buckets whose copies to the device were enqueued
 };
 
 }  // namespace

@@ -9,9 +9,10 @@
 
 namespace lockstep::comm {
 
-/// Copies full buckets to the host on a queue of its own, sums them there and copies the sums back
-/// on the queue that computes. All that is given outlives it. Throws `Error` (usage) where
-/// `options` cannot be had. Collective.
+/// Creates a reducer that copies full buckets to the host on a stream of its own, all-reduces them
+/// there and copies the sums back on the compute stream. All arguments must outlive the reducer.
+/// Throws `AgreedError` (usage) if `options` are not available. Collective: all ranks must call
+/// this.
 std::unique_ptr<GradientReducer> make_staged_reducer(Communicator& communicator,
                                                      const core::DeviceQueue& queue,
                                                      const core::GradientArray& gradients,

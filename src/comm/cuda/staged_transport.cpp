@@ -23,7 +23,8 @@ class StagedStatisticsSum final : public core::StatisticsSum {
   void sum(std::span<float> values) override {
     if (replicas() == 1) return;
     const std::size_t bytes = values.size_bytes();
-    // The largest comes in the first step; the copy back of the last sum ends before it is freed.
+    // The buffer grows only in the first step, in which every size occurs. The last copy from the
+    // old buffer must be complete before it is freed.
     if (staging_.bytes() < bytes) {
       core::check_cuda(cudaStreamSynchronize(stream_), "copying statistics to the device");
       staging_ = core::pinned_buffer(bytes);
@@ -78,7 +79,7 @@ class StagedTransport final : public GradientTransport {
   std::string library_version() const override { return communicator_.library_version(); }
 
  private:
-  /// The whole array as one bucket.
+  /// Returns the all-reduce of the whole array as one bucket.
   DeviceSum sum_of(const core::GradientArray& array, core::Timeline& timeline) {
     const ReducerOptions whole{.kind = ReducerKind::allreduce,
                                .bucket_bytes = array.elements * sizeof(float),

@@ -7,8 +7,10 @@
 
 namespace lockstep::comm {
 
-/// Gradients of GPUs over `communicator` by way of the hosts' memory, summed there in float32. The
-/// host works between a step's parts: it cannot be recorded. The queue's device is the current one.
+/// Creates the transport for gradients in GPU memory over `communicator`: they are staged through
+/// host memory and summed there in float32. The host takes part in every step, so that steps cannot
+/// be captured in a CUDA graph. The device of `queue` must be the current one. `communicator` must
+/// outlive the transport.
 std::unique_ptr<GradientTransport> make_staged_transport(Communicator& communicator,
                                                          const core::DeviceQueue& queue);
 

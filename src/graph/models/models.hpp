@@ -4,16 +4,18 @@
 
 namespace lockstep::graph {
 
-/// ResNet-18 (He et al., 2015) for 32x32 images: 3x3 stem of stride 1, no max-pool; names of the
-/// CIFAR network in common use ("shortcut", "linear").
+/// Returns ResNet-18 (He et al., 2015) for 32x32 images: the first convolution is 3x3 with stride
+/// 1, without a max-pool. Modules have the names of the widely used CIFAR implementation
+/// ("shortcut", "linear").
 Graph resnet18_cifar(const ModelOptions& options);
 
-/// ResNet-18 for ImageNet: 7x7 stem of stride 2 and a 3x3 max-pool; torchvision's names
-/// ("downsample", "fc").
+/// Returns ResNet-18 for ImageNet: the first convolution is 7x7 with stride 2, followed by a 3x3
+/// max-pool. Modules have torchvision's names ("downsample", "fc").
 Graph resnet18_imagenet(const ModelOptions& options);
 
-/// VGG-11, -16 (Simonyan and Zisserman, 2014) with batch norm and one linear layer, as used for
-/// CIFAR-10: "features.N" and "classifier".
+/// Returns VGG-11 or VGG-16 (Simonyan and Zisserman, 2014) with batch norm and one linear layer,
+/// the variant used for CIFAR-10. Modules are named "features.N" and "classifier". `depth`: 11
+/// or 16. Throws `Error` (usage) if the image is too small.
 Graph vgg(const ModelOptions& options, int depth);
 
 }  // namespace lockstep::graph

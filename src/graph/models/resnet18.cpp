@@ -9,9 +9,10 @@ namespace lockstep::graph {
 
 namespace {
 
-/// relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x)); the shortcut is a strided 1x1 convolution
-/// with batch norm where the shape changes, x itself elsewhere. The shortcut comes first so that in
-/// the backward pass the gradient of x arrives from it last.
+/// Appends relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x)). The shortcut is a 1x1 convolution
+/// with `stride` and batch norm if the shape changes, the identity otherwise. The nodes of the
+/// shortcut are appended first, so the backward pass computes their contribution to the gradient of
+/// x last.
 NodeId basic_block(Graph& graph, const std::string& name, NodeId x, std::int64_t channels,
                    std::int64_t stride, const char* shortcut) {
   NodeId identity = x;
@@ -30,7 +31,8 @@ NodeId basic_block(Graph& graph, const std::string& name, NodeId x, std::int64_t
   return graph.relu(name + ".relu2", y);
 }
 
-/// Four stages of two blocks, then pooling, the classifier and the loss.
+/// Appends four stages of two blocks, then pooling, the classifier and the loss, and seals the
+/// graph.
 void stages_and_head(Graph& graph, NodeId x, const ModelOptions& options, const char* shortcut,
                      const char* classifier) {
   constexpr std::array<std::int64_t, 4> widths{64, 128, 256, 512};

@@ -9,8 +9,9 @@ namespace lockstep::graph {
 
 namespace {
 
-constexpr std::int64_t pool =
-    0;  // in the lists below: a 2x2 max-pool, else a convolution's channels
+// Entries of the lists below: `pool` is a 2x2 max-pool, any other value is the number of output
+// channels of a convolution.
+constexpr std::int64_t pool = 0;
 
 std::vector<std::int64_t> layers(int depth) {
   if (depth == 11) return {64, pool, 128, pool, 256, 256, pool, 512, 512, pool, 512, 512, pool};
@@ -24,7 +25,7 @@ std::vector<std::int64_t> layers(int depth) {
 Graph vgg(const ModelOptions& options, int depth) {
   Graph graph(fmt::format("vgg{}", depth));
   NodeId x = graph.input(options.image);
-  int index = 0;  // numbers the modules as PyTorch's nn.Sequential does
+  int index = 0;  // index of the module, as in PyTorch's nn.Sequential
   for (const std::int64_t channels : layers(depth)) {
     if (channels == pool) {
       if (graph.node(x).output.height < 2 || graph.node(x).output.width < 2) {

@@ -7,15 +7,14 @@
 #include "../convolution_direction.hpp"
 #include "../onednn.hpp"
 
-// Convolutions of bfloat16 maps by tile products (AMX). geometry has the rows and cells that a
-// direction needs; map_direction and weights_direction have the memory and the threads; kernels has
-// the arithmetic.
+// Convolutions of bfloat16 maps with AMX tile instructions. geometry: rows and cells that a
+// direction needs; map_direction and weights_direction: memory and threads; kernels: arithmetic.
 
 namespace lockstep::backend::cpu::amx {
 
 class Kernels;
 
-/// A direction works on this many images at a time; fewer take as long.
+/// Number of images that a direction processes at a time; fewer images take the same time.
 constexpr std::int64_t images_at_once = 32;
 
 /// The layout that maps must have.
@@ -26,8 +25,9 @@ bool supports(const ConvolutionSizes& sizes);
 /// Returns true if the convolution is supported with these maps: bfloat16 in `map_layout`.
 bool fits(const ConvolutionSizes& sizes, const FeatureMap& source, const FeatureMap& destination);
 
-/// Returns a direction with weights rounded to bfloat16 and float32 sums. `fits` must be true. The
-/// maps must outlive the direction. If the processor has no tiles, they are emulated, for tests.
+/// Creates a direction with weights rounded to bfloat16 and float32 accumulation. `fits` must be
+/// true. The maps must outlive the direction. If the processor has no AMX tiles, they are emulated;
+/// this is meant for tests.
 std::unique_ptr<ConvolutionDirection> make(Direction direction, int threads,
                                            const ConvolutionSizes& sizes, const FeatureMap& source,
                                            const FeatureMap& destination);
@@ -35,8 +35,8 @@ std::unique_ptr<ConvolutionDirection> make(Direction direction, int threads,
 struct Resources {
   const Kernels* kernels = nullptr;
   int threads = 1;
-  /// Bytes of cells that a thread reads at a time. With the weights of one block of channels they
-  /// should stay in the second-level cache.
+  /// Bytes of cells that a thread reads at a time. Together with the weights of one block of
+  /// channels, they should stay in the L2 cache.
   std::int64_t cached_bytes = 1 << 20;
 };
 std::unique_ptr<ConvolutionDirection> make(Direction direction, const Resources& resources,

@@ -7,13 +7,14 @@
 #include "convolution.hpp"
 #include "kernels.hpp"
 
-// The two kinds of directions: from one map to the other (forward, and backward data), and from
-// both maps to the gradient of the weights.
+// The two kinds of directions: from one map to the other (forward and backward data), and from both
+// maps to the gradient of the weights (backward weights).
 
 namespace lockstep::backend::cpu::amx {
 
-/// `rows` and `columns` are those of `to`. `weights` comes without its memory; its rows are the
-/// channels of `from`, its columns those of `to`.
+/// Creates a direction that computes `to` from `from`. `rows` and `columns` list, for each row and
+/// column of `to`, the positions of `from` that contribute to it. `weights.flat` need not be set;
+/// the rows of `weights` are the channels of `from`, its columns those of `to`.
 std::unique_ptr<ConvolutionDirection> make_map_direction(
     const Resources& resources, const ConvolutionSizes& sizes, const FeatureMap& from,
     const FeatureMap& to, std::vector<AxisTaps> rows, std::vector<AxisTaps> columns,
@@ -24,7 +25,7 @@ std::unique_ptr<ConvolutionDirection> make_weights_direction(const Resources& re
                                                              const FeatureMap& source,
                                                              const FeatureMap& destination);
 
-/// The name of the implementation that users read.
+/// Returns the name of the implementation that is shown to users.
 std::string implementation_name(const Kernels& kernels);
 
 }  // namespace lockstep::backend::cpu::amx

@@ -7,8 +7,8 @@
 #include "../onednn.hpp"
 #include "kernels.hpp"
 
-// Which rows and positions of one map a convolution combines with those of the other, and how many
-// rows are worked on at a time.
+// The geometry of convolutions: which rows and positions of one map are combined with those of the
+// other, and how many rows are processed at a time.
 
 namespace lockstep::backend::cpu::amx {
 
@@ -18,35 +18,36 @@ constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b 
 
 std::int64_t channel_blocks(const FeatureMap& map);
 std::int64_t image_blocks(const FeatureMap& map);
-std::int64_t row_bytes(const FeatureMap& map);  ///< of the cells of one row
+std::int64_t row_bytes(const FeatureMap& map);  ///< bytes of the cells of one row
 
-/// Row `row` of the images of a block.
+/// Returns row `row` of the images of block `image_block`.
 MapRow row_of(const FeatureMap& map, std::int64_t image_block, std::int64_t row);
 
-/// For each position of the convolution's output along one axis: the positions of its input.
+/// Returns, for each output position of the convolution along one axis, the contributing input
+/// positions.
 std::vector<AxisTaps> inputs_of_outputs(const ConvolutionSizes& sizes, std::int64_t outputs,
                                         std::int64_t inputs);
-/// The reverse: for each position of the input, the positions of the output that it contributes to.
+/// Returns, for each input position along one axis, the output positions to which it contributes.
 std::vector<AxisTaps> outputs_of_inputs(const ConvolutionSizes& sizes, std::int64_t outputs,
                                         std::int64_t inputs);
 
-/// [first, last).
+/// Rows [first, last).
 struct RowRange {
   std::int64_t first = 0, last = 0;
 };
-/// The range of input rows that a range of output rows needs.
+/// Returns the range of input rows that a range of output rows needs.
 RowRange needed(const std::vector<AxisTaps>& axis, RowRange rows);
 
-/// The output's rows in bands, and how many rows of the input are in memory at a time. A row's
-/// place is its number modulo `input_rows`, so that a band keeps the rows that it shares with the
-/// previous one.
+/// Division of the output rows into bands, and the number of input rows in memory at a time. Row r
+/// of the input is stored in slot r modulo `input_rows`, so that the rows that a band shares with
+/// the previous one stay in memory.
 struct Bands {
-  std::int64_t rows = 0;  ///< of the output in a band
+  std::int64_t rows = 0;  ///< output rows per band
   std::int64_t input_rows = 0;
 };
 struct BandLimits {
-  std::int64_t cached_bytes = 0;  ///< of the rows of a band, if it has more than one output row
-  std::int64_t fewest_bands = 1;  ///< if there are as many rows
+  std::int64_t cached_bytes = 0;  ///< limit for the rows of a band with several output rows
+  std::int64_t fewest_bands = 1;  ///< lower limit; or one band per output row, if these are fewer
 };
 /// Returns the largest bands within the limits, all of about the same size.
 Bands make_bands(const std::vector<AxisTaps>& axis, std::int64_t input_row_bytes,

@@ -13,11 +13,11 @@ using core::BFloat16;
 
 namespace {
 
-/// The tiles of one pixel of an output row: sums of 2 halves of the images by 2 halves of the
-/// channels.
+/// Computes the sums of one pixel of an output row in four tiles: 2 halves of the images by 2
+/// halves of the channels.
 template <class Tiles>
 void multiply_pixel(Tiles& tiles, const OutputRow& row, const AxisTaps& columns, float* sums) {
-  if (row.bias != nullptr) {  // the same row 16 times
+  if (row.bias != nullptr) {  // stride 0: the same row 16 times
     tiles.template load<0>(row.bias, 0);
     tiles.template load<1>(row.bias + tile_rows, 0);
     tiles.template load<2>(row.bias, 0);
@@ -53,8 +53,8 @@ void multiply_pixel(Tiles& tiles, const OutputRow& row, const AxisTaps& columns,
   tiles.template store<3>(sums + 3 * tile_floats);
 }
 
-/// One pixel of the gradient with the columns of the kernel: tile 2 * tap + half holds the sums of
-/// a half of the gradient's channels.
+/// Multiplies one pixel of the gradient with the source pixels of all columns of the kernel. The
+/// tile with index 2 * tap + half accumulates the sums of one half of the gradient's channels.
 template <class Tiles>
 void multiply_columns(Tiles& tiles, const BFloat16* gradient, const BFloat16* source,
                       std::int64_t source_stride, const AxisTaps& columns) {

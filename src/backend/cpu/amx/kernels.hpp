@@ -7,9 +7,10 @@
 
 #include "lockstep/core/data_type.hpp"
 
-// Products of bfloat16 tiles for convolutions, with float32 sums. The unit of memory is a cell: one
-// pixel of 32 images and 32 channels, 2 KB. Because the rows of a tile are images at one pixel,
-// padding, stride and borders are the same for a whole tile, and every tile is contiguous.
+// Products of bfloat16 tiles for convolutions, with float32 accumulation. Memory is organised in
+// cells: a cell holds one pixel of 32 images and 32 channels, 2 KB. Because the rows of a tile are
+// different images at the same pixel, padding, stride and borders are the same for a whole tile,
+// and every tile is contiguous.
 //
 //   plain cell        [32 images][32 channels]
 //   interleaved cell  [2 halves of the channels][16 pairs of images][16 channels][2 images]
@@ -44,8 +45,8 @@ struct AxisTaps {
   std::int64_t count = 0;
 };
 
-/// A matrix of weights for each tap: value (i, column) at flat[i * row_stride + column *
-/// column_stride + tap]; i is summed over.
+/// A matrix of weights for each tap: the value at (i, column) is flat[i * row_stride + column *
+/// column_stride + tap]. Products are summed over i.
 struct WeightMatrix {
   const float* flat = nullptr;
   std::int64_t row_stride = 0, column_stride = 0;
@@ -54,20 +55,21 @@ struct WeightMatrix {
 
 /// One row of the output of a convolution, or of the gradient of its input, for 32 channels.
 struct OutputRow {
-  /// Plain cells (pixel, channel block) of one input row, and the kernel's row that reads it.
+  /// Plain cells (pixel, channel block) of one input row, and the row of the kernel that is applied
+  /// to it.
   struct Input {
     const core::BFloat16* cells = nullptr;
     std::int64_t tap_row = 0;
   };
   std::array<Input, 3> inputs;
   std::int64_t input_count = 0;
-  const std::vector<AxisTaps>* columns = nullptr;  ///< by output pixel
+  const std::vector<AxisTaps>* columns = nullptr;  ///< one entry per output pixel
   const core::BFloat16* weights = nullptr;         ///< weight cells (tap, block of input channels)
   std::int64_t kernel = 0;
-  std::int64_t blocks = 0;      ///< of input channels
+  std::int64_t blocks = 0;      ///< blocks of input channels
   const float* bias = nullptr;  ///< 32 values, or null
-  MapRow to;                    ///< first: of the first of the 32 channels
-  std::int64_t channels = 0;    ///< of the 32, those that exist
+  MapRow to;                    ///< `first`: address of the first of the 32 channels
+  std::int64_t channels = 0;    ///< number of the 32 channels that exist
   bool streams = false;         ///< write with non-temporal stores
 };
 
@@ -79,21 +81,21 @@ struct GradientRows {
     const core::BFloat16* source = nullptr;    ///< interleaved cells (pixel, block), at the half
   };
   const std::vector<Rows>* rows = nullptr;
-  const std::vector<AxisTaps>* columns = nullptr;  ///< by pixel of the gradient's row
+  const std::vector<AxisTaps>* columns = nullptr;  ///< one entry per pixel of a gradient row
   std::int64_t kernel = 0;
   std::int64_t gradient_blocks = 0, source_blocks = 0;  ///< cells per pixel
-  bool adds = false;      ///< to what is in `sums`; otherwise replaces it
+  bool adds = false;      ///< adds to the values in `sums`; otherwise replaces them
   float* sums = nullptr;  ///< tiles [column of the kernel][2 halves of the output channels]
 };
 
-/// The arithmetic, by the processor's tiles or by emulated ones.
+/// Arithmetic of the convolutions, with the tiles of the processor or with emulated ones.
 class Kernels {
  public:
   virtual ~Kernels() = default;
 
   virtual bool is_emulated() const = 0;
 
-  /// Each thread calls these before and after the functions below.
+  /// Each thread must call `enter` before and `leave` after the functions below.
   virtual void enter() const = 0;
   virtual void leave() const = 0;
 
@@ -102,7 +104,7 @@ class Kernels {
   virtual void pack(const MapRow& row, core::BFloat16* cells) const = 0;
   virtual void interleave(const core::BFloat16* plain, core::BFloat16* interleaved) const = 0;
   virtual void transpose(const core::BFloat16* plain, core::BFloat16* transposed) const = 0;
-  /// sums[channel] += the values of all images of a plain cell.
+  /// Adds the values of all images of a plain cell to sums[channel].
   virtual void add_images(const core::BFloat16* plain, float* sums) const = 0;
 
   /// Writes the weight cells of one block of 32 rows and one of 32 columns, for tap t to `cells` +
@@ -115,7 +117,7 @@ class Kernels {
   virtual void multiply(const GradientRows& rows) const = 0;
 };
 
-/// Null if this processor has no tiles or this process may not use them.
+/// Returns null if this processor has no tiles or this process may not use them.
 std::unique_ptr<Kernels> make_hardware_kernels();
 std::unique_ptr<Kernels> make_emulated_kernels();
 

@@ -13,10 +13,11 @@ using core::BFloat16;
 
 namespace {
 
-/// Larger maps are written with non-temporal stores, because they would not stay in the caches.
+/// Maps larger than this are written with non-temporal stores, because they would not stay in the
+/// caches.
 constexpr std::size_t streamed_bytes = 4 << 20;
 
-/// From one map to the other: forward, and backward data.
+/// Computes one map from the other: forward and backward data.
 class MapDirection : public ConvolutionDirection {
  public:
   MapDirection(const Resources& resources, const ConvolutionSizes& sizes, const FeatureMap& from,
@@ -137,13 +138,13 @@ class MapDirection : public ConvolutionDirection {
   std::int64_t kernel_;
   const FeatureMap& from_;
   const FeatureMap& to_;
-  std::vector<AxisTaps> rows_, columns_;  // of `to`
+  std::vector<AxisTaps> rows_, columns_;  // for the rows and columns of `to`
   WeightMatrix matrix_;
   Bands bands_;
   std::string implementation_;
   BFloat16* weights_ = nullptr;  // cells [block of to][tap][block of from], shared by the threads
   float* padded_bias_ = nullptr;
-  std::byte* own_ = nullptr;  // rows of cells, each thread has its own
+  std::byte* own_ = nullptr;  // rows of cells, one set per thread
   const float* bias_ = nullptr;
 };
 

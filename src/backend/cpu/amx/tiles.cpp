@@ -34,7 +34,7 @@ bool request_tiles() {
   constexpr unsigned bf16_and_tiles = 1U << 22 | 1U << 24;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
   if ((edx & bf16_and_tiles) != bf16_and_tiles) return false;
-  // The kernels also convert and transpose with these.
+  // The kernels also use these extensions, for conversions and transposes.
   if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl") ||
       !__builtin_cpu_supports("avx512bf16"))
     return false;
@@ -42,7 +42,7 @@ bool request_tiles() {
   return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 }
 
-/// The instructions read and write denormals as zero.
+/// Flushes denormals to zero, as the instructions do when they read and write values.
 float flushed(float value) {
   return std::fabs(value) < FLT_MIN ? std::copysign(0.0F, value) : value;
 }
@@ -74,8 +74,8 @@ void EmulatedTiles::store(const Tile& tile, void* to) {
   std::memcpy(to, tile.data(), sizeof(tile));
 }
 
-// Even and odd products are summed apart by fused multiply-adds; the two sums are added, and then
-// added to what was there.
+// The products at even and at odd positions are summed separately by fused multiply-adds; the two
+// sums are added to each other, and then to the previous value.
 void EmulatedTiles::multiply(Tile& sum, const Tile& a, const Tile& b) {
   constexpr auto n = static_cast<std::size_t>(tile_rows);
   for (std::size_t row = 0; row < n; ++row) {

@@ -6,23 +6,25 @@
 
 #include "lockstep/core/data_type.hpp"
 
-// The tile instructions that the convolution kernels use, as two classes with the same functions:
-// one issues the instructions (Intel SDM, volume 2, TILELOADD and TDPBF16PS), the other computes
-// the same bits on any processor. A tile has 16 rows of 64 bytes.
+// The AMX tile instructions that the convolution kernels use, as two classes with the same
+// functions: one issues the instructions (Intel SDM, volume 2, TILELOADD and TDPBF16PS), the other
+// computes the same bits on any processor. A tile has 16 rows of 64 bytes.
 
 namespace lockstep::backend::cpu::amx {
 
-/// Rows of a tile, which is also the number of float32 values in a row.
+/// Rows of a tile; also the number of float32 values in a row.
 constexpr std::int64_t tile_rows = 16;
 constexpr std::int64_t tile_floats = tile_rows * tile_rows;
 constexpr std::int64_t tile_halves = 2 * tile_floats;  ///< bfloat16 values of a tile
 constexpr std::int64_t tile_stride = 64;               ///< bytes of a row
 
-/// True if this processor has the instructions and the operating system lets this process use them.
+/// Returns true if this processor has the instructions and the operating system lets this process
+/// use them.
 bool has_hardware_tiles();
 
-/// The processor's tiles. A thread calls `configure` before the other functions and `release` when
-/// it is done, because a configured thread keeps the processor out of its deeper idle states.
+/// The tiles of the processor. A thread must call `configure` before the other functions, and
+/// `release` when it is done, because a thread with configured tiles keeps the processor out of its
+/// deeper idle states.
 class HardwareTiles {
  public:
   static void configure();
@@ -43,15 +45,15 @@ class HardwareTiles {
                  : "r"(to), "r"(tile_stride), "i"(Tile)
                  : "memory");
   }
-  /// Sum += A B, where A is 16 x 32 bfloat16 values, B has 16 pairs of rows of 16 columns, and Sum
-  /// is 16 x 16 float32 values.
+  /// Computes Sum += A B: A has 16 x 32 bfloat16 values, B has 16 pairs of rows of 16 columns, and
+  /// Sum has 16 x 16 float32 values.
   template <int Sum, int A, int B>
   [[gnu::always_inline]] void multiply() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(Sum), "i"(A), "i"(B));
   }
 };
 
-/// The same results without the instructions, about a thousand times slower.
+/// Computes the same results without the instructions, about a thousand times slower.
 class EmulatedTiles {
  public:
   static void configure() {}

@@ -31,8 +31,9 @@ __mmask16 first_floats(std::int64_t count) {
                                                : (1U << std::max<std::int64_t>(count, 0)) - 1);
 }
 
-/// Indices first, first + distance, first + 1, first + 1 + distance, ...: with a distance of 32 for
-/// permutations of two vectors, which interleave the lower (first = 0) or upper (16) halves.
+/// Returns the indices first, first + distance, first + 1, first + 1 + distance, ... With a
+/// distance of 32 they are for permutations of two vectors that interleave the lower (first = 0) or
+/// the upper (first = 16) halves.
 LOCKSTEP_AVX512 __m512i interleaving_indices(short first, short distance = 32) {
   alignas(64) std::array<short, 32> indices;
   for (short i = 0; i < 16; ++i) {
@@ -46,7 +47,8 @@ LOCKSTEP_AVX512 __m512 widened(__m256i half) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
 
-/// Transposes 16 x 16 32-bit values in registers: by pairs of rows, of pairs, of 128-bit parts.
+/// Transposes 16 x 16 32-bit values in registers: first within pairs of rows, then pairs of values,
+/// then 128-bit parts.
 LOCKSTEP_AVX512 void transpose_pairs(__m512i (&r)[16]) {
   __m512i t[16];
   for (int i = 0; i < 16; i += 2) {

@@ -12,7 +12,7 @@ using core::BFloat16;
 
 namespace {
 
-/// As VCVTNE2PS2BF16, which reads denormals as zero.
+/// Rounds as VCVTNE2PS2BF16 does, which reads denormals as zero.
 BFloat16 rounded(float value) {
   return core::to_bfloat16(std::fabs(value) < FLT_MIN ? std::copysign(0.0F, value) : value);
 }

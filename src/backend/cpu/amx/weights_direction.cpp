@@ -24,7 +24,8 @@ class WeightsDirection : public ConvolutionDirection {
         destination_(destination),
         rows_(inputs_of_outputs(sizes, sizes.out_height, sizes.in_height)),
         columns_(inputs_of_outputs(sizes, sizes.out_width, sizes.in_width)),
-        // A thread reads the cells of all source channels and of its part of the destination's.
+        // A thread reads the cells of all source channels and of its part of the destination
+        // channels.
         bands_(make_bands(rows_, row_bytes(source), row_bytes(destination) / resources.threads,
                           {.cached_bytes = resources.cached_bytes})),
         implementation_(implementation_name(kernels_)),
@@ -92,11 +93,13 @@ class WeightsDirection : public ConvolutionDirection {
   std::int64_t taps() const { return kernel_ * kernel_; }
   std::int64_t band_count() const { return ceil_div(destination_.shape.height, bands_.rows); }
   std::int64_t steps() const { return image_blocks(source_) * band_count(); }
-  /// The work of one step: a block of the destination's channels and half a block of the source's.
+  /// A step processes one band of one block of images. It is divided into tasks: each combines a
+  /// block of the destination channels with half a block of the source channels.
   std::int64_t source_halves() const { return ceil_div(source_.shape.channels, tile_rows); }
   std::int64_t tasks() const { return channel_blocks(destination_) * source_halves(); }
-  static constexpr std::int64_t tap_sums = 2 * tile_floats;  ///< of a task, for one tap
-  /// Sums are kept from step to step; with a single step each thread needs those of one task.
+  static constexpr std::int64_t tap_sums = 2 * tile_floats;  ///< floats per task and tap
+  /// The sums of all tasks are kept from step to step; if there is only one step, each thread needs
+  /// those of one task only.
   std::size_t sums_bytes() const {
     const std::int64_t kept = steps() > 1 ? tasks() : threads_;
     return Carver::aligned(static_cast<std::size_t>(kept * taps() * tap_sums) * sizeof(float));
@@ -127,7 +130,8 @@ class WeightsDirection : public ConvolutionDirection {
     return sums_ + (steps() > 1 ? task : omp_get_thread_num()) * taps() * tap_sums;
   }
 
-  // Both are called by all threads, share the work among them, and end with a barrier.
+  // `pack` and `multiply` are called by all threads, share the work among them, and end with a
+  // barrier.
   void pack(std::int64_t image_block, RowRange source_rows, RowRange gradient_rows) const {
     const std::int64_t source_count =
         std::max<std::int64_t>(source_rows.last - source_rows.first, 0);
@@ -177,8 +181,8 @@ class WeightsDirection : public ConvolutionDirection {
     }
   }
 
-  /// The rows of the gradient with the rows of the source that a row of the kernel connects them
-  /// to.
+  /// Returns the pairs of gradient rows and source rows that row `kernel_row` of the kernel
+  /// connects.
   const std::vector<GradientRows::Rows>& pairs_of(RowRange rows, std::int64_t kernel_row,
                                                   std::int64_t block, std::int64_t half) {
     auto& pairs = pairs_[static_cast<std::size_t>(omp_get_thread_num())];
@@ -194,7 +198,7 @@ class WeightsDirection : public ConvolutionDirection {
     return pairs;
   }
 
-  /// Sums [tap][half of k][k][c] of one task to KCRS.
+  /// Writes the sums [tap][half of k][k][c] of one task to the gradient (KCRS).
   void write_gradient(std::int64_t block, std::int64_t half, const float* sums) const {
     const std::int64_t channels = source_.shape.channels, c = half * tile_rows;
     const std::int64_t count = std::min(tile_rows, channels - c);
@@ -222,14 +226,14 @@ class WeightsDirection : public ConvolutionDirection {
   std::int64_t kernel_;
   const FeatureMap& source_;
   const FeatureMap& destination_;
-  std::vector<AxisTaps> rows_, columns_;  // of the destination
+  std::vector<AxisTaps> rows_, columns_;  // for the destination
   Bands bands_;
   std::string implementation_;
-  std::vector<std::vector<GradientRows::Rows>> pairs_;  // of a task, each thread has its own
+  std::vector<std::vector<GradientRows::Rows>> pairs_;  // for a task; one per thread
   BFloat16* source_cells_ = nullptr;                    // interleaved, shared by the threads
   BFloat16* gradient_cells_ = nullptr;                  // transposed, shared by the threads
   float* sums_ = nullptr;
-  std::byte* own_ = nullptr;  // a row of plain cells and sums for the bias, each thread has its own
+  std::byte* own_ = nullptr;  // per thread: a row of plain cells, and sums for the bias
   float* flat_ = nullptr;
   float* bias_ = nullptr;
 };

@@ -1,6 +1,9 @@
-// The ways of batch norm's backward pass, through the ReLU and the addition behind it: cuDNN's one
-// node, or sums and then dx, both by our own kernels (kernels/batch_norm_gradient.hpp) or both by
-// graphs of plain operations. Our own give the same bits every time and can sum over replicas.
+// Implementations of the backward pass of batch norm, fused with the backward pass of the ReLU and
+// of the residual addition that follow it. Candidates: a single cuDNN batch-norm node; or two
+// passes, first the sums and then dx, either with the kernels of this program
+// (kernels/batch_norm_gradient.hpp) or, if cuDNN has no engine for the single node, with cuDNN
+// graphs of pointwise and reduction operations. The program's own kernels are deterministic and can
+// sum over all replicas.
 
 #include <algorithm>
 #include <utility>
@@ -58,7 +61,8 @@ class OneNodeBackward final : public BatchNormBackward {
   std::vector<Binding> bindings_;
 };
 
-/// What both ways of two passes share: the vectors between them.
+/// Common part of the two-pass implementations: the vectors that the first pass computes for the
+/// second.
 class TwoPassBackward : public BatchNormBackward {
  public:
   explicit TwoPassBackward(const BatchNormSetting& setting) : setting_(setting) {}
@@ -69,7 +73,7 @@ class TwoPassBackward : public BatchNormBackward {
   const Context& context() const { return *setting_.context; }
   cudaStream_t stream() const { return context().stream(); }
 
-  /// Floats of the vectors: the totals (2 channels), a, b, c.
+  /// Returns the number of floats in the vectors: the totals (2 channels), a, b and c.
   std::int64_t vector_floats() const { return 5 * vector_stride(channels()); }
 
   void bind_vectors(const BatchNormMemory& memory, float* vectors) {
@@ -179,7 +183,7 @@ class GraphsBackward final : public TwoPassBackward {
   }
   bool reads_output() const override { return mask_ == ReluMask::from_output; }
 
-  /// The sums (2 channels) and the vectors; behind them the graphs' workspace.
+  /// Memory layout: the sums (2 channels), the vectors, then the workspace of the two graphs.
   std::size_t scratch_bytes() const override {
     return vectors_bytes() +
            std::max(sums_graph_->workspace_bytes(), gradient_graph_->workspace_bytes());
@@ -263,7 +267,8 @@ std::vector<std::unique_ptr<BatchNormBackward>> backward_ways(const BatchNormSet
   if (has_graphs && ways.empty() && context.target->is_present()) {
     const PlannedGraph sums =
         batch_norm_gradient_sums(*context.planner, setting.shape, precision, flow);
-    // With a fork what comes in is in memory by then, added up and through the ReLU.
+    // If the gradient is forked, the first graph has stored the incoming gradient, summed and
+    // masked by the ReLU. The second graph then reads it as a single gradient without a mask.
     const PlannedGraph gradient =
         batch_norm_input_gradient(*context.planner, setting.shape, precision,
                                   flow.fork == GradientFork::none ? flow : BatchNormGradientFlow{});

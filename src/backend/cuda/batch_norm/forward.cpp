@@ -1,8 +1,14 @@
-// The ways of batch norm's forward pass. In training: cuDNN's one node where it has one, which may
-// keep the map between its two looks at it; else statistics, then scale x + offset, each by our own
-// kernels (kernels/batch_norm.hpp) or by graphs of plain operations, or the statistics from sums
-// that the convolution before left. Our own give the same bits every time and can sum over
-// replicas. In inference the running statistics are applied by our kernel.
+// Implementations of the forward pass of batch norm. Candidates in training:
+// - A single cuDNN batch-norm node, if cuDNN has an engine for it. The engine can keep the feature
+//   map on the chip between computing the statistics and normalising.
+// - Two passes, first the statistics and then y = scale x + offset, either with the kernels of this
+//   program (kernels/batch_norm.hpp) or, if cuDNN has no engine for the single node, with cuDNN
+//   graphs of pointwise and reduction operations.
+// If the preceding convolution also computes the sums of its output, there is one candidate: the
+// statistics are computed from these sums, and y by this program's kernel or by the following
+// convolution.
+// The program's own kernels are deterministic and can sum over all replicas. In inference, the
+// running statistics are applied by the program's own kernel.
 
 #include <algorithm>
 #include <optional>
@@ -54,16 +60,17 @@ class OneNodeForward final : public BatchNormForward {
   std::vector<Binding> bindings_;
 };
 
-/// Who computes a half of the pass.
+/// Implementation of each half of the pass: a kernel of this program, a cuDNN graph, or an adjacent
+/// convolution (`convolution`: the preceding one; `reader`: the following one).
 enum class Statistics { ours, graph, convolution };
 enum class Apply { ours, graph, reader };
 
-/// Graphs of plain operations for a half or both; null where others compute it.
+/// cuDNN graphs for one or both halves of the pass; null for a half that is computed otherwise.
 struct PlainGraphs {
   std::shared_ptr<const DnnGraph> sums, apply;
 };
 
-/// Statistics first, then scale x + offset.
+/// Two passes: first the statistics, then y = scale x + offset.
 template <class T>
 class TwoPassForward final : public BatchNormForward {
  public:
@@ -87,7 +94,8 @@ class TwoPassForward final : public BatchNormForward {
     return text;
   }
 
-  /// Sums, partial or of a graph; behind them the graphs' workspace.
+  /// Memory layout: the sums (partial sums of the kernels, or sums of a graph), then the workspace
+  /// of the graphs.
   std::size_t scratch_bytes() const override {
     std::size_t workspace = 0;
     for (const auto& graph : {graphs_.sums, graphs_.apply})
@@ -147,7 +155,7 @@ class TwoPassForward final : public BatchNormForward {
   void sum_ourselves() {
     core::StatisticsSum* const replicas = setting_.context->options.batch_norm_sum;
     launch(stream(), kernels::BatchNormSums<T>{x(), sums_, rows(), channels(), slabs_});
-    // Replicas can add up sums about a value that they share.
+    // Sums can be added over replicas only if all replicas subtract the same value from x.
     const kernels::BatchNormShift<T> shift{x(),
                                            replicas != nullptr ? outcome_.running_mean : nullptr};
     const kernels::BatchNormTotals<T> totals{sums_, shift, totals_, rows(), channels(), slabs_};
@@ -187,7 +195,7 @@ class TwoPassForward final : public BatchNormForward {
   std::int64_t slabs_;
   BatchNormMemory memory_;
   kernels::BatchNormOutcome outcome_{};
-  float* sums_ = nullptr;  ///< of x, or the partial ones of both
+  float* sums_ = nullptr;  ///< sums of x, or the partial sums of x and of its squares
   float* squares_ = nullptr;
   float* totals_ = nullptr;
   std::vector<Binding> sums_bindings_, apply_bindings_;
@@ -199,7 +207,8 @@ std::unique_ptr<BatchNormForward> two_passes(const BatchNormSetting& setting, St
                                                     apply, std::move(graphs));
 }
 
-/// What follows in the same kernel of cuDNN's; it has none for an addition without a ReLU.
+/// Returns the operations that cuDNN can fuse after the batch norm; std::nullopt for an addition
+/// without a ReLU, which it cannot fuse.
 std::optional<BatchNormTail> tail_of(const BatchNormSetting& setting) {
   if (setting.has_residual && !setting.has_relu) return std::nullopt;
   if (setting.has_residual) return BatchNormTail::add_relu;

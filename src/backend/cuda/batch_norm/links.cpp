@@ -54,7 +54,7 @@ BatchNormSetting setting_of(const Context& context, const std::vector<Step>& ste
                                   .output_is_written = output_is_written});
 }
 
-/// Seconds of several kernels, unknown where one of them was not timed.
+/// Sum of the execution times of several kernels; unknown if one of them was not timed.
 class TotalSeconds {
  public:
   void add(double seconds) {
@@ -76,8 +76,9 @@ bool is_forced(const Context& context) {
   return context.options.batch_norm_fusion != BatchNormFusion::automatic;
 }
 
-/// Whether the convolution's sums and what the batch norm then still does take less time than the
-/// two apart.
+/// Returns whether the convolution with fused statistics and the remaining work of the batch norm
+/// take less time than the separate convolution and batch norm, or whether the options force the
+/// fusion.
 bool sums_win(const Context& context, const ConvolutionShape& shape,
               const BatchNormSetting& setting, const DnnGraph& with_sums) {
   if (is_forced(context)) return true;
@@ -89,8 +90,10 @@ bool sums_win(const Context& context, const ConvolutionShape& shape,
   return together.is_less_than(apart);
 }
 
-/// What a batch norm whose output is written, or is not, and the convolution behind it take in a
-/// training step; nothing where there is no kernel.
+/// Returns the time per training step of a batch norm and of the convolution `reader` that follows
+/// it: the convolution's forward pass and weight gradient, and both passes of the batch norm.
+/// `setting.output_is_written` selects whether the batch norm stores its output or `reader`
+/// recomputes it. Returns std::nullopt if cuDNN has no engine for one of the graphs.
 std::optional<TotalSeconds> seconds_with_reader(const Context& context,
                                                 const ConvolutionShape& reader,
                                                 const BatchNormSetting& setting) {
@@ -155,7 +158,7 @@ void BatchNormLinks::find_readers(const Context& context, const std::vector<Step
     const auto& reading = readers[i];
     if (!step.with_relu || step.inputs.size() > 1 || reading.size() != 1) continue;
     const Step& reader = at(steps, reading[0]);
-    // The kernels that read so also leave sums.
+    // cuDNN's kernels that normalise their input also compute the sums of their output.
     if (plain_convolution(context, reader) == nullptr || behind(reader.node) == nullptr) continue;
     const ConvolutionShape shape = shape_of(context, steps, reader);
     const auto seconds = [&](bool output_is_written) {

@@ -12,49 +12,52 @@ namespace lockstep::backend::cuda {
 
 struct Context;
 
-/// A convolution and the batch norm behind it that share work: the convolution leaves the sums of
-/// its output. Where there is a reader, the batch norm's output is never in memory: the convolution
-/// behind it makes it from the batch norm's input, as often as it reads it. Vectors (channels) on
-/// the device.
+/// Fusion of a batch norm with adjacent convolutions. The preceding convolution (`convolution`)
+/// also computes the sums of its output that the batch norm needs (fused statistics). If `reader`
+/// is set, the batch norm does not store its output: the following convolution recomputes it from
+/// the input of the batch norm each time it reads it (fused normalisation). The vectors have
+/// `channels` elements and are in device memory.
 struct BatchNormLink {
   graph::NodeId convolution = -1;
   graph::NodeId batch_norm = -1;
-  graph::NodeId reader = -1;  ///< a convolution; -1: none, the output is written
+  graph::NodeId reader = -1;  ///< the following convolution; -1: none, the output is stored
   std::int64_t channels = 0;
   float* sums = nullptr;
   float* squares = nullptr;
-  std::byte* scale = nullptr;   ///< float16, for the reader
-  std::byte* offset = nullptr;  ///< float16, for the reader
+  std::byte* scale = nullptr;   ///< float16, for `reader`
+  std::byte* offset = nullptr;  ///< float16, for `reader`
 
   bool has_reader() const { return reader != -1; }
 };
 
-/// All links of a plan: a pass over its steps that decides where convolutions take over work of the
-/// batch norms around them (`PlanOptions::batch_norm_fusion`).
+/// All fusions of batch norms with adjacent convolutions in a plan. The constructor goes through
+/// the steps of the plan and decides which batch norms to fuse (`PlanOptions::batch_norm_fusion`).
 class BatchNormLinks {
  public:
   BatchNormLinks() = default;
   BatchNormLinks(const Context& context, const std::vector<Step>& steps);
 
-  /// The link behind a convolution, of a batch norm, or before a convolution that is its reader;
-  /// null where there is none.
+  /// Return the fusion in which the given node is the preceding convolution (`behind`), the batch
+  /// norm (`of`) or the following convolution (`before`); null if there is none.
   const BatchNormLink* behind(graph::NodeId convolution) const;
   const BatchNormLink* of(graph::NodeId batch_norm) const;
   const BatchNormLink* before(graph::NodeId convolution) const;
 
-  std::size_t bytes() const;       ///< of the vectors
-  std::size_t sums_bytes() const;  ///< of those in front that must be 0 before a forward pass
-  void place(std::byte* memory);   ///< aligned to 256 bytes
+  std::size_t bytes() const;  ///< size of all vectors in bytes
+  /// Size in bytes of the sums and squares, which come first in the memory of the vectors and must
+  /// be zeroed before each forward pass.
+  std::size_t sums_bytes() const;
+  void place(std::byte* memory);  ///< `memory`: `bytes()`, aligned to 256 bytes
 
  private:
-  /// By step, the steps that read its output.
+  /// For each step, the indices of the steps that read its output.
   using Readers = std::vector<std::vector<int>>;
 
   void find_sums(const Context& context, const std::vector<Step>& steps, const Readers& readers);
   void find_readers(const Context& context, const std::vector<Step>& steps, const Readers& readers);
   const BatchNormLink* find(graph::NodeId BatchNormLink::*end, graph::NodeId node) const;
 
-  std::deque<BatchNormLink> links_;  ///< addresses stay
+  std::deque<BatchNormLink> links_;  ///< a deque keeps the addresses of its elements valid
 };
 
 }  // namespace lockstep::backend::cuda

@@ -10,29 +10,31 @@
 #include "../context.hpp"
 #include "../dnn/batch_norm_graphs.hpp"
 
-// Batch norm is a forward and a backward pass, and there are several ways to compute each: cuDNN's
-// one node, graphs of plain operations, our own kernels. The ways that a device has are made from
-// shapes, timed against each other, and one of each is kept.
+// The forward and the backward pass of batch norm have several implementation candidates each: a
+// single cuDNN batch-norm node, cuDNN graphs of pointwise and reduction operations, and the kernels
+// of this program. The candidates that the device supports are created from the shapes alone,
+// timed, and the fastest one is kept for each pass.
 
 namespace lockstep::backend::cuda {
 
-/// What a pass is made for.
+/// Properties of a batch norm from which the implementations of its passes are created.
 struct BatchNormSetting {
   const Context* context = nullptr;
   BatchNormShape shape;
   bool has_residual = false, has_relu = false;
   float epsilon = 0, momentum = 0;
-  bool output_is_written = true;         ///< else who reads the output makes it from x again
-  std::size_t output_gradients = 1;      ///< one or two come in and are added up
-  bool wants_input_gradient = true;      ///< dx
-  bool wants_residual_gradient = false;  ///< the sum of what comes in, through the ReLU
+  bool output_is_written = true;     ///< false: readers recompute the output from x
+  std::size_t output_gradients = 1;  ///< number of incoming gradients (1 or 2), which are added
+  bool wants_input_gradient = true;  ///< whether dx is needed
+  /// Whether the sum of the incoming gradients, masked by the ReLU, is needed.
+  bool wants_residual_gradient = false;
 
   std::int64_t rows() const { return shape.images * shape.height * shape.width; }
   std::int64_t channels() const { return shape.channels; }
 };
 
-/// Memory on the device that the passes of one batch norm share. Maps (rows, channels) of the
-/// plan's type; vectors (channels).
+/// Device memory that the passes of one batch norm share. Feature maps are (rows, channels) in the
+/// plan's data type, where rows are all pixels of all images; vectors are (channels).
 struct BatchNormMemory {
   std::byte* x = nullptr;
   std::byte* residual = nullptr;  ///< null: none
@@ -40,25 +42,26 @@ struct BatchNormMemory {
   std::byte* dy = nullptr;
   std::byte* dy_more = nullptr;  ///< null: none
   std::byte* dx = nullptr;
-  std::byte* masked = nullptr;  ///< the residual's gradient; null: not wanted
+  std::byte* masked = nullptr;  ///< gradient of the residual; null: not needed
   float* gamma = nullptr;
   float* beta = nullptr;
   float* gamma_gradient = nullptr;
   float* beta_gradient = nullptr;
   float* running_mean = nullptr;
   float* running_variance = nullptr;
-  float* kept = nullptr;     ///< `batch_norm_kept_floats`, from the forward to the backward pass
-  float* sums = nullptr;     ///< a convolution's, of x
-  float* squares = nullptr;  ///< a convolution's, of x x
-  std::byte* half_scale = nullptr;   ///< float16, for a convolution; null: not wanted
-  std::byte* half_offset = nullptr;  ///< float16, likewise
+  float* kept = nullptr;             ///< saved for backward; `batch_norm_kept_floats` floats
+  float* sums = nullptr;             ///< sums of x, computed by the preceding convolution
+  float* squares = nullptr;          ///< sums of x x, computed by the preceding convolution
+  std::byte* half_scale = nullptr;   ///< float16, for the following convolution; null: none
+  std::byte* half_offset = nullptr;  ///< float16, as `half_scale`
   std::byte* scratch = nullptr;
 };
 
-/// Floats from one vector of channels to the next: cuDNN asks for multiples of 16 bytes.
+/// Returns the distance in floats between consecutive vectors of `channels` elements. cuDNN
+/// requires an alignment of 16 bytes.
 constexpr std::int64_t vector_stride(std::int64_t channels) { return (channels + 3) / 4 * 4; }
 
-/// The kept vectors, one after the other.
+/// The vectors that the forward pass saves for the backward pass, in consecutive memory.
 struct BatchNormKept {
   BatchNormKept(float* kept, std::int64_t channels)
       : mean(kept),
@@ -67,14 +70,15 @@ struct BatchNormKept {
         offset(kept + 3 * vector_stride(channels)),
         totals(kept + 4 * vector_stride(channels)) {}
   float *mean, *inverse_deviation;
-  float *scale, *offset;  ///< left by all forward passes but the one node
-  float* totals;          ///< (2 channels + 1): left where replicas are summed
+  float *scale, *offset;  ///< written by all forward passes except the single cuDNN node
+  /// (2 channels + 1); the backward pass needs them if statistics are summed over replicas.
+  float* totals;
 };
 constexpr std::int64_t batch_norm_kept_floats(std::int64_t channels) {
   return 4 * vector_stride(channels) + 2 * channels + 1;
 }
 
-/// One way to compute one pass.
+/// One implementation of one pass.
 class BatchNormPass {
  public:
   virtual ~BatchNormPass() = default;
@@ -86,7 +90,7 @@ class BatchNormPass {
 
 class BatchNormForward : public BatchNormPass {
  public:
-  /// Whether scale and offset are left for the backward pass.
+  /// Returns whether the pass saves scale and offset for the backward pass.
   virtual bool leaves_coefficients() const { return true; }
 };
 
@@ -95,38 +99,42 @@ class BatchNormBackward : public BatchNormPass {
   virtual bool reads_output() const = 0;
 };
 
-/// What lies around a batch norm, as far as its passes ask.
+/// Properties of the operations adjacent to a batch norm that its passes depend on.
 struct BatchNormSurroundings {
   std::size_t output_gradients = 1;
-  bool input = true;      ///< its gradient is wanted
-  bool residual = false;  ///< its gradient is wanted
+  bool input = true;      ///< whether its gradient is needed
+  bool residual = false;  ///< whether its gradient is needed
   bool output_is_written = true;
 };
 BatchNormSetting make_batch_norm_setting(const Context& context, const Step& step,
                                          const BatchNormSurroundings& around);
 
-/// Where the sums over a batch come from.
+/// The operation that computes the sums over a batch.
 enum class SumsFrom { batch_norm, convolution };
 
-/// The ways to go forward, the preferred first; there is always one. After a convolution that
-/// summed its output (`BatchNormMemory::sums`), or without.
+/// Returns the implementation candidates for the forward pass, the preferred one first; at least
+/// one. `sums`: whether the preceding convolution has computed the sums (`BatchNormMemory::sums`).
 std::vector<std::unique_ptr<BatchNormForward>> forward_ways(const BatchNormSetting& setting,
                                                             SumsFrom sums);
 
-/// The ways back behind `forward`, likewise.
+/// Returns the implementation candidates for the backward pass after `forward`, the preferred one
+/// first; at least one.
 std::vector<std::unique_ptr<BatchNormBackward>> backward_ways(const BatchNormSetting& setting,
                                                               const BatchNormForward& forward);
 
-/// Seconds of a pass on the GPU with cold caches, remembered as the engines are; 0 where there is
-/// no GPU, no memory to time it in, or runs are to be repeatable.
+/// Returns the execution time of a pass on the GPU with cold caches, in seconds. The time is stored
+/// in the engine cache. Returns 0 if no GPU is present, if the memory does not suffice for timing,
+/// or if runs must be deterministic.
 double seconds_of(const BatchNormSetting& setting, BatchNormPass& pass);
 
-/// The fastest of them, with its seconds; the first one, 0 where nothing can be timed.
+/// An implementation with its execution time in seconds; 0: not timed.
 template <class Way>
 struct TimedWay {
   std::unique_ptr<Way> way;
   double seconds = 0;
 };
+/// Times `ways` and returns the fastest one with its time; the first one and 0 if none can be
+/// timed.
 template <class Way>
 TimedWay<Way> fastest(const BatchNormSetting& setting, std::vector<std::unique_ptr<Way>> ways) {
   TimedWay<Way> best;

@@ -1,4 +1,4 @@
-// Times the ways of batch norm's passes against each other.
+// Times the implementation candidates for the passes of batch norm.
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@ namespace lockstep::backend::cuda {
 
 namespace {
 
-/// Memory for one pass, as a plan would give it.
+/// Device memory for one pass, laid out as in a plan.
 class TrialMemory {
  public:
   TrialMemory(const BatchNormSetting& setting, std::size_t scratch_bytes) : setting_(setting) {

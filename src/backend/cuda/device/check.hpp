@@ -10,7 +10,9 @@ namespace lockstep::backend::cuda {
 
 using core::check_cuda;
 
-/// As `check_cuda`; the message carries cuDNN's own last reason.
+/// Throws `Error` if `status` is not success: out_of_memory if cuDNN failed to allocate host or
+/// device memory, otherwise internal. The message contains cuDNN's last error string. `what`: the
+/// call that failed.
 void check_cudnn(cudnnStatus_t status, std::string_view what);
 
 }  // namespace lockstep::backend::cuda

@@ -57,7 +57,7 @@ core::Buffer random_buffer(std::size_t bytes, core::DataType type) {
   core::Buffer memory = core::device_buffer(bytes, "timing kernels");
   std::size_t filled = std::min(from.size(), bytes);
   core::copy_to_device(memory.data(), from.first(filled), "filling a tensor for timing");
-  while (filled < bytes) {  // the device copies what it has, twice as much each time
+  while (filled < bytes) {  // double the filled prefix with each copy
     const std::size_t more = std::min(filled, bytes - filled);
     check_cuda(cudaMemcpy(memory.data() + filled, memory.data(), more, cudaMemcpyDeviceToDevice),
                "filling a tensor for timing");
@@ -82,7 +82,7 @@ double ColdStopwatch::seconds(const std::function<bool()>& enqueue) const {
     begins[run] = core::make_event(core::EventUse::timing);
     ends[run] = core::make_event(core::EventUse::timing);
   }
-  // All is enqueued before the first is waited for: the GPU never waits for the host in between.
+  // Enqueue all runs before waiting for the first one, so that the GPU never waits for the host.
   for (std::size_t run = 0; run < timed_runs; ++run) {
     check_cuda(cudaMemsetAsync(flush_.data(), static_cast<int>(run), flush_.bytes(), stream),
                "clearing the GPU's cache");

@@ -8,15 +8,15 @@
 
 namespace lockstep::backend::cuda {
 
-/// Times work on a GPU that is present as it will run in a training step: with caches full of
-/// something else. Takes memory to fill them in the constructor, which throws `Error`
-/// (out_of_memory) where it does not fit.
+/// Times work on the GPU under the cache conditions of a training step: before each run, the L2
+/// cache is overwritten with other data. Requires a GPU. The constructor allocates the buffer for
+/// this and throws `Error` (out_of_memory) if the memory does not suffice.
 class ColdStopwatch {
  public:
   explicit ColdStopwatch(const Target& target);
 
-  /// Median seconds of several runs; infinity where `enqueue`, which queues the work on the
-  /// target's stream, returns false.
+  /// Returns the median execution time of several runs in seconds, or infinity if `enqueue` returns
+  /// false. `enqueue` enqueues the work on the target's stream.
   double seconds(const std::function<bool()>& enqueue) const;
 
  private:
@@ -24,8 +24,8 @@ class ColdStopwatch {
   core::Buffer flush_;
 };
 
-/// Buffers of the target's memory, filled with random numbers of the type: magnitudes in [1/4, 1),
-/// both signs. No zeros that hardware could make cheaper, nothing that overflows.
+/// Returns device memory filled with random numbers of the data type: magnitudes in [1/4, 1], both
+/// signs. There are no zeros, which hardware may process faster, and results do not overflow.
 core::Buffer random_buffer(std::size_t bytes, core::DataType type);
 
 }  // namespace lockstep::backend::cuda

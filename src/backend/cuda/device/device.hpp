@@ -16,7 +16,7 @@ class DeviceProperties;
 
 namespace lockstep::backend::cuda {
 
-/// What the program says about a GPU. The last two are empty for a GPU that is only described.
+/// Properties of a GPU. The last two are empty if the GPU is known from a device description only.
 struct DeviceInfo {
   std::string name;            ///< "NVIDIA H200"
   int compute_capability = 0;  ///< 10 * major + minor: 90
@@ -27,27 +27,31 @@ struct DeviceInfo {
   std::string pci_bus_id;        ///< "0000:17:00.0"
 };
 
-/// The oldest compute capability with machine code in CUDA 13 and cuDNN 9 (Turing). Older ones must
-/// be refused by us: cuDNN plans for them without complaint and fails when it runs.
+/// The oldest compute capability for which CUDA 13 and cuDNN 9 contain machine code (Turing). The
+/// program must reject older GPUs itself, because cuDNN plans graphs for them and fails only when
+/// they are executed.
 inline constexpr int oldest_compute_capability = 75;
 
-/// GPUs that this process can use; 0 where there is none or no driver.
+/// Returns the number of GPUs that this process can use; 0 if there is no GPU or no driver.
 int device_count();
 
-/// Throws `Error` (usage) where there is no such device, no driver, or it is too old for this
-/// build's libraries.
+/// Returns the properties of device `index`. Throws `Error` (usage) if there is no such device or
+/// no driver, or if the driver is too old for the libraries of this build.
 DeviceInfo describe_device(int index);
 
-/// Throws `Error` (usage) below `oldest_compute_capability`.
+/// Throws `Error` (usage) if the compute capability is below `oldest_compute_capability`.
 void check_supported(const DeviceInfo& device);
 
-/// Names of the GPUs that are described here, for planning without them: "a100", "h200", ...
+/// Returns the names of the GPUs with a built-in device description for offline planning: "a100",
+/// "h200", ...
 std::vector<std::string> described_devices();
 
-/// JSON of one of them, as cuDNN reads it. Throws `Error` (usage) for another name, with the names.
+/// Returns a built-in device description, as JSON in cuDNN's format. Throws `Error` (usage) if
+/// there is no GPU of that name; the message lists the known names.
 std::string device_description(std::string_view name);
 
-/// JSON of a GPU that is present: the true description, to be kept for planning elsewhere.
+/// Returns the device description of GPU `index`, as JSON in cuDNN's format, for offline planning
+/// on other machines.
 std::string write_device_description(int index);
 
 struct DnnHandleTraits {
@@ -57,25 +61,26 @@ struct DnnHandleTraits {
 };
 using DnnHandle = core::Handle<DnnHandleTraits>;
 
-/// What graphs are planned for: a GPU that is present, with the stream on which it will work, or
-/// the description of one that is not. Graphs keep a reference to it.
+/// The GPU for which graphs are planned: either a GPU that is present, with the stream on which it
+/// works, or a device description (offline planning). Graphs keep a reference to their target.
 class Target {
  public:
-  /// Opens device `index` and makes it the current one. Throws `Error` (usage) as
-  /// `describe_device` does.
+  /// Opens GPU `index` and makes it the current device. Throws `Error` (usage) as `describe_device`
+  /// and `check_supported` do.
   static Target device(int index);
 
-  /// For planning only. `json`: from `device_description` or `write_device_description`. Throws
-  /// `Error` (usage) for what cuDNN cannot read, and for GPUs that are too old.
+  /// Creates a target for offline planning. `json`: from `device_description` or
+  /// `write_device_description`. Throws `Error` (usage) if cuDNN cannot read `json` or if the GPU
+  /// is too old.
   static Target description(std::string_view json);
 
   const DeviceInfo& info() const { return info_; }
   bool is_present() const { return static_cast<bool>(handle_); }
 
-  int index() const { return index_; }                    ///< -1 where only described
-  cudaStream_t stream() const { return stream_.get(); }   ///< null where only described
-  cudnnHandle_t handle() const { return handle_.get(); }  ///< null where only described
-  /// Null where present.
+  int index() const { return index_; }                    ///< -1 if no GPU is present
+  cudaStream_t stream() const { return stream_.get(); }   ///< null if no GPU is present
+  cudnnHandle_t handle() const { return handle_.get(); }  ///< null if no GPU is present
+  /// Returns the device description in cuDNN's form; null if the GPU is present.
   const std::shared_ptr<const cudnn_frontend::DeviceProperties>& properties() const {
     return properties_;
   }

@@ -31,7 +31,7 @@ std::string write_properties(int device) {
   if (status.is_bad())
     core::fail(core::ExitStatus::internal,
                "cuDNN cannot describe the GPU: " + first_line(status.get_message()));
-  // cuDNN counts the terminating zero.
+  // The size that cuDNN returns includes the terminating null character.
   while (!bytes.empty() && bytes.back() == 0) bytes.pop_back();
   return {bytes.begin(), bytes.end()};
 }

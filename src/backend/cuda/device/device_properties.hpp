@@ -10,10 +10,12 @@ class DeviceProperties;
 
 namespace lockstep::backend::cuda {
 
-/// A GPU as cuDNN reads it from JSON. Throws `Error` (usage) for what it cannot read.
+/// Returns the device properties that cuDNN reads from a JSON device description. Throws `Error`
+/// (usage) if cuDNN cannot read it.
 std::shared_ptr<const cudnn_frontend::DeviceProperties> read_properties(std::string_view json);
 
-/// JSON of a GPU that is present, as cuDNN sees it.
+/// Returns the properties of a GPU that is present, as JSON in cuDNN's format. Throws `Error`
+/// (internal) if cuDNN fails.
 std::string write_properties(int device);
 
 }  // namespace lockstep::backend::cuda

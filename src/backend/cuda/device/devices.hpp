@@ -5,9 +5,9 @@
 
 namespace lockstep::backend::cuda {
 
-/// A file of the folder descriptions/, built into the program.
+/// A device description from the folder descriptions/, built into the program.
 struct DescribedDevice {
-  std::string_view name;  ///< the file's name: "h200"
+  std::string_view name;  ///< file name without extension: "h200"
   std::string_view json;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// The one door to cudnn-frontend. Its headers take a minute to compile and warn under our flags:
-// only the files that build graphs include this one, no header does.
+// Includes the main header of cudnn-frontend. It takes a minute to compile and causes warnings with
+// this project's flags, so only the source files that need it include this file, and no header
+// does.
 
 #include <cudnn_frontend.h>

@@ -1,22 +1,24 @@
-// A stand-in for the CUDA driver's library on machines that have none, so that cuDNN can plan for a
-// GPU that is not there: engines compiled at run time are loaded through the driver as soon as they
-// are compiled, and without a driver cuDNN takes them for unsupported. Loading "succeeds" here;
-// every other question is answered with "no device", so nothing can ever be executed.
+// Stub of the CUDA driver library for machines without a driver, so that cuDNN can plan for a
+// target GPU that is not present. cuDNN loads runtime-compiled engines through the driver as soon
+// as they are compiled; without a driver it treats them as unsupported. In this stub, loading and
+// unloading a library and getting a kernel from it succeed, and the version and the error strings
+// can be queried. All other functions return "no device", so nothing can be executed.
 //
-// Built as a shared object with SONAME libcuda.so.1; planning_driver.hpp says how it is opened.
+// Built as a shared object with SONAME libcuda.so.1; planning_driver.hpp describes how it is
+// opened.
 
 #include <stdint.h>
 #include <string.h>
 
 enum { success = 0, no_device = 100 };  // CUDA_SUCCESS, CUDA_ERROR_NO_DEVICE
 
-const int lockstep_planning_driver = 1;  // tells it from a real driver
+const int lockstep_planning_driver = 1;  // distinguishes the stub from a real driver
 
-static int nothing_is_here;  // what library and kernel handles point at
+static int nothing_is_here;  // target of all library and kernel handles
 
 static int refuse(void) { return no_device; }
 
-// cuDNN looks these up by name before it plans; asked for, each refuses.
+// cuDNN looks up these functions by name before it plans. All of them return "no device".
 int cuCtxGetCurrent(void) __attribute__((alias("refuse")));
 int cuCtxGetDevice(void) __attribute__((alias("refuse")));
 int cuCtxGetLimit(void) __attribute__((alias("refuse")));
@@ -109,7 +111,7 @@ int cuLibraryGetKernel(void** kernel, void* library, const char* name) {
 int cuGetProcAddress_v2(const char* name, void** function, int version, uint64_t flags,
                         int* status) {
   (void)version, (void)flags;
-  // The runtime asks for the version first and takes a refusal for a driver that is too old.
+  // The CUDA runtime queries the version first and treats an error as a driver that is too old.
   if (strcmp(name, "cuDriverGetVersion") == 0)
     *function = (void*)(uintptr_t)cuDriverGetVersion;
   else if (strcmp(name, "cuGetErrorString") == 0)

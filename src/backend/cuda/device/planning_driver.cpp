@@ -18,7 +18,7 @@
 namespace lockstep::backend::cuda {
 namespace {
 
-constexpr const char* library_name = "libcuda.so.1";  // by which CUDA and cuDNN open the driver
+constexpr const char* library_name = "libcuda.so.1";  // name of the driver for CUDA and cuDNN
 
 std::vector<std::filesystem::path> candidates() {
   if (const char* named = std::getenv("LOCKSTEP_PLANNING_DRIVER")) return {named};
@@ -35,8 +35,9 @@ std::vector<std::filesystem::path> candidates() {
 }  // namespace
 
 PlanningDriver open_planning_driver() {
-  // Libraries are known by their SONAME once they are loaded: whoever opens libcuda.so.1 after us
-  // gets what is there already. It stays open to the end, as the driver does.
+  // The dynamic loader identifies loaded libraries by SONAME: later requests for libcuda.so.1
+  // return the library that is already loaded. The stub stays open until the process exits, as the
+  // driver does.
   if (void* loaded = dlopen(library_name, RTLD_NOW | RTLD_NOLOAD))
     return dlsym(loaded, "lockstep_planning_driver") != nullptr ? PlanningDriver::stand_in
                                                                 : PlanningDriver::already_loaded;

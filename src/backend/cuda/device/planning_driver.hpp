@@ -3,15 +3,15 @@
 namespace lockstep::backend::cuda {
 
 enum class PlanningDriver {
-  stand_in,        ///< ours: planning works, and this process sees no GPU
-  already_loaded,  ///< a CUDA driver was loaded before; engines compiled at run time may be refused
+  stand_in,        ///< the stub is loaded: planning works, and this process sees no GPU
+  already_loaded,  ///< a CUDA driver was already loaded; cuDNN may reject runtime-compiled engines
 };
 
-/// For planning without a device (`Target::description`): opens a stand-in for the CUDA driver's
-/// library, which is all that cuDNN misses there. Call it before the first call of CUDA or cuDNN.
-/// The stand-in is ../lib/lockstep/libcuda.so.1 beside the program's folder, or that of the build;
-/// the environment's LOCKSTEP_PLANNING_DRIVER names another. Throws `Error` (usage) where there is
-/// none.
+/// Prepares offline planning (`Target::description`): loads a stub of the CUDA driver library, the
+/// only component that cuDNN lacks on a machine without a GPU. Must be called before any CUDA or
+/// cuDNN function. The stub is ../lib/lockstep/libcuda.so.1 relative to the program's folder, or
+/// the one in the build folder; the environment variable LOCKSTEP_PLANNING_DRIVER overrides both.
+/// Throws `Error` (usage) if the stub cannot be loaded.
 PlanningDriver open_planning_driver();
 
 }  // namespace lockstep::backend::cuda

@@ -7,8 +7,9 @@ namespace lockstep::backend::cuda {
 
 namespace {
 
-// The part of NVML's interface that is used; its header is not everywhere where CUDA is. Status 0
-// means success; names with _v2 are the current ones, unchanged since 2012.
+// The part of the NVML interface that is used, declared here because the NVML header is not
+// installed on every machine with CUDA. Status 0 means success. Functions with the suffix _v2 are
+// the current versions, unchanged since 2012.
 using Status = int;
 struct Utilisation {
   unsigned int gpu, memory;  // percent

@@ -7,25 +7,26 @@
 
 namespace lockstep::backend::cuda {
 
-/// A GPU's own sensors, by NVML, which comes with the driver and is opened at run time. Where it is
-/// missing, or does not know the GPU or a number, the number is NaN.
+/// Sensors of a GPU, read through NVML, which is part of the driver and is loaded at run time. A
+/// reading is NaN if NVML is missing, does not know the GPU or does not provide the value.
 class Sensors {
  public:
-  /// `pci_bus_id`: "0000:17:00.0". `library`: for tests.
+  /// `pci_bus_id`: "0000:17:00.0". `library`: file name of NVML; tests replace it.
   explicit Sensors(const std::string& pci_bus_id, const char* library = "libnvidia-ml.so.1");
   ~Sensors();
   Sensors(const Sensors&) = delete;
   Sensors& operator=(const Sensors&) = delete;
 
-  /// Takes some ten microseconds to a millisecond; does not disturb the GPU's work.
+  /// Returns the current readings. Takes from about ten microseconds to a millisecond; does not
+  /// disturb the work of the GPU.
   SensorReading read() const;
 
-  /// Why nothing can be read; empty where it can.
+  /// Returns the reason why the sensors cannot be read; empty if they can.
   const std::string& refusal() const { return refusal_; }
 
  private:
   struct Library;
-  std::unique_ptr<const Library> library_;  ///< null where refused
+  std::unique_ptr<const Library> library_;  ///< null if the sensors cannot be read
   void* device_ = nullptr;
   std::string refusal_;
 };

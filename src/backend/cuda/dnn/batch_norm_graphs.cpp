@@ -52,7 +52,7 @@ std::string key_of(std::string_view what, const BatchNormShape& shape, core::Pre
                      sizes(shape, precision));
 }
 
-/// dy [+ dy_more], where y > 0 if the mask comes from the output.
+/// Adds the input dy [+ dy_more], set to 0 where y <= 0 if the mask comes from the output.
 OperationGraph::Tensor incoming(OperationGraph& graph, const Extents& map, core::DataType type,
                                 const BatchNormGradientFlow& flow) {
   auto dy = graph.input(tensor::dy, map, type);

@@ -6,28 +6,28 @@
 
 namespace lockstep::backend::cuda {
 
-/// Uids of the tensors. Maps are (images, height, width, channels) of the precision's activation
-/// type; vectors are (channels), float32.
+/// Uids of the tensors. Maps are (images, height, width, channels) in the activation data type of
+/// the precision; vectors are (channels), float32.
 namespace batch_norm_tensor {
-inline constexpr std::int64_t x = 1;                       ///< map: what is normalised
-inline constexpr std::int64_t scale = 2;                   ///< vector
-inline constexpr std::int64_t bias = 3;                    ///< vector
-inline constexpr std::int64_t running_mean = 4;            ///< vector, before the step
-inline constexpr std::int64_t running_variance = 5;        ///< vector, before the step
-inline constexpr std::int64_t residual = 6;                ///< map: what is added before the ReLU
-inline constexpr std::int64_t y = 7;                       ///< map: the result, after ReLU if any
-inline constexpr std::int64_t mean = 8;                    ///< vector: the batch's
+inline constexpr std::int64_t x = 1;                 ///< map: input of the batch norm
+inline constexpr std::int64_t scale = 2;             ///< vector
+inline constexpr std::int64_t bias = 3;              ///< vector
+inline constexpr std::int64_t running_mean = 4;      ///< vector, before the step
+inline constexpr std::int64_t running_variance = 5;  ///< vector, before the step
+inline constexpr std::int64_t residual = 6;          ///< map: added before the ReLU
+inline constexpr std::int64_t y = 7;     ///< map: the output, after the ReLU if there is one
+inline constexpr std::int64_t mean = 8;  ///< vector: mean over the batch
 inline constexpr std::int64_t inverse_deviation = 9;       ///< vector: 1 / sqrt(variance + epsilon)
 inline constexpr std::int64_t next_running_mean = 10;      ///< vector, after the step
 inline constexpr std::int64_t next_running_variance = 11;  ///< vector, after the step
 inline constexpr std::int64_t dy = 12;                     ///< map: the incoming gradient
-inline constexpr std::int64_t dy_more = 13;                ///< map: a second one, to be added
-inline constexpr std::int64_t masked_dy = 14;              ///< map: their sum where y > 0
-inline constexpr std::int64_t dx = 15;                     ///< map
-inline constexpr std::int64_t dscale = 16;                 ///< vector
-inline constexpr std::int64_t dbias = 17;                  ///< vector
-inline constexpr std::int64_t sums = 18;                   ///< vector: of x, or of the gradient
-inline constexpr std::int64_t products = 19;  ///< vector: sums of x x, or of the gradient x
+inline constexpr std::int64_t dy_more = 13;    ///< map: a second incoming gradient, added to dy
+inline constexpr std::int64_t masked_dy = 14;  ///< map: dy [+ dy_more] where y > 0, else 0
+inline constexpr std::int64_t dx = 15;         ///< map
+inline constexpr std::int64_t dscale = 16;     ///< vector
+inline constexpr std::int64_t dbias = 17;      ///< vector
+inline constexpr std::int64_t sums = 18;       ///< vector: sums of x, or of the gradient
+inline constexpr std::int64_t products = 19;   ///< vector: sums of x x, or of gradient x
 inline constexpr std::int64_t a = 20, b = 21, c = 22;  ///< vectors: dx = a gradient + b x + c
 }  // namespace batch_norm_tensor
 
@@ -35,52 +35,56 @@ struct BatchNormShape {
   std::int64_t images = 0, channels = 0, height = 0, width = 0;
 };
 
-/// What follows the batch norm in the same kernel.
+/// Operations fused after the batch norm.
 enum class BatchNormTail { none, relu, add_relu };
 
-/// One kernel for a batch norm in training: x, scale, bias, running_mean, running_variance
-/// [, residual] -> y, mean, inverse_deviation, next_running_mean, next_running_variance. The
-/// running vectors move as next = (1 - momentum) * old + momentum * batch's, the variance unbiased.
-/// A refusal where the target has no such kernel (before Ampere): use our own.
+/// Plans a single fused graph for batch norm in training: x, scale, bias, running_mean,
+/// running_variance[, residual] -> y, mean, inverse_deviation, next_running_mean,
+/// next_running_variance. The running statistics are updated as next = (1 - momentum) * old +
+/// momentum * batch, with the unbiased variance. The result has a null graph and a reason if cuDNN
+/// has no engine for the target (GPUs before Ampere).
 PlannedGraph batch_norm_forward(DnnPlanner& planner, const BatchNormShape& shape,
                                 core::Precision precision, BatchNormTail tail, float epsilon,
                                 float momentum);
 
 enum class IncomingGradients { one, two };
-/// A ReLU follows; its mask is found as y > 0 (`from_output`), or where there is no y in memory by
-/// making it again (`recomputed`).
+/// Mask of a ReLU that follows the batch norm: none (no ReLU); y > 0 for the stored output
+/// (`from_output`); or, if y is not stored, the sign of y recomputed from x (`recomputed`).
 enum class ReluMask { none, from_output, recomputed };
-/// `written`: the gradient after the mask is also wanted in memory, for the residual's branch.
+/// `written`: the masked gradient is also stored, for the residual branch.
 enum class GradientFork { none, written };
 
-/// What the backward pass of a batch norm takes and gives besides dx, dscale and dbias.
+/// Optional operands of the backward pass of a batch norm, besides dx, dscale and dbias.
 struct BatchNormGradientFlow {
   IncomingGradients incoming = IncomingGradients::one;
   ReluMask mask = ReluMask::none;
   GradientFork fork = GradientFork::none;
 };
 
-/// One kernel for its gradients: dy[, dy_more][, y], x, scale[, bias], mean, inverse_deviation
-/// -> dx, dscale, dbias[, masked_dy]. A refusal as above.
+/// Plans a single fused graph for the gradients of batch norm: dy[, dy_more][, y], x, scale[,
+/// bias], mean, inverse_deviation -> dx, dscale, dbias[, masked_dy]. The result has a null graph
+/// and a reason if cuDNN has no engine for the target.
 PlannedGraph batch_norm_backward(DnnPlanner& planner, const BatchNormShape& shape,
                                  core::Precision precision, const BatchNormGradientFlow& flow);
 
-// The same in two passes each, with a kernel of our own between them, for GPUs without the above.
-// The sums are added to what is in memory or overwrite it: it must be 0 before.
+// Graphs for the same passes in two parts each, for GPUs without an engine for the single graph. A
+// kernel of this program runs between the two parts. Outputs `sums` and `products` must be zeroed
+// before each run, because some engines accumulate into them and others overwrite them.
 
-/// x -> sums, products.
+/// Plans the graph x -> sums, products.
 PlannedGraph batch_norm_sums(DnnPlanner& planner, const BatchNormShape& shape,
                              core::Precision precision);
 
-/// x, scale, bias[, residual] -> y = [relu](scale x + bias [+ residual]).
+/// Plans the graph x, scale, bias[, residual] -> y = [relu](scale x + bias [+ residual]).
 PlannedGraph batch_norm_apply(DnnPlanner& planner, const BatchNormShape& shape,
                               core::Precision precision, BatchNormTail tail);
 
-/// dy[, dy_more][, y], x -> sums, products[, masked_dy]; the mask from the output or none.
+/// Plans the graph dy[, dy_more][, y], x -> sums, products[, masked_dy]. The mask is from_output or
+/// none.
 PlannedGraph batch_norm_gradient_sums(DnnPlanner& planner, const BatchNormShape& shape,
                                       core::Precision precision, const BatchNormGradientFlow& flow);
 
-/// dy[, dy_more][, y], x, a, b, c -> dx.
+/// Plans the graph dy[, dy_more][, y], x, a, b, c -> dx. The mask is from_output or none; no fork.
 PlannedGraph batch_norm_input_gradient(DnnPlanner& planner, const BatchNormShape& shape,
                                        core::Precision precision,
                                        const BatchNormGradientFlow& flow);

@@ -33,7 +33,8 @@ std::string key_of(std::string_view what, const ConvolutionShape& s, core::Preci
                      core::name(precision));
 }
 
-/// The graph, or an `Error` that says which convolution the target cannot have.
+/// Returns the planned graph. Throws `Error` (usage) if cuDNN has no engine for it; the message
+/// names the convolution.
 std::shared_ptr<const DnnGraph> demand(DnnPlanner& planner, const std::string& key,
                                        core::Precision precision,
                                        const std::function<void(OperationGraph&)>& define) {
@@ -45,7 +46,7 @@ std::shared_ptr<const DnnGraph> demand(DnnPlanner& planner, const std::string& k
   return planned.graph;
 }
 
-/// x, or relu(scale x + offset).
+/// Adds the input of the convolution: x, or relu(scale x + offset).
 OperationGraph::Tensor read_input(OperationGraph& graph, const ConvolutionShape& shape,
                                   core::DataType type, ConvolutionInput input) {
   auto x = graph.input(tensor::x, input_of(shape), type);
@@ -56,8 +57,9 @@ OperationGraph::Tensor read_input(OperationGraph& graph, const ConvolutionShape&
   return graph.pointwise(Pointwise::relu, x);
 }
 
-/// cuDNN has two kinds: a node for both sums, which its kernels for float16 know, and two
-/// reductions, which its kernels compiled at run time add to a convolution of any type.
+/// cuDNN supports two forms of fused sums: one node that computes both (genstats), which its
+/// float16 kernels support, and two reduction nodes, which runtime-compiled engines fuse with a
+/// convolution of any data type.
 enum class SumsKind { one_node, reductions };
 
 PlannedGraph with_sums(DnnPlanner& planner, const ConvolutionShape& shape,
@@ -106,7 +108,8 @@ PlannedGraph convolution_with_sums(DnnPlanner& planner, const ConvolutionShape& 
   PlannedGraph best{nullptr, "cuDNN reads normalised input in float16 alone"};
   if (precision == core::Precision::fp16) {
     best = with_sums(planner, shape, precision, input, SumsKind::one_node);
-    if (best.graph != nullptr && best.graph->seconds() == 0) return best;  // nothing to compare
+    // Not timed: there is nothing to compare.
+    if (best.graph != nullptr && best.graph->seconds() == 0) return best;
   }
   if (input == ConvolutionInput::normalised) return best;
   const PlannedGraph other = with_sums(planner, shape, precision, input, SumsKind::reductions);

@@ -7,7 +7,8 @@
 namespace lockstep::backend::cuda {
 namespace {
 
-/// With the engine of an earlier run, as it was kept; null where none was.
+/// Returns the graph with the execution plan that an earlier run stored in the cache; null if there
+/// is none or no GPU is present.
 std::shared_ptr<const DnnGraph> remembered_graph(const OperationGraph& operations,
                                                  const Target& target, const EngineCache& cache,
                                                  const std::string& key) {
@@ -52,7 +53,7 @@ void DnnGraph::run(std::span<const Binding> bindings, void* workspace) const {
 }
 
 EngineRules DnnPlanner::rules_for(core::Precision precision) const {
-  // The fast engines for float32 take more than those on tensor cores.
+  // The fast engines for float32 need more workspace than those that use tensor cores.
   constexpr std::size_t default_limit = EngineRules{}.workspace_limit;
   constexpr std::size_t limit_of_floats = 8 * default_limit;
   EngineRules rules = rules_;

@@ -13,19 +13,19 @@
 
 namespace lockstep::backend::cuda {
 
-/// A graph of cuDNN operations with its chosen engine, ready to run any number of times.
+/// A cuDNN graph with its selected engine; it can be run any number of times.
 class DnnGraph {
  public:
   DnnGraph(std::unique_ptr<const OperationGraph> operations, std::size_t engine, double seconds);
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }
   const std::string& engine() const { return name_; }  ///< "eng67_k2=4_k13=0"
-  double seconds() const { return seconds_; }          ///< as measured; 0 where it was not
+  double seconds() const { return seconds_; }          ///< measured execution time; 0: not timed
 
-  /// Enqueues on the target's stream; allocates no device memory and waits for nothing, so it can
-  /// be captured into a CUDA graph, which must not outlive this one. `bindings`: every tensor of
-  /// the graph once, in any order. `workspace`: `workspace_bytes()`, aligned to 256 bytes. Throws
-  /// `Error` (internal) where cuDNN refuses, or the target is only described.
+  /// Enqueues the graph on the target's stream. It allocates no device memory and does not wait, so
+  /// it can be captured into a CUDA graph, which must not outlive this object. `bindings`: every
+  /// input and output of the graph once, in any order. `workspace`: `workspace_bytes()`, aligned to
+  /// 256 bytes. Throws `Error` (internal) if cuDNN fails or if no GPU is present.
   void run(std::span<const Binding> bindings, void* workspace) const;
 
  private:
@@ -36,14 +36,14 @@ class DnnGraph {
   std::size_t workspace_bytes_;
 };
 
-/// A graph, or why the target cannot have it.
+/// A planned graph, or the reason why the target does not support it.
 struct PlannedGraph {
-  std::shared_ptr<const DnnGraph> graph;  ///< null where refused
-  std::string refusal;                    ///< one line
+  std::shared_ptr<const DnnGraph> graph;  ///< null if not supported
+  std::string refusal;                    ///< the reason, in one line
 };
 
-/// Plans graphs for one target and shares those that are asked for again: layers repeat. A backend
-/// owns one; the target outlives it and its graphs.
+/// Plans graphs for one target and shares the graphs of layers with equal shapes. Each backend has
+/// one planner. The target must outlive the planner and its graphs.
 class DnnPlanner {
  public:
   DnnPlanner(const Target& target, EngineRules rules, EngineCache cache)
@@ -51,20 +51,22 @@ class DnnPlanner {
 
   const Target& target() const { return target_; }
   const EngineRules& rules() const { return rules_; }
-  /// With what the precision adds: true float32 products for fp32, more workspace for float maps.
+  /// Returns the rules adapted to a precision: float32 products without rounding for fp32, and a
+  /// larger workspace limit for float32 activations.
   EngineRules rules_for(core::Precision precision) const;
 
-  /// `key` says all that the graph depends on; `define` adds its operations and is called once for
-  /// each key. At precision fp32 products are not rounded, whatever the rules say.
+  /// Returns the graph for `key`, and plans it at the first call. `key` must contain everything
+  /// that the graph depends on. `define` adds the operations; it is called once per key. At
+  /// precision fp32, products are not rounded, whatever the rules say.
   const PlannedGraph& plan(const std::string& key, core::Precision precision, GraphNature nature,
                            const std::function<void(OperationGraph&)>& define);
 
-  /// Seconds of something else that was timed here before, or of `measure` now, remembered as the
-  /// engines are where they are more than 0.
+  /// Returns the cached execution time of `what` in seconds, or calls `measure` and stores its
+  /// result in the engine cache if it is positive.
   double remembered_seconds(const std::string& what, core::Precision precision,
                             const std::function<double()>& measure);
 
-  /// Graphs by key, refused ones included.
+  /// Returns all planned graphs by key, including unsupported ones.
   const std::map<std::string, PlannedGraph>& planned() const { return planned_; }
 
  private:
@@ -74,7 +76,7 @@ class DnnPlanner {
   std::map<std::string, PlannedGraph> planned_;
 };
 
-/// The type of activations at a precision.
+/// Returns the data type of activations at a precision.
 core::DataType activation_type(core::Precision precision);
 
 }  // namespace lockstep::backend::cuda

@@ -19,7 +19,8 @@ namespace {
 
 constexpr int format_version = 1;
 
-/// Writes `text` to a new file beside `file` and renames it; false where either fails.
+/// Writes `text` to a temporary file next to `file` and renames it to `file`. Returns false if
+/// either step fails.
 bool replace(const std::filesystem::path& file, const std::string& text) {
   std::string temporary = file.string() + ".XXXXXX";
   const int descriptor = mkstemp(temporary.data());
@@ -60,7 +61,7 @@ std::optional<CachedEngine> EngineCache::find(const std::string& key) const {
 }
 
 void EngineCache::store(const std::string& key, const CachedEngine& engine) {
-  read();  // another process may have added some meanwhile
+  read();  // another process may have added entries meanwhile
   engines_[key] = engine;
   write();
 }
@@ -73,7 +74,7 @@ std::optional<std::vector<std::uint8_t>> EngineCache::find_plan(const std::strin
   if (file_.empty()) return std::nullopt;
   std::ifstream stream(plan_file(key), std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  // The key stands in front: another of the same hash is none.
+  // The file begins with the key. A file of another key with the same hash is ignored.
   if (text.size() <= key.size() || !text.starts_with(key) || text[key.size()] != '\0')
     return std::nullopt;
   return std::vector<std::uint8_t>(text.begin() + static_cast<std::ptrdiff_t>(key.size()) + 1,
@@ -97,7 +98,7 @@ void EngineCache::store_plan(const std::string& key, std::span<const std::uint8_
 void EngineCache::read() {
   if (file_.empty()) return;
   std::ifstream stream(file_);
-  if (!stream) return;  // nothing remembered yet
+  if (!stream) return;  // nothing is cached yet
   try {
     const auto contents = nlohmann::json::parse(stream);
     if (contents.at("format").get<int>() != format_version) return;

@@ -11,23 +11,25 @@
 
 namespace lockstep::backend::cuda {
 
-/// An engine that was once found to be the fastest.
+/// The fastest engine found for a graph.
 struct CachedEngine {
   std::string name;  ///< as in `EngineFacts`
   double seconds = 0;
   std::size_t workspace_bytes = 0;
 };
 
-/// Remembers engines on disk, so that only the first run on a kind of GPU times them. A JSON file;
-/// several processes may use it: each writes a whole new file and renames it, the last one wins,
-/// and an entry lost that way is measured again. What cannot be read or written is a warning, once.
+/// Cache of selected engines in a JSON file, so that only the first run on a type of GPU has to
+/// time them. Several processes can share the file: each process writes a new file and renames it.
+/// If two write at the same time, the last one wins, and the lost entry is measured again. If the
+/// file cannot be read or written, a warning is logged once.
 class EngineCache {
  public:
-  EngineCache() = default;  ///< remembers in memory only
+  EngineCache() = default;  ///< caches in memory only
   explicit EngineCache(std::filesystem::path file);
 
-  /// LOCKSTEP_CACHE_DIR, else $XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep; and in it
-  /// "engines.json". Empty (none) where LOCKSTEP_CACHE_DIR is set and empty, or there is no home.
+  /// Returns the path of "engines.json" in LOCKSTEP_CACHE_DIR, else in $XDG_CACHE_HOME/lockstep,
+  /// else in ~/.cache/lockstep. Returns an empty path (no file) if LOCKSTEP_CACHE_DIR is set but
+  /// empty, or if there is no home directory.
   static std::filesystem::path default_file();
 
   std::optional<CachedEngine> find(const std::string& key) const;
@@ -35,8 +37,10 @@ class EngineCache {
 
   bool is_on_disk() const { return !file_.empty(); }
 
-  /// The engine itself, as `OperationGraph::serialise` gave it, so that no later run builds it; in
-  /// files beside the other ("plans"), one for each. None where nothing is kept on disk.
+  /// Load and store a built execution plan, as serialised by `OperationGraph::serialise`, so that
+  /// later runs need not build it. Each plan has its own file in the folder "plans" next to the
+  /// cache file. `find_plan` returns std::nullopt if there is no such file or if the cache is in
+  /// memory only.
   std::optional<std::vector<std::uint8_t>> find_plan(const std::string& key) const;
   void store_plan(const std::string& key, std::span<const std::uint8_t> plan);
 

@@ -16,10 +16,13 @@
 namespace lockstep::backend::cuda {
 namespace {
 
-constexpr std::size_t most_timed = 16;    // engines of a graph; cuDNN names the good ones first
-constexpr double seconds_to_build = 1.0;  // of them; one that is compiled at run time may take all
+// Limit on the number of engines per graph that are built and timed. The heuristics return the best
+// ones first.
+constexpr std::size_t most_timed = 16;
+// Limit on the time to build them, in seconds. A single runtime-compiled engine can use it up.
+constexpr double seconds_to_build = 1.0;
 
-/// Engines that keep the rules, in the order in which to try them.
+/// Returns the engines that satisfy the rules, in the order in which to try them.
 std::vector<std::size_t> allowed(const OperationGraph& graph, const EngineRules& rules,
                                  const GraphNature& nature, std::string& refusal) {
   std::vector<std::size_t> engines;
@@ -32,7 +35,7 @@ std::vector<std::size_t> allowed(const OperationGraph& graph, const EngineRules&
     else
       refusal = fmt::format("{} {}", facts.name, broken);
   }
-  // The first choice of the heuristics can be a slow one that uses none.
+  // The first choice of the heuristics can be a slow engine that does not use tensor cores.
   if (nature.has_products && !rules.true_fp32)
     std::stable_partition(engines.begin(), engines.end(),
                           [&](std::size_t i) { return on_tensor_cores[i]; });
@@ -54,7 +57,8 @@ std::optional<std::size_t> build_first(OperationGraph& graph,
 ChosenEngine choose_untimed(OperationGraph& graph, const EngineRules& rules,
                             const GraphNature& nature) {
   ChosenEngine chosen;
-  // The fallbacks are asked for only when the best fail: each question takes its time.
+  // Query the fallback heuristics only if no engine of the first query can be used, because each
+  // query takes time.
   for (const Heuristics heuristics : {Heuristics::best_first, Heuristics::fallback}) {
     const std::size_t known = graph.engines();
     if (const auto reason = graph.find_engines(heuristics)) chosen.refusal = *reason;
@@ -70,7 +74,8 @@ ChosenEngine choose_untimed(OperationGraph& graph, const EngineRules& rules,
   return chosen;
 }
 
-/// The engine of that name, built; nothing where this cuDNN does not name it any more.
+/// Builds the engine of that name. Returns std::nullopt if this version of cuDNN does not return it
+/// or cannot build it.
 std::optional<std::size_t> build_named(OperationGraph& graph, const std::string& name,
                                        const EngineRules& rules) {
   for (std::size_t i = 0; i < graph.engines(); ++i)
@@ -94,7 +99,8 @@ std::vector<std::size_t> build_many(OperationGraph& graph, const std::vector<std
   return built;
 }
 
-/// Keeps the engine whole for later runs, once what was made of its bytes has been seen to run.
+/// Stores the execution plan of an engine for later runs, if the plan restored from its serialised
+/// form runs.
 void remember_plan(const OperationGraph& graph, std::size_t engine, const EngineTrial& trial,
                    EngineCache& cache, const std::string& key) {
   if (!cache.is_on_disk()) return;
@@ -104,8 +110,8 @@ void remember_plan(const OperationGraph& graph, std::size_t engine, const Engine
   if (copy != nullptr && trial.runs(*copy)) cache.store_plan(key, bytes);
 }
 
-/// Fills engine and seconds of `chosen` with the fastest; the first, untimed, where there is no
-/// memory to time them in.
+/// Sets `engine` and `seconds` of `chosen` to the fastest engine; to the first engine and 0 if the
+/// memory does not suffice for timing.
 void time_engines(const OperationGraph& graph, const Target& target,
                   const std::vector<std::size_t>& built, const EngineRules& rules,
                   EngineCache& cache, const std::string& key, ChosenEngine& chosen) {
@@ -180,7 +186,7 @@ std::string cache_key(const DeviceInfo& device, const EngineRules& rules, std::s
 
 ChosenEngine choose_engine(OperationGraph& graph, const Target& target, const EngineRules& rules,
                            const GraphNature& nature, EngineCache& cache, const std::string& key) {
-  // A choice by timing may be another one in the next run, with other roundings.
+  // A choice by timing can differ between runs, and then the rounding differs.
   ChosenEngine chosen = target.is_present() && !rules.deterministic
                             ? choose_timed(graph, target, rules, nature, cache, key)
                             : choose_untimed(graph, rules, nature);

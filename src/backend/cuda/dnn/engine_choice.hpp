@@ -9,43 +9,46 @@
 
 namespace lockstep::backend::cuda {
 
-/// What an engine must keep to.
+/// Constraints on the selection of an engine.
 struct EngineRules {
   std::size_t workspace_limit = std::size_t{64} << 20;  ///< bytes
-  bool deterministic = false;  ///< the same bits from the same inputs, run after run
-  bool true_fp32 = false;      ///< products of float32 are not rounded to tf32 or less
-  core::ProgressMonitor* progress = nullptr;  ///< informed of each engine that is built or timed
+  bool deterministic = false;  ///< results are bitwise reproducible from run to run
+  bool true_fp32 = false;      ///< float32 operands of products are not rounded to tf32 or less
+  core::ProgressMonitor* progress = nullptr;  ///< notified after each engine that is built or timed
 };
 
-/// What a graph consists of, as far as the rules ask.
+/// Properties of a graph that the rules depend on.
 struct GraphNature {
-  bool has_products = false;  ///< convolutions: tensor cores matter, in speed and in rounding
-  /// Reductions fused behind other operations. Engines compiled at run time sum them with atomics,
-  /// in no fixed order, and do not carry the note that says so.
+  bool has_products = false;  ///< convolutions: tensor cores affect speed and rounding
+  /// The graph contains reductions fused with preceding operations. Runtime-compiled engines
+  /// compute them with atomic additions in varying order, but do not have cuDNN's note
+  /// NONDETERMINISTIC.
   bool has_fused_sums = false;
-  /// What stays inside has the type of the maps, which batch norm's kernels ask for; otherwise it
-  /// is float32.
+  /// Virtual tensors (those inside the graph) have the data type of the feature maps, as cuDNN's
+  /// batch-norm engines require. Otherwise they are float32.
   bool rounds_inside = false;
 };
 
-/// Empty where the engine keeps the rules, else which it breaks.
+/// Returns the rule that the engine violates, as the end of an error message; empty if it satisfies
+/// all rules.
 std::string broken_rule(const EngineFacts& engine, const EngineRules& rules,
                         const GraphNature& nature);
 
-/// Under which an engine is remembered: what the answer depends on.
+/// Returns the key of an engine in the cache; it contains everything that the selection depends on.
 std::string cache_key(const DeviceInfo& device, const EngineRules& rules, std::string_view graph);
 
 struct ChosenEngine {
   bool found = false;
-  std::size_t engine = 0;  ///< built; the others of the graph are released
-  double seconds = 0;      ///< measured, now or when it was remembered; 0 where nothing was timed
-  std::string refusal;     ///< where none was found: one line of why
+  std::size_t engine = 0;  ///< already built; all other engines of the graph are released
+  double seconds = 0;      ///< execution time, measured now or cached; 0: not timed
+  std::string refusal;     ///< one-line reason if no engine was found
 };
 
-/// Chooses among the engines of a sealed graph. On a GPU that is present: the fastest of those that
-/// keep the rules, as remembered in `cache` or timed now. On one that is only described, and where
-/// runs are to be repeatable: the first in cuDNN's own order that keeps the rules and builds, those
-/// on tensor cores before others where rounding allows them. `key`: from `cache_key`.
+/// Selects an engine for a sealed graph. If the GPU is present and runs need not be deterministic,
+/// selects the fastest engine that satisfies the rules, from `cache` or by timing. Otherwise
+/// selects the first engine in the order of cuDNN's heuristics that satisfies the rules and can be
+/// built; engines that use tensor cores come first if the rules allow their rounding. `key`: from
+/// `cache_key`.
 ChosenEngine choose_engine(OperationGraph& graph, const Target& target, const EngineRules& rules,
                            const GraphNature& nature, EngineCache& cache, const std::string& key);
 

@@ -8,18 +8,20 @@
 
 namespace lockstep::backend::cuda {
 
-/// Times engines of one graph on a GPU that is present, with random inputs and cold caches. Takes
-/// its memory in the constructor, which throws `Error` (out_of_memory) where it does not fit, and
-/// gives it back at the end.
+/// Times the engines of one graph on the GPU, with random inputs and cold caches. Requires a GPU.
+/// The constructor allocates the tensors and the workspace, which are freed with this object. It
+/// throws `Error` (out_of_memory) if the memory does not suffice.
 class EngineTrial {
  public:
-  /// `workspace_bytes`: the most that an engine to be timed needs.
+  /// `workspace_bytes`: the largest workspace of all engines to be timed.
   EngineTrial(const Target& target, const OperationGraph& graph, std::size_t workspace_bytes);
 
-  /// Median seconds of several runs of a built engine; infinity where it fails.
+  /// Returns the median execution time of several runs of a built engine in seconds, or infinity if
+  /// the engine fails.
   double seconds(std::size_t engine) const;
 
-  /// Whether a graph with the same tensors runs with its engine 0.
+  /// Runs engine 0 of `restored`, a graph with the same tensors. Returns false if cuDNN fails to
+  /// enqueue it. Throws `Error` if the execution fails on the GPU.
   bool runs(const OperationGraph& restored) const;
 
  private:

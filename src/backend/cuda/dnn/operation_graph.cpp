@@ -18,7 +18,8 @@ using TensorPointer = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 constexpr std::size_t most_ports = 16;
 
-/// cuDNN's reasons are many lines; the first that says "Reason" names the check that failed.
+/// Returns the reason for a cuDNN error in one line. cuDNN's messages have many lines; the first
+/// one that contains "Reason" names the check that failed.
 std::string one_line(fe::error_t status) {
   std::string text = status.get_message();
   if (const auto at = text.find("Reason: "); at != std::string::npos) text = text.substr(at + 8);
@@ -68,7 +69,8 @@ Attributes with_window(Window window) {
   return attributes;
 }
 
-/// Opens what the frontend keeps to itself: the notes, and the plans that are not needed any more.
+/// Gives access to protected members of the frontend's graph: the notes of engines, and the
+/// execution plans that are no longer needed.
 class OpenGraph : public fe::graph::Graph {
  public:
   fe::graph::Execution_plan_list& list() { return plans; }
@@ -100,7 +102,7 @@ struct OperationGraph::Parts {
   OpenGraph graph;
   std::vector<TensorPointer> tensors;
   std::vector<Port> ports;
-  std::string restored_name;  ///< of the only engine, where that was serialised
+  std::string restored_name;  ///< name of the only engine of a restored graph
 };
 
 OperationGraph::OperationGraph(const Target& target, core::DataType virtual_type)
@@ -138,7 +140,8 @@ OperationGraph::Tensor OperationGraph::convolution_backward_data(Tensor dy, Tens
                                                                  const Extents& x, Window window) {
   auto dx = parts_->graph.conv_dgrad(parts_->tensors.at(dy), parts_->tensors.at(weights),
                                      with_window<fe::graph::Conv_dgrad_attributes>(window));
-  dx->set_dim(dimensions(x)).set_stride(strides(x));  // a stride leaves the size open
+  // A stride > 1 leaves the size of dx ambiguous.
+  dx->set_dim(dimensions(x)).set_stride(strides(x));
   return parts_->keep(std::move(dx));
 }
 
@@ -215,7 +218,7 @@ OperationGraph::BatchNormBackward OperationGraph::batch_norm_backward(Tensor dy,
 }
 
 void OperationGraph::output(Tensor tensor, std::int64_t uid, core::DataType type) {
-  parts_->add_port(uid, 0, type);  // its size is known once the graph is sealed
+  parts_->add_port(uid, 0, type);  // `seal` sets the size
   parts_->tensors.at(tensor)->set_output(true).set_uid(uid).set_data_type(convert(type));
 }
 
@@ -297,7 +300,7 @@ std::unique_ptr<OperationGraph> OperationGraph::restored(std::span<const std::ui
             ? copy->parts_->graph.deserialize(target.handle(), data, must_be_built, runs_at_once)
             : copy->parts_->graph.deserialize(data, must_be_built);
     if (status.is_bad()) return nullptr;
-  } catch (const std::exception&) {  // of the JSON library: the bytes are anything
+  } catch (const std::exception&) {  // thrown by the JSON library: the bytes can be anything
     return nullptr;
   }
   return copy;
@@ -309,7 +312,7 @@ std::optional<std::string> OperationGraph::run(std::size_t engine,
   core::check(parts_->target.is_present(), "a graph planned for a described GPU cannot run");
   const auto& ports = parts_->ports;
   core::check(bindings.size() == ports.size(), "every tensor of the graph is bound once");
-  std::array<void*, most_ports> pointers{};  // cuDNN's frontend takes them by ascending uid
+  std::array<void*, most_ports> pointers{};  // in ascending order of uid, as the frontend requires
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const auto found = std::find_if(bindings.begin(), bindings.end(), [&](const Binding& binding) {
       return binding.uid == ports[i].uid;

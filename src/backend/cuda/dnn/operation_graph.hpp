@@ -14,13 +14,13 @@
 
 namespace lockstep::backend::cuda {
 
-/// A tensor that enters or leaves a graph, and where it stands now.
+/// Binds an input or output tensor of a graph to device memory.
 struct Binding {
   std::int64_t uid = 0;
   void* data = nullptr;  ///< device memory, aligned to 16 bytes
 };
 
-/// Sizes of a tensor. In memory activations are NHWC and weights KRSC: channels (c) vary fastest.
+/// Sizes of a tensor. In memory, activations are NHWC and weights KRSC: channels (c) vary fastest.
 struct Extents {
   std::int64_t n = 0, c = 0, h = 0, w = 0;
   std::int64_t elements() const { return n * c * h * w; }
@@ -32,31 +32,35 @@ struct Window {
 
 enum class Pointwise {
   relu,
-  relu_backward,  ///< of (gradient, value): the gradient where the value is > 0, else 0
+  relu_backward,  ///< operands (gradient, value): the gradient if value > 0, else 0
   add,
   multiply,
   is_greater
 };
 
-/// How a graph could be computed, and what cuDNN notes about it.
+/// Properties of an engine configuration (an engine with its knobs), from cuDNN's numerical and
+/// behaviour notes.
 struct EngineFacts {
   std::string name = {};  ///< engine and knobs: "eng67_k2=4_k13=0"
   bool tensor_core = false;
   bool down_converts = false;     ///< inputs are rounded to a narrower type
-  bool nondeterministic = false;  ///< by its note; see `Summation`
+  bool nondeterministic = false;  ///< by cuDNN's note; see `GraphNature::has_fused_sums`
   bool runtime_compiled = false;
 };
 
 enum class Heuristics { best_first, fallback };
 
-/// A graph of cuDNN operations under construction, and its engines. Needs no device except to run.
-/// The building functions throw `Error` (internal) for what no graph can mean; whether a device can
-/// compute it shows in the functions that return a refusal: one line of cuDNN's reason.
+/// A cuDNN operation graph under construction, and the engine configurations that can execute it
+/// (here: engines). Only `run` needs a GPU. The functions that add tensors to the graph throw
+/// `Error` (internal) if the program uses them wrongly, e.g. if it repeats a uid. The functions
+/// that return an optional string return std::nullopt on success, and otherwise cuDNN's reason in
+/// one line.
 class OperationGraph {
  public:
   using Tensor = std::size_t;
 
-  /// `virtual_type`: of tensors that stay inside the graph. The target outlives the graph.
+  /// `virtual_type`: data type of virtual tensors, i.e. those inside the graph. The target must
+  /// outlive the graph.
   OperationGraph(const Target& target, core::DataType virtual_type);
   ~OperationGraph();
   OperationGraph(const OperationGraph&) = delete;
@@ -76,7 +80,7 @@ class OperationGraph {
   };
   BatchNorm batch_norm(Tensor x, Tensor scale, Tensor bias, Tensor running_mean,
                        Tensor running_variance, float epsilon, float momentum);
-  /// What batch norm made of x, from its statistics: (x - mean) inverse_deviation scale + bias.
+  /// Adds the normalisation of x with given statistics: (x - mean) inverse_deviation scale + bias.
   Tensor batch_norm_apply(Tensor x, Tensor mean, Tensor inverse_deviation, Tensor scale,
                           Tensor bias);
   struct BatchNormBackward {
@@ -88,51 +92,58 @@ class OperationGraph {
   struct ChannelSums {
     Tensor sum, squares;  ///< (1, c, 1, 1): over all pixels of all images
   };
-  /// In one node, which cuDNN has for some convolutions' outputs.
+  /// Adds both sums as one node (genstats), which cuDNN supports for the output of some
+  /// convolutions.
   ChannelSums channel_sums(Tensor x);
-  /// The sum alone, as a reduction.
+  /// Adds the sum of x alone, as a reduction node.
   Tensor channel_sum(Tensor x, std::int64_t channels);
 
-  /// The tensor leaves the graph.
+  /// Declares the tensor an output of the graph.
   void output(Tensor tensor, std::int64_t uid, core::DataType type);
 
-  /// A tensor that `run` must be given.
+  /// An input or output tensor, which must be bound in `run`.
   struct Port {
     std::int64_t uid = 0;
     std::size_t bytes = 0;
     core::DataType type = core::DataType::float32;
   };
-  std::vector<Port> ports() const;  ///< ascending uids
+  std::vector<Port> ports() const;  ///< in ascending order of uid
 
   // --- engines ---
 
-  /// Ends the building. A refusal where the graph is none for cuDNN.
+  /// Completes the graph: validates it and builds the cuDNN operation graph. Returns an error if
+  /// cuDNN does not support the graph.
   std::optional<std::string> seal();
 
-  /// Appends the engines that cuDNN names; a refusal where there is none.
+  /// Appends the engines that cuDNN's heuristics return. Returns an error if there are none.
   std::optional<std::string> find_engines(Heuristics heuristics);
 
   std::size_t engines() const;
   EngineFacts facts(std::size_t engine) const;
 
-  /// Makes the engine ready to run; a refusal where it does not fit the target or the limit.
+  /// Builds the execution plan of the engine. Returns an error if the target does not support the
+  /// engine or if its workspace exceeds `workspace_limit` bytes.
   std::optional<std::string> build(std::size_t engine, std::size_t workspace_limit);
-  std::size_t workspace_bytes(std::size_t engine) const;  ///< of a built engine
+  std::size_t workspace_bytes(std::size_t engine) const;  ///< `engine` must be built
 
-  /// Releases what the others hold.
+  /// Releases the execution plans of all other engines.
   void keep_only(std::size_t engine);
 
-  /// A built engine as bytes, its machine code included; none where cuDNN cannot.
+  /// Returns the execution plan of a built engine in serialised form, including its machine code;
+  /// empty if cuDNN cannot serialise it.
   std::vector<std::uint8_t> serialise(std::size_t engine) const;
 
-  /// A graph with the tensors of this one whose only engine, number 0, is the one that was
-  /// serialised, in this process or another with the same libraries and GPU; it can be run and
-  /// nothing else. Null where the bytes are no such engine.
+  /// Returns a graph with the tensors of this one and a single engine, number 0, which is restored
+  /// from `bytes`. The engine must have been serialised with the same libraries and on the same
+  /// type of GPU, in this or another process. On the result, only `run` and the functions that
+  /// return properties may be called. Returns null if `bytes` is not a valid serialised engine.
   std::unique_ptr<OperationGraph> restored(std::span<const std::uint8_t> bytes,
                                            const std::string& name) const;
 
-  /// Enqueues on the target's stream. `bindings`: every port once, in any order. `workspace`:
-  /// `workspace_bytes(engine)`, aligned to 256 bytes. A refusal where cuDNN fails.
+  /// Enqueues the execution plan of a built engine on the target's stream. `bindings`: every port
+  /// once, in any order. `workspace`: `workspace_bytes(engine)`, aligned to 256 bytes. Returns an
+  /// error if cuDNN fails. Throws `Error` (internal) if no GPU is present or if a port is not
+  /// bound.
   std::optional<std::string> run(std::size_t engine, std::span<const Binding> bindings,
                                  void* workspace) const;
 

@@ -1,19 +1,21 @@
 #pragma once
 
-// Batch norm, forward (Ioffe and Szegedy, 2015), with the addition and the ReLU behind it, over x
-// (rows, channels), rows being all pixels of all images:
-//   1. BatchNormSums: per slab of rows, sums of x - k and (x - k)^2. k, near the mean, keeps the
-//      squares from cancelling.
-//   2. BatchNormTotals: their totals, (2 channels + 1) float32: sums, squares, and the number of
-//      rows. Summed over the replicas outside where batch norm runs over all of them.
-//   3. BatchNormStatistics: mean, 1 / deviation, the running statistics' step, scale and offset.
-//   4. BatchNormApply: y = [relu](scale x + offset [+ residual]),
-//      scale = gamma / deviation, offset = beta - mean scale.
-// Without replicas 2 and 3 are one kernel, BatchNormTotalsAndStatistics. Where a graph of cuDNN has
-// summed x already, BatchNormStatisticsOfSums takes the place of 1 to 3; in inference
-// BatchNormInferenceCoefficients does.
+// Forward pass of batch norm (Ioffe and Szegedy, 2015), fused with the residual addition and the
+// ReLU that follow it. x is (rows, channels), where rows are all pixels of all images.
+//   1. BatchNormSums: for each slab (range of rows), the sums of x - k and of (x - k)^2. k is a
+//      value near the mean, which avoids cancellation in the sum of squares.
+//   2. BatchNormTotals: sums over all slabs, (2 channels + 1) float32: sums, sums of squares, and
+//      the number of rows. For batch norm over all replicas, the caller sums them over the
+//      replicas.
+//   3. BatchNormStatistics: mean, 1 / deviation, update of the running statistics, scale, offset.
+//   4. BatchNormApply: y = [relu](scale x + offset [+ residual]), with scale = gamma / deviation
+//      and offset = beta - mean scale.
+// For batch norm over one replica, a single kernel does 2 and 3: BatchNormTotalsAndStatistics. If a
+// cuDNN graph has summed x already, BatchNormStatisticsOfSums replaces 1 to 3. In inference,
+// BatchNormInferenceCoefficients replaces 1 to 3.
 //
-// Reads x twice and the residual once, writes y once; the partial sums are small beside them.
+// Memory traffic: x is read twice, the residual is read once, y is written once. The partial sums
+// are small in comparison.
 
 #include <cmath>
 
@@ -21,9 +23,9 @@
 
 namespace lockstep::backend::cuda::kernels {
 
-/// What the sums of one map are taken about. With `common` (channels), a shift that all replicas
-/// share (the running mean), totals of replicas can be added up; without, it is the first pixel of
-/// x.
+/// The value k that is subtracted from x before summing. With `common` (channels), a value that all
+/// replicas share (the running mean), the totals of all replicas can be added; otherwise k is the
+/// first pixel of x.
 template <class T>
 struct BatchNormShift {
   const T* x;
@@ -34,13 +36,13 @@ struct BatchNormShift {
   }
 };
 
-/// Floats of `partial` for a map cut into `slabs`: (slabs, 2, channels).
+/// Returns the size of `partial` (slabs, 2, channels) in floats.
 constexpr std::int64_t batch_norm_partial_size(std::int64_t slabs, std::int64_t channels) {
   return 2 * slabs * channels;
 }
 
-/// x (rows, channels) to `partial` (slabs, 2, channels): sums of x - first pixel, and their
-/// squares.
+/// Computes `partial` (slabs, 2, channels) from x (rows, channels): for each slab, the sums of x -
+/// first pixel and of its square.
 template <class T>
 struct BatchNormSums {
   const T* x;
@@ -81,8 +83,8 @@ struct BatchNormSums {
   }
 };
 
-/// `partial` (slabs, 2, channels) to `totals` (2 channels + 1): sums of x - shift, sums of its
-/// squares, rows.
+/// Computes `totals` (2 channels + 1) from `partial` (slabs, 2, channels): the sums of x - shift,
+/// the sums of (x - shift)^2, and the number of rows.
 template <class T>
 struct BatchNormTotals {
   static constexpr int team = 256;
@@ -100,8 +102,8 @@ struct BatchNormTotals {
     double square = team_sum<team, double>(
         slabs, [&](std::int64_t slab) -> double { return from[(2 * slab + 1) * channels]; });
     if (team_lane<team>() != 0) return;
-    // From the first pixel to the common shift, d away: sum (v + d)^2 = sum v^2 + d (2 sum v + n
-    // d).
+    // Change from sums of v = x - first pixel to sums of x - shift = v + d:
+    // sum (v + d)^2 = sum v^2 + d (2 sum v + n d).
     const auto n = static_cast<double>(rows);
     const double distance =
         static_cast<double>(load(shift.x, channel)) - static_cast<double>(shift.at(channel));
@@ -113,7 +115,8 @@ struct BatchNormTotals {
   }
 };
 
-/// What a batch norm's forward pass leaves for its apply and its backward pass, (channels) each.
+/// The parameters gamma and beta, and the values computed from them and from the statistics for
+/// BatchNormApply and the backward pass; (channels) each.
 struct BatchNormCoefficients {
   const float* gamma;
   const float* beta;
@@ -130,15 +133,16 @@ struct BatchNormCoefficients {
   }
 };
 
-/// Where statistics go: the coefficients of this batch, and the running statistics, which move by
-/// `momentum` towards it (the variance unbiased, as in PyTorch).
+/// Destination of the statistics: the coefficients of this batch, and the running statistics, which
+/// are updated with weight `momentum` (with the unbiased variance, as in PyTorch).
 struct BatchNormOutcome {
   BatchNormCoefficients coefficients;
   float* running_mean;      ///< (channels)
   float* running_variance;  ///< (channels)
   float epsilon, momentum;
 
-  /// From `n` values: their sum and the sum of their squares about `shift`.
+  /// Computes the statistics from the sum and the sum of squares of n values, both after
+  /// subtracting `shift`.
   LOCKSTEP_HOST_DEVICE void set(std::int64_t channel, double n, double shift, double sum,
                                 double square) const {
     const double distance = sum / n;
@@ -155,7 +159,7 @@ struct BatchNormOutcome {
   }
 };
 
-/// `totals` (2 channels + 1), of this or of all replicas, to their outcome.
+/// Computes the statistics in `outcome` from `totals` (2 channels + 1), of one or of all replicas.
 template <class T>
 struct BatchNormStatistics {
   const float* totals;
@@ -175,7 +179,8 @@ struct BatchNormStatistics {
   }
 };
 
-/// Both in one kernel, where nothing is exchanged between them.
+/// Combines BatchNormTotals and BatchNormStatistics in one kernel, for totals that are not summed
+/// over replicas.
 template <class T>
 struct BatchNormTotalsAndStatistics {
   static constexpr int team = BatchNormTotals<T>::team;
@@ -186,20 +191,23 @@ struct BatchNormTotalsAndStatistics {
   LOCKSTEP_HOST_DEVICE std::int64_t count() const { return totals.count(); }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t channel) const {
     totals(channel);
-    // The thread that wrote the channel's totals goes on; the rows are another channel's to write.
+    // The thread that wrote the totals of this channel continues. It takes the number of rows from
+    // the kernel's arguments, because another thread may not yet have written it to the totals.
     if (team_lane<team>() == 0) statistics.set(channel, static_cast<double>(totals.rows));
   }
 };
 
-/// Sums of x and of its squares, as cuDNN's graphs leave them, to their outcome;
-/// scale and offset again as float16, for graphs that read them so. The squares of float32 sums
-/// cancel where the mean is far from 0 against the deviation: 2^-24 mean^2 / variance is lost.
+/// Computes the statistics in `outcome` from the sums of x and of x x that a cuDNN graph has
+/// computed. Scale and offset are also written as float16, for graphs that read them in this type.
+/// Because nothing is subtracted from x, float32 sums lose accuracy by cancellation if the mean is
+/// large compared to the deviation: the relative error of the variance is about 2^-24 mean^2 /
+/// variance.
 struct BatchNormStatisticsOfSums {
   const float* sums;     ///< (channels)
   const float* squares;  ///< (channels)
   BatchNormOutcome outcome;
-  Float16* half_scale;   ///< (channels); null: not wanted
-  Float16* half_offset;  ///< (channels); null: not wanted
+  Float16* half_scale;   ///< (channels); null: not needed
+  Float16* half_offset;  ///< (channels); null: not needed
   std::int64_t rows, channels;
 
   LOCKSTEP_HOST_DEVICE std::int64_t count() const { return channels; }
@@ -212,7 +220,7 @@ struct BatchNormStatisticsOfSums {
   }
 };
 
-/// Running statistics in the place of the batch's.
+/// Computes the coefficients from the running statistics instead of the batch statistics.
 struct BatchNormInferenceCoefficients {
   const float* running_mean;
   const float* running_variance;
@@ -227,13 +235,14 @@ struct BatchNormInferenceCoefficients {
   }
 };
 
-/// scale x + offset in one rounding: what the backward pass finds the sign of must be the same
-/// number.
+/// Returns scale x + offset with a single rounding, so that the backward pass, which recomputes the
+/// sign of this value, gets exactly the same value.
 LOCKSTEP_HOST_DEVICE inline float normalised(float x, float scale, float offset) {
   return std::fma(scale, x, offset);
 }
 
-/// x, residual (null: none), y (rows, channels); y may be x or the residual.
+/// Computes y = [relu](scale x + offset [+ residual]). x, y and the residual (null: none) are
+/// (rows, channels). y may alias x or the residual.
 template <class T>
 struct BatchNormApply {
   const T* x;

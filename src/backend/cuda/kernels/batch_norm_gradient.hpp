@@ -1,35 +1,41 @@
 #pragma once
 
-// Batch norm, backward, through the ReLU and the addition behind it, over maps (rows, channels):
-//   1. BatchNormGradientSums: g = dy [+ dy2] where the ReLU let through, else 0; per slab of rows,
-//      sums of g and g xhat, xhat = (x - mean) / deviation. With a residual, g is its gradient and
-//      is kept (`masked`).
-//   2. BatchNormGradientTotals: their totals, (2 channels) float32, and the gradients of beta and
-//      gamma, which are these. The totals are summed over the replicas outside where batch norm
-//      runs over all of them.
-//   3. BatchNormGradientCoefficients: of dx = a g + b x + c, which is
-//      gamma / deviation (g - mean(g) - xhat mean(g xhat)), the means over all replicas' rows.
+// Backward pass of batch norm, fused with the backward pass of the ReLU and of the residual
+// addition that follow it. Feature maps are (rows, channels), where rows are all pixels of all
+// images.
+//   1. BatchNormGradientSums: g = dy [+ dy2] where the ReLU was active, else 0; for each slab
+//      (range of rows), the sums of g and of g xhat, with xhat = (x - mean) / deviation. If there
+//      is a residual, g is its gradient and is stored (`masked`).
+//   2. BatchNormGradientTotals: sums over all slabs, (2 channels) float32. They are also the
+//      gradients of beta and gamma. For batch norm over all replicas, the caller sums the totals
+//      over the replicas.
+//   3. BatchNormGradientCoefficients: a, b and c (channels) of dx = a g + b x + c, which equals
+//        gamma / deviation (g - mean(g) - xhat mean(g xhat)),
+//      with means over the rows of all replicas.
 //   4. BatchNormInputGradient: dx.
-// Without replicas 2 and 3 are one kernel, BatchNormGradientTotalsAndCoefficients. Where a graph of
-// cuDNN has summed g and g x, BatchNormGradientOfSums takes the place of 2 and 3.
+// For batch norm over one replica, a single kernel does 2 and 3:
+// BatchNormGradientTotalsAndCoefficients. If a cuDNN graph has summed g and g x already,
+// BatchNormGradientOfSums replaces 2 and 3.
 //
-// Reads dy and x twice (and dy2, y where given) and writes dx once.
+// Memory traffic: x and dy (also dy2 and y, if given) are read twice and dx is written once. If g
+// is stored, dy, dy2 and y are read once, and g is written once and read once.
 
 #include "batch_norm.hpp"
 
 namespace lockstep::backend::cuda::kernels {
 
-/// Where a ReLU let a value through: not asked (no ReLU); where the stored y > 0; or where the
-/// normalised x > 0, which is the same without a residual and reads no y.
+/// Condition under which the ReLU was active: always (`none`: no ReLU); the stored y > 0
+/// (`output`); or the recomputed scale x + offset > 0 (`normalised`), which is equivalent without a
+/// residual and does not read y.
 enum class ReluMask { none, output, normalised };
 
-/// A piece of the maps: x, and g = dy [+ dy2] where the ReLU let through, else 0.
+/// Consecutive elements of the maps: x, and g = dy [+ dy2] where the ReLU was active, else 0.
 template <int width>
 struct GradientPiece {
   float x[width], g[width];
 };
 
-/// Maps (rows, channels) that a batch norm's gradient is made from.
+/// Feature maps (rows, channels) from which the gradient of a batch norm is computed.
 template <class T>
 struct GradientMaps {
   const T* x;
@@ -40,8 +46,8 @@ struct GradientMaps {
   const float* scale;   ///< (channels), for ReluMask::normalised
   const float* offset;  ///< (channels), for ReluMask::normalised
 
-  /// The piece that begins at element `at`; `scales` and `offsets` are its channels', for
-  /// ReluMask::normalised.
+  /// Returns the elements that begin at index `at`. `scales` and `offsets`: values of their
+  /// channels, used with ReluMask::normalised.
   template <int width>
   LOCKSTEP_HOST_DEVICE GradientPiece<width> read(std::int64_t at, const float (&scales)[width],
                                                  const float (&offsets)[width]) const {
@@ -69,7 +75,7 @@ struct GradientMaps {
     return piece;
   }
 
-  /// Reads the tables of ReluMask::normalised; the others leave zeros.
+  /// Loads scale and offset for ReluMask::normalised; for other masks, sets them to 0.
   template <int width>
   LOCKSTEP_HOST_DEVICE void read_tables(std::int64_t channel, float (&scales)[width],
                                         float (&offsets)[width]) const {
@@ -80,11 +86,11 @@ struct GradientMaps {
   }
 };
 
-/// To `partial` (slabs, 2, channels): sums of g and of g xhat.
+/// Computes `partial` (slabs, 2, channels): for each slab, the sums of g and of g xhat.
 template <class T>
 struct BatchNormGradientSums {
   GradientMaps<T> maps;
-  T* masked;                       ///< g (rows, channels) is written here; null: nowhere
+  T* masked;                       ///< output g (rows, channels); null: not stored
   const float* mean;               ///< (channels)
   const float* inverse_deviation;  ///< (channels)
   float* partial;
@@ -129,7 +135,7 @@ struct BatchNormGradientSums {
   }
 };
 
-/// `partial` (slabs, 2, channels) to `totals` (2 channels): sums of g, sums of g xhat.
+/// Computes `totals` (2 channels) from `partial` (slabs, 2, channels): the sums of g and of g xhat.
 struct BatchNormGradientTotals {
   static constexpr int team = 256;
 
@@ -152,11 +158,13 @@ struct BatchNormGradientTotals {
   }
 };
 
-/// `totals` (2 channels), of this or of all replicas, to a, b, c (channels).
+/// Computes a, b and c (channels) from `totals` (2 channels), of one or of all replicas.
 struct BatchNormGradientCoefficients {
   const float* totals;
-  const float* all_rows;  ///< of all replicas: &totals[2 channels] of the forward pass; null: rows
-  std::int64_t rows;      ///< of this replica
+  /// Number of rows of all replicas, stored at &totals[2 channels] of the forward pass; null:
+  /// `rows`.
+  const float* all_rows;
+  std::int64_t rows;  ///< number of rows of this replica
   const float* gamma;
   const float* mean;
   const float* inverse_deviation;
@@ -179,7 +187,8 @@ struct BatchNormGradientCoefficients {
   }
 };
 
-/// Both in one kernel, where nothing is exchanged between them.
+/// Combines BatchNormGradientTotals and BatchNormGradientCoefficients in one kernel, for totals
+/// that are not summed over replicas.
 struct BatchNormGradientTotalsAndCoefficients {
   static constexpr int team = BatchNormGradientTotals::team;
 
@@ -193,14 +202,15 @@ struct BatchNormGradientTotalsAndCoefficients {
   }
 };
 
-/// Sums of g and of g x, as cuDNN's graphs leave them, to all of the above.
+/// Computes the totals, the gradients of beta and gamma, and a, b and c from the sums of g and of g
+/// x that a cuDNN graph has computed.
 struct BatchNormGradientOfSums {
   const float* sums;      ///< (channels)
   const float* products;  ///< (channels)
   float* beta_gradient;   ///< (channels)
   float* gamma_gradient;  ///< (channels)
   BatchNormGradientCoefficients coefficients;
-  float* totals;  ///< (2 channels), those of `coefficients`
+  float* totals;  ///< (2 channels); the same array as coefficients.totals
 
   LOCKSTEP_HOST_DEVICE std::int64_t count() const { return coefficients.channels; }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t channel) const {
@@ -215,8 +225,8 @@ struct BatchNormGradientOfSums {
   }
 };
 
-/// dx (rows, channels) = a g + b x + c; it may be dy, dy2 or x. Where g was kept (`masked`), give
-/// it as maps.dy with ReluMask::none.
+/// Computes dx = a g + b x + c (rows, channels). dx may alias dy, dy2 or x. If g was stored
+/// (`masked`), pass it as maps.dy with ReluMask::none.
 template <class T>
 struct BatchNormInputGradient {
   GradientMaps<T> maps;

@@ -1,11 +1,11 @@
 #pragma once
 
-// The one file of the kernels that asks which compiler reads it: what differs between host and
-// device is here, everything else is the same code on both.
+// The only file of the kernels that depends on the compiler: it contains the differences between
+// host and device. All other code is the same on both.
 //
-// A team is a group of threads that works on one index of a kernel: 32 (a warp) or 256 (a block).
-// A kernel asks for one by `static constexpr int team`. On the host one thread plays the team, in
-// the same order of additions.
+// A team is a group of threads that works on one index of a kernel: 32 threads (a warp) or 256 (a
+// block). A kernel requests a team with `static constexpr int team`. On the host, one thread
+// emulates the team and adds in the same order.
 
 #include <cstdint>
 
@@ -22,7 +22,7 @@
 
 namespace lockstep::backend::cuda::kernels {
 
-/// Threads of a block. All kernels run in blocks of this size.
+/// Number of threads per block, the same for all kernels.
 constexpr int block_threads = 256;
 
 LOCKSTEP_HOST_DEVICE inline float widen(float value) { return value; }
@@ -54,7 +54,7 @@ LOCKSTEP_HOST_DEVICE inline void narrow(float value, core::BFloat16& to) {
 #endif
 }
 
-/// Rounds to nearest, ties to even; beyond 65504 infinity.
+/// Rounds to nearest, ties to even; values of magnitude 65520 and above become infinity.
 LOCKSTEP_HOST_DEVICE inline void narrow(float value, Float16& to) {
 #ifdef __CUDA_ARCH__
   to.bits = __half_as_ushort(__float2half_rn(value));
@@ -63,7 +63,8 @@ LOCKSTEP_HOST_DEVICE inline void narrow(float value, Float16& to) {
 #endif
 }
 
-/// This thread's place in its team; on the host 0, which alone does what is done once.
+/// Returns the index of this thread in its team; 0 on the host. Thread 0 does the work that is done
+/// once per team.
 template <int team>
 LOCKSTEP_HOST_DEVICE int team_lane() {
 #ifdef __CUDA_ARCH__
@@ -73,7 +74,7 @@ LOCKSTEP_HOST_DEVICE int team_lane() {
 #endif
 }
 
-/// Calls `work(i)` for i in [0, n), shared out over the team.
+/// Calls `work(i)` for i in [0, n), distributed over the threads of the team.
 template <int team, class Work>
 LOCKSTEP_HOST_DEVICE void team_for(std::int64_t n, Work work) {
 #ifdef __CUDA_ARCH__
@@ -83,9 +84,9 @@ LOCKSTEP_HOST_DEVICE void team_for(std::int64_t n, Work work) {
 #endif
 }
 
-/// `read(0)` to `read(n - 1)` put together by `combine`, which is commutative and associative up to
-/// rounding; every thread of the team gets the same value. The order is fixed. All threads of the
-/// team must call it.
+/// Returns the reduction of `read(0)` to `read(n - 1)` with `combine`, which must be commutative,
+/// and associative up to rounding. All threads of the team must call this function, and all get the
+/// same value. The order of the operations is fixed.
 template <int team, class Value, class Read, class Combine>
 LOCKSTEP_HOST_DEVICE Value team_reduce(std::int64_t n, Value identity, Read read, Combine combine) {
   constexpr int warp = 32;
@@ -98,7 +99,7 @@ LOCKSTEP_HOST_DEVICE Value team_reduce(std::int64_t n, Value identity, Read read
     value = combine(value, __shfl_xor_sync(0xffffffffu, value, distance));
   if constexpr (team > warp) {
     __shared__ Value warps[team / warp];
-    __syncthreads();  // a call before this one may still read
+    __syncthreads();  // threads may still read the values of an earlier call
     if (threadIdx.x % warp == 0) warps[threadIdx.x / warp] = value;
     __syncthreads();
     value = warps[0];
@@ -121,7 +122,8 @@ LOCKSTEP_HOST_DEVICE Value team_reduce(std::int64_t n, Value identity, Read read
 #endif
 }
 
-/// The sum of `read(0)` to `read(n - 1)` as `Value`.
+/// Returns the sum of `read(0)` to `read(n - 1)`, computed in type `Value`. All threads of the team
+/// must call this function.
 template <int team, class Value, class Read>
 LOCKSTEP_HOST_DEVICE Value team_sum(std::int64_t n, Read read) {
   return team_reduce<team>(n, Value{}, read, [](Value a, Value b) { return a + b; });

@@ -1,13 +1,13 @@
 #pragma once
 
-// ReLU and addition where no batch norm takes them in. One index is 16 bytes.
+// ReLU and addition that are not fused into a batch norm. Each kernel index processes 16 bytes.
 //   y = max(x, 0);  dx = dy [+ dy2] where y > 0, else 0;  sum = [relu](a + b)
 
 #include "scalar.hpp"
 
 namespace lockstep::backend::cuda::kernels {
 
-/// x, y (elements); they may be the same.
+/// Computes y = max(x, 0). x and y are (elements); y may alias x.
 template <class T>
 struct ReluForward {
   const T* x;
@@ -24,7 +24,8 @@ struct ReluForward {
   }
 };
 
-/// dy, dy2 (null: none), y, dx (elements); dx may be one of the others.
+/// Computes dx = dy [+ dy2] where y > 0, else 0. dy, dy2 (null: none), y and dx are (elements); dx
+/// may alias any of the others.
 template <class T>
 struct ReluBackward {
   const T* dy;
@@ -46,7 +47,8 @@ struct ReluBackward {
   }
 };
 
-/// a, b, sum (elements); `sum` may be a or b: then it adds in place.
+/// Computes sum = [relu](a + b). a, b and `sum` are (elements); `sum` may alias a or b (in-place
+/// addition).
 template <class T>
 struct Add {
   const T* a;

@@ -1,6 +1,7 @@
 #pragma once
 
-// IEEE 754 binary16 by integer arithmetic, for the host. On the device the hardware converts.
+// Conversion of IEEE 754 binary16 with integer arithmetic, for the host. On the device, the
+// hardware converts.
 
 #include <bit>
 #include <cstdint>
@@ -14,7 +15,7 @@ struct Float16 {
 
 namespace host {
 
-/// Exact.
+/// Returns the exact value.
 inline float half_to_float(std::uint16_t half) {
   const std::uint32_t sign = (half & 0x8000u) << 16;
   const std::uint32_t exponent = (half >> 10) & 0x1fu;
@@ -27,7 +28,8 @@ inline float half_to_float(std::uint16_t half) {
   return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
 }
 
-/// Rounds to nearest, ties to even; from 65520 on infinity; NaN stays NaN.
+/// Rounds to nearest, ties to even; values of magnitude 65520 and above become infinity; NaN stays
+/// NaN.
 inline std::uint16_t float_to_half(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
@@ -38,7 +40,8 @@ inline std::uint16_t float_to_half(float value) {
   } else if (magnitude >= 0x477ff000u) {
     half = 0x7c00u;
   } else if (magnitude < 0x38800000u) {
-    // Numbers in [0.5, 1) are 2^-24 apart, as subnormal halves are: the addition rounds.
+    // float32 numbers in [0.5, 1) have a spacing of 2^-24, as have subnormal binary16 numbers, so
+    // the addition does the rounding.
     half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
   } else {
     half = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - (112u << 23)) >> 13;

@@ -1,21 +1,23 @@
 #pragma once
 
-// Bytes to normalised activations, with the crop and the flip of the training set on the way.
+// Converts uint8 images to normalised activations and applies the crop and flip of data
+// augmentation.
 //   y[i, r, c, k] = (pixel / 255 - mean[k]) / deviation[k]
-// Reads `channels` bytes and writes `padded_channels` elements per pixel; one index is one pixel.
+// Reads `channels` bytes and writes `padded_channels` elements per pixel. Each kernel index
+// processes one pixel.
 
 #include "lockstep/core/crop_flip.hpp"
 #include "scalar.hpp"
 
 namespace lockstep::backend::cuda::kernels {
 
-/// `pixels` (stored images, channels, height, width) to y (images, height, width, padded_channels),
-/// zeros in the padding.
+/// Computes y (images, height, width, padded_channels) from `pixels` (stored images, channels,
+/// height, width). Padding channels are set to 0.
 template <class T>
 struct NormaliseImages {
   const std::uint8_t* pixels;
-  const std::int32_t* source;   ///< (images) which stored image each is; null: the i-th
-  const core::CropFlip* crops;  ///< (images); null: whole images
+  const std::int32_t* source;   ///< (images) index of the stored image; null: i for image i
+  const core::CropFlip* crops;  ///< (images); null: no crop and no flip
   T* y;
   std::int64_t images, channels, height, width, padded_channels;
   float mean[3], deviation[3];  ///< channels beyond the third repeat the last values
@@ -30,7 +32,7 @@ struct NormaliseImages {
   }
 
  private:
-  /// Without an index that is only known at run time: the device has no registers to index.
+  /// Selects without an index that is known only at run time, because registers cannot be indexed.
   LOCKSTEP_HOST_DEVICE static float of_channel(const float (&values)[3], std::int64_t channel) {
     return channel == 0 ? values[0] : channel == 1 ? values[1] : values[2];
   }

@@ -1,14 +1,16 @@
 #pragma once
 
-// The last layer in float32: x (rows, inputs), w (outputs, inputs), y (rows, outputs).
+// Fully connected layer in float32: x (rows, inputs), w (outputs, inputs), y (rows, outputs).
 //   y = x w^T + bias;  dx = dy w;  dw = dy^T x;  dbias = sum over rows of dy
-// Small beside the convolutions: plain sums, with neighbours in threads neighbours in memory.
+// The layer takes little time compared to the convolutions, so the kernels compute plain sums.
+// Memory accesses of neighbouring threads are contiguous.
 
 #include "scalar.hpp"
 
 namespace lockstep::backend::cuda::kernels {
 
-/// The sum of `read(0)` to `read(n - 1)` by one thread, in 8 chains, so that 8 reads are under way.
+/// Returns the sum of `read(0)` to `read(n - 1)`, computed by one thread with 8 accumulators, so
+/// that 8 loads can be in flight.
 template <class Read>
 LOCKSTEP_HOST_DEVICE float chained_sum(std::int64_t n, Read read) {
   constexpr int chains = 8;
@@ -23,7 +25,7 @@ LOCKSTEP_HOST_DEVICE float chained_sum(std::int64_t n, Read read) {
   return sum;
 }
 
-/// bias (outputs); null: none. A warp makes one output.
+/// Computes y. bias (outputs); null: none. One warp computes one element of y.
 struct LinearForward {
   static constexpr int team = 32;
 

@@ -1,11 +1,12 @@
 #pragma once
 
-// Softmax cross-entropy with label smoothing s on float32 logits x (rows, classes), one image a
+// Softmax cross-entropy with label smoothing s on float32 logits x (rows, classes), one image per
 // row:
 //   loss = log sum_k exp(x_k) - sum_k q_k x_k,  q = (1 - s) one_hot(label) + s / classes
 //   dx_k = (softmax(x)_k - q_k) loss_scale / images
-// in float64, with the largest logit subtracted; a hit is a label whose logit is the first of the
-// largest. Then the sums over the batch, in the same order each time.
+// The computation uses float64 and subtracts the largest logit. A prediction is correct (a hit) if
+// the label is the first class with the largest logit. The sums over the batch are computed in a
+// fixed order.
 
 #include <cmath>
 #include <cstdint>
@@ -14,23 +15,24 @@
 
 namespace lockstep::backend::cuda::kernels {
 
-/// Sums over one batch, in device memory.
+/// Sums over one batch, in device memory: of the losses and of the correct predictions.
 struct DeviceResult {
   double loss_sum = 0;
   std::int64_t correct = 0;
 };
 
-/// Rows from `images` on are no images: losses, hits and gradients of 0. A warp takes one row.
+/// Rows from `images` on contain no image; their losses, hits and gradients are 0. One warp
+/// processes one row.
 struct SoftmaxCrossEntropy {
   static constexpr int team = 32;
 
   const float* logits;
   const std::int32_t* labels;
-  const std::int32_t* source;  ///< (images) which of the labels is each image's; null: the i-th
+  const std::int32_t* source;  ///< (images) index into `labels`; null: i for image i
   const float* loss_scale;     ///< one value; null: 1
-  double* losses;              ///< (rows)
-  std::int32_t* hits;          ///< (rows)
-  float* gradients;            ///< (rows, classes); null: not wanted
+  double* losses;              ///< output (rows)
+  std::int32_t* hits;          ///< output (rows): 1 if the prediction is correct, else 0
+  float* gradients;            ///< output (rows, classes); null: not needed
   std::int64_t rows, images, classes;
   float smoothing;
 
@@ -82,7 +84,7 @@ struct SoftmaxCrossEntropy {
   }
 };
 
-/// losses and hits (rows) to one DeviceResult. One block.
+/// Sums `losses` and `hits` (rows) to `result`. Uses one block.
 struct SumResults {
   static constexpr int team = 256;
 

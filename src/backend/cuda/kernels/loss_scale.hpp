@@ -1,27 +1,27 @@
 #pragma once
 
-// Loss scaling for float16 (Micikevicius et al., "Mixed precision training", 2018): gradients are
-// computed of loss x scale, so that small ones are not lost; the step divides by the scale. A
-// dynamic scale halves where a gradient is not finite, and that step is left out; it doubles after
-// 2,000 good steps in a row.
+// Loss scaling for float16 (Micikevicius et al., "Mixed precision training", 2018): the backward
+// pass starts from loss x scale, so that small gradients do not underflow, and the update divides
+// by the scale. If a gradient is not finite, the step is skipped and a dynamic scale is halved.
+// After 2,000 successive steps without overflow, a dynamic scale is doubled.
 
 #include "scalar.hpp"
 
 namespace lockstep::backend::cuda::kernels {
 
-/// The state, in device memory.
+/// State of loss scaling, in device memory.
 struct LossScale {
   float scale = 1;
-  std::int32_t good_steps = 0;  ///< since the scale last changed or a step was left out
+  std::int32_t good_steps = 0;  ///< steps since the scale last changed or a step was skipped
   std::int32_t overflow = 0;    ///< 1: a gradient of this step is not finite
-  std::int32_t skipped = 0;     ///< steps left out so far
-  std::int32_t dynamic = 0;     ///< 0: the scale stays
+  std::int32_t skipped = 0;     ///< number of skipped steps so far
+  std::int32_t dynamic = 0;     ///< 0: the scale is constant
 };
 
 constexpr std::int32_t good_steps_before_growth = 2000;
 constexpr float largest_loss_scale = 65536.0f * 1024.0f;
 
-/// Sets `state->overflow` where one of the gradients (elements) is infinite or NaN.
+/// Sets `state->overflow` if one of the gradients (elements) is infinite or NaN.
 template <class W>
 struct FiniteCheck {
   const W* gradients;
@@ -38,7 +38,7 @@ struct FiniteCheck {
   }
 };
 
-/// Once per step, after the update. One index.
+/// Updates the state; launched once per step, after the update of the parameters.
 struct LossScaleUpdate {
   LossScale* state;
 

@@ -1,10 +1,10 @@
 #pragma once
 
-// Elements in memory and in registers: every kernel computes in float32 and keeps its tensors as
-// float32, bfloat16 or float16.
+// Access to elements in memory: all kernels compute in float32 and store tensors as float32,
+// bfloat16 or float16, unless they state another type.
 //
-// Whole groups of 16 bytes go through memory as one access; base addresses of tensors and tables
-// are multiples of 16 bytes.
+// A group of 16 bytes is accessed with one load or store. The base addresses of tensors and tables
+// must be multiples of 16 bytes.
 
 #include <cstdint>
 #include <limits>
@@ -15,11 +15,11 @@ namespace lockstep::backend::cuda::kernels {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// What follows an operation.
+/// Activation function fused after an operation.
 enum class Activation { none, relu };
 
 LOCKSTEP_HOST_DEVICE inline float activate(float value, Activation activation) {
-  // NaN stays: a run that diverges must show it.
+  // Keeps NaN, so that a diverging run is visible.
   return activation == Activation::relu && value < 0 ? 0.0f : value;
 }
 
@@ -33,11 +33,11 @@ LOCKSTEP_HOST_DEVICE void store(T* to, std::int64_t i, float value) {
   narrow(value, to[i]);
 }
 
-/// Elements of 16 bytes.
+/// Number of elements in 16 bytes.
 template <class T>
 constexpr int lanes_of = 16 / static_cast<int>(sizeof(T));
 
-/// `width` neighbours in memory, read and written together.
+/// `width` consecutive elements, read and written with one access.
 template <class T, int width>
 struct alignas(sizeof(T) * static_cast<unsigned>(width)) Pack {
   T values[width];
@@ -57,7 +57,7 @@ LOCKSTEP_HOST_DEVICE void store_pack(T* to, const float (&from)[width]) {
   *reinterpret_cast<Pack<T, width>*>(to) = pack;
 }
 
-/// `width` values of a table of float32, e.g. one per channel.
+/// Loads `width` values of a float32 table, e.g. one per channel.
 template <int width>
 LOCKSTEP_HOST_DEVICE void load_table(const float* from, float (&to)[width]) {
   constexpr int step = width % 4 == 0 ? 4 : 1;
@@ -67,13 +67,15 @@ LOCKSTEP_HOST_DEVICE void load_table(const float* from, float (&to)[width]) {
   }
 }
 
-/// How many channels a thread takes at once: 16 bytes, or one where they do not divide.
+/// Returns the number of channels that a thread processes at once: as many as fit in 16 bytes, or 1
+/// if `channels` is not a multiple of that number.
 template <class T>
 LOCKSTEP_HOST_DEVICE int channel_width(std::int64_t channels) {
   return channels % lanes_of<T> == 0 ? lanes_of<T> : 1;
 }
 
-/// Reads elements [first, first + lanes) of `elements`; those beyond the end read as 0.
+/// Reads `lanes_of<T>` elements from index `first` of an array of `elements`; those beyond the end
+/// read as 0.
 template <class T>
 LOCKSTEP_HOST_DEVICE void load_lanes(const T* from, std::int64_t first, std::int64_t elements,
                                      float (&to)[lanes_of<T>]) {
@@ -86,7 +88,7 @@ LOCKSTEP_HOST_DEVICE void load_lanes(const T* from, std::int64_t first, std::int
   }
 }
 
-/// The reverse of `load_lanes`; nothing is written beyond the end.
+/// Writes `lanes_of<T>` elements from index `first` on; nothing is written beyond the end.
 template <class T>
 LOCKSTEP_HOST_DEVICE void store_lanes(T* to, std::int64_t first, std::int64_t elements,
                                       const float (&from)[lanes_of<T>]) {
@@ -98,7 +100,7 @@ LOCKSTEP_HOST_DEVICE void store_lanes(T* to, std::int64_t first, std::int64_t el
   }
 }
 
-/// Groups of 16 bytes that hold `elements`.
+/// Returns the number of 16-byte groups that hold `elements`.
 template <class T>
 LOCKSTEP_HOST_DEVICE std::int64_t lane_groups(std::int64_t elements) {
   return (elements + lanes_of<T> - 1) / lanes_of<T>;
@@ -108,8 +110,8 @@ struct Division {
   std::int64_t quotient, remainder;
 };
 
-/// Of numbers that are not negative. In 32 bits where they fit: the device has no instruction for a
-/// division of 64.
+/// Returns quotient and remainder of non-negative numbers. Divides in 32 bits if both fit, because
+/// the device has no instruction for 64-bit division.
 LOCKSTEP_HOST_DEVICE inline Division divide(std::int64_t value, std::int64_t by) {
   if (((value | by) >> 32) == 0) {
     const auto value32 = static_cast<std::uint32_t>(value);

@@ -1,12 +1,13 @@
 #pragma once
 
-// Parameters in the flat buffers and in the forms that the kernels of the network read and write.
+// Mapping between the flat parameter buffers and the native tensors that the kernels of the network
+// read and write.
 //
-// The flat buffers hold a parameter's elements in device order, without gaps. Its native tensors
-// (the weight as convolutions read it, the gradient as they write it) may have padded channels and
-// types of their own: element i stands at (i / channels) padded_channels + i % channels. A table of
-// segments, each at most 1,024 elements of one parameter, lets one kernel work on all of them:
-// index = 1,024 segment + element.
+// The flat buffers contain the elements of each parameter in device order, without gaps. Its native
+// tensors (the weight as convolutions read it, the gradient as they write it) may have padded
+// channels and other data types: element i is at index (i / channels) padded_channels + i %
+// channels. A table of segments, each of at most 1,024 elements of one parameter, allows one kernel
+// to process all parameters: kernel index = 1,024 segment + element.
 
 #include <algorithm>
 #include <cstdint>
@@ -21,30 +22,29 @@ namespace lockstep::backend::cuda::kernels {
 
 constexpr std::int64_t segment_elements = 1024;
 
-/// A parameter's place in the flat buffers and its native tensors in device memory.
+/// Position of a parameter in the flat buffers, and its native tensors in device memory.
 struct NativeParameter {
   std::int64_t flat = 0;             ///< first element in the flat buffers
   std::int64_t elements = 0;         ///< without padding
   std::int64_t channels = 1;         ///< innermost dimension; divides `elements`
-  std::int64_t padded_channels = 1;  ///< the same of the native tensors; >= channels
-  void* weight = nullptr;            ///< native copy; null: the flat buffer is read itself
+  std::int64_t padded_channels = 1;  ///< of the native tensors; >= channels
+  void* weight = nullptr;            ///< native copy; null: operations read the flat buffer
   core::DataType weight_type = core::DataType::float32;
-  const void* gradient =
-      nullptr;  ///< native gradient; null: it is written to the flat buffer itself
+  const void* gradient = nullptr;  ///< native gradient; null: operations write the flat buffer
   core::DataType gradient_type = core::DataType::float32;
 };
 
 /// Elements [first, first + count) of one parameter.
 struct Segment {
-  std::int64_t flat;   ///< the first of them in the flat buffers
-  std::int64_t first;  ///< the first of them in the parameter
+  std::int64_t flat;   ///< index of its first element in the flat buffers
+  std::int64_t first;  ///< index of its first element in the parameter
   std::int32_t count;  ///< 1 to 1,024
   std::int32_t channels, padded_channels;
   core::DataType weight_type, gradient_type;
   void* weight;
   const void* gradient;
 
-  /// Where its `element` stands in the native tensors.
+  /// Returns the index of element `element` of this segment in the native tensors.
   LOCKSTEP_HOST_DEVICE std::int64_t native(std::int64_t element) const {
     if (channels == padded_channels) return first + element;
     const Division at = divide(first + element, channels);
@@ -52,8 +52,8 @@ struct Segment {
   }
 };
 
-/// Cuts parameters into segments, in the order of the flat buffers. No segment lies on both sides
-/// of one of `cuts` (flat elements, ascending), e.g. the ends of the all-reduce's buckets.
+/// Divides parameters into segments, in the order of the flat buffers. No segment extends across an
+/// element of `cuts` (flat indices, ascending), e.g. the boundaries of all-reduce buckets.
 inline std::vector<Segment> make_segments(std::span<const NativeParameter> parameters,
                                           std::span<const std::int64_t> cuts = {}) {
   std::vector<Segment> segments;
@@ -82,7 +82,7 @@ inline std::vector<Segment> make_segments(std::span<const NativeParameter> param
   return segments;
 }
 
-/// A part of a table of segments in device memory.
+/// A range of a table of segments in device memory.
 struct SegmentTable {
   const Segment* segments = nullptr;
   std::int64_t size = 0;
@@ -90,8 +90,9 @@ struct SegmentTable {
   LOCKSTEP_HOST_DEVICE std::int64_t count() const { return size * segment_elements; }
 };
 
-/// The part of `table`, whose contents are `segments`, that holds the flat elements [begin, end).
-/// `begin` and `end` were among the cuts, or lie between parameters.
+/// Returns the part of `table` that contains the flat elements [begin, end). `segments`: the
+/// contents of `table` on the host. `begin` and `end` must be cuts or boundaries between
+/// parameters; throws `Error` (internal) if a segment extends across one of them.
 inline SegmentTable part_of(SegmentTable table, std::span<const Segment> segments,
                             std::int64_t begin, std::int64_t end) {
   const auto first = std::ranges::lower_bound(segments, begin, {}, &Segment::flat);
@@ -123,12 +124,12 @@ LOCKSTEP_HOST_DEVICE inline void store_as(core::DataType type, void* to, std::in
   store(static_cast<float*>(to), i, value);
 }
 
-/// Native gradients to the flat gradients, of the type W that travels between ranks. Gaps between
-/// parameters are not written.
+/// Converts native gradients to the flat gradients of type W, the communication data type. Gaps
+/// between parameters are not written.
 template <class W>
 struct FlushGradients {
   SegmentTable table;
-  W* gradients;  ///< flat
+  W* gradients;  ///< flat buffer
 
   LOCKSTEP_HOST_DEVICE std::int64_t count() const { return table.count(); }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
@@ -140,11 +141,11 @@ struct FlushGradients {
   }
 };
 
-/// Flat parameters to the native copies of the weights, where there are any. Padded channels are
-/// not written: they are zeroed once.
+/// Converts the flat parameters to the native copies of the weights, if there are any. Padding
+/// channels are not written: they are zeroed once, at allocation.
 struct RefreshWeights {
   SegmentTable table;
-  const float* parameters;  ///< flat
+  const float* parameters;  ///< flat buffer
 
   LOCKSTEP_HOST_DEVICE std::int64_t count() const { return table.count(); }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {

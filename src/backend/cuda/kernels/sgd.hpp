@@ -1,17 +1,18 @@
 #pragma once
 
-// Stochastic gradient descent over the flat buffers, as lockstep/optim/sgd.hpp has it:
+// Stochastic gradient descent on the flat buffers, as in lockstep/optim/sgd.hpp:
 //   g' = gradient_scale g / loss_scale + weight_decay p;  v = momentum v + g';
 //   p -= learning_rate (nesterov ? g' + momentum v : v)
-// and p's native copy in the same pass. Reads 8 bytes, the gradient and writes 8 bytes and the copy
-// per parameter.
+// The same pass writes the native copy of p. Memory traffic per parameter: reads 8 bytes (p and v)
+// and the gradient, writes 8 bytes and the native copy.
 
 #include "loss_scale.hpp"
 #include "segments.hpp"
 
 namespace lockstep::backend::cuda::kernels {
 
-/// Of one step, in device memory: a captured step reads new ones each time.
+/// Coefficients of one step. They are in device memory, so that each replay of a captured step
+/// reads the current values.
 struct SgdCoefficients {
   float learning_rate = 0;
   float momentum = 0;
@@ -20,7 +21,7 @@ struct SgdCoefficients {
   std::int32_t nesterov = 0;
 };
 
-/// One step of one parameter and its velocity.
+/// Updates one parameter and its velocity by one step.
 LOCKSTEP_HOST_DEVICE inline void sgd_step(const SgdCoefficients& sgd, float gradient,
                                           float& parameter, float& velocity) {
   const float with_decay = sgd.gradient_scale * gradient + sgd.weight_decay * parameter;
@@ -29,15 +30,16 @@ LOCKSTEP_HOST_DEVICE inline void sgd_step(const SgdCoefficients& sgd, float grad
       sgd.learning_rate * (sgd.nesterov != 0 ? with_decay + sgd.momentum * velocity : velocity);
 }
 
-/// Nothing moves where the step's gradients overflowed.
+/// Updates parameters and velocity by one step; leaves both unchanged if a gradient of the step is
+/// not finite (`LossScale::overflow`).
 template <class W>
 struct SgdUpdate {
   SegmentTable table;
-  float* parameters;   ///< flat
-  float* velocity;     ///< flat
-  const W* gradients;  ///< flat
+  float* parameters;   ///< flat buffer
+  float* velocity;     ///< flat buffer
+  const W* gradients;  ///< flat buffer
   const SgdCoefficients* coefficients;
-  const LossScale* loss_scale;  ///< null: 1, and no check for overflow
+  const LossScale* loss_scale;  ///< null: scale 1, no check for overflow
 
   LOCKSTEP_HOST_DEVICE std::int64_t count() const { return table.count(); }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
@@ -60,7 +62,7 @@ struct SgdUpdate {
   }
 };
 
-/// Writes coefficients to device memory in stream order.
+/// Writes the coefficients to device memory, in stream order.
 struct SetCoefficients {
   SgdCoefficients value;
   SgdCoefficients* to;

@@ -1,8 +1,9 @@
 #pragma once
 
-// Sums over the rows of a matrix (rows, channels), one result per channel, in two passes that are
-// the same in every run: slabs of rows first, one thread per slab and 16 bytes of channels, so that
-// neighbours read neighbours; then the slabs' sums, one block per channel.
+// Deterministic sums over the rows of a matrix (rows, channels), one result per channel, in two
+// passes. A slab is a contiguous range of rows. First pass: sums of each slab, one thread per slab
+// and 16 bytes of channels, so that accesses of neighbouring threads are contiguous. Second pass:
+// sums over the slabs, one block per channel.
 
 #include <algorithm>
 #include <cstdint>
@@ -11,10 +12,10 @@
 
 namespace lockstep::backend::cuda::kernels {
 
-/// Into how many slabs the rows are cut: enough threads to keep an H100's or H200's memory busy
-/// (132 multiprocessors of 2,048 threads; a quarter of them where each reads 16 bytes of 16-bit or
-/// four of 32-bit elements at once), but at least 16 rows in a slab, so that the sums are few
-/// beside the elements. >= 1.
+/// Returns the number of slabs (>= 1). There are enough threads to saturate the memory bandwidth of
+/// an H100 or H200 (132 multiprocessors of 2,048 threads; a quarter of them if each thread reads 16
+/// bytes at once, i.e. eight 16-bit or four 32-bit elements), but at least 16 rows per slab, so
+/// that there are few partial sums compared to elements.
 template <class T>
 inline std::int64_t slab_count(std::int64_t rows, std::int64_t channels) {
   const std::int64_t width = channel_width<T>(channels);
@@ -33,7 +34,7 @@ LOCKSTEP_HOST_DEVICE inline RowRange slab_rows(std::int64_t slab, std::int64_t s
   return {rows * slab / slabs, rows * (slab + 1) / slabs};
 }
 
-/// `use(row, read(row))` for every row in order; `ahead` reads are under way at a time.
+/// Calls `use(row, read(row))` for each row in order; up to `ahead` reads are in flight.
 template <int ahead, class Read, class Use>
 LOCKSTEP_HOST_DEVICE void stream_rows(RowRange rows, Read read, Use use) {
   using Row = decltype(read(rows.begin));
@@ -46,8 +47,8 @@ LOCKSTEP_HOST_DEVICE void stream_rows(RowRange rows, Read read, Use use) {
   for (; row < rows.end; ++row) use(row, read(row));
 }
 
-/// Sums of x (rows, channels) over the rows of each slab, `partial` (slabs, channels).
-/// Reads x once.
+/// Computes `partial` (slabs, channels) from x (rows, channels): the sums over the rows of each
+/// slab. Reads x once.
 template <class T>
 struct ChannelSlabSums {
   const T* x;
@@ -81,7 +82,7 @@ struct ChannelSlabSums {
   }
 };
 
-/// Sums over the slabs: `partial` (slabs, channels) to `sums` (channels).
+/// Computes `sums` (channels) from `partial` (slabs, channels): the sums over the slabs.
 struct ChannelTotals {
   static constexpr int team = 256;
 
