@@ -24,30 +24,30 @@ if(LOCKSTEP_SANITIZERS)
   target_link_options(lockstep_settings INTERFACE -fsanitize=${LOCKSTEP_SANITIZERS})
 endif()
 
-# lockstep_room(NAME SOURCES ... [USES rooms...] [LIBRARIES imported targets...])
-# One folder under src = one room = one target `lockstep_NAME`. USES names the rooms it may include.
-function(lockstep_room name)
-  cmake_parse_arguments(PARSE_ARGV 1 room "" "" "SOURCES;USES;LIBRARIES")
-  add_library(lockstep_${name} STATIC ${room_SOURCES})
-  list(TRANSFORM room_USES PREPEND lockstep_)
-  target_link_libraries(lockstep_${name} PUBLIC lockstep_settings ${room_USES} PRIVATE ${room_LIBRARIES})
+# lockstep_module(NAME SOURCES ... [USES modules...] [LIBRARIES imported targets...])
+# One folder under src = one module = one target `lockstep_NAME`. USES names the modules it may include.
+function(lockstep_module name)
+  cmake_parse_arguments(PARSE_ARGV 1 module "" "" "SOURCES;USES;LIBRARIES")
+  add_library(lockstep_${name} STATIC ${module_SOURCES})
+  list(TRANSFORM module_USES PREPEND lockstep_)
+  target_link_libraries(lockstep_${name} PUBLIC lockstep_settings ${module_USES} PRIVATE ${module_LIBRARIES})
 endfunction()
 
-# lockstep_room_cuda(NAME SOURCES ... [LIBRARIES ...] [SEAM file])
-# What a room adds where there is CUDA. SEAM: its one file that may ask (LOCKSTEP_HAS_CUDA).
-function(lockstep_room_cuda name)
+# lockstep_module_cuda(NAME SOURCES ... [LIBRARIES ...] [SEAM file])
+# The sources that a module has with CUDA. SEAM: its only file that may test LOCKSTEP_HAS_CUDA.
+function(lockstep_module_cuda name)
   if(NOT LOCKSTEP_HAS_CUDA)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 room "" "SEAM" "SOURCES;LIBRARIES")
-  target_sources(lockstep_${name} PRIVATE ${room_SOURCES})
-  target_link_libraries(lockstep_${name} PRIVATE CUDA::cudart ${room_LIBRARIES})
-  if(room_SEAM)
-    set_source_files_properties("${room_SEAM}" PROPERTIES COMPILE_DEFINITIONS LOCKSTEP_HAS_CUDA)
+  cmake_parse_arguments(PARSE_ARGV 1 module "" "SEAM" "SOURCES;LIBRARIES")
+  target_sources(lockstep_${name} PRIVATE ${module_SOURCES})
+  target_link_libraries(lockstep_${name} PRIVATE CUDA::cudart ${module_LIBRARIES})
+  if(module_SEAM)
+    set_source_files_properties("${module_SEAM}" PROPERTIES COMPILE_DEFINITIONS LOCKSTEP_HAS_CUDA)
   endif()
 endfunction()
 
-# lockstep_test(NAME SOURCES ... USES rooms... [RANKS 1 2 4] [LABELS ...])
+# lockstep_test(NAME SOURCES ... USES modules... [RANKS 1 2 4] [LABELS ...])
 # A GoogleTest program. Without RANKS its tests run in one process, each a CTest test of its own; with RANKS
 # the whole program runs under mpirun once per rank count, and a failure on any rank fails it.
 function(lockstep_test name)

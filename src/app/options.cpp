@@ -26,13 +26,13 @@ constexpr std::string_view prefix = "LOCKSTEP_";
 
 /// Mutually exclusive options: if one is given in a source of higher precedence, the other is
 /// ignored in sources of lower precedence.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 2> rivals{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> mutually_exclusive{
     {{"batch-per-rank", "global-batch"}, {"epochs", "steps"}}};
 
 /// Adds the options in `parsed` to `values`, except those that an earlier source overrides.
 void add(const po::basic_parsed_options<char>& parsed, po::variables_map& values) {
   std::set<std::string, std::less<>> overridden;
-  for (const auto& [left, right] : rivals) {
+  for (const auto& [left, right] : mutually_exclusive) {
     if (values.count(std::string(left)) > 0) overridden.emplace(right);
     if (values.count(std::string(right)) > 0) overridden.emplace(left);
   }

@@ -344,7 +344,7 @@ def test_plan_measures_each_operation_against_the_machine(precision):
 
 
 @pytest.mark.parametrize("ranks, batch", [(1, 4), (1, 16), (2, 8)])
-def test_plan_foretells_the_peak(ranks, batch):
+def test_plan_estimates_the_peak(ranks, batch):
     options = ["--data", "synthetic:64", "--batch-per-rank", batch, "--threads", "1"]
     planned = json.loads(start_ranks((ranks, ["plan", *options, "--json"])).stdout)
     found = json.loads(start_ranks((ranks, ["train", *options, "--steps", "2", "--json"])).stdout)

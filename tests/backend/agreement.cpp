@@ -23,12 +23,12 @@ std::int64_t close_calls(std::span<const float> scores, std::int64_t classes, do
 
 }  // namespace
 
-void expect_same_forward(const graph::Graph& graph, Replica& judge, Replica& device,
+void expect_same_forward(const graph::Graph& graph, Replica& reference, Replica& device,
                          double tolerance) {
-  const BatchResult want = judge.plan->result();
+  const BatchResult want = reference.plan->result();
   const BatchResult got = device.plan->result();
   const auto images = static_cast<double>(want.images);
-  const auto scores = judge.plan->logits();
+  const auto scores = reference.plan->logits();
   const auto count = static_cast<std::size_t>(want.images * graph.classes());
   ASSERT_EQ(got.images, want.images);
   ASSERT_EQ(scores.size(), count);
@@ -39,26 +39,26 @@ void expect_same_forward(const graph::Graph& graph, Replica& judge, Replica& dev
       std::abs(std::ranges::max(scores, {}, [](float x) { return std::abs(x); }));
   const std::int64_t close = close_calls(scores, graph.classes(), 4 * tolerance * largest);
   EXPECT_LE(std::abs(got.correct - want.correct), close) << "hits";
-  EXPECT_EQ(device.state.batches_tracked, judge.state.batches_tracked);
+  EXPECT_EQ(device.state.batches_tracked, reference.state.batches_tracked);
   for (const graph::Statistic& statistic : graph.statistics()) {
     EXPECT_LE(relative_error(device.statistics().subspan(statistic.offset, statistic.elements),
-                             judge.statistics().subspan(statistic.offset, statistic.elements)),
+                             reference.statistics().subspan(statistic.offset, statistic.elements)),
               tolerance)
         << statistic.name;
   }
 }
 
-void expect_same_gradients(const graph::Graph& graph, Replica& judge, Replica& device,
+void expect_same_gradients(const graph::Graph& graph, Replica& reference, Replica& device,
                            double tolerance) {
   for (const graph::Parameter& parameter : graph.parameters()) {
-    const auto want = judge.gradients().subspan(parameter.offset, parameter.elements);
+    const auto want = reference.gradients().subspan(parameter.offset, parameter.elements);
     const auto got = device.gradients().subspan(parameter.offset, parameter.elements);
     const graph::Node& node = graph.node(parameter.node);
     double scale = norm(want);
     if (std::holds_alternative<graph::Convolution>(node.operation) && want.size() == 1) continue;
     if (std::holds_alternative<graph::Convolution>(node.operation)) {
       const graph::Parameter& weight = graph.parameters()[node.parameters[0]];
-      scale = norm(judge.gradients().subspan(weight.offset, weight.elements));
+      scale = norm(reference.gradients().subspan(weight.offset, weight.elements));
     }
     EXPECT_LE(relative_error(got, want, scale), tolerance) << parameter.name;
   }

@@ -55,8 +55,8 @@ TEST_P(Agreement, ForwardAndBackwardAreTheReferences) {
   // Two threads cost a barrier per operation on a busy machine: not at every size.
   for (const auto& [batch, all_threads] : {std::pair{1, std::vector{1}}, {2, {2}}, {5, {1, 2}}}) {
     const Batch images = random_batch(network.graph, batch, 7);
-    Replica judge(DeviceKind::reference, 1, network.graph, {.batch = batch});
-    judge.step(images);
+    Replica reference(DeviceKind::reference, 1, network.graph, {.batch = batch});
+    reference.step(images);
     for (const int threads : all_threads) {
       SCOPED_TRACE(fmt::format("batch {}, {} threads", batch, threads));
       Replica replica(device.kind, threads, network.graph,
@@ -65,8 +65,8 @@ TEST_P(Agreement, ForwardAndBackwardAreTheReferences) {
                        .batch_norm_fusion = device.fusion,
                        .loss_scale = 1});
       replica.step(images);
-      expect_same_forward(network.graph, judge, replica, allowed.scores);
-      expect_same_gradients(network.graph, judge, replica, allowed.gradients);
+      expect_same_forward(network.graph, reference, replica, allowed.scores);
+      expect_same_gradients(network.graph, reference, replica, allowed.gradients);
     }
   }
 }
@@ -75,17 +75,17 @@ TEST_P(Agreement, InferenceOfFullAndPartialBatchesIsTheReferences) {
   const auto& [network, device] = GetParam();
   REQUIRE_DEVICE(device.kind);
   const Batch images = random_batch(network.graph, 5, 8);
-  Replica judge(DeviceKind::reference, 1, network.graph, {.batch = 5, .mode = Mode::inference});
+  Replica reference(DeviceKind::reference, 1, network.graph, {.batch = 5, .mode = Mode::inference});
   Replica replica(device.kind, 2, network.graph,
                   {.batch = 5, .precision = device.precision, .mode = Mode::inference});
   for (const std::int64_t count : {5, 2, 1, 5}) {
     SCOPED_TRACE(fmt::format("{} of 5 images", count));
     const Batch some = part(network.graph, images, 5 - count, count);
-    for (Replica* one : {&judge, &replica}) {
+    for (Replica* one : {&reference, &replica}) {
       one->upload(some);
       one->plan->forward();
     }
-    expect_same_forward(network.graph, judge, replica, tolerance(device, network).scores);
+    expect_same_forward(network.graph, reference, replica, tolerance(device, network).scores);
   }
 }
 

@@ -176,7 +176,7 @@ void check_update(bool nesterov) {
                        .weight_decay = 5e-4f,
                        .nesterov = nesterov,
                        .gradient_scale = 0.25f};
-  // The other backends' step judges; the scale of 128 is exact.
+  // Compared with the other backends' step; the scale of 128 is exact.
   std::vector<float> parameters = before.parameters, velocity = before.velocity, plain;
   for (const W& gradient : gradients) plain.push_back(widen(gradient) / 128);
   optim::update(sgd, parameters, plain, velocity);

@@ -52,20 +52,20 @@ TEST_P(ModelAgreement, OneTrainingStepIsTheReferences) {
   constexpr std::int64_t batch = 2;
   const graph::Graph graph = graph::make_model(GetParam().name, GetParam().options);
   const Batch images = random_batch(graph, batch, 3);
-  Replica judge(DeviceKind::reference, 1, graph, {.batch = batch});
-  judge.step(images);
+  Replica reference(DeviceKind::reference, 1, graph, {.batch = batch});
+  reference.step(images);
   {
     Replica device(tested, 2, graph, {.batch = batch});
     device.step(images);
-    expect_same_forward(graph, judge, device, 1e-4);
-    expect_same_gradients(graph, judge, device, 5e-2);
+    expect_same_forward(graph, reference, device, 1e-4);
+    expect_same_gradients(graph, reference, device, 5e-2);
   }
   Replica device(tested, 1, graph, {.batch = batch, .precision = core::Precision::bf16});
   device.step(images);
-  expect_same_forward(graph, judge, device, 0.1);
+  expect_same_forward(graph, reference, device, 0.1);
   for (const graph::Parameter& parameter : graph.parameters()) {
     if (is_convolution_bias(graph, parameter)) continue;  // 0 before a batch norm
-    const auto want = judge.gradients().subspan(parameter.offset, parameter.elements);
+    const auto want = reference.gradients().subspan(parameter.offset, parameter.elements);
     const auto got = device.gradients().subspan(parameter.offset, parameter.elements);
     EXPECT_GE(cosine(got, want), 0.8) << parameter.name;
     EXPECT_NEAR(norm(got) / norm(want), 1, 0.2) << parameter.name;

@@ -267,15 +267,15 @@ TEST(CpuPlan, EveryConvolutionAlgorithmGivesTheSameNumbers) {
   graph.softmax_cross_entropy("loss", x, {});
   graph.seal();
   const Batch images = random_batch(graph, 2, 1);
-  Replica judge(DeviceKind::reference, 1, graph, {.batch = 2});
-  judge.step(images);
+  Replica reference(DeviceKind::reference, 1, graph, {.batch = 2});
+  reference.step(images);
   for (const auto algorithm : {ConvolutionAlgorithm::direct, ConvolutionAlgorithm::automatic,
                                ConvolutionAlgorithm::winograd}) {
     SCOPED_TRACE(name(algorithm));
     Replica device(DeviceKind::cpu, 1, graph, {.batch = 2, .convolution_algorithm = algorithm});
     device.step(images);
-    expect_same_forward(graph, judge, device, 1e-5);
-    expect_same_gradients(graph, judge, device, 1e-5);
+    expect_same_forward(graph, reference, device, 1e-5);
+    expect_same_gradients(graph, reference, device, 1e-5);
     int by_winograd = 0;
     for (const OperationChoice& choice : device.plan->choices()) {
       EXPECT_FALSE(choice.implementation.empty()) << graph.node(choice.node).name;

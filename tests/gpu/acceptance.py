@@ -40,7 +40,7 @@ from measures import Unreadable, parse_json_lines
 from reports import Page, Report
 from running import Runner, last_lines
 
-# In the order they run: (letter, title, function, share of the time). Before d stands what judges no time, so that
+# In the order they run: (letter, title, function, share of the time). Before d are the parts that measure no time, so that
 # PyTorch can compile beside it; c comes last because it wants all of the memory.
 PARTS = (
     ("a", "operations against the reference", parts_correct.operations, 20),
@@ -137,7 +137,7 @@ def run_part(context, report, function):
 
 
 def start_background(context):
-    """PyTorch's slow beginnings, beside the parts that judge no time."""
+    """Start PyTorch, which is slow, beside the parts that measure no time."""
     if "f" in context.args.parts:
         parts_correct.start_torch_losses(context)
     if "d" in context.args.parts and not context.args.compile_alone:

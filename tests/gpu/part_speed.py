@@ -108,7 +108,7 @@ class Entry:
 
 
 def start_contenders(context):
-    """Start PyTorch for all batches; it warms up, and compiles, beside the parts that judge no time."""
+    """Start PyTorch for all batches; it warms up, and compiles, beside the parts that measure no time."""
     for batch in context.args.batches:
         for variants in (LIGHT, COMPILED):
             context.background[f"{batch} {variants[0]}"] = Contender(context, batch, variants)

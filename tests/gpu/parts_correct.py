@@ -75,7 +75,7 @@ def run_sanitizer(context, report):
             report.cut(name, "no time was left")
             continue
         options = ["--tool", check, "--error-exitcode", "99", "--target-processes", "all"]
-        # Races inside cuDNN's kernels are not ours to judge, and watching them takes minutes.
+        # Races inside cuDNN's kernels are outside this project, and checking them takes minutes.
         scope = "all kernels"
         if check == "racecheck" and "kernel-regex" in offered.stdout + offered.stderr:
             options += ["--kernel-regex", "kns=lockstep"]

@@ -1,5 +1,4 @@
-"""What the pages promise is what the files do: the README's two commands and their packages, exit statuses, options,
-links."""
+"""The documentation agrees with the files: the README's two commands and their packages, exit statuses, options, links."""
 
 import os
 import pathlib

@@ -1,8 +1,8 @@
-"""The rules must see a planted fault: each test builds a small tree, plants one, and expects it to be named."""
+"""The rules must report a seeded violation: each test builds a small tree with one violation and expects its report."""
 
 import pytest
 
-import house
+import rules
 
 CLEAN = {
     "include/lockstep/core/error.hpp": "#pragma once\nnamespace lockstep::core {}\n",
@@ -14,7 +14,7 @@ CLEAN = {
     "src/graph/models/vgg.cpp": '#include <vector>\n#include "models.hpp"\n#include "lockstep/core/error.hpp"\n',
     "src/graph/graph.cpp": '#include "models/models.hpp"\n',
     "src/comm/gradient_transport.cpp": '#if LOCKSTEP_HAVE_CUDA\n#include "lockstep/comm/communicator.hpp"\n#endif\n',
-    "src/graph/CMakeLists.txt": "lockstep_room(graph SOURCES graph.cpp USES core LIBRARIES fmt::fmt)\n",
+    "src/graph/CMakeLists.txt": "lockstep_module(graph SOURCES graph.cpp USES core LIBRARIES fmt::fmt)\n",
 }
 
 
@@ -33,7 +33,7 @@ def tree(tmp_path):
 
 
 def all_faults(root):
-    return [fault for rule in house.RULES for fault in rule(root)]
+    return [fault for rule in rules.RULES for fault in rule(root)]
 
 
 def test_clean_tree_has_no_faults(tree):
@@ -48,28 +48,28 @@ def test_clean_tree_has_no_faults(tree):
         ("include/lockstep/core/a.hpp",
          '#pragma once\n#include "lockstep/graph/graph.hpp"\nnamespace lockstep::core {}\n',
          "core may not include graph"),
-        ("src/comm/a.cpp", '#include "../graph/models/models.hpp"\n', "private to another room"),
-        ("src/comm/a.cpp", '#include "graph/models/models.hpp"\n', "private to another room"),
+        ("src/comm/a.cpp", '#include "../graph/models/models.hpp"\n', "private to another module"),
+        ("src/comm/a.cpp", '#include "graph/models/models.hpp"\n', "private to another module"),
         ("src/comm/a.cpp", "#include <models/models.hpp>\n", "private header"),
         ("src/comm/a.cpp", '#include "nowhere.hpp"\n', "is not found"),
         ("src/comm/a.cpp", '#include "lockstep/core/nowhere.hpp"\n', "is not a public header"),
         ("include/lockstep/graph/a.hpp",
          '#pragma once\n#include "../../../src/graph/models/models.hpp"\nnamespace lockstep::graph {}\n',
          "a public header may not include a private one"),
-        ("src/backend/a.cpp", "#ifdef LOCKSTEP_HAVE_CUDA\n#endif\n", "src/backend/a.cpp:1: asks for CUDA"),
-        ("src/backend/a.cpp", "\n# if defined(X) || \\\n  defined(__CUDACC__)\n#endif\n", "src/backend/a.cpp:2: asks for CUDA"),
-        ("src/backend/cuda/a.cu", "#ifndef __CUDA_ARCH__\n#endif\n", "asks for CUDA"),
-        ("src/comm/a.cpp", "#if 0\n#elif USE_NCCL\n#endif\n", "src/comm/a.cpp:2: asks for CUDA"),
+        ("src/backend/a.cpp", "#ifdef LOCKSTEP_HAVE_CUDA\n#endif\n", "src/backend/a.cpp:1: tests for CUDA"),
+        ("src/backend/a.cpp", "\n# if defined(X) || \\\n  defined(__CUDACC__)\n#endif\n", "src/backend/a.cpp:2: tests for CUDA"),
+        ("src/backend/cuda/a.cu", "#ifndef __CUDA_ARCH__\n#endif\n", "tests for CUDA"),
+        ("src/comm/a.cpp", "#if 0\n#elif USE_NCCL\n#endif\n", "src/comm/a.cpp:2: tests for CUDA"),
         ("src/core/a.cpp", "int x;\n" * 401, "401 lines"),
         ("src/core/a.hpp", "int x();\n", "no #pragma once"),
         ("include/lockstep/core/a.hpp", "#pragma once\nnamespace lockstep::data {}\n", "does not open namespace lockstep::core"),
         ("src/core/a.hpp", "#pragma once\nusing namespace std;\n", "using namespace"),
-        ("src/cellar/a.cpp", "int x;\n", "stands in no room"),
-        ("src/graph/CMakeLists.txt", "lockstep_room(graph SOURCES graph.cpp USES core data LIBRARIES x)\n",
+        ("src/cellar/a.cpp", "int x;\n", "is in no module"),
+        ("src/graph/CMakeLists.txt", "lockstep_module(graph SOURCES graph.cpp USES core data LIBRARIES x)\n",
          "graph may not use data"),
     ],
 )
-def test_planted_fault_is_named(tree, name, text, expected):
+def test_seeded_violation_is_reported(tree, name, text, expected):
     faults = all_faults(tree({name: text}))
     assert len(faults) == 1, faults
     assert expected in faults[0]
@@ -94,7 +94,7 @@ def test_comment_and_string_are_not_includes(tree):
     assert all_faults(tree({"src/graph/a.cpp": text})) == []
 
 
-def test_documented_arrows_are_read_from_the_page():
-    page = "words\n\n| room | may include | holds |\n|---|---|---|\n| `core` | - | x |\n| `graph` | `core` | `y` |\n\nend\n"
-    assert house.documented_arrows(page) == {"core": set(), "graph": {"core"}}
-    assert house.documented_arrows("no table") == {}
+def test_documented_dependencies_are_read_from_the_page():
+    page = "words\n\n| module | may include | holds |\n|---|---|---|\n| `core` | - | x |\n| `graph` | `core` | `y` |\n\nend\n"
+    assert rules.documented_dependencies(page) == {"core": set(), "graph": {"core"}}
+    assert rules.documented_dependencies("no table") == {}

@@ -1,14 +1,15 @@
-"""The rules of the house that a machine can hold: who may include whom, where CUDA may be asked for, how long a
-file may be. Every function takes the root of a source tree and returns its violations, one line each, so that
-the rules themselves can be tested on small trees with planted faults (test_planted.py).
+"""The structural rules of docs/architecture.md that can be checked: permitted dependencies between modules, where the
+preprocessor may test for CUDA, and the length of a file. Each function takes the root of a source tree and returns its
+violations, one line each, so that the rules themselves can be tested on small trees with seeded violations
+(test_seeded_violations.py).
 
-What the rules are for stands in docs/architecture.md; its table of arrows must equal ALLOWED.
+The table of dependencies in docs/architecture.md must equal ALLOWED.
 """
 
 import pathlib
 import re
 
-# Room -> the rooms whose headers it may include, besides its own. Arrows point down.
+# Module -> the modules whose headers it may include, besides its own. A module depends only on modules above it.
 ALLOWED = {
     "core": set(),
     "graph": {"core"},
@@ -21,13 +22,13 @@ ALLOWED = {
     "app": {"core", "graph", "data", "backend", "comm", "optim", "record", "train"},
 }
 
-# The seams: the only files that may ask the preprocessor whether CUDA is there.
+# The factories: the only files in which the preprocessor may test for CUDA.
 FACTORIES = {"src/backend/make_backend.cpp", "src/comm/gradient_transport.cpp"}
-# Kernels that host and device share: which compiler reads them is asked in one place.
+# Kernels that host and device share: one header tests which compiler reads them.
 TWO_COMPILERS = {"src/backend/cuda/kernels/device.hpp"}
 
 LONGEST = 400
-# A file may be longer where its head says why, in a comment with these words.
+# A file may be longer if a comment at its head says why, in these words.
 REASON = re.compile(r"(//|#)\s*Longer than 400 lines: \S.{10,}")
 
 SOURCE_SUFFIXES = {".hpp", ".cpp", ".h", ".cu", ".cuh"}
@@ -44,8 +45,8 @@ def sources(root):
                 yield path.relative_to(root), path.read_text(encoding="utf-8")
 
 
-def room_of(path):
-    """The room a file belongs to: src/ROOM/... or include/lockstep/ROOM/..., or None."""
+def module_of(path):
+    """The module a file belongs to: src/MODULE/... or include/lockstep/MODULE/..., or None."""
     parts = path.parts
     if parts[0] == "src" and len(parts) > 2:
         return parts[1]
@@ -58,51 +59,51 @@ def line_of(text, position):
     return text.count("\n", 0, position) + 1
 
 
-def homeless_files(root):
-    """Files that stand in no known room."""
-    return [f"{path}: stands in no room; rooms are {', '.join(ALLOWED)}"
-            for path, _ in sources(root) if room_of(path) not in ALLOWED]
+def files_outside_modules(root):
+    """Files that are in no known module."""
+    return [f"{path}: is in no module; modules are {', '.join(ALLOWED)}"
+            for path, _ in sources(root) if module_of(path) not in ALLOWED]
 
 
 def forbidden_includes(root):
-    """Includes of a room that the table does not allow, and of another room's private headers."""
+    """Includes of a module that the table does not allow, and of another module's private headers."""
     faults = []
     for path, text in sources(root):
-        room = room_of(path)
+        module = module_of(path)
         for match in INCLUDE.finditer(text):
             bracket, name = match.groups()
             where = f"{path}:{line_of(text, match.start())}"
             if name.startswith("lockstep/"):
                 target = name.split("/")[1]
                 if not (root / "include" / name).is_file():
-                    faults.append(f"{where}: {name} is not a public header (include/lockstep/ROOM/FILE)")
-                elif target != room and target not in ALLOWED.get(room, set()):
-                    faults.append(f"{where}: {room} may not include {target} ({name})")
+                    faults.append(f"{where}: {name} is not a public header (include/lockstep/MODULE/FILE)")
+                elif target != module and target not in ALLOWED.get(module, set()):
+                    faults.append(f"{where}: {module} may not include {target} ({name})")
             elif bracket == '"':
-                faults += private_include_faults(root, path, room, name, where)
+                faults += private_include_faults(root, path, module, name, where)
             elif any((root / "src" / other / name).is_file() for other in ALLOWED) and "/" in name:
-                faults.append(f"{where}: <{name}> names a room's private header; use quotes, from within the room")
+                faults.append(f"{where}: <{name}> names a module's private header; use quotes, from within the module")
     return faults
 
 
-def private_include_faults(root, path, room, name, where):
-    """A quoted include without lockstep/ must lead to a file of the same room, or to one that CMake makes from a
+def private_include_faults(root, path, module, name, where):
+    """A quoted include without lockstep/ must name a file of the same module, or to one that CMake makes from a
     template there (NAME.in)."""
-    starts = [path.parent, pathlib.Path("src") / str(room), pathlib.Path("src")]
+    starts = [path.parent, pathlib.Path("src") / str(module), pathlib.Path("src")]
     for start in starts:
         target = (root / start / name).resolve()
         if target.is_file() or target.with_name(target.name + ".in").is_file():
-            inside = target.is_relative_to((root / "src" / str(room)).resolve())
+            inside = target.is_relative_to((root / "src" / str(module)).resolve())
             public = path.parts[0] == "include"
             if public:
                 return [f"{where}: a public header may not include a private one ({name})"]
-            return [] if inside else [f"{where}: {name} is private to another room"]
-    return [f"{where}: {name} is not found from this file nor from src/{room}"]
+            return [] if inside else [f"{where}: {name} is private to another module"]
+    return [f"{where}: {name} is not found from this file nor from src/{module}"]
 
 
 def cuda_conditions(root):
-    """Preprocessor questions about CUDA outside the two factories."""
-    return [f"{path}:{line_of(text, match.start())}: asks for CUDA outside the factories:{match.group(1)}"
+    """Preprocessor conditions on CUDA outside the two factories."""
+    return [f"{path}:{line_of(text, match.start())}: tests for CUDA outside the factories:{match.group(1)}"
             for path, text in sources(root) if path.as_posix() not in FACTORIES | TWO_COMPILERS
             for match in CONDITION.finditer(text) if CUDA_WORD.search(match.group(1))]
 
@@ -118,55 +119,55 @@ def long_files(root):
 
 
 def header_faults(root):
-    """Headers open with #pragma once; public ones open their room's namespace, and none empties into another's."""
+    """Headers open with #pragma once; public ones open their module's namespace, and none empties into another's."""
     faults = []
     for path, text in sources(root):
         if path.suffix not in {".hpp", ".h", ".cuh"}:
             continue
         if not re.search(r"^#pragma once$", text, re.MULTILINE):
             faults.append(f"{path}: has no #pragma once")
-        if path.parts[0] == "include" and not re.search(rf"^namespace lockstep::{room_of(path)}\b", text, re.MULTILINE):
-            faults.append(f"{path}: does not open namespace lockstep::{room_of(path)}")
+        if path.parts[0] == "include" and not re.search(rf"^namespace lockstep::{module_of(path)}\b", text, re.MULTILINE):
+            faults.append(f"{path}: does not open namespace lockstep::{module_of(path)}")
         if re.search(r"^\s*using namespace ", text, re.MULTILINE):
             faults.append(f"{path}: 'using namespace' in a header")
     return faults
 
 
-def links_beyond_the_table(root):
-    """lockstep_room(... USES ...) in src/ROOM/CMakeLists.txt that names a room the table does not allow."""
+def links_not_in_the_table(root):
+    """lockstep_module(... USES ...) in src/MODULE/CMakeLists.txt that names a module the table does not allow."""
     faults = []
-    for room, allowed in ALLOWED.items():
-        path = root / "src" / room / "CMakeLists.txt"
+    for module, allowed in ALLOWED.items():
+        path = root / "src" / module / "CMakeLists.txt"
         if not path.is_file():
             continue
         text = re.sub(r"#[^\n]*", "", path.read_text(encoding="utf-8"))
-        for call in re.finditer(r"lockstep_room\s*\(([^)]*)\)", text):
+        for call in re.finditer(r"lockstep_module\s*\(([^)]*)\)", text):
             words = call.group(1).split()
             if "USES" not in words:
                 continue
             used = words[words.index("USES") + 1:]
             used = used[:next((i for i, word in enumerate(used) if word.isupper()), len(used))]
-            faults += [f"src/{room}/CMakeLists.txt: {room} may not use {other}" for other in used
+            faults += [f"src/{module}/CMakeLists.txt: {module} may not use {other}" for other in used
                        if other not in allowed]
     return faults
 
 
-def documented_arrows(text):
-    """The table of arrows in docs/architecture.md, in the form of ALLOWED: the Markdown table whose first two
-    column heads are `room` and `may include`."""
+def documented_dependencies(text):
+    """The table of dependencies in docs/architecture.md, in the form of ALLOWED: the Markdown table whose first two
+    column heads are `module` and `may include`."""
     lines = text.splitlines()
     for number, line in enumerate(lines):
         heads = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if heads[:2] != ["room", "may include"]:
+        if heads[:2] != ["module", "may include"]:
             continue
         table = {}
         for row in lines[number + 2:]:
             if not row.lstrip().startswith("|"):
                 break
-            room, allowed = [cell.strip() for cell in row.strip().strip("|").split("|")][:2]
-            table[room.strip("`")] = set(re.findall(r"`([a-z]+)`", allowed))
+            module, allowed = [cell.strip() for cell in row.strip().strip("|").split("|")][:2]
+            table[module.strip("`")] = set(re.findall(r"`([a-z]+)`", allowed))
         return table
     return {}
 
 
-RULES = [homeless_files, forbidden_includes, cuda_conditions, long_files, header_faults, links_beyond_the_table]
+RULES = [files_outside_modules, forbidden_includes, cuda_conditions, long_files, header_faults, links_not_in_the_table]

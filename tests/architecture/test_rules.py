@@ -1,0 +1,36 @@
+"""Checks the rules of docs/architecture.md on this source tree."""
+
+import pathlib
+
+import pytest
+
+import rules
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.__name__)
+def test_source_tree_follows(rule):
+    assert rule(ROOT) == []
+
+
+def test_rules_read_every_module():
+    """A rule that reads no files would always pass."""
+    modules = {rules.module_of(path) for path, _ in rules.sources(ROOT)}
+    assert modules == set(rules.ALLOWED)
+
+
+def test_dependencies_have_no_cycle():
+    order = list(rules.ALLOWED)
+    for module, allowed in rules.ALLOWED.items():
+        assert all(order.index(other) < order.index(module) for other in allowed), module
+
+
+def test_architecture_page_has_the_checked_dependencies():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert rules.documented_dependencies(page) == rules.ALLOWED
+
+
+def test_architecture_page_names_the_rule_for_long_files():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert f"{rules.LONGEST} lines" in page
