@@ -67,6 +67,35 @@ def test_links_lead_somewhere(page):
     assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
 
 
+def shell_blocks():
+    """(page, text) of every shell block, with continued lines joined."""
+    for page in PAGES:
+        for block in re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            yield str(page.relative_to(ROOT)), block.replace("\\\n", " ")
+
+
+def test_shell_blocks_are_valid():
+    blocks = list(shell_blocks())
+    assert blocks
+    for page, block in blocks:
+        checked = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, f"{page}: {checked.stderr}"
+
+
+def test_lockstep_commands_of_shell_blocks_exist():
+    options = {}
+    for command, name in program_options():
+        options.setdefault(command, set()).add(name)
+    found = 0
+    for page, block in shell_blocks():
+        for command, arguments in re.findall(r"(?:^|[ /])lockstep (\w+)([^#|&;\n]*)", block, re.MULTILINE):
+            assert command in options, f"{page}: lockstep {command}"
+            unknown = set(re.findall(r" --([a-z][a-z-]+)", arguments)) - options[command]
+            assert not unknown, f"{page}: lockstep {command} has no --{', --'.join(unknown)}"
+            found += 1
+    assert found > 10
+
+
 def program_options():
     """(command, option) of every command's --help."""
     program = os.environ.get("LOCKSTEP_BIN")
