@@ -1,5 +1,6 @@
-# Which build this is, for run files: lockstep_build_info(TARGET) gives the target a header `build_info.hpp` that is
-# written at every build (this same file, run by cmake -P) and touched only when something in it changed.
+# lockstep_build_info(TARGET) generates the header `build_info.hpp` for the target. The header contains the version,
+# commit, build type, compiler and flags, which are recorded in run files. Every build runs this file with cmake -P to
+# update the header; the header is rewritten only if its content has changed.
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   function(lockstep_build_info target)
@@ -33,8 +34,8 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
   return()
 endif()
 
-# Outside git, or where git does not answer, the commit is "unknown" and the build goes on. A source archive that was
-# unpacked inside somebody else's repository must not take that one's commit.
+# Outside a git repository, or if git fails, the commit is "unknown" and the build continues. If the sources were
+# unpacked inside another git repository, the commit of that repository is not used.
 set(COMMIT "unknown")
 set(DIRTY "false")
 find_program(GIT git)

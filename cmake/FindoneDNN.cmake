@@ -1,5 +1,6 @@
-# Finds oneDNN by its header and library: Debian's own CMake package also wants OpenCL's headers, which nothing
-# here uses. Defines oneDNN::oneDNN and oneDNN_VERSION. Set oneDNN_ROOT for an installation elsewhere.
+# Finds oneDNN by its header and library, because Debian's CMake package of oneDNN also requires the OpenCL headers,
+# which Lockstep does not use. Defines oneDNN::oneDNN and oneDNN_VERSION. Set oneDNN_ROOT if oneDNN is installed in
+# another prefix.
 
 find_path(oneDNN_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
 find_library(oneDNN_LIBRARY NAMES dnnl)

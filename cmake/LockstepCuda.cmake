@@ -1,9 +1,11 @@
-# The GPU's libraries: CUDA toolkit, cuDNN, cudnn-frontend (headers), NCCL. Sets LOCKSTEP_HAS_CUDA where all are there and
-# LOCKSTEP_CUDA allows it; otherwise says what is missing (as an error where LOCKSTEP_CUDA=on). Nothing is downloaded.
+# Finds the dependencies of the GPU backend: CUDA toolkit, cuDNN, cudnn-frontend (headers) and NCCL. Sets
+# LOCKSTEP_HAS_CUDA if all of them are found and LOCKSTEP_CUDA is not off. If some are missing, the feature summary
+# lists them; with LOCKSTEP_CUDA=on, configuring fails. Nothing is downloaded.
 #
-# Where they are looked for beside the usual places: CUDAToolkit_ROOT, CUDNN_ROOT, NCCL_ROOT, CUDNN_FRONTEND_ROOT (all as
-# CMake or environment variables), the toolkit's own folders, and the packages nvidia-cudnn-frontend, nvidia-cudnn-cu13 and
-# nvidia-nccl-cu13 of the Python that is first in PATH.
+# Besides the default paths of CMake, these are searched: CUDAToolkit_ROOT, CUDNN_ROOT, NCCL_ROOT and
+# CUDNN_FRONTEND_ROOT (all as CMake or environment variables), build/cudnn-frontend (jobs/setup --cuda), the folders of
+# the toolkit, and the Python packages nvidia-cudnn-frontend, nvidia-cudnn-cu13 and nvidia-nccl-cu13 of the first
+# python3 in PATH.
 
 set(LOCKSTEP_HAS_CUDA FALSE)
 if(NOT LOCKSTEP_CUDA MATCHES "^(auto|on|off)$")
@@ -63,13 +65,13 @@ if(NOT LOCKSTEP_CUDA STREQUAL "off")
 endif()
 
 if(LOCKSTEP_HAS_CUDA)
-  # Machine code for every GPU that the program is meant for and this toolkit knows.
+  # Machine code for every supported GPU architecture that this toolkit can compile for.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES "75-real;80-real;86-real;89-real;90-real")
     if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8)
       list(APPEND CMAKE_CUDA_ARCHITECTURES "100-real")
     endif()
-    list(APPEND CMAKE_CUDA_ARCHITECTURES "90-virtual") # and for those after them
+    list(APPEND CMAKE_CUDA_ARCHITECTURES "90-virtual") # PTX for newer architectures
   endif()
   enable_language(CUDA)
   foreach(_library CUDNN NCCL)

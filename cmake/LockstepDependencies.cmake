@@ -1,4 +1,4 @@
-# Everything Lockstep takes from elsewhere; docs/dependencies.md says why each is here.
+# The external dependencies of Lockstep; docs/dependencies.md gives the reason for each.
 
 find_package(MPI REQUIRED COMPONENTS CXX)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
@@ -15,7 +15,7 @@ set_package_properties(oneDNN PROPERTIES DESCRIPTION "convolutions on CPUs")
 set_package_properties(MPI PROPERTIES DESCRIPTION "Open MPI, communication between ranks")
 set_package_properties(HDF5 PROPERTIES DESCRIPTION "run files and checkpoints")
 
-# Open MPI refuses to start as root, or with more ranks than cores, unless told otherwise; tests do both.
+# By default, Open MPI does not start as root or with more ranks than cores. The tests need both.
 set(LOCKSTEP_MPIRUN ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none)
 set(LOCKSTEP_MPI_ENVIRONMENT
     "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1")
@@ -24,7 +24,8 @@ if(LOCKSTEP_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)
 
-  # The first python3 that has what the Python tests need; a virtual environment without it is passed over.
+  # Selects the first python3 in PATH that has the modules of the Python tests, and skips those without them, for
+  # example an active virtual environment.
   function(lockstep_python_is_complete result candidate)
     execute_process(COMMAND "${candidate}" -c "import pytest, numpy, h5py, matplotlib" RESULT_VARIABLE status
                     OUTPUT_QUIET ERROR_QUIET)

@@ -1,10 +1,10 @@
-# The few functions by which every folder declares its targets.
+# Common compiler settings, and the functions with which every folder declares its targets.
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
 endif()
 
-# What all targets of ours are compiled with.
+# Compiler options and include paths of all Lockstep targets.
 add_library(lockstep_settings INTERFACE)
 target_compile_features(lockstep_settings INTERFACE cxx_std_20)
 target_include_directories(lockstep_settings INTERFACE "${PROJECT_SOURCE_DIR}/include")
@@ -12,12 +12,12 @@ target_compile_options(
   lockstep_settings
   INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>
-    # GCC 12 sees overlaps in std::string that are not there (its bug 105651).
+    # GCC 12 reports false -Wrestrict warnings about overlaps in std::string (GCC bug 105651).
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${LOCKSTEP_WERROR}>>:-Werror>
     $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>
     $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${LOCKSTEP_WERROR}>>:-Werror=all-warnings>
-    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O3>) # -O2 leaves the passes over feature maps scalar
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O3>) # -O2 does not vectorise feature-map loops
 if(LOCKSTEP_SANITIZERS)
   target_compile_options(lockstep_settings INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${LOCKSTEP_SANITIZERS}
                                                      -fno-omit-frame-pointer -fno-sanitize-recover=all>)
@@ -25,7 +25,8 @@ if(LOCKSTEP_SANITIZERS)
 endif()
 
 # lockstep_module(NAME SOURCES ... [USES modules...] [LIBRARIES imported targets...])
-# One folder under src = one module = one target `lockstep_NAME`. USES names the modules it may include.
+# Declares the module NAME: a folder under src, built as the static library `lockstep_NAME`. USES lists the modules
+# whose headers it may include.
 function(lockstep_module name)
   cmake_parse_arguments(PARSE_ARGV 1 module "" "" "SOURCES;USES;LIBRARIES")
   add_library(lockstep_${name} STATIC ${module_SOURCES})
@@ -34,7 +35,8 @@ function(lockstep_module name)
 endfunction()
 
 # lockstep_module_cuda(NAME SOURCES ... [LIBRARIES ...] [SEAM file])
-# The sources that a module has with CUDA. SEAM: its only file that may test LOCKSTEP_HAS_CUDA.
+# Adds sources to the module NAME if Lockstep is built with CUDA. SEAM is the factory of the module: its only file for
+# which the macro LOCKSTEP_HAS_CUDA is defined.
 function(lockstep_module_cuda name)
   if(NOT LOCKSTEP_HAS_CUDA)
     return()
@@ -48,8 +50,8 @@ function(lockstep_module_cuda name)
 endfunction()
 
 # lockstep_test(NAME SOURCES ... USES modules... [RANKS 1 2 4] [LABELS ...])
-# A GoogleTest program. Without RANKS its tests run in one process, each a CTest test of its own; with RANKS
-# the whole program runs under mpirun once per rank count, and a failure on any rank fails it.
+# Declares a GoogleTest program. Without RANKS, every test of the program is a separate CTest test with one process.
+# With RANKS, the program runs under mpirun once per number of ranks; the CTest test fails if any rank fails.
 function(lockstep_test name)
   cmake_parse_arguments(PARSE_ARGV 1 test "" "" "SOURCES;USES;LIBRARIES;RANKS;LABELS")
   add_executable(${name} ${test_SOURCES})

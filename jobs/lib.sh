@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the scripts of this folder share; sourced, not run. Expects bash with `set -euo pipefail`.
+# Functions that the scripts of this folder share. Source this file from bash with `set -euo pipefail`; do not run it.
 
 # shellcheck disable=SC2034  # used by the scripts that source this
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -10,12 +10,13 @@ die() {
   exit 1
 }
 
-# usage: the comment block at the head of the calling script, without the shebang and the marks.
+# Prints the help text: the comment block at the head of the calling script, without the shebang and the comment signs.
 usage() { awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$0"; }
 
 cores() { nproc 2>/dev/null || getconf _NPROCESSORS_ONLN; }
 
-# The first python3 that can import all the named modules.
+# Prints the first Python interpreter of $LOCKSTEP_PYTHON, python3 and /usr/bin/python3 that can import all modules of the
+# comma-separated list $1. Exits with an error if there is none.
 find_python() {
   local candidate modules=$1
   for candidate in "${LOCKSTEP_PYTHON:-}" python3 /usr/bin/python3; do
@@ -27,18 +28,19 @@ find_python() {
   die "no python3 with $modules; run jobs/setup, or name one in LOCKSTEP_PYTHON"
 }
 
-# Lets Open MPI start where it refuses by default: as root (containers), and with more ranks than cores. Values that
-# are already set stay.
+# Sets the environment variables with which Open MPI starts $1 ranks if it would refuse by default: as root (in containers)
+# or with more ranks than cores.
 mpi_environment() {
   local ranks=$1
   if [ "$(id -u)" -eq 0 ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   fi
-  if [ "$ranks" -gt "$(cores)" ]; then # ranks that wait give up their core
+  if [ "$ranks" -gt "$(cores)" ]; then # waiting ranks yield their core
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
   fi
   if [ -e /.dockerenv ] || [ -e /run/.containerenv ] || [ -n "${APPTAINER_CONTAINER:-}" ]; then
-    # Containers usually may not read another process's memory, and Open MPI complains at each try.
+    # In most containers, a process may not read the memory of another process, and Open MPI warns at every attempt. A
+    # value that the user has set is kept.
     export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
   fi
 }

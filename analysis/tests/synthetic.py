@@ -1,4 +1,4 @@
-"""Writes run files as the format says, with numbers that can be checked by hand."""
+"""Writes run files in the format of docs/run-file.md, with numbers that can be checked by hand."""
 
 import h5py
 import numpy as np
@@ -31,8 +31,8 @@ def scale(file, name, values):
 
 
 def header(file, status="complete", failure="", config=(), attributes=(), environment=()):
-    """Version 2 if `attributes` has `part`, otherwise version 1. The run id is the file's path
-    unless `attributes` has one."""
+    """Writes the attributes of the root. The format version is 2 if `attributes` has `part`,
+    otherwise 1. The run id is the path of the file unless `attributes` has one."""
     attributes = dict(attributes)
     file.attrs.update({
         "format": "lockstep-run", "format_version": 2 if "part" in attributes else 1,
@@ -47,8 +47,10 @@ def header(file, status="complete", failure="", config=(), attributes=(), enviro
 def write_run(path, phase_seconds, images_per_step, *, epochs=1, batch=32, reducer="overlap",
               bucket_bytes=(), bucket_start=None, bucket_end=None, status="complete", failure="",
               config=(), attributes=(), environment=(), epoch_of_step=None, ranks_of=()):
-    """`phase_seconds` (step, rank, phase); the steps are shared equally among the epochs, or belong
-    to the epochs `epoch_of_step`. `attributes`: of the root; `ranks_of`: columns of /ranks."""
+    """Writes a run file and returns its path. `phase_seconds` has the shape (step, rank, phase).
+    The epoch of each step is in `epoch_of_step`; without it, each of the `epochs` epochs has the
+    same number of steps. `attributes` are added to the root, `ranks_of` to the columns of /ranks.
+    """
     phase_seconds = np.asarray(phase_seconds, dtype=float)
     steps, ranks, _ = phase_seconds.shape
     if epoch_of_step is None:
@@ -87,7 +89,7 @@ def write_run(path, phase_seconds, images_per_step, *, epochs=1, batch=32, reduc
 
 
 def write_ranks(file, ranks, columns=()):
-    """All ranks on one host with equal devices, unless `columns` says otherwise."""
+    """Writes /ranks. All ranks are on one host with equal devices unless `columns` differs."""
     columns = {"hostname": "node1", "device_name": "device", **dict(columns)}
     for name in ("rank", "local_rank", "memory_bytes"):
         dataset(file, f"ranks/{name}", np.arange(ranks), ["rank"])
@@ -97,7 +99,8 @@ def write_ranks(file, ranks, columns=()):
 
 
 def write_ladder(path, ranks=1, status="complete", config=(), new_columns=False, ranks_of=()):
-    """Batch 32, 128, 512: the last one is out of memory. `new_columns`: those of version 2."""
+    """Writes a ladder of batch 32, 128 and 512 (out of memory) and returns its path. `new_columns`
+    adds the columns of version 2."""
     with h5py.File(path, "w", libver="latest") as file:
         options = {"model": "resnet18-cifar", "device": "cpu", "threads": "1", **dict(config)}
         header(file, status, config=options)
@@ -121,7 +124,7 @@ def write_ladder(path, ranks=1, status="complete", config=(), new_columns=False,
 
 
 def write_sweep(path):
-    """2 ranks, 1 MB in 1 ms (6 repeats) and 4 bytes in 2 us."""
+    """Writes an all-reduce sweep of 2 ranks: 6 repeats of 1 MB in 1 ms and of 4 bytes in 2 us."""
     with h5py.File(path, "w", libver="latest") as file:
         header(file, config={"device": "cpu"})
         scale(file, "rank", [0, 1])
@@ -136,5 +139,6 @@ def write_sweep(path):
 
 
 def phases(steps, *ranks):
-    """(step, rank, phase) with the same seconds in every step; one tuple of six for each rank."""
+    """Returns an array (step, rank, phase) in which all steps are equal. `ranks` has one tuple of
+    six phase durations in seconds for each rank."""
     return np.tile(np.array(ranks, dtype=float), (steps, 1, 1))

@@ -1,4 +1,4 @@
-"""Every text of every figure is inside the canvas, and no two texts overlap."""
+"""Tests that every text of every figure is inside the canvas and that no two texts overlap."""
 
 import itertools
 from dataclasses import replace
@@ -28,7 +28,7 @@ def point(ranks, batch, seconds=1.0, setting=SHORT, **options):
 
 
 def visible_texts(figure):
-    """(text, extent in pixels) of every text that is drawn at the resolution of the PNG."""
+    """Returns (text, extent in pixels) of every drawn text at the resolution of the PNG file."""
     figure.set_dpi(160)
     FigureCanvasAgg(figure).draw()
     hidden = set()
@@ -43,7 +43,7 @@ def visible_texts(figure):
 
 
 def faults(figure):
-    """Texts that are cut off, and pairs that overlap; closes the figure."""
+    """Returns one message per text that is cut off and per overlapping pair; closes `figure`."""
     with matplotlib.rc_context(figures.STYLE):
         texts = visible_texts(figure)
     assert len(texts) > 4
@@ -161,7 +161,7 @@ def test_a_long_word_is_broken_and_nothing_is_lost():
 
 
 def test_weak_efficiency_is_the_same_in_the_figure_and_in_the_table():
-    """An epoch of 10 images has 5 steps of 2 images on one rank and 3 on two."""
+    """With 2 images per rank, an epoch of 10 images has 5 steps on one rank and 3 on two ranks."""
     group = [point(1, 2, 5.0), point(2, 2, 3.6)]
     group = [replace(p, steps=steps) for p, steps in zip(group, (5, 3))]
     ((_, rows),) = figures.weak_series(group)

@@ -1,4 +1,4 @@
-"""Commands, files and exit statuses."""
+"""Tests the commands of lockstep-report, the files they write, and their exit statuses."""
 
 import csv
 import os
@@ -23,7 +23,7 @@ OWN = Path(__file__).parent / "data" / "own-times.csv"
 
 @pytest.fixture
 def runs(tmp_path):
-    """1 and 2 ranks, 2 epochs of 10 and 5 steps."""
+    """Paths of two runs of 2 epochs: 1 rank with 10 steps per epoch, 2 ranks with 5."""
     one = write_run(tmp_path / "one.h5", phases(20, STEP), 10, epochs=2, batch=10)
     two = write_run(tmp_path / "two.h5", phases(10, TWO, TWO), 20, epochs=2, batch=10,
                     bucket_bytes=[400], bucket_start=[0.05], bucket_end=[0.1])
@@ -31,7 +31,7 @@ def runs(tmp_path):
 
 
 def failure(capfd, *arguments):
-    """(status, the one line) of a command that must fail."""
+    """Runs a command that must fail; returns (exit status, the single line on stderr)."""
     status = main(list(map(str, arguments)))
     lines = capfd.readouterr().err.splitlines()
     assert len(lines) == 1, lines
@@ -60,7 +60,7 @@ def test_the_three_forms_of_a_table_hold_the_same(runs, tmp_path):
     main(["tables", *runs, "--out", str(out)])
     with (out / "table-1-time-speedup.csv").open() as file:
         row = [r for r in csv.DictReader(file) if r["ranks"] == "2"][0]
-    # 10 steps of 0.1 s against 5 of 0.125 s
+    # 1 rank: 10 steps of 0.1 s; 2 ranks: 5 steps of 0.125 s
     assert float(row["epoch_seconds"]) == pytest.approx(0.625)
     assert float(row["speedup"]) == pytest.approx(1.6)
     assert "| 10 | 2 | overlap | 20 | 0.62 |" in (out / "table-1-time-speedup.md").read_text()
@@ -86,7 +86,7 @@ def test_sweep_in_the_columns_of_a_bus_bandwidth_table(tmp_path):
     assert main(["tables", str(write_sweep(tmp_path / "s.h5")), "--out", str(out)]) == 0
     with (out / "allreduce-sweep.csv").open() as file:
         first = next(csv.DictReader(file))
-    # 1e6 bytes in 1e-3 s on 2 ranks: 1 GB/s, and 2*1/2 of it
+    # 1e6 bytes in 1e-3 s on 2 ranks: algbw = 1 GB/s, busbw = 2*(2-1)/2 * algbw
     assert float(first["algbw"]) == pytest.approx(1.0)
     assert float(first["busbw"]) == pytest.approx(1.0)
 
@@ -96,13 +96,13 @@ def test_summary_answers_the_three_questions(runs, capsys):
     text = capsys.readouterr().out
     assert "An epoch takes 0.62 s (100 images in 5 steps)" in text
     assert "160.0 images/s" in text
-    assert "20.0% of the epoch" in text  # 0.025 of 0.125
+    assert "20.0% of the epoch" in text  # exposed communication: 0.025 s of 0.125 s
     assert len(text.splitlines()) <= 24
     assert max(map(len, text.splitlines())) <= 100
 
 
 def test_what_the_devices_said_is_reported(tmp_path, capsys):
-    """2 ranks of 50 J each in an epoch of 1 s and 100 images: 1 J per image, 50 W each."""
+    """2 ranks use 50 J each in an epoch of 1 s and 100 images: 1 J per image, 50 W per rank."""
     path = write_run(tmp_path / "g.h5", phases(20, TWO, TWO), 10, epochs=2, batch=5)
     assert main(["summary", str(path)]) == 0
     assert "Device:" not in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Parts of a run, duplicates, and unfinished files."""
+"""Tests how the parts of a run are joined, with repeated steps and unfinished files."""
 
 import json
 import shutil
@@ -11,11 +11,11 @@ from lockstep_report.joining import load_runs
 from lockstep_report.points import from_run
 from synthetic import dataset, phases, write_run
 
-STEPS = 10  # of an epoch
+STEPS = 10  # per epoch
 
 
 def write_part(path, part, first, count, seconds, *, status="complete", run_id="run", **options):
-    """A part that begins after `first` steps; every step takes `seconds`."""
+    """Writes part `part` of a run: `count` steps of `seconds` each, after `first` earlier steps."""
     attributes = {"part": part, "first_step": first, "steps_per_epoch": STEPS,
                   "images_per_epoch": 10 * STEPS, "run_id": run_id,
                   "date_utc": f"2026-01-0{part}T00:00:00Z"}
@@ -26,14 +26,14 @@ def write_part(path, part, first, count, seconds, *, status="complete", run_id="
 
 
 def test_a_preempted_run_and_its_resumption_are_one_run(tmp_path):
-    """Preempted after 6 steps; the rest of epoch 1 and epoch 2 are in the second part."""
+    """The run is preempted after 6 steps; the second part has the rest of epoch 1, and epoch 2."""
     one = write_part(tmp_path / "run.h5", 1, 0, 6, 0.9, status="preempted")
     write_part(tmp_path / "run.part2.h5", 2, 6, 14, 0.2)
     (run,) = load_runs([one]).runs
     assert run.step.tolist() == list(range(20))
     assert run.status == "complete"
     point = from_run(run)
-    assert point.epoch_seconds == pytest.approx(2.0)  # epoch 2; no process started in it
+    assert point.epoch_seconds == pytest.approx(2.0)  # of epoch 2, in which no process started
     assert (point.source, point.repeats, point.scaled) == ("run.h5 (2 parts)", 1, False)
     assert not point.notes
 
@@ -53,7 +53,7 @@ def test_a_killed_first_part_is_joined_from_its_partial_file(tmp_path):
 
 
 def test_a_later_part_replaces_the_steps_that_it_repeats(tmp_path):
-    """The checkpoint was after step 8, the first part went on to 20."""
+    """The first part ran to step 20, but its last checkpoint was written after step 8."""
     one = write_part(tmp_path / "run.h5", 1, 0, 20, 0.9, status="failed")
     two = write_part(tmp_path / "run.part2.h5", 2, 8, 22, 0.2)
     (run,) = load_runs([one, two]).runs
@@ -63,7 +63,7 @@ def test_a_later_part_replaces_the_steps_that_it_repeats(tmp_path):
 
 
 def test_steps_that_no_part_holds_leave_their_epoch_incomplete(tmp_path):
-    """Killed in epoch 2, whose checkpoint was after step 14: steps 10 to 13 were lost."""
+    """The run was killed in epoch 2 after the checkpoint of step 14: steps 10 to 13 are lost."""
     one = write_part(tmp_path / "run.h5", 1, 0, 10, 0.9, status="running")
     two = write_part(tmp_path / "run.part2.h5", 2, 14, 16, 0.2)
     (run,) = load_runs([one, two]).runs
@@ -88,7 +88,7 @@ def test_values_of_epochs_are_joined(tmp_path):
     (run,) = load_runs([one, two]).runs
     assert run.epoch_numbers.tolist() == [1, 2, 3]
     assert run.epochs["test_accuracy"].tolist() == [0.1, 0.2, 0.3]
-    # the energy of epoch 2 was measured by two processes, each of a part of it
+    # two processes measured the energy of epoch 2, each for its part of the epoch
     assert run.epochs["energy_joules"][[0, 2], 0].tolist() == [5.0, 7.0]
     assert np.isnan(run.epochs["energy_joules"][1, 0])
 

@@ -1,4 +1,4 @@
-"""Batch ladders and sweeps: tables, report and summary."""
+"""Tests tables, reports and summaries of batch ladders and all-reduce sweeps."""
 
 import csv
 

@@ -1,4 +1,4 @@
-"""Formulas against numbers worked out by hand."""
+"""Compares the formulas with values that were calculated by hand."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ def one_step(*ranks):
 
 
 def test_a_step_takes_as_long_as_its_slowest_rank():
-    # rank 0: 1+2+3+4+5+6 = 21, rank 1: 10+0+0+0+0+1 = 11; without data_wait 20 and 1
+    # rank 0: 1+2+3+4+5+6 = 21, rank 1: 10+0+0+0+0+1 = 11; without data_wait: 20 and 1
     phases = one_step((1, 2, 3, 4, 5, 6), (10, 0, 0, 0, 0, 1))
     assert metrics.step_seconds(phases, PHASES).tolist() == [21]
     assert metrics.training_seconds(phases, PHASES).tolist() == [20]
@@ -24,7 +24,7 @@ def test_the_maximum_is_taken_of_the_sum_and_in_each_step():
 
 
 def test_throughput_is_no_mean_of_rates():
-    # 100 images in 1 s and 100 in 3 s: 200/4 = 50, the mean of the rates would be 66.7
+    # 100 images in 1 s and 100 in 3 s: 200/4 = 50; the mean of the rates would be 66.7
     assert metrics.throughput([100, 100], [1.0, 3.0]) == 50
 
 
@@ -37,11 +37,11 @@ def test_speedups_and_efficiencies():
 
 def test_derived_split_of_the_assignment():
     assert metrics.derived_split(40, 25, 2) == (20, 5)
-    assert metrics.derived_split(40, 8, 4) == (10, -2)  # more than 4 times as fast as one rank
+    assert metrics.derived_split(40, 8, 4) == (10, -2)  # 5 times as fast as one rank, with 4 ranks
 
 
 def test_bus_bandwidth_and_share_of_a_link():
-    # 4 ranks, 1e9 bytes in 3 s: 2*3/4*1e9/3 = 0.5e9 bytes/s = 4 Gbit/s, 40 % of 10 Gbit/s
+    # 4 ranks, 1e9 bytes in 3 s: 2*3/4*1e9/3 = 0.5e9 bytes/s = 4 Gbit/s = 40 % of 10 Gbit/s
     rate = metrics.bus_bandwidth(1_000_000_000, 3.0, 4)
     assert rate == 0.5e9
     assert metrics.utilisation(rate, 10) == pytest.approx(0.4)
@@ -54,7 +54,7 @@ def test_no_bandwidth_without_communication(seconds, ranks):
 
 
 def test_busy_time_counts_overlap_once():
-    # [0,2] [1,3] [5,6]: 0..3 and 5..6 = 4; a bucket inside another adds nothing
+    # the union of [0,2], [1,3] and [5,6] lasts 4; intervals inside [0,10] do not add to it
     start = np.array([[[5.0, 0.0, 1.0]], [[0.0, 1.0, 2.0]]])
     end = np.array([[[6.0, 2.0, 3.0]], [[10.0, 2.0, 3.0]]])
     assert metrics.busy_seconds(start, end).tolist() == [[4.0], [10.0]]
@@ -74,14 +74,14 @@ def test_no_interval_from_fewer_than_six():
 
 
 def test_interval_of_six_is_smallest_to_largest():
-    # P(all six on one side of the median) = 2 * (1/2)^6 = 1/32; any inner pair covers 78 %
+    # P(all six on one side of the median) = 2 * (1/2)^6 = 1/32; the next inner pair covers 78 %
     interval = metrics.median_interval([6, 1, 5, 2, 4, 3])
     assert (interval.low, interval.high) == (1, 6)
     assert interval.coverage == 1 - 2 / 64
 
 
 def test_interval_of_ten_leaves_out_one_at_each_end():
-    # 2*(1 + 10)/1024 = 0.0215 <= 0.05, with the third 2*(1 + 10 + 45)/1024 = 0.109
+    # second value: 2*(1 + 10)/1024 = 0.0215 <= 0.05; third: 2*(1 + 10 + 45)/1024 = 0.109 > 0.05
     interval = metrics.median_interval(range(1, 11))
     assert (interval.low, interval.high) == (2, 9)
     assert interval.coverage == pytest.approx(1 - 22 / 1024)
@@ -95,9 +95,9 @@ def test_interval_of_many_follows_the_normal_rule():
 
 def test_interval_covers_the_median_as_often_as_it_says():
     random = np.random.default_rng(7)
-    draws = random.exponential(size=(4000, 9))  # median ln 2; not normal on purpose
+    draws = random.exponential(size=(4000, 9))  # not normally distributed; median ln 2
     hits = [i.low <= np.log(2) <= i.high for i in map(metrics.median_interval, draws)]
-    # nine: 1 - 2*(1 + 9)/512 = 0.961; three standard errors of 4000 draws are 0.009
+    # for n = 9: 1 - 2*(1 + 9)/512 = 0.961; three standard errors of 4000 draws are 0.009
     assert np.mean(hits) == pytest.approx(1 - 20 / 512, abs=0.009)
 
 

@@ -1,4 +1,4 @@
-"""Rules for the text of tables, and for the files of --out."""
+"""Tests the text of tables, the files in the directory --out, and directories as arguments."""
 
 import re
 from dataclasses import replace
@@ -44,7 +44,7 @@ def test_a_note_is_printed_only_with_its_column():
 
 
 def test_no_table_explains_a_column_that_it_does_not_have():
-    """One rank alone: no speedup over more ranks, no communication, no replicas."""
+    """With one rank only, there is no speedup, no communication and no independent replica."""
     alone = points.Point("a.csv", 2, 32, 10.0)
     text = "".join(markdown(t) for t in contents.all_tables([alone], []))
     assert "Epoch speedup" not in text and "epoch speedup" not in text

@@ -1,4 +1,4 @@
-"""From run files to the rows of the tables."""
+"""Tests how run files become points and rows of tables."""
 
 import numpy as np
 import pytest
@@ -10,8 +10,9 @@ from synthetic import phases, write_run
 
 @pytest.fixture
 def scaling_set(tmp_path):
-    """Batch 10, 40 steps of 0.1 s on one rank; 20 of 0.125 s on two, 0.1 s without communication.
-    Two epochs; the first is twice as slow and must not be seen."""
+    """Three runs with 10 images per rank and step. Step time: 0.1 s on one rank (40 steps per
+    epoch), 0.125 s on two ranks (20 steps per epoch), 0.1 s on two ranks without communication.
+    Each run has two epochs; the first is twice as slow and must not affect the result."""
     def write(name, step, ranks, steps, **options):
         epoch = phases(steps, *[step] * ranks)
         seconds = np.concatenate([2 * epoch, epoch])
@@ -20,7 +21,7 @@ def scaling_set(tmp_path):
 
     one = (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)
     two = (0.01, 0.01, 0.03, 0.04, 0.025, 0.01)
-    # two buckets of 100 and 300 bytes: [0.05, 0.07] and [0.06, 0.115] = 0.065 s under way
+    # buckets of 100 and 300 bytes: the union of [0.05, 0.07] and [0.06, 0.115] lasts 0.065 s
     buckets = {"bucket_bytes": [100, 300], "bucket_start": [0.05, 0.06],
                "bucket_end": [0.07, 0.115]}
     return merge_repeats([
@@ -69,8 +70,8 @@ def test_table_2_measured_beside_derived(scaling_set):
 
 def test_table_3(scaling_set):
     table = contents.bandwidth_table(scaling_set, link_gbit=1e-4)
-    row = row_of(table, ranks=2)  # neither the 1-rank nor the independent run is there
-    # 2*1/2 * 400 bytes * 20 steps = 8000 bytes; in 1.3 s and in 0.5 s
+    row = row_of(table, ranks=2)  # the only row: not the 1-rank run, not the independent run
+    # 2*(2-1)/2 * 400 bytes * 20 steps = 8000 bytes; measured 1.3 s, derived 0.5 s
     assert row["measured_gb_s"] == pytest.approx(8000 / 1.3 / 1e9)
     assert row["derived_gb_s"] == pytest.approx(8000 / 0.5 / 1e9)
     assert row["derived_percent"] == pytest.approx(100 * 8 * 16000 / 1e5)
@@ -112,7 +113,7 @@ def test_imbalance_is_what_the_slowest_rank_adds(tmp_path):
         tmp_path / "a.h5",
         phases(10, (0, 0, 0.1, 0, 0, 0), (0, 0, 0.3, 0, 0, 0)), 20, batch=10))
     point = points.from_run(run)
-    # one epoch of 10 steps; the first is warm-up, so 9 are scaled to 10
+    # one epoch of 10 steps: the first step is warm-up, so 9 steps are scaled to 10
     assert point.epoch_seconds == pytest.approx(3.0)
     assert point.phase_seconds["forward"] == pytest.approx(2.0)
     assert point.phase_seconds["imbalance"] == pytest.approx(1.0)
@@ -151,7 +152,7 @@ def test_other_models_are_no_base_case(tmp_path):
         tmp_path / "b.h5", phases(10, *[(0, 0, 0.1, 0, 0, 0)] * 2), 20, batch=10)))
     table = contents.time_table(merge_repeats([one, two]))
     assert row_of(table, ranks=2)["speedup"] is None
-    assert row_of(table, ranks=1)["setting"] == "vgg11, 100 images"  # and 200 images
+    assert row_of(table, ranks=1)["setting"] == "vgg11, 100 images"  # the other run: 200 images
 
 
 def test_runs_with_other_options_are_no_repeats(tmp_path):

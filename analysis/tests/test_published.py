@@ -1,5 +1,6 @@
-"""Which arithmetic gives a published figure: on typed data always, on the real tables where
-LOCKSTEP_PUBLISHED_TIMINGS names their folder."""
+"""Tests that the formula behind each published figure is identified: always with data that was
+typed for these tests (data/README.md), and with the published tables if LOCKSTEP_PUBLISHED_TIMINGS
+names their folder."""
 
 import os
 from decimal import Decimal
@@ -70,7 +71,7 @@ def changed(tmp_path, old, new):
 
 
 def test_corrected_figures_would_agree(tmp_path):
-    """The verdict comes from the figures: with the right ones the column agrees."""
+    """The verdict depends on the figures: if they are correct, the column agrees."""
     path = changed(tmp_path, "0.00894", "2.23479")
     path.write_text(path.read_text().replace("0.00670", "0.83805").replace("0.04470", "5.58698"))
     assert verdicts_of(path)["published_bandwidth_gb_per_s"].mark == published.AGREES
@@ -85,7 +86,7 @@ def test_nonsense_is_not_explained(tmp_path):
 def test_printed_digits_decide():
     assert published.rounds_to(Decimal("1.5897"), Decimal("1.59"))
     assert not published.rounds_to(Decimal("1.5849"), Decimal("1.59"))
-    assert published.rounds_to(Decimal("4.025"), Decimal("4.03"))  # a tie may go either way
+    assert published.rounds_to(Decimal("4.025"), Decimal("4.03"))  # a tie may be rounded up or down
     assert published.rounds_to(Decimal("4.025"), Decimal("4.02"))
     assert published.to_digits_of(Decimal("4.025"), Decimal("4.02")) == Decimal("4.02")
     assert published.to_digits_of(Decimal("7.1975"), Decimal("7.2")) == Decimal("7.2")
@@ -98,7 +99,7 @@ def reproduced(verdict):
 @needs_folder
 @pytest.mark.parametrize("name", ["dataparallel-a", "dataparallel-b", "ddp-c"])
 def test_published_figures_are_reproduced_to_their_digits(name):
-    """Every column that follows from epoch times; one figure of b was cut off, not rounded."""
+    """Tests every column that follows from epoch times. One figure of table b was truncated."""
     for verdict in verdicts_of(Path(FOLDER) / f"{name}.csv").values():
         if verdict.mark == published.UNEXPLAINED:
             assert name == "ddp-c" and verdict.column != "published_speedup"
@@ -116,7 +117,7 @@ def test_table_a_counts_parameters():
     verdict = verdicts["published_bandwidth_gparams_per_s"]
     assert "11,173,962" in verdict.found and "parameters, not bytes" in verdict.words[0]
     table = published.column_table(verdict, "a")
-    # 4 * 0.363852 = 1.455408 with as many steps as were published
+    # 4 * 0.363852 = 1.455408 with the published number of steps
     assert float(table.rows[0]["same_steps"]) == pytest.approx(4 * 0.363852, rel=1e-5)
 
 
@@ -144,15 +145,16 @@ def test_table_d_traffic():
     table = traffic.traffic_table(read_times(Path(FOLDER) / "cpu-vgg11-d.csv"))
     rows = {row["ranks"]: row for row in table.rows}
     assert rows[4]["speedup"] == pytest.approx(437 / 153)
-    assert rows[3]["epoch_seconds"] == 170  # the slowest of its three nodes
+    assert rows[3]["epoch_seconds"] == 170  # the slowest of the three nodes
     # 196 steps * 36,924,456 bytes / 228 s
     assert rows[2]["needed"] == pytest.approx(196 * 36.924456 / 228)
     assert any("9,231,114" in note for note in table.notes)
 
 
 def test_traffic_of_typed_data(tmp_path):
-    """97.5 all-reduces of 1,000 parameters in 10 s on 2 workers: 97.5 * 4000 bytes / 10 s. That is
-    a batch of 12800/97.5 = 131, so 128 is taken: 100 all-reduces, 0.04 MB/s."""
+    """2 workers measured 97.5 * 4000 bytes / 10 s = 0.039 MB/s: 97.5 all-reduces of 1,000
+    parameters in 10 s. This implies a batch of 12800/97.5 = 131; the nearest power of two, 128,
+    needs 100 all-reduces, 0.04 MB/s."""
     path = tmp_path / "t.csv"
     path.write_text("workers,node,epoch_seconds,cpu_user_percent,cpu_system_percent,"
                     "network_mb_per_s\n1,0,18,50,10,\n2,0,9,40,10,0.039\n2,1,10,60,10,0.039\n")

@@ -1,4 +1,4 @@
-"""Which runs are repeats, and which are compared."""
+"""Tests which runs count as repeats of one point and which runs are compared."""
 
 import pytest
 from lockstep_report import contents
@@ -48,7 +48,7 @@ def test_the_rate_of_the_link_does_not_matter_to_one_rank(tmp_path):
 
 
 def test_hosts_are_counted_by_the_column_host_if_names_are_equal(tmp_path):
-    """Two hosts with the same name, as in containers."""
+    """Containers can have equal host names on different hosts."""
     path = write_run(tmp_path / "a.h5", phases(20, *[(0, 0, 0.1, 0, 0, 0)] * 2), 20)
     import h5py
     from synthetic import dataset
@@ -59,7 +59,7 @@ def test_hosts_are_counted_by_the_column_host_if_names_are_equal(tmp_path):
 
 
 def test_two_thread_counts_are_two_settings_with_their_own_base_cases(tmp_path):
-    """1 thread: 0.4 s on 1 rank, 0.2 s on 2; 2 threads: 0.2 s and 0.16 s."""
+    """Seconds per 10 images: 0.4 on 1 rank and 0.2 on 2 with 1 thread; 0.2 and 0.16 with 2."""
     def run(name, ranks, seconds, threads):
         return point(tmp_path / name, ranks, seconds, config={"threads": threads})
 

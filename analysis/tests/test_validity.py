@@ -1,4 +1,4 @@
-"""Restrictions of validity reach the tables."""
+"""Tests that the tables contain notes on restrictions to the validity of a point."""
 
 import csv
 
@@ -20,7 +20,7 @@ def point(path, ranks=1, seconds=0.1, steps=None, **options):
 
 
 def notes_of(*points, link=None):
-    """The notes of the point with the most ranks."""
+    """Returns the notes of the point with the most ranks."""
     return validity.add_comparison_notes(merge_repeats(points), link)[-1].notes
 
 
@@ -76,7 +76,7 @@ def test_speedup_above_the_number_of_ranks(tmp_path):
 
 
 def test_epochs_of_other_sizes(tmp_path):
-    """119 images: 1 rank with batch 10 drops the last 9 of them, 2 ranks the last 19."""
+    """With 119 images and batch 10, 1 rank drops the last 9 images and 2 ranks the last 19."""
     def write(name, ranks, steps):
         size = {"part": 1, "first_step": 0, "steps_per_epoch": steps,
                 "images_per_epoch": steps * ranks * 10}
@@ -89,7 +89,7 @@ def test_epochs_of_other_sizes(tmp_path):
 
 
 def test_bandwidth_above_the_link(tmp_path):
-    """2*1/2 * 1e9 bytes in 0.05 s = 160 Gbit/s."""
+    """The bus bandwidth is 2*(2-1)/2 * 1e9 bytes in 0.05 s = 160 Gbit/s."""
     def write(name, ranks, **options):
         return point(tmp_path / name, ranks, bucket_bytes=[10**9], bucket_start=[0.0],
                      bucket_end=[0.05], ranks_of=TWO_HOSTS, **options)

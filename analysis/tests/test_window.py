@@ -1,4 +1,4 @@
-"""The timed window, and what is read from files that were cut off."""
+"""Tests the choice of the timed steps, and reading of truncated files."""
 
 import h5py
 import numpy as np
@@ -12,7 +12,9 @@ from synthetic import dataset, phases, write_run
 
 
 def choose(*counts, size, first=0, starts=(0,)):
-    """The window of epochs with `counts` steps; `starts`: indices where a process started."""
+    """Chooses the timed steps of a run whose epochs have `counts` steps in its file. `size` is the
+    number of steps of a whole epoch, `first` the number of steps before the file, and `starts` has
+    the indices of the steps at which a process started."""
     epoch = np.repeat(np.arange(1, len(counts) + 1), counts)
     marks = np.isin(np.arange(len(epoch)), starts)
     chosen, number, rule, is_complete = window.choose_steps(
@@ -60,7 +62,7 @@ SIZE = {"part": 1, "first_step": 0, "steps_per_epoch": 200, "images_per_epoch": 
 
 
 def test_a_preempted_run_is_not_presented_as_an_epoch(tmp_path, capsys):
-    """6 steps of 200 at 0.5 s: an epoch takes 100 s, not 3 s."""
+    """The run has 6 of the 200 steps, 0.5 s each: an epoch takes 100 s, not 3 s."""
     path = write_run(tmp_path / "a.h5", phases(6, (0, 0, 0.5, 0, 0, 0)), 10, batch=10,
                      status="preempted", attributes=SIZE)
     point = from_run(read_run(path))
@@ -86,7 +88,7 @@ def test_a_version_1_file_that_was_cut_off_is_scaled_by_its_options(tmp_path):
 
 @pytest.mark.parametrize("data, images", [("synthetic", 10_000), ("cifar10:/some/where", 50_000)])
 def test_steps_of_a_version_1_run_are_scaled_to_its_data(tmp_path, data, images):
-    """`--steps 5` with batch 100 and 0.1 s per step."""
+    """The run was started with `--steps 5` and batch 100; a step takes 0.1 s."""
     path = write_run(tmp_path / "a.h5", phases(5, (0, 0, 0.1, 0, 0, 0)), 100, batch=100,
                      config={"steps": "5", "data": data, "train-samples": "0"})
     point = from_run(read_run(path))
@@ -95,7 +97,7 @@ def test_steps_of_a_version_1_run_are_scaled_to_its_data(tmp_path, data, images)
 
 
 def test_the_recorded_epoch_size_counts_more_than_the_name_of_the_data(tmp_path):
-    """A directory of CIFAR-10 with 1,000 images: 10 steps of 100."""
+    """The CIFAR-10 directory has 1,000 images: an epoch has 10 steps of 100 images."""
     path = write_run(
         tmp_path / "a.h5", phases(5, (0, 0, 0.1, 0, 0, 0)), 100, batch=100,
         config={"steps": "5", "data": "cifar10:/some/where", "train-samples": "0"},
@@ -125,7 +127,7 @@ def test_images_of_the_data(tmp_path, data, samples, last, text):
 
 
 def lengthen(path, rows, columns=("epoch", "images", "loss", "learning_rate", "phase_seconds")):
-    """Appends rows to some columns of /steps, as a writer that was killed leaves them."""
+    """Appends rows to some columns of /steps, as in the file of a killed writer."""
     with h5py.File(path, "r+") as file:
         for name in columns:
             old = file[f"steps/{name}"]
@@ -157,7 +159,7 @@ def test_columns_of_different_length_are_read_up_to_the_shortest(tmp_path):
     with h5py.File(path, "r+") as file:
         del file["epochs/test_loss"]
         dataset(file, "epochs/test_loss", np.zeros(0), [])
-    assert not read_run(path).has_steps  # no epoch is written completely
+    assert not read_run(path).has_steps  # no epoch is complete in all columns
 
 
 def test_a_running_file_is_reported_as_unfinished(tmp_path, capsys):
@@ -176,7 +178,7 @@ def test_a_missing_file_names_its_partial_file(tmp_path, capsys):
 
 
 def test_summary_prints_the_number_of_the_epoch(tmp_path, capsys):
-    """A resumed run with the epochs 3 and 4: its last test was after epoch 4, not 2."""
+    """The resumed run has epochs 3 and 4: its last test was after epoch 4, not after epoch 2."""
     path = write_run(tmp_path / "a.h5", phases(20, (0, 0, 0.1, 0, 0, 0)), 10, batch=10,
                      epoch_of_step=np.repeat([3, 4], 10))
     assert main(["summary", str(path)]) == 0

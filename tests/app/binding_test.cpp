@@ -9,6 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+/// Returns a rank on host number `host` that may run on the processors `list`, for example "0-3,8".
 /// All hosts have the same name, as clones of one virtual machine may have.
 record::RankInfo rank_on(int host, const std::string& list) {
   record::RankInfo info;

@@ -1,4 +1,4 @@
-"""LOCKSTEP_TEST_SHARD=I/N runs every Nth test, beginning with the Ith: CTest starts the shards side by side."""
+"""LOCKSTEP_TEST_SHARD=I/N selects every Nth test, beginning with the Ith: CTest runs the shards in parallel."""
 
 import os
 

@@ -1,4 +1,4 @@
-// A library to preload into one rank: it never leaves MPI_Finalize.
+// Shared library for LD_PRELOAD in one rank: its MPI_Finalize never returns.
 
 #include <unistd.h>
 

@@ -30,7 +30,7 @@ std::string refusal(const std::vector<std::string>& arguments,
   return "not refused";
 }
 
-/// A config file for the length of a test.
+/// A config file that is removed at the end of the test.
 class ConfigFile {
  public:
   explicit ConfigFile(const std::string& text)
@@ -61,7 +61,7 @@ TEST(Options, TheDefaultsAreThoseOfConfig) {
   EXPECT_EQ(train::entries(parse_options({"train"}, {})), train::entries(defaults));
 }
 
-// Every option must reach the field that the run file shows under its name.
+// Every option must set the field that the run file records under the name of the option.
 TEST(Options, EveryEntryOfTheRunFileIsAnOptionThatCanBeGivenBack) {
   train::Config config;
   config.checkpoint_steps = 7;
@@ -80,7 +80,7 @@ TEST(Options, EveryEntryOfTheRunFileIsAnOptionThatCanBeGivenBack) {
     if (!table.is_used("train", name)) continue;
     const bool is_size =
         name == "batch-per-rank" || name == "global-batch" || name == "epochs" || name == "steps";
-    if (is_size && value == "0") continue;  // 0 in the run file: not given
+    if (is_size && value == "0") continue;  // 0 in the run file means "not given"
     arguments.push_back("--" + name + "=" + value);
   }
   EXPECT_EQ(train::entries(parse_options(arguments, {})), train::entries(config));
@@ -179,8 +179,8 @@ TEST(Options, ZeroOrFewerThanOneIsRefusedSayingSo) {
   EXPECT_THAT(refusal({"train"}, {"LOCKSTEP_EPOCHS=0"}), HasSubstr("must be at least 1"));
 }
 
-// An option that a command would ignore is an error on its command line. The environment is shared
-// by all commands.
+// An option that the command does not use is an error on the command line. It is accepted in the
+// environment and in a config file, because all commands share them.
 TEST(Options, CommandsRefuseOptionsThatTheyDoNotUse) {
   EXPECT_THAT(refusal({"ladder", "--batch-per-rank", "64"}),
               AllOf(HasSubstr("'lockstep ladder' does not use --batch-per-rank"),

@@ -1,6 +1,6 @@
-"""The program from outside: exit statuses, messages and files of every kind of bad input, and of good ones.
+"""Tests of the command line: exit statuses, messages and output files for valid and invalid input.
 
-LOCKSTEP_BIN names the program, LOCKSTEP_MPIRUN how to start ranks (words separated by ;).
+LOCKSTEP_BIN is the path of the program; LOCKSTEP_MPIRUN is the command that starts ranks (words separated by ;).
 """
 
 import json
@@ -20,7 +20,8 @@ MPIRUN = os.environ.get("LOCKSTEP_MPIRUN", "mpirun --oversubscribe --bind-to non
 
 
 def train(*arguments, **options):
-    """`lockstep train` on a set so small that it takes a second; `options` override, None leaves one out."""
+    """Returns the arguments of a `lockstep train` run of about one second. `options` override the defaults; an option
+    with the value None is omitted."""
     chosen = {"data": "synthetic:24", "batch_per_rank": 2, "steps": 2, "threads": 1, "loader_threads": 1,
               "evaluate_every": "never"} | options
     named = [f"--{name.replace('_', '-')}={value}" for name, value in chosen.items() if value is not None]
@@ -39,7 +40,7 @@ def start(*arguments, cwd=None, env=None):
 
 
 def start_ranks(*programs, cwd=None):
-    """mpirun with one program after another: (ranks, arguments)."""
+    """Runs mpirun with one application context per (ranks, arguments); returns the completed process."""
     command = [*MPIRUN]
     for ranks, arguments in programs:
         command += [] if command == MPIRUN else [":"]
@@ -48,12 +49,12 @@ def start_ranks(*programs, cwd=None):
 
 
 def our_lines(result):
-    """What Lockstep itself said on stderr; mpirun adds lines of its own."""
+    """Returns the lines that Lockstep wrote to stderr, without those of mpirun."""
     return [line for line in result.stderr.splitlines() if line.startswith("lockstep: ")]
 
 
 def the_failure(result, status):
-    """The one line of a run that must have failed with this status."""
+    """Checks that the run failed with this status and a single error message; returns the message."""
     assert result.returncode == status, result.stdout + result.stderr
     lines = [line for line in our_lines(result) if not line.startswith("lockstep: warning: ")]
     assert len(lines) == 1, result.stderr
@@ -62,7 +63,7 @@ def the_failure(result, status):
 
 @pytest.fixture
 def cifar(tmp_path):
-    """A tiny set in CIFAR-10's layout. Real files hold 10,000 records each, and so do these."""
+    """A folder with files in CIFAR-10's layout: 10,000 records each, like the real files, with black images."""
     folder = tmp_path / "cifar"
     folder.mkdir()
     records = np.zeros((10000, 3073), np.uint8)
@@ -121,7 +122,7 @@ def test_a_batch_that_does_not_fit_the_ranks():
 
 
 def test_too_many_threads_are_a_warning():
-    threads = os.cpu_count() + 1  # not many more, because the dry run uses them
+    threads = os.cpu_count() + 1  # one more is enough: the dry run starts the threads
     result = start(*train("--dry-run", threads=threads))
     assert result.returncode == 0
     assert len(our_lines(result)) == 1 and f"{threads} threads" in our_lines(result)[0]
@@ -241,7 +242,7 @@ def test_a_loss_that_is_not_finite(tmp_path):
         assert "not finite" in file.attrs["failure"]
 
 
-# --- what people and programs see ----------------------------------------------------------------------------
+# --- console and JSON output ---------------------------------------------------------------------------------
 
 def test_help_names_groups_defaults_and_examples():
     text = start("train", "--help").stdout
@@ -267,7 +268,7 @@ def test_json_is_one_object_and_nothing_else():
 
 
 def test_every_command_prints_json(tmp_path):
-    """One object on stdout and status 0, for each command, also with a dry run where the command has one."""
+    """Every command prints one object on stdout and returns 0, also with --dry-run (all but info)."""
     assert start(*train("--quiet", checkpoint_dir=tmp_path)).returncode == 0
     checkpoint = next(tmp_path.glob("checkpoint-*"))
     commands = {
@@ -304,7 +305,7 @@ def test_two_ranks_train_and_write_every_rank_s_times(tmp_path):
 
 
 def test_progress_moves_on_a_terminal_alone():
-    def output(command):  # as bytes: Python would turn carriage returns into ends of lines
+    def output(command):  # as bytes, because text mode converts carriage returns to newlines
         return subprocess.run(command, env=environment(), capture_output=True, timeout=120).stdout
 
     run = [BIN, *train(steps=3)]
@@ -316,7 +317,7 @@ def test_progress_moves_on_a_terminal_alone():
 
 
 def test_a_test_loss_above_that_of_guessing_is_a_warning():
-    """Three steps leave the running statistics of batch norm far from those of the network."""
+    """After three steps, the running statistics of batch norm still differ much from the batch statistics."""
     result = start(*train("--quiet", steps=3, evaluate_every=0, conv_algorithm="direct", lr=1))
     assert result.returncode == 0
     assert len(our_lines(result)) == 1, result.stderr
@@ -368,7 +369,7 @@ LADDER = ["ladder", "--ladder-start", "2", "--steps", "1", "--data", "synthetic:
 
 
 def points_of(path):
-    """The columns of the ladder in a run file, cut to its complete points."""
+    """Returns the columns of the ladder in a run file, truncated to its complete points."""
     with h5py.File(path, swmr=True) as file:
         if "ladder" not in file:
             return {}
@@ -380,7 +381,7 @@ def test_a_killed_ladder_keeps_the_finished_points(tmp_path):
     path = tmp_path / "ladder.h5"
     process = subprocess.Popen([BIN, *LADDER, "--output", path], env=environment(), stdout=subprocess.PIPE, text=True)
     rows = (line for line in process.stdout if re.match(r"\d+ ", line))
-    next(rows), next(rows)  # a point is written to the file after its row is printed: two rows, one point at least
+    next(rows), next(rows)  # a point is written after its row is printed: at least one point is in the file
     process.kill()
     process.communicate(timeout=60)
     points = points_of(tmp_path / "ladder.h5.partial")
@@ -425,7 +426,7 @@ def test_buckets_hold_the_bytes_that_are_communicated(tmp_path):
         assert start_ranks((2, train(output=path, all_reduce="pieces", gradient_dtype=dtype))).returncode == 0
         with h5py.File(path) as file:
             sums[dtype] = int(file["buckets/bytes"][:].sum())
-    assert 4 * 11173962 <= sums["fp32"] < 4 * 11174100  # the parameters and some padding
+    assert 4 * 11173962 <= sums["fp32"] < 4 * 11174100  # the parameters plus padding
     assert sums["bf16"] == sums["fp32"] // 2
 
 
@@ -434,7 +435,7 @@ def cuda_line():
 
 
 def test_info_says_what_is_not_there():
-    # A build without CUDA, one with it on a machine without a GPU or driver, or the GPU.
+    # A build without CUDA, a CUDA build on a machine without a GPU or driver, or a CUDA build with a GPU.
     assert re.search("not available: .*(no CUDA backend|use --device cpu)|compute capability", cuda_line())
 
 
@@ -452,7 +453,7 @@ def test_plan_for_a_gpu_that_is_not_here():
     assert refused.returncode == 2 and len(refused.stderr.splitlines()) == 1
 
 
-# --- stopping and going on -----------------------------------------------------------------------------------
+# --- stopping and resuming -----------------------------------------------------------------------------------
 
 def tensors(path):
     found = {}
@@ -462,7 +463,7 @@ def tensors(path):
 
 
 def test_a_resumed_run_ends_with_the_same_bits(tmp_path):
-    """Repeatable, so that the three processes compute by the same kernels: they choose theirs by timing otherwise."""
+    """With --deterministic, the three processes use the same kernels; without it, each selects kernels by timing."""
     assert start(*train("--deterministic", steps=6, checkpoint_dir=tmp_path / "whole")).returncode == 0
     for steps in (3, 6):
         assert start(*train("--deterministic", steps=steps, checkpoint_dir=tmp_path / "parts",

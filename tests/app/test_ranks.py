@@ -1,4 +1,4 @@
-"""Failures that need several ranks: one line from one rank, the documented status, and no rank that waits for ever."""
+"""Tests of failures with several ranks: one rank prints one line, the status is as documented, and no rank hangs."""
 
 import os
 import resource
@@ -14,7 +14,7 @@ def warnings_of(result):
 
 
 def with_file_size_limit(ranks, arguments, limit):
-    """Ranks whose files, anonymous ones included, may have `limit` bytes at most."""
+    """Runs ranks whose files, including anonymous ones, may have at most `limit` bytes."""
     def set_limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     return subprocess.run([*MPIRUN, "-n", str(ranks), BIN, *map(str, arguments)], env=environment(), text=True,
@@ -23,7 +23,7 @@ def with_file_size_limit(ranks, arguments, limit):
 
 # --- shared memory -------------------------------------------------------------------------------------------
 
-LESS_THAN_THE_GRADIENTS = 16 << 20  # resnet18-cifar has 44.7 MB of them
+LESS_THAN_THE_GRADIENTS = 16 << 20  # resnet18-cifar has 44.7 MB of gradients
 
 
 @pytest.mark.parametrize("size", ["64m", "64k"])
@@ -56,7 +56,7 @@ def test_explicit_shared_all_reduce_without_shared_memory_is_one_error():
     assert "--all-reduce shared is not available: the ranks of this host cannot share memory" in line
 
 
-# --- one line from one rank ------------------------------------------------------------------------------------
+# --- one error message from one rank ---------------------------------------------------------------------------
 
 @pytest.mark.parametrize("arguments, words", [
     (["--all-reduce", "two-level"], "--all-reduce two-level is not available: it needs ranks on several hosts"),

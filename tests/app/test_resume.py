@@ -1,4 +1,4 @@
-"""Runs that are stopped, killed or fail, and the same command again (CTest: cli)."""
+"""Tests of runs that are stopped or killed or that fail, and of resuming with the same command (CTest: cli)."""
 
 import json
 import os
@@ -16,11 +16,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from test_cli import BIN, MPIRUN, environment, our_lines, start, start_ranks, the_failure, train  # noqa: E402
 
 FORWARD_SIGNALS = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "forward-signals"
-LONG = {"steps": None, "epochs": 40, "checkpoint_every": "2-steps"}  # minutes: to be stopped
+LONG = {"steps": None, "epochs": 40, "checkpoint_every": "2-steps"}  # takes minutes: the tests stop it
 
 
 def when(condition, process=None, seconds=100):
-    """Waits until the condition holds; the process must live until then."""
+    """Waits until `condition` is true. Fails after `seconds`, or if `process` ends before."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"
@@ -29,7 +29,7 @@ def when(condition, process=None, seconds=100):
 
 
 def start_until_checkpoint(directory, command, number=signal.SIGTERM, **options):
-    """Starts the command, sends it a signal when its first checkpoint is there, and returns its status and stderr."""
+    """Starts the command, sends the signal `number` after its first checkpoint, and returns its status and stderr."""
     process = subprocess.Popen(list(map(str, command)), env=environment(), text=True, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, **options)
     when(lambda: any(directory.glob("checkpoint-*.h5")), process)
@@ -57,7 +57,7 @@ def test_the_same_command_again_writes_the_next_part(tmp_path):
 
     last = max(int(p.stem.split("-")[1]) for p in checkpoints.glob("checkpoint-*.h5"))
     again = train(**LONG | {"epochs": None, "steps": last + 2}, checkpoint_dir=checkpoints, resume="auto", output=output)
-    result = start(*again, "--overwrite")  # replaces nothing of the run itself
+    result = start(*again, "--overwrite")  # must not replace files of the same run
     assert result.returncode == 0, result.stderr
     assert output.read_bytes() == first
     second = root(tmp_path / "run.part2.h5")
@@ -146,7 +146,7 @@ def test_checkpoints_are_part_of_no_step(tmp_path):
     assert result.returncode == 0, result.stderr
     with h5py.File(output) as file:
         steps = file["steps/phase_seconds"][()].sum(axis=2).max(axis=1)
-        # Ranks leave a barrier milliseconds apart; a checkpoint takes some hundred.
+        # Ranks leave a barrier within milliseconds of each other; a checkpoint takes some hundred milliseconds.
         assert steps.sum() < 1.1 * file["epochs/seconds"][()].sum()
 
 
@@ -174,7 +174,7 @@ def test_forwarded_signals_save_a_checkpoint(tmp_path, number):
 
 
 def test_what_mpirun_kills_is_resumed(tmp_path):
-    """SIGTERM to mpirun itself: the ranks are killed a second later, whatever they were writing."""
+    """After SIGTERM, mpirun kills the ranks one second later, even while they write a file."""
     status, errors, output = stop_ranks(tmp_path, signal.SIGTERM)
     assert "mpirun" in errors and "SIGUSR1" in errors  # the warning at the start
     checkpoints = tmp_path / "ckpt"

@@ -1,4 +1,4 @@
-"""The program's last lines, its --json and `lockstep-report summary` give the same values for the same run."""
+"""Tests that the console summary, --json and `lockstep-report summary` give the same values for the same run."""
 
 import json
 import pathlib
@@ -14,12 +14,12 @@ ANALYSIS = pathlib.Path(__file__).parents[2] / "analysis"
 SHARED = ("images_per_second", "epoch_seconds", "training_seconds", "step_seconds_median", "step_seconds_interval",
           "exposed_communication_share", "timed_epoch", "timed_steps", "steps_per_epoch", "images_per_epoch",
           "is_extrapolated")
-# 24 images and 2 per rank and step: epochs of 12 steps on one rank, of 6 steps on two.
+# There are 24 images, 2 per rank and step: an epoch has 12 steps on one rank and 6 on two ranks.
 RUNS = {"cut off": {"steps": 5}, "one epoch": {"steps": None, "epochs": 1}, "two epochs": {"steps": None, "epochs": 2}}
 
 
 def report(path, *options):
-    """What `lockstep-report summary` prints."""
+    """Returns the output of `lockstep-report summary`."""
     result = subprocess.run([sys.executable, "-B", "-m", "lockstep_report", "summary", path, *options],
                             env=environment() | {"PYTHONPATH": str(ANALYSIS), "MPLBACKEND": "Agg"}, text=True,
                             capture_output=True, timeout=120)
@@ -34,7 +34,7 @@ def run(ranks, path, *arguments, **options):
 
 
 def found(pattern, text):
-    """The groups of the pattern, which must occur in the text."""
+    """Returns the groups of `pattern`, which must match in `text`."""
     match = re.search(pattern, text)
     assert match, f"{pattern}\n{text}"
     return tuple(group.replace(",", "") for group in match.groups() if group is not None)

@@ -1,4 +1,4 @@
-"""The watchdog from outside: a rank that hangs ends the run with status 70, whatever the program does at the time."""
+"""Tests that the watchdog ends the run with status 70 if a rank hangs, in every stage of the program."""
 
 import math
 import os
@@ -18,14 +18,14 @@ HANG_IN_FINALIZE = os.environ.get("LOCKSTEP_HANG_IN_MPI_FINALIZE")
 
 @pytest.fixture(scope="module")
 def limit():
-    """Seconds without progress that a healthy run does not reach, also if the machine is busy: as long as all of one."""
+    """A watchdog limit in seconds that a healthy run does not reach: the duration of a whole run, at least 3 s."""
     begin = time.monotonic()
     assert start_ranks((2, train())).returncode == 0
     return max(3, math.ceil(time.monotonic() - begin))
 
 
 def ranks_of(mpirun):
-    """Process ids of the ranks that this mpirun has started, by rank."""
+    """Returns {rank: process id} of the ranks that this mpirun process has started."""
     found = {}
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -89,7 +89,7 @@ def test_a_rank_that_stops_ends_the_run(stage, limit):
 
 
 def run_mixed(first, second, limit, **variables):
-    """Rank 0 as `first`, rank 1 as `second`: two commands."""
+    """Runs rank 0 with the command `first` and rank 1 with the command `second`."""
     return subprocess.run([*MPIRUN, "-n", "1", *first, ":", "-n", "1", *second], env=environment() | variables,
                           text=True, capture_output=True, timeout=60 + 10 * limit)
 

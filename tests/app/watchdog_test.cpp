@@ -86,7 +86,7 @@ TEST_F(WatchdogDeathTest, DoesNotCountTimeInWhichTheProcessIsSuspended) {
           ::kill(process, SIGCONT);
           _exit(0);
         }
-        sleep_for(300ms);  // it is suspended here
+        sleep_for(300ms);  // the process is suspended here
         sleep_for(300ms);
         _exit(0);
       },
@@ -97,7 +97,8 @@ TEST(Watchdog, EndsAtOnce) {
   const auto begin = std::chrono::steady_clock::now();
   { const Watchdog watchdog(3600s, "rank 0"); }
   { const Watchdog watchdog(0s, "rank 0"); }
-  // Without being notified its thread would sleep for at least a second.
+  // If the destructor did not notify the thread of the watchdog, the thread would sleep for at
+  // least one second.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 900ms);
 }
 

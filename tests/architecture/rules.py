@@ -1,7 +1,6 @@
-"""The structural rules of docs/architecture.md that can be checked: permitted dependencies between modules, where the
-preprocessor may test for CUDA, and the length of a file. Each function takes the root of a source tree and returns its
-violations, one line each, so that the rules themselves can be tested on small trees with seeded violations
-(test_seeded_violations.py).
+"""Checks of the structural rules in docs/architecture.md: permitted dependencies between modules, the files in which
+the preprocessor may test for CUDA, headers, and the length of a file. Each rule takes the root of a source tree and
+returns its violations, one line each. test_seeded_violations.py tests the rules on small trees with seeded violations.
 
 The table of dependencies in docs/architecture.md must equal ALLOWED.
 """
@@ -9,7 +8,7 @@ The table of dependencies in docs/architecture.md must equal ALLOWED.
 import pathlib
 import re
 
-# Module -> the modules whose headers it may include, besides its own. A module depends only on modules above it.
+# Maps a module to the other modules whose headers it may include. A module depends only on modules above it.
 ALLOWED = {
     "core": set(),
     "graph": {"core"},
@@ -22,13 +21,13 @@ ALLOWED = {
     "app": {"core", "graph", "data", "backend", "comm", "optim", "record", "train"},
 }
 
-# The factories: the only files in which the preprocessor may test for CUDA.
+# The factories: apart from TWO_COMPILERS, the preprocessor may test for CUDA only in these files.
 FACTORIES = {"src/backend/make_backend.cpp", "src/comm/gradient_transport.cpp"}
-# Kernels that host and device share: one header tests which compiler reads them.
+# The host and the device compiler share the kernels; only this header may test which of them compiles it.
 TWO_COMPILERS = {"src/backend/cuda/kernels/device.hpp"}
 
 LONGEST = 400
-# A file may be longer if a comment at its head says why, in these words.
+# A file may be longer if a comment of this form in its first 30 lines states the reason.
 REASON = re.compile(r"(//|#)\s*Longer than 400 lines: \S.{10,}")
 
 SOURCE_SUFFIXES = {".hpp", ".cpp", ".h", ".cu", ".cuh"}
@@ -38,7 +37,7 @@ CUDA_WORD = re.compile(r"CUDA|CUDNN|NCCL|NVCC|NVML|cuda|cudnn|nccl")
 
 
 def sources(root):
-    """Every C++ and CUDA file under src and include, as (path relative to root, text)."""
+    """Yields (path relative to root, text) for every C++ and CUDA file under src and include."""
     for top in ("include", "src"):
         for path in sorted((root / top).rglob("*")):
             if path.suffix in SOURCE_SUFFIXES and path.is_file():
@@ -46,7 +45,7 @@ def sources(root):
 
 
 def module_of(path):
-    """The module a file belongs to: src/MODULE/... or include/lockstep/MODULE/..., or None."""
+    """Returns the module of a file in src/MODULE or include/lockstep/MODULE, or None for other paths."""
     parts = path.parts
     if parts[0] == "src" and len(parts) > 2:
         return parts[1]
@@ -60,13 +59,13 @@ def line_of(text, position):
 
 
 def files_outside_modules(root):
-    """Files that are in no known module."""
+    """Reports files that are in no known module."""
     return [f"{path}: is in no module; modules are {', '.join(ALLOWED)}"
             for path, _ in sources(root) if module_of(path) not in ALLOWED]
 
 
 def forbidden_includes(root):
-    """Includes of a module that the table does not allow, and of another module's private headers."""
+    """Reports includes of a module that ALLOWED does not permit, and of private headers of other modules."""
     faults = []
     for path, text in sources(root):
         module = module_of(path)
@@ -87,8 +86,8 @@ def forbidden_includes(root):
 
 
 def private_include_faults(root, path, module, name, where):
-    """A quoted include without lockstep/ must name a file of the same module, or to one that CMake makes from a
-    template there (NAME.in)."""
+    """Reports a quoted include without lockstep/ that does not name a file of the same module. The file may be one that
+    CMake generates from a template in the module (NAME.in)."""
     starts = [path.parent, pathlib.Path("src") / str(module), pathlib.Path("src")]
     for start in starts:
         target = (root / start / name).resolve()
@@ -102,14 +101,14 @@ def private_include_faults(root, path, module, name, where):
 
 
 def cuda_conditions(root):
-    """Preprocessor conditions on CUDA outside the two factories."""
+    """Reports preprocessor conditions on CUDA in files other than FACTORIES and TWO_COMPILERS."""
     return [f"{path}:{line_of(text, match.start())}: tests for CUDA outside the factories:{match.group(1)}"
             for path, text in sources(root) if path.as_posix() not in FACTORIES | TWO_COMPILERS
             for match in CONDITION.finditer(text) if CUDA_WORD.search(match.group(1))]
 
 
 def long_files(root):
-    """Files longer than LONGEST lines whose first 30 lines give no reason."""
+    """Reports files longer than LONGEST lines whose first 30 lines state no reason."""
     faults = []
     for path, text in sources(root):
         lines = text.splitlines()
@@ -119,7 +118,8 @@ def long_files(root):
 
 
 def header_faults(root):
-    """Headers open with #pragma once; public ones open their module's namespace, and none empties into another's."""
+    """Reports headers without #pragma once, public headers that do not open the namespace of their module, and headers
+    with `using namespace`."""
     faults = []
     for path, text in sources(root):
         if path.suffix not in {".hpp", ".h", ".cuh"}:
@@ -134,7 +134,7 @@ def header_faults(root):
 
 
 def links_not_in_the_table(root):
-    """lockstep_module(... USES ...) in src/MODULE/CMakeLists.txt that names a module the table does not allow."""
+    """Reports modules after USES in lockstep_module (src/MODULE/CMakeLists.txt) that ALLOWED does not permit."""
     faults = []
     for module, allowed in ALLOWED.items():
         path = root / "src" / module / "CMakeLists.txt"
@@ -153,8 +153,8 @@ def links_not_in_the_table(root):
 
 
 def documented_dependencies(text):
-    """The table of dependencies in docs/architecture.md, in the form of ALLOWED: the Markdown table whose first two
-    column heads are `module` and `may include`."""
+    """Returns the table of dependencies in docs/architecture.md in the form of ALLOWED. It is the Markdown table whose
+    first two columns are `module` and `may include`."""
     lines = text.splitlines()
     for number, line in enumerate(lines):
         heads = [cell.strip() for cell in line.strip().strip("|").split("|")]

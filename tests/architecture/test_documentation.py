@@ -1,4 +1,5 @@
-"""The documentation agrees with the files: the README's two commands and their packages, exit statuses, options, links."""
+"""Tests that the documentation agrees with the code: commands and packages in README.md, exit statuses, options,
+links."""
 
 import os
 import pathlib
@@ -68,7 +69,7 @@ def test_links_lead_somewhere(page):
 
 
 def shell_blocks():
-    """(page, text) of every shell block, with continued lines joined."""
+    """Yields (page, text) for every shell block, with continued lines joined."""
     for page in PAGES:
         for block in re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
             yield str(page.relative_to(ROOT)), block.replace("\\\n", " ")
@@ -97,7 +98,7 @@ def test_lockstep_commands_of_shell_blocks_exist():
 
 
 def program_options():
-    """(command, option) of every command's --help."""
+    """Yields (command, option) for every option in the --help text of every command."""
     program = os.environ.get("LOCKSTEP_BIN")
     if not program or not pathlib.Path(program).exists():
         pytest.skip("LOCKSTEP_BIN names no program; run by ctest")

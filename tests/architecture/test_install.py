@@ -1,5 +1,5 @@
-"""What `cmake --install` puts into a prefix, module files included. CTest names the build in LOCKSTEP_BUILD; without it
-(a plain pytest run) these tests are skipped."""
+"""Tests of the files that `cmake --install` installs, including environment module files. CTest sets LOCKSTEP_BUILD to
+the build directory; without it (if pytest is run directly) these tests are skipped."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not BUILD, reason="LOCKSTEP_BUILD names no build
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory):
-    """An installation under a name with a blank in it, of everything but the program, which need not be built yet."""
+    """An installation in a directory whose name has a space. It lacks the program, which may not be built yet."""
     prefix = tmp_path_factory.mktemp("an installation")
     subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix, "--component", "surroundings"], check=True,
                    capture_output=True)
@@ -47,7 +47,7 @@ def test_tcl_module_starts_with_its_cookie(prefix):
 
 @pytest.mark.skipif(not shutil.which("tclsh"), reason="no tclsh")
 def test_tcl_module_evaluates(prefix):
-    """Under tclsh with stand-ins for the commands of Environment Modules."""
+    """Evaluates the module file in tclsh with test doubles of the commands of Environment Modules."""
     script = """
       proc module-whatis {text} {}
       proc conflict {name} {}
@@ -77,7 +77,7 @@ def test_report_command_finds_its_package_after_a_move(prefix, tmp_path):
 
 
 def report_command(prefix, *arguments, **variables):
-    """`lockstep-report`; `variables` replace those of the environment, PYTHONPATH is removed."""
+    """Runs `lockstep-report` without PYTHONPATH and LOCKSTEP_PYTHON; then `variables` are set in its environment."""
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "LOCKSTEP_PYTHON")}
     return subprocess.run([prefix / "bin" / "lockstep-report", *arguments], env=environment | variables, text=True,
                           capture_output=True)
@@ -85,7 +85,7 @@ def report_command(prefix, *arguments, **variables):
 
 @pytest.fixture
 def path_without_modules(tmp_path):
-    """A PATH whose python3 has no NumPy."""
+    """A value of PATH with which python3 cannot import NumPy."""
     python = tmp_path / "bare" / "python3"
     python.parent.mkdir()
     python.write_text(f"#!/bin/sh\nexec {sys.executable} -S -I \"$@\"\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Checks the rules of docs/architecture.md on this source tree."""
+"""Checks the rules of docs/architecture.md on the source tree of Lockstep."""
 
 import pathlib
 
@@ -15,7 +15,7 @@ def test_source_tree_follows(rule):
 
 
 def test_rules_read_every_module():
-    """A rule that reads no files would always pass."""
+    """Without this test, a rule that reads no files would always pass."""
     modules = {rules.module_of(path) for path, _ in rules.sources(ROOT)}
     assert modules == set(rules.ALLOWED)
 

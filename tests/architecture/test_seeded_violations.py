@@ -1,4 +1,4 @@
-"""The rules must report a seeded violation: each test builds a small tree with one violation and expects its report."""
+"""Tests that the rules report violations: each test writes a small source tree with one seeded violation."""
 
 import pytest
 
@@ -20,7 +20,7 @@ CLEAN = {
 
 @pytest.fixture
 def tree(tmp_path):
-    """A function that writes CLEAN with some files replaced or added, and returns its root."""
+    """A function that writes the files of CLEAN, replaces or adds those in `faults`, and returns the root."""
 
     def build(faults=None):
         for name, text in {**CLEAN, **(faults or {})}.items():

@@ -1,6 +1,7 @@
-"""The cluster scripts, without a cluster: what submit would submit, and one array task under a stand-in for srun.
+"""Tests of the Slurm scripts without a cluster: the jobs that `submit` would submit, and one array task with a test
+double of srun.
 
-Both sites' files are written from documentation; these tests hold our own side of it only.
+The files of both sites were written from the documentation of the sites; these tests cover only the scripts.
 """
 
 import os
@@ -30,7 +31,7 @@ def submit(*arguments, **variables):
 
 @pytest.fixture
 def program(tmp_path):
-    """A function that writes a stand-in for lockstep, which ends with `status` and writes down how it was called."""
+    """A function that writes a test double of lockstep, which records its arguments and exits with `status`."""
     def make(status, line=""):
         path = tmp_path / "lockstep"
         path.write_text(f'#!/bin/bash\nprintf "%s\\n" "$@" >"{tmp_path}/lockstep.calls"\n'
@@ -57,7 +58,7 @@ def test_one_array_per_rank_count(table, tmp_path):
 def test_ranks_fill_nodes_evenly(table, tmp_path):
     table.write_text("six\t6\tglobal-batch\t96\n", encoding="utf-8")
     array = options(submit("--repeats", 1, "--dir", tmp_path / "out", table).stdout)
-    assert (array["--nodes"], array["--ntasks-per-node"]) == ("2", "3")  # the generic site has 4 ranks per node
+    assert (array["--nodes"], array["--ntasks-per-node"]) == ("2", "3")  # the site `generic` has 4 ranks per node
 
 
 def test_finished_points_are_left_out(table, tmp_path):
@@ -106,7 +107,7 @@ def test_further_options_are_checked_by_the_program(table, tmp_path, program):
     assert "--epochs 2" in answer.stdout
     words = (tmp_path / "lockstep.calls").read_text().split()
     assert words[0] == "train" and words[-3:] == ["--epochs", "2", "--dry-run"]
-    assert dict(zip(words, words[1:]))["--batch-per-rank"] == "32"  # the smallest of the table
+    assert dict(zip(words, words[1:]))["--batch-per-rank"] == "32"  # the smallest batch in the table
 
 
 @pytest.mark.parametrize("status", [2, 3])
@@ -141,11 +142,11 @@ def test_bad_options_are_refused(table, arguments):
 def test_tables_of_the_repository_are_readable(name, tmp_path):
     answer = submit("--dir", tmp_path, ROOT / "jobs" / "slurm" / name)
     assert answer.returncode == 0, answer.stderr
-    assert len(answer.stdout.splitlines()) == 4  # 1, 2, 4 and 8 ranks
+    assert len(answer.stdout.splitlines()) == 4  # one job array each for 1, 2, 4 and 8 ranks
 
 
 def run_task(tmp_path, table, task, status, restart=0):
-    """One array task, with programs that stand in for srun and scontrol and write down how they were called."""
+    """Runs one array task with test doubles of srun and scontrol, which record their arguments."""
     programs = tmp_path / "bin"
     programs.mkdir(exist_ok=True)
     for name, code in (("srun", status), ("scontrol", 0)):

@@ -10,7 +10,8 @@ namespace lockstep::backend::test {
 
 namespace {
 
-/// Images whose two best scores are too close to call.
+/// Returns the number of images whose two largest logits differ by at most `distance`, so that
+/// rounding may change the prediction.
 std::int64_t close_calls(std::span<const float> scores, std::int64_t classes, double distance) {
   std::int64_t close = 0;
   for (std::size_t first = 0; first < scores.size(); first += classes) {

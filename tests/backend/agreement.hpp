@@ -4,20 +4,23 @@
 
 namespace lockstep::backend::test {
 
-/// How far a device may be from the reference, as relative Euclidean norms.
+/// Largest differences between a device and the reference, as relative Euclidean norms.
 struct Tolerance {
   double scores = 0;     ///< logits, loss per image, running statistics
-  double gradients = 0;  ///< each parameter's gradient
+  double gradients = 0;  ///< gradient of each parameter
 };
 
-/// Loss, hits, scores of the last forward pass and running statistics of `device` are those of
-/// `reference`. A hit may differ only where the reference's two best scores are closer than the
-/// tolerance.
+/// Expects that the logits and the loss of the last forward pass and the running statistics of
+/// `device` agree with those of `reference` within `tolerance` (relative Euclidean norms). The
+/// number of correct predictions may differ by the number of images whose two largest logits in the
+/// reference differ by at most 4 `tolerance` times the largest absolute logit.
 void expect_same_forward(const graph::Graph& graph, Replica& reference, Replica& device,
                          double tolerance);
 
-/// Each parameter's gradient of `device` is the reference's. A convolution's bias is measured by
-/// the gradient of its weight as well: before a batch norm its own gradient is 0.
+/// Expects that the gradient of each parameter on `device` agrees with that of `reference` within
+/// `tolerance` (relative Euclidean norm). The error of the bias of a convolution is relative to the
+/// gradient of its weights, because the gradient of a bias before a batch norm is 0. Convolution
+/// parameters with a single element are not compared.
 void expect_same_gradients(const graph::Graph& graph, Replica& reference, Replica& device,
                            double tolerance);
 

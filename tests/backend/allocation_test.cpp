@@ -1,7 +1,8 @@
-// Nothing is allocated after the first step. This program replaces operator new to count; what
-// libraries take by malloc behind it is not seen. oneDNN makes a few small maps of arguments each
-// time it runs a primitive (2.6: twenty or so of under 200 bytes), which nobody outside can spare
-// it: of its allocations only those that could be buffers count.
+// Tests that no memory is allocated after the first step. This program replaces operator new to
+// count allocations; it does not see those that libraries make with malloc. Whenever oneDNN
+// executes a primitive, it allocates a few small maps of arguments (version 2.6: about twenty, each
+// below 200 bytes), which its callers cannot avoid. Allocations of oneDNN below 1,024 bytes are
+// therefore not counted.
 
 #include <gmock/gmock.h>
 
@@ -71,7 +72,7 @@ class Allocation
 
 TEST_P(Allocation, NoneAfterTheFirstStep) {
   const auto [kind, precision, threads] = GetParam();
-  // Together they have every operation.
+  // Together, these networks contain every operation.
   const std::set<std::string> some{"three_consumers", "conv_bias_bn_relu_pool", "block_strided",
                                    "pool3x3", "relu"};
   for (const Network& network : small_networks()) {

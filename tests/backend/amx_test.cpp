@@ -1,11 +1,14 @@
-// Convolutions by tile products against sums over the taps in float64, and the processor's tiles
-// against the emulated ones: batches that are no multiple of 32, channels that are no multiple of
-// 32, 1x1 and 3x3, strides, with and without bias, on one and two threads.
+// Compares convolutions by tile products with sums over the taps in float64, and the AMX tiles of
+// the processor with the emulated ones. The cases include batch sizes and channel counts that are
+// not multiples of 32, 1x1 and 3x3 kernels, strides, biases, and one and two threads.
 //
-// Tolerances, relative Euclidean norms. Maps are bfloat16 values and the weights are chosen so that
-// bfloat16 has them, so that the products are exact. The output of a map direction is rounded to
-// bfloat16, by 2^-9 at most: 4e-3. Gradients of weights stay float32: sums of 40,320 products at
-// most, 2e-6 as measured: 1e-5. The processor's tiles and the emulated ones give the same bits.
+// Tolerances, as relative Euclidean norms. Maps are bfloat16, and the weights are values that
+// bfloat16 represents exactly, so the products are exact.
+//   - forward and backward data: 4e-3. The output is rounded to bfloat16, with a relative error of
+//     at most 2^-8.
+//   - backward weights: 1e-5. The gradients are float32 sums of at most 40,320 products; measured:
+//     2e-6.
+// The tiles of the processor and the emulated ones give bitwise identical results.
 
 #include "backend/cpu/amx/convolution.hpp"
 
@@ -86,7 +89,7 @@ class Map {
   core::Buffer bytes_;
 };
 
-/// Memory of one convolution.
+/// Sizes and memory of one convolution.
 struct Problem {
   explicit Problem(const Case& c)
       : sizes(c.sizes()),
@@ -108,14 +111,13 @@ struct Problem {
         make(direction, {.kernels = &kernels, .threads = threads, .cached_bytes = cached_bytes},
              sizes, source.map, destination.map);
     core::Buffer scratch(made->scratch_bytes());
-    std::memset(scratch.data(), 0xff, scratch.bytes());  // NaN, if anything is read before written
+    std::memset(scratch.data(), 0xff, scratch.bytes());  // NaN, to detect reads before writes
     made->bind(scratch.data(), weights.data(),
                sizes.has_bias && direction != Direction::backward_data ? bias.data() : nullptr);
     made->run();
   }
 
-  /// Calls work(source value, destination value, weight, output channel) for every product, with
-  /// indices.
+  /// Calls work(source index, destination index, weight index) for every product.
   template <class Work>
   void for_each_product(Work&& work) const {
     const std::int64_t in = sizes.in_channels, taps = sizes.kernel * sizes.kernel;
@@ -234,7 +236,7 @@ constexpr Case small_cases[] = {
      .stride = 1,
      .has_bias = true,
      .threads = 2},
-    // Bands of one and of two rows.
+    // Bands of one output row and of two output rows.
     {.images = 34,
      .in_channels = 32,
      .out_channels = 32,
@@ -253,7 +255,7 @@ constexpr Case small_cases[] = {
      .stride = 2,
      .threads = 2,
      .cached_bytes = 30000},
-    // Bands of one block of images on two threads.
+    // Two threads share the bands of a single block of images.
     {.images = 3,
      .in_channels = 32,
      .out_channels = 32,
@@ -263,7 +265,7 @@ constexpr Case small_cases[] = {
      .stride = 1,
      .threads = 2,
      .cached_bytes = 1},
-    // Input positions without an output, and output positions without an input.
+    // Input positions that contribute to no output, and output positions without input.
     {.images = 2,
      .in_channels = 32,
      .out_channels = 32,
@@ -301,7 +303,8 @@ TEST(HardwareTileConvolutions, MatchDirectSums) {
   const auto kernels = make_hardware_kernels();
   if (kernels == nullptr) GTEST_SKIP() << "this processor has no AMX";
   for (const Case& c : small_cases) expect_direct_sums(c, *kernels);
-  // Several bands of rows, several blocks of images, output past the caches.
+  // Several bands of rows and several blocks of images. The output of the first case is so large
+  // that it is written with non-temporal stores.
   expect_direct_sums({.images = 70,
                       .in_channels = 64,
                       .out_channels = 64,
@@ -322,7 +325,8 @@ TEST(HardwareTileConvolutions, MatchDirectSums) {
                      *kernels);
 }
 
-// On any machine the emulation then tests the arithmetic that machines with tiles do.
+// Since both give the same bits, the tests of the emulation, which run on any machine, also test
+// the arithmetic of processors with AMX.
 TEST(HardwareTileConvolutions, MatchTheEmulationBitwise) {
   const auto hardware = make_hardware_kernels();
   if (hardware == nullptr) GTEST_SKIP() << "this processor has no AMX";
@@ -333,7 +337,7 @@ TEST(HardwareTileConvolutions, MatchTheEmulationBitwise) {
          {Direction::forward, Direction::backward_data, Direction::backward_weights}) {
       SCOPED_TRACE(name(direction));
       Problem one(c), other(c);
-      // Values whose sums depend on the order.
+      // Values whose sums depend on the order of summation.
       for (Problem* problem : {&one, &other})
         for (float& weight : problem->weights) weight *= 1.2345678F;
       one.run(direction, *hardware);

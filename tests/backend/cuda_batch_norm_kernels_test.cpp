@@ -1,4 +1,4 @@
-// Arithmetic of the CUDA kernels of batch norm, run on the host, against float64.
+// Tests the arithmetic of the CUDA kernels of batch norm on the host, against formulas in float64.
 
 #include "backend/cuda/kernels/batch_norm.hpp"
 #include "backend/cuda/kernels/batch_norm_gradient.hpp"
@@ -10,7 +10,7 @@ namespace {
 constexpr float epsilon = 1e-5f;
 constexpr float momentum = 0.1f;
 
-/// The formulas as they are written, in float64.
+/// Mean and biased variance of each channel, computed in float64.
 struct Moments {
   std::vector<double> mean, variance;
 };
@@ -26,7 +26,7 @@ Moments moments_of(const std::vector<double>& x, std::size_t channels) {
   return result;
 }
 
-/// What one replica's batch norm owns.
+/// Parameters, gradients, statistics and coefficients of the batch norm of one replica.
 struct Tables {
   explicit Tables(std::int64_t channels)
       : gamma(random_values<float>(channels, 11, 1, 0.3f)),
@@ -58,7 +58,8 @@ struct Tables {
   std::vector<float> totals, gradient_totals;
 };
 
-/// Kernels 1 and 2 of the forward pass, to tables.totals.
+/// Runs kernel 1 of the forward pass (see batch_norm.hpp), and returns kernel 2, which writes to
+/// `tables.totals`.
 template <class T>
 BatchNormTotals<T> totals_kernel(const std::vector<T>& x, Tables& tables,
                                  std::vector<float>& partial, std::int64_t slabs,
@@ -86,7 +87,8 @@ void compute_statistics(const std::vector<T>& x, Tables& tables, std::int64_t sl
   run_on_host(statistics_kernel(x, tables, nullptr));
 }
 
-/// `deviation`: of x, which float32 must resolve beside the mean.
+/// Expects the statistics `want` of `n` values per channel. `mean_size`: magnitude of the mean,
+/// which scales the tolerances of the values that depend on it.
 void expect_statistics(const Tables& tables, const Moments& want, double n, double mean_size) {
   const Tables before(static_cast<std::int64_t>(tables.gamma.size()));
   std::vector<double> inverse, running_mean, running_variance, scale, offset;
@@ -180,7 +182,7 @@ TYPED_TEST(CudaBatchNorm, AppliesResidualAndRelu) {
   }
 }
 
-/// Maps of one replica's backward pass.
+/// Feature maps of the backward pass of one replica.
 template <class T>
 struct Maps {
   Maps(std::int64_t rows, std::int64_t channels, std::uint64_t seed)
@@ -198,7 +200,7 @@ struct Gradients {
   std::vector<double> g, beta, gamma, dx;
 };
 
-/// The formulas as they are written; `passes`: the ReLU's mask.
+/// Returns the gradients, computed in float64 from their definition. `passes`: mask of the ReLU.
 template <class T>
 Gradients gradients_of(const std::vector<T>& x, const std::vector<double>& dy,
                        const std::vector<bool>& passes, const Tables& tables) {
@@ -258,7 +260,7 @@ BatchNormGradientCoefficients gradient_coefficients(Tables& tables) {
           static_cast<std::int64_t>(channels)};
 }
 
-/// Sums per channel of a b, in float32 as a graph of cuDNN would leave them.
+/// Returns the sums of a b for each channel, in float32, as a cuDNN graph would compute them.
 template <class T>
 std::vector<float> sums_of(const std::vector<T>& a, const std::vector<double>& b,
                            std::int64_t channels) {
@@ -343,7 +345,8 @@ void check_backward(std::int64_t channels, ReluMask mask, int gradients, Keeps k
   run_on_host(gradient_coefficients(tables));
   expect_close(tables.beta_gradient, want.beta, 203);
   expect_close(tables.gamma_gradient, want.gamma, 203);
-  // A rounded g enters dx times gamma / deviation, some 1: one more rounding.
+  // If g is stored, dx is computed from the rounded g times gamma / deviation, which is about 1.
+  // This adds one rounding error.
   double magnitude = 1;
   if (keeps == Keeps::masked) {
     expect_close(maps.masked, want.g);

@@ -1,4 +1,5 @@
-// What the CUDA backend remembers of cuDNN's engines between runs. Needs no GPU.
+// Tests the cache in which the CUDA backend stores selected cuDNN engines between runs. Needs no
+// GPU.
 
 #include <gtest/gtest.h>
 
@@ -33,7 +34,7 @@ TEST_F(EngineCacheFile, KeepsWhatWasStored) {
   EngineCache cache(file()), beside(file());
   EXPECT_FALSE(cache.find("a | b"));
   cache.store("a | b", {"eng1_k2=3", 1.5e-4, 131});
-  beside.store("c", {"eng4", 2e-4, 0});  // a second process that had read the file before
+  beside.store("c", {"eng4", 2e-4, 0});  // as a second process that read the file before the store
   const EngineCache again(file());
   ASSERT_TRUE(again.find("a | b"));
   EXPECT_EQ(again.find("a | b")->name, "eng1_k2=3");
@@ -52,7 +53,7 @@ TEST_F(EngineCacheFile, KeepsEnginesWhole) {
   EngineCache(file()).store_plan("a | b", plan);
   EXPECT_EQ(EngineCache(file()).find_plan("a | b"), plan);
   EXPECT_FALSE(EngineCache(file()).find_plan("a | c"));
-  // A file of another key in its place, as of an equal hash, or a torn one.
+  // The file is truncated, or contains another key, as after a hash collision.
   for (const char* text : {"", "a |", "a | b", "other key"}) {
     for (const auto& entry : std::filesystem::directory_iterator(folder_ / "below" / "plans"))
       std::ofstream(entry.path(), std::ios::trunc) << text;
@@ -83,7 +84,7 @@ TEST_F(EngineCacheFile, ThatCannotBeWrittenStopsNothing) {
 }
 
 TEST(EngineCacheKey, TellsWhatTheAnswerDependsOn) {
-  open_planning_driver();  // the first to ask for a driver decides for the whole process
+  open_planning_driver();  // must precede the first CUDA call of the process
   DeviceInfo device;
   device.name = "NVIDIA H200";
   device.compute_capability = 90;

@@ -1,5 +1,6 @@
-// Asks cuDNN's planner, without a GPU, which of batch norm's work convolutions can take over, and
-// whether batch norm exists as graphs of plain operations where it has no kernel.
+// Tests with offline planning, without a GPU, which parts of batch norm cuDNN can fuse into
+// adjacent convolutions, and whether cuDNN supports batch norm as graphs of pointwise and reduction
+// operations on GPUs on which it does not support it as a single node.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +22,8 @@ namespace {
 
 using core::Precision;
 
-/// Kernels compiled at run time take seconds each: the first, a strided one and the last.
+/// Returns three convolutions: the first after the stem, a strided one and the last. Not all,
+/// because cuDNN compiles their kernels at run time, which takes seconds for each.
 std::vector<ConvolutionShape> some_convolutions(Precision precision) {
   const auto all = resnet18_convolutions(precision);
   return {all[1], all[2], all.back()};
@@ -58,13 +60,14 @@ INSTANTIATE_TEST_SUITE_P(
 
 class FusedPrologues : public testing::TestWithParam<const char*> {};
 
-/// Forward, the weights' gradient and batch norm's gradient: the three that need what is then not
-/// in memory.
+/// With this fusion the output of the batch norm is not stored. The three graphs that need it are
+/// planned: the forward convolution, the gradient of its weights and the gradient of the batch
+/// norm.
 TEST_P(FusedPrologues, OfFloat16ExistForAllWhoNeedThem) {
   const Target target = described(GetParam());
   DnnPlanner planner = planner_for(target);
   for (const auto& shape : resnet18_convolutions(Precision::fp16)) {
-    if (shape.in_channels < 64) continue;  // the stem reads images
+    if (shape.in_channels < 64) continue;  // the stem reads images, not the output of a batch norm
     convolution_with_sums(planner, shape, Precision::fp16, ConvolutionInput::normalised);
     convolution_backward_weights_of_normalised(planner, shape, Precision::fp16);
   }
@@ -114,7 +117,7 @@ TEST(FusedSum, OfTrueFloat32IsRefused) {
 
 class PlainGraphs : public testing::TestWithParam<Case> {};
 
-/// What stands in for batch norm's one node on Turing.
+/// The graphs that replace the single batch-norm node on Turing.
 TEST_P(PlainGraphs, MakeABatchNorm) {
   const auto [device, precision] = GetParam();
   const Target target = described(device);
@@ -145,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, PlainGraphs,
                                          Case{"h200", Precision::bf16}),
                          case_name);
 
-/// Whole networks, as `lockstep plan --for` asks for them.
+/// A complete network, planned as by `lockstep plan --for`.
 struct ModelCase {
   const char* device;
   const char* model;
@@ -168,7 +171,7 @@ TEST_P(WholeModels, HaveAKernelForEveryOperation) {
     std::printf("%s %-32s %-17s %s\n", device, graph.node(choice.node).name.c_str(),
                 choice.phase.c_str(), choice.implementation.c_str());
   }
-  bool is_first = true;  // its input is the images: nobody asks for their gradient
+  bool is_first = true;  // its input is the images, whose gradient is not needed
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const auto id = static_cast<graph::NodeId>(i);
     const graph::Node& node = graph.node(id);

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the tests of the CUDA kernels' arithmetic share. The kernels are functors that compile for
-// the host too; here they run there.
+// Helper functions for the tests of the arithmetic of the CUDA kernels. The kernels are functors
+// that can also be compiled for the host; these tests run them on the host.
 
 #include <gtest/gtest.h>
 
@@ -18,13 +18,13 @@
 
 namespace lockstep::backend::cuda::kernels::test {
 
-/// All indices of a kernel, the last first: on the device they have no order.
+/// Runs a kernel for all its indices in descending order. On the device the order is undefined.
 template <class Kernel>
 void run_on_host(const Kernel& kernel) {
   for (std::int64_t index = kernel.count() - 1; index >= 0; --index) kernel(index);
 }
 
-/// Largest relative error of one rounding to T.
+/// Largest relative error of rounding a value to T.
 template <class T>
 constexpr double rounding = std::is_same_v<T, float>            ? 0x1p-24
                             : std::is_same_v<T, core::BFloat16> ? 0x1p-8
@@ -32,7 +32,8 @@ constexpr double rounding = std::is_same_v<T, float>            ? 0x1p-24
 
 inline std::size_t size(std::int64_t elements) { return static_cast<std::size_t>(elements); }
 
-/// Normal values of that mean and deviation, rounded to T.
+/// Returns normally distributed values with mean `mean` and standard deviation `deviation`, rounded
+/// to T.
 template <class T>
 std::vector<T> random_values(std::int64_t elements, std::uint64_t seed, float mean = 0,
                              float deviation = 1) {
@@ -42,7 +43,8 @@ std::vector<T> random_values(std::int64_t elements, std::uint64_t seed, float me
   return values;
 }
 
-/// An output that nobody has written yet.
+/// Returns an output array filled with NaN, so that elements that a kernel does not write are
+/// detected.
 template <class T>
 std::vector<T> poisoned(std::int64_t elements) {
   std::vector<T> values(size(elements));
@@ -57,8 +59,9 @@ std::vector<double> as_double(const std::vector<T>& values) {
   return result;
 }
 
-/// Each value within one rounding to T and 1e-5 of `magnitude`, the size of what was added up on
-/// the way: float32 sums of some hundred terms keep five digits of it.
+/// Expects that each value differs from `want` by at most one rounding to T plus 1e-5 `magnitude`.
+/// `magnitude`: size of the sums from which the value is computed; float32 sums of some hundred
+/// terms are accurate to five digits of it.
 template <class T>
 void expect_close(const std::vector<T>& got, const std::vector<double>& want,
                   double magnitude = 1) {
@@ -66,7 +69,7 @@ void expect_close(const std::vector<T>& got, const std::vector<double>& want,
   for (std::size_t i = 0; i < got.size(); ++i) {
     const auto value = static_cast<double>(widen(got[i]));
     const double limit = rounding<T> * std::abs(want[i]) + 1e-5 * magnitude;
-    // Not EXPECT_NEAR: it lets two infinities pass, and the message names the place.
+    // EXPECT_NEAR would accept two infinities, and its message would not contain the index.
     if (!(std::abs(value - want[i]) <= limit)) {
       FAIL() << "element " << i << ": " << value << ", not " << want[i] << " (within " << limit
              << ")";

@@ -1,4 +1,5 @@
-// Arithmetic of the CUDA kernels, run on the host: numbers, teams, images, pooling, additions.
+// Tests the arithmetic of the CUDA kernels on the host: number formats, integer division, teams of
+// threads, images, pooling, elementwise operations.
 
 #include "cuda_kernels.hpp"
 
@@ -171,7 +172,8 @@ NormaliseImages<T> normaliser(const ImageBatch& from, std::int64_t padded, std::
           {deviations[0], deviations[1], deviations[2]}};
 }
 
-/// The formula of the other backends, in float32: the same bits, rounded to T.
+/// Returns the images normalised with the formula of the other backends in float32, rounded to T.
+/// The kernel must give the same bits.
 template <class T>
 std::vector<T> normalised_images(const ImageBatch& from, std::int64_t padded) {
   const core::ImageShape& shape = from.shape;
@@ -222,7 +224,7 @@ TYPED_TEST(CudaKernels, ImagesAreTakenFromTheirSource) {
 
 TYPED_TEST(CudaKernels, CropsAndFlipsAreTheLoadersOwn) {
   using T = TypeParam;
-  constexpr std::int64_t images = 200;  // of 162 different crops
+  constexpr std::int64_t images = 200;  // 9 x 9 offsets, mirrored or not: 162 different crops
   const ImageBatch stored = random_images({.channels = 3, .height = 6, .width = 5}, images);
   ImageBatch wanted = stored;
   std::vector<core::CropFlip> crops;
@@ -316,7 +318,7 @@ TYPED_TEST(CudaKernels, MaxPoolGivesTheGradientToTheFirstWinner) {
       const std::int64_t inputs = 2 * 9 * 7 * channels;
       const std::int64_t outputs = 2 * shape.out_height * shape.out_width * channels;
       auto x = random_values<T>(inputs, 6);
-      for (T& value : x) narrow(std::round(widen(value)), value);  // so that many are equal
+      for (T& value : x) narrow(std::round(widen(value)), value);  // so that many values are equal
       const auto dy = random_values<T>(outputs, 7);
       const Pooled want = max_pool(shape, as_double(x), as_double(dy));
       auto y = poisoned<T>(outputs);

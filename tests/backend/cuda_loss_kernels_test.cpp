@@ -1,4 +1,5 @@
-// Arithmetic of the CUDA kernels, run on the host: the last layer and the loss, against float64.
+// Tests the arithmetic of the CUDA kernels of the linear layer and the loss on the host, against
+// formulas in float64.
 
 #include "backend/cuda/kernels/linear.hpp"
 #include "backend/cuda/kernels/loss.hpp"
@@ -78,7 +79,7 @@ WantedLoss wanted_loss(const std::vector<double>& x, const std::vector<std::int3
 void check_loss(std::int64_t classes, float smoothing, std::int64_t images) {
   const std::int64_t rows = 300;
   auto logits = random_values<float>(rows * classes, 5, 0, 3);
-  for (float& logit : logits) logit = std::round(logit);  // so that many are equal
+  for (float& logit : logits) logit = std::round(logit);  // so that many values are equal
   core::Random random(6, core::RandomStream::test);
   std::vector<std::int32_t> stored(500), source(size(images)), labels;
   for (auto& label : stored)
@@ -104,7 +105,7 @@ void check_loss(std::int64_t classes, float smoothing, std::int64_t images) {
   EXPECT_NEAR(result.loss_sum, want.loss_sum, 1e-12 * std::abs(want.loss_sum));
   EXPECT_EQ(result.correct, want.correct);
 
-  // Labels by place, no scale, and in inference no gradients.
+  // Labels in the order of the images, no loss scale and, as in inference, no gradients.
   std::fill(losses.begin(), losses.end(), std::nan(""));
   kernel.labels = labels.data();
   kernel.source = nullptr;

@@ -1,5 +1,5 @@
-// Asks cuDNN's planner, without a GPU, whether every graph of the CUDA backend exists on the GPUs
-// that the program is meant for. Nothing is executed here.
+// Tests with offline planning, without a GPU, whether cuDNN supports every graph of the CUDA
+// backend on the GPUs that the program supports. No graph is executed.
 
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ TEST_P(Convolutions, OfResNet18HaveEngines) {
   for (const auto& shape : shapes) {
     EXPECT_NO_THROW(convolution_forward(planner, shape, precision));
     EXPECT_NO_THROW(convolution_backward_weights(planner, shape, precision));
-    // The stem's input is the images: nobody asks for its gradient.
+    // The input of the stem is the images, whose gradient is not needed.
     if (shape.in_channels >= 64) {
       EXPECT_NO_THROW(convolution_backward_data(planner, shape, precision));
     }
@@ -115,8 +115,8 @@ TEST(Convolution, AtALimitOfNothingTakesNoWorkspace) {
 
 class BatchNorms : public testing::TestWithParam<Case> {};
 
-/// Each is compiled by cuDNN, which takes about a second: all kinds at one size, and at the other
-/// sizes the two that ask for most.
+/// cuDNN compiles each graph, which takes about a second. Therefore all variants are planned for
+/// one size, and for the other sizes only the two with the most operands (in bf16).
 TEST_P(BatchNorms, OfResNet18HaveOneKernel) {
   const auto [device, precision] = GetParam();
   const Target target = described(device);
@@ -126,7 +126,8 @@ TEST_P(BatchNorms, OfResNet18HaveOneKernel) {
     batch_norm_forward(planner, middle, precision, tail, epsilon, momentum);
   using enum GradientFork;
   const BatchNormGradientFlow block_end{IncomingGradients::two, ReluMask::from_output, written};
-  // A shortcut's; the first of a block; the stem's; a block's last; the network's last.
+  // The batch norms of a shortcut, the first of a block, of the stem, the last of a block, and the
+  // last of the network.
   for (const BatchNormGradientFlow& flow :
        std::vector<BatchNormGradientFlow>{{IncomingGradients::one, ReluMask::none, none},
                                           {IncomingGradients::one, ReluMask::from_output, none},
@@ -149,7 +150,7 @@ TEST_P(BatchNorms, OfResNet18HaveOneKernel) {
   print_table(planner);
 }
 
-// At tf32 the graphs are those of fp32.
+// tf32 is left out: its graphs are those of fp32.
 INSTANTIATE_TEST_SUITE_P(
     Devices, BatchNorms,
     testing::Values(Case{"h200", Precision::bf16}, Case{"h200", Precision::fp16},
@@ -174,7 +175,8 @@ TEST(BatchNorm, OnTuringIsRefusedWithAReason) {
   print_table(planner);
 }
 
-/// Batch norm, then `operation` with a residual, then ReLU: a kernel exists for the sum alone.
+/// Plans batch norm, followed by `operation` with a residual and a ReLU. cuDNN has an engine only
+/// if `operation` is the addition.
 PlannedGraph norm_with_residual(DnnPlanner& planner, Pointwise operation, std::string key) {
   const Extents map{32, 64, 8, 8}, vector{1, 64, 1, 1};
   const auto bf16 = core::DataType::bfloat16, fp32 = core::DataType::float32;
@@ -212,7 +214,7 @@ TEST(EngineRules, DropWhatBreaksThem) {
   EXPECT_EQ(broken_rule({.runtime_compiled = true}, exact, products), "");
 }
 
-/// Engines of the stem's gradient of weights in float32, by name.
+/// Returns the properties of the engines for the weight gradient of the stem in float32, by name.
 std::map<std::string, EngineFacts> stem_engines(const Target& target) {
   OperationGraph graph(target, core::DataType::float32);
   const auto type = core::DataType::float32;
@@ -249,7 +251,7 @@ TEST(EngineRules, AreKeptByWhatIsChosen) {
   EXPECT_TRUE(engines.at(rounded->engine()).tensor_core) << rounded->engine();
 }
 
-/// An engine that is precompiled and one that is compiled when it is built: as bytes and back.
+/// Serialises and restores two engines: a precompiled one, and one that is compiled at run time.
 TEST(Engines, AreRestoredFromTheirBytes) {
   const Target target = described("h200");
   const Extents map{32, 64, 8, 8}, vector{1, 64, 1, 1};
@@ -302,7 +304,7 @@ TEST(Devices, DamagedDescriptionsAreRefused) {
 }
 
 TEST(Devices, ThatAreNotHereGiveOneClearLine) {
-  open_planning_driver();  // hides a GPU that may be here
+  open_planning_driver();  // hides the GPU if one is present
   EXPECT_EQ(device_count(), 0);
   const auto message = message_of([] { Target::device(0); });
   EXPECT_NE(message.find("no NVIDIA GPU"), std::string::npos) << message;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of planning without a GPU share.
+// Helper functions for the tests of offline planning (planning without a GPU).
 
 #include <gtest/gtest.h>
 
@@ -22,6 +22,7 @@ inline constexpr std::int64_t images = 512;
 inline constexpr float epsilon = 1e-5f;
 inline constexpr float momentum = 0.1f;
 
+/// Returns the target for offline planning with the device description `name`.
 inline Target described(std::string_view name) {
   EXPECT_EQ(open_planning_driver(), PlanningDriver::stand_in);
   return Target::description(device_description(name));
@@ -31,7 +32,8 @@ inline DnnPlanner planner_for(const Target& target, EngineRules rules = {}) {
   return {target, rules, EngineCache()};
 }
 
-/// The convolutions of ResNet-18 for CIFAR, each shape once; the stem first.
+/// Returns the shapes of the convolutions of ResNet-18 for CIFAR, each shape once; the stem is
+/// first.
 inline std::vector<ConvolutionShape> resnet18_convolutions(core::Precision precision) {
   std::vector<ConvolutionShape> shapes{
       {images, padded_image_channels(3, activation_type(precision)), 32, 32, 64, 3, 1, 1},

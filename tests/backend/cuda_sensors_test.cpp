@@ -1,4 +1,5 @@
-// A GPU's sensors, read through a library that plays NVML (fake_nvml.c), and through none.
+// Tests reading the sensors of a GPU through a library that replaces NVML (fake_nvml.c), and
+// without any library.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Arithmetic of the CUDA kernels over the parameters, run on the host: native forms, the step, loss
-// scaling.
+// Tests the arithmetic of the CUDA kernels that process the parameters, on the host: conversion
+// between flat buffers and native tensors, SGD update, loss scaling.
 
 #include <array>
 
@@ -11,7 +11,8 @@
 namespace lockstep::backend::cuda::kernels::test {
 namespace {
 
-/// Four parameters with all kinds of native tensors, flat in an order of their own with gaps.
+/// Four parameters with all kinds of native tensors. In the flat buffers they are in another order
+/// than in `table`, with gaps between them.
 template <class T>
 struct Model {
   static constexpr std::int64_t flat_elements = 4096;
@@ -47,7 +48,8 @@ struct Model {
              {.flat = 64, .elements = 20}};
   }
 
-  /// For each flat element: the parameter, its element, and where that stands natively.
+  /// Calls work(index of the parameter, index in the flat buffers, index in the native tensor) for
+  /// each element of each parameter.
   template <class Work>
   void for_each(Work&& work) const {
     for (std::size_t p = 0; p < table.size(); ++p) {
@@ -137,7 +139,7 @@ TYPED_TEST(CudaStep, GradientsGoToTheWire) {
   check_flush<Float16, TypeParam>();
 }
 
-/// Native copies hold the parameters, and what is padding or belongs to nobody was left alone.
+/// Expects that the native copies contain the parameters and that padding was not written.
 template <class T>
 void expect_native_copies(const Model<T>& model) {
   auto want = poisoned<T>(2500), padded = poisoned<T>(72);
@@ -176,7 +178,8 @@ void check_update(bool nesterov) {
                        .weight_decay = 5e-4f,
                        .nesterov = nesterov,
                        .gradient_scale = 0.25f};
-  // Compared with the other backends' step; the scale of 128 is exact.
+  // The update is compared with that of the other backends. Dividing by the loss scale, 128, is
+  // exact.
   std::vector<float> parameters = before.parameters, velocity = before.velocity, plain;
   for (const W& gradient : gradients) plain.push_back(widen(gradient) / 128);
   optim::update(sgd, parameters, plain, velocity);

@@ -1,5 +1,6 @@
-// A library with the functions of NVML that Lockstep opens, for one GPU at 0000:17:00.0 that takes
-// 300 W for half a second between two looks. Its utilisation is not supported.
+// Replaces NVML in tests: implements the functions that Lockstep uses, for one GPU at 0000:17:00.0.
+// Each reading of the energy is 150 J higher than the previous one, as at 300 W after half a
+// second. The utilisation is not supported.
 
 static int started = 0;
 static unsigned long long looks = 0;

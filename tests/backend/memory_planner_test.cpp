@@ -12,7 +12,8 @@ namespace {
 
 std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// Bytes alive at the busiest moment: no layout needs less.
+/// Returns the largest total size of the tensors that are alive at the same time: a lower bound for
+/// every layout.
 std::size_t largest_need(std::span<const Lifetime> lifetimes) {
   std::size_t most = 0;
   for (const Lifetime& moment : lifetimes) {
@@ -59,7 +60,8 @@ TEST(MemoryPlanner, RandomLifetimesNeverOverlapWhileAlive) {
 }
 
 TEST(MemoryPlanner, ChainOfEqualTensorsTakesTwo) {
-  // A network without branches in inference: tensor i is written by operation i, read by i + 1.
+  // Inference with a network without branches: operation i writes tensor i, and operation i + 1
+  // reads it.
   std::vector<Lifetime> chain;
   for (int i = 0; i < 20; ++i) chain.push_back({1'000, i, i + 1});
   const MemoryLayout layout = plan_memory(chain);
@@ -76,7 +78,8 @@ TEST(MemoryPlanner, ShrinkingChainTakesItsFirstTwo) {
 }
 
 TEST(MemoryPlanner, NestedLifetimesTakeTheirSum) {
-  // Training: what forward writes first, backward reads last.
+  // Training: the backward pass reads the tensors in the reverse of the order in which the forward
+  // pass writes them.
   std::vector<Lifetime> nested;
   for (int i = 0; i < 10; ++i) nested.push_back({static_cast<std::size_t>(100 + i), i, 20 - i});
   const MemoryLayout layout = plan_memory(nested);

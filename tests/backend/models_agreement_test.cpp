@@ -1,14 +1,18 @@
-// Whole networks, one training step, on each device against the reference.
+// Compares one training step of complete networks on a device with the reference.
 //
-// Tolerances, relative Euclidean norms per tensor:
-//   fp32  scores 1e-4: rounding of 20 to 60 operations, 1e-6 as measured. Gradients 5e-2: 1e-5 as
-//         measured with these images, but among a million ReLUs one may stand so near its kink that
-//         another order of summation moves it over, and one of the 16,000 signs of a late layer
-//         can be 3e-2 of every gradient below it (measured with other images).
-//   bf16  a sign that flips at one ReLU (about 2^-8 of all values, see agreement_test.cpp) disturbs
-//         every gradient below it, so differences add up to 30 to 50 % of the norm at the first
-//         layer. What training needs is direction and length: the cosine at least 0.8, the norms
-//         within 20 %. A wrong sign, factor or missing term in any operation breaks one of them.
+// Tolerances, as relative Euclidean norms per tensor:
+//   - fp32, logits: 1e-4. They are rounded in 20 to 60 operations; measured: 1e-6.
+//   - fp32, gradients: 5e-2. Measured with these images: 1e-5. But one of a million ReLU inputs may
+//     be so close to zero that another order of summation changes its sign, and the change of one
+//     of the 16,000 signs in a late layer can change all gradients of the preceding layers by 3e-2
+//     (measured with other images).
+//   - bf16, logits: 0.1.
+//   - bf16, gradients: cosine at least 0.8, norms within 20 %. Rounding changes the sign of the
+//     input of a ReLU for about 2^-8 of all values (see agreement_test.cpp), and each change
+//     affects all gradients of the preceding layers, so the differences add up to 30 to 50 % of the
+//     norm in the first layer. Training needs the right direction and length of the gradients,
+//     which the cosine and the norms test: a wrong sign, a wrong factor or a missing term in any
+//     operation violates one of these limits.
 
 #include <gmock/gmock.h>
 
@@ -64,7 +68,7 @@ TEST_P(ModelAgreement, OneTrainingStepIsTheReferences) {
   device.step(images);
   expect_same_forward(graph, reference, device, 0.1);
   for (const graph::Parameter& parameter : graph.parameters()) {
-    if (is_convolution_bias(graph, parameter)) continue;  // 0 before a batch norm
+    if (is_convolution_bias(graph, parameter)) continue;  // its gradient is 0 before a batch norm
     const auto want = reference.gradients().subspan(parameter.offset, parameter.elements);
     const auto got = device.gradients().subspan(parameter.offset, parameter.elements);
     EXPECT_GE(cosine(got, want), 0.8) << parameter.name;

@@ -1,4 +1,4 @@
-// What every plan promises besides its numbers, for each device and precision.
+// Tests the guarantees of plans other than the values they compute, for each device and precision.
 
 #include <gmock/gmock.h>
 
@@ -21,7 +21,7 @@ using core::Precision;
 struct Device {
   DeviceKind kind;
   Precision precision;
-  double tolerance;  ///< between sums taken in another order, relative
+  double tolerance;  ///< relative difference between sums in different orders
 
   friend void PrintTo(const Device& device, std::ostream* out) {
     *out << name(device.kind) << ' ' << core::name(device.precision);
@@ -46,7 +46,7 @@ graph::Graph network(const std::string& name) {
   return graph::Graph(name);
 }
 
-/// Copies what is announced as final.
+/// Copies each part of the gradients when the plan reports it as final.
 class Announcements : public core::GradientListener {
  public:
   explicit Announcements(std::span<const float> gradients) : gradients_(gradients) {}
@@ -62,7 +62,7 @@ class Announcements : public core::GradientListener {
   }
 
   int calls = 0;
-  int steps = 0;  ///< calls that announced something new
+  int steps = 0;  ///< calls in which further elements became final
   std::span<const float> copy() const { return copy_; }
 
  private:
@@ -76,7 +76,7 @@ TEST_P(PlanContract, GradientsAreFinalOnceAnnounced) {
     SCOPED_TRACE(name);
     const graph::Graph graph = network(name);
     Replica replica(GetParam().kind, 1, graph, options(2));
-    std::ranges::fill(replica.gradients(), 1e9f);  // what a step before may have left
+    std::ranges::fill(replica.gradients(), 1e9f);  // values that a previous step may have left
     replica.upload(random_batch(graph, 2, 1));
     replica.plan->forward();
     Announcements announcements(replica.gradients());
@@ -87,7 +87,8 @@ TEST_P(PlanContract, GradientsAreFinalOnceAnnounced) {
       const auto at_the_end = replica.gradients().subspan(parameter.offset, parameter.elements);
       EXPECT_TRUE(std::ranges::equal(announced, at_the_end)) << parameter.name;
     }
-    // Communication can start long before the end: nearly every layer announces its own.
+    // Nearly every layer reports its gradients, so communication can overlap with the backward
+    // pass.
     EXPECT_GE(announcements.steps, 3);
     EXPECT_GE(announcements.calls, announcements.steps);
   }
@@ -187,7 +188,7 @@ TEST_P(PlanContract, BatchNormOfOneValueIsRefused) {
   EXPECT_NO_THROW(backend->compile(graph, state, options(2)));
 }
 
-/// Replicas as threads of this process, which meet to add up.
+/// All-reduce over replicas that are threads of this process.
 class Meeting : public core::StatisticsSum {
  public:
   explicit Meeting(int replicas) : replicas_(replicas), barrier_(replicas) {}
@@ -249,7 +250,8 @@ TEST_P(PlanContract, SharedBatchNormOfTwoHalvesIsThatOfTheWhole) {
   }
 }
 
-/// In bf16 another order of summation moves single values by a rounding, and signs at kinks.
+/// The tolerance for bf16 is larger: another order of summation changes single values by a rounding
+/// error, which can also change the sign of the input of a ReLU.
 constexpr Device devices[]{{DeviceKind::reference, Precision::fp32, 1e-6},
                            {DeviceKind::cpu, Precision::fp32, 1e-5},
                            {DeviceKind::cpu, Precision::bf16, 5e-2}};
@@ -281,7 +283,7 @@ TEST(CpuPlan, EveryConvolutionAlgorithmGivesTheSameNumbers) {
       EXPECT_FALSE(choice.implementation.empty()) << graph.node(choice.node).name;
       if (choice.implementation.find("winograd") != std::string::npos) ++by_winograd;
     }
-    // "conv" alone has a Winograd form, in each of its three directions.
+    // Winograd's algorithm supports only "conv", in each of its three directions.
     if (algorithm == ConvolutionAlgorithm::direct) {
       EXPECT_EQ(by_winograd, 0);
     } else if (algorithm == ConvolutionAlgorithm::winograd) {
@@ -290,7 +292,8 @@ TEST(CpuPlan, EveryConvolutionAlgorithmGivesTheSameNumbers) {
   }
 }
 
-// bfloat16 as in agreement_test: 5e-2. The tiles are emulated if the processor has none.
+// The tolerance of 5e-2 is for the rounding errors of bf16 (see agreement_test.cpp). The AMX tiles
+// are emulated if the processor has none.
 TEST(CpuPlan, AmxConvolutionsAgreeWithTheReference) {
   graph::Graph graph("test");
   graph::NodeId x = graph.convolution("stem", graph.input({3, 8, 8}), 32, {.kernel = 1});
@@ -311,7 +314,8 @@ TEST(CpuPlan, AmxConvolutionsAgreeWithTheReference) {
     device.step(images);
     expect_same_forward(graph, reference, device, 5e-2);
     expect_same_gradients(graph, reference, device, 5e-2);
-    // The stem has too few channels; the others have three directions each.
+    // The input of the stem has too few channels for AMX. The other two convolutions have three
+    // directions each.
     const auto choices = device.plan->choices();
     EXPECT_EQ(
         std::ranges::count_if(

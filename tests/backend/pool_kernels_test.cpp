@@ -1,6 +1,7 @@
-// Pooling over the channels of a pixel against loops over one channel, for numbers of lanes below,
-// at and above the size of the kernels' inner loops. Results are exact: nothing is rounded but the
-// bfloat16 output, in the same way.
+// Compares the pooling kernels, which process all lanes (channels) of a pixel together, with loops
+// over one lane. The numbers of lanes are below, equal to and above the sizes of the inner loops of
+// the kernels. Results must be exact: only bfloat16 outputs are rounded, in both computations
+// alike.
 
 #include "backend/cpu/pool_kernels.hpp"
 

@@ -1,4 +1,5 @@
-// Plans report progress after each operation: a watchdog must not end a slow pass that works.
+// Tests that plans report progress after each operation, so that the watchdog does not abort a pass
+// that is slow but makes progress.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +17,7 @@ class Counter final : public core::ProgressMonitor {
  public:
   void begin(const char*, std::int64_t) noexcept override { ++count_; }
   void advance() noexcept override { ++count_; }
-  /// Reports since the last call.
+  /// Returns the number of reports since the last call.
   std::size_t take() { return std::exchange(count_, 0); }
 
  private:
@@ -35,7 +36,7 @@ TEST_P(ProgressTest, EachOperationOfAPassIsReported) {
   node = graph.linear("linear", node, 10);
   graph.softmax_cross_entropy("loss", node, {});
   graph.seal();
-  const std::size_t operations = graph.nodes().size() - 1;  // the input computes nothing
+  const std::size_t operations = graph.nodes().size() - 1;  // the input node computes nothing
 
   Counter counter;
   const auto backend = make_backend({.kind = GetParam(), .threads = 1, .progress = &counter});
@@ -60,7 +61,8 @@ INSTANTIATE_TEST_SUITE_P(Devices, ProgressTest,
                          [](const auto& instance) { return std::string(name(instance.param)); });
 
 TEST(Progress, TimingOfKernelsIsReported) {
-  // Large enough for Winograd's algorithm, which is timed against the direct one.
+  // The network contains a convolution that is large enough for Winograd's algorithm, so the
+  // backend times this algorithm and the direct one to choose between them.
   graph::Graph graph("one convolution");
   auto node = graph.input({3, 32, 32});
   node = graph.convolution("first", node, 64, {.kernel = 3, .stride = 1, .padding = 1});

@@ -1,11 +1,12 @@
-// The reference's gradients against central differences of its own loss, in float64.
+// Compares the gradients of the reference with central differences of its own loss, in float64.
 //
-// (L(p + h) - L(p - h)) / 2h errs by h^2 L'''/6 and by rounding, 1e-16 L / h. Parameters are
-// float32: the step used is the difference of the two values as stored, exact in float64, and its
-// middle is off p by half a float's spacing at most, 3e-8. With h = 2^-20 these errors stay below
-// 1e-8, and gradients are stored as float32 (6e-8 relative): 1e-6 of the tensor's largest gradient
-// is ample. A kink of ReLU or max-pool within h of a value would show as a larger error; with the
-// seeds below there is none.
+// The error of (L(p + h) - L(p - h)) / 2h consists of h^2 L'''/6 and of rounding, 1e-16 L / h.
+// Parameters are float32. The step in the denominator is the difference of the two values as
+// stored, which is exact in float64; their midpoint differs from p by at most half the spacing of
+// float32, 3e-8. With h = 2^-20 these errors are below 1e-8, and gradients are stored as float32
+// (6e-8 relative), so a tolerance of 1e-6 of the largest gradient of the tensor is sufficient. If a
+// kink of a ReLU or a max-pool were within h of a value, the error would be larger; with the seeds
+// below there is none.
 
 #include <gmock/gmock.h>
 
@@ -24,7 +25,8 @@ double mean_loss(Plan& plan) {
   return plan.result().loss_sum / static_cast<double>(plan.result().images);
 }
 
-/// Every parameter of small tensors, some 20 of large ones.
+/// Returns the distance between the elements that are tested: all elements of small tensors, about
+/// 20 of large ones.
 std::size_t stride_over(const graph::Parameter& parameter) {
   return std::max<std::size_t>(1, parameter.elements / 20);
 }

@@ -1,4 +1,4 @@
-// The reference's forward pass on cases small enough to check by hand.
+// Tests the forward pass of the reference on cases that are small enough to check by hand.
 
 #include <gmock/gmock.h>
 
@@ -19,11 +19,12 @@ using testing::FloatEq;
 using testing::FloatNear;
 using testing::Pointwise;
 
-/// Pixel values reach the network unchanged: (pixel / 255 - 0) / (1 / 255).
+/// Normalisation that leaves the pixel values unchanged: (pixel / 255 - 0) / (1 / 255).
 constexpr Normalisation raw_pixels{.mean = {0, 0, 0},
                                    .standard_deviation = {1 / 255.f, 1 / 255.f, 1 / 255.f}};
 
-/// A network whose class scores are the pooled channels of `body`'s output: identity weights.
+/// A network whose logits are the means of the channels of the output of `body`: the weights of its
+/// linear layer are the identity matrix.
 struct Probe {
   explicit Probe(core::ImageShape image, const std::function<NodeId(Graph&, NodeId)>& body,
                  std::int64_t batch = 1, float smoothing = 0, Mode mode = Mode::training)
@@ -82,14 +83,15 @@ TEST(ReferenceValues, PixelsAreNormalisedPerChannel) {
   }
   replica.upload({{0, 255, 51, 255}, {0}});
   replica.plan->forward();
-  // CIFAR-10's mean and deviation; a fourth channel repeats the third's.
+  // Mean and standard deviation of CIFAR-10; the fourth channel uses those of the third.
   EXPECT_THAT(replica.plan->logits(),
               ElementsAre(FloatEq(-0.4914f / 0.2023f), FloatEq((1 - 0.4822f) / 0.1994f),
                           FloatEq((0.2f - 0.4465f) / 0.2010f), FloatEq((1 - 0.4465f) / 0.2010f)));
 }
 
 TEST(ReferenceValues, ConvolutionIsACrossCorrelation) {
-  // The image 1..9 with the kernel 1..9: the valid output is the sum of squares, 285.
+  // The image and the kernel both contain 1 to 9. Without padding, the output is the sum of
+  // squares, 285.
   const std::vector<float> kernel{1, 2, 3, 4, 5, 6, 7, 8, 9};
   const std::vector<std::uint8_t> image{1, 2, 3, 4, 5, 6, 7, 8, 9};
   Probe valid({1, 3, 3},
@@ -97,9 +99,10 @@ TEST(ReferenceValues, ConvolutionIsACrossCorrelation) {
   valid.set("c.weight", kernel);
   EXPECT_THAT(valid.scores(image), ElementsAre(FloatNear(285, 1e-4f)));
 
-  // Stride 2 and padding 1: the four outputs around the corners, whose windows hold the image's
-  // corners. Top left: 5*1 + 6*2 + 8*4 + 9*5 = 94; top right: 4*2 + 5*3 + 7*5 + 8*6 = 106;
-  // bottom left: 2*4 + 3*5 + 5*7 + 6*8 = 106; bottom right: 1*5 + 2*6 + 4*8 + 5*9 = 94.
+  // With stride 2 and padding 1, the windows of the four outputs are centred on the corners of the
+  // image. Top left: 5*1 + 6*2 + 8*4 + 9*5 = 94; top right: 4*2 + 5*3 + 7*5 + 8*6 = 106; bottom
+  // left: 2*4 + 3*5 + 5*7 + 6*8 = 106; bottom right: 1*5 + 2*6 + 4*8 + 5*9 = 94. Their mean is 100,
+  // and the bias adds 0.5.
   Probe corners({1, 3, 3}, [](Graph& g, NodeId x) {
     return g.convolution("c", x, 1, {.kernel = 3, .stride = 2, .padding = 1, .has_bias = true});
   });
@@ -117,7 +120,8 @@ TEST(ReferenceValues, ConvolutionSumsOverInputChannels) {
 }
 
 TEST(ReferenceValues, MaxPoolIgnoresItsPadding) {
-  // Batch norm in inference with mean 10 makes all values negative: a padding of 0 would win.
+  // Batch norm in inference with mean 10 makes all values negative, so a padding of 0 would be the
+  // maximum.
   Probe probe(
       {1, 3, 3},
       [](Graph& g, NodeId x) {
@@ -129,7 +133,8 @@ TEST(ReferenceValues, MaxPoolIgnoresItsPadding) {
   probe.set("bn.bias", {0});
   probe.replica.statistics()[0] = 10;
   probe.replica.statistics()[16] = 1;
-  // Windows hold (1 2 4 5), (2 3 5 6), (4 5 7 8), (5 6 8 9): maxima 5 6 8 9, minus 10, averaged.
+  // The windows contain (1 2 4 5), (2 3 5 6), (4 5 7 8) and (5 6 8 9). Their maxima are 5, 6, 8 and
+  // 9; the mean of the maxima minus 10 is -3.
   EXPECT_THAT(probe.scores({1, 2, 3, 4, 5, 6, 7, 8, 9}), ElementsAre(FloatNear(-3, 1e-5f)));
 }
 
@@ -138,7 +143,7 @@ TEST(ReferenceValues, MaxPoolKeepsNan) {
     return g.max_pool("p", g.convolution("c", x, 1, {.kernel = 1}), {.kernel = 2, .stride = 2});
   });
   probe.set("c.weight", {std::numeric_limits<float>::infinity()});
-  // Infinity times 0 is NaN, the last value of the window; the others are infinite.
+  // The last value of the window is infinity times 0, which is NaN; the others are infinite.
   EXPECT_THAT(probe.scores({1, 1, 1, 0}), ElementsAre(testing::IsNan()));
 }
 
@@ -149,7 +154,7 @@ TEST(ReferenceValues, AddAndReluAndAveragePool) {
   });
   probe.set("c.weight", {-2});
   probe.set("c.bias", {3});
-  // x = 1, 9: -2x + 3 + x = 2, -6; ReLU: 2, 0; average 1.
+  // For x = 1 and 9, -2x + 3 + x is 2 and -6; after the ReLU 2 and 0; the mean is 1.
   EXPECT_THAT(probe.scores({1, 9}), ElementsAre(FloatNear(1, 1e-5f)));
 }
 
@@ -160,7 +165,8 @@ TEST(ReferenceValues, BatchNormUsesTheBiasedVarianceAndTracksTheUnbiasedOne) {
   probe.set("bn.bias", {7});
   probe.replica.statistics()[0] = 100;  // running mean
   probe.replica.statistics()[16] = 10;  // running variance
-  // Values 2 4 4 6: mean 4, biased variance 2, unbiased 8/3; 1 / sqrt(2 + 0.75).
+  // The values 2, 4, 4 and 6 have the mean 4, the biased variance 2 and the unbiased variance 8/3.
+  // They are normalised with 1 / sqrt(2 + 0.75).
   const auto step = static_cast<float>(2 * 3 / std::sqrt(2.75));
   EXPECT_THAT(probe.scores({2, 4, 4, 6}, {0, 0, 0, 0}),
               Pointwise(FloatNear(1e-5f), std::vector<float>{7 - step, 7, 7, 7 + step}));
@@ -177,7 +183,7 @@ TEST(ReferenceValues, BatchNormOfInferenceUsesTheRunningStatisticsAndLeavesThem)
   probe.set("bn.bias", {-1});
   probe.replica.statistics()[0] = 4;
   probe.replica.statistics()[16] = 3;
-  // 2 (x - 4) / sqrt(3 + 1) - 1
+  // The output is 2 (x - 4) / sqrt(3 + 1) - 1.
   EXPECT_THAT(probe.scores({4, 10}, {0, 0}),
               ElementsAre(FloatNear(-1, 1e-5f), FloatNear(5, 1e-5f)));
   EXPECT_EQ(probe.replica.statistics()[0], 4);
@@ -212,13 +218,13 @@ TEST(ReferenceValues, LossOfEqualScoresIsTheLogarithmOfTheClasses) {
 TEST(ReferenceValues, LossOfTwoClasses) {
   Probe probe({2, 1, 1}, nothing);
   probe.scores({3, 1}, {1});
-  // Scores 3 and 1 but for the rounding of 1 / 255: log(1 + e^2).
+  // The logits are 3 and 1 (except for the rounding of 1 / 255), so the loss is log(1 + e^2).
   EXPECT_NEAR(probe.replica.plan->result().loss_sum, std::log1p(std::exp(2.0)), 1e-6);
   EXPECT_EQ(probe.replica.plan->result().correct, 0);
 
   Probe smoothed({2, 1, 1}, nothing, 1, 0.5f);
   smoothed.scores({3, 1}, {1});
-  // Targets 1/4 and 3/4: log(1 + e^-2) / 4 + 3 log(1 + e^2) / 4.
+  // The targets are 1/4 and 3/4, so the loss is log(1 + e^-2) / 4 + 3 log(1 + e^2) / 4.
   EXPECT_NEAR(smoothed.replica.plan->result().loss_sum,
               std::log1p(std::exp(-2.0)) / 4 + 3 * std::log1p(std::exp(2.0)) / 4, 1e-6);
 }

@@ -33,8 +33,8 @@ Batch part(const Graph& graph, const Batch& batch, std::int64_t first, std::int6
 
 Replica::Replica(DeviceKind device, int threads, const Graph& graph, const PlanOptions& options,
                  std::uint64_t seed)
-    // On CPUs nothing is chosen by timing, so that two replicas of a network use the same
-    // algorithms.
+    // On CPUs, `deterministic` prevents the choice of algorithms by timing, so that two replicas of
+    // a network use the same algorithms.
     : backend(make_backend(
           {.kind = device, .threads = threads, .deterministic = device == DeviceKind::cpu})),
       state(backend->make_state(graph)) {
@@ -93,8 +93,8 @@ namespace {
 using graph::Convolution;
 using graph::NodeId;
 
-/// input -> body -> strided convolution -> pooling -> linear -> loss. The strided convolution makes
-/// the gradient that reaches the body differ from pixel to pixel.
+/// Returns the network input -> body -> strided convolution -> average pooling -> linear -> loss.
+/// Because of the strided convolution, the gradient of the output of `body` differs between pixels.
 template <class Body>
 Graph around(core::ImageShape image, Body body, float label_smoothing = 0) {
   Graph graph("test");
@@ -111,7 +111,8 @@ NodeId stem(Graph& graph, NodeId x, std::int64_t channels) {
   return graph.convolution("stem", x, channels, {.kernel = 1});
 }
 
-/// A convolution behind a stem, so that the gradient of its input is computed too.
+/// Returns a network with a convolution that follows another one (the stem), so that the gradient
+/// of its input is also computed.
 Graph convolution(core::ImageShape image, std::int64_t from, std::int64_t to,
                   Convolution operation) {
   return around(image, [&](Graph& graph, NodeId x) {
@@ -136,7 +137,8 @@ Graph max_pool(core::ImageShape image, std::int64_t channels, graph::MaxPool ope
   });
 }
 
-/// ResNet's block, `from` to `to` channels; a projection where `stride` or channels change.
+/// Returns a network with a basic block of ResNet that maps `from` to `to` channels. The shortcut
+/// is a projection if `stride` is not 1 or if the number of channels changes.
 Graph block(core::ImageShape image, std::int64_t from, std::int64_t to, std::int64_t stride) {
   return around(image, [&](Graph& graph, NodeId x) {
     x = graph.relu("relu", graph.batch_norm("bn", stem(graph, x, from)));
@@ -250,7 +252,7 @@ void append_patterns(std::vector<Network>& networks) {
   networks.push_back({"block_projected", block({3, 5, 7}, 17, 33, 1), false});
 }
 
-/// Two linear layers with a ReLU between them.
+/// Returns a network with two linear layers and a ReLU between them.
 Graph perceptron() {
   Graph graph("test");
   NodeId x = stem(graph, graph.input({3, 5, 7}), 17);

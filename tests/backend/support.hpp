@@ -1,6 +1,7 @@
 #pragma once
 
-// What the tests of all backends share: small networks of odd sizes, random batches, replicas.
+// Helper functions for the tests of all backends: small networks of unusual sizes, random batches,
+// replicas.
 
 #include <gtest/gtest.h>
 
@@ -24,11 +25,12 @@ struct Batch {
 };
 Batch random_batch(const graph::Graph& graph, std::int64_t images, std::uint64_t seed);
 
-/// Images [first, first + count) of a batch.
+/// Returns images [first, first + count) of a batch.
 Batch part(const graph::Graph& graph, const Batch& batch, std::int64_t first, std::int64_t count);
 
-/// A network on a device: random parameters and running statistics (batch norms away from 1 and 0),
-/// the same for the same graph and seed on every device, and a plan.
+/// A network on a device, with a plan. Parameters and running statistics are random, including
+/// those of batch norm, whose usual initial values are 1 and 0. They depend only on the graph and
+/// the seed, so they are the same on every device.
 class Replica {
  public:
   Replica(DeviceKind device, int threads, const graph::Graph& graph, const PlanOptions& options,
@@ -37,7 +39,8 @@ class Replica {
   Replica& operator=(const Replica&) = delete;
 
   void upload(const Batch& batch) { plan->upload(batch.images, batch.labels); }
-  /// Upload, forward, backward.
+  /// Uploads the batch, computes the forward and the backward pass, and copies the state to the
+  /// host.
   void step(const Batch& batch);
 
   std::span<float> parameters() { return state.parameters.as<float>(); }
@@ -49,11 +52,11 @@ class Replica {
   std::unique_ptr<Plan> plan;
 };
 
-/// Empty where there is such a device, else why not.
+/// Returns why the device cannot be used; empty if it can.
 std::string why_not(DeviceKind device);
 
-/// For the first line of a test on a device that may not be there: skips it, or, where the
-/// environment's LOCKSTEP_REQUIRE_GPU is 1, fails.
+/// Skips the test if the device is not present; fails instead if the environment variable
+/// LOCKSTEP_REQUIRE_GPU is 1. To be used as the first statement of a test.
 #define REQUIRE_DEVICE(device)                                                      \
   if (const std::string reason = why_not(device); !reason.empty()) {                \
     const char* const required = std::getenv("LOCKSTEP_REQUIRE_GPU");               \
@@ -61,14 +64,14 @@ std::string why_not(DeviceKind device);
     GTEST_SKIP() << reason;                                                         \
   }
 
-/// Hears and forgets.
+/// Ignores all notifications.
 class NoListener : public core::GradientListener {
  public:
   void filled_to(std::size_t) override {}
 };
 
-/// A network around one operation or pattern. `smooth`: no ReLU or max-pool, whose gradient jumps
-/// where rounding moves a value over the kink.
+/// A network that contains one operation or pattern to be tested. `smooth`: it contains no ReLU and
+/// no max-pool, whose gradients are discontinuous: rounding can move a value across the kink.
 struct Network {
   std::string name;
   graph::Graph graph;
@@ -77,11 +80,12 @@ struct Network {
   friend void PrintTo(const Network& network, std::ostream* out) { *out << network.name; }
 };
 
-/// Every operation and the patterns that a backend may fuse, or must not.
+/// Returns networks for every operation, and for the patterns that a backend may or must not fuse.
 std::vector<Network> small_networks();
 
-/// |got - want| / scale, of Euclidean norms; scale 0 means |want|.
+/// Returns |got - want| / scale in the Euclidean norm. If `scale` is 0, |want| is used instead.
 double relative_error(std::span<const float> got, std::span<const float> want, double scale = 0);
+/// Returns the Euclidean norm.
 double norm(std::span<const float> values);
 
 }  // namespace lockstep::backend::test

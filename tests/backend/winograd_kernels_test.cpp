@@ -1,10 +1,11 @@
-// The arithmetic of Winograd's convolutions against sums over the nine taps in float64, for vectors
-// of 8 and of 16 lanes whatever this processor has, in each layout and type of feature maps, tiles
-// that overhang the map included.
+// Compares the arithmetic of Winograd convolutions with sums over the nine taps in float64: for
+// vectors of 8 and of 16 lanes, regardless of the processor, for each layout and data type of
+// feature maps, and for maps whose size is not a multiple of the tile size.
 //
-// Tolerances, relative Euclidean norms: float32 sums of 300 to 600 products with the transforms'
-// errors, 1e-6 as measured: 5e-6. bfloat16 maps are read exactly; only the output is rounded, by
-// 2^-9 at most: 4e-3.
+// Tolerances, as relative Euclidean norms:
+//   - float32: 5e-6. Sums of 300 to 600 products, and the errors of the transforms; measured: 1e-6.
+//   - bfloat16: 4e-3. Maps are read exactly; only the output is rounded, with a relative error of
+//     at most 2^-8.
 
 #include "backend/cpu/winograd_kernels.hpp"
 
@@ -32,7 +33,7 @@ struct Case {
 
 constexpr std::int64_t images = 3, channels = 64;
 
-/// Values in [-1, 1) that bfloat16 has too.
+/// Returns a random value in [-1, 1) that bfloat16 represents exactly.
 float value(core::Random& random) {
   return static_cast<float>(static_cast<int>(random.below(256)) - 128) / 128;
 }

@@ -1,12 +1,12 @@
-"""Lockstep beside PyTorch's DistributedDataParallel (gloo) over the same links, in turn: one rank of 1 thread per host.
+"""Compares Lockstep with PyTorch DistributedDataParallel (gloo) over the same links: one rank with 1 thread per host.
 
 usage: compare_hosts.py LOCKSTEP [--hosts N] [--rate RATE] [--batch B] [--precision P] [--gradient-dtype T] [--steps S]
                         [--rounds R]
 
-LOCKSTEP is the program. Run it as root with a Python that has PyTorch and h5py. The hosts are emulated on this machine
-by tests/cluster/cluster; the link of a host is its interface eth0.
-Each round runs both once, on synthetic images. A run's images/s is that of all hosts in its steps after the first two.
-Prints a Markdown table: medians, and the ratio of the two in the same round.
+LOCKSTEP is the path of the program. Run this script as root with a Python that has PyTorch and h5py.
+tests/cluster/cluster emulates the hosts on this machine; the link of a host is its interface eth0. Each round runs both
+programs once on synthetic images. The throughput of a run is that of all hosts in images/s, without the first two
+steps. Prints a Markdown table with medians over the rounds and the ratio of the two throughputs of the same round.
 """
 
 import argparse
@@ -23,11 +23,11 @@ from compare_ranks import images_per_second
 
 INTERFACE = "eth0"
 PORT = "29500"
-QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore::FutureWarning"}  # hosts without DNS, newer names
+QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore::FutureWarning"}  # no warnings on DNS and renames
 
 
 def cluster_script():
-    """The program that emulates hosts; exits with status 2 if this machine cannot emulate them."""
+    """Returns the path of the program that emulates hosts; exits with status 2 if this machine cannot emulate them."""
     script = str(pathlib.Path(__file__).resolve().parent.parent / "cluster" / "cluster")
     answer = subprocess.run([script, "check"], capture_output=True, text=True)
     if answer.returncode != 0:

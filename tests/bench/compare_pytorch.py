@@ -1,10 +1,11 @@
-"""Lockstep's training step beside PyTorch's on this machine, in turn: A B C A B C ..., ratios per round.
+"""Compares the training step of Lockstep with that of PyTorch (eager and torch.compile) on this machine.
 
 usage: compare_pytorch.py STEP_BENCH [--model M] [--batch B ...] [--precision P ...] [--threads T] [--steps S] [--rounds R]
 
-STEP_BENCH is the program of that name from the build. Run it with a Python that has PyTorch. All programs stay
-loaded and wait for their turn, so that drifts of the machine's speed hit all alike; the medians of the rounds and of the
-ratios to the better of PyTorch eager and torch.compile are printed as a Markdown table.
+STEP_BENCH is the path of the program step_bench in the build directory. Run this script with a Python that has PyTorch.
+All programs stay loaded and take turns (A B C A B C ...), so that drifts of the machine's speed affect all of them
+equally. Prints a Markdown table: the median throughput of each program over the rounds, and the median ratio, per
+round, of Lockstep to the better of PyTorch eager and torch.compile.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import sys
 
 
 class Contender:
-    """A program that runs one round for each line it reads."""
+    """A benchmark process that runs one round for each line on its standard input."""
 
     def __init__(self, command):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -1,10 +1,11 @@
-"""N communicating ranks beside N independent ones on this machine, in turn: what the all-reduce costs a training run.
+"""Measures the cost of gradient all-reduce: N communicating ranks compared with N independent ranks on this machine.
 
 usage: compare_ranks.py LOCKSTEP [--ranks N] [--batch B] [--precision P] [--gradient-dtype T] [--steps S] [--rounds R]
 
-LOCKSTEP is the program. Each round runs `--reducer overlap`, `allreduce` and `none` (independent replicas) once, by
-mpirun on synthetic images. A run's images/s is that of its steps after the first two, a step's time the maximum over
-ranks. Prints a Markdown table: medians, and the ratio to the independent ranks of the same round.
+LOCKSTEP is the path of the program. Each round runs `--reducer none` (independent replicas), `overlap` and `allreduce`
+once with mpirun on synthetic images. The throughput of a run in images/s excludes its first two steps; the time of a
+step is the maximum over ranks. Prints a Markdown table with medians over the rounds and the ratio to the independent
+ranks of the same round.
 """
 
 import argparse

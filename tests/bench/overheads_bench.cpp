@@ -1,9 +1,9 @@
-// What stands around the training step, each part alone: the loader, the clock, the run file.
+// Benchmark of the overheads outside the operations of a training step, each measured alone: the
+// data loader, the step clock and the run file.
 //
-//   overheads_bench [FOLDER]      where a run file may be written and removed; default the current
-//   folder
+//   overheads_bench [FOLDER]      FOLDER: folder for a temporary run file [current folder]
 //
-// Prints one line per part with its cost. docs/performance.md sets them against a step.
+// Prints one line per overhead. docs/performance.md compares them with the time of a step.
 
 #include <chrono>
 #include <cstdio>
@@ -25,7 +25,8 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Images/s that one thread prepares: augmented, in the sampler's order, batch 128.
+/// Measures and prints the throughput of one thread that prepares batches of 128 augmented images
+/// in the order of the sampler, in images/s.
 void time_loader() {
   const data::TrainingData data = data::load({.source = "synthetic:10000"});
   const data::DistributedSampler sampler(data.train.size(), 128, 1, 1, data::LastBatch::drop);
@@ -42,7 +43,8 @@ void time_loader() {
               static_cast<double>(images) / seconds_since(begin));
 }
 
-/// Seconds per step that the host's phase clock takes: seven marks, and their evaluation.
+/// Measures and prints the time per step that the step clock needs on the host: seven timestamps
+/// and their evaluation.
 void time_clock() {
   constexpr int steps = 200000;
   double total = 0;
@@ -60,7 +62,7 @@ void time_clock() {
   std::printf("clock: %.0f ns per step (sum %.3g s)\n", seconds_since(begin) / steps * 1e9, total);
 }
 
-/// Seconds per epoch that appending takes: 391 steps of 4 ranks with 2 buckets.
+/// Measures and prints the time to append one epoch to the run file: 391 steps, 4 ranks, 2 buckets.
 void time_run_file(const std::filesystem::path& folder) {
   constexpr std::size_t steps = 391, ranks = 4, buckets = 2, epochs = 20;
   const std::filesystem::path path = folder / "overheads_bench.h5";

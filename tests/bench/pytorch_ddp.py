@@ -1,11 +1,11 @@
-"""Training steps of one rank of PyTorch's DistributedDataParallel on random images, for compare_hosts.py.
+"""Times training steps with PyTorch DistributedDataParallel on random images; one rank, for compare_hosts.py.
 
 usage: pytorch_ddp.py [--batch B] [--precision fp32|bf16] [--gradient-dtype fp32|bf16] [--threads T] [--steps S]
 
-RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT come from the environment, as torchrun sets them; messages go by gloo over
-the interface GLOO_SOCKET_IFNAME. Channels-last, bf16 by autocast, fused SGD; as in Lockstep, batch norm's running
-statistics stay each rank's own. Rank 0 prints one JSON line with the images/s of all ranks together, in the S steps
-less the first two.
+RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are read from the environment, as torchrun sets them. Communication uses
+gloo over the interface GLOO_SOCKET_IFNAME. The network is in channels-last format, bf16 uses autocast, and SGD is
+fused. As in Lockstep, each rank keeps its own running statistics of batch norm. Rank 0 prints one JSON line with the
+throughput of all ranks together in images/s over the S steps, without the first two.
 """
 
 import argparse

@@ -1,8 +1,9 @@
-"""Which PyTorch is installed, and what it lacks for pytorch_gpu.py.
+"""Reports the installed version of PyTorch and the features that pytorch_gpu.py needs and this version lacks.
 
 usage: pytorch_features.py
 
-Prints one JSON object: `torch`, the version (null if there is none), and `missing`, a list of what is needed and not there.
+Prints one JSON object: `torch` is the version (null if PyTorch cannot be imported), `missing` a list of the features
+that are needed but not available.
 """
 
 import inspect
@@ -10,7 +11,7 @@ import json
 
 
 def missing_features(torch):
-    """Names of what pytorch_gpu.py uses and this version of PyTorch does not have."""
+    """Returns the names of the features that pytorch_gpu.py uses and this version of PyTorch lacks."""
     fused = "fused" in inspect.signature(torch.optim.SGD.__init__).parameters
     compiles = callable(getattr(torch, "compile", None))
     marks = hasattr(getattr(torch, "compiler", None), "cudagraph_mark_step_begin")
@@ -24,7 +25,7 @@ def main():
         import torch
     except ModuleNotFoundError:
         print(json.dumps({"torch": None, "missing": ["PyTorch"]}))
-    except Exception as error:  # an installation that is damaged or does not fit its libraries
+    except Exception as error:  # a damaged installation, or one with incompatible libraries
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         print(json.dumps({"torch": None, "missing": [f"a PyTorch that can be imported ({why})"]}))
     else:

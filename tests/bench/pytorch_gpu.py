@@ -1,24 +1,27 @@
-"""PyTorch's side of the GPU acceptance run (tests/gpu/acceptance.py): ResNet18 on CIFAR-10, as fast as it goes.
+"""PyTorch counterpart for the GPU acceptance run (tests/gpu/acceptance.py): optimised ResNet18 training on CIFAR-10.
 
 usage: pytorch_gpu.py versions
        pytorch_gpu.py speed --data DIR --batch B [--variants NAME ...]
        pytorch_gpu.py losses --data DIR --order FILE.npy --weights FILE.h5 --precision bf16 fp16
        pytorch_gpu.py accuracy --data DIR --batch B --rates FILE.npy
 
-speed: prints a JSON line when a variant has warmed up (SIGUSR1: it gives up the one it is at); then, for each line
-"VARIANT SECONDS" on standard input, trains whole epochs for about so long and prints the img/s of each. All variants:
-channels-last, bf16 by autocast, fused SGD, cudnn.benchmark. The images lie on the GPU as uint8 and a whole epoch is
-cropped, flipped and normalised there at once (`host`: the images lie in host memory, each batch is copied from pinned
-memory, non-blocking, beside the step before, and augmented on the GPU). Variants:
-  eager          the step, kernel by kernel
-  graph          the same, forward to SGD captured once as a CUDA graph
-  host           graph, with batches from the host
-  compile        torch.compile(mode="max-autotune"): Inductor's own CUDA graphs, SGD outside
-  compile_graph  what max-autotune makes, forward to SGD captured as one CUDA graph
-losses: writes initial weights to FILE.h5 (a dataset per tensor under /state), then prints the losses of steps over the
-images in the order of the file (steps x batch), without augmentation: in float32 and, for each precision, eager, eager
-without channels-last, and compiled.
-accuracy: trains with the graph at the rates of the file, one per step, and prints the test accuracy as JSON.
+versions: prints the versions of PyTorch, CUDA and cuDNN and the missing features as JSON.
+speed: warms up the variants one after another and prints a JSON line for each variant that is ready; SIGUSR1 abandons
+the variant that is warming up. Then, for each line "VARIANT SECONDS" on standard input, it trains whole epochs until
+SECONDS have passed and prints the images/s of each epoch as JSON. All variants use channels-last, bf16 with autocast,
+fused SGD and cudnn.benchmark. The images are stored on the GPU as uint8, and a whole epoch is cropped, flipped and
+normalised there at once. In variant `host`, the images are stored in host memory; each batch is copied from pinned
+memory with a non-blocking copy that overlaps the preceding step, and is augmented on the GPU. Variants:
+  eager          eager execution
+  graph          eager code, from forward to SGD captured once as a CUDA graph
+  host           like graph, with batches from host memory
+  compile        torch.compile(mode="max-autotune"): Inductor's own CUDA graphs, SGD outside of them
+  compile_graph  torch.compile(mode="max-autotune-no-cudagraphs"), from forward to SGD captured as one CUDA graph
+losses: writes initial weights to FILE.h5 (one dataset per tensor under /state), then prints as JSON the loss of each
+step on the images that FILE.npy lists (indices, steps x batch), without augmentation: in float32 and, for each
+precision, eager, eager without channels-last, and compiled.
+accuracy: trains with a captured CUDA graph and the learning rates in FILE.npy (one per step); prints the test accuracy
+as JSON.
 """
 
 import argparse
@@ -39,9 +42,9 @@ from networks import ResNet18  # noqa: E402
 from pytorch_features import missing_features  # noqa: E402
 
 WARM_UP_EPOCHS = 2
-SLOTS = 3  # of pinned memory: one is filled, one is copied, one is computed on
+SLOTS = 3  # buffers in pinned memory: one is filled, one is copied, one is in use by the step
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-LOSS_SCALE = 1024.0  # of fp16; constant, so that no step is left out
+LOSS_SCALE = 1024.0  # for fp16; constant, so that no step is skipped
 
 
 def say(**fields):
@@ -49,7 +52,7 @@ def say(**fields):
 
 
 class Images:
-    """Labelled images on `device` as uint8, padded for cropping; makes whole epochs or single batches of them."""
+    """Labelled images on `device` as uint8, padded for cropping; provides whole epochs or single batches."""
 
     def __init__(self, folder, split, samples, device, dtype):
         images, self.labels = cifar10.read(folder, split, samples)
@@ -61,7 +64,7 @@ class Images:
         self.scale = cifar10.STD.view(3).mul(255).reciprocal().to(device)
 
     def normalise(self, pixels):
-        """(N, 32, 32, 3) uint8 to (N, 3, 32, 32) channels-last of the precision."""
+        """Normalises (N, 32, 32, 3) uint8; returns (N, 3, 32, 32) in channels-last format and `self.dtype`."""
         return ((pixels.float() - self.mean) * self.scale).to(self.dtype).permute(0, 3, 1, 2)
 
     def crop_and_flip(self, padded, pick, count):
@@ -72,12 +75,12 @@ class Images:
         return padded[pick.view(-1, 1, 1), (side + top).unsqueeze(2), columns.unsqueeze(1)]
 
     def epoch(self):
-        """All images in a new order, augmented: (N, 3, 32, 32), and their labels."""
+        """Returns all images (N, 3, 32, 32), augmented and in a new random order, and their labels."""
         order = torch.randperm(self.count, device=self.device)
         return self.normalise(self.crop_and_flip(self.padded, order, self.count)), self.device_labels[order]
 
     def augment(self, images):
-        """A batch (N, 32, 32, 3) uint8 on the device, augmented and normalised."""
+        """Augments and normalises a batch (N, 32, 32, 3) of uint8 on the device; returns (N, 3, 32, 32)."""
         padded = F.pad(images, (0, 0, 4, 4, 4, 4))
         count = len(images)
         pick = torch.arange(count, device=self.device)
@@ -88,7 +91,7 @@ class Images:
 
 
 class Trainer:
-    """A network and its step: loss, gradients, SGD. `compile_options`: those of torch.compile, None for eager."""
+    """A network and its training step. `compile_options` are passed to torch.compile; None selects eager execution."""
 
     def __init__(self, device, precision, rate, compile_options=None, channels_last=True, state=None):
         self.device, self.scale = device, LOSS_SCALE if precision == "fp16" else 1.0
@@ -126,7 +129,7 @@ class Trainer:
 
 
 class GraphedStep:
-    """`step(input, labels)` captured as one CUDA graph; on a CPU the plain step."""
+    """`step(pixels, labels)` captured as one CUDA graph; on a CPU, `step` itself is called."""
 
     def __init__(self, step, pixels, labels):
         self.step, self.graph = step, None
@@ -136,7 +139,7 @@ class GraphedStep:
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for _ in range(4):  # kernels are chosen and momentum is made outside the graph
+            for _ in range(4):  # select kernels and allocate momentum before the capture
                 step(self.pixels, self.labels)
         torch.cuda.current_stream().wait_stream(side)
         self.graph = torch.cuda.CUDAGraph()
@@ -156,7 +159,7 @@ class GraphedStep:
 
 
 def device_epoch(images, step, batch):
-    """Train one epoch of images that lie on the device; return the last loss."""
+    """Trains one epoch with images that are stored on the device; returns the last loss."""
     pixels, labels = images.epoch()
     for begin in range(0, images.count - batch + 1, batch):
         loss = step(pixels[begin : begin + batch], labels[begin : begin + batch])
@@ -164,7 +167,8 @@ def device_epoch(images, step, batch):
 
 
 class HostEpochs:
-    """Epochs from pinned memory: gather, copy on a stream beside the step before, augment on the GPU, step."""
+    """Trains epochs with images in host memory. Each batch is gathered in pinned memory, copied to the GPU on a
+    separate stream while the preceding step runs, and augmented on the GPU."""
 
     def __init__(self, images, trainer, batch):
         self.images, self.batch, self.cuda = images, batch, images.device == "cuda"
@@ -197,7 +201,7 @@ class HostEpochs:
         for index, begin in enumerate(range(0, self.images.count - self.batch + 1, self.batch)):
             slot, pick = index % SLOTS, order[begin : begin + self.batch]
             if self.cuda:
-                self.copied[slot].synchronize()  # the slot's last copy has left it
+                self.copied[slot].synchronize()  # wait until the previous copy from this slot has finished
             torch.index_select(self.images.images, 0, pick, out=self.pinned[slot])
             torch.index_select(self.images.labels, 0, pick, out=self.pinned_labels[slot])
             self.upload(slot)
@@ -208,7 +212,7 @@ class HostEpochs:
 
 
 def variant_epoch(name, images, args):
-    """A function that trains one epoch by variant `name` and returns its last loss."""
+    """Returns a function that trains one epoch with variant `name` and returns the last loss."""
     options = None
     if name.startswith("compile"):
         mode = "max-autotune" if name == "compile" else "max-autotune-no-cudagraphs"
@@ -224,7 +228,7 @@ def variant_epoch(name, images, args):
 
 
 def timed_epoch(epoch, images, args):
-    """Images per second of one epoch by the wall clock, and its last loss."""
+    """Trains one epoch; returns its throughput in images per second of wall-clock time, and the last loss."""
     start = time.perf_counter()
     loss = epoch().item()  # waits for the device
     return images.count // args.batch * args.batch / (time.perf_counter() - start), loss
@@ -315,7 +319,7 @@ def accuracy(args):
     before = {name: tensor.clone() for name, tensor in trainer.network.state_dict().items()}
     pixels, labels = images.epoch()
     step = GraphedStep(trainer.step, pixels[: args.batch], labels[: args.batch])
-    # The warm-up left momentum and running statistics behind.
+    # The warm-up steps changed the momentum and the running statistics.
     trainer.network.load_state_dict(before)
     for entry in trainer.optimizer.state.values():
         entry["momentum_buffer"].zero_()

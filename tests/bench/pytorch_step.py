@@ -1,9 +1,9 @@
-"""Training steps of one replica in PyTorch on random images: the counterpart of step_bench.
+"""Times training steps of one replica in PyTorch on random images; counterpart of step_bench.
 
 usage: pytorch_step.py [--model M] [--batch B] [--precision fp32|bf16] [--threads T] [--steps S] [--compile] [--device cpu|cuda]
 
-Channels-last, bf16 by autocast, fused SGD where the device has it. After a warm-up it prints "ready"; then, for each
-line on standard input, one JSON line with the images/s of a round of S steps.
+The network is in channels-last format, bf16 uses autocast, and SGD is fused. Prints "ready" after the warm-up; then,
+for each line on standard input, runs S steps and prints one JSON line with their images/s and the last loss.
 """
 
 import argparse

@@ -1,12 +1,12 @@
-// Training steps of one replica on random images, without loader or communication: what the backend
-// itself can do.
+// Benchmark of the backend alone: training steps of one replica on random images, without data
+// loading and communication.
 //
-//   step_bench [--model M] [--batch B] [--precision fp32|bf16] [--threads T] [--steps S] [--rounds
-//   R] [--choices]
+//   step_bench [--model M] [--batch B] [--precision fp32|bf16] [--threads T] [--steps S]
+//              [--rounds R] [--choices]
 //
-// Prints one JSON line per round: images/s and the mean seconds of each phase. With --rounds 0 a
-// round is run for every line on standard input, so that a driver can take turns with another
-// program (compare_pytorch.py).
+// Prints one JSON line per round: images/s, the mean duration of each phase in seconds, and the
+// loss of the last step. With --rounds 0 it runs one round for every line on standard input, so
+// that a driver (compare_pytorch.py) can alternate between this program and another one.
 
 #include <boost/program_options.hpp>
 #include <chrono>
@@ -30,7 +30,7 @@ struct NoListener : core::GradientListener {
   void filled_to(std::size_t) override {}
 };
 
-/// Seconds by phase, from one reading of the clock after each.
+/// Measures the duration of each phase, in seconds, with one reading of the clock after each phase.
 class StepTimer {
  public:
   void end(record::Phase phase) {

@@ -1,14 +1,14 @@
-"""Weak scaling over hosts joined by links of set rates: runs, tables and figures by one command.
+"""Measures weak scaling over emulated hosts with links of given rates; writes tables and figures.
 
 usage: weak_scaling.py LOCKSTEP --output FOLDER [--hosts N ...] [--rates RATE ...] [--batch B] [--precision P]
                        [--steps S]
 
-LOCKSTEP is the program. Run it as root with a Python that has h5py and matplotlib. The hosts are emulated on this machine
-by tests/cluster/cluster. For each rate, host count, reducer and type of gradients it trains on
-synthetic images, one rank of 1 thread per host (one host: without the cluster), into
-FOLDER/RATE-HOSTS-REDUCER-GRADIENTS.h5; lockstep-report makes FOLDER/RATE-GRADIENTS/report.md with tables and figures of
-each rate and type. Prints a Markdown table: images/s of all hosts in the steps after the first two, and the efficiency
-against 1 host with the same reducer.
+LOCKSTEP is the path of the program. Run this script as root with a Python that has h5py and matplotlib.
+tests/cluster/cluster emulates the hosts on this machine. For each rate, number of hosts, reducer and gradient data
+type, Lockstep trains on synthetic images with one rank and 1 thread per host (a single host runs without emulation) and
+writes FOLDER/RATE-HOSTS-REDUCER-GRADIENTS.h5. For each rate and gradient data type, lockstep-report writes
+FOLDER/RATE-GRADIENTS/report.md with tables and figures. Prints a Markdown table: the throughput of all hosts in
+images/s without the first two steps, and the efficiency relative to 1 host with the same reducer.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import re
 import subprocess
 import sys
 
-import matplotlib  # noqa: F401  lockstep-report needs it: say so before the runs, not after
+import matplotlib  # noqa: F401  lockstep-report needs it: fail before the runs, not after them
 from compare_hosts import cluster, cluster_script
 from compare_ranks import images_per_second
 
@@ -28,7 +28,7 @@ GRADIENTS = ["fp32", "bf16"]
 
 
 def gigabits(rate):
-    """"200mbit" -> 0.2"""
+    """Converts a rate such as "200mbit" to Gbit/s (0.2)."""
     match = re.fullmatch(r"([0-9.]+)([mg])bit", rate)
     if not match:
         raise argparse.ArgumentTypeError(f"{rate}: a rate such as 1gbit or 200mbit is needed")
@@ -45,7 +45,7 @@ def run_file(args, rate, hosts, reducer, gradients):
 
 
 def train(args, launcher, rate, hosts, reducer, gradients):
-    images = args.batch * max(args.hosts) * args.steps  # the same for all host counts, so that the report compares them
+    images = args.batch * max(args.hosts) * args.steps  # equal for all runs, so that the report compares them
     command = [*launcher, args.lockstep, "train", "--quiet", "--data", f"synthetic:{images}", "--threads", "1"]
     command += ["--steps", str(args.steps), "--evaluate-every", "never"]
     command += ["--batch-per-rank", str(args.batch), "--precision", args.precision]

@@ -1,6 +1,6 @@
-"""The emulated cluster: hosts have names of their own, links keep their rate, and nothing is left behind.
+"""Tests of the emulated cluster: hosts have different names, links do not exceed their rate, and `down` removes all.
 
-Skipped if this machine cannot emulate hosts, unless LOCKSTEP_REQUIRE_CLUSTER=1.
+The tests are skipped if this machine cannot emulate hosts, unless LOCKSTEP_REQUIRE_CLUSTER=1.
 """
 
 import os
@@ -15,7 +15,7 @@ CLUSTER = pathlib.Path(__file__).resolve().parent / "cluster"
 NAME = f"lockstep-pytest-{os.getpid()}"
 MEGABYTE = 1_000_000
 
-# Sends megabytes to a receiver, which answers when it has all of them.
+# Sends the given number of bytes to a receiver, which replies after it has received all of them.
 SENDER = """
 import socket, sys
 with socket.create_connection((sys.argv[1], 5001)) as link:
@@ -85,7 +85,7 @@ def test_clusters_of_different_names_are_independent(possible):
 
 
 def test_a_link_keeps_its_rate(possible):
-    """2 MB at 20 Mbit/s take 0.8 s; the burst of 131 kB is sent at once."""
+    """2 MB at 20 Mbit/s take 0.8 s; the link sends a burst of 131 kB without delay."""
     cluster("up", 2, "20mbit")
     environment = os.environ | {"LOCKSTEP_CLUSTER_NAME": NAME}
     with subprocess.Popen([CLUSTER, "exec", "2", sys.executable, "-c", RECEIVER], env=environment,

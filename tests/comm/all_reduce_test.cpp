@@ -1,4 +1,4 @@
-// Every way to sum over the ranks against a plain loop over them, bit by bit.
+// Compares every all-reduce algorithm with a sequential loop over the ranks, bit by bit.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,8 @@ namespace {
 
 using core::DataType;
 
-/// Where the order of summation is free, values with so few bits that every order is exact.
+/// Returns whether `way` sums in rank order. For the other algorithms the test values have so few
+/// bits that their sum is exact in any order.
 bool is_ordered(AllReduceWay way) {
   return way == AllReduceWay::pieces || way == AllReduceWay::shared;
 }
@@ -40,12 +41,13 @@ float as_sent(float value, DataType wire) {
   return wire == DataType::bfloat16 ? core::to_float(core::to_bfloat16(value)) : value;
 }
 
-/// What the documentation of AllReduce promises: rounded for travel, summed in float32 in rank
-/// order, the sum rounded for travel; what does not leave a host or a rank is not rounded.
+/// Returns the sum that the documentation of `AllReduce` specifies: the contributions are rounded
+/// to `wire`, summed in float32 in rank order, and the sum is rounded to `wire`. Sums within a host
+/// (`shared`, `two_level`) and on a single rank are not rounded.
 std::vector<float> expected_sum(const Communicator& world, std::size_t count, int round,
                                 DataType wire, AllReduceWay way) {
   const bool has_levels = way == AllReduceWay::two_level || way == AllReduceWay::shared;
-  const int group = has_levels ? world.local_size() : 1;  // ranks that sum without a message
+  const int group = has_levels ? world.local_size() : 1;  // ranks that sum without messages
   const bool travels = world.size() > group;
   std::vector<float> sum(count, 0.0F);
   for (int first = 0; first < world.size(); first += group) {
@@ -60,7 +62,7 @@ std::vector<float> expected_sum(const Communicator& world, std::size_t count, in
   return sum;
 }
 
-/// Equal as bits; says where not.
+/// Fails the test at the first element whose bits differ.
 void expect_same_bits(std::span<const float> got, const std::vector<float>& wanted) {
   ASSERT_EQ(got.size(), wanted.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
@@ -69,8 +71,9 @@ void expect_same_bits(std::span<const float> got, const std::vector<float>& want
   }
 }
 
-/// Every test runs for every way that these ranks have: `shared` on one host, `two_level` where
-/// several hosts have several ranks each, messages always; none for one rank alone.
+/// Each test runs every all-reduce algorithm that is available to these ranks: `shared` on one
+/// host, `two_level` on several hosts with at least two ranks each, `pieces` on at least two ranks
+/// and, in float32, `ring` and `mpi`. A single rank has no algorithm.
 class AllReduceTest : public testing::TestWithParam<DataType> {
  protected:
   template <class Body>
@@ -93,7 +96,7 @@ class AllReduceTest : public testing::TestWithParam<DataType> {
 
 TEST_P(AllReduceTest, SumsAnySizeAgainAndAgain) {
   for_each_way([&](AllReduceWay way) {
-    // Nothing, fewer values than ranks, odd sizes, several pieces with a short last one.
+    // An empty array, fewer values than ranks, odd sizes, several pieces with a short last piece.
     for (const std::size_t count : {0, 1, 2, 3, 7, 33, 1000, (1 << 18) + 1, (1 << 20) + 5}) {
       const core::Buffer buffer = world->allocate(count * sizeof(float));
       const auto values = buffer.as<float>();
@@ -113,7 +116,7 @@ TEST_P(AllReduceTest, SumsAnySizeAgainAndAgain) {
 TEST_P(AllReduceTest, SeveralAreOnTheirWayAtOnceAndRanksDiffer) {
   for_each_way([&](AllReduceWay way) {
     const std::vector<std::size_t> counts = {300'000, 5, 700'001, 64, 150'000};
-    // In one piece of memory, as the buckets of gradients are.
+    // The arrays are adjacent in one allocation, like the gradient buckets.
     const core::Buffer buffer = world->allocate(2'000'000 * sizeof(float));
     std::vector<std::span<float>> arrays;
     std::vector<std::unique_ptr<AllReduce>> sums;
@@ -127,11 +130,12 @@ TEST_P(AllReduceTest, SeveralAreOnTheirWayAtOnceAndRanksDiffer) {
       for (std::size_t i = 0; i < counts.size(); ++i) {
         fill(arrays[i], round, way);
         sums[i]->start();
-        // Another rank is slow each time, and each progresses in a rhythm of its own.
+        // In each round another rank is slow, and each rank calls `progress` a different number of
+        // times.
         if (round == world->rank()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
         for (int k = 0; k < world->rank(); ++k) sums[0]->progress();
       }
-      // Not in the order of their starts.
+      // The order of `finish` differs from the order of `start`.
       for (std::size_t i = counts.size(); i > 0; --i) sums[i - 1]->finish();
       for (std::size_t i = 0; i < counts.size(); ++i) {
         SCOPED_TRACE("array " + std::to_string(i) + ", round " + std::to_string(round));
@@ -143,14 +147,14 @@ TEST_P(AllReduceTest, SeveralAreOnTheirWayAtOnceAndRanksDiffer) {
 
 TEST_P(AllReduceTest, PiecesMayOvertakeEachOther) {
   for_each_way([&](AllReduceWay way) {
-    // Many more pieces than travel at a time, and ranks that look at their messages at odd moments:
-    // the pieces complete in different orders on different ranks.
+    // There are many more pieces than may be in flight at a time, and the ranks test their messages
+    // at random times, so that the pieces complete in different orders on different ranks.
     const core::Buffer buffer = world->allocate(2'500'000 * sizeof(float));
     const auto values = buffer.as<float>();
     const auto all_reduce = world->make_all_reduce(values, GetParam(), way);
     core::Random random(6, core::RandomStream::test, static_cast<std::uint64_t>(world->rank()));
     for (int round = 0; round < 4; ++round) {
-      // Integers below 64: their sums are exact, also in bfloat16.
+      // Integers below 64: their sums are exact, even in bfloat16.
       const auto value = [&](int rank, std::size_t i) {
         return static_cast<float>((i / 1000 * 7 + i + static_cast<std::size_t>(rank + round)) % 64);
       };
@@ -219,7 +223,8 @@ INSTANTIATE_TEST_SUITE_P(Wires, AllReduceTest,
                          [](const auto& instance) { return std::string(name(instance.param)); });
 
 TEST(AllReduceScratch, IsBounded) {
-  // Contributions of the others for the pieces in flight; never more than the array and a little.
+  // The workspace holds the contributions of the other ranks to the pieces in flight. It is never
+  // much larger than the array.
   EXPECT_EQ(all_reduce_scratch_bytes(1 << 20, 1, DataType::float32), 0U);
   EXPECT_EQ(all_reduce_scratch_bytes(0, 4, DataType::bfloat16), 0U);
   const std::size_t large = all_reduce_scratch_bytes(std::size_t{1} << 28, 2, DataType::float32);

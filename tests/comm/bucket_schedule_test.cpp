@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t all = std::numeric_limits<std::size_t>::max();
 
 TEST(BucketSchedule, LastBucketIsWhatRemains) {
-  const BucketSchedule schedule(1000, 300 * 4 + 3);  // bytes beyond whole values do not count
+  const BucketSchedule schedule(1000, 300 * 4 + 3);  // bytes beyond a multiple of 4 are ignored
   EXPECT_EQ(schedule.count(), 4U);
   EXPECT_EQ(schedule.bucket_bytes(4), (std::vector<std::size_t>{1200, 1200, 1200, 400}));
   EXPECT_EQ(schedule.bucket_bytes(2), (std::vector<std::size_t>{600, 600, 600, 200}));

@@ -79,7 +79,7 @@ TEST_F(CommunicatorTest, BroadcastsFromEveryRoot) {
 
 TEST_F(CommunicatorTest, AllGathersTextsOfDifferentLengths) {
   const auto text_of = [](int r) { return std::string(static_cast<std::size_t>(r) * 3, 'a'); };
-  const auto texts = world->all_gather(text_of(rank));  // rank 0 says nothing
+  const auto texts = world->all_gather(text_of(rank));  // the text of rank 0 is empty
   ASSERT_EQ(texts.size(), static_cast<std::size_t>(size));
   for (int r = 0; r < size; ++r) EXPECT_EQ(texts[static_cast<std::size_t>(r)], text_of(r));
 }

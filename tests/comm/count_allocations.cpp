@@ -1,5 +1,6 @@
-// Replaces the program's operator new by one that counts. Alone in this file, so that the compiler
-// cannot mix inlined halves of it with the library's.
+// Replaces the global operator new of the program by one that counts its calls. It has a separate
+// file, so that the compiler cannot inline a part of this replacement and combine it with operators
+// of the standard library.
 
 #include "count_allocations.hpp"
 

@@ -2,7 +2,7 @@
 
 namespace lockstep::comm {
 
-/// How often this program has called operator new so far.
+/// Returns the number of calls of operator new in this program so far.
 long allocations();
 
 }  // namespace lockstep::comm

@@ -59,7 +59,7 @@ TEST(Float16, BeyondItsRangeIsInfinity) {
 }
 
 TEST(ElementTypes, ArraysOfEveryTypeAreReadAndWritten) {
-  const std::vector<float> values = {0, 1, -2.5f, 1024, 0.125f};  // exact in all of them
+  const std::vector<float> values = {0, 1, -2.5f, 1024, 0.125f};  // exact in all three data types
   for (const auto type :
        {core::DataType::float32, core::DataType::bfloat16, core::DataType::float16}) {
     alignas(4) std::array<std::byte, 4 * 5 + 1> memory{};

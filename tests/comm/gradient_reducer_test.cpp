@@ -13,13 +13,14 @@
 namespace lockstep::comm {
 namespace {
 
-/// Integers, so that every sum over the ranks is exact in float32.
+/// Returns the gradient of `element` on `rank` in step `step`: an integer, so that every sum over
+/// the ranks is exact in float32.
 float gradient(int rank, std::size_t element, int step) {
   return static_cast<float>((element * 7 + static_cast<std::size_t>(rank * 3 + step)) % 1000);
 }
 
-/// One step as a backward pass makes it: the buffer is filled from the front in random portions,
-/// and the reducer hears of each.
+/// Simulates the backward pass of one step: fills the buffer from the front in portions of random
+/// size and notifies the reducer after each portion.
 void backward(GradientReducer& reducer, std::span<float> gradients, int rank, int step,
               core::Random& random) {
   reducer.begin_step();
@@ -43,7 +44,8 @@ std::size_t count_wrong_sums(std::span<const float> gradients, int ranks, int st
 
 class ReducerTest : public testing::TestWithParam<ReducerKind> {
  protected:
-  /// Portions differ from rank to rank, bucket sizes must not.
+  /// Random numbers that are equal on all ranks, for the sizes of the buffer and the buckets; `own`
+  /// differs from rank to rank and gives the sizes of the portions.
   core::Random common{3, core::RandomStream::test};
   std::unique_ptr<Communicator> world = make_world();
   core::Random own{4, core::RandomStream::test, static_cast<std::uint64_t>(world->rank())};
@@ -94,7 +96,7 @@ TEST_P(ReducerTest, BucketBytesAreThoseOfTheCommunicatedDataType) {
                                                 .bucket_bytes = 4 * 300,
                                                 .gradient_type = core::DataType::bfloat16,
                                                 .way = way});
-    // Ranks of one host read each other's float32 memory; everything else is sent as bfloat16.
+    // `shared` reads the float32 memory of the other ranks; the other algorithms send bfloat16.
     const std::size_t element = way == AllReduceWay::shared ? 4 : 2;
     const auto bytes = reducer->bucket_bytes();
     EXPECT_EQ(
@@ -113,7 +115,7 @@ TEST_P(ReducerTest, TimesAreThoseOfTheLastStep) {
     for (const BucketTimes& times : reducer->bucket_times()) {
       EXPECT_TRUE(std::isnan(times.start_seconds) && std::isnan(times.end_seconds));
     }
-    reducer->filled_to(59'999);  // the first bucket lacks one value
+    reducer->filled_to(59'999);  // one value of the first bucket is missing
     for (const BucketTimes& times : reducer->bucket_times()) {
       EXPECT_TRUE(std::isnan(times.start_seconds));
     }
@@ -172,7 +174,7 @@ TEST(GradientReducer, EveryKindAndBucketSizeGivesTheSameBits) {
         EXPECT_EQ(gradients, reference);
       }
     }
-    // And on every rank: rank 0's are the ones of all.
+    // The sums must also be the same on every rank: they are compared with those of rank 0.
     std::vector<float> of_root = reference;
     world->broadcast(std::as_writable_bytes(std::span<float>(of_root)), 0);
     EXPECT_EQ(reference, of_root);

@@ -16,7 +16,8 @@ namespace {
 using core::DataType;
 using testing::HasSubstr;
 
-/// The error of `work`. All ranks must know of it, so that only one of them prints it.
+/// Returns the error that `work` throws. Fails the test if it is not an `AgreedError`, which all
+/// ranks throw and only one of them prints.
 template <class Work>
 core::Error refusal(Work work) {
   try {
@@ -90,7 +91,7 @@ TEST_F(TransportTest, HostGradientsAreFloat32) {
     EXPECT_EQ(error.status(), core::ExitStatus::usage);
     EXPECT_THAT(error.what(), HasSubstr(std::string("not ") + std::string(core::name(type))));
   }
-  // What travels can be narrower: that is the reducer's business.
+  // The communication data type may be narrower than float32: the reducer converts.
   EXPECT_NO_THROW(
       transport->make_reducer(array(buffer), {.gradient_type = DataType::bfloat16}, timeline, 0));
 }

@@ -46,7 +46,8 @@ TEST(Launcher, OlderSrunWithoutStepTasksPromisesTheJobsTasks) {
 
 TEST(Launcher, BatchScriptIsNoLauncher) {
   EXPECT_FALSE(promise_in({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "0"}}));
-  // Some versions number the batch step and the interactive step at the top of 32 bits.
+  // Some versions of Slurm give the batch step and the interactive step ids at the end of the
+  // 32-bit range: 4294967291 is 2^32 - 5.
   for (const char* step : {"4294967291", "4294967290", "-5"}) {
     EXPECT_FALSE(promise_in({{"SLURM_NTASKS", "8"},
                              {"SLURM_STEP_ID", step},

@@ -1,4 +1,4 @@
-// What happens if a host has no memory for its ranks to share.
+// Tests memory that the ranks of a host share, also on hosts that have too little of it.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -15,7 +15,7 @@
 namespace lockstep::comm {
 namespace {
 
-/// Limits the size of the files that this process may create, anonymous ones included.
+/// Limits the size of the files that this process can create, including anonymous files (memfd).
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

@@ -13,7 +13,7 @@
 namespace lockstep::comm {
 namespace {
 
-/// A world whose every sum is off by one in one element.
+/// Communicator with a wrong blocking sum of float32 values: the last element is too large by one.
 class Broken final : public Communicator {
  public:
   explicit Broken(Communicator& inner) : inner_(inner) {}
@@ -100,7 +100,8 @@ TEST(Sweep, CountsWrongElements) {
   Broken broken(*world);
   const auto rows = sweep_all_reduce(broken, small_sweep(core::DataType::float32));
   for (const SweepRow& row : rows) {
-    // One element of each of 4 repeats (warm-up included) on each rank, in the broken way alone.
+    // Only the faulty algorithm has wrong elements: one per repeat and rank, in 4 repeats
+    // (including the warm-up).
     EXPECT_EQ(row.wrong,
               row.way == "mpi-blocking" ? 4U * static_cast<unsigned>(world->size()) : 0U);
   }

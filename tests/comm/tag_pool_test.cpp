@@ -9,7 +9,7 @@ namespace lockstep::comm {
 namespace {
 
 constexpr int block_size = 32;
-constexpr int smallest_bound = 32767;  // what MPI guarantees for MPI_TAG_UB
+constexpr int smallest_bound = 32767;  // smallest MPI_TAG_UB that MPI allows
 
 TEST(TagPool, BlocksInUseAtTheSameTimeDoNotOverlap) {
   TagPool pool(smallest_bound, block_size);
@@ -35,7 +35,7 @@ TEST(TagPool, GivesOutTheLowestBlockThatIsFree) {
   blocks[2].reset();
   blocks[1].reset();
   EXPECT_EQ(*pool.take(), second);
-  EXPECT_EQ(*pool.take(), second);  // the last one was returned at once
+  EXPECT_EQ(*pool.take(), second);  // the previous call released its block
 }
 
 TEST(TagPool, HasRoomForTheLargestBound) {

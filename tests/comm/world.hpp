@@ -6,11 +6,12 @@
 
 namespace lockstep::comm {
 
-/// All ranks of the running test program.
+/// Returns a communicator of all ranks of the running test program. Collective: all ranks must call
+/// this.
 inline std::unique_ptr<Communicator> make_world() {
   int argc = 0;
   char** argv = nullptr;
-  const MpiSession session(argc, argv);  // joins the MPI that main started
+  const MpiSession session(argc, argv);  // uses MPI, which main has initialised
   return make_communicator(session);
 }
 

@@ -12,7 +12,7 @@ namespace lockstep::core {
 namespace {
 
 TEST(BFloat16, RoundsToNearestTiesToEven) {
-  // 1 + 2^-7 is the next bf16 after 1.
+  // 1 + 2^-7 is the next bfloat16 value after 1.
   const auto rounded = [](float value) { return to_float(to_bfloat16(value)); };
   EXPECT_EQ(rounded(1.0f), 1.0f);
   EXPECT_EQ(rounded(1 + 0x1p-8f), 1.0f) << "a tie goes to the even 1";
@@ -28,7 +28,7 @@ TEST(BFloat16, KeepsWhatIsNoNumber) {
   EXPECT_EQ(to_float(to_bfloat16(-infinity)), -infinity);
   EXPECT_EQ(to_float(to_bfloat16(std::numeric_limits<float>::max())), infinity);
   EXPECT_TRUE(std::isnan(to_float(to_bfloat16(std::nanf("")))));
-  // A NaN whose payload stands in the lower half alone must not become infinity.
+  // A NaN whose payload is only in the lower 16 bits must not become infinity.
   EXPECT_TRUE(std::isnan(to_float(to_bfloat16(std::bit_cast<float>(0x7f800001u)))));
   EXPECT_TRUE(std::signbit(to_float(to_bfloat16(-0.0f))));
 }

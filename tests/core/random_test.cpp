@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 
 TEST(Philox, GivesThePublishedNumbers) {
-  // The known answers of Random123, kat_vectors, "philox4x32 10".
+  // Known-answer test of Random123: the lines "philox4x32 10" of its file kat_vectors.
   constexpr std::uint32_t ones = 0xffffffffu;
   EXPECT_THAT(philox4x32({0, 0, 0, 0}, {0, 0}),
               ElementsAre(0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u));

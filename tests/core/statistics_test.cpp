@@ -8,7 +8,7 @@
 namespace lockstep::core {
 namespace {
 
-/// n, n - 1, ..., 1
+/// Returns n, n - 1, ..., 1.
 std::vector<double> first_integers(int n) {
   std::vector<double> values(static_cast<std::size_t>(n));
   std::iota(values.rbegin(), values.rend(), 1.0);
@@ -22,7 +22,8 @@ TEST(Statistics, MedianOfAnEvenCountIsTheMeanOfTheMiddleValues) {
   EXPECT_TRUE(std::isnan(median({})));
 }
 
-// Ranks as tabulated by Le Boudec (appendix A) for the 95 % interval of a median.
+// The expected ranks are those in the table of Le Boudec (appendix A) for the 95 % confidence
+// interval of a median.
 TEST(Statistics, IntervalHasTheTabulatedRanks) {
   struct Case {
     int count, low, high;

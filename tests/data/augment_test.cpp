@@ -9,7 +9,8 @@
 namespace lockstep::data {
 namespace {
 
-// Pixel by pixel: pad by 4, crop at (top, left), mirror the crop.
+// Reference implementation, pixel by pixel: pads the image by 4, crops it at (`top`, `left`) and,
+// if `flip`, mirrors the crop.
 std::vector<std::uint8_t> plain(core::ImageShape shape, const std::vector<std::uint8_t>& from,
                                 std::int64_t top, std::int64_t left, bool flip) {
   std::vector<std::uint8_t> to;
@@ -45,7 +46,7 @@ TEST_P(AugmentTest, IsThePlainFormula) {
   }
 }
 
-// The last ones are narrower than the padding.
+// The last two shapes are smaller than the padding.
 INSTANTIATE_TEST_SUITE_P(Shapes, AugmentTest,
                          testing::Values(core::ImageShape{3, 32, 32}, core::ImageShape{1, 7, 13},
                                          core::ImageShape{2, 3, 2}, core::ImageShape{1, 1, 1}));
@@ -60,7 +61,7 @@ TEST(Augment, NoneCopies) {
 TEST(Augment, DependsOnSeedEpochAndSample) {
   const auto from = random_bytes(3072, 1);
   const auto result = [&from](std::uint64_t seed, std::int64_t epoch) {
-    std::vector<std::uint8_t> all(50 * 3072);  // enough that no two agree by chance
+    std::vector<std::uint8_t> all(50 * 3072);  // enough to rule out equality by chance
     for (std::uint32_t sample = 0; sample < 50; ++sample) {
       augment(Augmentation::crop_flip, {3, 32, 32}, from,
               std::span(all).subspan(sample * std::size_t{3072}, 3072), seed, epoch, sample);

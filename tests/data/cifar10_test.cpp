@@ -16,7 +16,7 @@ using core::ExitStatus;
 
 using Bytes = std::vector<std::uint8_t>;
 
-// Whole records of random pixels; the label of record i is i mod 10.
+// Returns `count` records of random pixels. The label of record i is i mod 10.
 Bytes records(std::size_t count, std::uint64_t index) {
   Bytes bytes = random_bytes(count * cifar10::record_bytes, index);
   for (std::size_t i = 0; i < count; ++i) {
@@ -28,7 +28,7 @@ Bytes records(std::size_t count, std::uint64_t index) {
 const std::string names =
     "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n";
 
-// A folder of small but valid files, removed at the end.
+// Creates a folder of small, valid files and removes it at the end.
 class Cifar10Test : public testing::Test {
  protected:
   Cifar10Test() {
@@ -36,7 +36,7 @@ class Cifar10Test : public testing::Test {
     folder = fs::temp_directory_path() / fmt::format("lockstep-{}-{}", test->name(), getpid());
     fs::create_directories(folder);
     for (std::uint64_t i = 1; i <= 5; ++i) {
-      write(fmt::format("data_batch_{}.bin", i), records(10 + i, i));  // 11 .. 15: 65 in all
+      write(fmt::format("data_batch_{}.bin", i), records(10 + i, i));  // 11 to 15: 65 in total
     }
     write("test_batch.bin", records(12, 6));
     write("batches.meta.txt", {names.begin(), names.end()});
@@ -51,7 +51,8 @@ class Cifar10Test : public testing::Test {
 
   DataOptions options() const { return {.source = "cifar10:" + folder.string()}; }
 
-  // Both functions must refuse the folder with an input error that says all of this.
+  // Fails the test unless `load` and `sizes` both throw an input error whose message contains all
+  // `parts` and the advice to the user.
   void expect_refused(std::vector<std::string> parts) const {
     parts.emplace_back("jobs/download-cifar10");
     parts.emplace_back("--data synthetic");
@@ -87,7 +88,7 @@ TEST_F(Cifar10Test, ReadsLabelsAndPixelsInOrder) {
 
 TEST_F(Cifar10Test, TakesTheFirstSamples) {
   DataOptions some = options();
-  some.train_samples = 13;  // all 11 of the first file and 2 of the second
+  some.train_samples = 13;  // all 11 records of the first file and 2 of the second
   some.test_samples = 5;
   const TrainingData data = load(some);
   const TrainingData all = load(options());
@@ -194,8 +195,8 @@ TEST_F(Cifar10Test, WindowsLineEnds) {
   EXPECT_EQ(cifar10::parse_class_names(text, "f")[9], "truck");
 }
 
-// What the fuzzing program does, over seeded mutations of a valid file: the parser either takes
-// all records or throws an input error, whatever the bytes.
+// Applies the check of fuzz_cifar10.cpp to random mutations of a valid file, with a fixed seed: for
+// any bytes, the parser either accepts all records or throws an input error.
 TEST_F(Cifar10Test, AnyBytesAreTakenWholeOrRefused) {
   const Bytes valid = records(3, 1);
   core::Random random(1, core::RandomStream::test, 99);

@@ -13,7 +13,8 @@ std::uint64_t hash(std::string_view text, std::uint64_t seed = 0) {
   return xxh64({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}, seed);
 }
 
-// Values of the xxhash library; the lengths take every branch (below 4, 8, 32 bytes, above 32).
+// The expected values are those of the xxhash library. The lengths cover every branch (below 4, 8
+// and 32 bytes, above 32).
 TEST(Digest, IsXxh64) {
   EXPECT_EQ(hash(""), 0xef46db3751d8e999u);
   EXPECT_EQ(hash("a"), 0xd24ec4f1a98c6e5bu);

@@ -1,4 +1,5 @@
-// libFuzzer entry: any bytes are records or class names, or an input error; nothing else happens.
+// libFuzzer target: for any input, the parsers of records and of class names must either succeed or
+// throw an input error. Any other behaviour aborts.
 
 #include <cstdlib>
 

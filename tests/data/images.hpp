@@ -12,7 +12,7 @@
 
 namespace lockstep::data {
 
-/// Random bytes, a function of `index` alone.
+/// Returns `size` random bytes, which depend only on `index`.
 inline std::vector<std::uint8_t> random_bytes(std::size_t size, std::uint64_t index) {
   core::Random random(5, core::RandomStream::test, index);
   std::vector<std::uint8_t> bytes(size);
@@ -20,7 +20,7 @@ inline std::vector<std::uint8_t> random_bytes(std::size_t size, std::uint64_t in
   return bytes;
 }
 
-/// Random images of that shape, labels counting 0..9.
+/// Returns `samples` random images of shape `image`. The label of sample i is i mod 10.
 inline Dataset random_dataset(std::size_t samples, core::ImageShape image) {
   Dataset set{.image = image,
               .images = random_bytes(samples * static_cast<std::size_t>(image.elements()), samples),
@@ -30,7 +30,8 @@ inline Dataset random_dataset(std::size_t samples, core::ImageShape image) {
   return set;
 }
 
-/// Runs `action`, which must throw an `Error` with this status whose one line holds all of `parts`.
+/// Runs `action` and fails the test unless it throws an `Error` with the exit status `status` whose
+/// message is a single line and contains all `parts`.
 template <class Action>
 void expect_error(core::ExitStatus status, const std::vector<std::string>& parts, Action action) {
   try {

@@ -31,7 +31,7 @@ class LoaderTest : public testing::TestWithParam<int> {
   }
 
   const Dataset dataset = random_dataset(100, shape);
-  const DistributedSampler sampler{100, 12, 2, 4, LastBatch::drop};  // 8 steps
+  const DistributedSampler sampler{100, 12, 2, 4, LastBatch::drop};  // 8 steps per epoch
 };
 
 TEST_P(LoaderTest, GivesTheAugmentedSamplesInTheSamplersOrder) {
@@ -64,7 +64,7 @@ TEST_P(LoaderTest, KeepsABatchUntilTheNextCall) {
     const Batch batch = loader.next();
     Content before;
     append(batch, before);
-    // Time for workers to write where they must not; that they do not holds for any time.
+    // Gives the loader's threads time to overwrite the batch, which they must never do.
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     Content after;
     append(batch, after);
@@ -79,7 +79,7 @@ TEST_P(LoaderTest, StartsAnywhereAndAgain) {
   for (Content& step : steps) append(loader.next(), step);
 
   for (const std::size_t first : {5u, 0u, 7u, 3u}) {
-    loader.start_epoch(9);  // left unfinished, or not even begun
+    loader.start_epoch(9);  // this epoch is not completed, or no batch is requested
     if (first % 2 == 1) loader.next();
     loader.start_epoch(2, first);
     for (std::size_t step = first; step < std::min<std::size_t>(first + 3, 8); ++step) {
@@ -104,7 +104,8 @@ TEST_P(LoaderTest, RefusesToGoPastTheEnd) {
 }
 
 TEST_P(LoaderTest, PassesOnWhatAWorkerThrows) {
-  // A sampler of more samples than there are: some step of the epoch names one that is missing.
+  // The sampler has more samples than the data set, so some step of the epoch requests a sample
+  // that does not exist.
   const DistributedSampler too_many(200, 10, 1, 4, LastBatch::drop);
   DataLoader loader(dataset, too_many, options(10));
   const std::vector<std::uint32_t> order = too_many.epoch(0, 0);

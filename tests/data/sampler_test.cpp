@@ -12,7 +12,7 @@ namespace {
 
 using Samples = std::vector<std::uint32_t>;
 
-// The samples of each global batch, sorted, put together from all ranks.
+// Returns the samples of each global batch, collected from all ranks and sorted.
 std::vector<Samples> global_batches(const DistributedSampler& sampler, std::int64_t epoch) {
   std::vector<Samples> batches(sampler.steps_per_epoch());
   const std::size_t each = sampler.batch_per_rank();
@@ -86,7 +86,8 @@ TEST(Sampler, ReshufflesWithEpochAndSeed) {
 }
 
 TEST(Sampler, EveryPlaceIsEquallyLikely) {
-  // Sample 0 of 5 over 5,000 epochs: 1,000 times at each place, standard deviation 28.
+  // In 5,000 epochs, sample 0 of 5 is expected 1,000 times at each position, with a standard
+  // deviation of 28.
   const DistributedSampler sampler(5, 5, 1, 1, LastBatch::drop);
   std::vector<int> places(5);
   for (std::int64_t epoch = 0; epoch < 5000; ++epoch) {

@@ -27,7 +27,8 @@ TEST(Synthetic, IsAFunctionOfSeedSplitAndSample) {
 }
 
 TEST(Synthetic, StaysTheSameOverVersions) {
-  // A change of the generator changes what every recorded run was trained on: this number tells.
+  // A change of the generator would change the training data of every recorded run; this digest
+  // detects it.
   EXPECT_EQ(load({.source = "synthetic:100", .seed = 1}).digest, "11c186f6de45a1fb");
 }
 
@@ -65,7 +66,8 @@ TEST(Synthetic, NamesBadSources) {
                [] { load({.source = "synthetic:500", .test_samples = 101}); });
 }
 
-// The share of test images nearest, by squared distance, to their own class's mean image.
+// Returns the fraction of test images whose nearest class mean (by squared distance) is the mean of
+// their own class.
 double nearest_mean_accuracy(const Dataset& train, const Dataset& test) {
   std::vector<std::vector<double>> means(10, std::vector<double>(image_bytes));
   std::vector<double> counts(10);
@@ -99,13 +101,14 @@ double nearest_mean_accuracy(const Dataset& train, const Dataset& test) {
 
 TEST(Synthetic, CanBeLearntButNotAtAGlance) {
   const TrainingData data = load({.source = "synthetic:3000"});
-  // Chance is 0.1 with a standard deviation of 0.012 over 600 images.
+  // Random guessing gives 0.1, with a standard deviation of 0.012 over 600 images.
   const double accuracy = nearest_mean_accuracy(data.train, data.test);
   EXPECT_GT(accuracy, 0.18);
   EXPECT_LT(accuracy, 0.60);
 }
 
-// The mean over a class's images of each pixel, in grey.
+// Returns, for each pixel, the sum over the channels and over all images of class `label`: the mean
+// grey image of the class, up to a factor.
 std::vector<double> mean_image(const Dataset& set, std::size_t label) {
   std::vector<double> mean(32 * 32);
   for (std::size_t i = label; i < set.size(); i += 10) {
@@ -115,8 +118,8 @@ std::vector<double> mean_image(const Dataset& set, std::size_t label) {
 }
 
 TEST(Synthetic, MirroringKeepsTheClass) {
-  // A class's mean image is its own mirror image, up to the noise of 400 images, and nearer to it
-  // than to any other class's.
+  // The mean image of a class is equal to its mirror image except for the noise of 400 images, so
+  // the mirror image is closer to it than to the mean image of any other class.
   const Dataset set = synthetic::generate(synthetic::Split::train, 4000, 1);
   const auto distance = [](const std::vector<double>& a, const std::vector<double>& b) {
     double sum = 0;

@@ -1,21 +1,22 @@
-"""The GPU acceptance run: is Lockstep right on this GPU, does it learn, what fits, how fast is it beside PyTorch?
+"""GPU acceptance run: checks correctness, accuracy, memory use and throughput of Lockstep on this GPU.
 
 usage: acceptance.py --lockstep PROGRAM --data DIR --out DIR [--tests PROGRAM ...] [--minutes 9.5] [--parts abcdef]
 
-Writes DIR/acceptance.md (the page), DIR/acceptance.json (raw numbers), DIR/runs (run files) and DIR/logs (command line
-and output of every program). Ends with status 1 where a part failed, 2 where it was called wrongly. Needs one GPU and a
-Python with PyTorch, h5py and NumPy. A part that would overrun its share of --minutes is cut and says so.
+Writes DIR/acceptance.md (the report), DIR/acceptance.json (raw numbers), DIR/runs (run files) and DIR/logs (command
+line and output of every program). Exit status: 0 if no part failed, 1 if a part failed, 2 if the arguments are invalid.
+Needs one GPU and a Python with PyTorch, h5py and NumPy. A part skips measurements that would exceed its share of
+--minutes; the report lists them as CUT. The parts run in this order:
 
-  a  operations against the reference (the GoogleTest programs after --tests); compute-sanitizer where there is one
-  b  accuracy on CIFAR-10 in bf16 and fp16, beside PyTorch
-  f  losses of 20 steps beside PyTorch from the same weights
-  e  two ranks on the one GPU against one, by NCCL and by way of the host
-  d  images per second beside PyTorch and beside the floor
-  c  the batch ladder to the limit of memory
+  a  operations compared with the reference (the GoogleTest programs after --tests); compute-sanitizer if installed
+  b  test accuracy on CIFAR-10 in bf16 and fp16, compared with PyTorch
+  f  losses of 20 steps, compared with PyTorch from the same initial weights
+  e  two ranks that share the GPU compared with one rank, with NCCL and with transfers through host memory
+  d  throughput in images per second, compared with PyTorch and with the roofline bound
+  c  batch ladder: batch sizes up to the memory limit
 
---dry-run needs no GPU and measures nothing: it checks that the programs and images are there and that lockstep knows
-every option and value it would be given, runs all parts on a stand-in for every program, and runs PyTorch's code on the
-CPU if PyTorch has what the code needs (not with --skip-torch).
+--dry-run needs no GPU and measures nothing. It checks that the programs and images exist and that `lockstep --help`
+lists every option and value that the run would use. It runs all parts with a simulated program in place of every
+program, and it runs the PyTorch code on the CPU if PyTorch has the required features (not with --skip-torch).
 """
 
 import argparse
@@ -40,8 +41,8 @@ from measures import Unreadable, parse_json_lines
 from reports import Page, Report
 from running import Runner, last_lines
 
-# In the order they run: (letter, title, function, share of the time). Before d are the parts that measure no time, so that
-# PyTorch can compile beside it; c comes last because it wants all of the memory.
+# The parts in execution order: (letter, title, function, share of the time). Parts that measure no time come before d,
+# so that PyTorch can compile while they run; c is last because it uses all of the GPU memory.
 PARTS = (
     ("a", "operations against the reference", parts_correct.operations, 20),
     ("b", "accuracy on real images", parts_training.accuracy, 10),
@@ -91,7 +92,7 @@ def real_programs(args):
 
 
 def describe_machine(context, report):
-    """Device, driver and versions, as rows of the page's head; what cannot be asked is a failure."""
+    """Returns device, driver and versions as rows of the table at the top; a failed query is a failure of `report`."""
     rows = [["host", f"{platform.node()}, {os.cpu_count()} processors, {platform.platform()}"]]
     smi = context.runner.run("head nvidia-smi", [*context.programs.nvidia_smi, f"--query-gpu={GPU_FIELDS}",
                                                  "--format=csv,noheader"], context.clock.limit(20))
@@ -130,14 +131,14 @@ def run_part(context, report, function):
             function(context, report)
     except Unreadable as error:
         report.fail(str(error))
-    except Exception as error:  # one part's fault must not hide what the others find
+    except Exception as error:  # an error in one part must not hide the results of the others
         report.fail(f"{report.letter}: this script failed: {type(error).__name__}: {error}",
                     last_lines(traceback.format_exc()))
     report.is_done, report.seconds = True, time.monotonic() - began
 
 
 def start_background(context):
-    """Start PyTorch, which is slow, beside the parts that measure no time."""
+    """Starts PyTorch, whose startup is slow, in the background while the parts that measure no time run."""
     if "f" in context.args.parts:
         parts_correct.start_torch_losses(context)
     if "d" in context.args.parts and not context.args.compile_alone:
@@ -181,12 +182,12 @@ def run_all(context, page):
 
 def main():
     args = parse_arguments()
-    # A signal becomes an exception, so that the programs are ended and the page is written.
+    # Convert SIGTERM to an exception, so that the programs are ended and the report is written.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     args.out.mkdir(parents=True, exist_ok=True)
     environment = dict(os.environ) | {
         "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PYTHONDONTWRITEBYTECODE": "1",
-        # Three processes compile at once.
+        # Three processes compile at the same time.
         "TORCHINDUCTOR_COMPILE_THREADS": os.environ.get("TORCHINDUCTOR_COMPILE_THREADS", "5")}
     shares = {"0": 5} | {letter: share for letter, _, _, share in PARTS if letter in args.parts}
     clock = Clock(args.minutes, shares)

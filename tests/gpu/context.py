@@ -1,4 +1,4 @@
-"""What all parts of the acceptance run share: programs, folders, the clock."""
+"""State shared by all parts of the acceptance run: programs, folders and the clock."""
 
 import pathlib
 import time
@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 
 from measures import Unreadable, read_run
 
-RESERVE_SECONDS = 8.0  # to end what runs and to write the page
+RESERVE_SECONDS = 8.0  # to end running programs and to write the report
 
 
 class Clock:
-    """Shares the run's time among the parts. A part may use what earlier ones left, never what later ones need."""
+    """Divides the time of the run among the parts. A part may use time that earlier parts left, but not the time of
+    later parts."""
 
     def __init__(self, minutes, shares):
         self.began = time.monotonic()
@@ -26,7 +27,7 @@ class Clock:
 
     @property
     def left(self):
-        """Seconds until the part that runs has to be done."""
+        """Seconds until the deadline of the current part."""
         return self.deadline - time.monotonic()
 
     @property
@@ -39,7 +40,7 @@ class Clock:
 
 @dataclass
 class Programs:
-    """How each program is started: words. `stand_in`: what takes its place in a dry run."""
+    """The first words of the command line of each program. In a dry run they start stand_in.py (dry.stand_ins)."""
 
     lockstep: list
     torch: list
@@ -56,8 +57,8 @@ class Context:
     clock: Clock
     programs: Programs
     folder: pathlib.Path
-    asked: list = field(default_factory=list)  # arguments of every call of lockstep
-    background: dict = field(default_factory=dict)  # of PyTorch, by name
+    asked: list = field(default_factory=list)  # arguments of every lockstep command
+    background: dict = field(default_factory=dict)  # processes of PyTorch, by name
     numbers: dict = field(default_factory=dict)  # raw results, for acceptance.json
 
     @property
@@ -68,7 +69,7 @@ class Context:
         return str(self.folder / "runs" / name)
 
     def lockstep(self, *arguments):
-        """The command line of a call of lockstep; remembered, so that its options can be checked."""
+        """Returns the command line of lockstep with these arguments and records them for the check of options."""
         words = [str(argument) for argument in arguments]
         self.asked.append(words)
         return [*self.programs.lockstep, *words]
@@ -81,9 +82,9 @@ class Context:
                 "--seed", self.args.seed, "--output", output, "--overwrite", "--json", "--quiet"]
 
     def run_training(self, report, name, arguments, limit, prefix=(), environment=None):
-        """Run `lockstep train`; returns (outcome, run) with run None, and the report failed, where there is none."""
+        """Runs `lockstep train`; returns (outcome, run). Without a valid run, `run` is None and `report` has failed."""
         output = arguments[arguments.index("--output") + 1]
-        # A file of an earlier try must not pass for this one's.
+        # A file of an earlier attempt must not be read as the result of this one.
         pathlib.Path(output).unlink(missing_ok=True)
         command = [*prefix, *self.lockstep(*arguments)]
         outcome = self.runner.run(name, command, self.clock.limit(limit), environment)

@@ -1,4 +1,4 @@
-"""The dry run: every part on stand-ins, and what can be asked of the real programs without a GPU."""
+"""Dry run: simulated programs for all parts, and checks of the real programs that need no GPU."""
 
 import os
 import pathlib
@@ -30,7 +30,7 @@ def stand_ins(args):
 
 
 def help_blocks(text):
-    """Option -> its lines in a --help text, joined."""
+    """Returns {option: its lines in a --help text, joined}."""
     blocks, current = {}, None
     for line in text.splitlines():
         found = re.match(r"\s+(--[a-z0-9-]+)", line)
@@ -45,7 +45,7 @@ def help_blocks(text):
 
 
 def option_faults(arguments, blocks):
-    """What of a command line the program's help does not know: options, and values of options with a list of them."""
+    """Returns one message per option that the help text does not have, and per value that its list does not have."""
     faults = []
     for position, word in enumerate(arguments):
         if not word.startswith("--"):
@@ -99,7 +99,7 @@ def check_programs(context, report):
 
 
 def write_tiny_data(folder):
-    """Random records in CIFAR-10's layout, a few per file."""
+    """Writes files in CIFAR-10's layout with four random records each."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(1)
     for name in DATA_FILES:
@@ -109,7 +109,7 @@ def write_tiny_data(folder):
 
 
 def check_torch(context, report):
-    """PyTorch's side on the CPU: two images a step, the same code except for CUDA graphs and Inductor."""
+    """Runs the PyTorch code on the CPU with two images per step, without CUDA graphs and Inductor."""
     if context.args.skip_torch:
         report.not_run("PyTorch's code", "--skip-torch was given")
         return
@@ -118,7 +118,7 @@ def check_torch(context, report):
     if not report.check(outcome.ok and "missing" in installed, f"{outcome.why}; it printed no features"):
         return
     if installed["missing"]:
-        report.checks = 0  # nothing of PyTorch was checked
+        report.checks = 0  # no PyTorch code was checked
         report.not_run("PyTorch's code", f"{sys.executable} has PyTorch {installed['torch'] or '(none)'}, which lacks "
                                          f"{', '.join(installed['missing'])}")
         return
@@ -145,7 +145,7 @@ def check_torch(context, report):
 
 
 def check_reality(context):
-    """Reports on what is real in a dry run."""
+    """Returns the reports of the dry-run checks that use the real programs and files."""
     reports = []
     for letter, title, functions in (("P", "programs, options and images", (check_programs, check_options)),
                                      ("T", "PyTorch's code on the CPU", (check_torch,))):

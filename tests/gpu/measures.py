@@ -1,4 +1,4 @@
-"""Numbers from run files and the comparisons the verdicts rest on."""
+"""Reads results from run files and program output, and compares them for the verdicts."""
 
 import json
 import math
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import h5py
 import numpy as np
 
-SKIPPED_EPOCHS = 2  # warm-up: kernels are chosen, clocks rise
+SKIPPED_EPOCHS = 2  # warm-up: kernels are selected and GPU clocks rise
 
 
 class Unreadable(Exception):
-    """An output that is not what it should be; the message says which and why."""
+    """Raised if the output of a program is invalid; the message names the output and the reason."""
 
 
 def parse_json(text, what):
-    """The JSON object a program printed."""
+    """Parses the JSON object that program `what` printed. Raises Unreadable if `text` is not JSON."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -24,7 +24,7 @@ def parse_json(text, what):
 
 
 def parse_json_lines(text):
-    """The JSON objects among the lines of `text`, merged; later ones win."""
+    """Merges the JSON objects among the lines of `text`; a later line overrides earlier ones."""
     merged = {}
     for line in text.splitlines():
         if line.startswith("{"):
@@ -37,14 +37,14 @@ def parse_json_lines(text):
 
 @dataclass
 class Run:
-    """What is read from a run file."""
+    """Contents of a run file."""
 
     status: str
-    loss: np.ndarray  # of each step
+    loss: np.ndarray  # per step
     learning_rate: np.ndarray
     rates: list  # images/s of each complete epoch, from phase_seconds
-    wall_rates: list  # the same by the wall clock of the epoch's steps
-    test_accuracy: float  # of the last evaluated epoch, NaN where there is none
+    wall_rates: list  # the same, from the wall-clock time of the epoch
+    test_accuracy: float  # of the last evaluated epoch; NaN if there is none
     kernels: str
 
     @property
@@ -53,7 +53,8 @@ class Run:
 
 
 def read_run(path):
-    """A run file. A step takes the maximum over ranks of the sum over phases."""
+    """Reads a run file. The time of a step is the maximum over ranks of the sum over phases. Raises Unreadable if the
+    file cannot be read."""
     try:
         with h5py.File(path) as file:
             epochs = file["epoch"][()]
@@ -80,7 +81,7 @@ def read_run(path):
 
 @dataclass
 class Rate:
-    """Images per second: values of single epochs."""
+    """Throughput in images per second; one value per epoch."""
 
     values: list
 
@@ -94,7 +95,7 @@ class Rate:
 
 
 def counted(rates):
-    """The epochs that count: all after the first two."""
+    """Returns the values of the epochs that are evaluated: all after the warm-up."""
     return rates[SKIPPED_EPOCHS:]
 
 
@@ -104,7 +105,8 @@ def relative_differences(ours, theirs):
 
 
 def losses_agree(ours, theirs, bounds):
-    """Whether losses of steps agree: `bounds` lists (last step, relative bound). Returns the faults, one line each."""
+    """Compares the losses of two runs step by step and returns one message per violated bound. `bounds` lists (last
+    step, relative bound)."""
     if len(ours) != len(theirs) or not len(ours):
         return [f"{len(ours)} steps against {len(theirs)}"]
     differences, first, faults = relative_differences(ours, theirs), 0, []
@@ -119,7 +121,7 @@ def losses_agree(ours, theirs, bounds):
 
 @dataclass
 class Band:
-    """Where the losses of several PyTorch runs lie, and how far outside counts as within their spread."""
+    """Range of the losses of several PyTorch runs at each step, and the margin that is tolerated outside of it."""
 
     low: np.ndarray
     high: np.ndarray
@@ -129,14 +131,14 @@ class Band:
         if len(ours) != len(self.low):
             return [f"{len(ours)} steps against {len(self.low)}"]
         ours = np.asarray(ours, float)
-        inside = (ours >= self.low - self.margin) & (ours <= self.high + self.margin)  # NaN is not inside
+        inside = (ours >= self.low - self.margin) & (ours <= self.high + self.margin)  # false for NaN
         return [f"step {i + 1}: {ours[i]:.4f} outside {self.low[i] - self.margin[i]:.4f} to "
                 f"{self.high[i] + self.margin[i]:.4f}" for i in np.flatnonzero(~inside)]
 
 
 def band_of(runs, floor=0.002):
-    """The band of several loss curves. The margin beyond it is their largest distance so far, since what separates
-    two roundings of one computation grows from step to step, and at least `floor` of the loss."""
+    """Returns the Band of several loss curves. The margin at a step is the largest spread of the curves up to this
+    step, because differences due to rounding grow from step to step, plus `floor` times the loss."""
     curves = np.asarray(runs, float)
     low, high = curves.min(axis=0), curves.max(axis=0)
     return Band(low, high, np.maximum.accumulate(high - low) + floor * np.abs(high))

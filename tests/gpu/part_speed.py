@@ -1,4 +1,4 @@
-"""Part d: Lockstep's images per second beside PyTorch's, every configuration in its turn."""
+"""Part d: compares the throughput of Lockstep and PyTorch; the configurations take turns."""
 
 import json
 import signal
@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from measures import SKIPPED_EPOCHS, Rate, Unreadable, counted, parse_json
 from running import Conversation
 
-EPOCHS = 5  # of a Lockstep run: two to warm up, three that count
-ROUND_SECONDS = 1.2  # of a PyTorch turn: whole epochs until it has passed
-WALL_BOUND = 0.05  # share of the wall clock that the phases may leave out
+EPOCHS = 5  # per Lockstep run: two for warm-up, three that are evaluated
+ROUND_SECONDS = 1.2  # minimum duration of a PyTorch turn, which trains whole epochs
+WALL_BOUND = 0.05  # largest relative difference of the throughput from phases and from the wall clock
 NOT_READY, TOLD_SECONDS = "it was not ready in time", 15
-GUESSED_SECONDS = {"lockstep": 7.0, "pytorch": 2.5}  # of a turn, until one was taken
+GUESSED_SECONDS = {"lockstep": 7.0, "pytorch": 2.5}  # assumed duration of a turn before the first measurement
 LIGHT, COMPILED = ("graph", "eager", "host"), ("compile", "compile_graph")
 
-# The most telling first: where time is short, the later ones are cut.
+# Ordered by importance: if time is short, the last ones are skipped.
 TURNS = (("lockstep", "bf16 device"), ("pytorch", "graph"), ("pytorch", "compile"), ("lockstep", "fp16 device"),
          ("pytorch", "compile_graph"), ("lockstep", "bf16 host"), ("pytorch", "eager"), ("pytorch", "host"),
          ("lockstep", "fp16 host"), ("lockstep", "fp16 device none"), ("lockstep", "bf16 device none"))
 
 
 class Contender:
-    """A PyTorch process with some variants of one batch, loaded and waiting for its turn."""
+    """A PyTorch process with some variants for one batch size; it stays loaded and waits for its turns."""
 
     def __init__(self, context, batch, variants):
         self.name, self.variants = f"d pytorch {batch} {variants[0]}", variants
@@ -35,7 +35,7 @@ class Contender:
             self.complaints = dict.fromkeys(variants, f"cannot be started: {error.strerror or error}")
 
     def settle(self, deadline):
-        """Wait until all variants are ready or have failed; ended where that lasts beyond `deadline`."""
+        """Waits until all variants have ended their warm-up or failed; ends those that are not ready at `deadline`."""
         while not self.settled:
             try:
                 line = self.talk.read(deadline - time.monotonic())
@@ -43,7 +43,7 @@ class Contender:
                 if not self.ready or self.told:
                     self.stop(NOT_READY)
                     return
-                # What is ready shall not be lost with what is not.
+                # Keep the variants that are ready; SIGUSR1 abandons the one that is warming up.
                 self.told, deadline = True, time.monotonic() + TOLD_SECONDS
                 self.talk.process.send_signal(signal.SIGUSR1)
                 continue
@@ -66,7 +66,7 @@ class Contender:
         self.ready = []
 
     def turn(self, variant, limit):
-        """Images per second of the turn's epochs."""
+        """Runs one turn; returns the images per second of each epoch. Raises Unreadable if the process fails."""
         try:
             self.talk.write(f"{variant} {ROUND_SECONDS}")
             line = self.talk.read(limit)
@@ -90,11 +90,11 @@ def as_object(line):
 
 @dataclass
 class Entry:
-    """One configuration's measurements at one batch."""
+    """Measurements of one configuration at one batch size."""
 
     kind: str
     name: str
-    rounds: list = field(default_factory=list)  # of each turn, the img/s of its epochs
+    rounds: list = field(default_factory=list)  # one list per turn: images/s of its epochs
     wall: list = field(default_factory=list)
     broken: bool = False
 
@@ -108,7 +108,7 @@ class Entry:
 
 
 def start_contenders(context):
-    """Start PyTorch for all batches; it warms up, and compiles, beside the parts that measure no time."""
+    """Starts PyTorch for all batch sizes; it warms up and compiles while the parts that measure no time run."""
     for batch in context.args.batches:
         for variants in (LIGHT, COMPILED):
             context.background[f"{batch} {variants[0]}"] = Contender(context, batch, variants)
@@ -119,8 +119,9 @@ def contenders_of(context, batch):
 
 
 def settle(context, report):
-    """Have every contender ready, or ended and named, before the first turn: warming up beside a turn would slow it."""
-    # Compiling alone, each takes its share of the time; otherwise all have been at it for minutes.
+    """Waits until every contender is ready, or ends it and reports it. No contender may warm up during a turn, because
+    this would slow the turn down."""
+    # With --compile-alone, compilation starts here and needs more time; otherwise it has been running for minutes.
     alone = context.args.compile_alone
     deadline = time.monotonic() + context.clock.left * (0.6 if alone else 0.3)
     for batch in context.args.batches:
@@ -173,7 +174,7 @@ def entries_of(context, batch):
 
 
 def fit_into(report, batch, entries, seconds, rounds, costs):
-    """Keep the entries, in their order, whose turns of all rounds fit into `seconds`; cut the others."""
+    """Returns the entries, in their order, whose turns of all rounds fit into `seconds`; reports the others as cut."""
     kept, spent = [], 0.0
     for entry in entries:
         cost = rounds * costs[entry.kind]
@@ -188,7 +189,7 @@ def fit_into(report, batch, entries, seconds, rounds, costs):
 def take_turns(context, report, batch, entries, costs):
     rounds = context.args.rounds
     for number in range(1, rounds + 1):
-        # Every other round backwards, so that a drift of the clocks hits all alike.
+        # Every other round is in reverse order, so that a drift of the GPU clocks affects all entries equally.
         for entry in entries if number % 2 else entries[::-1]:
             if entry.broken:
                 continue
@@ -204,7 +205,8 @@ def take_turns(context, report, batch, entries, costs):
 
 
 def choose_kernels(context, report, batch, entries):
-    """Have Lockstep time cuDNN's kernels once, which it then remembers: no turn shall pay for it."""
+    """Lets Lockstep time the cuDNN kernels before the first turn. It caches the result, so that no turn includes this
+    time."""
     for precision in dict.fromkeys(entry.name.split()[0] for entry in entries if entry.kind == "lockstep"):
         name = f"d kernels {batch} {precision}"
         outcome = context.runner.run(name, context.lockstep(
@@ -228,7 +230,8 @@ def is_batch_norm(kernel):
 
 
 def measure_floor(context, report, batch, precision):
-    """The floor of one step by `lockstep plan --measure`, in images per second; None where it was not measured."""
+    """Returns the roofline bound of one step from `lockstep plan --measure` in images per second, or None if it was not
+    measured."""
     name = f"d floor {batch} {precision}"
     if context.clock.left < 12:
         report.cut(name, "no time was left")
@@ -252,7 +255,7 @@ def measure_floor(context, report, batch, precision):
 
 
 def ratios(entry, best_of_round):
-    """Per round, this configuration's median over PyTorch's best."""
+    """Returns, per round, the median of this configuration divided by the best median of PyTorch."""
     return [Rate(turn).median / best_of_round[i] for i, turn in enumerate(entry.rounds) if i in best_of_round]
 
 
@@ -303,7 +306,7 @@ def speed(context, report):
                "`--compile-alone` avoids that."))
     costs, best = dict(GUESSED_SECONDS), {}
     for index, batch in enumerate(context.args.batches):
-        # The first batch is to be whole: it may take half of the time, the next one half of what is left.
+        # Each batch may use half of the remaining time and the last one all of it, so that the first is complete.
         share = context.clock.left * (1.0 if index + 1 == len(context.args.batches) else 0.5)
         entries = fit_into(report, batch, entries_of(context, batch), share * 0.85, context.args.rounds, costs)
         if not entries:
@@ -319,7 +322,7 @@ def speed(context, report):
 
 
 def stop_contenders(context):
-    """End PyTorch's processes: the next part wants the GPU's memory."""
+    """Ends the PyTorch processes, because the next part needs the GPU memory."""
     for one in context.background.values():
         if isinstance(one, Contender):
             one.stop()

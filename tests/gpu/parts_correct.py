@@ -1,4 +1,4 @@
-"""Parts that ask whether the arithmetic is right: a (operations), e (two ranks), f (losses beside PyTorch)."""
+"""Parts that check numerical correctness: a (operations), e (two ranks), f (losses compared with PyTorch)."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from sample_order import epoch_order
 
 STEPS = 20
 BATCH = 128
-# Part f. A small rate: at a large one, training amplifies rounding so fast that curves tell nothing after a few steps.
+# Part f. The learning rate is small because training with a large one amplifies rounding errors within a few steps.
 PARITY_RATE = 0.001
 PRECISIONS = ("bf16", "fp16")
 # Part e: (last step, relative bound).
@@ -19,10 +19,11 @@ RANK_BOUNDS = ((1, 1e-5), (10, 1e-2), (STEPS, 5e-2))
 SANITIZER_SECONDS = 45
 
 
-# --- a: operations against the reference ---------------------------------------------------------------------
+# --- a: operations compared with the reference ---------------------------------------------------------------
 
 def read_counts(path, stdout):
-    """(run, failed, skipped) of a GoogleTest program, from its JSON or else from what it printed."""
+    """Returns the numbers of tests (run, failed, skipped) of a GoogleTest program from its JSON file, or from its
+    output if there is no valid file."""
     try:
         report = json.loads(path.read_text())
         tests = [test for suite in report.get("testsuites", []) for test in suite.get("testsuite", [])]
@@ -75,7 +76,7 @@ def run_sanitizer(context, report):
             report.cut(name, "no time was left")
             continue
         options = ["--tool", check, "--error-exitcode", "99", "--target-processes", "all"]
-        # Races inside cuDNN's kernels are outside this project, and checking them takes minutes.
+        # Kernels of cuDNN are excluded: they are not part of this project, and checking them takes minutes.
         scope = "all kernels"
         if check == "racecheck" and "kernel-regex" in offered.stdout + offered.stderr:
             options += ["--kernel-regex", "kns=lockstep"]
@@ -105,7 +106,8 @@ def operations(context, report):
 
 # --- e: two ranks on one GPU ---------------------------------------------------------------------------------
 
-# What lets two NCCL ranks share a GPU: each passes for a host of its own, and they talk over the loopback interface.
+# NCCL refuses two ranks on one GPU of one host. Different host ids make them two hosts, connected by the loopback
+# interface.
 RANK_SHELL = ("export NCCL_HOSTID=rank$OMPI_COMM_WORLD_RANK NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 "
               "NCCL_NVLS_ENABLE=0 NCCL_MAX_CTAS=2; exec \"$@\"")
 
@@ -117,7 +119,7 @@ def rank_arguments(context, output, *more):
 
 
 def sums_of_two_ranks(context, report, transport):
-    """Sums of known values between the two, every element checked; a wrong one ends the program with a status."""
+    """Runs `lockstep allreduce` with two ranks, which checks every element of the sums."""
     name = f"e sums {transport}"
     if context.clock.left < 8:
         report.cut(name, "no time was left")
@@ -179,10 +181,10 @@ def two_ranks(context, report):
         report.headline = f"largest difference {max(float(row[5]) for row in rows[1:]):.1e}"
 
 
-# --- f: losses beside PyTorch --------------------------------------------------------------------------------
+# --- f: losses compared with PyTorch -------------------------------------------------------------------------
 
 def start_torch_losses(context):
-    """PyTorch's side of part f, beside other parts: it writes the weights, then trains."""
+    """Starts the PyTorch counterpart of part f in the background; it writes the initial weights, then trains."""
     order = context.folder / "runs" / "f-order.npy"
     np.save(order, epoch_order(STEPS * BATCH, context.args.seed).reshape(STEPS, BATCH))
     command = context.torch("losses", "--data", context.args.data, "--train-samples", STEPS * BATCH, "--order", order,

@@ -1,11 +1,11 @@
-"""Parts that train to an end: b (accuracy on real images), c (the batch ladder to the limit of memory)."""
+"""Parts b (test accuracy on real images) and c (batch ladder up to the memory limit)."""
 
 import numpy as np
 
 from measures import Unreadable, parse_json, parse_json_lines
 
 OUT_OF_MEMORY = 4  # docs/exit-status.md
-# Part b: test accuracy that any sound run of so many epochs passes; (epochs, bound).
+# Part b: (epochs, lower bound of the test accuracy of a correct run with at least this number of epochs).
 SANITY = ((10, 0.85), (5, 0.75), (2, 0.50), (1, 0.30))
 BEHIND_PYTORCH = 0.02
 GIB = 2**30
@@ -54,7 +54,7 @@ def accuracy(context, report):
 
 
 def reference_accuracy(context, report, rates, rows):
-    """PyTorch's test accuracy by the rates of Lockstep's run; None where it was not run."""
+    """Returns the test accuracy of PyTorch with the learning rates of the Lockstep run; None if not measured."""
     if rates is None:
         return None
     if context.clock.left < 15:
@@ -76,15 +76,15 @@ def reference_accuracy(context, report, rates, rows):
     return value
 
 
-# --- c: the ladder -------------------------------------------------------------------------------------------
+# --- c: the batch ladder -------------------------------------------------------------------------------------
 
-# Enough synthetic images for any rung that fits into 141 GB, and no more than are made in seconds.
+# Enough synthetic images for any batch that fits into 141 GB; they are generated within seconds.
 LADDER_IMAGES = 131072
 NO_LIMIT = "100000GB"
 
 
 def predicted_limit(points, limit):
-    """The batch whose predicted bytes just fit: on the line through the last two rungs."""
+    """Returns the largest batch that is predicted to fit, by linear extrapolation from the last two rungs, or None."""
     if len(points) < 2 or not limit:
         return None
     (b0, m0), (b1, m1) = ((point["batch_per_rank"], point["predicted_bytes"]) for point in points[-2:])
@@ -132,7 +132,8 @@ def ladder(context, report):
 
 
 def try_batch(context, report, batch):
-    """Whether two steps of `batch` fit by the device's own judgement; None where something else went wrong."""
+    """Returns whether two steps with `batch` fit into the device memory, with no limit set by Lockstep. Returns None
+    after any other error."""
     name = f"c batch {batch}"
     arguments = context.train_arguments(
         context.path("c-try.h5"), "bf16", "--data", f"synthetic:{LADDER_IMAGES}", "--batch-per-rank", batch, "--steps",
@@ -150,7 +151,8 @@ def try_batch(context, report, batch):
 
 
 def find_true_limit(context, report, low, high, predicted):
-    """Halve between the largest batch that fits and the smallest that does not, from the predicted limit on."""
+    """Finds the largest batch by bisection between `low`, which fits, and `high`, which does not; starts near
+    `predicted`."""
     tries, guesses = [], [] if predicted is None else [int(predicted * 0.98)]
     longest = 0.0
     while high - low > max(0.03 * low, 1):
@@ -166,7 +168,7 @@ def find_true_limit(context, report, low, high, predicted):
         if fits is None:
             break
         tries.append(f"{batch} {'fits' if fits else 'does not'}")
-        if len(tries) == 1 and predicted is not None:  # the first guess was near; so is the limit
+        if len(tries) == 1 and predicted is not None:  # the limit is near the prediction
             guesses = [int(predicted * (1.05 if fits else 0.9))]
         low, high = (batch, high) if fits else (low, batch)
         if predicted is not None and not fits and batch <= predicted * 0.98:

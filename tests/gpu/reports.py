@@ -1,4 +1,4 @@
-"""What each part found, and the page made of it."""
+"""Results of the parts, and the Markdown page with all of them."""
 
 import datetime
 import pathlib
@@ -10,7 +10,7 @@ DRY = ("**Dry run: nothing measured.** Every number below is synthetic: it comes
 
 
 def table(head, rows):
-    """Lines of a Markdown table."""
+    """Returns the lines of a Markdown table."""
     lines = ["| " + " | ".join(map(str, head)) + " |", "|" + "---|" * len(head)]
     cells = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
     return [*lines, *("| " + " | ".join(row) + " |" for row in cells), ""]
@@ -18,7 +18,7 @@ def table(head, rows):
 
 @dataclass
 class Report:
-    """One part's findings. What failed, what was cut and what was not run are kept apart."""
+    """Results of one part. Failures, measurements cut for lack of time, and checks that were not run are separate."""
 
     letter: str
     title: str
@@ -39,7 +39,7 @@ class Report:
         self.lines += table(head, rows)
 
     def check(self, holds, what):
-        """Count a check; `what` says what does not hold where it does not."""
+        """Counts a check; records the failure `what` if `holds` is false. Returns `holds`."""
         self.checks += 1
         if not holds:
             self.fail(what)
@@ -85,7 +85,7 @@ class Report:
 
 
 class Page:
-    """The Markdown page; written anew after every part, so that a killed run leaves one."""
+    """The Markdown page. It is rewritten after every part, so that a killed run leaves the results so far."""
 
     def __init__(self, path, command, is_dry):
         self.path, self.command, self.is_dry = pathlib.Path(path), command, is_dry

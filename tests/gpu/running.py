@@ -1,4 +1,4 @@
-"""External programs of the acceptance run: every one has a time limit, and none outlives its limit."""
+"""Runs the external programs of the acceptance run. Each has a time limit and is ended when the limit is reached."""
 
 import os
 import pathlib
@@ -10,11 +10,11 @@ import threading
 import time
 from dataclasses import dataclass
 
-GRACE_SECONDS = 4.0  # between SIGTERM and SIGKILL: mpirun takes its ranks down itself
+GRACE_SECONDS = 4.0  # between SIGTERM and SIGKILL; mpirun ends its ranks in this time
 
 
 def descendants(pid):
-    """Process ids of all children, their children and so on."""
+    """Returns the process ids of all descendants of process `pid`."""
     children = {}
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -48,7 +48,7 @@ def lives(pid):
 
 
 def stop_tree(process):
-    """End a process and all it started, politely, then not."""
+    """Ends a process and its descendants: SIGTERM to the process, then SIGKILL to all that remain."""
     family = [process.pid, *descendants(process.pid)]
     send(family[:1], signal.SIGTERM)
     try:
@@ -62,7 +62,7 @@ def stop_tree(process):
 
 
 def wait_for_end(pids):
-    """Waits until the processes have ended, at most GRACE_SECONDS: one that ends slowly still holds memory of the GPU."""
+    """Waits at most GRACE_SECONDS until the processes have ended; until then they may still hold GPU memory."""
     deadline = time.monotonic() + GRACE_SECONDS
     while time.monotonic() < deadline and any(map(lives, pids)):
         time.sleep(0.02)
@@ -75,7 +75,7 @@ def last_lines(text, count=12, width=300):
 
 @dataclass
 class Outcome:
-    """What became of a command. `status` is None where it was ended at its limit or could not be started."""
+    """Result of a command. `status` is None if the command was ended at its limit or could not be started."""
 
     name: str
     command: list
@@ -92,7 +92,7 @@ class Outcome:
 
     @property
     def why(self):
-        """One line that says how it failed."""
+        """One line that states how the command failed."""
         if self.timed_out:
             return f"{self.name}: ended after {self.seconds:.0f} s, its limit"
         if self.complaint:
@@ -105,7 +105,7 @@ class Outcome:
 
 
 class Runner:
-    """Runs commands one at a time, keeps what they print under `folder`/logs, and remembers them."""
+    """Runs commands, writes their output to `folder`/logs, and records their outcomes."""
 
     def __init__(self, folder, environment):
         self.folder = pathlib.Path(folder) / "logs"
@@ -118,7 +118,7 @@ class Runner:
         return self.folder / f"{name.replace(' ', '-').replace('/', '-')}.{suffix}"
 
     def start(self, name, command, environment=None, stdin=subprocess.DEVNULL, stdout=None):
-        """Start a command; what it prints goes to files, stdout to a pipe where `stdout` says so."""
+        """Starts a command; its output goes to files, except that stdout goes to `stdout` if this is given."""
         self.path(name, "command").write_text(shlex.join(command) + "\n")
         with open(self.path(name, "err"), "w") as err, open(self.path(name, "out"), "w") as out:
             process = subprocess.Popen(command, stdin=stdin, stdout=stdout or out, stderr=err, text=True,
@@ -127,7 +127,7 @@ class Runner:
         return process
 
     def finish(self, name, command, process, limit, began):
-        """Wait until the command ends, at most `limit` seconds from now."""
+        """Waits until the command ends, at most `limit` seconds, and returns its Outcome; ends it at the limit."""
         timed_out = False
         try:
             process.wait(max(limit, 0.1))
@@ -162,14 +162,14 @@ class Runner:
             if process.poll() is None:
                 stop_tree(process)
         self.living.clear()
-        # A signal may have ended `start` after the process began and before it was remembered.
+        # A signal may have interrupted `start` after it created a process and before it recorded the process.
         forgotten = descendants(os.getpid())
         send(forgotten, signal.SIGKILL)
         wait_for_end(forgotten)
 
 
 class Background:
-    """A command that runs beside others until `result` is asked for."""
+    """A command that runs in the background; `result` waits for its end."""
 
     def __init__(self, runner, name, command):
         self.runner, self.name, self.command, self.began = runner, name, command, time.monotonic()
@@ -186,7 +186,7 @@ class Background:
 
 
 class Conversation:
-    """A program that answers lines with lines; every wait has a limit."""
+    """A program that reads requests and writes replies, one line each; every wait has a limit."""
 
     def __init__(self, runner, name, command):
         self.runner, self.name = runner, name
@@ -204,7 +204,7 @@ class Conversation:
         self.lines.put(None)
 
     def read(self, limit):
-        """The next line; None at the end of the program, TimeoutError after `limit` seconds."""
+        """Returns the next line, or None if the program has ended. Raises TimeoutError after `limit` seconds."""
         try:
             return self.lines.get(timeout=max(limit, 0.01))
         except queue.Empty:

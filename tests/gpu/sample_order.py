@@ -1,4 +1,4 @@
-"""The order in which one rank of Lockstep meets its training images: src/data/sampler.cpp in Python."""
+"""Order in which a single rank of Lockstep visits the training images; Python counterpart of src/data/sampler.cpp."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ MASK = np.uint64(0xFFFFFFFF)
 
 
 def philox(counters, key):
-    """Philox4x32-10 of counters (n, 4) with one key of two words; returns (n, 4) words."""
+    """Computes Philox4x32-10 for counters (n, 4) with one key of two 32-bit words; returns (n, 4) words."""
     words = [counters[:, i].astype(np.uint64) for i in range(4)]
     key0, key1 = key
     for _ in range(10):
@@ -19,7 +19,7 @@ def philox(counters, key):
 
 
 def random_words(seed, stream, index):
-    """The sequence core::Random(seed, stream, index) gives, block by block."""
+    """Yields the 32-bit words that core::Random(seed, stream, index) generates."""
     key = (seed & 0xFFFFFFFF, (seed >> 32) ^ (stream << 24))
     block, size = 0, 4096
     while True:
@@ -31,10 +31,10 @@ def random_words(seed, stream, index):
 
 
 def epoch_order(samples, seed, epoch=0):
-    """Indices of the training images in the order of epoch `epoch` (from 0) of one rank."""
+    """Returns the indices of the training images in the order of epoch `epoch` (from 0) with one rank."""
     words = random_words(seed, PERMUTATION, epoch)
     order = list(range(samples))
-    for i in range(samples - 1, 0, -1):  # Fisher-Yates, bounded by Lemire's multiplication
+    for i in range(samples - 1, 0, -1):  # Fisher-Yates shuffle; bounded random integers by Lemire's method
         bound = i + 1
         threshold = (2**32 - bound) % bound
         product = next(words) * bound

@@ -1,11 +1,11 @@
-"""Stands in for every program of the acceptance run in its dry run and in its tests. All numbers are SYNTHETIC.
+"""Simulates every program of the acceptance run for its dry run and its tests. All numbers are SYNTHETIC.
 
 usage: stand_in.py lockstep|torch|mpirun|nvidia-smi|sanitizer|gtest ARGUMENTS...
 
-STAND_IN="MODE:TEXT,..." has a call whose command line contains TEXT misbehave: fail (status 70), memory (status 4),
-crash (by a signal), hang (and ignore SIGTERM), garbage (print no JSON), nan (losses), drift (losses a little off),
-slow (speed), lax (phases leave out half of the wall clock). STAND_IN_HIDE=OPTION,... leaves options out of --help.
-STAND_IN_CACHE=FOLDER keeps run files that are written again and again.
+STAND_IN="MODE:TEXT,..." injects a fault into each call whose command line contains TEXT: fail (exit status 70), memory
+(exit status 4), crash (by a signal), hang (ignores SIGTERM), garbage (prints no JSON), nan (losses are NaN), drift
+(losses, test accuracy and sums are wrong), slow (low throughput), lax (phases cover half of the wall-clock time).
+STAND_IN_HIDE=OPTION,... omits options from --help. STAND_IN_CACHE=FOLDER caches run files that are written repeatedly.
 """
 
 import json
@@ -29,7 +29,7 @@ CHOICES = {"--precision": "fp32, tf32, bf16, fp16", "--data-residency": "host, d
 
 
 def modes():
-    """The ways in which this call misbehaves."""
+    """Returns the fault modes of this call."""
     line = " ".join(sys.argv[1:])
     pairs = [pair.split(":", 1) for pair in os.environ.get("STAND_IN", "").split(",") if pair]
     return {mode for mode, text in pairs if text in line}
@@ -46,8 +46,8 @@ def loss_of(step, wrong):
 
 
 def write_run(words, wrong):
-    """A run file as docs/run-file.md describes it. Equal files are copied from the folder STAND_IN_CACHE, if it is set,
-    because importing h5py takes longer than everything else here."""
+    """Writes a run file (docs/run-file.md). If STAND_IN_CACHE is set, equal files are copied from this folder, because
+    importing h5py takes longer than all other work of this program."""
     cache = os.environ.get("STAND_IN_CACHE")
     if not cache:
         make_run(words, wrong, value(words, "--output"))

@@ -1,10 +1,11 @@
-"""The acceptance run on a machine without a GPU: its dry run on stand-ins, and what it does if they misbehave.
+"""Tests of the acceptance run on a machine without a GPU: its dry run with simulated programs, and injected faults.
 
-`python test_acceptance_dry.py` and pytest need h5py and NumPy. No test depends on the PyTorch that is installed: stand-ins
-take its place, and `LOCKSTEP_TEST_PYTORCH=1` runs the code of tests/bench/pytorch_gpu.py with the real one on the CPU
-(minutes; PyTorch 2.3 or newer).
+`python test_acceptance_dry.py` and pytest need h5py and NumPy. No test depends on the installed PyTorch, because it is
+simulated too. LOCKSTEP_TEST_PYTORCH=1 adds a test that runs tests/bench/pytorch_gpu.py with the installed PyTorch on
+the CPU (takes minutes; PyTorch 2.3 or newer).
 
-Runs that wait for a time limit start together at the beginning (`waiting_runs`); their tests read the results at the end.
+Runs that wait for a time limit start together at the beginning (`waiting_runs`); their tests read the results at the
+end.
 """
 
 import json
@@ -28,7 +29,7 @@ import running  # noqa: E402
 import sample_order  # noqa: E402
 from running import Runner  # noqa: E402
 
-# Modules named torch that take the place of an installed one.
+# Modules named torch that replace the installed one.
 NO_TORCH = "raise ModuleNotFoundError('No module named torch')\n"
 DAMAGED_TORCH = "raise OSError('libtorch.so: cannot open shared object file')\n"
 OLD_TORCH = """
@@ -38,8 +39,8 @@ class optim:
         def __init__(self, params, lr, momentum=0, foreach=None): pass
 """
 
-# Faults of different parts in one run; {part: words that its section of the page must have}. Every part that runs and is
-# not named must pass.
+# Each entry is one run: (parts, injected faults, {part: text that its section of the page must contain}). A part that
+# runs and is not in the dictionary must pass.
 ROUNDS = [
     ("abce", ["fail:info", "fail:gtest", "nan:--precision fp16", "garbage:ladder", "drift:allreduce"],
      {"0": "head lockstep info: exit status 70", "a": "exit status 70", "b": "b fp16: a loss is not finite",
@@ -57,7 +58,7 @@ ROUNDS = [
     ("cde", ["fail:ladder", "fail:speed"], {"c": "planted failure", "d": "nothing of PyTorch was measured"}),
     ("cf", ["fail:c-after"], {"c": "smaller batch afterwards: exit status 70"}),
 ]
-# Runs that wait until a limit ends something: (parts, minutes, fault, words on the page).
+# Runs in which a program hangs until its time limit: (parts, minutes, fault, text on the page).
 WAITING = {
     "two ranks hang": ("e", "0.45", "hang:--transport nccl", "its limit"),
     "the ladder hangs": ("c", "0.45", "hang:ladder", "its limit"),
@@ -69,7 +70,7 @@ TOO_MUCH = "more rounds than fit"
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory):
-    """Files of CIFAR-10's sizes."""
+    """A folder with files of the same names and sizes as those of CIFAR-10."""
     folder = tmp_path_factory.mktemp("cifar")
     for name in dry.DATA_FILES:
         with open(folder / name, "wb") as file:
@@ -79,7 +80,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def command_in(data, tmp_path_factory):
-    """A function that returns the command and environment of a dry run in `folder`; a shell script takes the place of
+    """A function that returns the command and environment of a dry run in `folder`; a shell script replaces
     lockstep."""
     cache = tmp_path_factory.mktemp("cache")
 
@@ -98,7 +99,7 @@ def command_in(data, tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def waiting_runs(command_in, tmp_path_factory):
-    """{name: (process, folder)} of the runs that spend most of their time waiting."""
+    """Starts the runs that wait for a time limit; yields {name: (process, folder)}."""
     found = {}
 
     def start(name, *arguments, wrong=""):
@@ -117,7 +118,7 @@ def waiting_runs(command_in, tmp_path_factory):
 
 @pytest.fixture
 def run(command_in, tmp_path):
-    """A function that runs the command; returns (status, page, verdict of each part)."""
+    """A function that runs the command and returns (exit status, page, {part: verdict})."""
     def go(*arguments, wrong="", hide="", torch=None):
         command, environment = command_in(tmp_path, *arguments, wrong=wrong, hide=hide)
         if torch is None:
@@ -134,7 +135,7 @@ def run(command_in, tmp_path):
 
 
 def page_of(folder, errors=""):
-    """(page, verdict of each part) of a run that ended; no process of it may be left."""
+    """Returns (page, {part: verdict}) of a finished run and checks that all of its processes have ended."""
     path = folder / "out" / "acceptance.md"
     assert path.is_file(), errors
     page = path.read_text()
@@ -152,7 +153,7 @@ def section(page, letter):
 
 
 def left_over(folder):
-    """Command lines of living processes that name the test's folder."""
+    """Returns the command lines of running processes that contain the path of `folder`."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -165,7 +166,7 @@ def left_over(folder):
     return found
 
 
-# --- no fault ------------------------------------------------------------------------------------------------
+# --- without faults ------------------------------------------------------------------------------------------
 
 def test_everything_is_exercised_and_nothing_measured(run, tmp_path):
     status, page, found = run()
@@ -209,7 +210,7 @@ def test_pytorch_code_on_the_cpu(run):
     assert status == 0
 
 
-# --- something is missing or misbehaves ----------------------------------------------------------------------
+# --- missing programs and injected faults --------------------------------------------------------------------
 
 def test_options_the_program_does_not_know(run):
     status, page, found = run("--parts", "bc", hide="--data-residency,--write-device-description")
@@ -253,7 +254,7 @@ def test_a_signal_leaves_the_page_and_no_process(command_in, tmp_path):
     assert not left_over(tmp_path)
 
 
-# --- the pieces ----------------------------------------------------------------------------------------------
+# --- single functions ----------------------------------------------------------------------------------------
 
 def test_a_command_that_ignores_sigterm_is_killed_with_its_children(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "GRACE_SECONDS", 1.0)
@@ -269,8 +270,8 @@ def test_a_command_that_ignores_sigterm_is_killed_with_its_children(tmp_path, mo
 
 
 def test_a_process_that_was_not_remembered_is_ended_too(tmp_path):
-    """As if a signal had ended `start` before it could remember the process. In a process of its own, because all of its
-    descendants are ended."""
+    """Simulates a signal that interrupts `start` before it records the process. The test uses a separate Python
+    process, because `stop_all` ends all descendants of its process."""
     script = (f"import os, sys; sys.path.insert(0, {str(HERE)!r}); from running import Runner; "
               f"runner = Runner({str(tmp_path)!r}, dict(os.environ)); "
               "process = runner.start('forgotten', ['sleep', '300']); "
@@ -310,7 +311,7 @@ def test_a_band_holds_what_lies_within_the_spread():
     assert band.faults([2.0])
 
 
-# --- last, because these have been waiting since the beginning ------------------------------------------------
+# --- last: runs that wait for a time limit since the start ----------------------------------------------------
 
 @pytest.mark.parametrize("name", WAITING)
 def test_what_hangs_is_ended_at_its_limit(waiting_runs, name):

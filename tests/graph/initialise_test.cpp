@@ -33,8 +33,8 @@ TEST_F(Initialise, UniformWithinOneOverTheRootOfTheInputs) {
       ASSERT_LE(std::abs(value), bound * (1 + 1e-6)) << parameter.name;
       squares += double{value} * value;
     }
-    // Variance bound^2 / 3; the mean square of n of them has a relative deviation of
-    // sqrt(4 / 5n), five of which are allowed.
+    // The variance is bound^2 / 3. The mean square of n values has a relative standard deviation of
+    // sqrt(4 / (5 n)); the tolerance is five standard deviations.
     const auto count = static_cast<double>(parameter.elements);
     EXPECT_NEAR(squares / count / (bound * bound / 3), 1, 5 * std::sqrt(0.8 / count))
         << parameter.name;

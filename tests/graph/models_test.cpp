@@ -21,8 +21,9 @@ const Parameter& parameter(const Graph& graph, const std::string& name) {
   return *found;
 }
 
-// Parameters of a stage of two basic blocks, `in` to `out` channels, with a projection where they
-// differ: 3x3 convolutions, batch norms of two parameters per channel.
+// Returns the number of parameters of a stage of two basic blocks from `in` to `out` channels: 3x3
+// convolutions, batch norms with two parameters per channel and, if `in` and `out` differ, a
+// projection.
 constexpr std::size_t stage(std::size_t in, std::size_t out) {
   const std::size_t convolutions = 9 * (in * out + 3 * out * out) + (in != out ? in * out : 0);
   return convolutions + 2 * out * (in != out ? 5 : 4);
@@ -42,12 +43,13 @@ TEST(Models, Resnet18ImagenetHasTorchvisionsParameters) {
   const Graph graph = make_model("resnet18-imagenet", {.classes = 1000, .image = {3, 224, 224}});
   EXPECT_EQ(graph.parameter_count(), 11'689'512u);
   EXPECT_EQ(graph.parameter_count(), 3u * 49 * 64 + 2 * 64 + stages + 512 * 1000 + 1000);
-  // 224 halves five times, as torchvision's does.
+  // The side of 224 pixels is halved five times, as in torchvision.
   EXPECT_EQ(graph.node(parameter(graph, "layer4.1.conv2.weight").node).output,
             (core::ImageShape{512, 7, 7}));
 }
 
-/// A VGG's: 3x3 convolutions with bias, batch norms, one linear layer.
+/// Returns the number of parameters of a VGG network: 3x3 convolutions with bias, batch norms, one
+/// linear layer.
 std::size_t vgg_parameters(const std::vector<std::size_t>& widths) {
   std::size_t sum = 512 * 10 + 10;
   std::size_t in = 3;
@@ -92,8 +94,9 @@ TEST(Models, ParametersAreNamedAndShapedAsInPyTorch) {
 }
 
 TEST(Models, ForwardFlopsAreThoseOfTheShapes) {
-  // Multiply-adds of resnet18-cifar's convolutions, feature map by feature map. Each stage: the
-  // first convolution from half the channels (stage 1: from all), three more, the 1x1 projection.
+  // Multiply-adds of resnet18-cifar, summed by the size of the feature maps. Stage 1 has four
+  // convolutions with 64 channels. Each later stage has a first convolution that reads half as many
+  // channels as it writes, three more 3x3 convolutions and the 1x1 projection.
   double products = 32. * 32 * 64 * 27 + 4 * (32. * 32 * 64 * 64 * 9);
   for (const auto& [side, channels] : {std::pair{16., 128.}, {8., 256.}, {4., 512.}}) {
     const double outputs = side * side * channels;
@@ -102,11 +105,11 @@ TEST(Models, ForwardFlopsAreThoseOfTheShapes) {
   products += 512 * 10;
   EXPECT_EQ(products, 555'422'720);
   const NodeCost cost = make_model("resnet18-cifar", {}).total_cost();
-  // Batch norms, ReLUs, sums and pooling count one per element.
+  // Batch norm, ReLU, addition and pooling count one operation per element.
   EXPECT_GE(cost.forward_flops, 2 * products);
   EXPECT_LE(cost.forward_flops, 2 * products * 1.005);
   EXPECT_EQ(cost.backward_weight_flops, 2 * products);
-  // Nobody needs the gradient of the images.
+  // The gradient with respect to the images is not computed.
   EXPECT_NEAR(cost.backward_data_flops, cost.forward_flops - 2 * 32. * 32 * 64 * 27,
               1e-9 * products);
 }

@@ -8,7 +8,7 @@
 namespace lockstep::optim {
 namespace {
 
-// The formulas are a handful of float64 operations.
+// The formulas consist of a few float64 operations.
 constexpr double tolerance = 1e-12;
 
 TEST(LearningRate, ConstantStays) {
@@ -75,7 +75,8 @@ TEST(LearningRate, OneCycleRisesThenFalls) {
     } else {
       EXPECT_LT(schedule.at(step), schedule.at(step - 1)) << step;
     }
-    // Continuous: the steepest part is the cosine's middle, peak pi / (2 x 700) a step.
+    // The schedule is continuous. The linear rise is its steepest part: 0.96 peak / 300 = 0.0032
+    // peak per step.
     EXPECT_LT(std::abs(schedule.at(step) - schedule.at(step - 1)), 0.5 * 0.0035) << step;
   }
 }

@@ -23,7 +23,7 @@ struct Doubles {
   std::vector<double> velocity;
 };
 
-// torch.optim.SGD as its documentation states it (dampening 0), in float64.
+// Reference implementation: torch.optim.SGD as documented by PyTorch (dampening 0), in float64.
 void pytorch_step(const Sgd& sgd, const std::vector<float>& gradients, Doubles& state) {
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     double g = double{sgd.gradient_scale} * double{gradients[i]};
@@ -52,8 +52,8 @@ TEST_P(SgdTest, FollowsTheFormulaOverManySteps) {
     update(sgd, parameters, gradients, velocity);
     pytorch_step(sgd, gradients, expected);
   }
-  // 20 steps of about 6 roundings (2^-24 each) of values up to 10: below 1e-4; a wrong term is
-  // larger by far.
+  // 20 steps with about 6 roundings each (relative error 2^-24) of values up to 10 give an error
+  // below 1e-4. A wrong term gives a much larger error.
   for (std::size_t i = 0; i < size; ++i) {
     ASSERT_NEAR(parameters[i], expected.parameters[i], 1e-4) << i;
     ASSERT_NEAR(velocity[i], expected.velocity[i], 1e-4) << i;
@@ -85,7 +85,7 @@ TEST(SgdTest, ScaledSumOfGradientsIsTheirMean) {
   std::vector<float> velocity_of_mean(500);
   const std::vector<float> mean = random_values(500, 1);
   std::vector<float> sum = mean;
-  for (float& value : sum) value *= 4;  // a power of two: exact
+  for (float& value : sum) value *= 4;  // exact: 4 is a power of two
   update({.gradient_scale = 0.25f}, from_sum, sum, velocity_of_sum);
   update({}, from_mean, mean, velocity_of_mean);
   EXPECT_EQ(from_sum, from_mean);

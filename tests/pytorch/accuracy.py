@@ -1,8 +1,8 @@
-"""Train a network on CIFAR-10 in PyTorch and print the accuracy after each epoch.
+"""Trains a network on CIFAR-10 in PyTorch and prints the accuracy after each epoch.
 
-The recipe is that of `lockstep train` with the options of the same names: SGD with momentum 0.9 and weight
-decay 5e-4, linear warm-up followed by a constant or cosine learning rate, random crop and flip, the last
-incomplete batch dropped. Prints one line per epoch.
+The recipe is that of `lockstep train` with the options of the same names: SGD with momentum 0.9 and weight decay
+5e-4, linear warm-up followed by a constant or cosine learning rate, and random crop and flip. An incomplete last
+batch is dropped. Prints one line per epoch.
 """
 
 import argparse
@@ -19,7 +19,7 @@ NETWORKS = {"resnet18-cifar": ResNet18, "vgg11": VGG11}
 
 
 def learning_rate(args, step, steps_per_epoch):
-    """Return the learning rate of `step` (from 0), as `LearningRateSchedule::at` computes it."""
+    """Returns the learning rate of `step` (from 0), as `LearningRateSchedule::at` computes it."""
     warmup = round(args.warmup_epochs * steps_per_epoch)
     if step < warmup:
         return args.lr * (step + 1) / warmup

@@ -1,4 +1,4 @@
-"""CIFAR-10 from the published binary files, and the recipe's normalisation and augmentation, in PyTorch."""
+"""Reads CIFAR-10 from the published binary files; normalises and augments as in the training recipe, in PyTorch."""
 
 import pathlib
 
@@ -10,7 +10,7 @@ STD = torch.tensor([0.2023, 0.1994, 0.2010]).view(1, 3, 1, 1)
 
 
 def read(folder, split, count=None):
-    """Return the first `count` images (N, 3, 32, 32) uint8 and labels (N,) int64 of "train" or "test"."""
+    """Returns the first `count` images (N, 3, 32, 32) uint8 and labels (N,) int64 of `split`, "train" or "test"."""
     names = ["test_batch.bin"] if split == "test" else [f"data_batch_{i}.bin" for i in range(1, 6)]
     records = numpy.concatenate(
         [numpy.fromfile(pathlib.Path(folder) / name, numpy.uint8).reshape(-1, 3073) for name in names]
@@ -20,12 +20,12 @@ def read(folder, split, count=None):
 
 
 def normalise(images):
-    """Map uint8 images to float32 with the data set's mean and standard deviation."""
+    """Converts uint8 images to float32, normalised with the mean and standard deviation of the data set."""
     return (images.float() / 255 - MEAN) / STD
 
 
 def augment(images, generator):
-    """Crop 32x32 at a random place after padding by 4 (with black), and flip with probability 1/2."""
+    """Pads by 4 black pixels, crops 32x32 at a random position, and flips horizontally with probability 1/2."""
     count = len(images)
     padded = torch.nn.functional.pad(images, (4, 4, 4, 4))
     top, left = (torch.randint(0, 9, (count,), generator=generator) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Test accuracy of a Lockstep checkpoint in PyTorch's ResNet18, to be set beside `lockstep evaluate`.
+"""Evaluates a Lockstep checkpoint with ResNet18 in PyTorch, for comparison with `lockstep evaluate`.
 
 usage: evaluate_checkpoint.py CHECKPOINT.h5 DATA [--test-samples N]
 """

@@ -5,10 +5,11 @@
 
 #include "lockstep/data/dataset.hpp"
 
-// What was computed by PyTorch too (make_golden.py): resnet18-cifar from the weights of seed 1 on
-// images of the synthetic set of seed 1, in order, no augmentation. Gradients of a pair of images;
-// losses of 20 steps at a constant rate, small enough that rounding is not amplified from step to
-// step.
+// Parameters of the golden run, which make_golden.py computes in PyTorch: resnet18-cifar with the
+// initial weights of seed 1, on images of the synthetic data set of seed 1, in order and without
+// augmentation. The golden file contains the gradients of a pair of images and the losses of 20
+// steps. The learning rate is constant and so small that rounding errors are hardly amplified from
+// step to step.
 
 namespace lockstep::golden {
 
@@ -24,7 +25,7 @@ inline data::Dataset images() {
   return data::load({.source = "synthetic:" + std::to_string(steps * batch), .seed = seed}).train;
 }
 
-/// Positions of the gradient values that are compared: up to 64, evenly spread.
+/// Returns the positions of the gradient values that are compared: at most 64, evenly spaced.
 inline std::vector<std::size_t> sampled_positions(std::size_t elements) {
   const std::size_t count = std::min(elements, samples_per_tensor);
   std::vector<std::size_t> positions(count);

@@ -1,6 +1,5 @@
-// Writes what make_golden.py needs to repeat the golden run in PyTorch: initial weights (/state),
-// images and labels
-// (/input) as float32.
+// Writes the input of make_golden.py, which repeats the golden run in PyTorch: the initial weights
+// (/state) and the images and labels (/input), all as float32.
 //
 //   golden_input FILE.h5
 

@@ -1,5 +1,5 @@
-// The whole against PyTorch: losses of 20 steps and the gradients of the first, from the same
-// weights and images.
+// Compares training with PyTorch, from the same weights and on the same images: the losses of 20
+// steps and the gradients of one pair of images.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace lockstep {
 namespace {
 
 struct Golden {
-  std::size_t pair = 0;  ///< the gradients are of the images 2 pair and 2 pair + 1
+  std::size_t pair = 0;  ///< the gradients are those of images 2 * pair and 2 * pair + 1
   std::vector<double> losses;
   struct Gradient {
     double norm = 0;
@@ -67,7 +67,8 @@ class GoldenRun {
     plan_ = backend_->compile(graph_, state_, {.batch = static_cast<std::int64_t>(batch)});
   }
 
-  /// Forward and backward of the set's batch number `step`; its mean loss.
+  /// Runs the forward and backward pass of batch number `step` of the data set. Returns the mean
+  /// loss of the batch.
   double gradients_of(std::size_t step) {
     const std::size_t bytes = static_cast<std::size_t>(set_.image.elements());
     const auto labels = std::span(set_.labels).subspan(step * batch_, batch_);
@@ -102,8 +103,9 @@ class GoldenRun {
 };
 
 TEST(AgainstPyTorch, GradientsOfOneBatch) {
-  // 1e-4 of each tensor's norm: some forty layers of float32 sums, about 1e-6 each, amplified by
-  // batch norm. The difference is taken at up to 64 places and scaled to the whole tensor.
+  // The tolerance is 1e-4 of the norm of each tensor: float32 sums in some forty layers, with an
+  // error of about 1e-6 each, amplified by batch norm. The difference is computed at up to 64
+  // positions and scaled to the whole tensor.
   const Golden golden = read_golden();
   GoldenRun run(2);
   run.gradients_of(golden.pair);
@@ -128,8 +130,8 @@ TEST(AgainstPyTorch, GradientsOfOneBatch) {
 }
 
 TEST(AgainstPyTorch, LossesOfTwentySteps) {
-  // 1e-3 relative for the first ten steps; after that rounding has been amplified by training and
-  // the bound is wider.
+  // The relative tolerance is 1e-3 for the first ten steps. It is larger afterwards, because
+  // training amplifies rounding errors.
   const Golden golden = read_golden();
   ASSERT_EQ(golden.losses.size(), golden::steps);
   GoldenRun run(golden::batch);

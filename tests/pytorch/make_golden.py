@@ -1,14 +1,15 @@
-"""Repeat the golden runs of golden.hpp in PyTorch and write their losses and gradients.
+"""Runs the reference computations of golden.hpp in PyTorch and writes their losses and gradients.
 
 usage: golden_input /tmp/golden.h5 && make_golden.py /tmp/golden.h5 tests/pytorch/golden.txt
 
-The text file has, per line: `pair INDEX`, the images 2 INDEX and 2 INDEX + 1 whose gradients follow; for each tensor
-`gradient NAME NORM VALUE...` with up to 64 values at evenly spread positions; then `loss STEP VALUE` for each of the 20
-steps. golden_test.cpp reads it.
+golden_test.cpp reads the text file. Its first line is `pair INDEX`: the gradients that follow are those of the images
+2 INDEX and 2 INDEX + 1. For each tensor there is a line `gradient NAME NORM VALUE...` with up to 64 values at evenly
+spaced positions, and for each of the 20 steps a line `loss STEP VALUE`.
 
-All in float64, so that the whole error budget is Lockstep's. The pair is the one whose activations stay furthest from
-zero: where rounding moves one across, a ReLU passes another gradient, and a single such flip changes the gradients of
-all earlier layers by up to a percent, in PyTorch's own float32 as in anybody's.
+All computations use float64, so that the error tolerance of the test only has to cover rounding in Lockstep. The
+chosen pair is the one whose ReLU inputs stay furthest from zero. If rounding changes the sign of an input, the ReLU
+passes a different gradient, and one such change alters the gradients of all earlier layers by up to a percent, in the
+float32 arithmetic of PyTorch as in any other.
 """
 
 import sys
@@ -24,7 +25,7 @@ STEPS, BATCH, SAMPLES, PAIRS = 20, 32, 64, 160
 
 
 class Margin:
-    """The smallest distance from zero of what goes into any ReLU, while active."""
+    """Context manager that records the smallest absolute value of all inputs of F.relu."""
 
     def __enter__(self):
         self.smallest, self.relu = float("inf"), F.relu

@@ -1,8 +1,8 @@
 """PyTorch reference implementations of Lockstep's networks.
 
-`ResNet18` has the structure and the parameter names of the CIFAR ResNet18 in common use (3x3 stem, no
-max-pool, projection shortcuts), `VGG11` those of the CIFAR VGG with batch norm, so that their `state_dict`
-has the names and shapes under `/state` of a Lockstep checkpoint.
+`ResNet18` has the structure and the parameter names of the widely used CIFAR ResNet18 (3x3 stem, no max-pooling,
+projection shortcuts), and `VGG11` those of the CIFAR VGG with batch norm. The names and shapes of their
+`state_dict` are therefore those under `/state` of a Lockstep checkpoint.
 """
 
 import torch
@@ -64,7 +64,7 @@ class VGG11(nn.Module):
 
 
 def load_checkpoint(network, path):
-    """Load the `/state` group of a Lockstep checkpoint or `--init-from` file into `network`."""
+    """Loads the `/state` group of a Lockstep checkpoint or `--init-from` file into `network`."""
     import h5py
 
     with h5py.File(path) as file:

@@ -11,8 +11,8 @@
 #include "samples.hpp"
 #include "weights.hpp"
 
-/// HDF5 1.10 loses memory where it refuses a damaged file. Read by LeakSanitizer where a build has
-/// it.
+/// Suppresses leak reports about HDF5: HDF5 1.10 leaks memory if it rejects a damaged file.
+/// LeakSanitizer calls this function in builds that contain it.
 extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
 
 namespace lockstep::record {
@@ -28,10 +28,11 @@ class CheckpointDamage : public testing::Test {
     whole_.assign(std::istreambuf_iterator<char>(file), {});
   }
 
-  /// Reads `bytes` as a checkpoint: whether it was taken. What is taken must be what was written,
-  /// and what is refused must change nothing.
+  /// Reads `bytes` as a checkpoint and returns whether they were accepted. Fails the test if
+  /// accepted values differ from those that were written, or if rejected bytes have changed the
+  /// target.
   bool takes(const std::string& bytes) {
-    fs::remove(path_);  // some file systems sync what is truncated and written again
+    fs::remove(path_);  // some file systems sync a file that is truncated and rewritten
     std::ofstream(path_, std::ios::binary) << bytes;
     Weights target(100);
     const auto before = target.values();
@@ -53,7 +54,7 @@ class CheckpointDamage : public testing::Test {
   std::string whole_;
 };
 
-// LOCKSTEP_DAMAGE_ROUNDS=100000 for a long campaign.
+// LOCKSTEP_DAMAGE_ROUNDS=100000 runs a longer test.
 TEST_F(CheckpointDamage, AFlippedBitIsNoticedOrHarmless) {
   const char* wanted = std::getenv("LOCKSTEP_DAMAGE_ROUNDS");
   const int rounds = wanted ? std::atoi(wanted) : 1500;
@@ -67,7 +68,8 @@ TEST_F(CheckpointDamage, AFlippedBitIsNoticedOrHarmless) {
     ASSERT_FALSE(HasFailure()) << "round " << round << ", byte " << at;
   }
   EXPECT_TRUE(takes(whole_));
-  // Small as the file is, some of it is gaps that nothing reads; most of it is not.
+  // Such a small file has unused gaps between its blocks, where a flipped bit has no effect, but
+  // most bits are in use.
   EXPECT_LT(taken, rounds / 2);
 }
 

@@ -53,7 +53,8 @@ std::int64_t step_of(const Counters& counters) {
 
 class CheckpointTest : public testing::Test {
  protected:
-  /// Reading must fail with the text in its line, and change nothing.
+  /// Fails the test unless reading `path` throws an input error whose message contains `text` and
+  /// the path, and leaves all tensors unchanged.
   void expect_refused(const fs::path& path, Verify verify, const std::string& text) {
     Weights target(100);
     const auto before = target.values();
@@ -68,7 +69,8 @@ class CheckpointTest : public testing::Test {
     EXPECT_EQ(target.values(), before);
   }
 
-  /// A file as others may write it: the tensors under /state, no digest.
+  /// Writes a file as another program might write it: the tensors under /state and /momentum,
+  /// compressed and big-endian, without a digest.
   void write_foreign(const fs::path& path, const std::function<void(hid_t)>& change = {}) {
     hdf5::File file = hdf5::create_file(path);
     for (const char* name : {"state", "momentum"}) {
@@ -125,7 +127,7 @@ TEST_F(CheckpointTest, ReturnsTextsThatTheDigestCovers) {
   expect_refused(path_, Verify::required, "digest does not match");
 }
 
-// Checkpoints of earlier versions carry no texts.
+// Checkpoints of earlier versions contain no texts.
 TEST_F(CheckpointTest, ReadsACheckpointWithoutTexts) {
   write_checkpoint(path_, weights_.tensors(), some_counters);
   EXPECT_TRUE(read_checkpoint_header(path_).texts.empty());
@@ -142,7 +144,7 @@ TEST_F(CheckpointTest, ReadsAPartOfAFile) {
 
 TEST_F(CheckpointTest, IsTheSameFileForTheSameState) {
   write_checkpoint(path_, weights_.tensors(), some_counters);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // past any time stamp in seconds
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // the time in seconds differs
   write_checkpoint(directory_ / "again.h5", weights_.tensors(), some_counters);
   EXPECT_EQ(content(path_), content(directory_ / "again.h5"));
 }
@@ -275,7 +277,7 @@ TEST_F(CheckpointTest, DamagedCheckpointsDoNotReplaceValidOnes) {
               UnorderedElementsAre("checkpoint-6.h5", "checkpoint-100.h5"));
 }
 
-// The header of such a file is readable; only its digest tells.
+// The header of this file is readable; only the digest reveals the damage.
 TEST_F(CheckpointTest, DamageToValuesAloneIsFoundBeforePruning) {
   const fs::path damaged = checkpoint_path(directory_.path(), 2);
   CheckpointStore(directory_.path(), 2, "run 1").save(1, weights_.tensors(), some_counters);
@@ -290,7 +292,7 @@ TEST_F(CheckpointTest, DamageToValuesAloneIsFoundBeforePruning) {
               UnorderedElementsAre("checkpoint-1.h5", "checkpoint-2.h5", "checkpoint-3.h5"));
 }
 
-// A run that is resumed from an older checkpoint than the directory's newest.
+// The run is resumed from a checkpoint that is older than the newest one in the directory.
 TEST_F(CheckpointTest, KeepsThoseWrittenLastWhateverTheirSteps) {
   CheckpointStore first(directory_.path(), 2, "run 1");
   for (const std::int64_t step : {100, 200}) first.save(step, weights_.tensors(), some_counters);
@@ -334,7 +336,7 @@ TEST_F(CheckpointTest, LosesNothingToAKill) {
     EXPECT_EQ(target.values(), weights_.values());
     const std::int64_t step = step_of(counters);
     EXPECT_GE(step, acknowledged);
-    // The newest there is also the newest that is whole: none was ever half-written.
+    // The step in the name of the newest valid file is the step of its contents.
     EXPECT_EQ(*newest, checkpoint_path(directory_.path(), step));
   }
   CheckpointStore(directory_.path(), 1, "run 1").save(0, weights_.tensors(), {{"step", 0}});

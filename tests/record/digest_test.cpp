@@ -17,7 +17,8 @@ std::string digest_of(const std::vector<std::byte>& bytes) {
   return digest.hex();
 }
 
-// Worked out in Python with integers of any size: a checkpoint of today verifies in years too.
+// The expected digest was computed in Python with arbitrary-precision integers. Because it is
+// fixed, later versions can verify the checkpoints of this version.
 TEST(Digest, AgreesWithItsDefinition) {
   Digest digest;
   digest.add(std::string_view("lockstep"));

@@ -1,4 +1,5 @@
-// File systems that lack locks, or cannot sync: this program replaces flock and fsync.
+// Tests file systems that have no locks or cannot sync. This program replaces flock and fsync by
+// functions that can fail.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -97,7 +98,7 @@ TEST_F(FileSystemTest, WithoutLocksARunIsWrittenAllTheSame) {
   }
 }
 
-// Nobody can tell there whether a process still writes the file.
+// Without locks, a program cannot determine whether another process still writes the file.
 TEST_F(FileSystemTest, WithoutLocksTheFileOfAnotherRunStays) {
   flock_error = ENOTSUP;
   RunFile run(path_, Existing::refuse, header_);
@@ -113,7 +114,7 @@ TEST_F(FileSystemTest, WithoutLocksTheFileOfAnotherRunStays) {
   EXPECT_TRUE(fs::exists(path_));
 }
 
-// The next part has a name of its own, so that nobody's file is at risk.
+// The next part has a different file name, so no existing file is overwritten.
 TEST_F(FileSystemTest, WithoutLocksAKilledRunIsContinued) {
   flock_error = ENOTSUP;
   const RunFile killed(path_, Existing::refuse, header_);

@@ -14,7 +14,7 @@
 
 namespace lockstep::record {
 
-/// Tells the parent process that the record `number` is complete.
+/// Notifies the parent process through a pipe that record `number` is complete.
 class Acknowledgement {
  public:
   explicit Acknowledgement(int pipe) : pipe_(pipe) {}
@@ -26,9 +26,9 @@ class Acknowledgement {
   int pipe_;
 };
 
-/// Runs `write(acknowledge)`, which never returns, in a process of its own and kills that with
-/// SIGKILL at a random moment, up to 20 ms after its first record. Returns the number that it
-/// acknowledged last.
+/// Runs `write(acknowledge)`, which never returns, in a child process and kills the child with
+/// SIGKILL at a random time, up to 20 ms after its first acknowledgement. Returns the last number
+/// that the child acknowledged.
 template <class Write>
 std::int64_t kill_writer(core::Random& random, Write write) {
   std::array<int, 2> pipe{};

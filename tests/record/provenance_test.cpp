@@ -53,7 +53,8 @@ TEST(DescribeProcess, KnowsHostProcessorsAndMemory) {
   EXPECT_THAT(info.cpu_list, testing::MatchesRegex("[0-9,-]+"));
   EXPECT_NE(info.device_name, "");
   EXPECT_EQ(info.device_uuid, "");
-  // What the kernel keeps for itself is not in MemTotal; no machine gives it a quarter.
+  // MemTotal does not include the memory that the kernel reserves, which is less than a quarter of
+  // the physical memory.
   const auto physical =
       static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
   EXPECT_NEAR(static_cast<double>(info.memory_bytes), physical, physical / 4);
@@ -64,7 +65,7 @@ TEST(ResidentMemory, GrowsWithWhatIsTouched) {
   constexpr std::size_t bytes = std::size_t{64} << 20;
   const std::vector<char> touched(bytes, 1);
   const ResidentMemory after = resident_memory();
-  // Half: other memory may be given back at the same time.
+  // Only half of the growth is required, because other memory may be released at the same time.
   EXPECT_GT(after.now, before.now + bytes / 2) << touched.size();
   EXPECT_GE(after.peak, after.now);
 }

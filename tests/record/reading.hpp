@@ -6,7 +6,8 @@
 
 namespace lockstep::record {
 
-/// All numbers of a dataset; throws where it cannot be read, or a checksum does not fit.
+/// Returns all values of the dataset `path`. Throws if the dataset cannot be read or a checksum
+/// does not match.
 inline std::vector<double> read_doubles(const hdf5::File& file, const char* path) {
   const auto dataset =
       hdf5::own<hdf5::Dataset>(H5Dopen2(file.get(), path, H5P_DEFAULT), "opening a dataset");

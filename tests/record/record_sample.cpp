@@ -1,4 +1,5 @@
-// Writes one file of each sort into a directory, for readers that are not ours.
+// Writes run files of each kind and a checkpoint into a directory; tests read them with other
+// programs.
 #include <cmath>
 #include <cstdio>
 #include <exception>

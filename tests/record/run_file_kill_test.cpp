@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t steps = 40;
 
-/// Whether every epoch that the file names is there with all its numbers; gives their number.
+/// Fails the test unless every epoch in the file is complete and has the expected values. Returns
+/// the number of epochs.
 std::size_t expect_whole_epochs(const std::filesystem::path& path, const RunHeader& header) {
   const hdf5::File file = hdf5::open_file(path, hdf5::Access::read_while_written);
   const std::vector<double> epochs = read_doubles(file, "/epoch");

@@ -1,4 +1,4 @@
-// Two processes that start a run with the same output at the same moment.
+// Tests two processes that start a run with the same output file at the same time.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -19,7 +19,7 @@
 namespace lockstep::record {
 namespace {
 
-/// Memory that the processes of the test share.
+/// Counters in memory that the processes of the test share.
 struct Shared {
   std::atomic<int> ready{0}, attempted{0}, owners{0}, refused{0}, lost{0};
 };
@@ -28,7 +28,8 @@ void wait_for(const std::atomic<int>& value, int target) {
   while (value.load() < target) std::this_thread::yield();
 }
 
-/// Opens the run file together with the other process, and keeps it until both have tried.
+/// Opens the run file at the same time as the other process, or `delay` microseconds later, and
+/// keeps it open until both processes have tried. Ends the process.
 [[noreturn]] void start_run(const std::filesystem::path& path, Shared& shared, int delay) {
   const RunHeader header = samples::header(1, 0);
   ++shared.ready;
@@ -61,7 +62,7 @@ TEST(RunsStartedTogether, OneOwnsTheFileAndTheOtherIsRefused) {
   for (int round = 0; round < 80; ++round) {
     auto& shared = *new (memory) Shared;
     const samples::Directory directory;
-    // Every third round finds the file of a killed run, which both want to move out of the way.
+    // In every third round there is a file of a killed run, which both processes try to rename.
     if (round % 3 == 2) {
       RunFile killed(directory / "run.h5", Existing::refuse, samples::header(1, 0));
     }

@@ -28,7 +28,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
-/// What `work` fails with: the status and the line.
+/// Returns the exit status and the message of the error that `work` throws.
 std::pair<core::ExitStatus, std::string> failure_of(const std::function<void()>& work) {
   try {
     work();
@@ -120,7 +120,7 @@ TEST_F(RunFileTest, IsReadableBetweenEpochs) {
   }
 }
 
-// As h5py and others lock what they read, for as long as they have it open.
+// h5py and other programs lock a file for as long as they have it open for reading.
 TEST_F(RunFileTest, IsAppendedToWhileOthersReadAndLockIt) {
   RunFile run(path_, Existing::refuse, header_);
   run.append(samples::epoch(1, 4, header_));
@@ -131,7 +131,8 @@ TEST_F(RunFileTest, IsAppendedToWhileOthersReadAndLockIt) {
   EXPECT_EQ(read_doubles(hdf5::open_file(path_, hdf5::Access::read), "/step").size(), 8u);
 }
 
-// Later epochs then write to chunks of their own, and a kill cannot tear an older one.
+// Every epoch has its own chunks: later epochs do not write to the chunks of earlier ones, so a
+// killed process cannot damage them.
 TEST_F(RunFileTest, StoresAnEpochPerChunk) {
   RunFile run(path_, Existing::refuse, header_);
   run.append(samples::epoch(1, 7, header_));
@@ -213,7 +214,8 @@ TEST_F(RunFileTest, SaysWhatToDoWhereItCannotWrite) {
   }
 }
 
-// As root, renaming over a device would replace it for the whole machine.
+// If the program runs as root, renaming a file over a device would replace the device for the whole
+// machine.
 TEST_F(RunFileTest, RefusesWhatIsNotARegularFile) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   fs::create_symlink("/dev/null", directory_ / "device.h5");
@@ -232,7 +234,8 @@ TEST_F(RunFileTest, TakesALinkToNothingForAFileThatExists) {
   expect_output_error([&] { RunFile(path_, Existing::refuse, header_); }, "--overwrite");
 }
 
-// Temporary names are longer than the file's own: a run must not end with such an error.
+// Temporary names are longer than the name of the file. A name that is too long must be rejected at
+// the start, not at the end of the run.
 TEST_F(RunFileTest, RefusesNamesThatAreTooLong) {
   for (const std::size_t length : {240, 300, 5000}) {
     const fs::path name(std::string(length, 'x'));
@@ -265,8 +268,8 @@ TEST_F(RunFileTest, RefusesAnEpochWhoseArraysDoNotFit) {
   EXPECT_EQ(content(partial_), before);
 }
 
-// A limit on file sizes fails writes as a full disk does. In a process of its own, which must also
-// get to its end after the failure.
+// A limit on the file size makes writes fail in the same way as a full disk. The test uses a child
+// process, which must also be able to exit normally after the failure.
 TEST_F(RunFileTest, KeepsWholeEpochsWhereTheDiskIsFull) {
   const auto child = [&] {
     std::signal(SIGXFSZ, SIG_IGN);

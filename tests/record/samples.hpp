@@ -10,10 +10,10 @@
 
 #include "lockstep/record/run_file.hpp"
 
-// Small made-up records whose every number can be worked out again from its place.
+// Small synthetic records whose values can be recomputed from their positions.
 namespace lockstep::record::samples {
 
-/// A directory that is empty at first and gone at the end.
+/// A new, empty temporary directory. The destructor deletes it.
 class Directory {
  public:
   Directory() {
@@ -49,7 +49,8 @@ inline RunHeader header(int ranks, int buckets) {
   return header;
 }
 
-/// The value at a place of the arrays below, different at each.
+/// Returns the value at position `index` of the arrays of epoch `epoch`; it differs from position
+/// to position.
 inline double value(std::int64_t epoch, std::size_t index) {
   return static_cast<double>(epoch) + 1e-6 * static_cast<double>(index);
 }

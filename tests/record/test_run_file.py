@@ -1,4 +1,4 @@
-"""What readers that are not ours see in run files and checkpoints (CTest: record.python)."""
+"""Tests of run files and checkpoints with independent readers: h5py and h5dump (CTest: record.python)."""
 
 import os
 import subprocess
@@ -162,7 +162,7 @@ def test_h5dump_reads_all_of_it(samples, name):
 
 @pytest.mark.parametrize("name", RUNS)
 def test_columns_make_a_table(samples, name):
-    """The recipe for pandas in docs/run-file.md, up to the table itself."""
+    """Runs the pandas example of docs/run-file.md up to the creation of the table."""
     with h5py.File(samples / name) as file:
         columns = {n: d[()] for n, d in file["steps"].items() if d.ndim == 1}
     assert len({len(values) for values in columns.values()}) == 1

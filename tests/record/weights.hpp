@@ -8,7 +8,7 @@
 
 namespace lockstep::record {
 
-/// A small network's tensors, with memory of their own.
+/// The tensors of a small network, with their own memory.
 class Weights {
  public:
   explicit Weights(float first) {
@@ -34,7 +34,7 @@ class Weights {
     tensors_.push_back({group, name, shape, values});
   }
 
-  std::deque<std::vector<float>> values_;  // a deque: the spans stay valid
+  std::deque<std::vector<float>> values_;  // a deque keeps the spans in `tensors_` valid
   std::vector<Tensor> tensors_;
 };
 

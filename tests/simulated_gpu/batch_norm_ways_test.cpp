@@ -1,8 +1,8 @@
-// Every way to compute batch norm's passes against every other: which one runs on a GPU is decided
-// by timing there, so all of them must mean the same.
+// Compares all implementation candidates of the batch-norm passes with each other. The program
+// selects one of them by timing on the GPU, so all must compute the same results.
 //
-// Tolerance, relative Euclidean norms in float32: sums in other orders and about other values,
-// 1e-5.
+// Tolerance: 1e-5, as a relative Euclidean norm in float32. The candidates sum in different orders
+// and subtract different values from x before they sum.
 
 #include <gtest/gtest.h>
 
@@ -45,7 +45,8 @@ std::vector<float> random_values(std::size_t count, std::uint64_t seed) {
   return values;
 }
 
-/// The memory of one batch norm, random numbers in what is read and poison in what is written.
+/// Memory of one batch norm: inputs are random; outputs and the values saved for backward are NaN.
+/// `view` points to it.
 struct Memory {
   explicit Memory(const Pattern& pattern, std::size_t scratch_bytes)
       : x(random_values(map_size, 1)),
@@ -105,7 +106,8 @@ class BatchNormWays : public testing::TestWithParam<Pattern> {
             .wants_residual_gradient = pattern.fork};
   }
 
-  /// Forward and backward the given ways; what they leave.
+  /// Runs the given implementations of the forward and the backward pass; returns the memory after
+  /// both.
   Memory run(BatchNormForward& forward, BatchNormBackward& backward) const {
     Memory memory(GetParam(), std::max(forward.scratch_bytes(), backward.scratch_bytes()));
     for (BatchNormPass* pass :
@@ -130,7 +132,8 @@ class BatchNormWays : public testing::TestWithParam<Pattern> {
     if (GetParam().fork) expect(&Memory::masked, "gradient of the residual");
   }
 
-  /// All pairs of ways, with a one-node kernel or without, against the first.
+  /// Runs all pairs of implementations, with and without support for batch norm as a single cuDNN
+  /// node, and compares each pair with the first one. Returns the number of pairs.
   std::size_t compare_all() {
     std::size_t pairs = 0;
     std::optional<Memory> want;
@@ -164,11 +167,15 @@ class BatchNormWays : public testing::TestWithParam<Pattern> {
 TEST_P(BatchNormWays, MeanTheSame) {
   const Pattern& pattern = GetParam();
   const bool is_known = !pattern.residual || pattern.relu;
-  // One node and ours, then graphs and ours; and after a convolution ours, there and back again.
+  // 6 pairs with the single cuDNN node, and 6 with the cuDNN graphs that replace it. Forward
+  // candidates: cuDNN, the kernels of this program, and these kernels with sums from a convolution.
+  // Backward candidates: cuDNN and the kernels of this program. For a residual without a ReLU there
+  // is no cuDNN candidate, so only 2 of the 6 pairs remain.
   EXPECT_EQ(compare_all(), is_known ? 12u : 4u);
 }
 
-/// What a plan of a residual network says of its batch norms, by the option.
+/// Returns the names of the forward implementations that a plan of a residual network chooses for
+/// its batch norms with the option `fusion`.
 std::vector<std::string> batch_norms_of(BatchNormFusion fusion) {
   const auto networks = test::small_networks();
   const auto block = std::ranges::find(networks, "block_strided", &test::Network::name);
@@ -189,14 +196,16 @@ TEST(BatchNormFusion, IsAsTheOptionSays) {
     return std::ranges::count_if(
         names, [&](const auto& name) { return name.find(part) != std::string::npos; });
   };
-  // The stem's, the shortcut's and the block's two, all of them behind convolutions.
+  // Batch norms: one in the stem, one in the shortcut and two in the block; all follow
+  // convolutions.
   const auto none = batch_norms_of(BatchNormFusion::none);
   EXPECT_EQ(none.size(), 4u);
   EXPECT_EQ(with(none, "convolution"), 0);
   const auto sums = batch_norms_of(BatchNormFusion::sums);
   EXPECT_EQ(with(sums, "sums from the convolution"), 4);
   EXPECT_EQ(with(sums, "applied by the next convolution"), 0);
-  // The block's first alone is read by one convolution, and by nothing else.
+  // Only the output of the first batch norm of the block is read by a single convolution and by no
+  // other operation.
   const auto prologue = batch_norms_of(BatchNormFusion::prologue);
   EXPECT_EQ(with(prologue, "sums from the convolution"), 4);
   EXPECT_EQ(with(prologue, "applied by the next convolution"), 1);
@@ -211,7 +220,8 @@ TEST(Planner, TimesNothingWhereRunsAreToBeRepeatable) {
   EXPECT_EQ(batch_norm_sums(repeatable, shape, core::Precision::fp32).graph->seconds(), 0);
 }
 
-/// A second planner finds on disk what the first has timed, and computes the same with it.
+/// A second planner reads the engine that the first one has timed from disk, and computes the same
+/// result with it.
 TEST(Planner, TakesTheEnginesOfAnEarlierRun) {
   std::string folder = (std::filesystem::temp_directory_path() / "lockstep-plans-XXXXXX").string();
   ASSERT_NE(mkdtemp(folder.data()), nullptr);

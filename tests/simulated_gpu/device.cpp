@@ -1,4 +1,5 @@
-// One GPU, present, like an Ampere or newer.
+// Replaces device.cpp and device_properties.cpp of the CUDA backend: one simulated GPU of compute
+// capability 9.0 is present.
 
 #include "backend/cuda/device/device.hpp"
 
@@ -17,7 +18,7 @@ std::string write_device_description(int) { return "{}"; }
 void DnnHandleTraits::close(type) noexcept {}
 
 Target Target::device(int index) {
-  static int handle = 0;  // only its address is looked at
+  static int handle = 0;  // only its address is used
   Target target;
   target.info_ = describe_device(index);
   target.index_ = index;

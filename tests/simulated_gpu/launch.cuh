@@ -1,7 +1,7 @@
 #pragma once
 
-// In the place of the device's launch.cuh: kernels run on the host, when their turn in the stream
-// comes.
+// Replaces launch.cuh of the CUDA backend: kernels are enqueued on the simulated stream and run on
+// the host.
 
 #include <cuda_runtime_api.h>
 
@@ -15,7 +15,7 @@ template <class Kernel>
 void launch(cudaStream_t stream, const Kernel& kernel) {
   if (kernel.count() <= 0) return;
   simulated_gpu::enqueue(stream, [kernel] {
-    // Last index first: no kernel may count on an order.
+    // In descending order, because kernels must not depend on the order of their indices.
     for (std::int64_t index = kernel.count(); index-- > 0;) kernel(index);
   });
 }

@@ -1,5 +1,5 @@
-// In the place of cuDNN: graphs of operations computed on the host with plain loops in float, each
-// tensor that leaves the graph rounded to its type.
+// Replaces cuDNN: operation graphs are executed on the host with simple loops. Tensors inside a
+// graph are float32, sums are accumulated in float64, and output tensors are rounded to their type.
 
 #include "backend/cuda/dnn/operation_graph.hpp"
 
@@ -17,7 +17,7 @@ namespace {
 
 struct Value {
   Extents extents;
-  std::vector<float> elements;  ///< NHWC, while the graph runs
+  std::vector<float> elements;  ///< NHWC; filled only during a run of the graph
 };
 
 struct Outlet {
@@ -55,7 +55,8 @@ std::size_t bytes_of(const Extents& extents, core::DataType type) {
   return static_cast<std::size_t>(extents.elements()) * core::size_of(type);
 }
 
-/// Calls work(image and place of y, image and place of x, place of the weights) for every product.
+/// Calls work(index in y, index in x, index in the weights) for every product of the convolution of
+/// x with weights of extents w. All indices are those of NHWC or KRSC arrays.
 template <class Work>
 void for_each_product(const Extents& x, const Extents& w, const Extents& y, Window window,
                       Work&& work) {
@@ -169,7 +170,7 @@ OperationGraph::Tensor OperationGraph::pointwise(Pointwise operation, Tensor a, 
     auto& to = values[c].elements;
     to.resize(left.size());
     for (std::size_t i = 0; i < left.size(); ++i) {
-      const float other = right[i % right.size()];  // a vector repeats over the pixels
+      const float other = right[i % right.size()];  // vectors are broadcast over the pixels
       switch (operation) {
         case Pointwise::relu_backward: to[i] = other > 0 ? left[i] : 0; break;
         case Pointwise::relu: to[i] = left[i] > 0 ? left[i] : 0; break;
@@ -312,7 +313,8 @@ std::optional<std::string> OperationGraph::find_engines(Heuristics) {
   return std::nullopt;
 }
 std::size_t OperationGraph::engines() const {
-  // Where there is a choice the engines are timed: only where that takes no time.
+  // Several engines make the backend time them. Only small graphs have two, because timing large
+  // graphs on the host would take long.
   constexpr std::int64_t small = 4096;
   if (!parts_->has_engine) return 0;
   return parts_->values.front().extents.elements() < small ? 2 : 1;
@@ -339,7 +341,8 @@ std::optional<std::string> OperationGraph::run(std::size_t, std::span<const Bind
     if (places[port.uid] == nullptr) return "tensor " + std::to_string(port.uid) + " has no place";
   }
   if (places.size() != ports().size()) return "a tensor is given that the graph does not know";
-  // The graph may be gone when its turn comes, its places not.
+  // The graph may be destroyed before the stream executes this work, so the work holds a copy of
+  // its parts. The bound memory must still exist then.
   simulated_gpu::enqueue(parts_->target->stream(), [parts = *parts_, places] {
     std::vector<Value> values = parts.values;
     for (const Outlet& outlet : parts.inputs) {

@@ -1,4 +1,4 @@
-// The functions of the CUDA runtime that the program uses, for one simulated GPU.
+// Implements the functions of the CUDA runtime that the program uses, for one simulated GPU.
 
 #include "runtime.hpp"
 
@@ -15,8 +15,8 @@
 using lockstep::simulated_gpu::enqueue;
 using Work = std::function<void()>;
 
-// What the opaque handles of the runtime are here. In a capture, works stand in the order in which
-// they were issued, whatever their streams: an order that keeps all dependencies.
+// The types behind the opaque handles of the runtime. A captured graph contains its work items in
+// the order in which they were issued to any of its streams; this order satisfies all dependencies.
 struct CUgraph_st {
   std::vector<Work> works;
 };
@@ -30,7 +30,7 @@ struct CUstream_st {
 };
 struct CUevent_st {
   CUstream_st* stream = nullptr;
-  std::uint64_t position = 0;  ///< in the stream; done when so many works are
+  std::uint64_t position = 0;  ///< in the stream: complete when this many items are done
   std::shared_ptr<CUgraph_st> capture;
   std::chrono::steady_clock::time_point time;
   bool has_time = false;
@@ -38,7 +38,7 @@ struct CUevent_st {
 
 namespace {
 
-/// What is timed here is not worth remembering: there must be no cache on disk.
+/// Disables the engine cache on disk: execution times of a simulated GPU must not be stored.
 [[maybe_unused]] const int forgets = setenv("LOCKSTEP_CACHE_DIR", "", 1);
 
 std::set<CUstream_st*>& streams() {
@@ -187,7 +187,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags) {
   const bool is_external = flags == cudaEventRecordExternal;
   if ((stream->capture != nullptr) != is_external && is_external)
-    return cudaErrorInvalidValue;  // outside a capture there is no such event
+    return cudaErrorInvalidValue;  // as CUDA: external events are valid only in a capture
   event->capture = is_external ? nullptr : stream->capture;
   if (event->capture != nullptr) return cudaSuccess;
   enqueue(stream, [event] {

@@ -4,18 +4,25 @@
 
 #include <functional>
 
-// A GPU played by the host, for tests of everything around the kernels: `runtime.cpp` takes the
-// place of the CUDA runtime, `operation_graph.cpp` that of cuDNN, `launch.cuh` that of the kernels'
-// launches. It does nothing early: work that is queued on a stream is done when somebody waits for
-// it, or for an event behind it, and not before, so a wait that is missing shows as a wrong number.
-// Memory comes poisoned.
+// A simulated GPU on the host, for testing the CUDA backend without a GPU, except for cuDNN and the
+// machine code of the kernels. `runtime.cpp` replaces the CUDA runtime, `operation_graph.cpp`
+// replaces cuDNN, `device.cpp` replaces the device query, and `launch.cuh` replaces kernel
+// launches.
+//
+// Work in a stream is executed as late as possible: when the host waits for the device, for the
+// stream or for a later event in it, when it queries the stream or the event, when the execution of
+// another stream has to wait for such an event, or when memory, the stream or an event is freed. A
+// missing synchronisation therefore leads to wrong results. All bytes of allocated memory are 0xff,
+// which is NaN in every floating-point type.
 
 namespace lockstep::simulated_gpu {
 
-/// Queues work on a stream, or records it where the stream is being captured.
+/// Enqueues `work` on `stream`, or records it if the stream is being captured. On the default
+/// stream, executes it immediately.
 void enqueue(cudaStream_t stream, std::function<void()> work);
 
-/// Whether there are kernels for a whole batch norm, as from Ampere on.
+/// Sets whether the simulated cuDNN supports batch norm as a single node, as cuDNN does on GPUs
+/// from Ampere on. The initial value is true.
 void set_one_node_batch_norm(bool is_there);
 
 }  // namespace lockstep::simulated_gpu

@@ -1,5 +1,5 @@
-// The whole trainer on a simulated GPU: recorded and replayed steps, two of them under way, against
-// the CPU's.
+// Tests the trainer on a simulated GPU, with recorded and replayed steps and two steps in flight,
+// against the trainer on the CPU.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ class SimulatedGpu : public ::testing::Test {
   data::TrainingData data_ = small_data();
 };
 
-// float32 on both: sums in other orders, amplified over eight steps.
+// Both devices compute in float32 but sum in different orders; eight steps amplify the differences.
 TEST_F(SimulatedGpu, FollowsTheCpu) {
   const Outcome cpu = train(backend::DeviceKind::cpu, config(), *alone_);
   const Outcome gpu = on_gpu(config());
@@ -80,7 +80,8 @@ TEST_F(SimulatedGpu, KeepsTheImagesAndPreparesThemAsTheHostDoes) {
   EXPECT_EQ(on_gpu(kept).parameters, on_gpu(config()).parameters);
 }
 
-// Ten and seven bits of maps and products, over eight steps at a small rate.
+// Activations and operands of products have 10 (fp16) or 7 (bf16) explicit mantissa bits. The
+// tolerances hold for eight steps with a small learning rate.
 TEST_F(SimulatedGpu, TrainsInHalfPrecisionNearFloat32) {
   const Outcome exact = on_gpu(config());
   for (const auto& [precision, tolerance] :
@@ -96,7 +97,7 @@ TEST_F(SimulatedGpu, TrainsInHalfPrecisionNearFloat32) {
 TEST_F(SimulatedGpu, LeavesOutStepsThatOverflow) {
   Config half = config();
   half.precision = core::Precision::fp16;
-  half.loss_scale = 1e30;  // every gradient overflows, every step is left out
+  half.loss_scale = 1e30;  // every gradient overflows, so every step is skipped
   half.steps = 3;
   half.epochs = 0;
   const Outcome still = on_gpu(half);
@@ -114,14 +115,16 @@ TEST_F(SimulatedGpu, GoesOnFromACheckpointAsIfItHadNotStopped) {
   first.checkpoint_dir = directory.path();
   first.checkpoint_seconds = 0;
   first.checkpoint_steps = 3;
-  EXPECT_EQ(on_gpu(first).parameters, expected.parameters);  // saving in between changes nothing
-  // A checkpoint waits for the step under way: the first stands after step 4.
+  EXPECT_EQ(on_gpu(first).parameters, expected.parameters);  // saving does not change the result
+  // The first checkpoint is due after step 3, when step 4 is already in flight. The trainer waits
+  // for step 4 before it saves, so the checkpoint contains the state after step 4.
   Config second = first;
   second.resume = record::checkpoint_path(directory.path(), 4).string();
   EXPECT_EQ(on_gpu(second).parameters, expected.parameters);
 }
 
-// The scale itself changes the results only where values overflow, so the checkpoints are compared.
+// The loss scale changes the results only if values overflow, so the test reads it from the
+// checkpoints.
 TEST_F(SimulatedGpu, ResumesWithTheLossScale) {
   const SharedDirectory directory(*alone_);
   Config half = config();
@@ -159,7 +162,8 @@ TEST_F(SimulatedGpu, SumsOfTheSweepAreRightInEveryType) {
   }
 }
 
-// The GPUs' gradients through the hosts: the same sums as of one rank with the whole batch.
+// The staged transport sums the gradients of the GPUs in host memory. The sums must be those of one
+// rank with the whole batch.
 TEST_F(SimulatedGpu, RanksFollowOneRankByWayOfTheHosts) {
   graph_ = small_graph(Norm::without);
   Config many = small_config(world_->size());

@@ -51,7 +51,7 @@ TEST_F(AgreementTest, TheFirstOfSeveralFailingRanksSpeaks) {
 
 TEST_F(AgreementTest, NamesTheFirstDifference) {
   require_equal(*world_, {{"lr", "0.1"}, {"seed", "1"}}, "options");
-  if (world_->size() == 1) return;  // nobody to differ from
+  if (world_->size() == 1) return;  // no other rank that could differ
   const std::string seed = world_->rank() == last() ? "7" : "1";
   try {
     require_equal(*world_, {{"lr", "0.1"}, {"seed", seed}}, "options");

@@ -29,7 +29,8 @@ TEST(Floor, AddsOperationsOfOneKind) {
   EXPECT_DOUBLE_EQ(floor.rows[0].floor_seconds, 0.02);
 }
 
-// With AMX, bfloat16 convolutions ran at 131 % of a float32 product.
+// A convolution can exceed the measured rate of matrix products: bfloat16 convolutions with AMX ran
+// at 131 % of the rate of a float32 product.
 TEST(Floor, TakesTheRateOfAFasterOperationAsCeiling) {
   const Floor floor = compute_floor(ceilings, {{"a", "forward", "k", 131 * gflop, 0, 1},
                                                {"b", "forward", "k", 50 * gflop, 0, 1}});

@@ -22,8 +22,8 @@ TEST(Ladder, StopsOnAllRanksAtTheSmallestLimitOfAnyRank) {
   const auto device = backend::make_backend({.kind = backend::DeviceKind::reference, .threads = 1});
   const data::DataSizes sizes =
       data::sizes({.source = "synthetic:64", .train_samples = 64, .test_samples = 11, .seed = 3});
-  // Only the last rank is short of memory. With a limit of its own on each rank, the others would
-  // train a point that the last rank has left out, and wait for it without end.
+  // Only the last rank has too little memory. If each rank used its own limit, the other ranks
+  // would train a point that the last rank skips, and would wait for it forever.
   const bool is_last = world->rank() == world->size() - 1;
   const std::uint64_t limit = is_last ? 1000 : std::uint64_t{1} << 40;
   const LadderResult result = run_ladder({config, graph, data, *device, *world}, sizes, 0, limit,

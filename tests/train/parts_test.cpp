@@ -1,4 +1,4 @@
-// The trainer's parts that need no other rank.
+// Tests the parts of the trainer that need only one rank.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -79,12 +79,13 @@ TEST(StepClock, HasAMarkForEveryBucket) {
       clock.end(record::Phase::update);
     }
     clock.end(record::Phase::exposed_communication);
-    // The next mark is the first one of the reducer.
+    // The next timestamp is the first one of the reducer.
     EXPECT_THROW(clock.end(record::Phase::update), core::Error) << buckets;
   }
 }
 
-// A data set of a million images at batch 1 has a million steps, whose times take 176 MB.
+// With 8 buckets the log takes 208 bytes per step, which is 208 MB for an epoch of a million steps
+// (a million images with batch size 1).
 TEST(StepLog, TakesTheEstimatedMemory) {
   constexpr StepLogSize size{.steps = 300'000, .buckets = 8, .ranks = 1};
   const auto alone = comm::make_self_communicator();
@@ -117,7 +118,8 @@ TEST(StepLog, TakesTheEstimatedMemory) {
 #endif
 }
 
-/// One step of two ranks whose phases all take `seconds`, the second rank twice as long.
+/// Returns epoch `number` with `steps` steps on two ranks. Each phase takes `seconds` seconds on
+/// rank 0 and twice as long on rank 1.
 record::EpochRecord epoch_of(std::int64_t number, double seconds, std::size_t steps) {
   record::EpochRecord epoch;
   epoch.epoch = number;
@@ -149,7 +151,8 @@ TEST(Summary, ReportsTheSecondEpochByTheSlowestRank) {
   EXPECT_DOUBLE_EQ(summary.images_per_second, 24 / 12.0);
   EXPECT_DOUBLE_EQ(summary.step_seconds_median, 12);
   EXPECT_FALSE(summary.step_seconds_interval) << "fewer than six steps";
-  // The mean over the ranks of 1 and 2 seconds, of steps of 12 seconds.
+  // The exposed communication takes 1 s and 2 s on the two ranks; the step takes 12 s on the slower
+  // rank.
   EXPECT_DOUBLE_EQ(summary.exposed_share, 1.5 / 12);
   EXPECT_EQ(summary.last_test_accuracy, 0.25);
   EXPECT_EQ(summary.best_test_accuracy, 0.5);

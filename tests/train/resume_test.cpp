@@ -1,4 +1,5 @@
-// What a checkpoint must contain so that a resumed run does what an uninterrupted one does.
+// Tests that a checkpoint contains all the state that a resumed run needs to give the same results
+// as an uninterrupted run.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ std::vector<float> copy(const core::Buffer& buffer) {
   return {values.begin(), values.end()};
 }
 
-/// Sends SIGTERM to every rank's own process after a step, on rank 0 alone.
+/// Raises SIGTERM in the process of rank 0 after step `after`; the other ranks receive no signal.
 struct Interrupter : Witness {
   explicit Interrupter(std::int64_t step) : after(step) {}
   void step_done(const StepReport& report) override {
@@ -43,7 +44,7 @@ class ResumedRun : public ::testing::Test {
   struct Result {
     RunSummary summary;
     std::vector<float> parameters, statistics, momentum;
-    double test_loss = 0;  ///< of the last epoch; rank 0
+    double test_loss = 0;  ///< test loss of the last epoch; only on rank 0
   };
 
   Config config() const {
@@ -114,7 +115,7 @@ TEST_F(ResumedRun, HasTheReplicaOfEachRank) {
   Config parts = with_directory();
   parts.reducer = comm::ReducerKind::none;
   Interrupter interrupter(2);
-  EXPECT_EQ(train(parts, interrupter).summary.last_step, 4);  // replicas agree at epochs' ends
+  EXPECT_EQ(train(parts, interrupter).summary.last_step, 4);  // ranks agree at the end of an epoch
   const Result resumed = train(parts);
   EXPECT_EQ(resumed.parameters, expected.parameters);
   EXPECT_EQ(resumed.momentum, expected.momentum);
@@ -142,7 +143,7 @@ TEST_F(ResumedRun, SavesACheckpointOfAnEpochsEndAfterItsEvaluation) {
   Config parts = with_directory();
   parts.checkpoint_steps = 4;
   Interrupter interrupter(6);
-  train(parts, interrupter);  // stopped in the second epoch
+  train(parts, interrupter);  // stops in the second epoch
   world_->barrier();
   EXPECT_EQ(counter(4, "evaluated_step"), 4);
   EXPECT_GE(counter(4, "best_correct"), 0);
@@ -162,7 +163,8 @@ TEST_F(ResumedRun, AStopInTheLastStepOfAnEpochDoesNotLoseItsEvaluation) {
   }
 }
 
-// Killed between the checkpoint and the evaluation that follows it.
+// The first run has the state of a process that was killed between saving a checkpoint and the
+// evaluation after it.
 TEST_F(ResumedRun, EvaluatesWhatAKilledProcessCouldNot) {
   Config unevaluated = with_directory();
   unevaluated.evaluate_every = -1;
@@ -197,7 +199,7 @@ TEST_F(ResumedRun, FromAnOlderCheckpointKeepsWhatItWrites) {
   Config first = with_directory();
   first.checkpoint_steps = 2;
   first.keep = 4;
-  train(first);  // 2, 4, 6, 8
+  train(first);  // saves checkpoints at steps 2, 4, 6 and 8
   world_->barrier();
   const fs::path older = directory_.path() + "-older.h5";
   if (is_first()) fs::copy_file(record::checkpoint_path(directory_.path(), 2), older);
@@ -214,7 +216,7 @@ TEST_F(ResumedRun, FromAnOlderCheckpointKeepsWhatItWrites) {
   if (is_first()) fs::remove(older);
 }
 
-/// Rank 0 takes its time after each epoch, as if it wrote to a slow disk.
+/// Delays rank 0 after each epoch, like a slow disk.
 struct SlowWriter : Witness {
   void epoch_done(const record::EpochRecord& epoch) override {
     Witness::epoch_done(epoch);

@@ -8,8 +8,9 @@
 
 namespace lockstep::train::testing {
 
-/// A plan with a dynamic loss scale on a device that has none: the scale doubles every second step,
-/// and the learning rate is multiplied by it, so that a scale that is lost changes the parameters.
+/// Adds a dynamic loss scale to a plan of a device that has none. The scale doubles every second
+/// step and multiplies the learning rate, so that a run that loses the scale has different
+/// parameters.
 class ScaledPlan final : public backend::Plan {
  public:
   explicit ScaledPlan(std::unique_ptr<backend::Plan> plan) : plan_(std::move(plan)) {}
@@ -41,7 +42,7 @@ class ScaledPlan final : public backend::Plan {
   backend::LossScale scale_{.scale = 1, .good_steps = 0};
 };
 
-/// Compiles plans with such a loss scale for another device.
+/// Wraps another backend and compiles its plans as `ScaledPlan`.
 class ScaledBackend final : public backend::Backend {
  public:
   explicit ScaledBackend(std::unique_ptr<backend::Backend> device) : device_(std::move(device)) {}

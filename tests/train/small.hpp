@@ -14,7 +14,8 @@
 #include "lockstep/train/config.hpp"
 #include "lockstep/train/trainer.hpp"
 
-// A network and a run so small that a test of the whole trainer takes milliseconds.
+// A network and a configuration that are so small that a test of the whole trainer takes
+// milliseconds.
 namespace lockstep::train::testing {
 
 enum class Norm { without, with_batch_norm };
@@ -39,7 +40,7 @@ inline data::TrainingData small_data() {
   return data::load({.source = "synthetic:64", .train_samples = 64, .test_samples = 11, .seed = 3});
 }
 
-/// 16 images per step over all ranks, 4 steps per epoch.
+/// Returns a configuration with 16 images per step over all ranks and 4 steps per epoch.
 inline Config small_config(int ranks) {
   Config config;
   config.data = "synthetic:64";
@@ -47,12 +48,12 @@ inline Config small_config(int ranks) {
   config.epochs = 2;
   config.loader_threads = 1;
   config.threads = 1;
-  config.bucket_mib = 4.0 / 1024;  // several buckets even here
+  config.bucket_mib = 4.0 / 1024;  // several buckets even for this small network
   config.watchdog_seconds = 60;
   return resolve(config, ranks);
 }
 
-/// Keeps what rank 0 is told.
+/// Records the reports of steps and epochs, which only rank 0 receives.
 struct Witness : Observer {
   std::vector<StepReport> steps;
   std::vector<record::EpochRecord> epochs;
@@ -60,7 +61,7 @@ struct Witness : Observer {
   void epoch_done(const record::EpochRecord& epoch) override { epochs.push_back(epoch); }
 };
 
-/// Norm of the difference, relative to the norm of `expected`.
+/// Returns the norm of the difference, relative to the norm of `expected`.
 inline double relative_difference(std::span<const float> actual, std::span<const float> expected) {
   double difference = 0, norm = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -71,7 +72,8 @@ inline double relative_difference(std::span<const float> actual, std::span<const
   return std::sqrt(difference / norm);
 }
 
-/// A directory that all ranks know, gone at the end.
+/// A path for a temporary directory, the same on all ranks. The destructor deletes the directory.
+/// Collective: all ranks must construct and destroy it.
 class SharedDirectory {
  public:
   explicit SharedDirectory(comm::Communicator& communicator)

@@ -1,4 +1,4 @@
-// The whole trainer on 1, 2 and 4 ranks, against itself on one.
+// Tests the whole trainer on 1, 2 and 4 ranks; the reference is the trainer on one rank.
 
 #include "lockstep/train/trainer.hpp"
 
@@ -44,7 +44,8 @@ std::vector<float> copy(const core::Buffer& buffer) {
   return {values.begin(), values.end()};
 }
 
-/// Gradients of the mean over the global batch after the run's last step, and the parameters.
+/// Final state of a run: the gradients of the last step (of the mean over the global batch), the
+/// parameters and the batch-norm statistics.
 struct Outcome {
   std::vector<float> gradients, parameters, statistics;
 };
@@ -71,7 +72,7 @@ TEST_F(TrainerTest, BucketsOfOneValueGiveTheSameParameters) {
     return train_to_end(place(some, *world_)).parameters;
   };
   const std::size_t buckets = graph_.parameter_elements();
-  ASSERT_GT(buckets, 1023u);  // more than 32,767 tags would allow without reuse
+  ASSERT_GT(buckets, 1023u);  // more than 32,767 tags allow without reuse
   EXPECT_EQ(train_with(4.0 / (1 << 20)), train_with(1));
 }
 
@@ -83,8 +84,9 @@ struct Following {
 
 class FollowingTest : public TrainerTest, public ::testing::WithParamInterface<Following> {};
 
-// Sums over 16 images are taken in another order on several ranks: float32 rounding of 6e-8, some
-// hundred terms, gives 1e-6; 1e-5 leaves room for the steps after the first to amplify it.
+// Several ranks sum over the 16 images in a different order. Float32 rounding errors of 6e-8 in
+// some hundred terms give 1e-6. The tolerances of 1e-5, and of 1e-4 for the gradients after six
+// steps, let later steps amplify them.
 TEST_P(FollowingTest, RanksWithTheSameGlobalBatchFollowOneRank) {
   graph_ = small_graph(GetParam().norm);
   for (const std::int64_t steps : {1, 6}) {
@@ -132,7 +134,7 @@ TEST_F(TrainerTest, RecordsEveryStepOfEveryRank) {
     ASSERT_EQ(epoch.phase_seconds.size(), 4 * ranks * record::phase_count);
     EXPECT_EQ(epoch.bucket_end_seconds.size(), 4 * ranks * trainer.bucket_bytes().size());
     EXPECT_THAT(epoch.phase_seconds, ::testing::Each(::testing::Ge(0)));
-    double own = 0;  // rank 0's phases lie within rank 0's epoch; others may start before it
+    double own = 0;  // phases of rank 0, which are within its epoch; other ranks may start earlier
     for (std::size_t step = 0; step < 4; ++step) {
       for (std::size_t phase = 0; phase < record::phase_count; ++phase) {
         own += epoch.phase_seconds[step * ranks * record::phase_count + phase];
@@ -173,7 +175,7 @@ TEST_F(TrainerTest, IndependentReplicasGoTheirOwnWays) {
   world_->broadcast(std::as_writable_bytes(std::span(first)), 0);
   EXPECT_EQ(mine == first, world_->rank() == 0);
   if (world_->rank() == 0) {
-    EXPECT_THAT(witness.epochs.at(0).images, ::testing::Each(16));  // over all ranks all the same
+    EXPECT_THAT(witness.epochs.at(0).images, ::testing::Each(16));  // still the sum over all ranks
     EXPECT_EQ(witness.epochs.at(0).parameter_hash, "");
   }
 }
@@ -213,7 +215,7 @@ class ResumeTest : public TrainerTest {
   SharedDirectory directory_{*world_};
 };
 
-/// Sends itself a signal after a step, as a scheduler would.
+/// Raises SIGTERM in the process of rank 0 after step `after`, as a job scheduler might.
 struct Interrupter : Observer {
   std::int64_t after = 0;
   explicit Interrupter(std::int64_t step) : after(step) {}
@@ -235,7 +237,7 @@ TEST_F(ResumeTest, ASignalAndAResumeChangeNoBit) {
     Trainer trainer(place(stopped, *world_), interrupter);
     const RunSummary summary = trainer.run();
     EXPECT_EQ(summary.status, record::RunStatus::preempted);
-    EXPECT_EQ(summary.last_step, 3);  // the step after the signal, on all ranks
+    EXPECT_EQ(summary.last_step, 3);  // all ranks stop after the step that follows the signal
     EXPECT_TRUE(summary.checkpoint_saved);
   }
   Config resumed = stopped;

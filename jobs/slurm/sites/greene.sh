@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034  # read by submit and scaling.sbatch
-# A cluster like NYU's Greene: Lmod, partitions chosen by Slurm, account optional. Written from its documentation; not
-# run there yet.
+# Settings for a cluster like Greene of NYU: software comes from Lmod modules, Slurm selects the partition, and the account is
+# optional. These settings follow the documentation of the cluster; they have not been tested on it.
 
 needs_account=no
 ranks_per_node=8

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034  # read by submit and scaling.sbatch
-# A cluster like NYU's Torch: the account is mandatory, partitions must not be named, preemption is asked for in the
-# comment, containers bring the software. Written from its documentation; not run there yet.
-# Jobs that hold GPUs and use them little are cancelled there: CPU ranks ask for none.
+# Settings for a cluster like Torch of NYU: the account is mandatory, no partition may be given, --comment requests preemptible
+# resources, and the software is in containers. The cluster cancels jobs with low GPU utilisation; jobs with CPU ranks therefore
+# request no GPUs. These settings follow the documentation of the cluster; they have not been tested on it.
 
 needs_account=yes
 ranks_per_node=8
@@ -9,7 +9,7 @@ cores_per_rank=4
 memory_per_core=4G
 site_sbatch=(--comment="preemption=yes;requeue=true")
 
-# With an Apptainer image that holds lockstep every rank starts in it.
+# If LOCKSTEP_IMAGE names an Apptainer image that contains lockstep, every rank starts in it.
 launch() {
   launcher=(srun --mpi=pmix --kill-on-bad-exit=1 --ntasks="$1" --cpus-per-task="$2")
   if [ -n "${LOCKSTEP_IMAGE:-}" ]; then
@@ -18,5 +18,5 @@ launch() {
 }
 
 site_environment() {
-  export OMPI_MCA_btl_vader_single_copy_mechanism=none # a container may not read another process's memory
+  export OMPI_MCA_btl_vader_single_copy_mechanism=none # in a container, a process may not read the memory of another
 }

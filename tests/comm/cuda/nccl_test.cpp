@@ -1,4 +1,4 @@
-// NCCL's failures, played without a GPU.
+// Tests the handling of NCCL errors with a mock of NCCL; needs no GPU.
 
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
@@ -23,12 +23,12 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Writes down what is called and answers as it was told to.
+/// Mock of NCCL: records the calls in `log` and returns the results that the test has set.
 class PlayedNccl final : public NcclCalls {
  public:
   std::vector<std::string> log;
-  ncclResult_t answer = ncclInProgress;  ///< of calls
-  ncclResult_t after = ncclSuccess;      ///< state once `pending` questions were asked
+  ncclResult_t answer = ncclInProgress;  ///< result of the calls
+  ncclResult_t after = ncclSuccess;      ///< communicator state after `pending` state queries
   int pending = 2;
   ncclResult_t window_answer = ncclSuccess;
   bool has_windows = true;
@@ -131,7 +131,7 @@ TEST_F(NcclTest, LateErrorIsThrownAndAborts) {
                                     std::to_string(world->rank()) + " of "),
                           HasSubstr("the cable is loose);"), HasSubstr("NCCL_DEBUG=INFO")));
   EXPECT_EQ(nccl.log.back(), "abort");
-  // From then on it says the same, and asks NCCL for nothing.
+  // Every later call throws the same error without calling NCCL.
   EXPECT_EQ(failure([&] { communicator->check(); }), what);
   EXPECT_EQ(failure([&] { communicator->sum(memory.data(), 1, core::DataType::float32, nullptr); }),
             what);
