@@ -74,24 +74,6 @@ class Trial {
   std::vector<double> best_;
 };
 
-/// Returns null if the algorithm has no kernel. For Winograd's algorithm and AMX, `fits` must be
-/// true.
-std::unique_ptr<ConvolutionDirection> make_by(ConvolutionAlgorithm algorithm,
-                                              const Context& context, Direction direction,
-                                              const ConvolutionSizes& sizes,
-                                              const FeatureMap& source,
-                                              const FeatureMap& destination) {
-  switch (algorithm) {
-    case ConvolutionAlgorithm::winograd:
-      return winograd::make(direction, context.threads, source, destination);
-    case ConvolutionAlgorithm::amx:
-      return amx::make(direction, context.threads, sizes, source, destination);
-    case ConvolutionAlgorithm::automatic:
-    case ConvolutionAlgorithm::direct: break;
-  }
-  return make_onednn_direction(context, direction, sizes, source, destination);
-}
-
 }  // namespace
 
 std::string_view name(Direction direction) {
@@ -107,6 +89,21 @@ bool may_use_amx(const PlanOptions& options) {
   return options.convolution_algorithm == ConvolutionAlgorithm::amx ||
          (options.convolution_algorithm == ConvolutionAlgorithm::automatic &&
           amx::has_hardware_tiles());
+}
+
+std::unique_ptr<ConvolutionDirection> ConvolutionChooser::make_by(
+    ConvolutionAlgorithm algorithm, const Context& context, Direction direction,
+    const ConvolutionSizes& sizes, const FeatureMap& source, const FeatureMap& destination) const {
+  switch (algorithm) {
+    case ConvolutionAlgorithm::winograd:
+      return winograd::make(direction, context.threads, source, destination);
+    case ConvolutionAlgorithm::amx:
+      return amx::make(direction, {.kernels = amx_kernels_.get(), .threads = context.threads},
+                       sizes, source, destination);
+    case ConvolutionAlgorithm::automatic:
+    case ConvolutionAlgorithm::direct: break;
+  }
+  return make_onednn_direction(context, direction, sizes, source, destination);
 }
 
 ConvolutionAlgorithm ConvolutionChooser::choose(const Context& context, Direction direction,

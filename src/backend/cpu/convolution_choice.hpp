@@ -7,6 +7,7 @@
 #include <string>
 
 #include "../feature_map.hpp"
+#include "amx/kernels.hpp"
 #include "context.hpp"
 #include "convolution_direction.hpp"
 #include "onednn.hpp"
@@ -32,10 +33,10 @@ bool may_use_amx(const PlanOptions& options);
 /// a larger batch gets the same algorithm.
 class ConvolutionChooser {
  public:
-  explicit ConvolutionChooser(ChoiceRule rule) : rule_(rule) {}
+  explicit ConvolutionChooser(ChoiceRule rule) : rule_(rule), amx_kernels_(amx::make_kernels()) {}
 
-  /// Returns null if no algorithm has a kernel for this direction. The maps must outlive the
-  /// direction.
+  /// Returns null if no algorithm has a kernel for this direction. The chooser and the maps must
+  /// outlive the direction.
   std::unique_ptr<ConvolutionDirection> make(const Context& context, Direction direction,
                                              const ConvolutionSizes& sizes,
                                              const FeatureMap& source,
@@ -56,7 +57,16 @@ class ConvolutionChooser {
                               const ConvolutionSizes& sizes, const FeatureMap& source,
                               const FeatureMap& destination);
 
+  /// Returns null if the algorithm has no kernel. Winograd's algorithm and AMX must support the
+  /// convolution.
+  std::unique_ptr<ConvolutionDirection> make_by(ConvolutionAlgorithm algorithm,
+                                                const Context& context, Direction direction,
+                                                const ConvolutionSizes& sizes,
+                                                const FeatureMap& source,
+                                                const FeatureMap& destination) const;
+
   ChoiceRule rule_;
+  std::unique_ptr<const amx::Kernels> amx_kernels_;
   std::map<Key, ConvolutionAlgorithm> fastest_;
 };
 

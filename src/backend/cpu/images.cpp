@@ -4,13 +4,9 @@
 
 #include "lockstep/core/error.hpp"
 #include "operations.hpp"
+#include "vectors.hpp"
 
 namespace lockstep::backend::cpu {
-
-namespace {
-void store(float value, float& to) { to = value; }
-void store(float value, core::BFloat16& to) { to = core::to_bfloat16(value); }
-}  // namespace
 
 ImageNormaliser::ImageNormaliser(const Normalisation& normalisation, std::int64_t channels,
                                  int threads)

@@ -13,11 +13,6 @@ namespace {
 
 constexpr std::int64_t chunk = 64;
 
-LOCKSTEP_INLINE float number(float value) { return value; }
-LOCKSTEP_INLINE float number(BFloat16 value) { return core::to_float(value); }
-LOCKSTEP_INLINE void assign(float& to, float value) { to = value; }
-LOCKSTEP_INLINE void assign(BFloat16& to, float value) { to = core::to_bfloat16(value); }
-
 /// Calls work(first lane, count) for each chunk. The count is a constant except for the last chunk,
 /// because compilers vectorise loops of constant length best.
 template <class Work>
@@ -32,16 +27,16 @@ LOCKSTEP_INLINE void for_each_chunk(std::int64_t lanes, Work&& work) {
 template <class T>
 void max_of_lane(const T* plane, std::span<const WindowPixel> window, std::int64_t lanes,
                  T& maximum, std::uint8_t& place) {
-  float best = number(plane[window.front().pixel * lanes]);
+  float best = load(plane[window.front().pixel * lanes]);
   place = window.front().place;
   for (const WindowPixel& here : window.subspan(1)) {
-    const float value = number(plane[here.pixel * lanes]);
+    const float value = load(plane[here.pixel * lanes]);
     if (value > best || value != value) {
       best = value;
       place = here.place;
     }
   }
-  assign(maximum, best);
+  store(best, maximum);
 }
 
 template <class T>
@@ -59,14 +54,14 @@ LOCKSTEP_INLINE void max_of(const T* plane, std::span<const WindowPixel> window,
       const T* x = plane + here.pixel * lanes + lane;
       const std::int32_t at = here.place;
       for (std::int64_t i = 0; i < count; ++i) {
-        const float value = number(x[i]);
+        const float value = load(x[i]);
         nans += value != value ? 1 : 0;
         const bool is_larger = value > best[i];
         place[i] = is_larger ? at : place[i];
         best[i] = is_larger ? value : best[i];
       }
     }
-    for (std::int64_t i = 0; i < count; ++i) assign(maxima[lane + i], best[i]);
+    for (std::int64_t i = 0; i < count; ++i) store(best[i], maxima[lane + i]);
     for (std::int64_t i = 0; i < count; ++i) places[lane + i] = static_cast<std::uint8_t>(place[i]);
     if (nans > 0) {  // rare; with a test for NaN in the loop above, GCC 12 does not vectorise it
       for (std::int64_t i = lane; i < lane + count; ++i)
@@ -80,12 +75,12 @@ LOCKSTEP_INLINE void add_at(const T* gradient, const std::uint8_t* places,
                             std::span<const WindowPixel> window, std::int64_t lanes, T* plane) {
   for_each_chunk(lanes, [&](std::int64_t lane, std::int64_t count) {
     float dy[chunk];
-    for (std::int64_t i = 0; i < count; ++i) dy[i] = number(gradient[lane + i]);
+    for (std::int64_t i = 0; i < count; ++i) dy[i] = load(gradient[lane + i]);
     for (const WindowPixel& here : window) {
       T* to = plane + here.pixel * lanes + lane;
       const std::uint8_t place = here.place;
       for (std::int64_t i = 0; i < count; ++i)
-        assign(to[i], number(to[i]) + (places[lane + i] == place ? dy[i] : 0.0F));
+        store(load(to[i]) + (places[lane + i] == place ? dy[i] : 0.0F), to[i]);
     }
   });
 }
@@ -98,7 +93,7 @@ LOCKSTEP_INLINE void mean_of(const T* plane, std::int64_t pixels, std::int64_t l
     float sum[chunk] = {};
     for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
       const T* x = plane + pixel * lanes + lane;
-      for (std::int64_t i = 0; i < count; ++i) sum[i] += number(x[i]);
+      for (std::int64_t i = 0; i < count; ++i) sum[i] += load(x[i]);
     }
     for (std::int64_t i = 0; i < count; ++i) means[lane + i] = sum[i] * share;
   });
@@ -109,7 +104,7 @@ LOCKSTEP_INLINE void fill(const float* values, float scale, std::int64_t pixels,
                           std::int64_t channels, T* plane) {
   for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
     T* to = plane + pixel * lanes;
-    for (std::int64_t i = 0; i < channels; ++i) assign(to[i], scale * values[i]);
+    for (std::int64_t i = 0; i < channels; ++i) store(scale * values[i], to[i]);
     std::fill(to + channels, to + lanes, T{});
   }
 }

@@ -29,11 +29,6 @@ namespace {
 
 constexpr std::int64_t chunk = 128;
 
-LOCKSTEP_INLINE float load(float value) { return value; }
-LOCKSTEP_INLINE float load(BFloat16 value) { return core::to_float(value); }
-LOCKSTEP_INLINE void store(float value, float& to) { to = value; }
-LOCKSTEP_INLINE void store(float value, BFloat16& to) { to = core::to_bfloat16(value); }
-
 /// Calls work(position in the plane, position in the row, count) for each chunk of the plane.
 template <class Work>
 LOCKSTEP_INLINE void for_each_chunk(RowTiling tiling, Work&& work) {

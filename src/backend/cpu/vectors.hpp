@@ -16,6 +16,12 @@
 
 namespace lockstep::backend::cpu {
 
+/// One value as float32, whatever the element type of its map.
+LOCKSTEP_INLINE float load(float value) { return value; }
+LOCKSTEP_INLINE float load(core::BFloat16 value) { return core::to_float(value); }
+LOCKSTEP_INLINE void store(float value, float& to) { to = value; }
+LOCKSTEP_INLINE void store(float value, core::BFloat16& to) { to = core::to_bfloat16(value); }
+
 template <int W>
 struct Vectors {
   using Float [[gnu::vector_size(W * 4)]] = float;

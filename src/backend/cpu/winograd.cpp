@@ -28,8 +28,6 @@ constexpr std::int64_t product_channels = 64;
 /// Tiles that a thread transforms at a time.
 constexpr std::int64_t transform_tiles = 8;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 /// Returns the number of tiles between two barriers; all blocks have about the same size.
 std::int64_t block_of(const Tiling& tiling, std::int64_t channels, int threads) {
   const std::int64_t bytes_per_tile = frequencies * channels * std::int64_t{sizeof(float)};

@@ -8,16 +8,6 @@ namespace lockstep::backend::cpu::amx {
 
 using core::DataType;
 
-namespace {
-
-const Kernels& default_kernels() {
-  static const std::unique_ptr<Kernels> kernels =
-      has_hardware_tiles() ? make_hardware_kernels() : make_emulated_kernels();
-  return *kernels;
-}
-
-}  // namespace
-
 std::string implementation_name(const Kernels& kernels) {
   return kernels.is_emulated() ? "amx 32 images (emulated)" : "amx 32 images";
 }
@@ -32,13 +22,6 @@ bool fits(const ConvolutionSizes& sizes, const FeatureMap& source, const Feature
     return map.type == DataType::bfloat16 && map.layout == map_layout;
   };
   return supports(sizes) && has_type_and_layout(source) && has_type_and_layout(destination);
-}
-
-std::unique_ptr<ConvolutionDirection> make(Direction direction, int threads,
-                                           const ConvolutionSizes& sizes, const FeatureMap& source,
-                                           const FeatureMap& destination) {
-  return make(direction, Resources{.kernels = &default_kernels(), .threads = threads}, sizes,
-              source, destination);
 }
 
 std::unique_ptr<ConvolutionDirection> make(Direction direction, const Resources& resources,

@@ -25,13 +25,6 @@ bool supports(const ConvolutionSizes& sizes);
 /// Returns true if the convolution is supported with these maps: bfloat16 in `map_layout`.
 bool fits(const ConvolutionSizes& sizes, const FeatureMap& source, const FeatureMap& destination);
 
-/// Creates a direction with weights rounded to bfloat16 and float32 accumulation. `fits` must be
-/// true. The maps must outlive the direction. If the processor has no AMX tiles, they are emulated;
-/// this is meant for tests.
-std::unique_ptr<ConvolutionDirection> make(Direction direction, int threads,
-                                           const ConvolutionSizes& sizes, const FeatureMap& source,
-                                           const FeatureMap& destination);
-
 struct Resources {
   const Kernels* kernels = nullptr;
   int threads = 1;
@@ -39,6 +32,9 @@ struct Resources {
   /// channels, they should stay in the L2 cache.
   std::int64_t cached_bytes = 1 << 20;
 };
+
+/// Creates a direction with weights rounded to bfloat16 and float32 accumulation. `fits` must be
+/// true. The kernels and the maps must outlive the direction.
 std::unique_ptr<ConvolutionDirection> make(Direction direction, const Resources& resources,
                                            const ConvolutionSizes& sizes, const FeatureMap& source,
                                            const FeatureMap& destination);

@@ -68,6 +68,10 @@ RowRange needed(const std::vector<AxisTaps>& axis, RowRange rows) {
   return range.last == 0 ? RowRange{} : range;
 }
 
+RowRange Bands::range(std::int64_t band) const {
+  return {band * rows, std::min((band + 1) * rows, output_rows)};
+}
+
 namespace {
 
 std::int64_t most_input_rows(const std::vector<AxisTaps>& axis, std::int64_t rows) {
@@ -92,7 +96,7 @@ Bands make_bands(const std::vector<AxisTaps>& axis, std::int64_t input_row_bytes
   std::int64_t bands = std::clamp<std::int64_t>(limits.fewest_bands, 1, all);
   std::int64_t rows = ceil_div(all, bands);
   while (rows > 1 && !fits(rows)) rows = ceil_div(all, ++bands);
-  return {rows, most_input_rows(axis, rows)};
+  return {rows, most_input_rows(axis, rows), all};
 }
 
 }  // namespace lockstep::backend::cpu::amx

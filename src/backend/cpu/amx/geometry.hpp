@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "../../feature_map.hpp"
+#include "../convolution_direction.hpp"
 #include "../onednn.hpp"
 #include "kernels.hpp"
 
@@ -13,8 +14,6 @@
 namespace lockstep::backend::cpu::amx {
 
 constexpr std::int64_t cell_bytes = cell_size * std::int64_t{sizeof(core::BFloat16)};
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 std::int64_t channel_blocks(const FeatureMap& map);
 std::int64_t image_blocks(const FeatureMap& map);
@@ -42,8 +41,12 @@ RowRange needed(const std::vector<AxisTaps>& axis, RowRange rows);
 /// of the input is stored in slot r modulo `input_rows`, so that the rows that a band shares with
 /// the previous one stay in memory.
 struct Bands {
-  std::int64_t rows = 0;  ///< output rows per band
+  std::int64_t rows = 0;  ///< of the output in a band; the last band may have fewer
   std::int64_t input_rows = 0;
+  std::int64_t output_rows = 0;  ///< of all bands
+
+  std::int64_t count() const { return ceil_div(output_rows, rows); }
+  RowRange range(std::int64_t band) const;  ///< output rows of a band
 };
 struct BandLimits {
   std::int64_t cached_bytes = 0;  ///< limit for the rows of a band with several output rows

@@ -164,4 +164,9 @@ std::unique_ptr<Kernels> make_emulated_kernels() {
   return std::make_unique<KernelsOf<EmulatedTiles, PlainVectors>>();
 }
 
+std::unique_ptr<Kernels> make_kernels() {
+  auto kernels = make_hardware_kernels();
+  return kernels != nullptr ? std::move(kernels) : make_emulated_kernels();
+}
+
 }  // namespace lockstep::backend::cpu::amx

@@ -120,5 +120,8 @@ class Kernels {
 /// Returns null if this processor has no tiles or this process may not use them.
 std::unique_ptr<Kernels> make_hardware_kernels();
 std::unique_ptr<Kernels> make_emulated_kernels();
+/// Returns the hardware kernels if the processor has AMX, otherwise the emulated ones, which are
+/// slow and meant for tests.
+std::unique_ptr<Kernels> make_kernels();
 
 }  // namespace lockstep::backend::cpu::amx

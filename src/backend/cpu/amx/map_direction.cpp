@@ -54,7 +54,7 @@ class MapDirection : public ConvolutionDirection {
   void run() override {
     const std::int64_t from_blocks = channel_blocks(from_), to_blocks = channel_blocks(to_);
     const std::int64_t images = image_blocks(to_);
-    const std::int64_t bands = ceil_div(to_.shape.height, bands_.rows);
+    const std::int64_t bands = bands_.count();
     const std::int64_t parts = std::min(bands, threads_ / std::gcd(images, std::int64_t{threads_}));
     if (bias_ != nullptr) {
       std::fill_n(padded_bias_, to_blocks * cell_channels, 0.0F);
@@ -102,7 +102,7 @@ class MapDirection : public ConvolutionDirection {
   void run_bands(std::int64_t image_block, RowRange bands, BFloat16* cells) const {
     std::int64_t packed = 0;  // the first row that is not packed yet
     for (std::int64_t band = bands.first; band < bands.last; ++band) {
-      const RowRange rows{band * bands_.rows, std::min((band + 1) * bands_.rows, to_.shape.height)};
+      const RowRange rows = bands_.range(band);
       const RowRange inputs = needed(rows_, rows);
       for (packed = std::max(packed, inputs.first); packed < inputs.last; ++packed)
         kernels_.pack(row_of(from_, image_block, packed), row_cells(cells, packed));

@@ -51,7 +51,6 @@ class WeightsDirection : public ConvolutionDirection {
   }
 
   void run() override {
-    const std::int64_t bands = band_count();
     for (int thread = 0; thread < threads_; ++thread)
       std::fill_n(bias_sums(thread), channel_blocks(destination_) * cell_channels, 0.0F);
 #pragma omp parallel num_threads(threads_)
@@ -60,9 +59,8 @@ class WeightsDirection : public ConvolutionDirection {
       std::int64_t step = 0;
       for (std::int64_t image_block = 0; image_block < image_blocks(source_); ++image_block) {
         std::int64_t packed = 0;
-        for (std::int64_t band = 0; band < bands; ++band) {
-          const RowRange rows{band * bands_.rows,
-                              std::min((band + 1) * bands_.rows, destination_.shape.height)};
+        for (std::int64_t band = 0; band < bands_.count(); ++band) {
+          const RowRange rows = bands_.range(band);
           const RowRange inputs = needed(rows_, rows);
           pack(image_block, {std::max(packed, inputs.first), inputs.last}, rows);
           packed = std::max(packed, inputs.last);
@@ -91,8 +89,7 @@ class WeightsDirection : public ConvolutionDirection {
     return Carver::aligned(static_cast<std::size_t>(bands_.rows * row_bytes(destination_)));
   }
   std::int64_t taps() const { return kernel_ * kernel_; }
-  std::int64_t band_count() const { return ceil_div(destination_.shape.height, bands_.rows); }
-  std::int64_t steps() const { return image_blocks(source_) * band_count(); }
+  std::int64_t steps() const { return image_blocks(source_) * bands_.count(); }
   /// A step processes one band of one block of images. It is divided into tasks: each combines a
   /// block of the destination channels with half a block of the source channels.
   std::int64_t source_halves() const { return ceil_div(source_.shape.channels, tile_rows); }
