@@ -88,9 +88,9 @@ train::LadderResult run(const Job& job, const data::TrainingData& data, std::uin
   };
   train::LadderResult result;
   try {
-    result =
-        train::run_ladder({job.config, job.graph, data, *job.backend, communicator, job.progress},
-                          job.sizes, job.process_bytes, limit, report);
+    result = train::run_ladder(
+        {job.config, job.graph, data, *job.backend, communicator, communicator, job.progress},
+        job.sizes, job.process_bytes, limit, report);
   } catch (const core::Error& error) {
     if (file) file->finish_failed(error.what());
     throw;

@@ -103,11 +103,11 @@ void open_run_file(std::optional<record::RunFile>& file, const Job& job,
     header.images_per_epoch = trainer.steps_per_epoch() * job.config.global_batch;
     header.environment.emplace_back("all_reduce", describe_all_reduce(trainer));
     header.environment.emplace_back("transport", trainer.transport());
-    if (const auto cost = trainer.clock_cost(); cost.with_marks > 0) {
+    if (const auto cost = trainer.timestamp_overhead(); cost.with_timestamps > 0) {
       header.environment.emplace_back("step_seconds_with_clock",
-                                      fmt::format("{}", cost.with_marks));
+                                      fmt::format("{}", cost.with_timestamps));
       header.environment.emplace_back("step_seconds_without_clock",
-                                      fmt::format("{}", cost.without_marks));
+                                      fmt::format("{}", cost.without_timestamps));
     }
     header.environment.emplace_back("kernels", list_kernels(job.graph, trainer.kernels()));
     // A further part of a resumed run never replaces a file, even with --overwrite.
@@ -222,8 +222,8 @@ core::ExitStatus train_command(const Invocation& invocation) {
   check_output(config, communicator);
   const data::TrainingData data = load_data(job, communicator);
   Reporter reporter(console, job.graph.classes());
-  train::Trainer trainer({config, job.graph, data, *job.backend, communicator, job.progress},
-                         reporter);
+  train::Trainer trainer(
+      {config, job.graph, data, *job.backend, communicator, communicator, job.progress}, reporter);
 
   console.print(record::build_id() + "\n" + describe_place(job, communicator) +
                 describe_training(job, {trainer.steps_per_epoch(), trainer.total_steps()},

@@ -8,23 +8,18 @@ namespace lockstep::backend {
 
 namespace {
 
-/// Runs steps synchronously: nothing is recorded, and `collect` need not wait.
-class HostStepRunner final : public StepRunner {
+/// Executes steps synchronously: nothing is captured, and `collect` need not wait.
+class HostStepExecutor final : public StepExecutor {
  public:
-  explicit HostStepRunner(Plan& plan) : plan_(plan) {}
+  HostStepExecutor(const Plan& plan, std::unique_ptr<StepWork> work)
+      : StepExecutor(std::move(work)), plan_(plan) {}
 
-  core::Timeline& timeline() override { return timeline_; }
-  void record(std::function<void()> body, bool, std::function<void()>) override {
-    body_ = std::move(body);
-  }
   void begin() override {}
-  void run() override { body_(); }
+  void run() override { work().queue(); }
   BatchResult collect() override { return plan_.result(); }
 
  private:
-  Plan& plan_;
-  core::HostTimeline timeline_;
-  std::function<void()> body_;
+  const Plan& plan_;
 };
 
 }  // namespace
@@ -44,8 +39,8 @@ void HostPlan::update(std::size_t first, std::size_t count) {
                 state_.momentum.as<float>().subspan(first, count));
 }
 
-std::unique_ptr<StepRunner> Backend::make_step_runner(Plan& plan) const {
-  return std::make_unique<HostStepRunner>(plan);
+std::unique_ptr<StepExecutor> HostPlan::make_step_executor(std::unique_ptr<StepWork> work) {
+  return std::make_unique<HostStepExecutor>(*this, std::move(work));
 }
 
 core::GradientArray Backend::gradients(const ModelState& state, core::DataType type) const {

@@ -10,12 +10,15 @@ class HostPlan : public Plan {
   explicit HostPlan(ModelState& state) : state_(state) {}
   void set_sgd(const optim::Sgd& sgd) override { sgd_ = sgd; }
   void update(std::size_t first, std::size_t count) override;
+  core::Timeline& timeline() override { return timeline_; }
+  std::unique_ptr<StepExecutor> make_step_executor(std::unique_ptr<StepWork> work) override;
 
  protected:
   ModelState& state_;
 
  private:
   optim::Sgd sgd_;
+  core::HostTimeline timeline_;
 };
 
 }  // namespace lockstep::backend

@@ -18,12 +18,11 @@ namespace {
 class BucketReducer final : public GradientReducer {
  public:
   BucketReducer(Communicator& communicator, std::span<float> gradients,
-                const ReducerOptions& options, core::Timeline* timeline, std::size_t first_mark)
+                const ReducerOptions& options, core::Timeline* timeline)
       : kind_(options.kind),
         schedule_(cut_gradients(communicator, gradients.size(), options,
                                 [&] { check_wire(options.gradient_type); })),
-        timeline_(timeline != nullptr ? *timeline : own_timeline_.emplace()),
-        first_mark_(first_mark) {
+        timeline_(timeline != nullptr ? *timeline : own_timeline_.emplace()) {
     if (schedule_.count() == 0) return;
     choice_ = choose_way(communicator, gradients, options.gradient_type, options.way);
     for (std::size_t b = 0; b < schedule_.count(); ++b) {
@@ -34,14 +33,14 @@ class BucketReducer final : public GradientReducer {
     bytes_ = schedule_.bucket_bytes(
         core::size_of(communication_type(choice_.way, options.gradient_type)));
     times_.resize(buckets_.size());
-    timeline_.expect(start_mark(buckets_.size()));
+    timestamps_ = timeline_.reserve(2 * buckets_.size());
   }
 
   void begin_step() override {
     core::check(oldest_ == started_, "a step begins while gradients of the last are on their way");
     oldest_ = 0;
     started_ = 0;
-    if (own_timeline_) timeline_.mark(0);
+    if (own_timeline_) timeline_.record(core::Timeline::start);
   }
 
   void filled_to(std::size_t elements) override {
@@ -61,7 +60,7 @@ class BucketReducer final : public GradientReducer {
   std::span<const std::size_t> bucket_bytes() const override { return bytes_; }
   std::span<const BucketTimes> bucket_times() const override {
     for (std::size_t b = 0; b < times_.size(); ++b)
-      times_[b] = {timeline_.seconds(start_mark(b)), timeline_.seconds(end_mark(b))};
+      times_[b] = {timeline_.seconds(start_of(b)), timeline_.seconds(end_of(b))};
     return times_;
   }
 
@@ -71,13 +70,13 @@ class BucketReducer final : public GradientReducer {
     bool is_complete;
   };
 
-  std::size_t start_mark(std::size_t bucket) const { return first_mark_ + 2 * bucket; }
-  std::size_t end_mark(std::size_t bucket) const { return start_mark(bucket) + 1; }
+  core::Timestamp start_of(std::size_t bucket) const { return timestamps_[2 * bucket]; }
+  core::Timestamp end_of(std::size_t bucket) const { return timestamps_[2 * bucket + 1]; }
 
   void start_up_to(std::size_t elements) {
     for (const std::size_t full = schedule_.full(elements); started_ < full; ++started_) {
       buckets_[started_].is_complete = false;
-      timeline_.mark(start_mark(started_));
+      timeline_.record(start_of(started_));
       buckets_[started_].all_reduce->start();
     }
   }
@@ -88,7 +87,7 @@ class BucketReducer final : public GradientReducer {
       Bucket& bucket = buckets_[i];
       if (bucket.is_complete || !bucket.all_reduce->progress()) continue;
       bucket.is_complete = true;
-      timeline_.mark(end_mark(i));
+      timeline_.record(end_of(i));
     }
     while (oldest_ < started_ && buckets_[oldest_].is_complete) ++oldest_;
     return oldest_ == started_;
@@ -98,7 +97,7 @@ class BucketReducer final : public GradientReducer {
   BucketSchedule schedule_;
   std::optional<core::HostTimeline> own_timeline_;  ///< used if the caller gives none
   core::Timeline& timeline_;
-  std::size_t first_mark_;
+  core::TimestampRange timestamps_;
   AllReduceChoice choice_;
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bytes_;
@@ -127,9 +126,8 @@ std::vector<std::size_t> bucket_lengths(std::size_t elements, std::size_t bucket
 std::unique_ptr<GradientReducer> make_gradient_reducer(Communicator& communicator,
                                                        std::span<float> gradients,
                                                        const ReducerOptions& options,
-                                                       core::Timeline* timeline,
-                                                       std::size_t first_mark) {
-  return std::make_unique<BucketReducer>(communicator, gradients, options, timeline, first_mark);
+                                                       core::Timeline* timeline) {
+  return std::make_unique<BucketReducer>(communicator, gradients, options, timeline);
 }
 
 }  // namespace lockstep::comm

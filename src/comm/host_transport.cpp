@@ -19,8 +19,7 @@ class HostTransport final : public GradientTransport {
 
   std::unique_ptr<GradientReducer> make_reducer(const core::GradientArray& gradients,
                                                 const ReducerOptions& options,
-                                                core::Timeline& timeline,
-                                                std::size_t first_mark) override {
+                                                core::Timeline& timeline) override {
     if (gradients.type != core::DataType::float32) {
       fail_together(
           communicator_, core::ExitStatus::usage,
@@ -30,7 +29,7 @@ class HostTransport final : public GradientTransport {
     }
     return make_gradient_reducer(communicator_,
                                  {reinterpret_cast<float*>(gradients.data), gradients.elements},
-                                 options, &timeline, first_mark);
+                                 options, &timeline);
   }
 
   core::StatisticsSum& statistics_sum() override { return statistics_sum_; }

@@ -17,6 +17,9 @@ namespace {
 
 constexpr int warm_up_steps = 1, steps = 3;
 
+constexpr graph::NodeId no_node = -1;
+constexpr std::string_view upload = "upload", update = "update";
+
 struct Quiet final : core::GradientListener {
   void filled_to(std::size_t) override {}
 };
@@ -28,18 +31,23 @@ class Stopwatch final : public backend::OperationListener {
   void begin(core::Timeline& timeline) {
     timeline_ = &timeline;
     ended_.clear();
-    timeline.mark(0);
+    timeline.record(core::Timeline::start);
   }
   void ended(graph::NodeId node, std::string_view phase) override {
+    if (ended_.size() == ends_.size()) ends_.push_back(timeline_->reserve(1)[0]);
+    timeline_->record(ends_[ended_.size()]);
     ended_.emplace_back(node, phase);
-    timeline_->mark(ended_.size());
   }
   /// Adds the durations of the completed step to the sums; returns the duration of the whole step
   /// in seconds.
   double add() {
-    for (std::size_t i = 0; i < ended_.size(); ++i)
-      seconds_[ended_[i]] += timeline_->seconds(i + 1) - timeline_->seconds(i);
-    return timeline_->seconds(ended_.size());
+    double last = 0;
+    for (std::size_t i = 0; i < ended_.size(); ++i) {
+      const double now = timeline_->seconds(ends_[i]);
+      seconds_[ended_[i]] += now - last;
+      last = now;
+    }
+    return last;
   }
   void forget() { seconds_.clear(); }
   const auto& seconds() const { return seconds_; }
@@ -47,12 +55,32 @@ class Stopwatch final : public backend::OperationListener {
  private:
   using Key = std::pair<graph::NodeId, std::string>;
   core::Timeline* timeline_ = nullptr;
-  std::vector<Key> ended_;
+  std::vector<Key> ended_;             ///< operations of this step, in the order of their ends
+  std::vector<core::Timestamp> ends_;  ///< timestamp of the end of each operation
   std::map<Key, double> seconds_;
 };
 
-constexpr graph::NodeId no_node = -1;
-constexpr std::string_view upload = "upload", update = "update";
+/// Forward pass, backward pass and update with a timestamp at the end of each operation.
+class TimedWork final : public backend::StepWork {
+ public:
+  TimedWork(backend::Plan& plan, Stopwatch& watch, std::size_t parameters)
+      : plan_(plan), watch_(watch), parameters_(parameters) {}
+
+  void queue() override {
+    plan_.forward();
+    plan_.backward(quiet_);
+    plan_.update(0, parameters_);
+    watch_.ended(no_node, update);
+  }
+  /// The stopwatch reserves its timestamps in the first step.
+  bool is_capturable() const override { return false; }
+
+ private:
+  backend::Plan& plan_;
+  Stopwatch& watch_;
+  std::size_t parameters_;
+  Quiet quiet_;
+};
 
 std::string text(core::ImageShape shape) {
   return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
@@ -132,28 +160,20 @@ Floor measure_floor(const Config& config, const graph::Graph& graph,
   core::Random random(config.seed, core::RandomStream::test);
   for (auto& byte : images) byte = static_cast<std::uint8_t>(random.below(256));
   const std::vector<std::int32_t> labels(batch, 0);
-  Quiet quiet;
-  const auto runner = backend.make_step_runner(*plan);
-  runner->record(
-      [&] {
-        plan->forward();
-        plan->backward(quiet);
-        plan->update(0, graph.parameter_elements());
-        watch.ended(no_node, update);
-      },
-      false, [] {});
+  const auto executor = plan->make_step_executor(
+      std::make_unique<TimedWork>(*plan, watch, graph.parameter_elements()));
   plan->set_sgd({.learning_rate = 1e-3F});
   for (int step = 0; step < warm_up_steps + steps; ++step) {
     if (step == warm_up_steps) {
       watch.forget();
       step_seconds = 0;
     }
-    runner->begin();
-    watch.begin(runner->timeline());
+    executor->begin();
+    watch.begin(plan->timeline());
     plan->upload(images, labels);
     watch.ended(no_node, upload);
-    runner->run();
-    runner->collect();
+    executor->run();
+    executor->collect();
     step_seconds += watch.add() / steps;
   }
 

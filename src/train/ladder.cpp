@@ -78,19 +78,15 @@ class PointTimer final : public Observer {
 };
 
 /// Trains one point and writes its results to `point`; returns false if a signal stopped it.
-bool train_point(const Workplace& workplace, const Config& config, LadderPoint& point) {
-  const Workplace place{config,
-                        workplace.graph,
-                        workplace.data,
-                        workplace.backend,
-                        workplace.communicator,
-                        workplace.progress};
-  PointTimer timer(static_cast<std::size_t>(place.communicator.size()), config.steps > 0 ? 1 : 0);
-  const auto free_before = place.backend.memory_of_its_own();
-  Trainer trainer(place, timer);
+bool train_point(const TrainingContext& ladder, const Config& config, LadderPoint& point) {
+  const TrainingContext context{config,       ladder.graph,         ladder.data,    ladder.backend,
+                                ladder.world, ladder.data_parallel, ladder.progress};
+  PointTimer timer(static_cast<std::size_t>(context.world.size()), config.steps > 0 ? 1 : 0);
+  const auto free_before = context.backend.memory_of_its_own();
+  Trainer trainer(context, timer);
   const RunSummary summary = trainer.run();
   if (free_before) {
-    const std::uint64_t free_now = *place.backend.memory_of_its_own();
+    const std::uint64_t free_now = *context.backend.memory_of_its_own();
     point.row.peak_bytes = *free_before > free_now ? *free_before - free_now : 0;
   }
   if (summary.status == record::RunStatus::preempted) return false;
@@ -112,35 +108,35 @@ std::uint64_t smallest(comm::Communicator& communicator, std::uint64_t value) {
 
 }  // namespace
 
-LadderResult run_ladder(const Workplace& workplace, const data::DataSizes& sizes,
+LadderResult run_ladder(const TrainingContext& context, const data::DataSizes& sizes,
                         std::uint64_t process_bytes, std::uint64_t limit_bytes,
                         const std::function<void(const LadderPoint&)>& point_done) {
-  comm::Communicator& communicator = workplace.communicator;
+  comm::Communicator& communicator = context.world;
   const int ranks = communicator.size();
   // All ranks must agree on whether a point is trained, because training is collective.
   const std::uint64_t limit = smallest(communicator, limit_bytes);
   // A signal between two points, or in the last step of a point, must stop the ladder as well.
   const StopSignal stop;
   LadderResult result;
-  for (std::int64_t batch = workplace.config.ladder_start;; batch *= 4) {
+  for (std::int64_t batch = context.config.ladder_start;; batch *= 4) {
     result.stop_signal =
         static_cast<int>(largest(communicator, static_cast<std::uint64_t>(stop.number())));
     if (result.stop_signal != 0) {
       result.end = LadderEnd::stopped;
       return result;
     }
-    if (static_cast<std::size_t>(batch * ranks) > workplace.data.train.size()) {
+    if (static_cast<std::size_t>(batch * ranks) > context.data.train.size()) {
       result.end = LadderEnd::out_of_data;
       return result;
     }
-    const Config config = point_config(workplace.config, batch, ranks);
-    core::begin_activity(workplace.progress, "estimating the memory of a ladder point");
+    const Config config = point_config(context.config, batch, ranks);
+    core::begin_activity(context.progress, "estimating the memory of a ladder point");
     LadderPoint point;
     point.row.batch_per_rank = batch;
     point.row.epoch_seconds = point.row.training_seconds = point.row.images_per_second =
         std::numeric_limits<double>::quiet_NaN();
     together(communicator, [&] {
-      point.row.predicted_bytes = estimate_memory(config, workplace.graph, workplace.backend, sizes,
+      point.row.predicted_bytes = estimate_memory(config, context.graph, context.backend, sizes,
                                                   {ranks, communicator.local_size()}, process_bytes)
                                       .limited();
     });
@@ -148,11 +144,11 @@ LadderResult run_ladder(const Workplace& workplace, const data::DataSizes& sizes
     // A device with memory of its own reports by itself whether a batch fits, and remains usable if
     // it does not: then the estimate need not be below the limit.
     const bool can_try =
-        workplace.backend.memory_of_its_own().has_value() && workplace.config.memory_limit == 0;
+        context.backend.memory_of_its_own().has_value() && context.config.memory_limit == 0;
     point.has_memory = point.row.predicted_bytes <= limit || can_try;
     try {
       // A stopped point is not recorded; the next iteration of the loop then detects the signal.
-      if (point.has_memory && !train_point(workplace, config, point)) continue;
+      if (point.has_memory && !train_point(context, config, point)) continue;
     } catch (const AgreedError& error) {
       if (error.status() != core::ExitStatus::out_of_memory) throw;
       point.has_memory = false;

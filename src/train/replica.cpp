@@ -10,49 +10,51 @@ namespace lockstep::train {
 
 namespace {
 
-data::DistributedSampler make_sampler(const Workplace& place) {
-  const std::size_t images = place.data.train.size();
-  require_enough_images(place.config, images);
-  const auto global_batch = static_cast<std::size_t>(place.config.global_batch);
-  return {images, global_batch, place.communicator.size(), place.config.seed,
-          place.config.last_batch};
+data::DistributedSampler make_sampler(const TrainingContext& context) {
+  const std::size_t images = context.data.train.size();
+  require_enough_images(context.config, images);
+  const auto global_batch = static_cast<std::size_t>(context.config.global_batch);
+  return {images, global_batch, context.data_parallel.size(), context.config.seed,
+          context.config.last_batch};
 }
 
 }  // namespace
 
-Replica::Replica(const Workplace& place, core::StatisticsSum* replicas, core::Buffer gradients)
-    : sampler(make_sampler(place)),
-      state(place.backend.make_state(place.graph, std::move(gradients))),
-      plan(place.backend.compile(place.graph, state, training_options(place.config, replicas))),
-      feed(make_batch_feed(place.config, place.data.train, sampler, place.communicator.rank(),
-                           *plan)),
-      runner(place.backend.make_step_runner(*plan)) {
-  if (place.config.evaluate_every >= 0) {
-    evaluator.emplace(place.config, place.graph, place.data.test, place.backend, state,
-                      place.communicator);
+Replica::Replica(const TrainingContext& context, core::StatisticsSum* replicas,
+                 core::Buffer gradients)
+    : sampler(make_sampler(context)),
+      state(context.backend.make_state(context.graph, std::move(gradients))),
+      plan(context.backend.compile(context.graph, state,
+                                   training_options(context.config, replicas))),
+      feed(make_batch_feed(context.config, context.data.train, sampler,
+                           context.data_parallel.rank(), *plan)) {
+  if (context.config.evaluate_every >= 0) {
+    evaluator.emplace(context.config, context.graph, context.data.test, context.backend, state,
+                      context.data_parallel);
   }
-  initialise(place.graph, place.config.seed, state);
+  initialise(context.graph, context.config.seed, state);
 }
 
-std::unique_ptr<Replica> make_replica(const Workplace& place, comm::GradientTransport& transport,
-                                      core::DataType gradient_type) {
-  core::begin_activity(place.progress, "planning and kernel timing");
+std::unique_ptr<Replica> make_replica(const TrainingContext& context,
+                                      comm::GradientTransport& transport) {
+  core::begin_activity(context.progress, "planning and kernel timing");
+  const core::DataType gradient_type = context.backend.gradient_type(context.config.gradient_type);
   core::Buffer gradients =
-      transport.allocate(place.graph.parameter_elements() * core::size_of(gradient_type));
+      transport.allocate(context.graph.parameter_elements() * core::size_of(gradient_type));
   core::StatisticsSum* const replicas =
-      place.config.batch_norm == BatchNormMode::sync ? &transport.statistics_sum() : nullptr;
+      context.config.batch_norm == BatchNormMode::sync ? &transport.statistics_sum() : nullptr;
   std::unique_ptr<Replica> replica;
-  together(place.communicator,
-           [&] { replica = std::make_unique<Replica>(place, replicas, std::move(gradients)); });
+  together(context.world,
+           [&] { replica = std::make_unique<Replica>(context, replicas, std::move(gradients)); });
   return replica;
 }
 
-comm::ReducerOptions reducer_options(const Workplace& place) {
-  const Config& config = place.config;
+comm::ReducerOptions reducer_options(const TrainingContext& context) {
+  const Config& config = context.config;
   // For gradients in host memory, `automatic` selects the algorithm by timing, but the algorithm
   // determines the order of summation.
   const bool is_free = config.all_reduce == comm::AllReduceWay::automatic;
-  const bool is_fixed = config.deterministic && is_free && place.backend.queue().is_host();
+  const bool is_fixed = config.deterministic && is_free && context.backend.queue().is_host();
   return {.kind = config.reducer,
           .bucket_bytes = config.bucket_bytes(),
           .gradient_type = config.gradient_type,

@@ -2,31 +2,43 @@
 
 #include <algorithm>
 
-#include "lockstep/core/error.hpp"
-
 namespace lockstep::train {
 
-std::size_t StepClock::count_marks(std::size_t buckets) {
-  // Forward, backward, the wait for the sum of each bucket and its update, and the wait at the end.
+namespace {
+
+constexpr std::size_t batch_phases = 2;  // data wait and upload
+
+/// Forward, backward, the wait for the sum of each bucket and its update, and the wait at the end.
+std::size_t work_phases(std::size_t buckets) {
   constexpr std::size_t forward_and_backward = 2, end = 1;
-  return body + forward_and_backward + 2 * std::max<std::size_t>(buckets, 1) + end;
+  return forward_and_backward + 2 * std::max<std::size_t>(buckets, 1) + end;
 }
+
+}  // namespace
+
+StepClock::StepClock(core::Timeline& timeline, core::ProgressMonitor* progress, std::size_t buckets)
+    : timeline_(timeline),
+      progress_(progress),
+      batch_(timeline.reserve(batch_phases)),
+      work_(timeline.reserve(work_phases(buckets))) {}
 
 void StepClock::begin(std::int64_t step) {
   step_ = step;
   core::begin_activity(progress_, record::phase_names.front().data(), step);
-  timeline_.mark(0);
-  next_ = 1;
+  timeline_.record(core::Timeline::start);
+  part_ = &batch_;
+  part_->recorded = 0;
 }
 
-void StepClock::begin_body() { next_ = count_ = body; }
+void StepClock::begin_work() {
+  part_ = &work_;
+  part_->recorded = 0;
+}
 
 void StepClock::end(record::Phase phase) {
-  core::check(next_ < phases_.size(), "a step has more phases than its buckets need");
-  phases_[next_] = phase;
-  timeline_.mark(next_);
-  ++next_;
-  if (next_ > body) count_ = next_;
+  timeline_.record(part_->timestamps[part_->recorded]);
+  part_->phases[part_->recorded] = phase;
+  ++part_->recorded;
   const std::size_t following = static_cast<std::size_t>(phase) + 1;
   core::begin_activity(
       progress_,
@@ -36,10 +48,12 @@ void StepClock::end(record::Phase phase) {
 record::PhaseSeconds StepClock::seconds() const {
   record::PhaseSeconds seconds{};
   double last = 0;
-  for (std::size_t mark = 1; mark < count_; ++mark) {
-    const double now = timeline_.seconds(mark);
-    seconds[static_cast<std::size_t>(phases_[mark])] += now - last;
-    last = now;
+  for (const Part* part : {&batch_, &work_}) {
+    for (std::size_t i = 0; i < part->recorded; ++i) {
+      const double now = timeline_.seconds(part->timestamps[i]);
+      seconds[static_cast<std::size_t>(part->phases[i])] += now - last;
+      last = now;
+    }
   }
   return seconds;
 }

@@ -10,22 +10,20 @@
 namespace lockstep::train {
 
 /// Measures the phases of a step with timestamps on the timeline of the device, and reports the
-/// start of each phase as progress. The host records the timestamps of the phases that load data in
-/// every step; those of the step body may be captured in a CUDA graph and replayed without calls of
-/// the host.
+/// start of each phase as progress. A step has two parts: the phases that prepare the batch, whose
+/// timestamps the host records in every step, and the phases of the work that is the same in every
+/// step, whose timestamps may be captured in a CUDA graph and replayed without calls of the host.
 class StepClock {
  public:
-  /// Returns the number of timestamps of a step whose gradients are divided into `buckets` buckets:
-  /// the clock uses the timestamps below this number, the reducer those from it on.
-  static std::size_t count_marks(std::size_t buckets);
-
-  StepClock(core::Timeline& timeline, core::ProgressMonitor* progress, std::size_t buckets)
-      : timeline_(timeline), progress_(progress), phases_(count_marks(buckets)) {}
+  /// Reserves the timestamps of a step whose gradients are divided into `buckets` buckets.
+  StepClock(core::Timeline& timeline, core::ProgressMonitor* progress, std::size_t buckets);
+  StepClock(const StepClock&) = delete;
+  StepClock& operator=(const StepClock&) = delete;
 
   /// Starts step `step`, counted from 1.
   void begin(std::int64_t step);
-  /// Starts the body of the step.
-  void begin_body();
+  /// Starts the work that is the same in every step.
+  void begin_work();
   /// Ends `phase`, which includes all work since the previous timestamp.
   void end(record::Phase phase);
 
@@ -33,13 +31,18 @@ class StepClock {
   record::PhaseSeconds seconds() const;
 
  private:
-  static constexpr std::size_t body = 3;  ///< timestamp 0: start; 1, 2: ends of data phases
+  struct Part {
+    explicit Part(core::TimestampRange range) : timestamps(range), phases(range.size()) {}
+
+    core::TimestampRange timestamps;
+    std::vector<record::Phase> phases;  ///< phase that ends at each timestamp
+    std::size_t recorded = 0;           ///< number of timestamps recorded in the last step
+  };
 
   core::Timeline& timeline_;
-  core::ProgressMonitor* progress_;    ///< may be null
-  std::vector<record::Phase> phases_;  ///< phase that ends at each timestamp
-  std::size_t next_ = 0;               ///< id of the next timestamp
-  std::size_t count_ = 0;              ///< number of timestamps of a step
+  core::ProgressMonitor* progress_;  ///< may be null
+  Part batch_, work_;
+  Part* part_ = &batch_;
   std::int64_t step_ = 0;
 };
 

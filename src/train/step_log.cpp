@@ -69,10 +69,8 @@ void StepLog::add(double learning_rate, const StepTotals& totals,
   ++steps_;
 }
 
-record::EpochRecord StepLog::gather(comm::Communicator& communicator, bool is_independent) {
-  if (is_independent) {
-    for (auto* values : {&loss_, &correct_, &images_}) communicator.sum(first(*values, steps_));
-  }
+record::EpochRecord StepLog::gather(comm::Communicator& communicator, ReplicaPolicy& replicas) {
+  for (auto* values : {&loss_, &correct_, &images_}) replicas.finish_steps(first(*values, steps_));
   const std::span<const double> loss = first(loss_, steps_);
   const std::span<const double> images = first(images_, steps_);
 

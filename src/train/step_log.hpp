@@ -8,7 +8,7 @@
 #include "lockstep/comm/gradient_reducer.hpp"
 #include "lockstep/record/phase.hpp"
 #include "lockstep/record/run_file.hpp"
-#include "step_sums.hpp"
+#include "replica_policy.hpp"
 
 namespace lockstep::train {
 
@@ -39,9 +39,9 @@ class StepLog {
            std::span<const comm::BucketTimes> buckets);
 
   /// Returns the steps of the epoch: complete on rank 0, without the durations per rank on the
-  /// other ranks. `is_independent`: the totals are those of each rank alone and are summed here.
-  /// Collective: all ranks must call this.
-  record::EpochRecord gather(comm::Communicator& communicator, bool is_independent);
+  /// other ranks. `replicas` makes the totals of the steps those of all replicas. Collective: all
+  /// ranks must call this.
+  record::EpochRecord gather(comm::Communicator& communicator, ReplicaPolicy& replicas);
 
  private:
   std::size_t steps_ = 0;

@@ -54,7 +54,7 @@ void time_clock() {
   for (int step = 0; step < steps; ++step) {
     clock.begin(step);
     for (std::size_t phase = 0; phase < record::phase_count; ++phase) {
-      if (static_cast<record::Phase>(phase) == record::Phase::forward) clock.begin_body();
+      if (static_cast<record::Phase>(phase) == record::Phase::forward) clock.begin_work();
       clock.end(static_cast<record::Phase>(phase));
     }
     total += clock.seconds()[0];

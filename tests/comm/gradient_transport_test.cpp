@@ -49,7 +49,7 @@ TEST_F(TransportTest, SumsGradientsOfTheHost) {
     const core::Buffer buffer = transport->allocate(1000 * sizeof(float));
     const auto values = buffer.as<float>();
     const auto reducer =
-        transport->make_reducer(array(buffer), {.bucket_bytes = 4 * 300}, timeline, 10);
+        transport->make_reducer(array(buffer), {.bucket_bytes = 4 * 300}, timeline);
     EXPECT_TRUE(reducer->is_recordable());
     EXPECT_NO_THROW(reducer->check());
     for (int step = 0; step < 2; ++step) {
@@ -86,14 +86,13 @@ TEST_F(TransportTest, HostGradientsAreFloat32) {
   const auto transport = make_gradient_transport(*world, host, {});
   const core::Buffer buffer = transport->allocate(400);
   for (const auto type : {DataType::bfloat16, DataType::float16}) {
-    const auto error =
-        refusal([&] { transport->make_reducer(array(buffer, type), {}, timeline, 0); });
+    const auto error = refusal([&] { transport->make_reducer(array(buffer, type), {}, timeline); });
     EXPECT_EQ(error.status(), core::ExitStatus::usage);
     EXPECT_THAT(error.what(), HasSubstr(std::string("not ") + std::string(core::name(type))));
   }
   // The communication data type may be narrower than float32: the reducer converts.
   EXPECT_NO_THROW(
-      transport->make_reducer(array(buffer), {.gradient_type = DataType::bfloat16}, timeline, 0));
+      transport->make_reducer(array(buffer), {.gradient_type = DataType::bfloat16}, timeline));
 }
 
 TEST_F(TransportTest, TransportMustFitTheDevice) {

@@ -63,9 +63,13 @@ void run_all() {
   for (CUstream_st* stream : streams()) run_until(stream, stream->queued);
 }
 
+int executable_graphs = 0;
+
 }  // namespace
 
 namespace lockstep::simulated_gpu {
+
+int count_executable_graphs() { return executable_graphs; }
 
 void enqueue(cudaStream_t stream, Work work) {
   if (is_default(stream)) {
@@ -230,6 +234,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   *exec = new CUgraphExec_st{graph->works};
+  ++executable_graphs;
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
@@ -244,6 +249,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   delete exec;
+  --executable_graphs;
   return cudaSuccess;
 }
 

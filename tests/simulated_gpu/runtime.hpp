@@ -21,6 +21,9 @@ namespace lockstep::simulated_gpu {
 /// stream, executes it immediately.
 void enqueue(cudaStream_t stream, std::function<void()> work);
 
+/// Returns the number of executable graphs that were instantiated and not yet destroyed.
+int count_executable_graphs();
+
 /// Sets whether the simulated cuDNN supports batch norm as a single node, as cuDNN does on GPUs
 /// from Ampere on. The initial value is true.
 void set_one_node_batch_norm(bool is_there);

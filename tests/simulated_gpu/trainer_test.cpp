@@ -8,6 +8,7 @@
 
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/phase.hpp"
+#include "simulated_gpu/runtime.hpp"
 #include "train/small.hpp"
 
 namespace lockstep::train {
@@ -26,7 +27,7 @@ class SimulatedGpu : public ::testing::Test {
   Outcome train(backend::DeviceKind device, const Config& config, comm::Communicator& on) const {
     const auto backend = backend::make_backend(device, 1);
     Witness witness;
-    Trainer trainer({config, graph_, data_, *backend, on}, witness);
+    Trainer trainer({config, graph_, data_, *backend, on, on}, witness);
     trainer.run();
     const auto copy = [](const core::Buffer& buffer) {
       const auto values = buffer.as<float>();
@@ -65,6 +66,31 @@ TEST_F(SimulatedGpu, FollowsTheCpu) {
     EXPECT_NEAR(gpu.steps[i].loss, cpu.steps[i].loss, 1e-3);
   }
   EXPECT_NEAR(gpu.epochs.back().test_loss, cpu.epochs.back().test_loss, 1e-3);
+}
+
+/// Work of a step that stores the number of executable graphs at its destruction.
+class Work final : public backend::StepWork {
+ public:
+  Work(backend::Plan& plan, int& graphs) : plan_(plan), graphs_(graphs) {}
+  ~Work() override { graphs_ = simulated_gpu::count_executable_graphs(); }
+  void queue() override { plan_.forward(); }
+
+ private:
+  backend::Plan& plan_;
+  int& graphs_;
+};
+
+// NCCL does not destroy a communicator while a CUDA graph contains its all-reduces. The work of a
+// step owns the communicator.
+TEST_F(SimulatedGpu, DestroysCapturedGraphsBeforeTheWorkThatTheyContain) {
+  const auto backend = backend::make_backend(backend::DeviceKind::cuda, 1);
+  backend::ModelState state = backend->make_state(graph_);
+  const auto plan = backend->compile(graph_, state, {.batch = 4});
+  int graphs = -1;
+  auto executor = plan->make_step_executor(std::make_unique<Work>(*plan, graphs));
+  EXPECT_EQ(simulated_gpu::count_executable_graphs(), executor->depth());
+  executor.reset();
+  EXPECT_EQ(graphs, 0);
 }
 
 TEST_F(SimulatedGpu, TimesEveryPhaseOfEveryStep) {

@@ -26,8 +26,8 @@ TEST(Ladder, StopsOnAllRanksAtTheSmallestLimitOfAnyRank) {
   // would train a point that the last rank skips, and would wait for it forever.
   const bool is_last = world->rank() == world->size() - 1;
   const std::uint64_t limit = is_last ? 1000 : std::uint64_t{1} << 40;
-  const LadderResult result = run_ladder({config, graph, data, *device, *world}, sizes, 0, limit,
-                                         [](const LadderPoint&) {});
+  const LadderResult result = run_ladder({config, graph, data, *device, *world, *world}, sizes, 0,
+                                         limit, [](const LadderPoint&) {});
   EXPECT_EQ(result.end, LadderEnd::out_of_memory);
   ASSERT_EQ(result.points.size(), 1u);
   EXPECT_FALSE(result.points[0].has_memory);

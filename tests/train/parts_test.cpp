@@ -12,7 +12,8 @@
 #include "lockstep/core/timeline.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/train/summary.hpp"
-#include "replicas.hpp"
+#include "replica_hash.hpp"
+#include "replica_policy.hpp"
 #include "step_clock.hpp"
 #include "step_log.hpp"
 #include "stop_signal.hpp"
@@ -47,13 +48,14 @@ TEST(StopSignal, RemembersASignalAndGivesHandlersBack) {
 
 TEST(StepLog, ReturnsStepsAsTheyWereGiven) {
   const auto alone = comm::make_self_communicator();
+  const auto replicas = make_replica_policy(comm::ReducerKind::overlap, *alone);
   StepLog log(3, 1);
   for (int step = 0; step < 2; ++step) {
     const std::vector<comm::BucketTimes> buckets{{0.5 + step, 0.75 + step}};
     log.add(0.1 * (step + 1), {.loss_sum = 8.0 + step, .correct = 1 + step, .images = 4},
             {1, 2, 3, 4, 5, 6.0 + step}, buckets);
   }
-  const record::EpochRecord epoch = log.gather(*alone, false);
+  const record::EpochRecord epoch = log.gather(*alone, *replicas);
   EXPECT_THAT(epoch.learning_rate, ::testing::ElementsAre(0.1, 0.2));
   EXPECT_THAT(epoch.loss, ::testing::ElementsAre(2.0, 2.25));
   EXPECT_THAT(epoch.images, ::testing::ElementsAre(4, 4));
@@ -64,14 +66,14 @@ TEST(StepLog, ReturnsStepsAsTheyWereGiven) {
   EXPECT_TRUE(std::isnan(epoch.test_accuracy));
 }
 
-TEST(StepClock, HasAMarkForEveryBucket) {
+TEST(StepClock, ReservesTimestampsForEveryBucket) {
   for (const std::size_t buckets : {0, 1, 2, 600, 3000}) {
     core::HostTimeline timeline;
     StepClock clock(timeline, nullptr, buckets);
     clock.begin(1);
     clock.end(record::Phase::data_wait);
     clock.end(record::Phase::upload);
-    clock.begin_body();
+    clock.begin_work();
     clock.end(record::Phase::forward);
     clock.end(record::Phase::backward);
     for (std::size_t bucket = 0; bucket < std::max<std::size_t>(buckets, 1); ++bucket) {
@@ -79,7 +81,6 @@ TEST(StepClock, HasAMarkForEveryBucket) {
       clock.end(record::Phase::update);
     }
     clock.end(record::Phase::exposed_communication);
-    // The next timestamp is the first one of the reducer.
     EXPECT_THROW(clock.end(record::Phase::update), core::Error) << buckets;
   }
 }
@@ -89,6 +90,7 @@ TEST(StepClock, HasAMarkForEveryBucket) {
 TEST(StepLog, TakesTheEstimatedMemory) {
   constexpr StepLogSize size{.steps = 300'000, .buckets = 8, .ranks = 1};
   const auto alone = comm::make_self_communicator();
+  const auto replicas = make_replica_policy(comm::ReducerKind::overlap, *alone);
   const auto path = std::filesystem::path(::testing::TempDir()) / "lockstep-step-log.h5";
   record::RunHeader header;
   header.ranks.resize(1);
@@ -103,7 +105,7 @@ TEST(StepLog, TakesTheEstimatedMemory) {
   const auto taken = static_cast<double>(record::resident_memory().now - before.now);
   EXPECT_NEAR(taken, double(step_log_bytes(size)), 0.1 * taken);
   {
-    record::EpochRecord epoch = log.gather(*alone, false);
+    record::EpochRecord epoch = log.gather(*alone, *replicas);
     epoch.epoch = 1;
     epoch.energy_joules = epoch.utilisation = epoch.memory_used_bytes = {0};
     record::RunFile file(path, record::Existing::replace, header);

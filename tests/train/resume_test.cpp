@@ -59,7 +59,7 @@ class ResumedRun : public ::testing::Test {
     return saved;
   }
   Result train(const Config& config, Witness& witness) {
-    Trainer trainer({config, graph_, data_, *backend_, *world_}, witness);
+    Trainer trainer({config, graph_, data_, *backend_, *world_, *world_}, witness);
     Result result{.summary = trainer.run(),
                   .parameters = copy(trainer.state().parameters),
                   .statistics = copy(trainer.state().statistics),
@@ -187,7 +187,7 @@ TEST_F(ResumedRun, ThatIsCompleteChangesNothing) {
   world_->barrier();
   Witness witness;
   const Config config = with_directory();
-  Trainer trainer({config, graph_, data_, *backend_, *world_}, witness);
+  Trainer trainer({config, graph_, data_, *backend_, *world_, *world_}, witness);
   EXPECT_TRUE(trainer.is_finished());
   const RunSummary summary = trainer.run();
   EXPECT_EQ(summary.steps, 0);
@@ -244,8 +244,8 @@ TEST_F(ResumedRun, ALadderStopsOnASignalBetweenTwoPoints) {
   ladder.steps = 1;
   const data::DataSizes sizes =
       data::sizes({.source = "synthetic:64", .train_samples = 64, .test_samples = 11, .seed = 3});
-  const LadderResult result = run_ladder({ladder, graph_, data_, *backend_, *world_}, sizes, 0,
-                                         std::uint64_t{1} << 40, [&](const LadderPoint&) {
+  const LadderResult result = run_ladder({ladder, graph_, data_, *backend_, *world_, *world_},
+                                         sizes, 0, std::uint64_t{1} << 40, [&](const LadderPoint&) {
                                            if (is_first()) std::raise(SIGUSR1);
                                          });
   EXPECT_EQ(result.end, LadderEnd::stopped);

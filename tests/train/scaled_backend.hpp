@@ -32,6 +32,11 @@ class ScaledPlan final : public backend::Plan {
     plan_->set_sgd(scaled);
   }
   void update(std::size_t first, std::size_t count) override { plan_->update(first, count); }
+  core::Timeline& timeline() override { return plan_->timeline(); }
+  std::unique_ptr<backend::StepExecutor> make_step_executor(
+      std::unique_ptr<backend::StepWork> work) override {
+    return plan_->make_step_executor(std::move(work));
+  }
   std::optional<backend::LossScale> loss_scale() const override { return scale_; }
   void set_loss_scale(const backend::LossScale& scale) override { scale_ = scale; }
   backend::MemoryUse memory() const override { return plan_->memory(); }

@@ -22,8 +22,8 @@ using ::testing::HasSubstr;
 
 class TrainerTest : public ::testing::Test {
  protected:
-  Workplace place(const Config& config, comm::Communicator& on) const {
-    return {config, graph_, data_, *backend_, on};
+  TrainingContext place(const Config& config, comm::Communicator& on) const {
+    return {config, graph_, data_, *backend_, on, on};
   }
   int ranks() const { return world_->size(); }
   Config config() const { return small_config(ranks()); }
@@ -50,14 +50,14 @@ struct Outcome {
   std::vector<float> gradients, parameters, statistics;
 };
 
-Outcome train_to_end(const Workplace& place) {
+Outcome train_to_end(const TrainingContext& context) {
   Observer nobody;
-  Trainer trainer(place, nobody);
+  Trainer trainer(context, nobody);
   trainer.run();
   Outcome outcome{copy(trainer.state().gradients), copy(trainer.state().parameters),
                   copy(trainer.state().statistics)};
   for (float& gradient : outcome.gradients) {
-    gradient /= static_cast<float>(place.communicator.size());
+    gradient /= static_cast<float>(context.world.size());
   }
   return outcome;
 }

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/backend/sensors.hpp"
+#include "lockstep/backend/step_executor.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/crop_flip.hpp"
 #include "lockstep/core/data_type.hpp"
@@ -123,13 +123,6 @@ struct MemoryUse {
   std::size_t total() const { return state + plan(); }
 };
 
-/// Loss and number of correct predictions, summed over the images of one batch.
-struct BatchResult {
-  double loss_sum = 0;
-  std::int64_t correct = 0;
-  std::int64_t images = 0;
-};
-
 /// Implementation that was chosen for one phase of a node.
 struct OperationChoice {
   graph::NodeId node = -1;
@@ -191,6 +184,15 @@ class Plan {
   /// SGD. In each step the calls must cover all parameters exactly once, in ascending order.
   virtual void update(std::size_t first, std::size_t count) = 0;
 
+  /// Returns the timeline of the device for the timestamps of a step between `begin` and `run` of
+  /// its executor.
+  virtual core::Timeline& timeline() = 0;
+
+  /// Returns an executor of training steps that consist of an upload and `work`. On a GPU this
+  /// function executes the work several times, to warm up libraries and to capture it, which
+  /// changes the state: `Backend::store` must follow. The plan must outlive the executor.
+  virtual std::unique_ptr<StepExecutor> make_step_executor(std::unique_ptr<StepWork> work) = 0;
+
   /// Returns the loss scale after the collected steps; nothing if it is constant.
   virtual std::optional<LossScale> loss_scale() const { return std::nullopt; }
 
@@ -207,43 +209,6 @@ struct Ceilings {
   double flops_per_second = 0;  ///< of the fastest matrix product; a multiply-add counts as two
   double bytes_per_second = 0;  ///< of a copy too large for the caches; bytes read and written
   std::string product;          ///< size and data type of that product: "1024x1024x1024 in fp32"
-};
-
-/// Overhead of the timestamps: seconds of a training step with and without recording them, medians
-/// of a trial before the training. 0 if not measured.
-struct ClockCost {
-  double with_marks = 0;
-  double without_marks = 0;
-};
-
-/// Executes the same training step repeatedly; on a device that works asynchronously, several steps
-/// can be in flight. A step consists of `begin`, `upload` of the plan with timestamps before and
-/// after it, and `run`; `collect` follows later.
-class StepRunner {
- public:
-  virtual ~StepRunner() = default;
-
-  /// Returns the timeline for the timestamps of the step between `begin` and `run`; after `collect`
-  /// it holds those of the collected step.
-  virtual core::Timeline& timeline() = 0;
-
-  /// Sets the work of a step. `body` queues all work between the upload and the end of the step,
-  /// the same work in every call. If `is_recordable` is true and the device supports it, `body` is
-  /// recorded once and replayed (CUDA graph). This function may run `body` several times, which
-  /// changes the state: `Backend::store` must follow. `check` is called repeatedly while the host
-  /// waits for the device; it throws to end the wait.
-  virtual void record(std::function<void()> body, bool is_recordable,
-                      std::function<void()> check) = 0;
-
-  virtual void begin() = 0;
-  virtual void run() = 0;
-
-  /// Waits for the oldest step that was run and not yet collected; returns its result.
-  virtual BatchResult collect() = 0;
-
-  /// Returns the number of steps that may be in flight; 1 if `run` is synchronous.
-  virtual int depth() const { return 1; }
-  virtual ClockCost clock_cost() const { return {}; }
 };
 
 /// Identity of a device with its own memory, as other tools report it.
@@ -293,9 +258,6 @@ class Backend {
 
   /// Returns the queue (CUDA stream) in which the device executes its work in order.
   virtual core::DeviceQueue queue() const { return {}; }
-
-  /// Returns a runner for the steps of `plan`, which must outlive the runner.
-  virtual std::unique_ptr<StepRunner> make_step_runner(Plan& plan) const;
 
   /// Compiles the graph. Throws `Error`: usage if this device does not support the graph or the
   /// precision, out_of_memory if the plan does not fit.

@@ -93,15 +93,13 @@ class GradientReducer : public core::GradientListener {
 std::vector<std::size_t> bucket_lengths(std::size_t elements, std::size_t bucket_bytes);
 
 /// Creates a reducer for gradients in host memory. `gradients` must be zero, because the selection
-/// of the algorithm sums them. The reducer records the start and end of the all-reduce of bucket b
-/// on `timeline` as timestamps `first_mark` + 2 b and `first_mark` + 2 b + 1; if `timeline` is
-/// null, it uses a clock of its own, which `begin_step` starts. `communicator`, `gradients` and
-/// `timeline` must outlive the reducer. Throws `AgreedError` (usage) if `options` are not
-/// available. Collective: all ranks must call this.
+/// of the algorithm sums them. The reducer records the start and end of the all-reduce of each
+/// bucket on `timeline`; if `timeline` is null, it uses a clock of its own, which `begin_step`
+/// starts. `communicator`, `gradients` and `timeline` must outlive the reducer. Throws
+/// `AgreedError` (usage) if `options` are not available. Collective: all ranks must call this.
 std::unique_ptr<GradientReducer> make_gradient_reducer(Communicator& communicator,
                                                        std::span<float> gradients,
                                                        const ReducerOptions& options,
-                                                       core::Timeline* timeline = nullptr,
-                                                       std::size_t first_mark = 1);
+                                                       core::Timeline* timeline = nullptr);
 
 }  // namespace lockstep::comm

@@ -40,13 +40,11 @@ class GradientTransport {
   virtual core::Buffer allocate(std::size_t bytes) = 0;
 
   /// Creates the reducer of `gradients`, which must be zero and in memory from `allocate`. The
-  /// reducer records the start and end of the all-reduce of bucket b on `timeline` as timestamps
-  /// `first_mark` + 2 b and `first_mark` + 2 b + 1. Throws `AgreedError` (usage) if `options` are
-  /// not available. Collective: all ranks must call this.
+  /// reducer records the start and end of the all-reduce of each bucket on `timeline`. Throws
+  /// `AgreedError` (usage) if `options` are not available. Collective: all ranks must call this.
   virtual std::unique_ptr<GradientReducer> make_reducer(const core::GradientArray& gradients,
                                                         const ReducerOptions& options,
-                                                        core::Timeline& timeline,
-                                                        std::size_t first_mark) = 0;
+                                                        core::Timeline& timeline) = 0;
 
   /// Returns the all-reduce of batch-norm statistics over the ranks; it works on device memory and
   /// in the order of the device's stream. The first call is collective, because it creates the

@@ -40,7 +40,7 @@ struct LadderResult {
 /// been reported to `point_done` by then. `process_bytes`: as in `estimate_memory`. `limit_bytes`:
 /// bytes of memory that this rank may use; the smallest limit of all ranks applies. `point_done` is
 /// called on every rank. Collective: all ranks must call this.
-LadderResult run_ladder(const Workplace& workplace, const data::DataSizes& sizes,
+LadderResult run_ladder(const TrainingContext& context, const data::DataSizes& sizes,
                         std::uint64_t process_bytes, std::uint64_t limit_bytes,
                         const std::function<void(const LadderPoint&)>& point_done);
 

@@ -17,14 +17,16 @@
 
 namespace lockstep::train {
 
-/// Training context: the objects that a trainer uses. They must outlive the trainer. `config` must
-/// be resolved.
-struct Workplace {
+/// The objects that a trainer uses. They must outlive the trainer. `config` must be resolved.
+struct TrainingContext {
   const Config& config;
   const graph::Graph& graph;
   const data::TrainingData& data;
   const backend::Backend& backend;
-  comm::Communicator& communicator;
+  comm::Communicator& world;  ///< all ranks of the run
+  /// Data-parallel group: the ranks that hold replicas of the network. They split the mini-batch
+  /// and all-reduce their gradients.
+  comm::Communicator& data_parallel;
   core::ProgressMonitor* progress = nullptr;  ///< notified of each phase of a step; may be null
 };
 
@@ -60,7 +62,7 @@ class Trainer {
   /// Allocates all memory, loads the weights or the checkpoint that the configuration names, and
   /// makes sure that all ranks can start. Throws `AgreedError`. Collective: all ranks must call
   /// this.
-  Trainer(const Workplace& workplace, Observer& observer);
+  Trainer(const TrainingContext& context, Observer& observer);
   ~Trainer();
 
   /// Trains from the current step to the last one, or until a rank receives a signal (SIGTERM,
@@ -89,7 +91,7 @@ class Trainer {
   const comm::AllReduceChoice& all_reduce() const;  ///< algorithm in use
   std::string transport() const;  ///< name and version of the library that transports the gradients
   std::vector<backend::OperationChoice> kernels() const;  ///< implementations in the training plan
-  backend::ClockCost clock_cost() const;                  ///< overhead of the timestamps
+  backend::TimestampOverhead timestamp_overhead() const;
   const backend::ModelState& state() const;  ///< copy in host memory; valid after `run`
 
  private:

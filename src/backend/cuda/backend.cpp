@@ -13,7 +13,6 @@
 #include "lockstep/core/error.hpp"
 #include "plan.hpp"
 #include "state.hpp"
-#include "step_runner.hpp"
 
 namespace lockstep::backend::cuda {
 
@@ -122,10 +121,6 @@ void CudaBackend::store(const ModelState& state, StatePart part) const {
 }
 
 core::DeviceQueue CudaBackend::queue() const { return {target_.index(), target_.stream()}; }
-
-std::unique_ptr<StepRunner> CudaBackend::make_step_runner(Plan& plan) const {
-  return std::make_unique<CudaStepRunner>(dynamic_cast<CudaPlan&>(plan), target_.stream());
-}
 
 std::unique_ptr<Plan> CudaBackend::compile(const graph::Graph& graph, ModelState& state,
                                            const PlanOptions& options) const {

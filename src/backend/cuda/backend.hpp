@@ -29,7 +29,6 @@ class CudaBackend final : public Backend {
   void fetch(ModelState& state, StatePart part) const override;
   void store(const ModelState& state, StatePart part) const override;
   core::DeviceQueue queue() const override;
-  std::unique_ptr<StepRunner> make_step_runner(Plan& plan) const override;
   std::unique_ptr<Plan> compile(const graph::Graph& graph, ModelState& state,
                                 const PlanOptions& options) const override;
   Ceilings ceilings(core::Precision precision) const override;

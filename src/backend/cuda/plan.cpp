@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <span>
+#include <utility>
 
 #include "dnn/dnn_graph.hpp"
 #include "launch.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
+#include "step_executor.hpp"
 
 namespace lockstep::backend::cuda {
 
@@ -148,6 +150,7 @@ CudaPlan::CudaPlan(const graph::Graph& graph, ModelState& state, const PlanOptio
       host_(state),
       state_(device_state(state)),
       stream_(planner.target().stream()),
+      timeline_(stream_),
       arena_(device_buffer(blueprint_.arena_bytes(), "feature maps")),
       scratch_(device_buffer(blueprint_.scratch_bytes(), "workspace")),
       scalars_(device_buffer(sizeof(Scalars), "a step's numbers")),
@@ -293,6 +296,10 @@ void CudaPlan::backward(core::GradientListener& listener) {
   FlushingListener flushing(listener, *gradients_, stream_, operations_.options().gradient_portion,
                             state_.elements());
   blueprint_.backward(flushing);
+}
+
+std::unique_ptr<StepExecutor> CudaPlan::make_step_executor(std::unique_ptr<StepWork> work) {
+  return std::make_unique<CudaStepExecutor>(*this, timeline_, stream_, std::move(work));
 }
 
 void CudaPlan::set_sgd(const optim::Sgd& sgd) {

@@ -10,6 +10,7 @@
 #include "native_gradients.hpp"
 #include "operations.hpp"
 #include "state.hpp"
+#include "timeline.hpp"
 
 namespace lockstep::backend::cuda {
 
@@ -74,6 +75,8 @@ class CudaPlan final : public Plan {
   void backward(core::GradientListener& listener) override;
   void set_sgd(const optim::Sgd& sgd) override;
   void update(std::size_t first, std::size_t count) override;
+  core::Timeline& timeline() override { return timeline_; }
+  std::unique_ptr<StepExecutor> make_step_executor(std::unique_ptr<StepWork> work) override;
   std::optional<LossScale> loss_scale() const override;
   void set_loss_scale(const LossScale& scale) override;
   MemoryUse memory() const override { return memory_of(blueprint_, operations_); }
@@ -110,6 +113,7 @@ class CudaPlan final : public Plan {
   ModelState& host_;
   CudaState& state_;
   cudaStream_t stream_;
+  CudaTimeline timeline_;
   core::Buffer arena_, scratch_, scalars_, vectors_;
   std::shared_ptr<const NativeWeights> weights_;
   std::unique_ptr<NativeGradients> gradients_;  ///< null in inference

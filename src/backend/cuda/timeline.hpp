@@ -14,30 +14,31 @@ class CudaTimeline final : public core::Timeline {
  public:
   static constexpr std::size_t slots = 2;
 
-  explicit CudaTimeline(cudaStream_t compute) : compute_(compute) {}
+  explicit CudaTimeline(cudaStream_t compute) : compute_(compute) { resize(1); }
 
-  using Timeline::mark;
-  void expect(std::size_t marks) override;
-  void mark(std::size_t index, void* queue) override;
-  double seconds(std::size_t index) const override;
+  using Timeline::record;
+  void record(core::Timestamp timestamp, void* queue) override;
+  double seconds(core::Timestamp timestamp) const override { return seconds_[timestamp]; }
 
   /// Selects the slot to which the following timestamps belong.
   void select(std::size_t slot) { slot_ = slot; }
 
-  enum class Marks {
-    now,       ///< record events on the stream
-    recorded,  ///< record events as nodes of the CUDA graph that is being captured
-    none,      ///< record nothing, for a step without timestamps
+  enum class Recording {
+    immediate,  ///< record events on the stream
+    captured,   ///< record events as nodes of the CUDA graph that is being captured
+    none,       ///< record nothing, for a step without timestamps
   };
-  void set_marks(Marks marks) { marks_ = marks; }
+  void set_recording(Recording recording) { recording_ = recording; }
 
   /// Reads the timestamps of a slot. Its step must be complete.
   void read(std::size_t slot);
 
  private:
+  void resize(std::size_t count) override;
+
   cudaStream_t compute_;
   std::size_t slot_ = 0;
-  Marks marks_ = Marks::now;
+  Recording recording_ = Recording::immediate;
   std::array<std::vector<core::Event>, slots> events_;
   std::vector<double> seconds_;
 };

@@ -19,7 +19,7 @@ class NcclReducer final : public GradientReducer {
  public:
   NcclReducer(Communicator& control, NcclCalls& calls, const core::DeviceQueue& queue,
               const core::GradientArray& gradients, const ReducerOptions& options,
-              core::Timeline& timeline, std::size_t first_mark, Registration registration)
+              core::Timeline& timeline, Registration registration)
       : kind_(options.kind),
         gradients_(gradients),
         schedule_(cut_device_gradients(control, gradients, options)),
@@ -27,7 +27,7 @@ class NcclReducer final : public GradientReducer {
         times_(schedule_.count()),
         compute_(static_cast<cudaStream_t>(queue.stream)),
         timeline_(timeline),
-        first_mark_(first_mark) {
+        timestamps_(timeline.reserve(2 * schedule_.count())) {
     if (options.way != AllReduceWay::automatic) {
       fail_together(control, core::ExitStatus::usage,
                     "--all-reduce selects an algorithm for CPUs only; NCCL selects its own: use "
@@ -79,14 +79,14 @@ class NcclReducer final : public GradientReducer {
 
   std::span<const BucketTimes> bucket_times() const override {
     for (std::size_t b = 0; b < times_.size(); ++b) {
-      times_[b] = {timeline_.seconds(start_mark(b)), timeline_.seconds(end_mark(b))};
+      times_[b] = {timeline_.seconds(start_of(b)), timeline_.seconds(end_of(b))};
     }
     return times_;
   }
 
  private:
-  std::size_t start_mark(std::size_t bucket) const { return first_mark_ + 2 * bucket; }
-  std::size_t end_mark(std::size_t bucket) const { return first_mark_ + 2 * bucket + 1; }
+  core::Timestamp start_of(std::size_t bucket) const { return timestamps_[2 * bucket]; }
+  core::Timestamp end_of(std::size_t bucket) const { return timestamps_[2 * bucket + 1]; }
 
   /// Enqueues the all-reduce of `bucket` on `stream_`.
   void sum(std::size_t bucket) {
@@ -108,9 +108,9 @@ class NcclReducer final : public GradientReducer {
       const std::size_t b = started_;
       core::check_cuda(cudaEventRecord(full_[b].get(), compute_), "a full bucket");
       core::check_cuda(cudaStreamWaitEvent(stream_.get(), full_[b].get()), "a full bucket");
-      timeline_.mark(start_mark(b), stream_.get());
+      timeline_.record(start_of(b), stream_.get());
       sum(b);
-      timeline_.mark(end_mark(b), stream_.get());
+      timeline_.record(end_of(b), stream_.get());
       core::check_cuda(cudaEventRecord(summed_[b].get(), stream_.get()), "a summed bucket");
     }
   }
@@ -123,7 +123,7 @@ class NcclReducer final : public GradientReducer {
   mutable std::vector<BucketTimes> times_;  ///< filled from the timeline by `bucket_times`
   cudaStream_t compute_;
   core::Timeline& timeline_;
-  std::size_t first_mark_;
+  core::TimestampRange timestamps_;
   core::Stream stream_;  ///< stream of the all-reduces
   std::vector<core::Event> full_, summed_;
   std::unique_ptr<NcclCommunicator> communicator_;  ///< destroyed before the stream
@@ -170,10 +170,10 @@ std::unique_ptr<GradientReducer> make_nccl_reducer(Communicator& control, NcclCa
                                                    const core::DeviceQueue& queue,
                                                    const core::GradientArray& gradients,
                                                    const ReducerOptions& options,
-                                                   core::Timeline& timeline, std::size_t first_mark,
+                                                   core::Timeline& timeline,
                                                    Registration registration) {
   return std::make_unique<NcclReducer>(control, calls, queue, gradients, options, timeline,
-                                       first_mark, registration);
+                                       registration);
 }
 
 std::unique_ptr<core::StatisticsSum> make_nccl_statistics_sum(Communicator& control,

@@ -23,7 +23,7 @@ std::unique_ptr<GradientReducer> make_nccl_reducer(Communicator& control, NcclCa
                                                    const core::DeviceQueue& queue,
                                                    const core::GradientArray& gradients,
                                                    const ReducerOptions& options,
-                                                   core::Timeline& timeline, std::size_t first_mark,
+                                                   core::Timeline& timeline,
                                                    Registration registration);
 
 /// Creates the all-reduce of batch-norm statistics on the compute stream. It has a communicator of

@@ -78,9 +78,8 @@ class NcclTransport final : public GradientTransport {
 
   std::unique_ptr<GradientReducer> make_reducer(const core::GradientArray& gradients,
                                                 const ReducerOptions& options,
-                                                core::Timeline& timeline,
-                                                std::size_t first_mark) override {
-    return make_nccl_reducer(control_, *calls_, queue_, gradients, options, timeline, first_mark,
+                                                core::Timeline& timeline) override {
+    return make_nccl_reducer(control_, *calls_, queue_, gradients, options, timeline,
                              registration_);
   }
 

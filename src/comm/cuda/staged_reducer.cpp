@@ -20,7 +20,7 @@ class StagedReducer final : public GradientReducer {
  public:
   StagedReducer(Communicator& communicator, const core::DeviceQueue& queue,
                 const core::GradientArray& gradients, const ReducerOptions& options,
-                core::Timeline& timeline, std::size_t first_mark)
+                core::Timeline& timeline)
       : kind_(options.kind),
         gradients_(gradients),
         schedule_(cut_device_gradients(communicator, gradients, options)),
@@ -28,7 +28,7 @@ class StagedReducer final : public GradientReducer {
         times_(schedule_.count()),
         compute_(static_cast<cudaStream_t>(queue.stream)),
         timeline_(timeline),
-        first_mark_(first_mark) {
+        timestamps_(timeline.reserve(2 * schedule_.count())) {
     if (schedule_.count() == 0) return;
     together(communicator, [&] {
       pinned_ = core::pinned_buffer(gradients.elements * core::size_of(gradients.type));
@@ -84,8 +84,8 @@ class StagedReducer final : public GradientReducer {
 
   std::span<const BucketTimes> bucket_times() const override {
     for (std::size_t b = 0; b < times_.size(); ++b) {
-      times_[b] = {timeline_.seconds(first_mark_ + 2 * b),
-                   timeline_.seconds(first_mark_ + 2 * b + 1)};
+      times_[b] = {timeline_.seconds(timestamps_[2 * b]),
+                   timeline_.seconds(timestamps_[2 * b + 1])};
     }
     return times_;
   }
@@ -116,7 +116,7 @@ class StagedReducer final : public GradientReducer {
       const Place at = place(b);
       core::check_cuda(cudaEventRecord(full_[b].get(), compute_), "a full bucket");
       core::check_cuda(cudaStreamWaitEvent(stream_.get(), full_[b].get()), "a full bucket");
-      timeline_.mark(first_mark_ + 2 * b, stream_.get());
+      timeline_.record(timestamps_[2 * b], stream_.get());
       core::check_cuda(
           cudaMemcpyAsync(at.host, at.device, at.bytes, cudaMemcpyDeviceToHost, stream_.get()),
           "copying gradients to the host");
@@ -154,7 +154,7 @@ class StagedReducer final : public GradientReducer {
       core::check_cuda(
           cudaMemcpyAsync(at.device, at.host, at.bytes, cudaMemcpyHostToDevice, compute_),
           "copying gradients to the device");
-      timeline_.mark(first_mark_ + 2 * returned_ + 1);
+      timeline_.record(timestamps_[2 * returned_ + 1]);
     }
   }
 
@@ -166,7 +166,7 @@ class StagedReducer final : public GradientReducer {
   mutable std::vector<BucketTimes> times_;  ///< filled from the timeline by `bucket_times`
   cudaStream_t compute_;
   core::Timeline& timeline_;
-  std::size_t first_mark_;
+  core::TimestampRange timestamps_;
   core::Buffer pinned_;  ///< gradients in the data type of the device
   core::Buffer sums_;    ///< gradients and their sums in float32
   core::Stream stream_;  ///< stream of the copies to the host
@@ -185,10 +185,8 @@ std::unique_ptr<GradientReducer> make_staged_reducer(Communicator& communicator,
                                                      const core::DeviceQueue& queue,
                                                      const core::GradientArray& gradients,
                                                      const ReducerOptions& options,
-                                                     core::Timeline& timeline,
-                                                     std::size_t first_mark) {
-  return std::make_unique<StagedReducer>(communicator, queue, gradients, options, timeline,
-                                         first_mark);
+                                                     core::Timeline& timeline) {
+  return std::make_unique<StagedReducer>(communicator, queue, gradients, options, timeline);
 }
 
 }  // namespace lockstep::comm

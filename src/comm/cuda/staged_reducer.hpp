@@ -17,7 +17,6 @@ std::unique_ptr<GradientReducer> make_staged_reducer(Communicator& communicator,
                                                      const core::DeviceQueue& queue,
                                                      const core::GradientArray& gradients,
                                                      const ReducerOptions& options,
-                                                     core::Timeline& timeline,
-                                                     std::size_t first_mark);
+                                                     core::Timeline& timeline);
 
 }  // namespace lockstep::comm

@@ -58,9 +58,8 @@ class StagedTransport final : public GradientTransport {
 
   std::unique_ptr<GradientReducer> make_reducer(const core::GradientArray& gradients,
                                                 const ReducerOptions& options,
-                                                core::Timeline& timeline,
-                                                std::size_t first_mark) override {
-    return make_staged_reducer(communicator_, queue_, gradients, options, timeline, first_mark);
+                                                core::Timeline& timeline) override {
+    return make_staged_reducer(communicator_, queue_, gradients, options, timeline);
   }
 
   core::StatisticsSum& statistics_sum() override { return statistics_sum_; }
@@ -84,7 +83,7 @@ class StagedTransport final : public GradientTransport {
     const ReducerOptions whole{.kind = ReducerKind::allreduce,
                                .bucket_bytes = array.elements * sizeof(float),
                                .gradient_type = array.type};
-    const std::shared_ptr<GradientReducer> reducer = make_reducer(array, whole, timeline, 1);
+    const std::shared_ptr<GradientReducer> reducer = make_reducer(array, whole, timeline);
     return [this, reducer] {
       reducer->begin_step();
       reducer->finish();

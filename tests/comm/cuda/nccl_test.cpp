@@ -249,7 +249,7 @@ TEST_F(NcclTest, WhatDoesNotTravelNeedsNoNccl) {
   const core::GradientArray gradients{.data = memory.data(), .elements = 16};
   const auto reducer =
       make_nccl_reducer(*world, nccl, {.device = 0}, gradients, {.kind = ReducerKind::none},
-                        timeline, 0, Registration::wanted);
+                        timeline, Registration::wanted);
   EXPECT_TRUE(reducer->is_recordable());
   for (int step = 0; step < 2; ++step) {
     reducer->begin_step();
@@ -264,7 +264,7 @@ TEST_F(NcclTest, WhatDoesNotTravelNeedsNoNccl) {
 TEST_F(NcclTest, WaysOfCpusAreRefused) {
   core::HostTimeline timeline;
   EXPECT_THROW(make_nccl_reducer(*world, nccl, {.device = 0}, {.elements = 16},
-                                 {.way = AllReduceWay::ring}, timeline, 0, Registration::none),
+                                 {.way = AllReduceWay::ring}, timeline, Registration::none),
                core::Error);
 }
 

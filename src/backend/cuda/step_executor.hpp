@@ -2,7 +2,6 @@
 
 #include <array>
 #include <deque>
-#include <functional>
 
 #include "lockstep/backend/backend.hpp"
 #include "plan.hpp"
@@ -17,36 +16,36 @@ struct GraphExecTraits {
 };
 using GraphExec = core::Handle<GraphExecTraits>;
 
-/// Captures the body of a training step into CUDA graphs and replays them. Up to two steps are in
+/// Captures the work of a training step into CUDA graphs and replays them. Up to two steps are in
 /// flight: while the GPU runs one, the host prepares the next. Each of the two slots has its own
 /// executable graph; the graphs differ only in the events of their timestamps.
-class CudaStepRunner final : public StepRunner {
+class CudaStepExecutor final : public StepExecutor {
  public:
-  CudaStepRunner(CudaPlan& plan, cudaStream_t stream);
+  CudaStepExecutor(CudaPlan& plan, CudaTimeline& timeline, cudaStream_t stream,
+                   std::unique_ptr<StepWork> work);
 
-  core::Timeline& timeline() override { return timeline_; }
-  void record(std::function<void()> body, bool is_recordable, std::function<void()> check) override;
   void begin() override;
   void run() override;
   BatchResult collect() override;
   int depth() const override { return CudaTimeline::slots; }
-  ClockCost clock_cost() const override { return cost_; }
+  TimestampOverhead timestamp_overhead() const override { return overhead_; }
 
  private:
-  GraphExec capture(CudaTimeline::Marks marks);
+  void warm_up();
+  void capture_all();
+  GraphExec capture(CudaTimeline::Recording timestamps);
   double seconds_of(const GraphExec& graph);
-  void wait_for(const core::Event& event) const;
+  void wait_for(const core::Event& event);
 
   CudaPlan& plan_;
+  CudaTimeline& timeline_;
   cudaStream_t stream_;
-  CudaTimeline timeline_;
-  std::function<void()> body_, check_;
   std::array<GraphExec, CudaTimeline::slots> graphs_;
   std::array<core::Event, CudaTimeline::slots> done_;
   core::Buffer results_;  ///< pinned host memory: one kernels::DeviceResult per slot
-  std::deque<std::size_t> under_way_;
+  std::deque<std::size_t> in_flight_;
   std::size_t slot_ = 0;
-  ClockCost cost_;
+  TimestampOverhead overhead_;
 };
 
 }  // namespace lockstep::backend::cuda

@@ -1,4 +1,4 @@
-#include "replicas.hpp"
+#include "replica_hash.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

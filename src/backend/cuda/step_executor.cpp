@@ -1,4 +1,4 @@
-#include "step_runner.hpp"
+#include "step_executor.hpp"
 
 #include <sched.h>
 
@@ -40,64 +40,70 @@ void GraphExecTraits::close(type graph) noexcept {
   if (cudaGraphExecDestroy(graph) != cudaSuccess) core::log_warning("cudaGraphExecDestroy failed");
 }
 
-CudaStepRunner::CudaStepRunner(CudaPlan& plan, cudaStream_t stream)
-    : plan_(plan),
+CudaStepExecutor::CudaStepExecutor(CudaPlan& plan, CudaTimeline& timeline, cudaStream_t stream,
+                                   std::unique_ptr<StepWork> step_work)
+    : StepExecutor(std::move(step_work)),
+      plan_(plan),
+      timeline_(timeline),
       stream_(stream),
-      timeline_(stream),
       results_(core::pinned_buffer(CudaTimeline::slots * sizeof(kernels::DeviceResult))) {
   for (core::Event& event : done_) event = core::make_event();
+  if (!work().is_capturable()) return;
+  warm_up();
+  capture_all();
+  plan_.restart_loss_scale();
 }
 
-void CudaStepRunner::record(std::function<void()> body, bool is_recordable,
-                            std::function<void()> check) {
-  body_ = std::move(body);
-  check_ = std::move(check);
-  if (!is_recordable) return;
-  // Run the step without capture first, once per slot: libraries load their kernels and open their
-  // connections, and events are created.
+/// Executes the step without capture, once per slot: libraries load their kernels and open their
+/// connections, and events are created.
+void CudaStepExecutor::warm_up() {
   plan_.upload_anything();
   for (std::size_t slot = 0; slot < CudaTimeline::slots; ++slot) {
     begin();
-    timeline_.mark(0);
+    timeline_.record(core::Timeline::start);
     run();
     collect();
   }
+}
+
+/// Captures the step for every slot, and measures the overhead of the timestamps.
+void CudaStepExecutor::capture_all() {
   for (std::size_t slot = 0; slot < CudaTimeline::slots; ++slot) {
     timeline_.select(slot);
-    graphs_[slot] = capture(CudaTimeline::Marks::recorded);
+    graphs_[slot] = capture(CudaTimeline::Recording::captured);
   }
-  const GraphExec without_marks = capture(CudaTimeline::Marks::none);
+  const GraphExec without_timestamps = capture(CudaTimeline::Recording::none);
   std::vector<double> with, without;
   for (int replay = 0; replay < timed_replays; ++replay) {
     with.push_back(seconds_of(graphs_[0]));
-    without.push_back(seconds_of(without_marks));
+    without.push_back(seconds_of(without_timestamps));
   }
-  plan_.restart_loss_scale();
-  cost_ = {.with_marks = median(with), .without_marks = median(without)};
+  overhead_ = {.with_timestamps = median(with), .without_timestamps = median(without)};
 }
 
-GraphExec CudaStepRunner::capture(CudaTimeline::Marks marks) {
-  timeline_.set_marks(marks);
+GraphExec CudaStepExecutor::capture(CudaTimeline::Recording timestamps) {
+  timeline_.set_recording(timestamps);
   // Other threads of this process may call the CUDA runtime during the capture.
   check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
-             "recording a training step");
-  cudaGraph_t recorded = nullptr;
+             "capturing a training step");
+  cudaGraph_t captured = nullptr;
   try {
-    body_();
+    work().queue();
   } catch (...) {
-    cudaStreamEndCapture(stream_, &recorded);
-    const core::Handle<GraphTraits> dropped(recorded);
+    cudaStreamEndCapture(stream_, &captured);
+    const core::Handle<GraphTraits> dropped(captured);
     throw;
   }
-  check_cuda(cudaStreamEndCapture(stream_, &recorded), "recording a training step");
-  timeline_.set_marks(CudaTimeline::Marks::now);
-  const core::Handle<GraphTraits> graph(recorded);
+  check_cuda(cudaStreamEndCapture(stream_, &captured), "capturing a training step");
+  timeline_.set_recording(CudaTimeline::Recording::immediate);
+  const core::Handle<GraphTraits> graph(captured);
   cudaGraphExec_t exec = nullptr;
-  check_cuda(cudaGraphInstantiate(&exec, graph.get(), 0), "making a recorded training step ready");
+  check_cuda(cudaGraphInstantiate(&exec, graph.get(), 0),
+             "instantiating the graph of a training step");
   return GraphExec(exec);
 }
 
-double CudaStepRunner::seconds_of(const GraphExec& graph) {
+double CudaStepExecutor::seconds_of(const GraphExec& graph) {
   const core::Event first = core::make_event(core::EventUse::timing);
   const core::Event last = core::make_event(core::EventUse::timing);
   check_cuda(cudaEventRecord(first.get(), stream_), "timing a step");
@@ -109,42 +115,42 @@ double CudaStepRunner::seconds_of(const GraphExec& graph) {
   return static_cast<double>(milliseconds) * 1e-3;
 }
 
-void CudaStepRunner::begin() {
+void CudaStepExecutor::begin() {
   slot_ = (slot_ + 1) % CudaTimeline::slots;
-  core::check(std::ranges::find(under_way_, slot_) == under_way_.end(),
-              "a step is collected before its place is used again");
+  core::check(std::ranges::find(in_flight_, slot_) == in_flight_.end(),
+              "a step is collected before its slot is used again");
   timeline_.select(slot_);
 }
 
-void CudaStepRunner::run() {
+void CudaStepExecutor::run() {
   const nvtx3::scoped_range range("lockstep step");
   if (const GraphExec& graph = graphs_[slot_]) {
     check_cuda(cudaGraphLaunch(graph.get(), stream_), "replaying a training step");
   } else {
-    body_();
+    work().queue();
   }
   auto* const results = reinterpret_cast<kernels::DeviceResult*>(results_.data());
   check_cuda(cudaMemcpyAsync(results + slot_, plan_.device_result(), sizeof(kernels::DeviceResult),
                              cudaMemcpyDeviceToHost, stream_),
              "copying a step's result");
-  check_cuda(cudaEventRecord(done_[slot_].get(), stream_), "marking a step's end");
-  under_way_.push_back(slot_);
+  check_cuda(cudaEventRecord(done_[slot_].get(), stream_), "recording the end of a step");
+  in_flight_.push_back(slot_);
 }
 
-void CudaStepRunner::wait_for(const core::Event& event) const {
+void CudaStepExecutor::wait_for(const core::Event& event) {
   while (true) {
     const cudaError_t status = cudaEventQuery(event.get());
     if (status == cudaSuccess) return;
     if (status != cudaErrorNotReady) check_cuda(status, "waiting for a training step");
-    check_();
+    work().check();
     sched_yield();
   }
 }
 
-BatchResult CudaStepRunner::collect() {
-  core::check(!under_way_.empty(), "a step that is collected was run");
-  const std::size_t slot = under_way_.front();
-  under_way_.pop_front();
+BatchResult CudaStepExecutor::collect() {
+  core::check(!in_flight_.empty(), "only a step that was run can be collected");
+  const std::size_t slot = in_flight_.front();
+  in_flight_.pop_front();
   wait_for(done_[slot]);
   timeline_.read(slot);
   const auto& result = reinterpret_cast<const kernels::DeviceResult*>(results_.data())[slot];

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "lockstep/backend/step_executor.hpp"
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/comm/gradient_reducer.hpp"
+
+namespace lockstep::train {
+
+/// Requests that take effect after a step or an epoch.
+struct StepRequests {
+  bool stop = false;  ///< a signal was received
+  bool save = false;  ///< a checkpoint is due
+};
+
+/// Results of a step over all replicas, and the requests of any rank; if the replicas are
+/// independent, the results of this replica alone, and no requests.
+struct StepTotals {
+  double loss_sum = 0;
+  std::int64_t correct = 0;
+  std::int64_t images = 0;
+  StepRequests requests{};
+};
+
+/// Outcome of the end of an epoch.
+struct EpochEnd {
+  std::string parameter_hash;  ///< of all replicas; empty if the replicas are independent
+  StepRequests requests;       ///< of any rank; none if `finish_step` combines them
+};
+
+/// What the replicas of a network exchange besides gradients. Synchronous replicas hold equal
+/// parameters and decide together after every step; independent replicas (`--reducer none`) do not
+/// communicate before the end of an epoch.
+class ReplicaPolicy {
+ public:
+  virtual ~ReplicaPolicy() = default;
+
+  /// Returns the factor by which the gradients that the reducer returns become those of the mean
+  /// loss.
+  virtual float gradient_scale() const = 0;
+
+  /// Combines the result and the requests of step `step`, counted from 1. Throws `AgreedError`
+  /// (diverged) if the loss of any rank is not finite, naming the first of these ranks and `step`;
+  /// if the replicas are independent, throws `Error` (diverged) on the affected rank only.
+  /// Collective unless the replicas are independent.
+  virtual StepTotals finish_step(const backend::BatchResult& result, StepRequests requests,
+                                 std::int64_t step) = 0;
+
+  /// Makes the values of the steps of an epoch, which `finish_step` has returned, totals over all
+  /// replicas, in place. Collective.
+  virtual void finish_steps(std::span<double> values) = 0;
+
+  /// Ends an epoch after `step` steps of the run: compares the parameters of the replicas if they
+  /// must be equal, and otherwise combines the requests of the ranks. Throws `AgreedError`
+  /// (internal) if parameters that must be equal differ. Collective.
+  virtual EpochEnd finish_epoch(std::span<const float> parameters, StepRequests requests,
+                                std::int64_t step) = 0;
+};
+
+/// Creates the policy for a reducer: independent replicas for `none`, synchronous ones otherwise.
+/// `replicas`: the data-parallel group; must outlive the policy.
+std::unique_ptr<ReplicaPolicy> make_replica_policy(comm::ReducerKind reducer,
+                                                   comm::Communicator& replicas);
+
+}  // namespace lockstep::train

@@ -1,0 +1,92 @@
+#include "training_step.hpp"
+
+#include <utility>
+
+namespace lockstep::train {
+
+using record::Phase;
+
+/// The work of every step after the upload of the batch. A GPU captures it once as a CUDA graph and
+/// replays it, unless the reducer does not allow that.
+class TrainingStep::Work final : public backend::StepWork {
+ public:
+  Work(backend::Plan& plan, StepClock& clock, std::unique_ptr<comm::GradientReducer> reducer,
+       std::size_t parameters)
+      : plan_(plan), clock_(clock), reducer_(std::move(reducer)), parameters_(parameters) {}
+
+  void queue() override {
+    clock_.begin_work();
+    reducer_->begin_step();
+    plan_.forward();
+    clock_.end(Phase::forward);
+    plan_.backward(*reducer_);  // `overlap` starts the all-reduce of each bucket that is final
+    clock_.end(Phase::backward);
+    for (std::size_t updated = 0; updated < parameters_;) {
+      const std::size_t reduced = reducer_->wait_beyond(updated);
+      clock_.end(Phase::exposed_communication);
+      plan_.update(updated, reduced - updated);
+      clock_.end(Phase::update);
+      updated = reduced;
+    }
+  }
+
+  bool is_capturable() const override { return reducer_->is_recordable(); }
+  void check() override { reducer_->check(); }
+
+ private:
+  backend::Plan& plan_;
+  StepClock& clock_;
+  std::unique_ptr<comm::GradientReducer> reducer_;
+  std::size_t parameters_;  ///< number of elements
+};
+
+void TrainingStep::queue(std::int64_t step, const optim::Sgd& sgd) {
+  executor_->begin();
+  clock_.begin(step);
+  feed_.wait();
+  clock_.end(Phase::data_wait);
+  feed_.upload();
+  clock_.end(Phase::upload);
+  plan_.set_sgd(sgd);
+  executor_->run();  // Work::queue, or its CUDA graph
+}
+
+StepResult TrainingStep::collect(std::int64_t step, StepRequests requests) {
+  const backend::BatchResult result = executor_->collect();
+  const StepTotals totals = policy_.finish_step(result, requests, step);
+  // If only one step may be in flight, the device was idle while the ranks exchanged the results:
+  // this time is exposed communication.
+  if (depth() == 1) clock_.end(Phase::exposed_communication);
+  return {.totals = totals, .seconds = clock_.seconds(), .buckets = reducer_.bucket_times()};
+}
+
+namespace {
+
+std::unique_ptr<comm::GradientReducer> make_reducer(const TrainingContext& context,
+                                                    Replica& replica,
+                                                    comm::GradientTransport& transport) {
+  core::begin_activity(context.progress, "preparing the all-reduce");
+  const core::DataType type = context.backend.gradient_type(context.config.gradient_type);
+  return transport.make_reducer(context.backend.gradients(replica.state, type),
+                                reducer_options(context), replica.plan->timeline());
+}
+
+}  // namespace
+
+TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica,
+                           comm::GradientTransport& transport, ReplicaPolicy& policy)
+    : TrainingStep(context, replica, policy, make_reducer(context, replica, transport)) {}
+
+TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, ReplicaPolicy& policy,
+                           std::unique_ptr<comm::GradientReducer> reducer)
+    : feed_(*replica.feed),
+      plan_(*replica.plan),
+      policy_(policy),
+      clock_(plan_.timeline(), context.progress, reducer->bucket_bytes().size()),
+      reducer_(*reducer) {
+  core::begin_activity(context.progress, "preparing the first step");
+  executor_ = plan_.make_step_executor(std::make_unique<Work>(plan_, clock_, std::move(reducer),
+                                                              context.graph.parameter_elements()));
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "lockstep/backend/backend.hpp"
+#include "lockstep/comm/gradient_transport.hpp"
+#include "lockstep/optim/sgd.hpp"
+#include "lockstep/train/trainer.hpp"
+#include "replica.hpp"
+#include "replica_policy.hpp"
+#include "step_clock.hpp"
+
+namespace lockstep::train {
+
+/// Measurements of a completed step.
+struct StepResult {
+  StepTotals totals;
+  record::PhaseSeconds seconds;                ///< of each phase on this rank
+  std::span<const comm::BucketTimes> buckets;  ///< valid until the next `collect`
+};
+
+/// The training step of one replica: every step of the run executes the same sequence of calls
+/// (training_step.cpp), on a GPU as a captured CUDA graph. Up to `depth` steps are in flight.
+class TrainingStep {
+ public:
+  /// Prepares the all-reduces and the executor; this changes the state on a GPU, so
+  /// `Backend::store` must follow. All arguments must outlive the step. Throws `AgreedError`.
+  /// Collective over the data-parallel group.
+  TrainingStep(const TrainingContext& context, Replica& replica, comm::GradientTransport& transport,
+               ReplicaPolicy& policy);
+
+  /// Executes step `step`, counted from 1, or queues it on a GPU.
+  void queue(std::int64_t step, const optim::Sgd& sgd);
+
+  /// Waits for the oldest queued step, `step`, and combines its result and the `requests` with
+  /// those of the other ranks. Throws like `ReplicaPolicy::finish_step`. Collective like it.
+  StepResult collect(std::int64_t step, StepRequests requests);
+
+  int depth() const { return executor_->depth(); }
+  const comm::GradientReducer& reducer() const { return reducer_; }
+  backend::TimestampOverhead timestamp_overhead() const { return executor_->timestamp_overhead(); }
+
+ private:
+  class Work;
+  TrainingStep(const TrainingContext& context, Replica& replica, ReplicaPolicy& policy,
+               std::unique_ptr<comm::GradientReducer> reducer);
+
+  BatchFeed& feed_;
+  backend::Plan& plan_;
+  ReplicaPolicy& policy_;
+  StepClock clock_;
+  comm::GradientReducer& reducer_;  ///< owned by the work of the executor
+  std::unique_ptr<backend::StepExecutor> executor_;
+};
+
+}  // namespace lockstep::train
