@@ -151,7 +151,7 @@ Job prepare_job(const Invocation& invocation) {
                                          .threads = job.config.threads,
                                          .local_rank = communicator.local_rank(),
                                          .deterministic = job.config.deterministic,
-                                         .planned_for = job.config.planned_for,
+                                         .target_gpu = job.config.planned_for,
                                          .progress = job.progress});
     job.sizes = data::sizes(data_options(job.config, job.progress));
     job.graph = make_graph(job.config, job.sizes);

@@ -12,8 +12,8 @@
 #include "lockstep/core/format.hpp"
 #include "lockstep/data/sampler.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "lockstep/train/floor.hpp"
 #include "lockstep/train/memory.hpp"
+#include "lockstep/train/roofline.hpp"
 
 namespace lockstep::app {
 
@@ -34,8 +34,8 @@ std::int64_t steps_per_epoch(const Job& job) {
       job.sizes.train, static_cast<std::size_t>(job.config.global_batch), job.config.last_batch));
 }
 
-std::string describe_floor(const train::Floor& floor) {
-  const bool is_raised = !floor.raised_by.empty();
+std::string describe_roofline(const train::RooflineBounds& bounds) {
+  const bool is_raised = !bounds.raised_by.empty();
   std::string text = fmt::format(
       "Time of each operation in a training step of one rank, and a lower bound (roofline model).\n"
       "The bound is the longer of GFLOP at {}FLOP/s and MB at {}/s, the highest rates measured: "
@@ -43,28 +43,28 @@ std::string describe_floor(const train::Floor& floor) {
       "first of {}, the second of a copy in memory. GFLOP are those of\n"
       "the chosen algorithm; MB count each map and weight once per pass over it.\n\n"
       "{:<48} {:<17} {:>2} {:>8} {:>8} {:>9} {:>9} {:>6}  {}\n",
-      core::format_count(floor.ceilings.flops_per_second),
-      core::format_bytes(floor.ceilings.bytes_per_second),
-      is_raised ? "the operation " + floor.raised_by
-                : "a matrix product of " + floor.ceilings.product,
+      core::format_count(bounds.ceilings.flops_per_second),
+      core::format_bytes(bounds.ceilings.bytes_per_second),
+      is_raised ? "the operation " + bounds.raised_by
+                : "a matrix product of " + bounds.ceilings.product,
       "operation", "phase", "n", "GFLOP", "MB", "bound ms", "taken ms", "bound", "kernel");
   bool has_mark = false;
-  for (const auto& row : floor.rows) {
+  for (const auto& row : bounds.rows) {
     has_mark = has_mark || !row.counts_bytes;
     text += fmt::format("{:<48} {:<17} {:>2} {:>8.2f} {:>7.1f}{} {:>9.2f} {:>9.2f} {:>5.0f}%  {}\n",
                         row.what, row.phase, row.count, row.flops / 1e9, row.bytes / 1e6,
-                        row.counts_bytes ? ' ' : '*', row.floor_seconds * 1e3, row.seconds * 1e3,
-                        100 * row.floor_seconds / row.seconds, row.implementation);
+                        row.counts_bytes ? ' ' : '*', row.bound_seconds * 1e3, row.seconds * 1e3,
+                        100 * row.bound_seconds / row.seconds, row.implementation);
   }
   text += fmt::format("\n{:<48} {:<17} {:>2} {:>8} {:>8} {:>9.2f} {:>9.2f} {:>5.0f}%\n", "the step",
-                      "", "", "", "", floor.floor_seconds * 1e3, floor.seconds * 1e3,
-                      100 * floor.floor_seconds / floor.seconds);
+                      "", "", "", "", bounds.bound_seconds * 1e3, bounds.seconds * 1e3,
+                      100 * bounds.bound_seconds / bounds.seconds);
   if (is_raised) {
     text += fmt::format(
         "\nThe operation {} ran faster than every matrix product\n"
         "that was timed, so its rate is used. Other load on this machine is a likely cause; repeat "
         "the\nmeasurement without it.\n",
-        floor.raised_by);
+        bounds.raised_by);
   }
   if (has_mark) {
     text +=
@@ -105,21 +105,21 @@ std::string describe_kernels(const Job& job, const std::vector<backend::Operatio
   return text;
 }
 
-nlohmann::json to_json(const train::Floor& floor) {
-  nlohmann::json json = {{"flops_per_second", floor.ceilings.flops_per_second},
-                         {"bytes_per_second", floor.ceilings.bytes_per_second},
-                         {"product", floor.ceilings.product},
-                         {"raised_by", floor.raised_by},
-                         {"seconds", floor.seconds},
-                         {"floor_seconds", floor.floor_seconds}};
-  for (const auto& row : floor.rows) {
+nlohmann::json to_json(const train::RooflineBounds& bounds) {
+  nlohmann::json json = {{"flops_per_second", bounds.ceilings.flops_per_second},
+                         {"bytes_per_second", bounds.ceilings.bytes_per_second},
+                         {"product", bounds.ceilings.product},
+                         {"raised_by", bounds.raised_by},
+                         {"seconds", bounds.seconds},
+                         {"floor_seconds", bounds.bound_seconds}};
+  for (const auto& row : bounds.rows) {
     json["operations"].push_back({{"operation", row.what},
                                   {"phase", row.phase},
                                   {"kernel", row.implementation},
                                   {"count", row.count},
                                   {"flops", row.flops},
                                   {"bytes", row.bytes},
-                                  {"floor_seconds", row.floor_seconds},
+                                  {"floor_seconds", row.bound_seconds},
                                   {"counts_bytes", row.counts_bytes},
                                   {"seconds", row.seconds}});
   }
@@ -167,11 +167,11 @@ core::ExitStatus plan_command(const Invocation& invocation) {
     if (config.json || is_gpu) kernels = train::planned_kernels(config, job.graph, *job.backend);
   });
   if (is_gpu) console.print(describe_kernels(job, kernels));
-  std::optional<train::Floor> floor;
+  std::optional<train::RooflineBounds> bounds;
   if (config.measure) {
     train::together(communicator,
-                    [&] { floor = train::measure_floor(config, job.graph, *job.backend); });
-    console.print("\n" + describe_floor(*floor));
+                    [&] { bounds = train::measure_roofline(config, job.graph, *job.backend); });
+    console.print("\n" + describe_roofline(*bounds));
   }
   if (is_first && config.json) {
     auto json = describe_job(job);
@@ -193,7 +193,7 @@ core::ExitStatus plan_command(const Invocation& invocation) {
                                  {"phase", kernel.phase},
                                  {"kernel", kernel.implementation}});
     }
-    if (floor) json["floor"] = to_json(*floor);
+    if (bounds) json["floor"] = to_json(*bounds);
     print_json(json);
   }
   return core::ExitStatus::done;

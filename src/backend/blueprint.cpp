@@ -19,7 +19,7 @@ bool has_parameters(const Step& step) {
 Blueprint::Blueprint(OperationFactory& factory) : factory_(factory), steps_(fuse(factory.graph())) {
   core::check(factory.options().batch > 0, "a plan has a batch");
   if (training()) refuse_single_values(factory.graph(), factory.options());
-  factory_.look_at(steps_);
+  factory_.prepare_fusion(steps_);
   make_maps();
   make_operations();
   place_slots();
@@ -38,7 +38,7 @@ void Blueprint::make_maps() {
     const Step& step = steps_[static_cast<std::size_t>(i)];
     const FeatureMap* const first_input =
         step.inputs.empty() ? nullptr : &outputs_[static_cast<std::size_t>(step.inputs[0])]->map;
-    if (factory_.passes_input_on(step))
+    if (factory_.is_in_place(step))
       outputs_.push_back(outputs_[static_cast<std::size_t>(step.inputs[0])]);
     else
       outputs_.push_back(new_slot(factory_.map_of(step, first_input), forward_time(i)));
@@ -58,34 +58,34 @@ void Blueprint::make_maps() {
 void Blueprint::make_operations() {
   for (int i = 0; i < static_cast<int>(steps_.size()); ++i) {
     const auto at = static_cast<std::size_t>(i);
-    Ports ports{
+    Operands operands{
         .inputs = {}, .output = &outputs_[at]->map, .output_gradients = {}, .input_gradients = {}};
     for (const int input : steps_[at].inputs) {
       Slot& slot = *outputs_[static_cast<std::size_t>(input)];
       slot.last = std::max(slot.last, forward_time(i));
-      ports.inputs.push_back(&slot.map);
+      operands.inputs.push_back(&slot.map);
     }
-    for (Slot* gradient : gradients_[at]) ports.output_gradients.push_back(&gradient->map);
+    for (Slot* gradient : gradients_[at]) operands.output_gradients.push_back(&gradient->map);
     for (Slot* gradient : input_gradients_[at])
-      ports.input_gradients.push_back(gradient != nullptr ? &gradient->map : nullptr);
+      operands.input_gradients.push_back(gradient != nullptr ? &gradient->map : nullptr);
     const bool is_images = steps_[at].kind == StepKind::input;
-    operations_.push_back(is_images ? nullptr : factory_.make(steps_[at], std::move(ports)));
+    operations_.push_back(is_images ? nullptr : factory_.make(steps_[at], std::move(operands)));
     core::report_progress(factory_.options().progress);
   }
 }
 
 void Blueprint::place_slots() {
   const auto count = static_cast<int>(steps_.size());
-  kept_.resize(steps_.size(), nullptr);
+  saved_.resize(steps_.size(), nullptr);
   for (int i = 0; i < count; ++i) {
     const auto at = static_cast<std::size_t>(i);
     const Operation* operation = operations_[at].get();
     if (operation == nullptr) continue;
-    scratch_bytes_ = std::max(scratch_bytes_, operation->scratch_bytes());
+    workspace_bytes_ = std::max(workspace_bytes_, operation->workspace_bytes());
     const int end = training() ? backward_time(i) : forward_time(i);
-    if (operation->kept_bytes() > 0) {
-      slots_.push_back({{}, operation->kept_bytes(), forward_time(i), end, 0});
-      kept_[at] = &slots_.back();
+    if (operation->saved_bytes() > 0) {
+      slots_.push_back({{}, operation->saved_bytes(), forward_time(i), end, 0});
+      saved_[at] = &slots_.back();
     }
     if (!training()) continue;
     const BackwardNeeds needs = operation->backward_needs();
@@ -139,11 +139,11 @@ const FeatureMap& Blueprint::logits() const {
   return outputs_[static_cast<std::size_t>(steps_.back().inputs[0])]->map;
 }
 
-void Blueprint::bind(std::byte* arena, std::byte* scratch, ModelState& state) {
+void Blueprint::bind(std::byte* arena, std::byte* workspace, ModelState& state) {
   for (auto& slot : slots_) slot.map.data = arena + slot.offset;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     if (operations_[i] == nullptr) continue;
-    operations_[i]->bind({&state, scratch, kept_[i] != nullptr ? kept_[i]->map.data : nullptr});
+    operations_[i]->bind({&state, workspace, saved_[i] != nullptr ? saved_[i]->map.data : nullptr});
   }
 }
 

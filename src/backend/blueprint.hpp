@@ -23,11 +23,11 @@ class OperationFactory {
 
   /// Called once with all steps before `map_of` and `make`, so that a device can fuse work across
   /// steps.
-  virtual void look_at(const std::vector<Step>&) {}
+  virtual void prepare_fusion(const std::vector<Step>&) {}
 
   /// Returns true if the output of the step is the memory of its first input, because the operation
   /// that reads the output also computes the work of the step.
-  virtual bool passes_input_on(const Step&) const { return false; }
+  virtual bool is_in_place(const Step&) const { return false; }
 
   /// Returns the feature map of the output of a step. `first_input`: the map of its first input;
   /// null if the step is the input of the graph.
@@ -35,7 +35,7 @@ class OperationFactory {
 
   /// Creates the operation of a step. Called once per step except the input, in forward order. The
   /// maps have no memory yet.
-  virtual std::unique_ptr<Operation> make(const Step& step, Ports ports) = 0;
+  virtual std::unique_ptr<Operation> make(const Step& step, Operands operands) = 0;
 
   /// Computes to += from. Used if an operation does not sum all gradients of its output itself.
   virtual void add_into(const FeatureMap& from, const FeatureMap& to) = 0;
@@ -53,15 +53,15 @@ class Blueprint {
   Blueprint& operator=(const Blueprint&) = delete;
 
   std::size_t arena_bytes() const { return arena_bytes_; }
-  std::size_t scratch_bytes() const { return scratch_bytes_; }
+  std::size_t workspace_bytes() const { return workspace_bytes_; }
   std::vector<OperationChoice> choices() const;
 
   const FeatureMap& images() const { return outputs_.front()->map; }
   const FeatureMap& logits() const;
 
-  /// Assigns memory of `arena_bytes` and `scratch_bytes` bytes, aligned to 64 bytes, which must
+  /// Assigns memory of `arena_bytes` and `workspace_bytes` bytes, aligned to 64 bytes, which must
   /// outlive the blueprint.
-  void bind(std::byte* arena, std::byte* scratch, ModelState& state);
+  void bind(std::byte* arena, std::byte* workspace, ModelState& state);
 
   void forward();
   /// Tells the listener after each operation how many leading elements of the flat gradients are
@@ -93,13 +93,13 @@ class Blueprint {
   std::vector<Step> steps_;
   std::deque<Slot> slots_;                           ///< addresses remain valid
   std::vector<Slot*> outputs_;                       ///< by step
-  std::vector<Slot*> kept_;                          ///< by step; null if nothing is saved
+  std::vector<Slot*> saved_;                         ///< by step; null if nothing is saved
   std::vector<std::vector<Slot*>> gradients_;        ///< by step: of its output, one per consumer
   std::vector<std::vector<Slot*>> input_gradients_;  ///< by step and input; null if not needed
   std::vector<std::unique_ptr<Operation>> operations_;  ///< by step; null for the input
   std::vector<std::size_t> filled_after_;  ///< by step: elements final after its backward
   std::size_t arena_bytes_ = 0;
-  std::size_t scratch_bytes_ = 0;
+  std::size_t workspace_bytes_ = 0;
 };
 
 }  // namespace lockstep::backend

@@ -61,10 +61,10 @@ std::unique_ptr<Backend> make_cuda(const DeviceOptions& options) {
   const std::string build =
       "this build of Lockstep has no CUDA backend; install the toolkit with jobs/setup --cuda and "
       "build with cmake --preset cuda";
-  if (!options.planned_for.empty()) {
+  if (!options.target_gpu.empty()) {
     core::fail(core::ExitStatus::usage,
                fmt::format("--for {} needs cuDNN, which plans without a GPU: {}",
-                           options.planned_for, build));
+                           options.target_gpu, build));
   }
   core::fail(core::ExitStatus::usage,
              fmt::format("--device cuda is not available: {}, or use --device cpu", build));

@@ -12,7 +12,7 @@ namespace lockstep::backend {
 
 /// Operands of an operation. Shapes, types and layouts are known when an operation is created; the
 /// maps have memory when it is bound.
-struct Ports {
+struct Operands {
   std::vector<const FeatureMap*> inputs;
   const FeatureMap* output = nullptr;
   std::vector<const FeatureMap*> output_gradients;  ///< one per consumer; the gradient is their sum
@@ -26,42 +26,44 @@ struct BackwardNeeds {
 };
 
 /// Memory that is assigned to an operation.
-struct Binding {
+struct MemoryBinding {
   ModelState* state = nullptr;
   /// Workspace, shared by all operations; its contents are not preserved between operations.
-  std::byte* scratch = nullptr;
+  std::byte* workspace = nullptr;
   /// Memory of this operation for data saved for backward: preserved from its forward to its
   /// backward pass.
-  std::byte* kept = nullptr;
+  std::byte* saved = nullptr;
 };
 
 /// One operation of a compiled plan. It is created from shapes alone, so that the memory of a plan
 /// is known before any is allocated; `bind` then assigns memory, once.
 class Operation {
  public:
-  explicit Operation(Ports ports) : ports_(std::move(ports)) {}
+  explicit Operation(Operands operands) : operands_(std::move(operands)) {}
   virtual ~Operation() = default;
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
   /// Returns the bytes of workspace that the operation needs.
-  virtual std::size_t scratch_bytes() const { return 0; }
+  virtual std::size_t workspace_bytes() const { return 0; }
   /// Returns the bytes that the operation saves for backward.
-  virtual std::size_t kept_bytes() const { return 0; }
+  virtual std::size_t saved_bytes() const { return 0; }
   virtual BackwardNeeds backward_needs() const { return {}; }
   /// Returns the number of output gradients that the operation can sum itself.
   virtual std::size_t output_gradients_taken() const { return 1; }
-  const std::vector<const FeatureMap*>& output_gradients() const { return ports_.output_gradients; }
-  virtual void bind(const Binding& binding) = 0;
+  const std::vector<const FeatureMap*>& output_gradients() const {
+    return operands_.output_gradients;
+  }
+  virtual void bind(const MemoryBinding& binding) = 0;
   virtual void forward() = 0;
   virtual void backward() = 0;
   virtual std::vector<OperationChoice> choices() const { return {}; }
 
  protected:
-  const Ports& ports() const { return ports_; }
+  const Operands& operands() const { return operands_; }
 
  private:
-  Ports ports_;
+  Operands operands_;
 };
 
 }  // namespace lockstep::backend

@@ -110,9 +110,9 @@ struct Problem {
     const auto made =
         make(direction, {.kernels = &kernels, .threads = threads, .cached_bytes = cached_bytes},
              sizes, source.map, destination.map);
-    core::Buffer scratch(made->scratch_bytes());
-    std::memset(scratch.data(), 0xff, scratch.bytes());  // NaN, to detect reads before writes
-    made->bind(scratch.data(), weights.data(),
+    core::Buffer workspace(made->workspace_bytes());
+    std::memset(workspace.data(), 0xff, workspace.bytes());  // NaN, to detect reads before writes
+    made->bind(workspace.data(), weights.data(),
                sizes.has_bias && direction != Direction::backward_data ? bias.data() : nullptr);
     made->run();
   }

@@ -160,7 +160,7 @@ class WholeModels : public testing::TestWithParam<ModelCase> {};
 
 TEST_P(WholeModels, HaveAKernelForEveryOperation) {
   const auto& [device, model, precision, fusion] = GetParam();
-  const auto backend = make_backend(DeviceOptions{.kind = DeviceKind::cuda, .planned_for = device});
+  const auto backend = make_backend(DeviceOptions{.kind = DeviceKind::cuda, .target_gpu = device});
   const graph::Graph graph = graph::make_model(model, {});
   const auto choices =
       backend->choices(graph, {.batch = 64, .precision = precision, .batch_norm_fusion = fusion});

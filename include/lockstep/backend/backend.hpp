@@ -278,7 +278,7 @@ class Backend {
                                                const PlanOptions& options) const = 0;
 
   /// Returns the free device memory in bytes, or the total memory of a target GPU
-  /// (`DeviceOptions::planned_for`); nothing if the device uses host memory.
+  /// (`DeviceOptions::target_gpu`); nothing if the device uses host memory.
   virtual std::optional<std::uint64_t> memory_of_its_own() const { return std::nullopt; }
 
   /// Returns the identity of the device; nothing for the host processor and for a target GPU.
@@ -300,7 +300,7 @@ struct DeviceOptions {
   bool deterministic = false;  ///< use only kernels that give the same bits in every run
   /// Target GPU of offline planning ("h200"); empty: a GPU of this machine. For a target GPU the
   /// backend can plan, but not run.
-  std::string planned_for{};
+  std::string target_gpu{};
   /// Must outlive the backend and its plans; may be null.
   core::ProgressMonitor* progress = nullptr;
 };

@@ -11,24 +11,24 @@ namespace {
 
 class AddOperation : public Operation {
  public:
-  AddOperation(const Context&, Ports given) : Operation(std::move(given)) {}
+  AddOperation(const Context&, Operands given) : Operation(std::move(given)) {}
 
-  void bind(const Binding&) override {}
+  void bind(const MemoryBinding&) override {}
 
   void forward() override {
-    const FeatureMap& output = *ports().output;
-    std::memcpy(output.data, ports().inputs[0]->data, output.bytes());
+    const FeatureMap& output = *operands().output;
+    std::memcpy(output.data, operands().inputs[0]->data, output.bytes());
     const auto count = static_cast<std::int64_t>(output.elements());
     if (output.type == core::DataType::bfloat16) {
-      add_into(ports().inputs[1]->as<core::BFloat16>(), output.as<core::BFloat16>(), count);
+      add_into(operands().inputs[1]->as<core::BFloat16>(), output.as<core::BFloat16>(), count);
     } else {
-      add_into(ports().inputs[1]->as<float>(), output.as<float>(), count);
+      add_into(operands().inputs[1]->as<float>(), output.as<float>(), count);
     }
   }
 
   void backward() override {
-    const FeatureMap& gradient = *ports().output_gradients[0];
-    for (const FeatureMap* input : ports().input_gradients) {
+    const FeatureMap& gradient = *operands().output_gradients[0];
+    for (const FeatureMap* input : operands().input_gradients) {
       if (input != nullptr) std::memcpy(input->data, gradient.data, gradient.bytes());
     }
   }
@@ -36,8 +36,8 @@ class AddOperation : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_add(const Context& context, Ports ports) {
-  return std::make_unique<AddOperation>(context, std::move(ports));
+std::unique_ptr<Operation> make_add(const Context& context, Operands operands) {
+  return std::make_unique<AddOperation>(context, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cpu

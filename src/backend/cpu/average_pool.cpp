@@ -14,14 +14,14 @@ namespace {
 template <class T>
 class AveragePoolOf : public Operation {
  public:
-  AveragePoolOf(const Context& context, Ports given)
+  AveragePoolOf(const Context& context, Operands given)
       : Operation(std::move(given)), threads_(context.threads) {}
 
-  void bind(const Binding&) override {}
+  void bind(const MemoryBinding&) override {}
 
   void forward() override {
-    const FeatureMap& in = *ports().inputs[0];
-    float* const means = ports().output->as<float>();
+    const FeatureMap& in = *operands().inputs[0];
+    float* const means = operands().output->as<float>();
     for_each_plane(in, [&](std::int64_t plane, std::int64_t feature, std::int64_t channels) {
       mean_of_pixels(in.as<const T>() + plane * in.plane(), in.shape.pixels(), in.lanes(), channels,
                      means + feature);
@@ -29,9 +29,9 @@ class AveragePoolOf : public Operation {
   }
 
   void backward() override {
-    if (ports().input_gradients[0] == nullptr) return;
-    const FeatureMap& in = *ports().input_gradients[0];
-    const float* const dy = ports().output_gradients[0]->as<float>();
+    if (operands().input_gradients[0] == nullptr) return;
+    const FeatureMap& in = *operands().input_gradients[0];
+    const float* const dy = operands().output_gradients[0]->as<float>();
     const float share = 1.0f / static_cast<float>(in.shape.pixels());
     for_each_plane(in, [&](std::int64_t plane, std::int64_t feature, std::int64_t channels) {
       fill_pixels(dy + feature, share, in.shape.pixels(), in.lanes(), channels,
@@ -57,11 +57,11 @@ class AveragePoolOf : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_average_pool(const Context& context, Ports ports) {
-  if (ports.inputs[0]->type == core::DataType::bfloat16) {
-    return std::make_unique<AveragePoolOf<core::BFloat16>>(context, std::move(ports));
+std::unique_ptr<Operation> make_average_pool(const Context& context, Operands operands) {
+  if (operands.inputs[0]->type == core::DataType::bfloat16) {
+    return std::make_unique<AveragePoolOf<core::BFloat16>>(context, std::move(operands));
   }
-  return std::make_unique<AveragePoolOf<float>>(context, std::move(ports));
+  return std::make_unique<AveragePoolOf<float>>(context, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cpu

@@ -112,22 +112,22 @@ class ChannelSums {
 template <class T>
 class BatchNorm : public Operation {
  public:
-  BatchNorm(const Context& context, const Step& step, Ports given)
+  BatchNorm(const Context& context, const Step& step, Operands given)
       : Operation(std::move(given)),
         context_(context),
         node_(context.graph->node(step.node)),
         operation_(std::get<graph::BatchNorm>(node_.operation)),
         activation_(step.with_relu ? Activation::relu : Activation::none),
-        tiling_(tile_rows(*ports().output)),
-        channels_(static_cast<std::size_t>(ports().output->shape.channels)),
-        sums_(*ports().output, tiling_, context.threads),
-        shift_(*ports().output, tiling_),
-        scale_(*ports().output, tiling_),
-        offset_(*ports().output, tiling_),
-        center_(*ports().output, tiling_),
-        a_(*ports().output, tiling_),
-        b_(*ports().output, tiling_),
-        c_(*ports().output, tiling_),
+        tiling_(tile_rows(*operands().output)),
+        channels_(static_cast<std::size_t>(operands().output->shape.channels)),
+        sums_(*operands().output, tiling_, context.threads),
+        shift_(*operands().output, tiling_),
+        scale_(*operands().output, tiling_),
+        offset_(*operands().output, tiling_),
+        center_(*operands().output, tiling_),
+        a_(*operands().output, tiling_),
+        b_(*operands().output, tiling_),
+        c_(*operands().output, tiling_),
         mean_(channels_),
         inverse_deviation_(channels_),
         exchange_(2 * channels_ + 1) {}
@@ -137,7 +137,7 @@ class BatchNorm : public Operation {
   }
   std::size_t output_gradients_taken() const override { return 2; }
 
-  void bind(const Binding& binding) override {
+  void bind(const MemoryBinding& binding) override {
     const auto& parameters = context_.graph->parameters();
     const auto& statistics = context_.graph->statistics();
     const auto parameter = [&](const core::Buffer& flat, std::size_t i) {
@@ -163,9 +163,9 @@ class BatchNorm : public Operation {
     } else {
       use_statistics(running_mean_, running_variance_);
     }
-    const FeatureMap& map = *ports().output;
-    const T* const x = ports().inputs[0]->as<T>();
-    const T* const residual = has_residual() ? ports().inputs[1]->template as<T>() : nullptr;
+    const FeatureMap& map = *operands().output;
+    const T* const x = operands().inputs[0]->as<T>();
+    const T* const residual = has_residual() ? operands().inputs[1]->template as<T>() : nullptr;
     T* const y = map.as<T>();
     for_each_plane([&](std::int64_t at, std::int64_t block) {
       normalise({x + at, residual != nullptr ? residual + at : nullptr, y + at, activation_},
@@ -174,8 +174,8 @@ class BatchNorm : public Operation {
   }
 
   void backward() override {
-    const bool keeps_masked = has_residual() && ports().input_gradients[1] != nullptr;
-    T* const masked = keeps_masked ? ports().input_gradients[1]->template as<T>() : nullptr;
+    const bool keeps_masked = has_residual() && operands().input_gradients[1] != nullptr;
+    T* const masked = keeps_masked ? operands().input_gradients[1]->template as<T>() : nullptr;
     sums_.run([&](std::int64_t at, std::int64_t block, float* sum, float* product) {
       GradientRows<T> rows = incoming(at);
       rows.masked = keeps_masked ? masked + at : nullptr;
@@ -183,8 +183,8 @@ class BatchNorm : public Operation {
                     sum, product);
     });
     gradient_coefficients();
-    if (ports().input_gradients[0] == nullptr) return;
-    T* const dx = ports().input_gradients[0]->template as<T>();
+    if (operands().input_gradients[0] == nullptr) return;
+    T* const dx = operands().input_gradients[0]->template as<T>();
     for_each_plane([&](std::int64_t at, std::int64_t block) {
       GradientRows<T> rows = incoming(at);
       if (keeps_masked) rows = {.dy = masked + at, .x = rows.x};
@@ -194,11 +194,11 @@ class BatchNorm : public Operation {
   }
 
  private:
-  bool has_residual() const { return ports().inputs.size() > 1; }
+  bool has_residual() const { return operands().inputs.size() > 1; }
 
   template <class Work>
   void for_each_plane(Work&& work) const {
-    const FeatureMap& map = *ports().output;
+    const FeatureMap& map = *operands().output;
     const std::int64_t planes = map.images * map.blocks();
 #pragma omp parallel for num_threads(context_.threads)
     for (std::int64_t plane = 0; plane < planes; ++plane)
@@ -206,13 +206,13 @@ class BatchNorm : public Operation {
   }
 
   GradientRows<T> incoming(std::int64_t at) const {
-    const auto& gradients = ports().output_gradients;
+    const auto& gradients = operands().output_gradients;
     GradientRows<T> rows{.dy = gradients[0]->template as<T>() + at,
-                         .x = ports().inputs[0]->template as<T>() + at};
+                         .x = operands().inputs[0]->template as<T>() + at};
     if (gradients.size() > 1) rows.dy2 = gradients[1]->template as<T>() + at;
     if (activation_ == Activation::relu) {
       rows.mask = has_residual() ? Mask::output : Mask::affine;
-      rows.y = ports().output->template as<T>() + at;
+      rows.y = operands().output->template as<T>() + at;
     }
     return rows;
   }
@@ -220,7 +220,7 @@ class BatchNorm : public Operation {
   /// Computes mean and variance of the batch (of the batches of all replicas if batch norm is
   /// synchronised) and updates the running statistics.
   void batch_statistics() {
-    const FeatureMap& map = *ports().inputs[0];
+    const FeatureMap& map = *operands().inputs[0];
     const T* const x = map.as<T>();
     // The first pixel of the first image is close enough to the mean to avoid cancellation in the
     // squares.
@@ -349,11 +349,12 @@ class BatchNorm : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_batch_norm(const Context& context, const Step& step, Ports ports) {
-  if (ports.output->type == DataType::bfloat16) {
-    return std::make_unique<BatchNorm<BFloat16>>(context, step, std::move(ports));
+std::unique_ptr<Operation> make_batch_norm(const Context& context, const Step& step,
+                                           Operands operands) {
+  if (operands.output->type == DataType::bfloat16) {
+    return std::make_unique<BatchNorm<BFloat16>>(context, step, std::move(operands));
   }
-  return std::make_unique<BatchNorm<float>>(context, step, std::move(ports));
+  return std::make_unique<BatchNorm<float>>(context, step, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cpu

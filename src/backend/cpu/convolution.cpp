@@ -38,32 +38,32 @@ memory::desc any_layout(const memory::dims& dims, DataType type) {
 
 class Convolution : public Operation {
  public:
-  Convolution(const Context& context, const Step& step, Ports given)
+  Convolution(const Context& context, const Step& step, Operands given)
       : Operation(std::move(given)),
         context_(context),
         node_(context.graph->node(step.node)),
         id_(step.node),
-        sizes_(sizes_of(*context.graph, step.node, ports().output->images)) {
-    const FeatureMap& source = *ports().inputs[0];
-    forward_ = make(Direction::forward, source, *ports().output);
+        sizes_(sizes_of(*context.graph, step.node, operands().output->images)) {
+    const FeatureMap& source = *operands().inputs[0];
+    forward_ = make(Direction::forward, source, *operands().output);
     if (context.options.mode == Mode::inference) return;
-    const FeatureMap& gradient = *ports().output_gradients[0];
-    if (ports().input_gradients[0] != nullptr)
-      backward_data_ = make(Direction::backward_data, *ports().input_gradients[0], gradient);
+    const FeatureMap& gradient = *operands().output_gradients[0];
+    if (operands().input_gradients[0] != nullptr)
+      backward_data_ = make(Direction::backward_data, *operands().input_gradients[0], gradient);
     backward_weights_ = make(Direction::backward_weights, source, gradient);
   }
 
   BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
 
-  std::size_t scratch_bytes() const override {
+  std::size_t workspace_bytes() const override {
     std::size_t bytes = 0;
     for (const auto* direction : {&forward_, &backward_data_, &backward_weights_}) {
-      if (*direction) bytes = std::max(bytes, (*direction)->scratch_bytes());
+      if (*direction) bytes = std::max(bytes, (*direction)->workspace_bytes());
     }
     return bytes;
   }
 
-  void bind(const Binding& binding) override {
+  void bind(const MemoryBinding& binding) override {
     const auto& parameters = context_.graph->parameters();
     const graph::Parameter& weight = parameters[node_.parameters[0]];
     float* const values = binding.state->parameters.as<float>().data();
@@ -71,10 +71,10 @@ class Convolution : public Operation {
     const auto bias_in = [&](float* flat) {
       return sizes_.has_bias ? flat + parameters[node_.parameters[1]].offset : nullptr;
     };
-    forward_->bind(binding.scratch, values + weight.offset, bias_in(values));
-    if (backward_data_) backward_data_->bind(binding.scratch, values + weight.offset, nullptr);
+    forward_->bind(binding.workspace, values + weight.offset, bias_in(values));
+    if (backward_data_) backward_data_->bind(binding.workspace, values + weight.offset, nullptr);
     if (backward_weights_)
-      backward_weights_->bind(binding.scratch, gradients + weight.offset, bias_in(gradients));
+      backward_weights_->bind(binding.workspace, gradients + weight.offset, bias_in(gradients));
   }
 
   void forward() override { forward_->run(); }
@@ -136,8 +136,9 @@ ForwardDescription free_choice(const Context& context, const ConvolutionSizes& s
 
 }  // namespace
 
-std::unique_ptr<Operation> make_convolution(const Context& context, const Step& step, Ports ports) {
-  return std::make_unique<Convolution>(context, step, std::move(ports));
+std::unique_ptr<Operation> make_convolution(const Context& context, const Step& step,
+                                            Operands operands) {
+  return std::make_unique<Convolution>(context, step, std::move(operands));
 }
 
 PreferredLayouts preferred_layouts(const Context& context) {

@@ -52,13 +52,14 @@ class Trial {
 
   /// Runs direction `which` once; returns the shortest time of its runs so far, in seconds.
   double run(std::size_t which) {
-    if (scratch_.bytes() == 0) {
+    if (workspace_.bytes() == 0) {
       std::size_t bytes = 1;
-      for (const auto& direction : directions_) bytes = std::max(bytes, direction->scratch_bytes());
-      scratch_ = core::Buffer(bytes);
+      for (const auto& direction : directions_)
+        bytes = std::max(bytes, direction->workspace_bytes());
+      workspace_ = core::Buffer(bytes);
       best_.assign(directions_.size(), std::numeric_limits<double>::infinity());
       for (const auto& direction : directions_)
-        direction->bind(scratch_.data(), weights_.as<float>().data(),
+        direction->bind(workspace_.data(), weights_.as<float>().data(),
                         bias_.bytes() > 0 ? bias_.as<float>().data() : nullptr);
     }
     const auto begin = std::chrono::steady_clock::now();
@@ -69,7 +70,7 @@ class Trial {
 
  private:
   FeatureMap source_, destination_;
-  core::Buffer source_bytes_, destination_bytes_, weights_, bias_, scratch_;
+  core::Buffer source_bytes_, destination_bytes_, weights_, bias_, workspace_;
   std::vector<std::unique_ptr<ConvolutionDirection>> directions_;
   std::vector<double> best_;
 };

@@ -24,18 +24,18 @@ class ConvolutionDirection {
   /// Returns the number of multiplications, relative to the direct algorithm.
   virtual double arithmetic() const { return 1; }
   /// Returns the bytes of workspace that the direction needs.
-  virtual std::size_t scratch_bytes() const = 0;
-  /// Assigns memory; the maps must have theirs. `scratch`: workspace of `scratch_bytes` bytes.
+  virtual std::size_t workspace_bytes() const = 0;
+  /// Assigns memory; the maps must have theirs. `workspace`: workspace of `workspace_bytes` bytes.
   /// `flat`: the weights of the model (KCRS, float32), or the destination of their gradient.
   /// `bias`: the bias, or the destination of its gradient; null if there is none.
-  virtual void bind(std::byte* scratch, float* flat, float* bias) = 0;
+  virtual void bind(std::byte* workspace, float* flat, float* bias) = 0;
   virtual void run() = 0;
 };
 
 /// Returns consecutive parts of a workspace, each aligned to 64 bytes (arena allocator).
-class Carver {
+class ArenaAllocator {
  public:
-  explicit Carver(std::byte* at) : at_(at) {}
+  explicit ArenaAllocator(std::byte* at) : at_(at) {}
   static constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
   std::byte* take(std::size_t bytes) {
     std::byte* const taken = at_;

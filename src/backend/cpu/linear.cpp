@@ -23,17 +23,17 @@ void multiply(char transpose_a, char transpose_b, std::int64_t m, std::int64_t n
 
 class LinearOperation : public Operation {
  public:
-  LinearOperation(const Context& context, const Step& step, Ports given)
+  LinearOperation(const Context& context, const Step& step, Operands given)
       : Operation(std::move(given)),
         context_(context),
         node_(context.graph->node(step.node)),
-        images_(ports().output->images),
-        in_(ports().inputs[0]->shape.channels),
-        out_(ports().output->shape.channels) {}
+        images_(operands().output->images),
+        in_(operands().inputs[0]->shape.channels),
+        out_(operands().output->shape.channels) {}
 
   BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
 
-  void bind(const Binding& binding) override {
+  void bind(const MemoryBinding& binding) override {
     const auto& weight = context_.graph->parameters()[node_.parameters[0]];
     const auto& bias = context_.graph->parameters()[node_.parameters[1]];
     float* const values = binding.state->parameters.as<float>().data();
@@ -47,21 +47,23 @@ class LinearOperation : public Operation {
   }
 
   void forward() override {
-    float* const y = ports().output->as<float>();
+    float* const y = operands().output->as<float>();
     for (std::int64_t image = 0; image < images_; ++image)
       std::copy_n(bias_, out_, y + image * out_);
-    multiply('N', 'T', images_, out_, in_, ports().inputs[0]->as<float>(), weight_, 1, y);
+    multiply('N', 'T', images_, out_, in_, operands().inputs[0]->as<float>(), weight_, 1, y);
   }
 
   void backward() override {
-    const float* const dy = ports().output_gradients[0]->as<float>();
-    multiply('T', 'N', out_, in_, images_, dy, ports().inputs[0]->as<float>(), 0, weight_gradient_);
+    const float* const dy = operands().output_gradients[0]->as<float>();
+    multiply('T', 'N', out_, in_, images_, dy, operands().inputs[0]->as<float>(), 0,
+             weight_gradient_);
     std::fill_n(bias_gradient_, out_, 0.0f);
     for (std::int64_t image = 0; image < images_; ++image) {
       for (std::int64_t o = 0; o < out_; ++o) bias_gradient_[o] += dy[image * out_ + o];
     }
-    if (ports().input_gradients[0] == nullptr) return;
-    multiply('N', 'N', images_, in_, out_, dy, weight_, 0, ports().input_gradients[0]->as<float>());
+    if (operands().input_gradients[0] == nullptr) return;
+    multiply('N', 'N', images_, in_, out_, dy, weight_, 0,
+             operands().input_gradients[0]->as<float>());
   }
 
  private:
@@ -76,8 +78,9 @@ class LinearOperation : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_linear(const Context& context, const Step& step, Ports ports) {
-  return std::make_unique<LinearOperation>(context, step, std::move(ports));
+std::unique_ptr<Operation> make_linear(const Context& context, const Step& step,
+                                       Operands operands) {
+  return std::make_unique<LinearOperation>(context, step, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cpu

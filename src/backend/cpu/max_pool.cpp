@@ -19,7 +19,7 @@ constexpr std::int64_t largest_kernel = 15;
 template <class T>
 class MaxPoolOf : public Operation {
  public:
-  MaxPoolOf(const Context& context, const Step& step, Ports given)
+  MaxPoolOf(const Context& context, const Step& step, Operands given)
       : Operation(std::move(given)),
         operation_(std::get<graph::MaxPool>(context.graph->node(step.node).operation)),
         threads_(context.threads) {
@@ -27,14 +27,14 @@ class MaxPoolOf : public Operation {
                 "the place in a max-pool's window fits a byte");
   }
 
-  std::size_t kept_bytes() const override { return ports().output->elements(); }
-  void bind(const Binding& binding) override {
-    places_ = reinterpret_cast<std::uint8_t*>(binding.kept);
+  std::size_t saved_bytes() const override { return operands().output->elements(); }
+  void bind(const MemoryBinding& binding) override {
+    places_ = reinterpret_cast<std::uint8_t*>(binding.saved);
   }
 
   void forward() override {
-    const FeatureMap& in = *ports().inputs[0];
-    T* const y = ports().output->template as<T>();
+    const FeatureMap& in = *operands().inputs[0];
+    T* const y = operands().output->template as<T>();
     for_each_window([&](std::int64_t plane, std::int64_t at, std::span<const WindowPixel> window) {
       max_of_window(in.as<const T>() + plane * in.plane(), window, in.lanes(), y + at,
                     places_ + at);
@@ -42,8 +42,8 @@ class MaxPoolOf : public Operation {
   }
 
   void backward() override {
-    const FeatureMap& in = *ports().input_gradients[0];
-    const T* const dy = ports().output_gradients[0]->template as<T>();
+    const FeatureMap& in = *operands().input_gradients[0];
+    const T* const dy = operands().output_gradients[0]->template as<T>();
     const std::int64_t planes = in.images * in.blocks();
 #pragma omp parallel for num_threads(threads_)
     for (std::int64_t plane = 0; plane < planes; ++plane)
@@ -58,8 +58,8 @@ class MaxPoolOf : public Operation {
   /// the image). Each thread processes one plane after the other.
   template <class Work>
   void for_each_window(Work&& work) const {
-    const FeatureMap& out = *ports().output;
-    const core::ImageShape image = ports().inputs[0]->shape;
+    const FeatureMap& out = *operands().output;
+    const core::ImageShape image = operands().inputs[0]->shape;
     const std::int64_t planes = out.images * out.blocks();
 #pragma omp parallel for num_threads(threads_)
     for (std::int64_t plane = 0; plane < planes; ++plane) {
@@ -97,11 +97,12 @@ class MaxPoolOf : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_max_pool(const Context& context, const Step& step, Ports ports) {
-  if (ports.output->type == core::DataType::bfloat16) {
-    return std::make_unique<MaxPoolOf<core::BFloat16>>(context, step, std::move(ports));
+std::unique_ptr<Operation> make_max_pool(const Context& context, const Step& step,
+                                         Operands operands) {
+  if (operands.output->type == core::DataType::bfloat16) {
+    return std::make_unique<MaxPoolOf<core::BFloat16>>(context, step, std::move(operands));
   }
-  return std::make_unique<MaxPoolOf<float>>(context, step, std::move(ports));
+  return std::make_unique<MaxPoolOf<float>>(context, step, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cpu

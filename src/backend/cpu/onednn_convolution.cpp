@@ -87,8 +87,8 @@ class OnednnDirection : public ConvolutionDirection {
                         destination) {}
 
   const std::string& implementation() const override { return implementation_; }
-  std::size_t scratch_bytes() const override;
-  void bind(std::byte* scratch, float* flat, float* bias) override;
+  std::size_t workspace_bytes() const override;
+  void bind(std::byte* workspace, float* flat, float* bias) override;
   void run() override;
 
  private:
@@ -122,7 +122,9 @@ StagedMap::StagedMap(const FeatureMap& map, DataType kernel_type, std::byte* cop
 }
 
 std::size_t StagedMap::copy_bytes(const FeatureMap& map, DataType kernel_type) {
-  return map.type == kernel_type ? 0 : Carver::aligned(map.elements() * core::size_of(kernel_type));
+  return map.type == kernel_type
+             ? 0
+             : ArenaAllocator::aligned(map.elements() * core::size_of(kernel_type));
 }
 
 void StagedMap::load(int threads) const {
@@ -158,29 +160,29 @@ OnednnDirection::OnednnDirection(const Context& context, dnnl::primitive primiti
   reorder_arguments_ = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}};
 }
 
-std::size_t OnednnDirection::scratch_bytes() const {
-  std::size_t bytes = Carver::aligned(weights_.get_desc().get_size()) +
-                      Carver::aligned(scratchpad_.get_desc().get_size());
+std::size_t OnednnDirection::workspace_bytes() const {
+  std::size_t bytes = ArenaAllocator::aligned(weights_.get_desc().get_size()) +
+                      ArenaAllocator::aligned(scratchpad_.get_desc().get_size());
   bytes += StagedMap::copy_bytes(source_map_, kernel_type_) +
            StagedMap::copy_bytes(destination_map_, kernel_type_);
   if (source_map_.type != kernel_type_)
-    bytes += Carver::aligned(weight_elements(sizes_) * sizeof(float));
+    bytes += ArenaAllocator::aligned(weight_elements(sizes_) * sizeof(float));
   return bytes;
 }
 
-void OnednnDirection::bind(std::byte* scratch, float* flat, float* bias) {
-  Carver carver(scratch);
+void OnednnDirection::bind(std::byte* workspace, float* flat, float* bias) {
+  ArenaAllocator arena(workspace);
   flat_.set_data_handle(flat);
-  weights_.set_data_handle(carver.take(weights_.get_desc().get_size()));
-  scratchpad_.set_data_handle(carver.take(scratchpad_.get_desc().get_size()));
+  weights_.set_data_handle(arena.take(weights_.get_desc().get_size()));
+  scratchpad_.set_data_handle(arena.take(scratchpad_.get_desc().get_size()));
   source_ = StagedMap(source_map_, kernel_type_,
-                      carver.take(StagedMap::copy_bytes(source_map_, kernel_type_)));
+                      arena.take(StagedMap::copy_bytes(source_map_, kernel_type_)));
   destination_ = StagedMap(destination_map_, kernel_type_,
-                           carver.take(StagedMap::copy_bytes(destination_map_, kernel_type_)));
+                           arena.take(StagedMap::copy_bytes(destination_map_, kernel_type_)));
   if (source_map_.type != kernel_type_ && role_.use == WeightUse::read) {
     const std::size_t elements = weight_elements(sizes_);
     master_ = {flat, elements};
-    rounded_ = {carver.take_floats(elements), elements};
+    rounded_ = {arena.take_floats(elements), elements};
     flat_.set_data_handle(rounded_.data());
   }
   const auto map_memory = [this](const StagedMap& map) {

@@ -13,13 +13,16 @@
 
 namespace lockstep::backend::cpu {
 
-std::unique_ptr<Operation> make_convolution(const Context& context, const Step& step, Ports ports);
-std::unique_ptr<Operation> make_batch_norm(const Context& context, const Step& step, Ports ports);
-std::unique_ptr<Operation> make_relu(const Context& context, Ports ports);
-std::unique_ptr<Operation> make_add(const Context& context, Ports ports);
-std::unique_ptr<Operation> make_max_pool(const Context& context, const Step& step, Ports ports);
-std::unique_ptr<Operation> make_average_pool(const Context& context, Ports ports);
-std::unique_ptr<Operation> make_linear(const Context& context, const Step& step, Ports ports);
+std::unique_ptr<Operation> make_convolution(const Context& context, const Step& step,
+                                            Operands operands);
+std::unique_ptr<Operation> make_batch_norm(const Context& context, const Step& step,
+                                           Operands operands);
+std::unique_ptr<Operation> make_relu(const Context& context, Operands operands);
+std::unique_ptr<Operation> make_add(const Context& context, Operands operands);
+std::unique_ptr<Operation> make_max_pool(const Context& context, const Step& step,
+                                         Operands operands);
+std::unique_ptr<Operation> make_average_pool(const Context& context, Operands operands);
+std::unique_ptr<Operation> make_linear(const Context& context, const Step& step, Operands operands);
 
 /// Softmax cross-entropy over the leading rows of the logits, one per label. Also stores the labels
 /// and the result.
@@ -30,7 +33,7 @@ class Loss : public Operation {
   virtual BatchResult result() const = 0;
 };
 std::unique_ptr<Loss> make_softmax_cross_entropy(const Context& context, const Step& step,
-                                                 Ports ports);
+                                                 Operands operands);
 
 /// Layouts of feature maps that suit the convolutions of a plan: those that oneDNN prefers, or that
 /// of the AMX kernels.

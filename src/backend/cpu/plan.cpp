@@ -59,18 +59,18 @@ FeatureMap CpuOperations::map_of(const Step& step, const FeatureMap* first_input
   }
 }
 
-std::unique_ptr<Operation> CpuOperations::make(const Step& step, Ports ports) {
+std::unique_ptr<Operation> CpuOperations::make(const Step& step, Operands operands) {
   switch (step.kind) {
     case StepKind::input: break;
-    case StepKind::convolution: return make_convolution(context_, step, std::move(ports));
-    case StepKind::batch_norm: return make_batch_norm(context_, step, std::move(ports));
-    case StepKind::relu: return make_relu(context_, std::move(ports));
-    case StepKind::add: return make_add(context_, std::move(ports));
-    case StepKind::max_pool: return make_max_pool(context_, step, std::move(ports));
-    case StepKind::average_pool: return make_average_pool(context_, std::move(ports));
-    case StepKind::linear: return make_linear(context_, step, std::move(ports));
+    case StepKind::convolution: return make_convolution(context_, step, std::move(operands));
+    case StepKind::batch_norm: return make_batch_norm(context_, step, std::move(operands));
+    case StepKind::relu: return make_relu(context_, std::move(operands));
+    case StepKind::add: return make_add(context_, std::move(operands));
+    case StepKind::max_pool: return make_max_pool(context_, step, std::move(operands));
+    case StepKind::average_pool: return make_average_pool(context_, std::move(operands));
+    case StepKind::linear: return make_linear(context_, step, std::move(operands));
     case StepKind::loss: {
-      auto loss = make_softmax_cross_entropy(context_, step, std::move(ports));
+      auto loss = make_softmax_cross_entropy(context_, step, std::move(operands));
       loss_ = loss.get();
       return loss;
     }
@@ -94,7 +94,7 @@ MemoryUse memory_of(const Blueprint& blueprint, const graph::Graph& graph) {
   return {.state = state,
           .activations = blueprint.arena_bytes(),
           .weights = 0,
-          .workspace = blueprint.scratch_bytes()};
+          .workspace = blueprint.workspace_bytes()};
 }
 
 CpuPlan::CpuPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options,
@@ -103,9 +103,9 @@ CpuPlan::CpuPlan(const graph::Graph& graph, ModelState& state, const PlanOptions
       operations_(graph, options, threads, chooser),
       blueprint_(operations_),
       arena_(blueprint_.arena_bytes()),
-      scratch_(blueprint_.scratch_bytes()),
+      workspace_(blueprint_.workspace_bytes()),
       normaliser_(options.normalisation, graph.image().channels, threads) {
-  blueprint_.bind(arena_.data(), scratch_.data(), state);
+  blueprint_.bind(arena_.data(), workspace_.data(), state);
 }
 
 void CpuPlan::upload(std::span<const std::uint8_t> images, std::span<const std::int32_t> labels) {

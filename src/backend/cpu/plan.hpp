@@ -17,7 +17,7 @@ class CpuOperations : public OperationFactory {
   const graph::Graph& graph() const override { return graph_; }
   const PlanOptions& options() const override { return context_.options; }
   FeatureMap map_of(const Step& step, const FeatureMap* first_input) const override;
-  std::unique_ptr<Operation> make(const Step& step, Ports ports) override;
+  std::unique_ptr<Operation> make(const Step& step, Operands operands) override;
   void add_into(const FeatureMap& from, const FeatureMap& to) override;
 
   int threads() const { return context_.threads; }
@@ -51,7 +51,7 @@ class CpuPlan : public HostPlan {
   CpuOperations operations_;
   Blueprint blueprint_;
   core::Buffer arena_;
-  core::Buffer scratch_;
+  core::Buffer workspace_;
   ImageNormaliser normaliser_;
 };
 

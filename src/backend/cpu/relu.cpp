@@ -13,26 +13,26 @@ bool positive(core::BFloat16 value) { return core::to_float(value) > 0; }
 template <class T>
 class ReluOf : public Operation {
  public:
-  ReluOf(const Context& context, Ports given)
+  ReluOf(const Context& context, Operands given)
       : Operation(std::move(given)), threads_(context.threads) {}
 
   BackwardNeeds backward_needs() const override { return {.inputs = false, .output = true}; }
-  void bind(const Binding&) override {}
+  void bind(const MemoryBinding&) override {}
 
   void forward() override {
-    const T* const x = ports().inputs[0]->template as<T>();
-    keep_where_positive(x, x, ports().output->template as<T>());
+    const T* const x = operands().inputs[0]->template as<T>();
+    keep_where_positive(x, x, operands().output->template as<T>());
   }
 
   void backward() override {
-    keep_where_positive(ports().output_gradients[0]->template as<T>(),
-                        ports().output->template as<T>(),
-                        ports().input_gradients[0]->template as<T>());
+    keep_where_positive(operands().output_gradients[0]->template as<T>(),
+                        operands().output->template as<T>(),
+                        operands().input_gradients[0]->template as<T>());
   }
 
  private:
   void keep_where_positive(const T* values, const T* sign, T* to) const {
-    const auto count = static_cast<std::int64_t>(ports().output->elements());
+    const auto count = static_cast<std::int64_t>(operands().output->elements());
 #pragma omp parallel for simd num_threads(threads_)
     for (std::int64_t i = 0; i < count; ++i) to[i] = positive(sign[i]) ? values[i] : T{};
   }
@@ -42,11 +42,11 @@ class ReluOf : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_relu(const Context& context, Ports ports) {
-  if (ports.output->type == core::DataType::bfloat16) {
-    return std::make_unique<ReluOf<core::BFloat16>>(context, std::move(ports));
+std::unique_ptr<Operation> make_relu(const Context& context, Operands operands) {
+  if (operands.output->type == core::DataType::bfloat16) {
+    return std::make_unique<ReluOf<core::BFloat16>>(context, std::move(operands));
   }
-  return std::make_unique<ReluOf<float>>(context, std::move(ports));
+  return std::make_unique<ReluOf<float>>(context, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cpu

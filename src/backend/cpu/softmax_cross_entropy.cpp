@@ -17,17 +17,17 @@ namespace {
 
 class SoftmaxCrossEntropy : public Loss {
  public:
-  SoftmaxCrossEntropy(const Context& context, const Step& step, Ports given)
+  SoftmaxCrossEntropy(const Context& context, const Step& step, Operands given)
       : Loss(std::move(given)),
         smoothing_(static_cast<double>(
             std::get<graph::SoftmaxCrossEntropy>(context.graph->node(step.node).operation)
                 .label_smoothing)),
-        classes_(static_cast<std::size_t>(ports().inputs[0]->shape.channels)),
-        labels_(static_cast<std::size_t>(ports().inputs[0]->images)),
+        classes_(static_cast<std::size_t>(operands().inputs[0]->shape.channels)),
+        labels_(static_cast<std::size_t>(operands().inputs[0]->images)),
         log_sums_(labels_.size()) {}
 
   BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
-  void bind(const Binding&) override {}
+  void bind(const MemoryBinding&) override {}
 
   void set_labels(std::span<const std::int32_t> labels) override {
     for (const std::int32_t label : labels) {
@@ -58,7 +58,7 @@ class SoftmaxCrossEntropy : public Loss {
   }
 
   void backward() override {
-    float* const gradients = ports().input_gradients[0]->as<float>();
+    float* const gradients = operands().input_gradients[0]->as<float>();
     const double share = 1 / static_cast<double>(images_);
     for (std::size_t image = 0; image < images_; ++image) {
       const std::span<const float> x = logits(image);
@@ -76,7 +76,7 @@ class SoftmaxCrossEntropy : public Loss {
 
  private:
   std::span<const float> logits(std::size_t image) const {
-    return {ports().inputs[0]->as<float>() + image * classes_, classes_};
+    return {operands().inputs[0]->as<float>() + image * classes_, classes_};
   }
 
   double smoothing_;
@@ -90,8 +90,8 @@ class SoftmaxCrossEntropy : public Loss {
 }  // namespace
 
 std::unique_ptr<Loss> make_softmax_cross_entropy(const Context& context, const Step& step,
-                                                 Ports ports) {
-  return std::make_unique<SoftmaxCrossEntropy>(context, step, std::move(ports));
+                                                 Operands operands) {
+  return std::make_unique<SoftmaxCrossEntropy>(context, step, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cpu

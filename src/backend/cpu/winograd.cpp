@@ -75,14 +75,15 @@ class MapDirection : public ConvolutionDirection {
   const std::string& implementation() const override { return implementation_; }
   double arithmetic() const override { return arithmetic_of(tiling_, to_); }
 
-  std::size_t scratch_bytes() const override {
-    return Carver::aligned(input_.bytes()) + static_cast<std::size_t>(threads_) * own_bytes();
+  std::size_t workspace_bytes() const override {
+    return ArenaAllocator::aligned(input_.bytes()) +
+           static_cast<std::size_t>(threads_) * own_bytes();
   }
 
-  void bind(std::byte* scratch, float* flat, float* bias) override {
-    Carver carver(scratch);
-    input_.data = reinterpret_cast<float*>(carver.take(input_.bytes()));
-    own_ = carver.take(0);
+  void bind(std::byte* workspace, float* flat, float* bias) override {
+    ArenaAllocator arena(workspace);
+    input_.data = reinterpret_cast<float*>(arena.take(input_.bytes()));
+    own_ = arena.take(0);
     kernels_.data = flat;
     bias_ = bias;
   }
@@ -95,7 +96,7 @@ class MapDirection : public ConvolutionDirection {
 
  private:
   std::size_t own_bytes() const {
-    return Carver::aligned(weights_.bytes()) + Carver::aligned(products_.bytes());
+    return ArenaAllocator::aligned(weights_.bytes()) + ArenaAllocator::aligned(products_.bytes());
   }
 
   void run_block(TileRange block) {
@@ -110,10 +111,10 @@ class MapDirection : public ConvolutionDirection {
                         {block.first + tile, std::min(transform_tiles, block.count - tile)}, input_,
                         tile);
       }
-      Carver carver(own_ + static_cast<std::size_t>(omp_get_thread_num()) * own_bytes());
+      ArenaAllocator arena(own_ + static_cast<std::size_t>(omp_get_thread_num()) * own_bytes());
       Panels weights = weights_, products = products_;
-      weights.data = reinterpret_cast<float*>(carver.take(weights.bytes()));
-      products.data = reinterpret_cast<float*>(carver.take(products.bytes()));
+      weights.data = reinterpret_cast<float*>(arena.take(weights.bytes()));
+      products.data = reinterpret_cast<float*>(arena.take(products.bytes()));
 #pragma omp for schedule(static)
       for (std::int64_t task = 0; task < panels * parts; ++task) {
         const std::int64_t panel = task / parts, begin = task % parts * part;
@@ -159,16 +160,16 @@ class WeightsDirection : public ConvolutionDirection {
   const std::string& implementation() const override { return implementation_; }
   double arithmetic() const override { return arithmetic_of(tiling_, destination_); }
 
-  std::size_t scratch_bytes() const override {
-    return Carver::aligned(input_.bytes()) + Carver::aligned(gradient_.bytes()) +
+  std::size_t workspace_bytes() const override {
+    return ArenaAllocator::aligned(input_.bytes()) + ArenaAllocator::aligned(gradient_.bytes()) +
            static_cast<std::size_t>(threads_) * own_bytes();
   }
 
-  void bind(std::byte* scratch, float* flat, float* bias) override {
-    Carver carver(scratch);
-    input_.data = reinterpret_cast<float*>(carver.take(input_.bytes()));
-    gradient_.data = reinterpret_cast<float*>(carver.take(gradient_.bytes()));
-    own_ = carver.take(0);
+  void bind(std::byte* workspace, float* flat, float* bias) override {
+    ArenaAllocator arena(workspace);
+    input_.data = reinterpret_cast<float*>(arena.take(input_.bytes()));
+    gradient_.data = reinterpret_cast<float*>(arena.take(gradient_.bytes()));
+    own_ = arena.take(0);
     flat_ = flat;
     bias_ = bias;
   }
@@ -192,9 +193,12 @@ class WeightsDirection : public ConvolutionDirection {
 
  private:
   std::size_t sums_bytes() const {
-    return Carver::aligned(static_cast<std::size_t>(destination_.shape.channels) * sizeof(float));
+    return ArenaAllocator::aligned(static_cast<std::size_t>(destination_.shape.channels) *
+                                   sizeof(float));
   }
-  std::size_t own_bytes() const { return sums_bytes() + Carver::aligned(products_.bytes()); }
+  std::size_t own_bytes() const {
+    return sums_bytes() + ArenaAllocator::aligned(products_.bytes());
+  }
   float* sums_of(int thread) const {
     return reinterpret_cast<float*>(own_ + static_cast<std::size_t>(thread) * own_bytes());
   }

@@ -19,18 +19,18 @@ void add(const Context& context, const FeatureMap& a, const FeatureMap& b, const
 
 class AddOperation : public Operation {
  public:
-  AddOperation(const Context& context, Ports given)
+  AddOperation(const Context& context, Operands given)
       : Operation(std::move(given)), context_(context) {}
 
-  void bind(const Binding&) override {}
+  void bind(const MemoryBinding&) override {}
 
   void forward() override {
-    add(context_, *ports().inputs[0], *ports().inputs[1], *ports().output);
+    add(context_, *operands().inputs[0], *operands().inputs[1], *operands().output);
   }
 
   void backward() override {
-    const FeatureMap& gradient = *ports().output_gradients[0];
-    for (const FeatureMap* input : ports().input_gradients) {
+    const FeatureMap& gradient = *operands().output_gradients[0];
+    for (const FeatureMap* input : operands().input_gradients) {
       if (input == nullptr) continue;
       core::check_cuda(cudaMemcpyAsync(input->data, gradient.data, gradient.bytes(),
                                        cudaMemcpyDeviceToDevice, context_.stream()),
@@ -44,8 +44,8 @@ class AddOperation : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_add(const Context& context, Ports ports) {
-  return std::make_unique<AddOperation>(context, std::move(ports));
+std::unique_ptr<Operation> make_add(const Context& context, Operands operands) {
+  return std::make_unique<AddOperation>(context, std::move(operands));
 }
 
 void add_into(const Context& context, const FeatureMap& from, const FeatureMap& to) {

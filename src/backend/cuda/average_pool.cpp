@@ -11,22 +11,22 @@ namespace {
 template <class T>
 class AveragePoolOf : public Operation {
  public:
-  AveragePoolOf(const Context& context, Ports given)
+  AveragePoolOf(const Context& context, Operands given)
       : Operation(std::move(given)), context_(context) {}
 
-  void bind(const Binding&) override {}
+  void bind(const MemoryBinding&) override {}
 
   void forward() override {
-    const FeatureMap& in = *ports().inputs[0];
+    const FeatureMap& in = *operands().inputs[0];
     launch(context_.stream(),
-           kernels::AveragePoolForward<T>{in.as<T>(), ports().output->template as<float>(),
+           kernels::AveragePoolForward<T>{in.as<T>(), operands().output->template as<float>(),
                                           in.images, in.shape.pixels(), in.shape.channels});
   }
 
   void backward() override {
-    const FeatureMap& in = *ports().input_gradients[0];
+    const FeatureMap& in = *operands().input_gradients[0];
     launch(context_.stream(), kernels::AveragePoolBackward<T>{
-                                  ports().output_gradients[0]->template as<float>(), in.as<T>(),
+                                  operands().output_gradients[0]->template as<float>(), in.as<T>(),
                                   in.images, in.shape.pixels(), in.shape.channels});
   }
 
@@ -36,8 +36,8 @@ class AveragePoolOf : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_average_pool(const Context& context, Ports ports) {
-  return make_for<AveragePoolOf>(ports.inputs[0]->type, context, std::move(ports));
+std::unique_ptr<Operation> make_average_pool(const Context& context, Operands operands) {
+  return make_for<AveragePoolOf>(operands.inputs[0]->type, context, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cuda

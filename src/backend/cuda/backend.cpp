@@ -21,9 +21,9 @@ using core::check_cuda;
 namespace {
 
 Target open_target(const DeviceOptions& options) {
-  if (!options.planned_for.empty()) {
+  if (!options.target_gpu.empty()) {
     open_planning_driver();
-    return Target::description(device_description(options.planned_for));
+    return Target::description(device_description(options.target_gpu));
   }
   const int devices = device_count();
   if (devices == 0) describe_device(0);  // throws; its message states what is missing

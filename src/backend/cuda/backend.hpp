@@ -14,7 +14,7 @@ namespace lockstep::backend::cuda {
 class CudaBackend final : public Backend {
  public:
   /// Throws `Error` (usage) if there is no GPU or driver, if the GPU or driver is too old, or if
-  /// `options.planned_for` names a GPU without a description.
+  /// `options.target_gpu` names a GPU without a description.
   explicit CudaBackend(const DeviceOptions& options);
 
   DeviceKind kind() const override { return DeviceKind::cuda; }

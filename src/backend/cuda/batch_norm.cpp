@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <variant>
 
-#include "batch_norm/links.hpp"
+#include "batch_norm/fusion_plan.hpp"
 #include "batch_norm/passes.hpp"
 #include "operations.hpp"
 
@@ -14,23 +14,24 @@ namespace {
 
 class BatchNorm final : public Operation {
  public:
-  BatchNorm(const Context& context, const Step& step, Ports given)
+  BatchNorm(const Context& context, const Step& step, Operands given)
       : Operation(std::move(given)),
         context_(context),
         id_(step.node),
         node_(context.graph->node(step.node)),
-        link_(context.links->of(step.node)) {
-    const auto& gradients = ports().input_gradients;
+        fused_(context.fusion_plan->of(step.node)) {
+    const auto& gradients = operands().input_gradients;
     const BatchNormSetting setting = make_batch_norm_setting(
         context, step,
-        {.output_gradients = std::min<std::size_t>(ports().output_gradients.size(), 2),
+        {.output_gradients = std::min<std::size_t>(operands().output_gradients.size(), 2),
          .input = gradients[0] != nullptr,
          .residual = has_residual() && gradients[1] != nullptr,
-         .output_is_written = link_ == nullptr || !link_->has_reader()});
+         .output_is_written = fused_ == nullptr || !fused_->has_reader()});
     channels_ = setting.channels();
-    const SumsFrom sums = link_ != nullptr ? SumsFrom::convolution : SumsFrom::batch_norm;
-    forward_ = fastest(setting, forward_ways(setting, sums)).way;
-    if (context.is_training()) backward_ = fastest(setting, backward_ways(setting, *forward_)).way;
+    const SumsFrom sums = fused_ != nullptr ? SumsFrom::convolution : SumsFrom::batch_norm;
+    forward_ = fastest(setting, forward_candidates(setting, sums)).candidate;
+    if (context.is_training())
+      backward_ = fastest(setting, backward_candidates(setting, *forward_)).candidate;
   }
 
   std::size_t output_gradients_taken() const override { return 2; }
@@ -39,31 +40,31 @@ class BatchNorm final : public Operation {
     return {.inputs = true, .output = backward_ != nullptr && backward_->reads_output()};
   }
 
-  std::size_t kept_bytes() const override {
-    return static_cast<std::size_t>(batch_norm_kept_floats(channels_)) * sizeof(float);
+  std::size_t saved_bytes() const override {
+    return static_cast<std::size_t>(batch_norm_saved_floats(channels_)) * sizeof(float);
   }
 
-  std::size_t scratch_bytes() const override {
-    const std::size_t backward = backward_ != nullptr ? backward_->scratch_bytes() : 0;
-    return std::max(forward_->scratch_bytes(), backward);
+  std::size_t workspace_bytes() const override {
+    const std::size_t backward = backward_ != nullptr ? backward_->workspace_bytes() : 0;
+    return std::max(forward_->workspace_bytes(), backward);
   }
 
-  void bind(const backend::Binding& binding) override {
-    const auto& gradients = ports().output_gradients;
-    BatchNormMemory memory{.x = ports().inputs[0]->data,
-                           .y = ports().output->data,
-                           .kept = reinterpret_cast<float*>(binding.kept),
-                           .scratch = binding.scratch};
-    if (has_residual()) memory.residual = ports().inputs[1]->data;
+  void bind(const MemoryBinding& binding) override {
+    const auto& gradients = operands().output_gradients;
+    BatchNormMemory memory{.x = operands().inputs[0]->data,
+                           .y = operands().output->data,
+                           .saved = reinterpret_cast<float*>(binding.saved),
+                           .workspace = binding.workspace};
+    if (has_residual()) memory.residual = operands().inputs[1]->data;
     if (!gradients.empty()) memory.dy = gradients[0]->data;
     if (gradients.size() > 1) memory.dy_more = gradients[1]->data;
-    memory.dx = data_of(ports().input_gradients[0]);
-    if (has_residual()) memory.masked = data_of(ports().input_gradients[1]);
-    if (link_ != nullptr) {
-      memory.sums = link_->sums;
-      memory.squares = link_->squares;
-      memory.half_scale = link_->scale;
-      memory.half_offset = link_->offset;
+    memory.dx = data_of(operands().input_gradients[0]);
+    if (has_residual()) memory.masked = data_of(operands().input_gradients[1]);
+    if (fused_ != nullptr) {
+      memory.sums = fused_->sums;
+      memory.squares = fused_->squares;
+      memory.half_scale = fused_->scale;
+      memory.half_offset = fused_->offset;
     }
     bind_parameters(memory);
     forward_->bind(memory);
@@ -80,7 +81,7 @@ class BatchNorm final : public Operation {
   }
 
  private:
-  bool has_residual() const { return ports().inputs.size() > 1; }
+  bool has_residual() const { return operands().inputs.size() > 1; }
 
   static std::byte* data_of(const FeatureMap* map) { return map != nullptr ? map->data : nullptr; }
 
@@ -102,7 +103,7 @@ class BatchNorm final : public Operation {
   const Context& context_;
   graph::NodeId id_;
   const graph::Node& node_;
-  const BatchNormLink* link_;  ///< fusion with adjacent convolutions; null: none
+  const FusedBatchNorm* fused_;  ///< fusion with adjacent convolutions; null: none
   std::int64_t channels_ = 0;
   std::unique_ptr<BatchNormForward> forward_;
   std::unique_ptr<BatchNormBackward> backward_;  ///< null in inference
@@ -111,7 +112,7 @@ class BatchNorm final : public Operation {
 }  // namespace
 
 BatchNormSetting make_batch_norm_setting(const Context& context, const Step& step,
-                                         const BatchNormSurroundings& around) {
+                                         const BatchNormRequirements& requirements) {
   const auto& operation = std::get<graph::BatchNorm>(context.graph->node(step.node).operation);
   return {
       .context = &context,
@@ -120,14 +121,15 @@ BatchNormSetting make_batch_norm_setting(const Context& context, const Step& ste
       .has_relu = step.with_relu,
       .epsilon = operation.epsilon,
       .momentum = operation.momentum,
-      .output_is_written = around.output_is_written,
-      .output_gradients = around.output_gradients,
-      .wants_input_gradient = around.input,
-      .wants_residual_gradient = around.residual};
+      .output_is_written = requirements.output_is_written,
+      .output_gradients = requirements.output_gradients,
+      .wants_input_gradient = requirements.input,
+      .wants_residual_gradient = requirements.residual};
 }
 
-std::unique_ptr<Operation> make_batch_norm(const Context& context, const Step& step, Ports ports) {
-  return std::make_unique<BatchNorm>(context, step, std::move(ports));
+std::unique_ptr<Operation> make_batch_norm(const Context& context, const Step& step,
+                                           Operands operands) {
+  return std::make_unique<BatchNorm>(context, step, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cuda

@@ -12,7 +12,7 @@
 
 namespace lockstep::backend::cuda {
 
-class BatchNormLinks;
+class BatchNormFusionPlan;
 class DnnPlanner;
 
 /// Device addresses of the parameters, in the data types and layouts in which a plan's operations
@@ -38,7 +38,7 @@ struct Context {
   const Target* target = nullptr;
   DnnPlanner* planner = nullptr;
   const DeviceParameters* parameters = nullptr;
-  const BatchNormLinks* links = nullptr;
+  const BatchNormFusionPlan* fusion_plan = nullptr;
 
   cudaStream_t stream() const { return target->stream(); }
   bool is_training() const { return options.mode == Mode::training; }

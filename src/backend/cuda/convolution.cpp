@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <variant>
 
-#include "batch_norm/links.hpp"
+#include "batch_norm/fusion_plan.hpp"
 #include "dnn/convolution_graphs.hpp"
 #include "kernels/slabs.hpp"
 #include "launch.hpp"
@@ -19,22 +19,22 @@ using Bindings = std::vector<Binding>;
 
 class Convolution final : public Operation {
  public:
-  Convolution(const Context& context, const Step& step, Ports given)
+  Convolution(const Context& context, const Step& step, Operands given)
       : Operation(std::move(given)),
         context_(context),
         id_(step.node),
         node_(context.graph->node(step.node)),
-        behind_(context.links->behind(step.node)),
-        before_(context.links->before(step.node)) {
+        behind_(context.fusion_plan->behind(step.node)),
+        before_(context.fusion_plan->before(step.node)) {
     const auto& operation = std::get<graph::Convolution>(node_.operation);
     has_bias_ = operation.has_bias;
-    const FeatureMap& x = *ports().inputs[0];
+    const FeatureMap& x = *operands().inputs[0];
     const ConvolutionShape shape =
-        make_convolution_shape(operation, x.images, x.shape, ports().output->shape.channels);
+        make_convolution_shape(operation, x.images, x.shape, operands().output->shape.channels);
     plan_forward(shape);
     if (context.is_training()) plan_backward(shape);
     if (has_bias_ && context.is_training()) {
-      const FeatureMap& y = *ports().output;
+      const FeatureMap& y = *operands().output;
       slabs_ = with_type(y.type, [&](auto zero) {
         return kernels::slab_count<decltype(zero)>(rows(), y.shape.channels);
       });
@@ -43,23 +43,24 @@ class Convolution final : public Operation {
 
   BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
 
-  std::size_t scratch_bytes() const override {
+  std::size_t workspace_bytes() const override {
     std::size_t bytes =
-        static_cast<std::size_t>(slabs_ * ports().output->shape.channels) * sizeof(float);
+        static_cast<std::size_t>(slabs_ * operands().output->shape.channels) * sizeof(float);
     for (const auto& graph : {forward_, data_, weights_}) {
       if (graph != nullptr) bytes = std::max(bytes, graph->workspace_bytes());
     }
     return bytes;
   }
 
-  void bind(const backend::Binding& binding) override {
+  void bind(const MemoryBinding& binding) override {
     namespace tensor = convolution_tensor;
-    scratch_ = binding.scratch;
+    workspace_ = binding.workspace;
     const auto& places = context_.parameters->places;
     const DeviceParameters::Place& weight = places[node_.parameters[0]];
-    const FeatureMap& x = *ports().inputs[0];
-    forward_bindings_ = {
-        {tensor::x, x.data}, {tensor::weights, weight.weight}, {tensor::y, ports().output->data}};
+    const FeatureMap& x = *operands().inputs[0];
+    forward_bindings_ = {{tensor::x, x.data},
+                         {tensor::weights, weight.weight},
+                         {tensor::y, operands().output->data}};
     if (behind_ != nullptr) {
       forward_bindings_.push_back({tensor::sums, behind_->sums});
       forward_bindings_.push_back({tensor::squares, behind_->squares});
@@ -71,25 +72,25 @@ class Convolution final : public Operation {
       bias_gradient_ = static_cast<float*>(bias.gradient);
     }
     if (!context_.is_training()) return;
-    std::byte* const dy = ports().output_gradients[0]->data;
+    std::byte* const dy = operands().output_gradients[0]->data;
     weights_bindings_ = {
         {tensor::dy, dy}, {tensor::x, x.data}, {tensor::dweights, weight.gradient}};
     add_normalisation(weights_bindings_);
     if (data_ == nullptr) return;
     data_bindings_ = {{tensor::dy, dy},
                       {tensor::weights, weight.weight},
-                      {tensor::dx, ports().input_gradients[0]->data}};
+                      {tensor::dx, operands().input_gradients[0]->data}};
   }
 
-  void forward() override { forward_->run(forward_bindings_, scratch_); }
+  void forward() override { forward_->run(forward_bindings_, workspace_); }
 
   void backward() override {
     if (data_ != nullptr) {
-      data_->run(data_bindings_, scratch_);
+      data_->run(data_bindings_, workspace_);
       if (OperationListener* const listener = context_.options.listener)
         listener->ended(id_, "backward data");
     }
-    weights_->run(weights_bindings_, scratch_);
+    weights_->run(weights_bindings_, workspace_);
     if (has_bias_) sum_bias_gradient();
   }
 
@@ -117,7 +118,7 @@ class Convolution final : public Operation {
   void plan_backward(const ConvolutionShape& shape) {
     DnnPlanner& planner = *context_.planner;
     const core::Precision precision = context_.options.precision;
-    if (ports().input_gradients[0] != nullptr)
+    if (operands().input_gradients[0] != nullptr)
       data_ = convolution_backward_data(planner, shape, precision);
     weights_ = before_ != nullptr
                    ? convolution_backward_weights_of_normalised(planner, shape, precision).graph
@@ -132,12 +133,14 @@ class Convolution final : public Operation {
     bindings.push_back({convolution_tensor::offset, before_->offset});
   }
 
-  std::int64_t rows() const { return ports().output->images * ports().output->shape.pixels(); }
+  std::int64_t rows() const {
+    return operands().output->images * operands().output->shape.pixels();
+  }
 
   void sum_bias_gradient() {
-    const FeatureMap& dy = *ports().output_gradients[0];
+    const FeatureMap& dy = *operands().output_gradients[0];
     const std::int64_t channels = dy.shape.channels;
-    auto* const partial = reinterpret_cast<float*>(scratch_);
+    auto* const partial = reinterpret_cast<float*>(workspace_);
     with_type(dy.type, [&](auto zero) {
       using T = decltype(zero);
       launch(context_.stream(),
@@ -149,20 +152,21 @@ class Convolution final : public Operation {
   const Context& context_;
   graph::NodeId id_;
   const graph::Node& node_;
-  const BatchNormLink* behind_;  ///< fusion with the following batch norm (statistics); null: none
-  const BatchNormLink* before_;  ///< fusion with the preceding one (normalisation); null: none
+  const FusedBatchNorm* behind_;  ///< fusion with the following batch norm (statistics); null: none
+  const FusedBatchNorm* before_;  ///< fusion with the preceding one (normalisation); null: none
   bool has_bias_ = false;
   std::int64_t slabs_ = 0;
   std::shared_ptr<const DnnGraph> forward_, data_, weights_;
   Bindings forward_bindings_, data_bindings_, weights_bindings_;
-  std::byte* scratch_ = nullptr;
+  std::byte* workspace_ = nullptr;
   float* bias_gradient_ = nullptr;
 };
 
 }  // namespace
 
-std::unique_ptr<Operation> make_convolution(const Context& context, const Step& step, Ports ports) {
-  return std::make_unique<Convolution>(context, step, std::move(ports));
+std::unique_ptr<Operation> make_convolution(const Context& context, const Step& step,
+                                            Operands operands) {
+  return std::make_unique<Convolution>(context, step, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cuda

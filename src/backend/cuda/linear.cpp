@@ -11,17 +11,17 @@ namespace {
 
 class LinearOperation : public Operation {
  public:
-  LinearOperation(const Context& context, const Step& step, Ports given)
+  LinearOperation(const Context& context, const Step& step, Operands given)
       : Operation(std::move(given)),
         context_(context),
         node_(context.graph->node(step.node)),
-        images_(ports().output->images),
-        in_(ports().inputs[0]->shape.channels),
-        out_(ports().output->shape.channels) {}
+        images_(operands().output->images),
+        in_(operands().inputs[0]->shape.channels),
+        out_(operands().output->shape.channels) {}
 
   BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
 
-  void bind(const Binding&) override {
+  void bind(const MemoryBinding&) override {
     weight_ = context_.parameters->places[node_.parameters[0]];
     bias_ = context_.parameters->places[node_.parameters[1]];
   }
@@ -29,24 +29,24 @@ class LinearOperation : public Operation {
   void forward() override {
     launch(context_.stream(),
            kernels::LinearForward{x(), as_float(weight_.weight), as_float(bias_.weight),
-                                  ports().output->as<float>(), images_, in_, out_});
+                                  operands().output->as<float>(), images_, in_, out_});
   }
 
   void backward() override {
-    const float* const dy = ports().output_gradients[0]->as<float>();
+    const float* const dy = operands().output_gradients[0]->as<float>();
     launch(context_.stream(),
            kernels::LinearWeightGradient{dy, x(), as_float(weight_.gradient), images_, in_, out_});
     launch(context_.stream(),
            kernels::LinearBiasGradient{dy, as_float(bias_.gradient), images_, out_});
-    if (ports().input_gradients[0] == nullptr) return;
-    launch(context_.stream(), kernels::LinearInputGradient{dy, as_float(weight_.weight),
-                                                           ports().input_gradients[0]->as<float>(),
-                                                           images_, in_, out_});
+    if (operands().input_gradients[0] == nullptr) return;
+    launch(context_.stream(), kernels::LinearInputGradient{
+                                  dy, as_float(weight_.weight),
+                                  operands().input_gradients[0]->as<float>(), images_, in_, out_});
   }
 
  private:
   static float* as_float(void* data) { return static_cast<float*>(data); }
-  const float* x() const { return ports().inputs[0]->as<float>(); }
+  const float* x() const { return operands().inputs[0]->as<float>(); }
 
   const Context& context_;
   const graph::Node& node_;
@@ -56,8 +56,9 @@ class LinearOperation : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_linear(const Context& context, const Step& step, Ports ports) {
-  return std::make_unique<LinearOperation>(context, step, std::move(ports));
+std::unique_ptr<Operation> make_linear(const Context& context, const Step& step,
+                                       Operands operands) {
+  return std::make_unique<LinearOperation>(context, step, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cuda

@@ -14,29 +14,30 @@ namespace {
 template <class T>
 class MaxPoolOf : public Operation {
  public:
-  MaxPoolOf(const Context& context, const Step& step, Ports given)
+  MaxPoolOf(const Context& context, const Step& step, Operands given)
       : Operation(std::move(given)), context_(context) {
     const auto& operation = std::get<graph::MaxPool>(context.graph->node(step.node).operation);
-    const FeatureMap& in = *ports().inputs[0];
-    const FeatureMap& out = *ports().output;
+    const FeatureMap& in = *operands().inputs[0];
+    const FeatureMap& out = *operands().output;
     shape_ = {in.images,         in.shape.height,  in.shape.width,
               in.shape.channels, out.shape.height, out.shape.width,
               operation.kernel,  operation.stride, operation.padding};
   }
 
   BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
-  void bind(const Binding&) override {}
+  void bind(const MemoryBinding&) override {}
 
   void forward() override {
-    launch(context_.stream(), kernels::MaxPoolForward<T>{ports().inputs[0]->template as<T>(),
-                                                         ports().output->template as<T>(), shape_});
+    launch(context_.stream(),
+           kernels::MaxPoolForward<T>{operands().inputs[0]->template as<T>(),
+                                      operands().output->template as<T>(), shape_});
   }
 
   void backward() override {
     launch(context_.stream(),
-           kernels::MaxPoolBackward<T>{ports().inputs[0]->template as<T>(),
-                                       ports().output_gradients[0]->template as<T>(),
-                                       ports().input_gradients[0]->template as<T>(), shape_});
+           kernels::MaxPoolBackward<T>{operands().inputs[0]->template as<T>(),
+                                       operands().output_gradients[0]->template as<T>(),
+                                       operands().input_gradients[0]->template as<T>(), shape_});
   }
 
  private:
@@ -46,8 +47,9 @@ class MaxPoolOf : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_max_pool(const Context& context, const Step& step, Ports ports) {
-  return make_for<MaxPoolOf>(ports.output->type, context, step, std::move(ports));
+std::unique_ptr<Operation> make_max_pool(const Context& context, const Step& step,
+                                         Operands operands) {
+  return make_for<MaxPoolOf>(operands.output->type, context, step, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cuda

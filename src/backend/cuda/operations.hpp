@@ -11,13 +11,16 @@
 
 namespace lockstep::backend::cuda {
 
-std::unique_ptr<Operation> make_convolution(const Context& context, const Step& step, Ports ports);
-std::unique_ptr<Operation> make_batch_norm(const Context& context, const Step& step, Ports ports);
-std::unique_ptr<Operation> make_relu(const Context& context, Ports ports);
-std::unique_ptr<Operation> make_add(const Context& context, Ports ports);
-std::unique_ptr<Operation> make_max_pool(const Context& context, const Step& step, Ports ports);
-std::unique_ptr<Operation> make_average_pool(const Context& context, Ports ports);
-std::unique_ptr<Operation> make_linear(const Context& context, const Step& step, Ports ports);
+std::unique_ptr<Operation> make_convolution(const Context& context, const Step& step,
+                                            Operands operands);
+std::unique_ptr<Operation> make_batch_norm(const Context& context, const Step& step,
+                                           Operands operands);
+std::unique_ptr<Operation> make_relu(const Context& context, Operands operands);
+std::unique_ptr<Operation> make_add(const Context& context, Operands operands);
+std::unique_ptr<Operation> make_max_pool(const Context& context, const Step& step,
+                                         Operands operands);
+std::unique_ptr<Operation> make_average_pool(const Context& context, Operands operands);
+std::unique_ptr<Operation> make_linear(const Context& context, const Step& step, Operands operands);
 
 /// Computes `to += from` element-wise.
 void add_into(const Context& context, const FeatureMap& from, const FeatureMap& to);
@@ -37,6 +40,6 @@ class Loss : public Operation {
   virtual void set_labels(const DeviceLabels& labels) = 0;
 };
 std::unique_ptr<Loss> make_softmax_cross_entropy(const Context& context, const Step& step,
-                                                 Ports ports);
+                                                 Operands operands);
 
 }  // namespace lockstep::backend::cuda

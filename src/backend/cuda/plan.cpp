@@ -85,7 +85,7 @@ CudaOperations::CudaOperations(const graph::Graph& graph, const PlanOptions& opt
                .target = &planner.target(),
                .planner = &planner,
                .parameters = &parameters_,
-               .links = &links_} {}
+               .fusion_plan = &fusion_plan_} {}
 
 FeatureMap CudaOperations::map_of(const Step& step, const FeatureMap* first_input) const {
   FeatureMap map{context_.options.batch, step.output, context_.element, MapLayout::channels_last,
@@ -104,18 +104,18 @@ FeatureMap CudaOperations::map_of(const Step& step, const FeatureMap* first_inpu
   return map;
 }
 
-std::unique_ptr<Operation> CudaOperations::make(const Step& step, Ports ports) {
+std::unique_ptr<Operation> CudaOperations::make(const Step& step, Operands operands) {
   switch (step.kind) {
     case StepKind::input: break;
-    case StepKind::convolution: return make_convolution(context_, step, std::move(ports));
-    case StepKind::batch_norm: return make_batch_norm(context_, step, std::move(ports));
-    case StepKind::relu: return make_relu(context_, std::move(ports));
-    case StepKind::add: return make_add(context_, std::move(ports));
-    case StepKind::max_pool: return make_max_pool(context_, step, std::move(ports));
-    case StepKind::average_pool: return make_average_pool(context_, std::move(ports));
-    case StepKind::linear: return make_linear(context_, step, std::move(ports));
+    case StepKind::convolution: return make_convolution(context_, step, std::move(operands));
+    case StepKind::batch_norm: return make_batch_norm(context_, step, std::move(operands));
+    case StepKind::relu: return make_relu(context_, std::move(operands));
+    case StepKind::add: return make_add(context_, std::move(operands));
+    case StepKind::max_pool: return make_max_pool(context_, step, std::move(operands));
+    case StepKind::average_pool: return make_average_pool(context_, std::move(operands));
+    case StepKind::linear: return make_linear(context_, step, std::move(operands));
     case StepKind::loss: {
-      auto loss = make_softmax_cross_entropy(context_, step, std::move(ports));
+      auto loss = make_softmax_cross_entropy(context_, step, std::move(operands));
       loss_ = loss.get();
       return loss;
     }
@@ -136,7 +136,7 @@ MemoryUse memory_of(const Blueprint& blueprint, const CudaOperations& operations
                          graph.statistic_elements() * sizeof(float),
                 .activations = blueprint.arena_bytes(),
                 .weights = NativeWeights::bytes(graph, context.element),
-                .workspace = blueprint.scratch_bytes() + operations.links().bytes() +
+                .workspace = blueprint.workspace_bytes() + operations.fusion_plan().bytes() +
                              ImageUpload::device_bytes(context.options.batch, graph.image())};
   if (context.is_training())
     use.weights += NativeGradients::bytes(graph, context.element, context.options.gradient_type);
@@ -152,14 +152,14 @@ CudaPlan::CudaPlan(const graph::Graph& graph, ModelState& state, const PlanOptio
       stream_(planner.target().stream()),
       timeline_(stream_),
       arena_(device_buffer(blueprint_.arena_bytes(), "feature maps")),
-      scratch_(device_buffer(blueprint_.scratch_bytes(), "workspace")),
+      workspace_(device_buffer(blueprint_.workspace_bytes(), "workspace")),
       scalars_(device_buffer(sizeof(Scalars), "a step's numbers")),
-      vectors_(device_buffer(operations_.links().bytes(), "batch norm's sums")),
+      vectors_(device_buffer(operations_.fusion_plan().bytes(), "batch norm's sums")),
       weights_(state_.native_weights(stream_, operations_.context().element)),
       upload_(operations_.context(), graph.image()) {
   place_parameters();
-  operations_.links().place(vectors_.data());
-  blueprint_.bind(arena_.data(), scratch_.data(), state);
+  operations_.fusion_plan().place(vectors_.data());
+  blueprint_.bind(arena_.data(), workspace_.data(), state);
 }
 
 void CudaPlan::place_parameters() {
@@ -268,7 +268,7 @@ void CudaPlan::upload_anything() {
 
 void CudaPlan::forward() {
   // Some cuDNN engines accumulate into the sums.
-  if (const std::size_t bytes = operations_.links().sums_bytes(); bytes > 0)
+  if (const std::size_t bytes = operations_.fusion_plan().sums_bytes(); bytes > 0)
     check_cuda(cudaMemsetAsync(vectors_.data(), 0, bytes, stream_), "clearing sums");
   blueprint_.forward();
 }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "../blueprint.hpp"
-#include "batch_norm/links.hpp"
+#include "batch_norm/fusion_plan.hpp"
 #include "images.hpp"
 #include "kernels/sgd.hpp"
 #include "native_gradients.hpp"
@@ -27,27 +27,27 @@ class CudaOperations final : public OperationFactory {
 
   const graph::Graph& graph() const override { return graph_; }
   const PlanOptions& options() const override { return context_.options; }
-  void look_at(const std::vector<Step>& steps) override {
-    links_ = BatchNormLinks(context_, steps);
+  void prepare_fusion(const std::vector<Step>& steps) override {
+    fusion_plan_ = BatchNormFusionPlan(context_, steps);
   }
-  bool passes_input_on(const Step& step) const override {
-    const BatchNormLink* const link = links_.of(step.node);
-    return link != nullptr && link->has_reader();
+  bool is_in_place(const Step& step) const override {
+    const FusedBatchNorm* const fused = fusion_plan_.of(step.node);
+    return fused != nullptr && fused->has_reader();
   }
   FeatureMap map_of(const Step& step, const FeatureMap* first_input) const override;
-  std::unique_ptr<Operation> make(const Step& step, Ports ports) override;
+  std::unique_ptr<Operation> make(const Step& step, Operands operands) override;
   void add_into(const FeatureMap& from, const FeatureMap& to) override;
 
   const Context& context() const { return context_; }
   DeviceParameters& parameters() { return parameters_; }
-  BatchNormLinks& links() { return links_; }
-  const BatchNormLinks& links() const { return links_; }
+  BatchNormFusionPlan& fusion_plan() { return fusion_plan_; }
+  const BatchNormFusionPlan& fusion_plan() const { return fusion_plan_; }
   Loss& loss() const { return *loss_; }
 
  private:
   graph::Graph graph_;
   DeviceParameters parameters_;
-  BatchNormLinks links_;
+  BatchNormFusionPlan fusion_plan_;
   Context context_;
   Loss* loss_ = nullptr;  ///< set when `make` creates the loss, the last operation
 };
@@ -114,7 +114,7 @@ class CudaPlan final : public Plan {
   CudaState& state_;
   cudaStream_t stream_;
   CudaTimeline timeline_;
-  core::Buffer arena_, scratch_, scalars_, vectors_;
+  core::Buffer arena_, workspace_, scalars_, vectors_;
   std::shared_ptr<const NativeWeights> weights_;
   std::unique_ptr<NativeGradients> gradients_;  ///< null in inference
   Segments segments_;                           ///< of the parameters, for the update

@@ -11,36 +11,36 @@ namespace {
 template <class T>
 class ReluOf : public Operation {
  public:
-  ReluOf(const Context& context, Ports given) : Operation(std::move(given)), context_(context) {}
+  ReluOf(const Context& context, Operands given) : Operation(std::move(given)), context_(context) {}
 
   BackwardNeeds backward_needs() const override { return {.inputs = false, .output = true}; }
   std::size_t output_gradients_taken() const override { return 2; }
-  void bind(const Binding&) override {}
+  void bind(const MemoryBinding&) override {}
 
   void forward() override {
-    launch(context_.stream(), kernels::ReluForward<T>{ports().inputs[0]->template as<T>(),
-                                                      ports().output->template as<T>(), size()});
+    launch(context_.stream(), kernels::ReluForward<T>{operands().inputs[0]->template as<T>(),
+                                                      operands().output->template as<T>(), size()});
   }
 
   void backward() override {
-    const auto& gradients = ports().output_gradients;
+    const auto& gradients = operands().output_gradients;
     launch(context_.stream(),
            kernels::ReluBackward<T>{gradients[0]->template as<T>(),
                                     gradients.size() > 1 ? gradients[1]->template as<T>() : nullptr,
-                                    ports().output->template as<T>(),
-                                    ports().input_gradients[0]->template as<T>(), size()});
+                                    operands().output->template as<T>(),
+                                    operands().input_gradients[0]->template as<T>(), size()});
   }
 
  private:
-  std::int64_t size() const { return static_cast<std::int64_t>(ports().output->elements()); }
+  std::int64_t size() const { return static_cast<std::int64_t>(operands().output->elements()); }
 
   const Context& context_;
 };
 
 }  // namespace
 
-std::unique_ptr<Operation> make_relu(const Context& context, Ports ports) {
-  return make_for<ReluOf>(ports.output->type, context, std::move(ports));
+std::unique_ptr<Operation> make_relu(const Context& context, Operands operands) {
+  return make_for<ReluOf>(operands.output->type, context, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cuda

@@ -14,22 +14,22 @@ namespace {
 
 class SoftmaxCrossEntropy : public Loss {
  public:
-  SoftmaxCrossEntropy(const Context& context, const Step& step, Ports given)
+  SoftmaxCrossEntropy(const Context& context, const Step& step, Operands given)
       : Loss(std::move(given)),
         context_(context),
         smoothing_(std::get<graph::SoftmaxCrossEntropy>(context.graph->node(step.node).operation)
                        .label_smoothing),
-        rows_(ports().inputs[0]->images),
-        classes_(ports().inputs[0]->shape.channels) {}
+        rows_(operands().inputs[0]->images),
+        classes_(operands().inputs[0]->shape.channels) {}
 
   BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
 
-  std::size_t scratch_bytes() const override {
+  std::size_t workspace_bytes() const override {
     return static_cast<std::size_t>(rows_) * (sizeof(double) + sizeof(std::int32_t));
   }
 
-  void bind(const Binding& binding) override {
-    losses_ = reinterpret_cast<double*>(binding.scratch);
+  void bind(const MemoryBinding& binding) override {
+    losses_ = reinterpret_cast<double*>(binding.workspace);
     hits_ = reinterpret_cast<std::int32_t*>(losses_ + rows_);
   }
 
@@ -37,12 +37,12 @@ class SoftmaxCrossEntropy : public Loss {
 
   void forward() override { run(nullptr); }
 
-  void backward() override { run(ports().input_gradients[0]->as<float>()); }
+  void backward() override { run(operands().input_gradients[0]->as<float>()); }
 
  private:
   void run(float* gradients) {
     launch(context_.stream(), kernels::SoftmaxCrossEntropy{
-                                  ports().inputs[0]->as<float>(), labels_.labels, labels_.source,
+                                  operands().inputs[0]->as<float>(), labels_.labels, labels_.source,
                                   context_.parameters->loss_scale, losses_, hits_, gradients, rows_,
                                   labels_.images, classes_, smoothing_});
     if (gradients != nullptr) return;
@@ -61,8 +61,8 @@ class SoftmaxCrossEntropy : public Loss {
 }  // namespace
 
 std::unique_ptr<Loss> make_softmax_cross_entropy(const Context& context, const Step& step,
-                                                 Ports ports) {
-  return std::make_unique<SoftmaxCrossEntropy>(context, step, std::move(ports));
+                                                 Operands operands) {
+  return std::make_unique<SoftmaxCrossEntropy>(context, step, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cuda

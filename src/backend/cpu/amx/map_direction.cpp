@@ -38,15 +38,15 @@ class MapDirection : public ConvolutionDirection {
 
   const std::string& implementation() const override { return implementation_; }
 
-  std::size_t scratch_bytes() const override {
+  std::size_t workspace_bytes() const override {
     return weight_bytes() + bias_bytes() + static_cast<std::size_t>(threads_) * own_bytes();
   }
 
-  void bind(std::byte* scratch, float* flat, float* bias) override {
-    Carver carver(scratch);
-    weights_ = reinterpret_cast<BFloat16*>(carver.take(weight_bytes()));
-    padded_bias_ = reinterpret_cast<float*>(carver.take(bias_bytes()));
-    own_ = carver.take(0);
+  void bind(std::byte* workspace, float* flat, float* bias) override {
+    ArenaAllocator arena(workspace);
+    weights_ = reinterpret_cast<BFloat16*>(arena.take(weight_bytes()));
+    padded_bias_ = reinterpret_cast<float*>(arena.take(bias_bytes()));
+    own_ = arena.take(0);
     matrix_.flat = flat;
     bias_ = bias;
   }
@@ -82,15 +82,15 @@ class MapDirection : public ConvolutionDirection {
 
  private:
   std::size_t weight_bytes() const {
-    return Carver::aligned(static_cast<std::size_t>(channel_blocks(from_) * channel_blocks(to_) *
-                                                    matrix_.taps * cell_bytes));
+    return ArenaAllocator::aligned(static_cast<std::size_t>(
+        channel_blocks(from_) * channel_blocks(to_) * matrix_.taps * cell_bytes));
   }
   std::size_t bias_bytes() const {
-    return Carver::aligned(static_cast<std::size_t>(channel_blocks(to_) * cell_channels) *
-                           sizeof(float));
+    return ArenaAllocator::aligned(static_cast<std::size_t>(channel_blocks(to_) * cell_channels) *
+                                   sizeof(float));
   }
   std::size_t own_bytes() const {
-    return Carver::aligned(static_cast<std::size_t>(bands_.input_rows * row_bytes(from_)));
+    return ArenaAllocator::aligned(static_cast<std::size_t>(bands_.input_rows * row_bytes(from_)));
   }
   BFloat16* weights_of(std::int64_t to_block) const {
     return weights_ + to_block * matrix_.taps * channel_blocks(from_) * cell_size;

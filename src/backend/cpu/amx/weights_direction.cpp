@@ -35,17 +35,17 @@ class WeightsDirection : public ConvolutionDirection {
 
   const std::string& implementation() const override { return implementation_; }
 
-  std::size_t scratch_bytes() const override {
+  std::size_t workspace_bytes() const override {
     return source_bytes() + gradient_bytes() + sums_bytes() +
            static_cast<std::size_t>(threads_) * own_bytes();
   }
 
-  void bind(std::byte* scratch, float* flat, float* bias) override {
-    Carver carver(scratch);
-    source_cells_ = reinterpret_cast<BFloat16*>(carver.take(source_bytes()));
-    gradient_cells_ = reinterpret_cast<BFloat16*>(carver.take(gradient_bytes()));
-    sums_ = reinterpret_cast<float*>(carver.take(sums_bytes()));
-    own_ = carver.take(0);
+  void bind(std::byte* workspace, float* flat, float* bias) override {
+    ArenaAllocator arena(workspace);
+    source_cells_ = reinterpret_cast<BFloat16*>(arena.take(source_bytes()));
+    gradient_cells_ = reinterpret_cast<BFloat16*>(arena.take(gradient_bytes()));
+    sums_ = reinterpret_cast<float*>(arena.take(sums_bytes()));
+    own_ = arena.take(0);
     flat_ = flat;
     bias_ = bias;
   }
@@ -83,10 +83,11 @@ class WeightsDirection : public ConvolutionDirection {
   std::int64_t source_row_cells() const { return row_bytes(source_) / cell_bytes; }
   std::int64_t gradient_row_cells() const { return row_bytes(destination_) / cell_bytes; }
   std::size_t source_bytes() const {
-    return Carver::aligned(static_cast<std::size_t>(bands_.input_rows * row_bytes(source_)));
+    return ArenaAllocator::aligned(
+        static_cast<std::size_t>(bands_.input_rows * row_bytes(source_)));
   }
   std::size_t gradient_bytes() const {
-    return Carver::aligned(static_cast<std::size_t>(bands_.rows * row_bytes(destination_)));
+    return ArenaAllocator::aligned(static_cast<std::size_t>(bands_.rows * row_bytes(destination_)));
   }
   std::int64_t taps() const { return kernel_ * kernel_; }
   std::int64_t steps() const { return image_blocks(source_) * bands_.count(); }
@@ -95,19 +96,20 @@ class WeightsDirection : public ConvolutionDirection {
   std::int64_t source_halves() const { return ceil_div(source_.shape.channels, tile_rows); }
   std::int64_t tasks() const { return channel_blocks(destination_) * source_halves(); }
   static constexpr std::int64_t tap_sums = 2 * tile_floats;  ///< floats per task and tap
-  /// The sums of all tasks are kept from step to step; if there is only one step, each thread needs
-  /// those of one task only.
+  /// The sums of all tasks are stored from step to step; if there is only one step, each thread
+  /// needs those of one task only.
   std::size_t sums_bytes() const {
-    const std::int64_t kept = steps() > 1 ? tasks() : threads_;
-    return Carver::aligned(static_cast<std::size_t>(kept * taps() * tap_sums) * sizeof(float));
+    const std::int64_t stored = steps() > 1 ? tasks() : threads_;
+    return ArenaAllocator::aligned(static_cast<std::size_t>(stored * taps() * tap_sums) *
+                                   sizeof(float));
   }
   std::size_t staged_bytes() const {
-    return Carver::aligned(
+    return ArenaAllocator::aligned(
         static_cast<std::size_t>(std::max(row_bytes(source_), row_bytes(destination_))));
   }
   std::size_t bias_bytes() const {
-    return Carver::aligned(static_cast<std::size_t>(channel_blocks(destination_) * cell_channels) *
-                           sizeof(float));
+    return ArenaAllocator::aligned(
+        static_cast<std::size_t>(channel_blocks(destination_) * cell_channels) * sizeof(float));
   }
   std::size_t own_bytes() const { return staged_bytes() + bias_bytes(); }
   BFloat16* staged(int thread) const {

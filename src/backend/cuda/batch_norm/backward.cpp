@@ -34,15 +34,15 @@ class OneNodeBackward final : public BatchNormBackward {
 
   std::string name() const override { return "one node, " + graph_->engine(); }
   bool reads_output() const override { return mask_ == ReluMask::from_output; }
-  std::size_t scratch_bytes() const override { return graph_->workspace_bytes(); }
+  std::size_t workspace_bytes() const override { return graph_->workspace_bytes(); }
 
   void bind(const BatchNormMemory& memory) override {
-    workspace_ = memory.scratch;
-    const BatchNormKept kept(memory.kept, channels_);
+    workspace_ = memory.workspace;
+    const BatchNormSaved saved(memory.saved, channels_);
     bindings_ = incoming_of(memory, mask_);
     const std::vector<Binding> more{{tensor::scale, memory.gamma},
-                                    {tensor::mean, kept.mean},
-                                    {tensor::inverse_deviation, kept.inverse_deviation},
+                                    {tensor::mean, saved.mean},
+                                    {tensor::inverse_deviation, saved.inverse_deviation},
                                     {tensor::dx, memory.dx},
                                     {tensor::dscale, memory.gamma_gradient},
                                     {tensor::dbias, memory.beta_gradient}};
@@ -77,17 +77,17 @@ class TwoPassBackward : public BatchNormBackward {
   std::int64_t vector_floats() const { return 5 * vector_stride(channels()); }
 
   void bind_vectors(const BatchNormMemory& memory, float* vectors) {
-    const BatchNormKept kept(memory.kept, channels());
+    const BatchNormSaved saved(memory.saved, channels());
     totals_ = vectors;
     const std::int64_t stride = vector_stride(channels());
     float* const a = vectors + 2 * stride;
     coefficients_ = {
         totals_,
-        context().options.batch_norm_sum != nullptr ? kept.totals + 2 * channels() : nullptr,
+        context().options.batch_norm_sum != nullptr ? saved.totals + 2 * channels() : nullptr,
         rows(),
         memory.gamma,
-        kept.mean,
-        kept.inverse_deviation,
+        saved.mean,
+        saved.inverse_deviation,
         a,
         a + stride,
         a + 2 * stride,
@@ -109,13 +109,13 @@ class OwnBackward final : public TwoPassBackward {
 
   std::string name() const override { return "two passes"; }
   bool reads_output() const override { return mask_ == kernels::ReluMask::output; }
-  std::size_t scratch_bytes() const override {
+  std::size_t workspace_bytes() const override {
     return static_cast<std::size_t>(partial_floats() + vector_floats()) * sizeof(float);
   }
 
   void bind(const BatchNormMemory& memory) override {
-    const BatchNormKept kept(memory.kept, channels());
-    partial_ = reinterpret_cast<float*>(memory.scratch);
+    const BatchNormSaved saved(memory.saved, channels());
+    partial_ = reinterpret_cast<float*>(memory.workspace);
     bind_vectors(memory, partial_ + partial_floats());
     masked_ = reinterpret_cast<T*>(memory.masked);
     dx_ = reinterpret_cast<T*>(memory.dx);
@@ -126,8 +126,8 @@ class OwnBackward final : public TwoPassBackward {
              .dy2 = reinterpret_cast<const T*>(memory.dy_more),
              .y = reinterpret_cast<const T*>(memory.y),
              .mask = mask_,
-             .scale = kept.scale,
-             .offset = kept.offset};
+             .scale = saved.scale,
+             .offset = saved.offset};
   }
 
   void run() override {
@@ -184,16 +184,16 @@ class GraphsBackward final : public TwoPassBackward {
   bool reads_output() const override { return mask_ == ReluMask::from_output; }
 
   /// Memory layout: the sums (2 channels), the vectors, then the workspace of the two graphs.
-  std::size_t scratch_bytes() const override {
+  std::size_t workspace_bytes() const override {
     return vectors_bytes() +
            std::max(sums_graph_->workspace_bytes(), gradient_graph_->workspace_bytes());
   }
 
   void bind(const BatchNormMemory& memory) override {
-    sums_ = reinterpret_cast<float*>(memory.scratch);
+    sums_ = reinterpret_cast<float*>(memory.workspace);
     float* const products = sums_ + vector_stride(channels());
     bind_vectors(memory, sums_ + 2 * vector_stride(channels()));
-    workspace_ = memory.scratch + vectors_bytes();
+    workspace_ = memory.workspace + vectors_bytes();
     of_sums_ = {sums_,         products, memory.beta_gradient, memory.gamma_gradient,
                 coefficients_, totals_};
     sums_bindings_ = incoming_of(memory, mask_);
@@ -246,8 +246,8 @@ std::unique_ptr<BatchNormBackward> ours(const BatchNormSetting& setting, bool ha
 
 }  // namespace
 
-std::vector<std::unique_ptr<BatchNormBackward>> backward_ways(const BatchNormSetting& setting,
-                                                              const BatchNormForward& forward) {
+std::vector<std::unique_ptr<BatchNormBackward>> backward_candidates(
+    const BatchNormSetting& setting, const BatchNormForward& forward) {
   const Context& context = *setting.context;
   const core::Precision precision = context.options.precision;
   const bool is_alone = context.options.batch_norm_sum == nullptr;
@@ -257,14 +257,15 @@ std::vector<std::unique_ptr<BatchNormBackward>> backward_ways(const BatchNormSet
       .mask = setting.has_relu ? ReluMask::from_output : ReluMask::none,
       .fork = setting.wants_residual_gradient ? GradientFork::written : GradientFork::none};
   if (!setting.output_is_written) flow.mask = ReluMask::recomputed;
-  std::vector<std::unique_ptr<BatchNormBackward>> ways;
+  std::vector<std::unique_ptr<BatchNormBackward>> candidates;
   if (is_alone && is_known) {
     const PlannedGraph one = batch_norm_backward(*context.planner, setting.shape, precision, flow);
     if (one.graph != nullptr)
-      ways.push_back(std::make_unique<OneNodeBackward>(one.graph, flow.mask, setting.channels()));
+      candidates.push_back(
+          std::make_unique<OneNodeBackward>(one.graph, flow.mask, setting.channels()));
   }
   const bool has_graphs = is_alone && is_known && flow.mask != ReluMask::recomputed;
-  if (has_graphs && ways.empty() && context.target->is_present()) {
+  if (has_graphs && candidates.empty() && context.target->is_present()) {
     const PlannedGraph sums =
         batch_norm_gradient_sums(*context.planner, setting.shape, precision, flow);
     // If the gradient is forked, the first graph has stored the incoming gradient, summed and
@@ -273,11 +274,11 @@ std::vector<std::unique_ptr<BatchNormBackward>> backward_ways(const BatchNormSet
         batch_norm_input_gradient(*context.planner, setting.shape, precision,
                                   flow.fork == GradientFork::none ? flow : BatchNormGradientFlow{});
     if (sums.graph != nullptr && gradient.graph != nullptr)
-      ways.push_back(
+      candidates.push_back(
           std::make_unique<GraphsBackward>(setting, flow.mask, sums.graph, gradient.graph));
   }
-  ways.push_back(ours(setting, forward.leaves_coefficients()));
-  return ways;
+  candidates.push_back(ours(setting, forward.leaves_coefficients()));
+  return candidates;
 }
 
 }  // namespace lockstep::backend::cuda

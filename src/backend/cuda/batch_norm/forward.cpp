@@ -33,19 +33,19 @@ class OneNodeForward final : public BatchNormForward {
 
   std::string name() const override { return "one node, " + graph_->engine(); }
   bool leaves_coefficients() const override { return false; }
-  std::size_t scratch_bytes() const override { return graph_->workspace_bytes(); }
+  std::size_t workspace_bytes() const override { return graph_->workspace_bytes(); }
 
   void bind(const BatchNormMemory& memory) override {
-    workspace_ = memory.scratch;
-    const BatchNormKept kept(memory.kept, channels_);
+    workspace_ = memory.workspace;
+    const BatchNormSaved saved(memory.saved, channels_);
     bindings_ = {{tensor::x, memory.x},
                  {tensor::scale, memory.gamma},
                  {tensor::bias, memory.beta},
                  {tensor::running_mean, memory.running_mean},
                  {tensor::running_variance, memory.running_variance},
                  {tensor::y, memory.y},
-                 {tensor::mean, kept.mean},
-                 {tensor::inverse_deviation, kept.inverse_deviation},
+                 {tensor::mean, saved.mean},
+                 {tensor::inverse_deviation, saved.inverse_deviation},
                  {tensor::next_running_mean, memory.running_mean},
                  {tensor::next_running_variance, memory.running_variance}};
     if (memory.residual != nullptr) bindings_.push_back({tensor::residual, memory.residual});
@@ -96,7 +96,7 @@ class TwoPassForward final : public BatchNormForward {
 
   /// Memory layout: the sums (partial sums of the kernels, or sums of a graph), then the workspace
   /// of the graphs.
-  std::size_t scratch_bytes() const override {
+  std::size_t workspace_bytes() const override {
     std::size_t workspace = 0;
     for (const auto& graph : {graphs_.sums, graphs_.apply})
       if (graph != nullptr) workspace = std::max(workspace, graph->workspace_bytes());
@@ -105,21 +105,21 @@ class TwoPassForward final : public BatchNormForward {
 
   void bind(const BatchNormMemory& memory) override {
     memory_ = memory;
-    const BatchNormKept kept(memory.kept, channels());
-    totals_ = kept.totals;
+    const BatchNormSaved saved(memory.saved, channels());
+    totals_ = saved.totals;
     outcome_ = {
-        {memory.gamma, memory.beta, kept.mean, kept.inverse_deviation, kept.scale, kept.offset},
+        {memory.gamma, memory.beta, saved.mean, saved.inverse_deviation, saved.scale, saved.offset},
         memory.running_mean,
         memory.running_variance,
         setting_.epsilon,
         setting_.momentum};
     const bool are_given = statistics_ == Statistics::convolution;
-    sums_ = are_given ? memory.sums : reinterpret_cast<float*>(memory.scratch);
+    sums_ = are_given ? memory.sums : reinterpret_cast<float*>(memory.workspace);
     squares_ = are_given ? memory.squares : sums_ + vector_stride(channels());
     sums_bindings_ = {{tensor::x, memory.x}, {tensor::sums, sums_}, {tensor::products, squares_}};
     apply_bindings_ = {{tensor::x, memory.x},
-                       {tensor::scale, kept.scale},
-                       {tensor::bias, kept.offset},
+                       {tensor::scale, saved.scale},
+                       {tensor::bias, saved.offset},
                        {tensor::y, memory.y}};
     if (memory.residual != nullptr) apply_bindings_.push_back({tensor::residual, memory.residual});
   }
@@ -142,7 +142,7 @@ class TwoPassForward final : public BatchNormForward {
   std::int64_t rows() const { return setting_.rows(); }
   cudaStream_t stream() const { return setting_.context->stream(); }
   const T* x() const { return reinterpret_cast<const T*>(memory_.x); }
-  std::byte* workspace() const { return memory_.scratch + sums_bytes(); }
+  std::byte* workspace() const { return memory_.workspace + sums_bytes(); }
 
   std::size_t sums_bytes() const {
     std::int64_t floats = 0;
@@ -217,14 +217,14 @@ std::optional<BatchNormTail> tail_of(const BatchNormSetting& setting) {
 
 }  // namespace
 
-std::vector<std::unique_ptr<BatchNormForward>> forward_ways(const BatchNormSetting& setting,
-                                                            SumsFrom sums) {
+std::vector<std::unique_ptr<BatchNormForward>> forward_candidates(const BatchNormSetting& setting,
+                                                                  SumsFrom sums) {
   const Context& context = *setting.context;
-  std::vector<std::unique_ptr<BatchNormForward>> ways;
+  std::vector<std::unique_ptr<BatchNormForward>> candidates;
   if (sums == SumsFrom::convolution) {
     const Apply apply = setting.output_is_written ? Apply::ours : Apply::reader;
-    ways.push_back(two_passes(setting, Statistics::convolution, apply));
-    return ways;
+    candidates.push_back(two_passes(setting, Statistics::convolution, apply));
+    return candidates;
   }
   const auto tail = tail_of(setting);
   const bool is_alone = context.is_training() && context.options.batch_norm_sum == nullptr;
@@ -233,17 +233,17 @@ std::vector<std::unique_ptr<BatchNormForward>> forward_ways(const BatchNormSetti
     const PlannedGraph one = batch_norm_forward(*context.planner, setting.shape, precision, *tail,
                                                 setting.epsilon, setting.momentum);
     if (one.graph != nullptr)
-      ways.push_back(std::make_unique<OneNodeForward>(one.graph, setting.channels()));
+      candidates.push_back(std::make_unique<OneNodeForward>(one.graph, setting.channels()));
   }
-  if (is_alone && tail && ways.empty() && context.target->is_present()) {
+  if (is_alone && tail && candidates.empty() && context.target->is_present()) {
     const PlannedGraph sum = batch_norm_sums(*context.planner, setting.shape, precision);
     const PlannedGraph apply = batch_norm_apply(*context.planner, setting.shape, precision, *tail);
     if (sum.graph != nullptr && apply.graph != nullptr)
-      ways.push_back(
+      candidates.push_back(
           two_passes(setting, Statistics::graph, Apply::graph, {sum.graph, apply.graph}));
   }
-  ways.push_back(two_passes(setting, Statistics::ours, Apply::ours));
-  return ways;
+  candidates.push_back(two_passes(setting, Statistics::ours, Apply::ours));
+  return candidates;
 }
 
 }  // namespace lockstep::backend::cuda

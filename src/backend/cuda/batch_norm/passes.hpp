@@ -13,7 +13,7 @@
 // The forward and the backward pass of batch norm have several implementation candidates each: a
 // single cuDNN batch-norm node, cuDNN graphs of pointwise and reduction operations, and the kernels
 // of this program. The candidates that the device supports are created from the shapes alone,
-// timed, and the fastest one is kept for each pass.
+// timed, and the fastest one is used for each pass.
 
 namespace lockstep::backend::cuda {
 
@@ -49,12 +49,12 @@ struct BatchNormMemory {
   float* beta_gradient = nullptr;
   float* running_mean = nullptr;
   float* running_variance = nullptr;
-  float* kept = nullptr;             ///< saved for backward; `batch_norm_kept_floats` floats
+  float* saved = nullptr;            ///< saved for backward; `batch_norm_saved_floats` floats
   float* sums = nullptr;             ///< sums of x, computed by the preceding convolution
   float* squares = nullptr;          ///< sums of x x, computed by the preceding convolution
   std::byte* half_scale = nullptr;   ///< float16, for the following convolution; null: none
   std::byte* half_offset = nullptr;  ///< float16, as `half_scale`
-  std::byte* scratch = nullptr;
+  std::byte* workspace = nullptr;
 };
 
 /// Returns the distance in floats between consecutive vectors of `channels` elements. cuDNN
@@ -62,19 +62,19 @@ struct BatchNormMemory {
 constexpr std::int64_t vector_stride(std::int64_t channels) { return (channels + 3) / 4 * 4; }
 
 /// The vectors that the forward pass saves for the backward pass, in consecutive memory.
-struct BatchNormKept {
-  BatchNormKept(float* kept, std::int64_t channels)
-      : mean(kept),
-        inverse_deviation(kept + vector_stride(channels)),
-        scale(kept + 2 * vector_stride(channels)),
-        offset(kept + 3 * vector_stride(channels)),
-        totals(kept + 4 * vector_stride(channels)) {}
+struct BatchNormSaved {
+  BatchNormSaved(float* saved, std::int64_t channels)
+      : mean(saved),
+        inverse_deviation(saved + vector_stride(channels)),
+        scale(saved + 2 * vector_stride(channels)),
+        offset(saved + 3 * vector_stride(channels)),
+        totals(saved + 4 * vector_stride(channels)) {}
   float *mean, *inverse_deviation;
   float *scale, *offset;  ///< written by all forward passes except the single cuDNN node
   /// (2 channels + 1); the backward pass needs them if statistics are summed over replicas.
   float* totals;
 };
-constexpr std::int64_t batch_norm_kept_floats(std::int64_t channels) {
+constexpr std::int64_t batch_norm_saved_floats(std::int64_t channels) {
   return 4 * vector_stride(channels) + 2 * channels + 1;
 }
 
@@ -83,7 +83,7 @@ class BatchNormPass {
  public:
   virtual ~BatchNormPass() = default;
   virtual std::string name() const = 0;
-  virtual std::size_t scratch_bytes() const = 0;
+  virtual std::size_t workspace_bytes() const = 0;
   virtual void bind(const BatchNormMemory& memory) = 0;
   virtual void run() = 0;
 };
@@ -100,27 +100,27 @@ class BatchNormBackward : public BatchNormPass {
 };
 
 /// Properties of the operations adjacent to a batch norm that its passes depend on.
-struct BatchNormSurroundings {
+struct BatchNormRequirements {
   std::size_t output_gradients = 1;
   bool input = true;      ///< whether its gradient is needed
   bool residual = false;  ///< whether its gradient is needed
   bool output_is_written = true;
 };
 BatchNormSetting make_batch_norm_setting(const Context& context, const Step& step,
-                                         const BatchNormSurroundings& around);
+                                         const BatchNormRequirements& requirements);
 
 /// The operation that computes the sums over a batch.
 enum class SumsFrom { batch_norm, convolution };
 
 /// Returns the implementation candidates for the forward pass, the preferred one first; at least
 /// one. `sums`: whether the preceding convolution has computed the sums (`BatchNormMemory::sums`).
-std::vector<std::unique_ptr<BatchNormForward>> forward_ways(const BatchNormSetting& setting,
-                                                            SumsFrom sums);
+std::vector<std::unique_ptr<BatchNormForward>> forward_candidates(const BatchNormSetting& setting,
+                                                                  SumsFrom sums);
 
 /// Returns the implementation candidates for the backward pass after `forward`, the preferred one
 /// first; at least one.
-std::vector<std::unique_ptr<BatchNormBackward>> backward_ways(const BatchNormSetting& setting,
-                                                              const BatchNormForward& forward);
+std::vector<std::unique_ptr<BatchNormBackward>> backward_candidates(
+    const BatchNormSetting& setting, const BatchNormForward& forward);
 
 /// Returns the execution time of a pass on the GPU with cold caches, in seconds. The time is stored
 /// in the engine cache. Returns 0 if no GPU is present, if the memory does not suffice for timing,
@@ -128,20 +128,21 @@ std::vector<std::unique_ptr<BatchNormBackward>> backward_ways(const BatchNormSet
 double seconds_of(const BatchNormSetting& setting, BatchNormPass& pass);
 
 /// An implementation with its execution time in seconds; 0: not timed.
-template <class Way>
-struct TimedWay {
-  std::unique_ptr<Way> way;
+template <class Pass>
+struct TimedCandidate {
+  std::unique_ptr<Pass> candidate;
   double seconds = 0;
 };
-/// Times `ways` and returns the fastest one with its time; the first one and 0 if none can be
+/// Times `candidates` and returns the fastest one with its time; the first one and 0 if none can be
 /// timed.
-template <class Way>
-TimedWay<Way> fastest(const BatchNormSetting& setting, std::vector<std::unique_ptr<Way>> ways) {
-  TimedWay<Way> best;
-  for (auto& way : ways) {
-    const double seconds = seconds_of(setting, *way);
+template <class Pass>
+TimedCandidate<Pass> fastest(const BatchNormSetting& setting,
+                             std::vector<std::unique_ptr<Pass>> candidates) {
+  TimedCandidate<Pass> best;
+  for (auto& candidate : candidates) {
+    const double seconds = seconds_of(setting, *candidate);
     const bool is_faster = seconds > 0 && (best.seconds == 0 || seconds < best.seconds);
-    if (best.way == nullptr || is_faster) best = {std::move(way), seconds};
+    if (best.candidate == nullptr || is_faster) best = {std::move(candidate), seconds};
   }
   return best;
 }

@@ -13,7 +13,7 @@ namespace {
 /// Device memory for one pass, laid out as in a plan.
 class TrialMemory {
  public:
-  TrialMemory(const BatchNormSetting& setting, std::size_t scratch_bytes) : setting_(setting) {
+  TrialMemory(const BatchNormSetting& setting, std::size_t workspace_bytes) : setting_(setting) {
     memory_.x = map();
     if (setting.has_residual) memory_.residual = map();
     memory_.y = map();
@@ -25,15 +25,15 @@ class TrialMemory {
          {&memory_.gamma, &memory_.beta, &memory_.gamma_gradient, &memory_.beta_gradient,
           &memory_.running_mean, &memory_.running_variance})
       *vector = floats(setting.channels());
-    memory_.kept = floats(batch_norm_kept_floats(setting.channels()));
+    memory_.saved = floats(batch_norm_saved_floats(setting.channels()));
     memory_.sums = floats(setting.channels());
     memory_.squares = floats(setting.channels());
     if (!setting.output_is_written) {
       memory_.half_scale = reinterpret_cast<std::byte*>(floats(setting.channels()));
       memory_.half_offset = reinterpret_cast<std::byte*>(floats(setting.channels()));
     }
-    buffers_.push_back(core::device_buffer(scratch_bytes, "timing kernels"));
-    memory_.scratch = buffers_.back().data();
+    buffers_.push_back(core::device_buffer(workspace_bytes, "timing kernels"));
+    memory_.workspace = buffers_.back().data();
   }
 
   const BatchNormMemory& get() const { return memory_; }
@@ -73,7 +73,7 @@ double seconds_of(const BatchNormSetting& setting, BatchNormPass& pass) {
   return context.planner->remembered_seconds(
       key_of(setting, pass), context.options.precision, [&]() -> double {
         try {
-          const TrialMemory memory(setting, pass.scratch_bytes());
+          const TrialMemory memory(setting, pass.workspace_bytes());
           pass.bind(memory.get());
           return ColdStopwatch(*context.target).seconds([&] {
             pass.run();

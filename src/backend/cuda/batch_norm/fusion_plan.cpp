@@ -1,4 +1,4 @@
-#include "links.hpp"
+#include "fusion_plan.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -84,9 +84,9 @@ bool sums_win(const Context& context, const ConvolutionShape& shape,
   if (is_forced(context)) return true;
   TotalSeconds together, apart;
   together.add(with_sums.seconds());
-  together.add(fastest(setting, forward_ways(setting, SumsFrom::convolution)).seconds);
+  together.add(fastest(setting, forward_candidates(setting, SumsFrom::convolution)).seconds);
   apart.add(convolution_forward(*context.planner, shape, context.options.precision)->seconds());
-  apart.add(fastest(setting, forward_ways(setting, SumsFrom::batch_norm)).seconds);
+  apart.add(fastest(setting, forward_candidates(setting, SumsFrom::batch_norm)).seconds);
   return together.is_less_than(apart);
 }
 
@@ -110,15 +110,15 @@ std::optional<TotalSeconds> seconds_with_reader(const Context& context,
   TotalSeconds total;
   total.add(forward.graph->seconds());
   total.add(weights.graph->seconds());
-  const auto way = fastest(setting, forward_ways(setting, SumsFrom::convolution));
-  total.add(way.seconds);
-  total.add(fastest(setting, backward_ways(setting, *way.way)).seconds);
+  const auto best = fastest(setting, forward_candidates(setting, SumsFrom::convolution));
+  total.add(best.seconds);
+  total.add(fastest(setting, backward_candidates(setting, *best.candidate)).seconds);
   return total;
 }
 
 }  // namespace
 
-BatchNormLinks::BatchNormLinks(const Context& context, const std::vector<Step>& steps) {
+BatchNormFusionPlan::BatchNormFusionPlan(const Context& context, const std::vector<Step>& steps) {
   const BatchNormFusion fusion = context.options.batch_norm_fusion;
   const bool can_be = context.is_training() && context.options.batch_norm_sum == nullptr;
   const bool can_choose = fusion != BatchNormFusion::automatic || context.target->is_present();
@@ -128,8 +128,8 @@ BatchNormLinks::BatchNormLinks(const Context& context, const std::vector<Step>& 
   if (fusion != BatchNormFusion::sums) find_readers(context, steps, readers);
 }
 
-void BatchNormLinks::find_sums(const Context& context, const std::vector<Step>& steps,
-                               const Readers& readers) {
+void BatchNormFusionPlan::find_sums(const Context& context, const std::vector<Step>& steps,
+                                    const Readers& readers) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
     if (step.kind != StepKind::batch_norm) continue;
@@ -143,18 +143,18 @@ void BatchNormLinks::find_sums(const Context& context, const std::vector<Step>& 
     const BatchNormSetting setting = setting_of(context, steps, step, readers[i].size(), true);
     if (with_sums.graph == nullptr || !sums_win(context, shape, setting, *with_sums.graph))
       continue;
-    links_.push_back({.convolution = convolution.node,
-                      .batch_norm = step.node,
-                      .channels = step.output.channels});
+    entries_.push_back({.convolution = convolution.node,
+                        .batch_norm = step.node,
+                        .channels = step.output.channels});
   }
 }
 
-void BatchNormLinks::find_readers(const Context& context, const std::vector<Step>& steps,
-                                  const Readers& readers) {
+void BatchNormFusionPlan::find_readers(const Context& context, const std::vector<Step>& steps,
+                                       const Readers& readers) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
-    const auto link = std::ranges::find(links_, step.node, &BatchNormLink::batch_norm);
-    if (link == links_.end()) continue;
+    const auto fused = std::ranges::find(entries_, step.node, &FusedBatchNorm::batch_norm);
+    if (fused == entries_.end()) continue;
     const auto& reading = readers[i];
     if (!step.with_relu || step.inputs.size() > 1 || reading.size() != 1) continue;
     const Step& reader = at(steps, reading[0]);
@@ -167,58 +167,58 @@ void BatchNormLinks::find_readers(const Context& context, const std::vector<Step
     };
     const auto unwritten = seconds(false);
     if (!unwritten || (!is_forced(context) && !unwritten->is_less_than(*seconds(true)))) continue;
-    link->reader = reader.node;
+    fused->reader = reader.node;
   }
 }
 
-const BatchNormLink* BatchNormLinks::find(graph::NodeId BatchNormLink::*end,
-                                          graph::NodeId node) const {
-  for (const BatchNormLink& link : links_)
-    if (link.*end == node) return &link;
+const FusedBatchNorm* BatchNormFusionPlan::find(graph::NodeId FusedBatchNorm::*end,
+                                                graph::NodeId node) const {
+  for (const FusedBatchNorm& fused : entries_)
+    if (fused.*end == node) return &fused;
   return nullptr;
 }
 
-const BatchNormLink* BatchNormLinks::behind(graph::NodeId convolution) const {
-  return find(&BatchNormLink::convolution, convolution);
+const FusedBatchNorm* BatchNormFusionPlan::behind(graph::NodeId convolution) const {
+  return find(&FusedBatchNorm::convolution, convolution);
 }
-const BatchNormLink* BatchNormLinks::of(graph::NodeId batch_norm) const {
-  return find(&BatchNormLink::batch_norm, batch_norm);
+const FusedBatchNorm* BatchNormFusionPlan::of(graph::NodeId batch_norm) const {
+  return find(&FusedBatchNorm::batch_norm, batch_norm);
 }
-const BatchNormLink* BatchNormLinks::before(graph::NodeId convolution) const {
-  return find(&BatchNormLink::reader, convolution);
+const FusedBatchNorm* BatchNormFusionPlan::before(graph::NodeId convolution) const {
+  return find(&FusedBatchNorm::reader, convolution);
 }
 
 namespace {
 
-std::size_t vector_bytes(const BatchNormLink& link, std::size_t element) {
-  return aligned(static_cast<std::size_t>(link.channels) * element);
+std::size_t vector_bytes(const FusedBatchNorm& fused, std::size_t element) {
+  return aligned(static_cast<std::size_t>(fused.channels) * element);
 }
 
 }  // namespace
 
-std::size_t BatchNormLinks::sums_bytes() const {
+std::size_t BatchNormFusionPlan::sums_bytes() const {
   std::size_t bytes = 0;
-  for (const BatchNormLink& link : links_) bytes += 2 * vector_bytes(link, sizeof(float));
+  for (const FusedBatchNorm& fused : entries_) bytes += 2 * vector_bytes(fused, sizeof(float));
   return bytes;
 }
 
-std::size_t BatchNormLinks::bytes() const {
+std::size_t BatchNormFusionPlan::bytes() const {
   std::size_t bytes = sums_bytes();
-  for (const BatchNormLink& link : links_)
-    if (link.has_reader()) bytes += 2 * vector_bytes(link, sizeof(std::uint16_t));
+  for (const FusedBatchNorm& fused : entries_)
+    if (fused.has_reader()) bytes += 2 * vector_bytes(fused, sizeof(std::uint16_t));
   return bytes;
 }
 
-void BatchNormLinks::place(std::byte* memory) {
+void BatchNormFusionPlan::place(std::byte* memory) {
   const auto take = [&memory](std::size_t bytes) { return std::exchange(memory, memory + bytes); };
-  for (BatchNormLink& link : links_) {
-    link.sums = reinterpret_cast<float*>(take(vector_bytes(link, sizeof(float))));
-    link.squares = reinterpret_cast<float*>(take(vector_bytes(link, sizeof(float))));
+  for (FusedBatchNorm& fused : entries_) {
+    fused.sums = reinterpret_cast<float*>(take(vector_bytes(fused, sizeof(float))));
+    fused.squares = reinterpret_cast<float*>(take(vector_bytes(fused, sizeof(float))));
   }
-  for (BatchNormLink& link : links_) {
-    if (!link.has_reader()) continue;
-    link.scale = take(vector_bytes(link, sizeof(std::uint16_t)));
-    link.offset = take(vector_bytes(link, sizeof(std::uint16_t)));
+  for (FusedBatchNorm& fused : entries_) {
+    if (!fused.has_reader()) continue;
+    fused.scale = take(vector_bytes(fused, sizeof(std::uint16_t)));
+    fused.offset = take(vector_bytes(fused, sizeof(std::uint16_t)));
   }
 }
 

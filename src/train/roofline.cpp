@@ -1,4 +1,4 @@
-#include "lockstep/train/floor.hpp"
+#include "lockstep/train/roofline.hpp"
 
 #include <fmt/format.h>
 
@@ -138,8 +138,8 @@ std::vector<backend::OperationChoice> planned_kernels(const Config& config,
   return backend.choices(graph, training_options(config, nullptr));
 }
 
-Floor measure_floor(const Config& config, const graph::Graph& graph,
-                    const backend::Backend& backend) {
+RooflineBounds measure_roofline(const Config& config, const graph::Graph& graph,
+                                const backend::Backend& backend) {
   const backend::Ceilings ceilings = backend.ceilings(config.precision);
   double step_seconds = 0;
   if (ceilings.flops_per_second == 0) {
@@ -205,9 +205,9 @@ Floor measure_floor(const Config& config, const graph::Graph& graph,
                           has_choice ? choice->second.implementation : "", work.flops, work.bytes,
                           seconds / steps});
   }
-  Floor floor = compute_floor(ceilings, operations);
-  floor.seconds = step_seconds;
-  return floor;
+  RooflineBounds bounds = compute_roofline(ceilings, operations);
+  bounds.seconds = step_seconds;
+  return bounds;
 }
 
 }  // namespace lockstep::train

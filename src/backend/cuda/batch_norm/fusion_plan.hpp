@@ -17,7 +17,7 @@ struct Context;
 /// is set, the batch norm does not store its output: the following convolution recomputes it from
 /// the input of the batch norm each time it reads it (fused normalisation). The vectors have
 /// `channels` elements and are in device memory.
-struct BatchNormLink {
+struct FusedBatchNorm {
   graph::NodeId convolution = -1;
   graph::NodeId batch_norm = -1;
   graph::NodeId reader = -1;  ///< the following convolution; -1: none, the output is stored
@@ -32,16 +32,16 @@ struct BatchNormLink {
 
 /// All fusions of batch norms with adjacent convolutions in a plan. The constructor goes through
 /// the steps of the plan and decides which batch norms to fuse (`PlanOptions::batch_norm_fusion`).
-class BatchNormLinks {
+class BatchNormFusionPlan {
  public:
-  BatchNormLinks() = default;
-  BatchNormLinks(const Context& context, const std::vector<Step>& steps);
+  BatchNormFusionPlan() = default;
+  BatchNormFusionPlan(const Context& context, const std::vector<Step>& steps);
 
   /// Return the fusion in which the given node is the preceding convolution (`behind`), the batch
   /// norm (`of`) or the following convolution (`before`); null if there is none.
-  const BatchNormLink* behind(graph::NodeId convolution) const;
-  const BatchNormLink* of(graph::NodeId batch_norm) const;
-  const BatchNormLink* before(graph::NodeId convolution) const;
+  const FusedBatchNorm* behind(graph::NodeId convolution) const;
+  const FusedBatchNorm* of(graph::NodeId batch_norm) const;
+  const FusedBatchNorm* before(graph::NodeId convolution) const;
 
   std::size_t bytes() const;  ///< size of all vectors in bytes
   /// Size in bytes of the sums and squares, which come first in the memory of the vectors and must
@@ -55,9 +55,9 @@ class BatchNormLinks {
 
   void find_sums(const Context& context, const std::vector<Step>& steps, const Readers& readers);
   void find_readers(const Context& context, const std::vector<Step>& steps, const Readers& readers);
-  const BatchNormLink* find(graph::NodeId BatchNormLink::*end, graph::NodeId node) const;
+  const FusedBatchNorm* find(graph::NodeId FusedBatchNorm::*end, graph::NodeId node) const;
 
-  std::deque<BatchNormLink> links_;  ///< a deque keeps the addresses of its elements valid
+  std::deque<FusedBatchNorm> entries_;  ///< a deque keeps the addresses of its elements valid
 };
 
 }  // namespace lockstep::backend::cuda

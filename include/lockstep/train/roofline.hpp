@@ -20,12 +20,12 @@ struct TimedOperation {
 };
 
 /// All operations of the same kind, shape and phase: totals, and a lower bound of their time.
-struct FloorRow {
+struct RooflineRow {
   std::string what, phase, implementation;
   int count = 0;  ///< number of operations
   double flops = 0;
   double bytes = 0;
-  double floor_seconds = 0;  ///< lower bound of the time; never more than `seconds`
+  double bound_seconds = 0;  ///< lower bound of the time; never more than `seconds`
   double seconds = 0;        ///< measured time
   /// Whether the bound includes the memory traffic `bytes`. It does not if an operation took less
   /// time than its memory traffic needs at the peak memory bandwidth: then some of the data stayed
@@ -36,21 +36,21 @@ struct FloorRow {
 
 /// Roofline bounds: the operations of one training step of one rank, with lower bounds of their
 /// times at the measured peak rates of the machine.
-struct Floor {
+struct RooflineBounds {
   backend::Ceilings ceilings;  ///< peak rates that the bounds use
   /// The operation that ran at a higher rate than the measured matrix products. Its rate then
   /// replaces the peak rate, because a peak rate is the highest rate that was observed. Empty if
   /// there was none.
   std::string raised_by;
-  std::vector<FloorRow> rows;  ///< in descending order of `seconds`
-  double seconds = 0;          ///< measured time of the step
-  double floor_seconds = 0;    ///< lower bound of the step: sum over the rows
+  std::vector<RooflineRow> rows;  ///< in descending order of `seconds`
+  double seconds = 0;             ///< measured time of the step
+  double bound_seconds = 0;       ///< lower bound of the step: sum over the rows
 };
 
 /// Groups `operations` into rows and computes their lower bounds. `measured`: the peak rates of the
-/// device. `Floor::seconds` stays 0.
-Floor compute_floor(const backend::Ceilings& measured,
-                    const std::vector<TimedOperation>& operations);
+/// device. `RooflineBounds::seconds` stays 0.
+RooflineBounds compute_roofline(const backend::Ceilings& measured,
+                                const std::vector<TimedOperation>& operations);
 
 /// Returns a readable description of the operation of a node. Operations with the same description
 /// do the same work.
@@ -64,7 +64,7 @@ std::vector<backend::OperationChoice> planned_kernels(const Config& config,
 
 /// Runs some training steps on random images, measures each operation and computes the lower
 /// bounds. Throws `Error` (usage) if peak rates are not measured for the kind of device.
-Floor measure_floor(const Config& config, const graph::Graph& graph,
-                    const backend::Backend& backend);
+RooflineBounds measure_roofline(const Config& config, const graph::Graph& graph,
+                                const backend::Backend& backend);
 
 }  // namespace lockstep::train

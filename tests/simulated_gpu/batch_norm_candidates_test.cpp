@@ -48,7 +48,7 @@ std::vector<float> random_values(std::size_t count, std::uint64_t seed) {
 /// Memory of one batch norm: inputs are random; outputs and the values saved for backward are NaN.
 /// `view` points to it.
 struct Memory {
-  explicit Memory(const Pattern& pattern, std::size_t scratch_bytes)
+  explicit Memory(const Pattern& pattern, std::size_t workspace_bytes)
       : x(random_values(map_size, 1)),
         residual(random_values(map_size, 2)),
         dy(random_values(map_size, 3)),
@@ -57,7 +57,7 @@ struct Memory {
         beta(random_values(channels, 6)),
         running_mean(random_values(channels, 7)),
         running_variance(channels, 2),
-        scratch(scratch_bytes + 256) {
+        workspace(workspace_bytes + 256) {
     const auto bytes = [](std::vector<float>& of) {
       return reinterpret_cast<std::byte*>(of.data());
     };
@@ -71,10 +71,10 @@ struct Memory {
     view.beta_gradient = beta_gradient.data();
     view.running_mean = running_mean.data();
     view.running_variance = running_variance.data();
-    view.kept = kept.data();
+    view.saved = saved.data();
     view.sums = sums.data();
     view.squares = squares.data();
-    view.scratch = scratch.data();
+    view.workspace = workspace.data();
     for (std::size_t i = 0; i < map_size; ++i) {
       sums[i % channels] += x[i];
       squares[i % channels] += x[i] * x[i];
@@ -82,12 +82,12 @@ struct Memory {
   }
 
   std::vector<float> x, residual, dy, dy_more, gamma, beta, running_mean, running_variance;
-  std::vector<std::byte> scratch;
+  std::vector<std::byte> workspace;
   std::vector<float> y = std::vector<float>(map_size, NAN), dx = y, masked = y;
   std::vector<float> gamma_gradient = std::vector<float>(channels, NAN),
                      beta_gradient = gamma_gradient;
-  std::vector<float> kept =
-      std::vector<float>(static_cast<std::size_t>(batch_norm_kept_floats(channels)), NAN);
+  std::vector<float> saved =
+      std::vector<float>(static_cast<std::size_t>(batch_norm_saved_floats(channels)), NAN);
   std::vector<float> sums = std::vector<float>(channels), squares = sums;
   BatchNormMemory view;
 };
@@ -109,7 +109,7 @@ class BatchNormWays : public testing::TestWithParam<Pattern> {
   /// Runs the given implementations of the forward and the backward pass; returns the memory after
   /// both.
   Memory run(BatchNormForward& forward, BatchNormBackward& backward) const {
-    Memory memory(GetParam(), std::max(forward.scratch_bytes(), backward.scratch_bytes()));
+    Memory memory(GetParam(), std::max(forward.workspace_bytes(), backward.workspace_bytes()));
     for (BatchNormPass* pass :
          {static_cast<BatchNormPass*>(&forward), static_cast<BatchNormPass*>(&backward)}) {
       pass->bind(memory.view);
@@ -142,8 +142,8 @@ class BatchNormWays : public testing::TestWithParam<Pattern> {
       DnnPlanner planner(target_, {}, EngineCache());
       context_.planner = &planner;
       for (const SumsFrom sums : {SumsFrom::batch_norm, SumsFrom::convolution}) {
-        for (auto& forward : forward_ways(setting(), sums)) {
-          for (auto& backward : backward_ways(setting(), *forward)) {
+        for (auto& forward : forward_candidates(setting(), sums)) {
+          for (auto& backward : backward_candidates(setting(), *forward)) {
             SCOPED_TRACE(forward->name() + " | " + backward->name());
             Memory got = run(*forward, *backward);
             if (want) expect_same(got, *want);
