@@ -86,8 +86,7 @@ std::string describe_kernels(const Job& job, const std::vector<backend::Operatio
   };
   std::vector<Row> rows;
   for (const auto& kernel : kernels) {
-    const Row row{train::describe_operation(job.graph, kernel.node), kernel.phase,
-                  kernel.implementation};
+    const Row row{job.graph.describe(kernel.node), kernel.phase, kernel.implementation};
     const auto known = std::ranges::find_if(rows, [&](const Row& r) { return r.is_of(row); });
     (known != rows.end() ? *known : rows.emplace_back(row)).count += 1;
   }

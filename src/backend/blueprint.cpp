@@ -7,15 +7,6 @@
 
 namespace lockstep::backend {
 
-namespace {
-
-bool has_parameters(const Step& step) {
-  return step.kind == StepKind::convolution || step.kind == StepKind::batch_norm ||
-         step.kind == StepKind::linear;
-}
-
-}  // namespace
-
 Blueprint::Blueprint(OperationFactory& factory) : factory_(factory), steps_(fuse(factory.graph())) {
   core::check(factory.options().batch > 0, "a plan has a batch");
   if (training()) refuse_single_values(factory.graph(), factory.options());
@@ -31,6 +22,22 @@ Blueprint::Slot* Blueprint::new_slot(const FeatureMap& map, int time) {
   return &slots_.back();
 }
 
+FeatureMap Blueprint::map_of(const Step& step, const FeatureMap* first_input) const {
+  if (graph::is_input(step.operation)) return factory_.image_map(step.output);
+  switch (graph::output_form(step.operation)) {
+    case graph::OutputForm::feature_map: break;
+    case graph::OutputForm::vector:
+      return {factory_.options().batch, step.output, core::DataType::float32,
+              MapLayout::channels_last, nullptr};
+    case graph::OutputForm::same_as_input: {
+      FeatureMap map = *first_input;
+      map.shape = step.output;
+      return map;
+    }
+  }
+  return factory_.feature_map(step.output);
+}
+
 void Blueprint::make_maps() {
   gradients_.resize(steps_.size());
   input_gradients_.resize(steps_.size());
@@ -41,11 +48,11 @@ void Blueprint::make_maps() {
     if (factory_.is_in_place(step))
       outputs_.push_back(outputs_[static_cast<std::size_t>(step.inputs[0])]);
     else
-      outputs_.push_back(new_slot(factory_.map_of(step, first_input), forward_time(i)));
+      outputs_.push_back(new_slot(map_of(step, first_input), forward_time(i)));
     for (const int input : step.inputs) {
       const auto from = static_cast<std::size_t>(input);
       Slot* gradient = nullptr;
-      if (training() && steps_[from].kind != StepKind::input) {
+      if (training() && !graph::is_input(steps_[from].operation)) {
         gradient = new_slot(outputs_[from]->map, backward_time(i));
         gradient->last = backward_time(input);
         gradients_[from].push_back(gradient);
@@ -68,8 +75,7 @@ void Blueprint::make_operations() {
     for (Slot* gradient : gradients_[at]) operands.output_gradients.push_back(&gradient->map);
     for (Slot* gradient : input_gradients_[at])
       operands.input_gradients.push_back(gradient != nullptr ? &gradient->map : nullptr);
-    const bool is_images = steps_[at].kind == StepKind::input;
-    operations_.push_back(is_images ? nullptr : factory_.make(steps_[at], std::move(operands)));
+    operations_.push_back(factory_.make(steps_[at], std::move(operands)));
     core::report_progress(factory_.options().progress);
   }
 }
@@ -112,13 +118,11 @@ void Blueprint::find_filled() {
   std::size_t filled = 0;
   filled_after_.resize(steps_.size());
   for (std::size_t i = steps_.size(); i-- > 0;) {
-    if (has_parameters(steps_[i])) {
-      for (const std::size_t index : graph.node(steps_[i].node).parameters) {
-        const graph::Parameter& parameter = graph.parameters()[index];
-        core::check(parameter.offset >= filled,
-                    "gradients are filled in the order in which they stand");
-        filled = parameter.offset + parameter.elements;
-      }
+    for (const std::size_t index : steps_[i].parameters) {
+      const graph::Parameter& parameter = graph.parameters()[index];
+      core::check(parameter.offset >= filled,
+                  "gradients are filled in the order in which they stand");
+      filled = parameter.offset + parameter.elements;
     }
     filled_after_[i] = filled;
   }
@@ -170,8 +174,7 @@ void Blueprint::backward(core::GradientListener& listener) {
       for (std::size_t extra = taken; extra < gradients.size(); ++extra)
         factory_.add_into(*gradients[extra], *gradients[taken - 1]);
       operation->backward();
-      const bool is_convolution = steps_[i].kind == StepKind::convolution;
-      tell_ended(i, is_convolution ? "backward weights" : "backward");
+      tell_ended(i, operation->last_backward_phase());
     }
     listener.filled_to(filled_after_[i]);
   }

@@ -21,7 +21,7 @@ class OperationFactory {
   virtual const graph::Graph& graph() const = 0;
   virtual const PlanOptions& options() const = 0;
 
-  /// Called once with all steps before `map_of` and `make`, so that a device can fuse work across
+  /// Called once with all steps before `make`, so that a device can fuse work across
   /// steps.
   virtual void prepare_fusion(const std::vector<Step>&) {}
 
@@ -29,12 +29,13 @@ class OperationFactory {
   /// that reads the output also computes the work of the step.
   virtual bool is_in_place(const Step&) const { return false; }
 
-  /// Returns the feature map of the output of a step. `first_input`: the map of its first input;
-  /// null if the step is the input of the graph.
-  virtual FeatureMap map_of(const Step& step, const FeatureMap* first_input) const = 0;
+  /// Returns the feature map of the images, and any other feature map of the given shape; both
+  /// without memory.
+  virtual FeatureMap image_map(core::ImageShape shape) const = 0;
+  virtual FeatureMap feature_map(core::ImageShape shape) const = 0;
 
-  /// Creates the operation of a step. Called once per step except the input, in forward order. The
-  /// maps have no memory yet.
+  /// Creates the operation of a step; null if the step has no inputs. Called once per step, in
+  /// forward order. The maps have no memory yet.
   virtual std::unique_ptr<Operation> make(const Step& step, Operands operands) = 0;
 
   /// Computes to += from. Used if an operation does not sum all gradients of its output itself.
@@ -83,6 +84,7 @@ class Blueprint {
   int backward_time(int step) const { return 2 * static_cast<int>(steps_.size()) - 1 - step; }
   bool training() const { return factory_.options().mode == Mode::training; }
   Slot* new_slot(const FeatureMap& map, int time);
+  FeatureMap map_of(const Step& step, const FeatureMap* first_input) const;
   void make_maps();
   void make_operations();
   void place_slots();

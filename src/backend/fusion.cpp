@@ -23,17 +23,11 @@ std::vector<std::vector<NodeId>> consumers_of(const Graph& graph) {
   return consumers;
 }
 
-struct KindOf {
-  StepKind operator()(const graph::Input&) const { return StepKind::input; }
-  StepKind operator()(const graph::Convolution&) const { return StepKind::convolution; }
-  StepKind operator()(const graph::BatchNorm&) const { return StepKind::batch_norm; }
-  StepKind operator()(const graph::Relu&) const { return StepKind::relu; }
-  StepKind operator()(const graph::Add&) const { return StepKind::add; }
-  StepKind operator()(const graph::MaxPool&) const { return StepKind::max_pool; }
-  StepKind operator()(const graph::GlobalAveragePool&) const { return StepKind::average_pool; }
-  StepKind operator()(const graph::Linear&) const { return StepKind::linear; }
-  StepKind operator()(const graph::SoftmaxCrossEntropy&) const { return StepKind::loss; }
-};
+/// Returns whether the operation reads vectors (`OutputForm::vector`) only.
+bool reads_vectors(const graph::Operation& operation) {
+  return std::holds_alternative<graph::Linear>(operation) ||
+         std::holds_alternative<graph::SoftmaxCrossEntropy>(operation);
+}
 
 class Fuser {
  public:
@@ -52,22 +46,25 @@ class Fuser {
 
   void append(NodeId id) {
     const Node& node = graph_.node(id);
-    Step step{std::visit(KindOf{}, node.operation), id, false, {}, node.output};
+    Step step{node.operation, id, false, {}, node.output, node.parameters};
     for (const NodeId input : node.inputs) step.inputs.push_back(step_of(input));
-    const bool wants_features = step.kind == StepKind::linear || step.kind == StepKind::loss;
-    if (wants_features && !gives_features(steps_[static_cast<std::size_t>(step.inputs[0])].kind)) {
-      steps_.push_back({StepKind::average_pool, node.inputs[0], false, step.inputs,
+    if (reads_vectors(step.operation) && !is_vector(step.inputs[0])) {
+      steps_.push_back({graph::Flatten{}, node.inputs[0], false, step.inputs,
                         graph_.node(node.inputs[0]).output});
       step.inputs = {static_cast<int>(steps_.size()) - 1};
     }
     const int index = static_cast<int>(steps_.size());
     step_of(id) = index;
-    if (step.kind == StepKind::batch_norm) absorb_followers(id, step, index);
+    if (std::holds_alternative<graph::BatchNorm>(step.operation)) absorb_followers(id, step, index);
     steps_.push_back(std::move(step));
   }
 
-  static bool gives_features(StepKind kind) {
-    return kind == StepKind::average_pool || kind == StepKind::linear;
+  /// Returns whether the output of a step is stored as vectors.
+  bool is_vector(int index) const {
+    const Step& step = steps_[static_cast<std::size_t>(index)];
+    const graph::OutputForm form = graph::output_form(step.operation);
+    if (form == graph::OutputForm::same_as_input) return is_vector(step.inputs[0]);
+    return form == graph::OutputForm::vector;
   }
 
   void absorb_followers(NodeId last, Step& step, int index) {

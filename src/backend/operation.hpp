@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "feature_map.hpp"
@@ -57,6 +58,9 @@ class Operation {
   virtual void bind(const MemoryBinding& binding) = 0;
   virtual void forward() = 0;
   virtual void backward() = 0;
+  /// Returns the phase that `backward` completes last, as in `OperationChoice`, or "backward" if it
+  /// is not split into phases.
+  virtual std::string_view last_backward_phase() const { return "backward"; }
   virtual std::vector<OperationChoice> choices() const { return {}; }
 
  protected:

@@ -25,94 +25,74 @@ std::size_t product(const std::vector<std::int64_t>& shape) {
   return elements;
 }
 
-std::int64_t pooled(std::int64_t size, std::int64_t kernel, std::int64_t stride,
-                    std::int64_t padding) {
-  if (size + 2 * padding < kernel) return 0;
-  return (size + 2 * padding - kernel) / stride + 1;
-}
-
 }  // namespace
 
-NodeId Graph::append(std::string name, Operation operation, std::vector<NodeId> inputs,
-                     ImageShape output) {
+std::vector<ImageShape> Graph::input_shapes(const Node& node) const {
+  std::vector<ImageShape> shapes;
+  for (const NodeId input : node.inputs) shapes.push_back(this->node(input).output);
+  return shapes;
+}
+
+NodeId Graph::append(std::string name, Operation operation, std::vector<NodeId> inputs) {
   check(!sealed_, "a sealed graph cannot grow");
-  check(output.elements() > 0, fmt::format("node {} has an empty output", name));
-  nodes_.push_back({std::move(name), operation, std::move(inputs), output, {}, {}});
-  return static_cast<NodeId>(nodes_.size() - 1);
+  Node node{std::move(name), operation, std::move(inputs), {}, {}, {}};
+  const auto shapes = input_shapes(node);
+  node.output = output_shape(operation, shapes);
+  check(node.output.elements() > 0, fmt::format("node {} has an empty output", node.name));
+  const auto id = static_cast<NodeId>(nodes_.size());
+  for (ParameterSpec& spec : parameters_of(operation, shapes)) {
+    node.parameters.push_back(parameters_.size());
+    const std::size_t elements = product(spec.shape);
+    parameters_.push_back(
+        {node.name + spec.suffix, std::move(spec.shape), spec.initial, spec.fan_in, id, elements});
+  }
+  for (const StatisticSpec& spec : statistics_of(operation, shapes)) {
+    node.statistics.push_back(statistics_.size());
+    statistics_.push_back(
+        {node.name + spec.suffix, spec.initial, id, static_cast<std::size_t>(spec.channels)});
+  }
+  nodes_.push_back(std::move(node));
+  return id;
 }
 
-void Graph::add_parameter(NodeId id, const char* suffix, std::vector<std::int64_t> shape,
-                          Initial initial, std::int64_t fan_in) {
-  Node& node = nodes_[static_cast<std::size_t>(id)];
-  node.parameters.push_back(parameters_.size());
-  const std::size_t elements = product(shape);
-  parameters_.push_back({node.name + suffix, std::move(shape), initial, fan_in, id, elements, 0});
-}
-
-NodeId Graph::input(ImageShape image) { return append("input", Input{}, {}, image); }
+NodeId Graph::input(ImageShape image) { return append("input", Input{image}, {}); }
 
 NodeId Graph::convolution(std::string name, NodeId from, std::int64_t out_channels,
                           Convolution op) {
-  const ImageShape in = node(from).output;
-  const ImageShape out{out_channels, pooled(in.height, op.kernel, op.stride, op.padding),
-                       pooled(in.width, op.kernel, op.stride, op.padding)};
-  const NodeId id = append(std::move(name), op, {from}, out);
-  const std::int64_t fan_in = in.channels * op.kernel * op.kernel;
-  add_parameter(id, ".weight", {out_channels, in.channels, op.kernel, op.kernel},
-                Initial::kaiming_uniform, fan_in);
-  if (op.has_bias) add_parameter(id, ".bias", {out_channels}, Initial::bias_uniform, fan_in);
-  return id;
+  op.out_channels = out_channels;
+  return append(std::move(name), op, {from});
 }
 
 NodeId Graph::batch_norm(std::string name, NodeId from, BatchNorm op) {
-  const ImageShape shape = node(from).output;
-  const NodeId id = append(std::move(name), op, {from}, shape);
-  add_parameter(id, ".weight", {shape.channels}, Initial::ones, 0);
-  add_parameter(id, ".bias", {shape.channels}, Initial::zeros, 0);
-  Node& norm = nodes_.back();
-  const auto channels = static_cast<std::size_t>(shape.channels);
-  for (const auto& [suffix, initial] :
-       {std::pair{".running_mean", Initial::zeros}, std::pair{".running_var", Initial::ones}}) {
-    norm.statistics.push_back(statistics_.size());
-    statistics_.push_back({norm.name + suffix, initial, id, channels, 0});
-  }
-  return id;
+  return append(std::move(name), op, {from});
 }
 
 NodeId Graph::relu(std::string name, NodeId from) {
-  return append(std::move(name), Relu{}, {from}, node(from).output);
+  return append(std::move(name), Relu{}, {from});
 }
 
 NodeId Graph::add(std::string name, NodeId left, NodeId right) {
-  check(node(left).output == node(right).output,
-        fmt::format("{}: the summands' shapes differ", name));
-  return append(std::move(name), Add{}, {left, right}, node(left).output);
+  return append(std::move(name), Add{}, {left, right});
 }
 
 NodeId Graph::max_pool(std::string name, NodeId from, MaxPool op) {
-  check(2 * op.padding <= op.kernel, "padding of a max-pool is at most half its kernel");
-  const ImageShape in = node(from).output;
-  return append(std::move(name), op, {from},
-                {in.channels, pooled(in.height, op.kernel, op.stride, op.padding),
-                 pooled(in.width, op.kernel, op.stride, op.padding)});
+  return append(std::move(name), op, {from});
 }
 
 NodeId Graph::global_average_pool(std::string name, NodeId from) {
-  return append(std::move(name), GlobalAveragePool{}, {from}, {node(from).output.channels, 1, 1});
+  return append(std::move(name), GlobalAveragePool{}, {from});
+}
+
+NodeId Graph::flatten(std::string name, NodeId from) {
+  return append(std::move(name), Flatten{}, {from});
 }
 
 NodeId Graph::linear(std::string name, NodeId from, std::int64_t out_features) {
-  const ImageShape in = node(from).output;
-  check(in.pixels() == 1, fmt::format("{}: a linear node takes C x 1 x 1", name));
-  const NodeId id = append(std::move(name), Linear{}, {from}, {out_features, 1, 1});
-  add_parameter(id, ".weight", {out_features, in.channels}, Initial::kaiming_uniform, in.channels);
-  add_parameter(id, ".bias", {out_features}, Initial::bias_uniform, in.channels);
-  return id;
+  return append(std::move(name), Linear{out_features}, {from});
 }
 
 NodeId Graph::softmax_cross_entropy(std::string name, NodeId from, SoftmaxCrossEntropy op) {
-  check(node(from).output.pixels() == 1, "the loss takes C x 1 x 1");
-  return append(std::move(name), op, {from}, {1, 1, 1});
+  return append(std::move(name), op, {from});
 }
 
 void Graph::seal() {
@@ -156,6 +136,33 @@ std::size_t Graph::parameter_elements() const {
 std::size_t Graph::statistic_elements() const {
   check(sealed_, "the layout of statistics exists after seal()");
   return statistic_elements_;
+}
+
+NodeCost Graph::cost(NodeId id) const {
+  const Node& self = node(id);
+  NodeCost cost = cost_of(self.operation, input_shapes(self), self.output);
+  if (!self.inputs.empty() && is_input(node(self.inputs[0]).operation))
+    cost.backward_data_flops = 0;
+  return cost;
+}
+
+NodeCost Graph::total_cost() const {
+  NodeCost total;
+  for (NodeId id = 0; id < static_cast<NodeId>(nodes_.size()); ++id) {
+    const NodeCost one = cost(id);
+    total.forward_flops += one.forward_flops;
+    total.backward_data_flops += one.backward_data_flops;
+    total.backward_weight_flops += one.backward_weight_flops;
+    total.output_elements += one.output_elements;
+    total.forward_values += one.forward_values;
+    total.backward_values += one.backward_values;
+  }
+  return total;
+}
+
+std::string Graph::describe(NodeId id) const {
+  const Node& self = node(id);
+  return description_of(self.operation, self.name, input_shapes(self), self.output);
 }
 
 }  // namespace lockstep::graph

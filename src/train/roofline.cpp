@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <variant>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
@@ -82,55 +81,28 @@ class TimedWork final : public backend::StepWork {
   Quiet quiet_;
 };
 
-std::string text(core::ImageShape shape) {
-  return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
-}
-
 struct Work {
   double flops = 0, bytes = 0;
 };
 
-/// Returns the floating-point operations and memory traffic of one image; `weight_bytes` receives
-/// the traffic of the weights per batch. Each feature map is read or written once per pass over it.
-/// Batch norm makes two passes over its input, both forward and backward, because the statistics
-/// are needed first.
-Work work_of(const graph::Graph& graph, graph::NodeId id, std::string_view phase,
-             double element_bytes, double& weight_bytes) {
-  const graph::Node& node = graph.node(id);
-  const graph::NodeCost cost = graph.cost(id);
-  const auto out = static_cast<double>(node.output.elements());
-  const auto in =
-      static_cast<double>(node.inputs.empty() ? 0 : graph.node(node.inputs[0]).output.elements());
-  weight_bytes = 0;
-  for (const std::size_t index : node.parameters)
-    weight_bytes += sizeof(float) * static_cast<double>(graph.parameters()[index].elements);
-  if (std::holds_alternative<graph::Convolution>(node.operation)) {
-    const double flops = phase == "forward"         ? cost.forward_flops
-                         : phase == "backward data" ? cost.backward_data_flops
-                                                    : cost.backward_weight_flops;
-    return {flops, (in + out) * element_bytes};
-  }
-  if (std::holds_alternative<graph::BatchNorm>(node.operation))
-    return {0, (phase == "forward" ? 3 : 5) * out * element_bytes};
-  const double flops = phase == "forward" ? cost.forward_flops
-                                          : cost.backward_data_flops + cost.backward_weight_flops;
-  return {flops, (in + out) * element_bytes};
+/// Returns the floating-point operations and the memory traffic of one image in a phase.
+Work work_of(const graph::NodeCost& cost, std::string_view phase, double element_bytes) {
+  if (phase == "forward") return {cost.forward_flops, cost.forward_values * element_bytes};
+  const double bytes = cost.backward_values * element_bytes;
+  if (phase == "backward data") return {cost.backward_data_flops, bytes};
+  if (phase == "backward weights") return {cost.backward_weight_flops, bytes};
+  return {cost.backward_data_flops + cost.backward_weight_flops, bytes};
+}
+
+/// Returns the size of the float32 parameters of a node in bytes.
+double parameter_bytes(const graph::Graph& graph, graph::NodeId id) {
+  std::size_t elements = 0;
+  for (const std::size_t index : graph.node(id).parameters)
+    elements += graph.parameters()[index].elements;
+  return sizeof(float) * static_cast<double>(elements);
 }
 
 }  // namespace
-
-std::string describe_operation(const graph::Graph& graph, graph::NodeId id) {
-  const graph::Node& node = graph.node(id);
-  const core::ImageShape in = node.inputs.empty() ? node.output : graph.node(node.inputs[0]).output;
-  if (const auto* c = std::get_if<graph::Convolution>(&node.operation)) {
-    return fmt::format("convolution {}x{}{}, {} -> {}", c->kernel, c->kernel,
-                       c->stride == 1 ? "" : fmt::format(" stride {}", c->stride), text(in),
-                       text(node.output));
-  }
-  if (std::holds_alternative<graph::BatchNorm>(node.operation))
-    return "batch norm, add, ReLU, " + text(node.output);
-  return node.name + ", " + text(in);
-}
 
 std::vector<backend::OperationChoice> planned_kernels(const Config& config,
                                                       const graph::Graph& graph,
@@ -195,13 +167,12 @@ RooflineBounds measure_roofline(const Config& config, const graph::Graph& graph,
             {"SGD with momentum", phase, "", 0, 5 * sizeof(float) * parameters, seconds / steps});
       continue;
     }
-    double weight_bytes = 0;
-    Work work = work_of(graph, id, phase, element_bytes, weight_bytes);
+    Work work = work_of(graph.cost(id), phase, element_bytes);
     const auto choice = choices.find(key);
     const bool has_choice = choice != choices.end();
     work.flops *= static_cast<double>(batch) * (has_choice ? choice->second.arithmetic : 1);
-    work.bytes = work.bytes * static_cast<double>(batch) + weight_bytes;
-    operations.push_back({describe_operation(graph, id), phase,
+    work.bytes = work.bytes * static_cast<double>(batch) + parameter_bytes(graph, id);
+    operations.push_back({graph.describe(id), phase,
                           has_choice ? choice->second.implementation : "", work.flops, work.bytes,
                           seconds / steps});
   }

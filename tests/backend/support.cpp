@@ -252,6 +252,18 @@ void append_patterns(std::vector<Network>& networks) {
   networks.push_back({"block_projected", block({3, 5, 7}, 17, 33, 1), false});
 }
 
+/// Returns a network whose classifier reads all pixels of a feature map. The layout of the map
+/// differs from the order of the features.
+Graph flattened(core::ImageShape image, std::int64_t channels) {
+  Graph graph("test");
+  NodeId x = stem(graph, graph.input(image), channels);
+  x = graph.flatten("flatten", x);
+  x = graph.linear("linear", x, 7);
+  graph.softmax_cross_entropy("loss", x, {});
+  graph.seal();
+  return graph;
+}
+
 /// Returns a network with two linear layers and a ReLU between them.
 Graph perceptron() {
   Graph graph("test");
@@ -285,6 +297,8 @@ std::vector<Network> small_networks() {
       {"label_smoothing", around(
                               {3, 5, 7}, [](Graph& g, NodeId x) { return stem(g, x, 5); }, 0.1f)});
   networks.push_back({"perceptron", perceptron(), false});
+  networks.push_back({"flatten_17", flattened({3, 5, 7}, 17)});
+  networks.push_back({"flatten_3", flattened({3, 4, 4}, 3)});
   return networks;
 }
 

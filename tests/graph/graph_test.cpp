@@ -29,6 +29,7 @@ TEST(Graph, InfersShapes) {
   const NodeId mean = graph.global_average_pool("a", image);
   EXPECT_EQ(graph.node(mean).output, (ImageShape{3, 1, 1}));
   EXPECT_EQ(graph.node(graph.linear("l", mean, 9)).output, (ImageShape{9, 1, 1}));
+  EXPECT_EQ(graph.node(graph.flatten("f", image)).output, (ImageShape{3 * 5 * 7, 1, 1}));
 }
 
 TEST(Graph, LaysParametersOutInBackwardOrder) {
@@ -77,11 +78,36 @@ TEST(Graph, CountsWorkFromShapes) {
   EXPECT_EQ(graph.cost(second).output_elements, 32);
 }
 
+TEST(Graph, CountsTheValuesThatEachPassMoves) {
+  Graph graph("test");
+  const NodeId image = graph.input({3, 4, 4});
+  const NodeId conv = graph.convolution("c", image, 8, {.kernel = 3, .stride = 1, .padding = 1});
+  const NodeId norm = graph.batch_norm("n", conv);
+  const NodeId sum = graph.add("s", norm, conv);
+  EXPECT_EQ(graph.cost(conv).forward_values, (3 + 8) * 16) << "reads the images, writes the map";
+  EXPECT_EQ(graph.cost(conv).backward_values, (3 + 8) * 16) << "per gradient";
+  EXPECT_EQ(graph.cost(norm).forward_values, 3 * 8 * 16) << "statistics, then normalisation";
+  EXPECT_EQ(graph.cost(norm).backward_values, 5 * 8 * 16);
+  EXPECT_EQ(graph.cost(sum).forward_values, 3 * 8 * 16) << "two summands and the sum";
+  EXPECT_EQ(graph.cost(norm).forward_flops, 8 * 16) << "one per value";
+}
+
+TEST(Graph, DescribesOperationsByKindAndShape) {
+  Graph graph("test");
+  const NodeId image = graph.input({3, 8, 8});
+  const NodeId conv = graph.convolution("c", image, 4, {.kernel = 3, .stride = 2, .padding = 1});
+  EXPECT_EQ(graph.describe(image), "input, 3x8x8");
+  EXPECT_EQ(graph.describe(conv), "convolution 3x3 stride 2, 3x8x8 -> 4x4x4");
+  EXPECT_EQ(graph.describe(graph.batch_norm("n", conv)), "batch norm, add, ReLU, 4x4x4");
+  EXPECT_EQ(graph.describe(graph.global_average_pool("avgpool", conv)), "avgpool, 4x4x4");
+}
+
 TEST(Graph, RefusesWhatDoesNotFit) {
   Graph graph("test");
   const NodeId image = graph.input({3, 5, 7});
   const NodeId other = graph.convolution("c", image, 4, {.kernel = 1});
   EXPECT_THROW(graph.add("sum", image, other), Error);
+  EXPECT_THROW(graph.append("sum", Add{}, {image}), Error) << "an input is missing";
   EXPECT_THROW(graph.linear("linear", image, 10), Error) << "not a C x 1 x 1 input";
   EXPECT_THROW(graph.softmax_cross_entropy("loss", image, {}), Error);
   EXPECT_THROW(graph.convolution("large", image, 4, {.kernel = 9}), Error) << "empty output";

@@ -3,61 +3,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "lockstep/core/shape.hpp"
+#include "lockstep/graph/operations.hpp"
 
 namespace lockstep::graph {
 
 /// Index of a node in `Graph::nodes()`. The inputs of a node have smaller indices.
 using NodeId = std::int32_t;
-
-// --- Operations of nodes. All tensors are batches of C x H x W images. ---
-
-struct Input {};  ///< input of the network: the normalised images
-
-/// 2-D convolution (cross-correlation) with square kernels, without dilation or groups.
-struct Convolution {
-  std::int64_t kernel = 0;
-  std::int64_t stride = 1;
-  std::int64_t padding = 0;
-  bool has_bias = false;
-};
-
-/// Batch normalisation per channel (Ioffe and Szegedy, 2015) with PyTorch's conventions: the biased
-/// variance normalises the batch, the unbiased variance updates the running variance.
-struct BatchNorm {
-  float epsilon = 1e-5f;
-  float momentum = 0.1f;
-};
-
-struct Relu {};
-struct Add {};  ///< sum of two inputs of the same shape
-
-/// Max-pooling with square windows.
-struct MaxPool {
-  std::int64_t kernel = 0;
-  std::int64_t stride = 0;
-  std::int64_t padding = 0;
-};
-
-struct GlobalAveragePool {};  ///< C x H x W -> C x 1 x 1
-
-/// Fully connected layer y = W x + b on C x 1 x 1 inputs.
-struct Linear {};
-
-/// Softmax cross-entropy loss: the mean over the batch of -sum_k q_k log softmax(x)_k with
-/// q = (1 - s) one_hot(label) + s / classes and s = label_smoothing.
-struct SoftmaxCrossEntropy {
-  float label_smoothing = 0;
-};
-
-using Operation = std::variant<Input, Convolution, BatchNorm, Relu, Add, MaxPool, GlobalAveragePool,
-                               Linear, SoftmaxCrossEntropy>;
-
-/// Initial distribution of a parameter or statistic (see initialise.hpp).
-enum class Initial { kaiming_uniform, bias_uniform, ones, zeros };
 
 /// A trainable tensor. All parameters are stored in one flat float32 buffer, in backward order (the
 /// last layer first), each at a multiple of 64 bytes. Gradients and momentum have the same layout.
@@ -94,28 +48,17 @@ struct Node {
   std::vector<std::size_t> statistics;
 };
 
-/// Computational cost of a node for one image. A multiply-add counts as two FLOPs.
-struct NodeCost {
-  double forward_flops = 0;
-  /// Gradient of the input; 0 for a convolution or linear layer that reads the images.
-  double backward_data_flops = 0;
-  double backward_weight_flops = 0;  ///< gradient of the weights
-  double output_elements = 0;        ///< elements written by the forward pass
-
-  double training_flops() const {
-    return forward_flops + backward_data_flops + backward_weight_flops;
-  }
-};
-
 /// Description of a network: nodes in forward order with inferred shapes, parameters and costs. It
 /// is independent of batch size, precision and device; a backend compiles it into a plan.
 ///
-/// The functions `input` to `softmax_cross_entropy` append a node and return its id. They throw
-/// `Error` (internal) if the shapes of their inputs do not fit. `seal` must be called once, after
-/// the last node has been appended.
+/// `append` and the functions `input` to `softmax_cross_entropy`, which call it, append a node and
+/// return its id. They throw `Error` (internal) if the shapes of the inputs do not fit. `seal` must
+/// be called once, after the last node has been appended.
 class Graph {
  public:
   explicit Graph(std::string model) : model_(std::move(model)) {}
+
+  NodeId append(std::string name, Operation operation, std::vector<NodeId> inputs);
 
   NodeId input(core::ImageShape image);
   NodeId convolution(std::string name, NodeId from, std::int64_t out_channels,
@@ -125,6 +68,7 @@ class Graph {
   NodeId add(std::string name, NodeId left, NodeId right);
   NodeId max_pool(std::string name, NodeId from, MaxPool operation);
   NodeId global_average_pool(std::string name, NodeId from);
+  NodeId flatten(std::string name, NodeId from);
   NodeId linear(std::string name, NodeId from, std::int64_t out_features);
   NodeId softmax_cross_entropy(std::string name, NodeId from, SoftmaxCrossEntropy operation);
 
@@ -155,12 +99,12 @@ class Graph {
   NodeCost cost(NodeId id) const;
   /// Returns the sum of the costs of all nodes.
   NodeCost total_cost() const;
+  /// Returns a readable description of the operation of a node. Operations with the same
+  /// description do the same work.
+  std::string describe(NodeId id) const;
 
  private:
-  NodeId append(std::string name, Operation operation, std::vector<NodeId> inputs,
-                core::ImageShape output);
-  void add_parameter(NodeId node, const char* suffix, std::vector<std::int64_t> shape,
-                     Initial initial, std::int64_t fan_in);
+  std::vector<core::ImageShape> input_shapes(const Node& node) const;
 
   std::string model_;
   std::vector<Node> nodes_;

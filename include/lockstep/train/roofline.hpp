@@ -52,10 +52,6 @@ struct RooflineBounds {
 RooflineBounds compute_roofline(const backend::Ceilings& measured,
                                 const std::vector<TimedOperation>& operations);
 
-/// Returns a readable description of the operation of a node. Operations with the same description
-/// do the same work.
-std::string describe_operation(const graph::Graph& graph, graph::NodeId id);
-
 /// Returns the implementation that a training plan for `config` would use for each operation.
 /// Throws `Error` (usage) if the device does not support the graph or the precision.
 std::vector<backend::OperationChoice> planned_kernels(const Config& config,

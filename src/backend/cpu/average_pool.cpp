@@ -1,6 +1,5 @@
 // Global average pooling: the mean over the pixels of each channel, from a feature map in any
-// layout and type to plain float32 features (images, channels); dx = dy / pixels. For 1 x 1 maps it
-// only converts layout and type.
+// layout and type to plain float32 features (images, channels); dx = dy / pixels.
 
 #include <algorithm>
 
@@ -57,7 +56,8 @@ class AveragePoolOf : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_average_pool(const Context& context, Operands operands) {
+std::unique_ptr<Operation> make_operation(const graph::GlobalAveragePool&, const Context& context,
+                                          const Step&, Operands operands) {
   if (operands.inputs[0]->type == core::DataType::bfloat16) {
     return std::make_unique<AveragePoolOf<core::BFloat16>>(context, std::move(operands));
   }

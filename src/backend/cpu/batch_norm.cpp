@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <variant>
 
 #include "lockstep/core/error.hpp"
 #include "operations.hpp"
@@ -112,11 +111,12 @@ class ChannelSums {
 template <class T>
 class BatchNorm : public Operation {
  public:
-  BatchNorm(const Context& context, const Step& step, Operands given)
+  BatchNorm(const graph::BatchNorm& operation, const Context& context, const Step& step,
+            Operands given)
       : Operation(std::move(given)),
         context_(context),
         node_(context.graph->node(step.node)),
-        operation_(std::get<graph::BatchNorm>(node_.operation)),
+        operation_(operation),
         activation_(step.with_relu ? Activation::relu : Activation::none),
         tiling_(tile_rows(*operands().output)),
         channels_(static_cast<std::size_t>(operands().output->shape.channels)),
@@ -349,12 +349,12 @@ class BatchNorm : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_batch_norm(const Context& context, const Step& step,
-                                           Operands operands) {
+std::unique_ptr<Operation> make_operation(const graph::BatchNorm& operation, const Context& context,
+                                          const Step& step, Operands operands) {
   if (operands.output->type == DataType::bfloat16) {
-    return std::make_unique<BatchNorm<BFloat16>>(context, step, std::move(operands));
+    return std::make_unique<BatchNorm<BFloat16>>(operation, context, step, std::move(operands));
   }
-  return std::make_unique<BatchNorm<float>>(context, step, std::move(operands));
+  return std::make_unique<BatchNorm<float>>(operation, context, step, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cpu

@@ -2,12 +2,21 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include <cstdint>
+#include <vector>
+
 #include "../operation.hpp"
 #include "lockstep/backend/backend.hpp"
 
 namespace lockstep::backend::cpu {
 
 class ConvolutionChooser;
+
+/// The uploaded batch: its labels, and its result after the forward pass.
+struct BatchData {
+  std::vector<std::int32_t> labels;  ///< one per image
+  BatchResult result;
+};
 
 /// Objects and options that all operations of a plan share.
 struct Context {
@@ -17,6 +26,7 @@ struct Context {
   const graph::Graph* graph = nullptr;
   PlanOptions options;
   ConvolutionChooser* chooser = nullptr;
+  BatchData* batch = nullptr;
 };
 
 }  // namespace lockstep::backend::cpu

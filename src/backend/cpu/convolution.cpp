@@ -22,11 +22,8 @@ using dnnl::memory;
 
 namespace {
 
-ConvolutionSizes sizes_of(const graph::Graph& graph, graph::NodeId id, std::int64_t images) {
-  const graph::Node& node = graph.node(id);
-  const auto& operation = std::get<graph::Convolution>(node.operation);
-  const core::ImageShape in = graph.node(node.inputs[0]).output;
-  const core::ImageShape out = node.output;
+ConvolutionSizes sizes_of(const graph::Convolution& operation, core::ImageShape in,
+                          core::ImageShape out, std::int64_t images) {
   return {images,           in.channels,       in.height,         in.width,
           out.channels,     out.height,        out.width,         operation.kernel,
           operation.stride, operation.padding, operation.has_bias};
@@ -38,12 +35,14 @@ memory::desc any_layout(const memory::dims& dims, DataType type) {
 
 class Convolution : public Operation {
  public:
-  Convolution(const Context& context, const Step& step, Operands given)
+  Convolution(const graph::Convolution& operation, const Context& context, const Step& step,
+              Operands given)
       : Operation(std::move(given)),
         context_(context),
         node_(context.graph->node(step.node)),
         id_(step.node),
-        sizes_(sizes_of(*context.graph, step.node, operands().output->images)) {
+        sizes_(sizes_of(operation, operands().inputs[0]->shape, operands().output->shape,
+                        operands().output->images)) {
     const FeatureMap& source = *operands().inputs[0];
     forward_ = make(Direction::forward, source, *operands().output);
     if (context.options.mode == Mode::inference) return;
@@ -78,6 +77,9 @@ class Convolution : public Operation {
   }
 
   void forward() override { forward_->run(); }
+  std::string_view last_backward_phase() const override {
+    return name(Direction::backward_weights);
+  }
 
   void backward() override {
     if (backward_data_) {
@@ -136,9 +138,10 @@ ForwardDescription free_choice(const Context& context, const ConvolutionSizes& s
 
 }  // namespace
 
-std::unique_ptr<Operation> make_convolution(const Context& context, const Step& step,
-                                            Operands operands) {
-  return std::make_unique<Convolution>(context, step, std::move(operands));
+std::unique_ptr<Operation> make_operation(const graph::Convolution& operation,
+                                          const Context& context, const Step& step,
+                                          Operands operands) {
+  return std::make_unique<Convolution>(operation, context, step, std::move(operands));
 }
 
 PreferredLayouts preferred_layouts(const Context& context) {
@@ -150,8 +153,11 @@ PreferredLayouts preferred_layouts(const Context& context) {
   std::map<MapLayout, double> flops;  // sum over the convolutions that would write each layout
   for (graph::NodeId id = 0; id < static_cast<graph::NodeId>(graph.nodes().size()); ++id) {
     const graph::Node& node = graph.node(id);
-    if (!std::holds_alternative<graph::Convolution>(node.operation)) continue;
-    const ConvolutionSizes sizes = sizes_of(graph, id, context.options.batch);
+    const auto* const operation = std::get_if<graph::Convolution>(&node.operation);
+    if (operation == nullptr) continue;
+    const graph::Node& from = graph.node(node.inputs[0]);
+    const ConvolutionSizes sizes =
+        sizes_of(*operation, from.output, node.output, context.options.batch);
     any_supports_amx = any_supports_amx || amx::supports(sizes);
     DataType type = wanted;
     const ForwardDescription choice = free_choice(context, sizes, wanted, type);
@@ -159,8 +165,7 @@ PreferredLayouts preferred_layouts(const Context& context) {
     if (const auto layout = layout_of(choice.dst_desc(), sizes.images, node.output, type)) {
       flops[*layout] += graph.cost(id).forward_flops;
     }
-    const graph::Node& from = graph.node(node.inputs[0]);
-    if (std::holds_alternative<graph::Input>(from.operation)) {
+    if (graph::is_input(from.operation)) {
       preferred.images =
           layout_of(choice.src_desc(), sizes.images, from.output, type).value_or(MapLayout::planar);
     }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <span>
-#include <variant>
 
 #include "lockstep/core/error.hpp"
 #include "operations.hpp"
@@ -19,10 +18,8 @@ constexpr std::int64_t largest_kernel = 15;
 template <class T>
 class MaxPoolOf : public Operation {
  public:
-  MaxPoolOf(const Context& context, const Step& step, Operands given)
-      : Operation(std::move(given)),
-        operation_(std::get<graph::MaxPool>(context.graph->node(step.node).operation)),
-        threads_(context.threads) {
+  MaxPoolOf(const graph::MaxPool& operation, const Context& context, Operands given)
+      : Operation(std::move(given)), operation_(operation), threads_(context.threads) {
     core::check(operation_.kernel <= largest_kernel,
                 "the place in a max-pool's window fits a byte");
   }
@@ -97,12 +94,12 @@ class MaxPoolOf : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_max_pool(const Context& context, const Step& step,
-                                         Operands operands) {
+std::unique_ptr<Operation> make_operation(const graph::MaxPool& operation, const Context& context,
+                                          const Step&, Operands operands) {
   if (operands.output->type == core::DataType::bfloat16) {
-    return std::make_unique<MaxPoolOf<core::BFloat16>>(context, step, std::move(operands));
+    return std::make_unique<MaxPoolOf<core::BFloat16>>(operation, context, std::move(operands));
   }
-  return std::make_unique<MaxPoolOf<float>>(context, step, std::move(operands));
+  return std::make_unique<MaxPoolOf<float>>(operation, context, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cpu

@@ -8,32 +8,28 @@
 #include "../fusion.hpp"
 #include "context.hpp"
 
-// One factory function per operation. Each is defined in the file named after the operation, like
-// its counterpart in src/backend/reference.
+// One overload per operation of the graph (see build_operation.hpp). Each is defined in the file
+// named after the operation, like its counterparts in the other backends.
 
 namespace lockstep::backend::cpu {
 
-std::unique_ptr<Operation> make_convolution(const Context& context, const Step& step,
-                                            Operands operands);
-std::unique_ptr<Operation> make_batch_norm(const Context& context, const Step& step,
-                                           Operands operands);
-std::unique_ptr<Operation> make_relu(const Context& context, Operands operands);
-std::unique_ptr<Operation> make_add(const Context& context, Operands operands);
-std::unique_ptr<Operation> make_max_pool(const Context& context, const Step& step,
-                                         Operands operands);
-std::unique_ptr<Operation> make_average_pool(const Context& context, Operands operands);
-std::unique_ptr<Operation> make_linear(const Context& context, const Step& step, Operands operands);
-
-/// Softmax cross-entropy over the leading rows of the logits, one per label. Also stores the labels
-/// and the result.
-class Loss : public Operation {
- public:
-  using Operation::Operation;
-  virtual void set_labels(std::span<const std::int32_t> labels) = 0;
-  virtual BatchResult result() const = 0;
-};
-std::unique_ptr<Loss> make_softmax_cross_entropy(const Context& context, const Step& step,
-                                                 Operands operands);
+std::unique_ptr<Operation> make_operation(const graph::Convolution&, const Context&, const Step&,
+                                          Operands);
+std::unique_ptr<Operation> make_operation(const graph::BatchNorm&, const Context&, const Step&,
+                                          Operands);
+std::unique_ptr<Operation> make_operation(const graph::Relu&, const Context&, const Step&,
+                                          Operands);
+std::unique_ptr<Operation> make_operation(const graph::Add&, const Context&, const Step&, Operands);
+std::unique_ptr<Operation> make_operation(const graph::MaxPool&, const Context&, const Step&,
+                                          Operands);
+std::unique_ptr<Operation> make_operation(const graph::GlobalAveragePool&, const Context&,
+                                          const Step&, Operands);
+std::unique_ptr<Operation> make_operation(const graph::Flatten&, const Context&, const Step&,
+                                          Operands);
+std::unique_ptr<Operation> make_operation(const graph::Linear&, const Context&, const Step&,
+                                          Operands);
+std::unique_ptr<Operation> make_operation(const graph::SoftmaxCrossEntropy&, const Context&,
+                                          const Step&, Operands);
 
 /// Layouts of feature maps that suit the convolutions of a plan: those that oneDNN prefers, or that
 /// of the AMX kernels.

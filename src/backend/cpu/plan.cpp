@@ -26,10 +26,10 @@ DataType storage_type(core::Precision precision) {
 }
 
 Context make_context(int threads, const graph::Graph& graph, const PlanOptions& options,
-                     ConvolutionChooser& chooser) {
+                     ConvolutionChooser& chooser, BatchData& batch) {
   omp_set_num_threads(threads);  // oneDNN creates kernels for this number of threads
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return {engine, dnnl::stream(engine), threads, &graph, options, &chooser};
+  return {engine, dnnl::stream(engine), threads, &graph, options, &chooser, &batch};
 }
 
 }  // namespace
@@ -37,46 +37,19 @@ Context make_context(int threads, const graph::Graph& graph, const PlanOptions& 
 CpuOperations::CpuOperations(const graph::Graph& graph, const PlanOptions& options, int threads,
                              ConvolutionChooser& chooser)
     : graph_(graph),
-      context_(make_context(threads, graph_, options, chooser)),
-      layouts_(preferred_layouts(context_)) {}
-
-FeatureMap CpuOperations::map_of(const Step& step, const FeatureMap* first_input) const {
-  const auto type = storage_type(context_.options.precision);
-  const std::int64_t images = context_.options.batch;
-  switch (step.kind) {
-    case StepKind::input: return {images, step.output, type, layouts_.images, nullptr};
-    case StepKind::average_pool:
-    case StepKind::linear:
-    case StepKind::loss:
-      return {images, step.output, DataType::float32, MapLayout::channels_last, nullptr};
-    case StepKind::relu:
-    case StepKind::add: {  // elementwise: layout and type of the input
-      FeatureMap map = *first_input;
-      map.shape = step.output;
-      return map;
-    }
-    default: return {images, step.output, type, layouts_.activations, nullptr};
-  }
+      context_(make_context(threads, graph_, options, chooser, batch_)),
+      layouts_(preferred_layouts(context_)) {
+  batch_.labels.reserve(static_cast<std::size_t>(options.batch));
 }
 
-std::unique_ptr<Operation> CpuOperations::make(const Step& step, Operands operands) {
-  switch (step.kind) {
-    case StepKind::input: break;
-    case StepKind::convolution: return make_convolution(context_, step, std::move(operands));
-    case StepKind::batch_norm: return make_batch_norm(context_, step, std::move(operands));
-    case StepKind::relu: return make_relu(context_, std::move(operands));
-    case StepKind::add: return make_add(context_, std::move(operands));
-    case StepKind::max_pool: return make_max_pool(context_, step, std::move(operands));
-    case StepKind::average_pool: return make_average_pool(context_, std::move(operands));
-    case StepKind::linear: return make_linear(context_, step, std::move(operands));
-    case StepKind::loss: {
-      auto loss = make_softmax_cross_entropy(context_, step, std::move(operands));
-      loss_ = loss.get();
-      return loss;
-    }
-  }
-  check(false, "unknown step");
-  return nullptr;
+FeatureMap CpuOperations::image_map(core::ImageShape shape) const {
+  return {context_.options.batch, shape, storage_type(context_.options.precision), layouts_.images,
+          nullptr};
+}
+
+FeatureMap CpuOperations::feature_map(core::ImageShape shape) const {
+  return {context_.options.batch, shape, storage_type(context_.options.precision),
+          layouts_.activations, nullptr};
 }
 
 void CpuOperations::add_into(const FeatureMap& from, const FeatureMap& to) {
@@ -116,8 +89,11 @@ void CpuPlan::upload(std::span<const std::uint8_t> images, std::span<const std::
         "a batch fits its plan");
   check(images.size() == labels.size() * static_cast<std::size_t>(map.shape.elements()),
         "an image per label");
+  const std::int64_t classes = operations_.graph().classes();
+  for (const std::int32_t label : labels)
+    check(label >= 0 && label < classes, "a label is one of the classes");
   normaliser_.run(images, map);
-  operations_.loss().set_labels(labels);
+  operations_.batch().labels.assign(labels.begin(), labels.end());
 }
 
 void CpuPlan::forward() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "../blueprint.hpp"
+#include "../build_operation.hpp"
 #include "../host_plan.hpp"
 #include "operations.hpp"
 
@@ -16,18 +17,22 @@ class CpuOperations : public OperationFactory {
 
   const graph::Graph& graph() const override { return graph_; }
   const PlanOptions& options() const override { return context_.options; }
-  FeatureMap map_of(const Step& step, const FeatureMap* first_input) const override;
-  std::unique_ptr<Operation> make(const Step& step, Operands operands) override;
+  FeatureMap image_map(core::ImageShape shape) const override;
+  FeatureMap feature_map(core::ImageShape shape) const override;
+  std::unique_ptr<Operation> make(const Step& step, Operands operands) override {
+    return build_operation(context_, step, std::move(operands));
+  }
   void add_into(const FeatureMap& from, const FeatureMap& to) override;
 
   int threads() const { return context_.threads; }
-  Loss& loss() const { return *loss_; }
+  BatchData& batch() { return batch_; }
+  const BatchData& batch() const { return batch_; }
 
  private:
   graph::Graph graph_;
+  BatchData batch_;
   Context context_;
   PreferredLayouts layouts_;
-  Loss* loss_ = nullptr;  ///< created as the last operation
 };
 
 /// Returns the memory that a plan would allocate.
@@ -41,7 +46,7 @@ class CpuPlan : public HostPlan {
 
   void upload(std::span<const std::uint8_t> images, std::span<const std::int32_t> labels) override;
   void forward() override;
-  BatchResult result() const override { return operations_.loss().result(); }
+  BatchResult result() const override { return operations_.batch().result; }
   std::span<const float> logits() const override;
   void backward(core::GradientListener& listener) override;
   MemoryUse memory() const override { return memory_of(blueprint_, operations_.graph()); }

@@ -42,7 +42,8 @@ class ReluOf : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_relu(const Context& context, Operands operands) {
+std::unique_ptr<Operation> make_operation(const graph::Relu&, const Context& context, const Step&,
+                                          Operands operands) {
   if (operands.output->type == core::DataType::bfloat16) {
     return std::make_unique<ReluOf<core::BFloat16>>(context, std::move(operands));
   }

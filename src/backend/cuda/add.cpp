@@ -44,7 +44,8 @@ class AddOperation : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_add(const Context& context, Operands operands) {
+std::unique_ptr<Operation> make_operation(const graph::Add&, const Context& context, const Step&,
+                                          Operands operands) {
   return std::make_unique<AddOperation>(context, std::move(operands));
 }
 

@@ -36,7 +36,8 @@ class AveragePoolOf : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_average_pool(const Context& context, Operands operands) {
+std::unique_ptr<Operation> make_operation(const graph::GlobalAveragePool&, const Context& context,
+                                          const Step&, Operands operands) {
   return make_for<AveragePoolOf>(operands.inputs[0]->type, context, std::move(operands));
 }
 

@@ -2,7 +2,6 @@
 // backward pass, the fastest of several implementations is selected (batch_norm/passes.hpp).
 
 #include <algorithm>
-#include <variant>
 
 #include "batch_norm/fusion_plan.hpp"
 #include "batch_norm/passes.hpp"
@@ -14,7 +13,8 @@ namespace {
 
 class BatchNorm final : public Operation {
  public:
-  BatchNorm(const Context& context, const Step& step, Operands given)
+  BatchNorm(const graph::BatchNorm& operation, const Context& context, const Step& step,
+            Operands given)
       : Operation(std::move(given)),
         context_(context),
         id_(step.node),
@@ -22,7 +22,7 @@ class BatchNorm final : public Operation {
         fused_(context.fusion_plan->of(step.node)) {
     const auto& gradients = operands().input_gradients;
     const BatchNormSetting setting = make_batch_norm_setting(
-        context, step,
+        operation, context, step,
         {.output_gradients = std::min<std::size_t>(operands().output_gradients.size(), 2),
          .input = gradients[0] != nullptr,
          .residual = has_residual() && gradients[1] != nullptr,
@@ -111,9 +111,9 @@ class BatchNorm final : public Operation {
 
 }  // namespace
 
-BatchNormSetting make_batch_norm_setting(const Context& context, const Step& step,
+BatchNormSetting make_batch_norm_setting(const graph::BatchNorm& operation, const Context& context,
+                                         const Step& step,
                                          const BatchNormRequirements& requirements) {
-  const auto& operation = std::get<graph::BatchNorm>(context.graph->node(step.node).operation);
   return {
       .context = &context,
       .shape = {context.options.batch, step.output.channels, step.output.height, step.output.width},
@@ -127,9 +127,9 @@ BatchNormSetting make_batch_norm_setting(const Context& context, const Step& ste
       .wants_residual_gradient = requirements.residual};
 }
 
-std::unique_ptr<Operation> make_batch_norm(const Context& context, const Step& step,
-                                           Operands operands) {
-  return std::make_unique<BatchNorm>(context, step, std::move(operands));
+std::unique_ptr<Operation> make_operation(const graph::BatchNorm& operation, const Context& context,
+                                          const Step& step, Operands operands) {
+  return std::make_unique<BatchNorm>(operation, context, step, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cuda

@@ -30,6 +30,14 @@ struct DeviceParameters {
   kernels::DeviceResult* result = nullptr;
 };
 
+/// Labels of a batch in device memory, and the number of images in the batch.
+struct DeviceLabels {
+  const std::int32_t* labels = nullptr;
+  /// Index into `labels` of each image; null: i for image i.
+  const std::int32_t* source = nullptr;
+  std::int64_t images = 0;
+};
+
 /// Common arguments of all operations of a plan.
 struct Context {
   const graph::Graph* graph = nullptr;
@@ -38,6 +46,7 @@ struct Context {
   const Target* target = nullptr;
   DnnPlanner* planner = nullptr;
   const DeviceParameters* parameters = nullptr;
+  const DeviceLabels* labels = nullptr;  ///< of the uploaded batch
   const BatchNormFusionPlan* fusion_plan = nullptr;
 
   cudaStream_t stream() const { return target->stream(); }

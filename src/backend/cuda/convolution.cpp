@@ -3,7 +3,6 @@
 // feature maps and the layout KRSC. The gradient of a bias is summed by kernels of this program.
 
 #include <algorithm>
-#include <variant>
 
 #include "batch_norm/fusion_plan.hpp"
 #include "dnn/convolution_graphs.hpp"
@@ -19,14 +18,14 @@ using Bindings = std::vector<Binding>;
 
 class Convolution final : public Operation {
  public:
-  Convolution(const Context& context, const Step& step, Operands given)
+  Convolution(const graph::Convolution& operation, const Context& context, const Step& step,
+              Operands given)
       : Operation(std::move(given)),
         context_(context),
         id_(step.node),
         node_(context.graph->node(step.node)),
         behind_(context.fusion_plan->behind(step.node)),
         before_(context.fusion_plan->before(step.node)) {
-    const auto& operation = std::get<graph::Convolution>(node_.operation);
     has_bias_ = operation.has_bias;
     const FeatureMap& x = *operands().inputs[0];
     const ConvolutionShape shape =
@@ -83,6 +82,8 @@ class Convolution final : public Operation {
   }
 
   void forward() override { forward_->run(forward_bindings_, workspace_); }
+
+  std::string_view last_backward_phase() const override { return "backward weights"; }
 
   void backward() override {
     if (data_ != nullptr) {
@@ -164,9 +165,10 @@ class Convolution final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_convolution(const Context& context, const Step& step,
-                                            Operands operands) {
-  return std::make_unique<Convolution>(context, step, std::move(operands));
+std::unique_ptr<Operation> make_operation(const graph::Convolution& operation,
+                                          const Context& context, const Step& step,
+                                          Operands operands) {
+  return std::make_unique<Convolution>(operation, context, step, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cuda

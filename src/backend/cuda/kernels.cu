@@ -1,6 +1,7 @@
 // Instantiates the kernels of the network, except batch norm, for the device.
 
 #include "kernels/elementwise.hpp"
+#include "kernels/flatten.hpp"
 #include "kernels/images.hpp"
 #include "kernels/linear.hpp"
 #include "kernels/loss.hpp"
@@ -22,6 +23,14 @@ template void launch(cudaStream_t, const AveragePoolForward<Float16>&);
 template void launch(cudaStream_t, const AveragePoolBackward<float>&);
 template void launch(cudaStream_t, const AveragePoolBackward<core::BFloat16>&);
 template void launch(cudaStream_t, const AveragePoolBackward<Float16>&);
+
+template void launch(cudaStream_t, const FlattenForward<float>&);
+template void launch(cudaStream_t, const FlattenForward<core::BFloat16>&);
+template void launch(cudaStream_t, const FlattenForward<Float16>&);
+
+template void launch(cudaStream_t, const FlattenBackward<float>&);
+template void launch(cudaStream_t, const FlattenBackward<core::BFloat16>&);
+template void launch(cudaStream_t, const FlattenBackward<Float16>&);
 
 template void launch(cudaStream_t, const MaxPoolForward<float>&);
 template void launch(cudaStream_t, const MaxPoolForward<core::BFloat16>&);

@@ -56,8 +56,8 @@ class LinearOperation : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_linear(const Context& context, const Step& step,
-                                       Operands operands) {
+std::unique_ptr<Operation> make_operation(const graph::Linear&, const Context& context,
+                                          const Step& step, Operands operands) {
   return std::make_unique<LinearOperation>(context, step, std::move(operands));
 }
 

@@ -1,8 +1,6 @@
 // Max-pooling. The gradient goes to the first of the largest values in a window; the backward pass
 // computes its position again from the input.
 
-#include <variant>
-
 #include "kernels/pooling.hpp"
 #include "launch.hpp"
 #include "operations.hpp"
@@ -14,9 +12,8 @@ namespace {
 template <class T>
 class MaxPoolOf : public Operation {
  public:
-  MaxPoolOf(const Context& context, const Step& step, Operands given)
+  MaxPoolOf(const graph::MaxPool& operation, const Context& context, Operands given)
       : Operation(std::move(given)), context_(context) {
-    const auto& operation = std::get<graph::MaxPool>(context.graph->node(step.node).operation);
     const FeatureMap& in = *operands().inputs[0];
     const FeatureMap& out = *operands().output;
     shape_ = {in.images,         in.shape.height,  in.shape.width,
@@ -47,9 +44,9 @@ class MaxPoolOf : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_max_pool(const Context& context, const Step& step,
-                                         Operands operands) {
-  return make_for<MaxPoolOf>(operands.output->type, context, step, std::move(operands));
+std::unique_ptr<Operation> make_operation(const graph::MaxPool& operation, const Context& context,
+                                          const Step&, Operands operands) {
+  return make_for<MaxPoolOf>(operands.output->type, operation, context, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cuda

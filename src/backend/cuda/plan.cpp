@@ -85,43 +85,16 @@ CudaOperations::CudaOperations(const graph::Graph& graph, const PlanOptions& opt
                .target = &planner.target(),
                .planner = &planner,
                .parameters = &parameters_,
+               .labels = &labels_,
                .fusion_plan = &fusion_plan_} {}
 
-FeatureMap CudaOperations::map_of(const Step& step, const FeatureMap* first_input) const {
-  FeatureMap map{context_.options.batch, step.output, context_.element, MapLayout::channels_last,
-                 nullptr};
-  switch (step.kind) {
-    case StepKind::input:
-      map.shape.channels = padded_image_channels(step.output.channels, context_.element);
-      break;
-    case StepKind::average_pool:
-    case StepKind::linear:
-    case StepKind::loss: map.type = DataType::float32; break;
-    case StepKind::relu:
-    case StepKind::add: map.type = first_input->type; break;
-    default: break;
-  }
-  return map;
+FeatureMap CudaOperations::image_map(core::ImageShape shape) const {
+  shape.channels = padded_image_channels(shape.channels, context_.element);
+  return feature_map(shape);
 }
 
-std::unique_ptr<Operation> CudaOperations::make(const Step& step, Operands operands) {
-  switch (step.kind) {
-    case StepKind::input: break;
-    case StepKind::convolution: return make_convolution(context_, step, std::move(operands));
-    case StepKind::batch_norm: return make_batch_norm(context_, step, std::move(operands));
-    case StepKind::relu: return make_relu(context_, std::move(operands));
-    case StepKind::add: return make_add(context_, std::move(operands));
-    case StepKind::max_pool: return make_max_pool(context_, step, std::move(operands));
-    case StepKind::average_pool: return make_average_pool(context_, std::move(operands));
-    case StepKind::linear: return make_linear(context_, step, std::move(operands));
-    case StepKind::loss: {
-      auto loss = make_softmax_cross_entropy(context_, step, std::move(operands));
-      loss_ = loss.get();
-      return loss;
-    }
-  }
-  check(false, "unknown step");
-  return nullptr;
+FeatureMap CudaOperations::feature_map(core::ImageShape shape) const {
+  return {context_.options.batch, shape, context_.element, MapLayout::channels_last, nullptr};
 }
 
 void CudaOperations::add_into(const FeatureMap& from, const FeatureMap& to) {
@@ -242,7 +215,7 @@ void CudaPlan::upload_kept(std::span<const std::int32_t> samples,
 
 void CudaPlan::take(const DeviceLabels& labels) {
   images_ = labels.images;
-  operations_.loss().set_labels(labels);
+  operations_.set_labels(labels);
   if (operations_.context().is_training()) ++host_.batches_tracked;
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "../blueprint.hpp"
+#include "../build_operation.hpp"
 #include "batch_norm/fusion_plan.hpp"
 #include "images.hpp"
 #include "kernels/sgd.hpp"
@@ -34,22 +35,25 @@ class CudaOperations final : public OperationFactory {
     const FusedBatchNorm* const fused = fusion_plan_.of(step.node);
     return fused != nullptr && fused->has_reader();
   }
-  FeatureMap map_of(const Step& step, const FeatureMap* first_input) const override;
-  std::unique_ptr<Operation> make(const Step& step, Operands operands) override;
+  FeatureMap image_map(core::ImageShape shape) const override;
+  FeatureMap feature_map(core::ImageShape shape) const override;
+  std::unique_ptr<Operation> make(const Step& step, Operands operands) override {
+    return build_operation(context_, step, std::move(operands));
+  }
   void add_into(const FeatureMap& from, const FeatureMap& to) override;
 
   const Context& context() const { return context_; }
   DeviceParameters& parameters() { return parameters_; }
   BatchNormFusionPlan& fusion_plan() { return fusion_plan_; }
   const BatchNormFusionPlan& fusion_plan() const { return fusion_plan_; }
-  Loss& loss() const { return *loss_; }
+  void set_labels(const DeviceLabels& labels) { labels_ = labels; }
 
  private:
   graph::Graph graph_;
   DeviceParameters parameters_;
   BatchNormFusionPlan fusion_plan_;
+  DeviceLabels labels_;  ///< of the uploaded batch
   Context context_;
-  Loss* loss_ = nullptr;  ///< set when `make` creates the loss, the last operation
 };
 
 /// Returns the memory that a plan would need.

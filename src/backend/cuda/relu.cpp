@@ -39,7 +39,8 @@ class ReluOf : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_relu(const Context& context, Operands operands) {
+std::unique_ptr<Operation> make_operation(const graph::Relu&, const Context& context, const Step&,
+                                          Operands operands) {
   return make_for<ReluOf>(operands.output->type, context, std::move(operands));
 }
 

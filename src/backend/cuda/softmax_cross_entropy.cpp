@@ -2,8 +2,6 @@
 // so little time that the backward pass computes the losses again instead of storing the
 // probabilities.
 
-#include <variant>
-
 #include "kernels/loss.hpp"
 #include "launch.hpp"
 #include "operations.hpp"
@@ -12,13 +10,13 @@ namespace lockstep::backend::cuda {
 
 namespace {
 
-class SoftmaxCrossEntropy : public Loss {
+class SoftmaxCrossEntropy : public Operation {
  public:
-  SoftmaxCrossEntropy(const Context& context, const Step& step, Operands given)
-      : Loss(std::move(given)),
+  SoftmaxCrossEntropy(const graph::SoftmaxCrossEntropy& operation, const Context& context,
+                      Operands given)
+      : Operation(std::move(given)),
         context_(context),
-        smoothing_(std::get<graph::SoftmaxCrossEntropy>(context.graph->node(step.node).operation)
-                       .label_smoothing),
+        smoothing_(operation.label_smoothing),
         rows_(operands().inputs[0]->images),
         classes_(operands().inputs[0]->shape.channels) {}
 
@@ -33,18 +31,17 @@ class SoftmaxCrossEntropy : public Loss {
     hits_ = reinterpret_cast<std::int32_t*>(losses_ + rows_);
   }
 
-  void set_labels(const DeviceLabels& labels) override { labels_ = labels; }
-
   void forward() override { run(nullptr); }
 
   void backward() override { run(operands().input_gradients[0]->as<float>()); }
 
  private:
   void run(float* gradients) {
+    const DeviceLabels& labels = *context_.labels;
     launch(context_.stream(), kernels::SoftmaxCrossEntropy{
-                                  operands().inputs[0]->as<float>(), labels_.labels, labels_.source,
+                                  operands().inputs[0]->as<float>(), labels.labels, labels.source,
                                   context_.parameters->loss_scale, losses_, hits_, gradients, rows_,
-                                  labels_.images, classes_, smoothing_});
+                                  labels.images, classes_, smoothing_});
     if (gradients != nullptr) return;
     launch(context_.stream(),
            kernels::SumResults{losses_, hits_, context_.parameters->result, rows_});
@@ -53,16 +50,15 @@ class SoftmaxCrossEntropy : public Loss {
   const Context& context_;
   float smoothing_;
   std::int64_t rows_, classes_;
-  DeviceLabels labels_;
   double* losses_ = nullptr;
   std::int32_t* hits_ = nullptr;
 };
 
 }  // namespace
 
-std::unique_ptr<Loss> make_softmax_cross_entropy(const Context& context, const Step& step,
-                                                 Operands operands) {
-  return std::make_unique<SoftmaxCrossEntropy>(context, step, std::move(operands));
+std::unique_ptr<Operation> make_operation(const graph::SoftmaxCrossEntropy& operation,
+                                          const Context& context, const Step&, Operands operands) {
+  return std::make_unique<SoftmaxCrossEntropy>(operation, context, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cuda

@@ -6,18 +6,21 @@
 
 namespace lockstep::backend::reference {
 
-void average_pool_forward(const Tensor& x, Tensor& y) {
+void forward(const graph::GlobalAveragePool&, NodeData& node, PlanData&) {
+  const Tensor& x = node.x();
   for (std::int64_t n = 0; n < x.batch; ++n) {
     for (std::int64_t c = 0; c < x.shape.channels; ++c) {
       const auto plane = x.plane(n, c);
       const double sum = std::accumulate(plane.begin(), plane.end(), 0.0);
-      y.plane(n, c)[0] = sum / static_cast<double>(plane.size());
+      node.y.plane(n, c)[0] = sum / static_cast<double>(plane.size());
     }
   }
 }
 
-void average_pool_backward(const Tensor& dy, Tensor* dx) {
+void backward(const graph::GlobalAveragePool&, NodeData& node, const PlanData&) {
+  Tensor* const dx = node.dx();
   if (dx == nullptr) return;
+  const Tensor& dy = node.dy;
   for (std::int64_t n = 0; n < dy.batch; ++n) {
     for (std::int64_t c = 0; c < dy.shape.channels; ++c) {
       const auto plane = dx->plane(n, c);

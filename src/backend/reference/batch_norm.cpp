@@ -18,6 +18,20 @@ namespace lockstep::backend::reference {
 
 namespace {
 
+/// Views of the values that the forward pass saves for the backward pass.
+struct Moments {
+  double& count;  ///< values per channel, over all replicas if statistics are synchronised
+  std::span<double> mean;
+  std::span<double> inverse_deviation;  ///< 1 / sqrt(biased variance + epsilon)
+  std::span<float> sums;                ///< buffer of the sums over replicas; 1 + 2 C values
+
+  explicit Moments(NodeData& node)
+      : count(node.saved[0]),
+        mean(std::span(node.saved).subspan(1, node.running.mean.size())),
+        inverse_deviation(std::span(node.saved).subspan(1 + mean.size(), mean.size())),
+        sums(node.sums) {}
+};
+
 void normalise_channel(const Tensor& x, std::int64_t channel, double mean, double scale,
                        double bias, Tensor& y) {
   for (std::int64_t n = 0; n < x.batch; ++n) {
@@ -28,7 +42,7 @@ void normalise_channel(const Tensor& x, std::int64_t channel, double mean, doubl
 }
 
 /// Computes count and means of the channels over all replicas and stores them in `moments`.
-void compute_means(const Tensor& x, core::StatisticsSum* replicas, BatchNormMoments& moments) {
+void compute_means(const Tensor& x, core::StatisticsSum* replicas, const Moments& moments) {
   moments.count = static_cast<double>(x.batch * x.shape.pixels());
   for (std::int64_t c = 0; c < x.shape.channels; ++c) {
     moments.mean[c] = 0;
@@ -37,7 +51,7 @@ void compute_means(const Tensor& x, core::StatisticsSum* replicas, BatchNormMome
     }
   }
   if (replicas != nullptr) {
-    const std::span sums = std::span(moments.sums).first(1 + moments.mean.size());
+    const std::span sums = moments.sums.first(1 + moments.mean.size());
     sums[0] = static_cast<float>(moments.count);
     for (std::size_t c = 0; c < moments.mean.size(); ++c) {
       sums[1 + c] = static_cast<float>(moments.mean[c]);
@@ -52,8 +66,8 @@ void compute_means(const Tensor& x, core::StatisticsSum* replicas, BatchNormMome
 /// Computes the sums of squares of the channels about their means over all replicas and stores them
 /// in `moments.inverse_deviation`.
 void compute_centred_squares(const Tensor& x, core::StatisticsSum* replicas,
-                             BatchNormMoments& moments) {
-  std::vector<double>& squares = moments.inverse_deviation;
+                             const Moments& moments) {
+  const std::span<double> squares = moments.inverse_deviation;
   for (std::int64_t c = 0; c < x.shape.channels; ++c) {
     squares[c] = 0;
     for (std::int64_t n = 0; n < x.batch; ++n) {
@@ -63,22 +77,21 @@ void compute_centred_squares(const Tensor& x, core::StatisticsSum* replicas,
     }
   }
   if (replicas == nullptr) return;
-  const std::span sums = std::span(moments.sums).first(squares.size());
+  const std::span sums = moments.sums.first(squares.size());
   for (std::size_t c = 0; c < squares.size(); ++c) sums[c] = static_cast<float>(squares[c]);
   replicas->sum(sums);
   for (std::size_t c = 0; c < squares.size(); ++c) squares[c] = sums[c];
 }
 
-}  // namespace
-
-void batch_norm_forward_training(const graph::BatchNorm& operation, const Tensor& x,
-                                 std::span<const double> weight, std::span<const double> bias,
-                                 core::StatisticsSum* replicas, BatchNormMoments& moments,
-                                 RunningStatistics running, Tensor& y) {
+void normalise_with_batch(const graph::BatchNorm& operation, NodeData& node,
+                          core::StatisticsSum* replicas) {
+  const Moments moments(node);
+  const Tensor& x = node.x();
   compute_means(x, replicas, moments);
   compute_centred_squares(x, replicas, moments);
   core::check(moments.count > 1, "the variance of one value is not defined");
   const double momentum = operation.momentum;
+  const RunningStatistics running = node.running;
   for (std::int64_t c = 0; c < x.shape.channels; ++c) {
     const double squares = moments.inverse_deviation[c];
     running.mean[c] =
@@ -86,24 +99,48 @@ void batch_norm_forward_training(const graph::BatchNorm& operation, const Tensor
     running.variance[c] = static_cast<float>((1 - momentum) * running.variance[c] +
                                              momentum * squares / (moments.count - 1));
     moments.inverse_deviation[c] = 1 / std::sqrt(squares / moments.count + operation.epsilon);
-    normalise_channel(x, c, moments.mean[c], moments.inverse_deviation[c] * weight[c], bias[c], y);
+    normalise_channel(x, c, moments.mean[c], moments.inverse_deviation[c] * node.weight[c],
+                      node.bias[c], node.y);
   }
 }
 
-void batch_norm_forward_inference(const graph::BatchNorm& operation, const Tensor& x,
-                                  std::span<const double> weight, std::span<const double> bias,
-                                  RunningStatistics running, Tensor& y) {
-  for (std::int64_t c = 0; c < x.shape.channels; ++c) {
-    const double deviation = std::sqrt(double{running.variance[c]} + operation.epsilon);
-    normalise_channel(x, c, running.mean[c], weight[c] / deviation, bias[c], y);
+void normalise_with_running(const graph::BatchNorm& operation, NodeData& node) {
+  for (std::int64_t c = 0; c < node.y.shape.channels; ++c) {
+    const double deviation = std::sqrt(double{node.running.variance[c]} + operation.epsilon);
+    normalise_channel(node.x(), c, node.running.mean[c], node.weight[c] / deviation, node.bias[c],
+                      node.y);
   }
 }
 
-void batch_norm_backward(const Tensor& x, std::span<const double> weight, const Tensor& dy,
-                         core::StatisticsSum* replicas, BatchNormMoments& moments, Tensor* dx,
-                         std::span<double> dweight, std::span<double> dbias) {
+}  // namespace
+
+/// Count, means and inverse deviations (see Moments).
+std::size_t saved_values(const graph::BatchNorm&, std::size_t, core::ImageShape x,
+                         core::ImageShape) {
+  return 1 + 2 * static_cast<std::size_t>(x.channels);
+}
+
+std::size_t exchanged_values(const graph::BatchNorm&, core::ImageShape x) {
+  return 1 + 2 * static_cast<std::size_t>(x.channels);
+}
+
+void forward(const graph::BatchNorm& operation, NodeData& node, PlanData& plan) {
+  if (plan.mode == Mode::training) {
+    normalise_with_batch(operation, node, plan.replicas);
+  } else {
+    normalise_with_running(operation, node);
+  }
+}
+
+void backward(const graph::BatchNorm&, NodeData& node, const PlanData& plan) {
+  const Moments moments(node);
+  const Tensor& x = node.x();
+  const Tensor& dy = node.dy;
+  Tensor* const dx = node.dx();
+  core::StatisticsSum* const replicas = plan.replicas;
+  const std::span<double> dweight = node.dweight, dbias = node.dbias;
   const std::size_t channels = moments.mean.size();
-  const std::span sums = std::span(moments.sums).first(2 * channels);
+  const std::span sums = moments.sums.first(2 * channels);
   for (std::int64_t c = 0; c < x.shape.channels; ++c) {
     dweight[c] = 0;
     dbias[c] = 0;
@@ -130,7 +167,7 @@ void batch_norm_backward(const Tensor& x, std::span<const double> weight, const 
       const auto target = dx->plane(n, c);
       for (std::size_t i = 0; i < in.size(); ++i) {
         const double normalised = (in[i] - moments.mean[c]) * scale;
-        target[i] += weight[c] * scale * (out[i] - mean - normalised * product_mean);
+        target[i] += node.weight[c] * scale * (out[i] - mean - normalised * product_mean);
       }
     }
   }

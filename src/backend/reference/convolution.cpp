@@ -51,17 +51,18 @@ void for_each_row(const graph::Convolution& operation, const Tensor& x, const Te
 
 }  // namespace
 
-void convolution_forward(const graph::Convolution& operation, const Tensor& x,
-                         std::span<const double> weight, std::span<const double> bias, Tensor& y) {
+void forward(const graph::Convolution& operation, NodeData& node, PlanData&) {
+  const Tensor& x = node.x();
+  Tensor& y = node.y;
   for (std::int64_t n = 0; n < y.batch; ++n) {
     for (std::int64_t k = 0; k < y.shape.channels; ++k) {
-      std::ranges::fill(y.plane(n, k), bias.empty() ? 0.0 : bias[k]);
+      std::ranges::fill(y.plane(n, k), node.bias.empty() ? 0.0 : node.bias[k]);
     }
   }
   const std::int64_t stride = operation.stride;
   for_each_row(operation, x, y,
                [&](auto index, auto n, auto k, auto c, auto p, auto h, auto columns, auto shift) {
-                 const double factor = weight[index];
+                 const double factor = node.weight[index];
                  const double* in = x.row(n, c, h);
                  double* out = y.row(n, k, p);
                  for (std::int64_t q = columns.begin; q < columns.end; ++q) {
@@ -70,11 +71,13 @@ void convolution_forward(const graph::Convolution& operation, const Tensor& x,
                });
 }
 
-void convolution_backward(const graph::Convolution& operation, const Tensor& x,
-                          std::span<const double> weight, const Tensor& dy, Tensor* dx,
-                          std::span<double> dweight, std::span<double> dbias) {
+void backward(const graph::Convolution& operation, NodeData& node, const PlanData&) {
+  const Tensor& x = node.x();
+  const Tensor& dy = node.dy;
+  Tensor* const dx = node.dx();
+  const std::span<double> dbias = node.dbias;
   const std::int64_t stride = operation.stride;
-  std::ranges::fill(dweight, 0.0);
+  std::ranges::fill(node.dweight, 0.0);
   for_each_row(operation, x, dy,
                [&](auto index, auto n, auto k, auto c, auto p, auto h, auto columns, auto shift) {
                  const double* in = x.row(n, c, h);
@@ -83,7 +86,7 @@ void convolution_backward(const graph::Convolution& operation, const Tensor& x,
                  for (std::int64_t q = columns.begin; q < columns.end; ++q) {
                    sum += out[q] * in[q * stride + shift];
                  }
-                 dweight[index] += sum;
+                 node.dweight[index] += sum;
                });
   if (!dbias.empty()) {
     std::ranges::fill(dbias, 0.0);
@@ -96,7 +99,7 @@ void convolution_backward(const graph::Convolution& operation, const Tensor& x,
   if (dx == nullptr) return;
   for_each_row(operation, x, dy,
                [&](auto index, auto n, auto k, auto c, auto p, auto h, auto columns, auto shift) {
-                 const double factor = weight[index];
+                 const double factor = node.weight[index];
                  const double* out = dy.row(n, k, p);
                  double* in = dx->row(n, c, h);
                  for (std::int64_t q = columns.begin; q < columns.end; ++q) {

@@ -10,9 +10,16 @@
 
 namespace lockstep::backend::reference {
 
-void max_pool_forward(const graph::MaxPool& operation, const Tensor& x,
-                      std::span<std::int32_t> winners, Tensor& y) {
-  auto winner = winners.begin();
+/// For each output: the index of the maximum in its plane of the input.
+std::size_t saved_values(const graph::MaxPool&, std::size_t batch, core::ImageShape,
+                         core::ImageShape y) {
+  return batch * static_cast<std::size_t>(y.elements());
+}
+
+void forward(const graph::MaxPool& operation, NodeData& node, PlanData&) {
+  const Tensor& x = node.x();
+  Tensor& y = node.y;
+  auto winner = node.saved.begin();
   for (std::int64_t n = 0; n < x.batch; ++n) {
     for (std::int64_t c = 0; c < x.shape.channels; ++c) {
       const auto plane = x.plane(n, c);
@@ -31,7 +38,7 @@ void max_pool_forward(const graph::MaxPool& operation, const Tensor& x,
               if (plane[pixel] > plane[best] || std::isnan(plane[pixel])) best = pixel;
             }
           }
-          *winner++ = static_cast<std::int32_t>(best);
+          *winner++ = static_cast<double>(best);
           y.row(n, c, p)[q] = plane[best];
         }
       }
@@ -39,13 +46,16 @@ void max_pool_forward(const graph::MaxPool& operation, const Tensor& x,
   }
 }
 
-void max_pool_backward(std::span<const std::int32_t> winners, const Tensor& dy, Tensor* dx) {
+void backward(const graph::MaxPool&, NodeData& node, const PlanData&) {
+  Tensor* const dx = node.dx();
   if (dx == nullptr) return;
-  auto winner = winners.begin();
+  const Tensor& dy = node.dy;
+  auto winner = node.saved.begin();
   for (std::int64_t n = 0; n < dy.batch; ++n) {
     for (std::int64_t c = 0; c < dy.shape.channels; ++c) {
       const auto target = dx->plane(n, c);
-      for (const double value : dy.plane(n, c)) target[*winner++] += value;
+      for (const double value : dy.plane(n, c))
+        target[static_cast<std::size_t>(*winner++)] += value;
     }
   }
 }

@@ -1,13 +1,13 @@
 #pragma once
 
 // The operations as plain loops in float64: the reference implementation with which the other
-// backends are compared.
+// backends are compared. Each operation of the graph has an overload of `forward` and of `backward`
+// in the file named after it; a missing overload does not compile.
 //
 // `x` is the input of an operation, `y` its output; `dx` and `dy` are the gradients of the loss
 // with respect to them. Every backward function ADDS to `dx`, because the gradient of a tensor with
 // several consumers is the sum of their gradients; gradients of parameters are overwritten.
-// Parameters have the layout of graph::Parameter. If `dx` is null, the gradient of the input is not
-// needed.
+// Parameters have the layout of graph::Parameter.
 
 #include <cstdint>
 #include <span>
@@ -23,74 +23,89 @@ namespace lockstep::backend::reference {
 /// Converts uint8 images (n, C, H, W) to normalised values.
 void normalise(const Normalisation& normalisation, std::span<const std::uint8_t> images, Tensor& y);
 
-/// `bias` is empty if the convolution has none.
-void convolution_forward(const graph::Convolution& operation, const Tensor& x,
-                         std::span<const double> weight, std::span<const double> bias, Tensor& y);
-void convolution_backward(const graph::Convolution& operation, const Tensor& x,
-                          std::span<const double> weight, const Tensor& dy, Tensor* dx,
-                          std::span<double> dweight, std::span<double> dbias);
-
-/// Values per channel that the forward pass of batch norm saves for backward.
-struct BatchNormMoments {
-  double count = 0;  ///< values per channel, over all replicas if statistics are synchronised
-  std::vector<double> mean;
-  std::vector<double> inverse_deviation;  ///< 1 / sqrt(biased variance + epsilon)
-  std::vector<float> sums;                ///< buffer of the sums over replicas; 1 + 2 C values
-
-  BatchNormMoments() = default;
-  explicit BatchNormMoments(std::int64_t channels)
-      : mean(channels), inverse_deviation(channels), sums(1 + 2 * channels) {}
-};
-
 /// Running statistics of one batch norm, (channels) each.
 struct RunningStatistics {
   std::span<float> mean;
   std::span<float> variance;
 };
 
-/// Normalises with the statistics of the batch and updates the running statistics. `replicas` sums
-/// the statistics over all replicas; null: statistics of this batch only. Collective if `replicas`
-/// is not null.
-void batch_norm_forward_training(const graph::BatchNorm& operation, const Tensor& x,
-                                 std::span<const double> weight, std::span<const double> bias,
-                                 core::StatisticsSum* replicas, BatchNormMoments& moments,
-                                 RunningStatistics running, Tensor& y);
-/// Normalises with the running statistics.
-void batch_norm_forward_inference(const graph::BatchNorm& operation, const Tensor& x,
-                                  std::span<const double> weight, std::span<const double> bias,
-                                  RunningStatistics running, Tensor& y);
-/// Collective if `replicas` is not null. `dweight` and `dbias` are the gradients of this replica.
-void batch_norm_backward(const Tensor& x, std::span<const double> weight, const Tensor& dy,
-                         core::StatisticsSum* replicas, BatchNormMoments& moments, Tensor* dx,
-                         std::span<double> dweight, std::span<double> dbias);
+/// What all operations of a plan share.
+struct PlanData {
+  Mode mode = Mode::training;
+  core::StatisticsSum* replicas = nullptr;  ///< see PlanOptions::batch_norm_sum
+  std::vector<std::int32_t> labels{};       ///< of the uploaded batch
+  BatchResult result{};                     ///< of the last forward pass
+};
 
-void relu_forward(const Tensor& x, Tensor& y);
-void relu_backward(const Tensor& x, const Tensor& dy, Tensor* dx);
+/// The tensors of one node.
+struct NodeData {
+  std::vector<const Tensor*> inputs;
+  Tensor y, dy;
+  std::vector<Tensor*> input_gradients;  ///< null if the gradient is not needed
+  std::span<double> weight, bias;        ///< empty if the node has no such parameter
+  std::span<double> dweight, dbias;
+  RunningStatistics running;
+  std::vector<double> saved;  ///< `saved_values` values, from the forward to the backward pass
+  std::vector<float> sums;    ///< `exchanged_values` values: buffer of the sums over replicas
 
-void add_forward(const Tensor& left, const Tensor& right, Tensor& y);
-void add_backward(const Tensor& dy, Tensor* dleft, Tensor* dright);
+  const Tensor& x() const { return *inputs[0]; }
+  Tensor* dx() const { return input_gradients[0]; }
+};
 
-/// Stores in `winners`, for each output, the index of the maximum in its plane of the input.
-void max_pool_forward(const graph::MaxPool& operation, const Tensor& x,
-                      std::span<std::int32_t> winners, Tensor& y);
-void max_pool_backward(std::span<const std::int32_t> winners, const Tensor& dy, Tensor* dx);
+/// Returns the number of values that an operation saves from its forward to its backward pass, for
+/// `batch` images with an input of shape `x` and an output of shape `y` each.
+template <class Kind>
+std::size_t saved_values(const Kind&, std::size_t, core::ImageShape, core::ImageShape) {
+  return 0;
+}
+std::size_t saved_values(const graph::BatchNorm&, std::size_t batch, core::ImageShape x,
+                         core::ImageShape y);
+std::size_t saved_values(const graph::MaxPool&, std::size_t batch, core::ImageShape x,
+                         core::ImageShape y);
+std::size_t saved_values(const graph::SoftmaxCrossEntropy&, std::size_t batch, core::ImageShape x,
+                         core::ImageShape y);
 
-void average_pool_forward(const Tensor& x, Tensor& y);
-void average_pool_backward(const Tensor& dy, Tensor* dx);
+/// Returns the number of values that an operation sums over the replicas at once.
+template <class Kind>
+std::size_t exchanged_values(const Kind&, core::ImageShape) {
+  return 0;
+}
+std::size_t exchanged_values(const graph::BatchNorm&, core::ImageShape x);
 
-void linear_forward(const Tensor& x, std::span<const double> weight, std::span<const double> bias,
-                    Tensor& y);
-void linear_backward(const Tensor& x, std::span<const double> weight, const Tensor& dy, Tensor* dx,
-                     std::span<double> dweight, std::span<double> dbias);
+// The plan writes the input.
+inline void forward(const graph::Input&, NodeData&, PlanData&) {}
+inline void backward(const graph::Input&, NodeData&, const PlanData&) {}
 
-/// Writes the loss of each image to `y` and the softmax (shape of `x`), which the backward pass
-/// needs, to `probabilities`. Returns the sum of the losses and the number of correct predictions.
-BatchResult softmax_cross_entropy_forward(const graph::SoftmaxCrossEntropy& operation,
-                                          const Tensor& x, std::span<const std::int32_t> labels,
-                                          Tensor& probabilities, Tensor& y);
-/// Computes the gradient of the mean loss over the batch.
-void softmax_cross_entropy_backward(const graph::SoftmaxCrossEntropy& operation,
-                                    std::span<const std::int32_t> labels,
-                                    const Tensor& probabilities, Tensor* dx);
+void forward(const graph::Convolution&, NodeData&, PlanData&);
+void backward(const graph::Convolution&, NodeData&, const PlanData&);
+
+/// Collective if `PlanData::replicas` is not null. In training, normalises with the statistics of
+/// the batch (of all replicas) and updates the running statistics; in inference, normalises with
+/// the running statistics. The gradients of the parameters are those of this replica.
+void forward(const graph::BatchNorm&, NodeData&, PlanData&);
+void backward(const graph::BatchNorm&, NodeData&, const PlanData&);
+
+void forward(const graph::Relu&, NodeData&, PlanData&);
+void backward(const graph::Relu&, NodeData&, const PlanData&);
+
+void forward(const graph::Add&, NodeData&, PlanData&);
+void backward(const graph::Add&, NodeData&, const PlanData&);
+
+void forward(const graph::MaxPool&, NodeData&, PlanData&);
+void backward(const graph::MaxPool&, NodeData&, const PlanData&);
+
+void forward(const graph::GlobalAveragePool&, NodeData&, PlanData&);
+void backward(const graph::GlobalAveragePool&, NodeData&, const PlanData&);
+
+void forward(const graph::Flatten&, NodeData&, PlanData&);
+void backward(const graph::Flatten&, NodeData&, const PlanData&);
+
+void forward(const graph::Linear&, NodeData&, PlanData&);
+void backward(const graph::Linear&, NodeData&, const PlanData&);
+
+/// Writes the loss of each image to `y`, and the sums over the batch to `PlanData::result`. The
+/// gradient is that of the mean loss over the batch.
+void forward(const graph::SoftmaxCrossEntropy&, NodeData&, PlanData&);
+void backward(const graph::SoftmaxCrossEntropy&, NodeData&, const PlanData&);
 
 }  // namespace lockstep::backend::reference

@@ -12,17 +12,6 @@ namespace lockstep::backend::reference {
 
 namespace {
 
-template <class... Visitors>
-struct Overloaded : Visitors... {
-  using Visitors::operator()...;
-};
-template <class... Visitors>
-Overloaded(Visitors...) -> Overloaded<Visitors...>;
-
-bool is_input(const graph::Node& node) {
-  return std::holds_alternative<graph::Input>(node.operation);
-}
-
 /// Returns, for each node, the number of leading elements of the flat gradients that are final
 /// after the backward pass of the node: all before the first parameter of the nodes before it.
 std::vector<std::size_t> final_gradients(const graph::Graph& graph) {
@@ -36,6 +25,27 @@ std::vector<std::size_t> final_gradients(const graph::Graph& graph) {
   }
   return filled;
 }
+
+core::ImageShape input_shape(const graph::Graph& graph, const graph::Node& node) {
+  return node.inputs.empty() ? core::ImageShape{} : graph.node(node.inputs[0]).output;
+}
+
+std::size_t saved_values_of(const graph::Graph& graph, const graph::Node& node,
+                            std::int64_t batch) {
+  return std::visit(
+      [&](const auto& operation) {
+        return saved_values(operation, static_cast<std::size_t>(batch), input_shape(graph, node),
+                            node.output);
+      },
+      node.operation);
+}
+
+std::size_t exchanged_values_of(const graph::Graph& graph, const graph::Node& node) {
+  return std::visit(
+      [&](const auto& operation) { return exchanged_values(operation, input_shape(graph, node)); },
+      node.operation);
+}
+
 }  // namespace
 
 ReferencePlan::ReferencePlan(const graph::Graph& graph, ModelState& state,
@@ -46,46 +56,48 @@ ReferencePlan::ReferencePlan(const graph::Graph& graph, ModelState& state,
       memory_(memory_use(graph, options)),
       parameters_(graph.parameter_elements()),
       filled_to_(final_gradients(graph)),
-      labels_(options.batch),
+      data_{.mode = options.mode, .replicas = options.batch_norm_sum},
       logits_(options.batch * graph.classes()) {
-  const bool training = options.mode == Mode::training;
-  if (training) {
+  data_.labels.resize(options.batch);
+  if (options.mode == Mode::training) {
     refuse_single_values(graph, options);
     gradients_.resize(graph.parameter_elements());
   }
-  for (const graph::Node& node : graph.nodes()) {
-    NodeMemory& memory = nodes_.emplace_back();
-    memory.output = Tensor(options.batch, node.output);
-    if (training && !is_input(node)) memory.gradient = Tensor(options.batch, node.output);
-    if (std::holds_alternative<graph::BatchNorm>(node.operation)) {
-      memory.moments = BatchNormMoments(node.output.channels);
-    }
-    if (std::holds_alternative<graph::MaxPool>(node.operation)) {
-      memory.winners.resize(options.batch * node.output.elements());
-    }
-    if (std::holds_alternative<graph::SoftmaxCrossEntropy>(node.operation)) {
-      memory.probabilities = Tensor(options.batch, graph.node(node.inputs[0]).output);
-    }
+  nodes_.reserve(graph_.nodes().size());
+  for (const graph::Node& node : graph_.nodes()) nodes_.push_back(make_data(node));
+}
+
+NodeData ReferencePlan::make_data(const graph::Node& node) {
+  const bool training = options_.mode == Mode::training;
+  NodeData data;
+  for (const graph::NodeId input : node.inputs) {
+    data.inputs.push_back(&data_of(input).y);
+    const bool needs_gradient = training && !graph::is_input(graph_.node(input).operation);
+    data.input_gradients.push_back(needs_gradient ? &data_of(input).dy : nullptr);
   }
+  data.y = Tensor(options_.batch, node.output);
+  if (training && !graph::is_input(node.operation)) data.dy = Tensor(options_.batch, node.output);
+  data.weight = parameter(node, 0, parameters_);
+  data.bias = parameter(node, 1, parameters_);
+  if (training) {
+    data.dweight = parameter(node, 0, gradients_);
+    data.dbias = parameter(node, 1, gradients_);
+  }
+  data.running = running(node);
+  data.saved.resize(saved_values_of(graph_, node, options_.batch));
+  data.sums.resize(exchanged_values_of(graph_, node));
+  return data;
 }
 
-Tensor* ReferencePlan::input_gradient(graph::NodeId input) {
-  return is_input(graph_.node(input)) ? nullptr : &memory_of(input).gradient;
-}
-
-std::span<double> ReferencePlan::parameter(const graph::Node& node, std::size_t index) {
+std::span<double> ReferencePlan::parameter(const graph::Node& node, std::size_t index,
+                                           std::vector<double>& flat) const {
   if (index >= node.parameters.size()) return {};
   const graph::Parameter& parameter = graph_.parameters()[node.parameters[index]];
-  return std::span(parameters_).subspan(parameter.offset, parameter.elements);
-}
-
-std::span<double> ReferencePlan::parameter_gradient(const graph::Node& node, std::size_t index) {
-  if (index >= node.parameters.size()) return {};
-  const graph::Parameter& parameter = graph_.parameters()[node.parameters[index]];
-  return std::span(gradients_).subspan(parameter.offset, parameter.elements);
+  return std::span(flat).subspan(parameter.offset, parameter.elements);
 }
 
 RunningStatistics ReferencePlan::running(const graph::Node& node) {
+  if (node.statistics.empty()) return {};
   const auto view = [&](std::size_t index) {
     const graph::Statistic& statistic = graph_.statistics()[node.statistics[index]];
     return state_.statistics.as<float>().subspan(statistic.offset, statistic.elements);
@@ -104,103 +116,40 @@ void ReferencePlan::upload(std::span<const std::uint8_t> images,
   for (const std::int32_t label : labels) {
     core::check(label >= 0 && label < graph_.classes(), "labels name classes of the network");
   }
-  for (NodeMemory& memory : nodes_) {
-    memory.output.batch = memory.gradient.batch = memory.probabilities.batch = count;
-  }
-  labels_.assign(labels.begin(), labels.end());
-  normalise(options_.normalisation, images, nodes_.front().output);
+  for (NodeData& node : nodes_) node.y.batch = node.dy.batch = count;
+  data_.labels.assign(labels.begin(), labels.end());
+  normalise(options_.normalisation, images, nodes_.front().y);
 }
 
 void ReferencePlan::forward() {
   std::ranges::copy(state_.parameters.as<float>().first(parameters_.size()), parameters_.begin());
   for (std::size_t id = 0; id < nodes_.size(); ++id) {
-    forward_node(graph_.nodes()[id], nodes_[id]);
+    std::visit([&](const auto& operation) { reference::forward(operation, nodes_[id], data_); },
+               graph_.nodes()[id].operation);
     core::report_progress(options_.progress);
   }
   if (options_.mode == Mode::training) ++state_.batches_tracked;
-  const auto scores = input_of(graph_.nodes().back()).all();
+  const auto scores = nodes_.back().x().all();
   std::ranges::transform(scores, logits_.begin(),
                          [](double score) { return static_cast<float>(score); });
 }
 
-void ReferencePlan::forward_node(const graph::Node& node, NodeMemory& memory) {
-  Tensor& y = memory.output;
-  const auto weight = parameter(node, 0);
-  const auto bias = parameter(node, 1);
-  const auto batch_norm = [&](const graph::BatchNorm& operation) {
-    if (options_.mode == Mode::inference) {
-      batch_norm_forward_inference(operation, input_of(node), weight, bias, running(node), y);
-    } else {
-      batch_norm_forward_training(operation, input_of(node), weight, bias, options_.batch_norm_sum,
-                                  memory.moments, running(node), y);
-    }
-  };
-  std::visit(Overloaded{
-                 [](const graph::Input&) {},  // filled by upload
-                 [&](const graph::Convolution& operation) {
-                   convolution_forward(operation, input_of(node), weight, bias, y);
-                 },
-                 batch_norm,
-                 [&](const graph::Relu&) { relu_forward(input_of(node), y); },
-                 [&](const graph::Add&) {
-                   add_forward(input_of(node), memory_of(node.inputs[1]).output, y);
-                 },
-                 [&](const graph::MaxPool& operation) {
-                   max_pool_forward(operation, input_of(node), memory.winners, y);
-                 },
-                 [&](const graph::GlobalAveragePool&) { average_pool_forward(input_of(node), y); },
-                 [&](const graph::Linear&) { linear_forward(input_of(node), weight, bias, y); },
-                 [&](const graph::SoftmaxCrossEntropy& operation) {
-                   result_ = softmax_cross_entropy_forward(operation, input_of(node), labels_,
-                                                           memory.probabilities, y);
-                 },
-             },
-             node.operation);
-}
-
 std::span<const float> ReferencePlan::logits() const {
-  return std::span(logits_).first(result_.images * graph_.classes());
+  return std::span(logits_).first(data_.result.images * graph_.classes());
 }
 
 void ReferencePlan::backward(core::GradientListener& listener) {
   core::check(options_.mode == Mode::training, "only a training plan has gradients");
-  for (NodeMemory& memory : nodes_) std::ranges::fill(memory.gradient.values, 0.0);
+  for (NodeData& node : nodes_) std::ranges::fill(node.dy.values, 0.0);
   for (std::size_t id = nodes_.size(); id-- > 0;) {
     const graph::Node& node = graph_.nodes()[id];
-    if (is_input(node)) continue;
-    backward_node(node, nodes_[id]);
+    if (graph::is_input(node.operation)) continue;
+    std::visit([&](const auto& operation) { reference::backward(operation, nodes_[id], data_); },
+               node.operation);
     store_gradients(node);
     core::report_progress(options_.progress);
     listener.filled_to(filled_to_[id]);
   }
-}
-
-void ReferencePlan::backward_node(const graph::Node& node, NodeMemory& memory) {
-  const Tensor& x = input_of(node);
-  const Tensor& dy = memory.gradient;
-  Tensor* dx = input_gradient(node.inputs[0]);
-  const auto weight = parameter(node, 0);
-  const auto dweight = parameter_gradient(node, 0);
-  const auto dbias = parameter_gradient(node, 1);
-  std::visit(Overloaded{
-                 [](const graph::Input&) {},
-                 [&](const graph::Convolution& operation) {
-                   convolution_backward(operation, x, weight, dy, dx, dweight, dbias);
-                 },
-                 [&](const graph::BatchNorm&) {
-                   batch_norm_backward(x, weight, dy, options_.batch_norm_sum, memory.moments, dx,
-                                       dweight, dbias);
-                 },
-                 [&](const graph::Relu&) { relu_backward(x, dy, dx); },
-                 [&](const graph::Add&) { add_backward(dy, dx, input_gradient(node.inputs[1])); },
-                 [&](const graph::MaxPool&) { max_pool_backward(memory.winners, dy, dx); },
-                 [&](const graph::GlobalAveragePool&) { average_pool_backward(dy, dx); },
-                 [&](const graph::Linear&) { linear_backward(x, weight, dy, dx, dweight, dbias); },
-                 [&](const graph::SoftmaxCrossEntropy& operation) {
-                   softmax_cross_entropy_backward(operation, labels_, memory.probabilities, dx);
-                 },
-             },
-             node.operation);
 }
 
 void ReferencePlan::store_gradients(const graph::Node& node) {
@@ -218,7 +167,7 @@ std::vector<OperationChoice> choices_of(const graph::Graph& graph, Mode mode) {
   for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
     const auto node = static_cast<graph::NodeId>(id);
     choices.push_back({node, "forward", "plain loops in float64"});
-    if (mode == Mode::inference || is_input(graph.node(node))) continue;
+    if (mode == Mode::inference || graph::is_input(graph.node(node).operation)) continue;
     choices.push_back({node, "backward data", "plain loops in float64"});
     if (graph.node(node).parameters.empty()) continue;
     choices.push_back({node, "backward weights", "plain loops in float64"});
@@ -235,18 +184,10 @@ MemoryUse memory_use(const graph::Graph& graph, const PlanOptions& options) {
   use.workspace = batch * (sizeof(std::int32_t) + sizeof(float) * graph.classes());
   for (const graph::Node& node : graph.nodes()) {
     const std::size_t elements = batch * node.output.elements();
-    const bool has_gradient = training && !is_input(node);
+    const bool has_gradient = training && !graph::is_input(node.operation);
     use.activations += sizeof(double) * elements * (has_gradient ? 2 : 1);
-    if (std::holds_alternative<graph::BatchNorm>(node.operation)) {
-      const auto channels = static_cast<std::size_t>(node.output.channels);
-      use.workspace += sizeof(double) * 2 * channels + sizeof(float) * (1 + 2 * channels);
-    }
-    if (std::holds_alternative<graph::MaxPool>(node.operation)) {
-      use.workspace += sizeof(std::int32_t) * elements;
-    }
-    if (std::holds_alternative<graph::SoftmaxCrossEntropy>(node.operation)) {
-      use.workspace += sizeof(double) * batch * graph.classes();
-    }
+    use.workspace += sizeof(double) * saved_values_of(graph, node, options.batch) +
+                     sizeof(float) * exchanged_values_of(graph, node);
   }
   return use;
 }

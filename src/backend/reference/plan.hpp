@@ -22,7 +22,7 @@ class ReferencePlan : public HostPlan {
 
   void upload(std::span<const std::uint8_t> images, std::span<const std::int32_t> labels) override;
   void forward() override;
-  BatchResult result() const override { return result_; }
+  BatchResult result() const override { return data_.result; }
   std::span<const float> logits() const override;
   void backward(core::GradientListener& listener) override;
   MemoryUse memory() const override { return memory_; }
@@ -31,39 +31,25 @@ class ReferencePlan : public HostPlan {
   }
 
  private:
-  /// Memory of one node. Members that the operation does not use are empty.
-  struct NodeMemory {
-    Tensor output;
-    Tensor gradient;
-    BatchNormMoments moments;
-    std::vector<std::int32_t> winners;
-    Tensor probabilities;
-  };
-
-  NodeMemory& memory_of(graph::NodeId id) { return nodes_[static_cast<std::size_t>(id)]; }
-  const Tensor& input_of(const graph::Node& node) { return memory_of(node.inputs[0]).output; }
-  Tensor* input_gradient(graph::NodeId input);
-  /// Returns parameter `index` of the node (0 weight, 1 bias); empty if the node has no such
-  /// parameter.
-  std::span<double> parameter(const graph::Node& node, std::size_t index);
-  std::span<double> parameter_gradient(const graph::Node& node, std::size_t index);
+  NodeData& data_of(graph::NodeId id) { return nodes_[static_cast<std::size_t>(id)]; }
+  NodeData make_data(const graph::Node& node);
+  /// Returns parameter `index` of the node (0 weight, 1 bias) in a flat buffer; empty if the node
+  /// has no such parameter.
+  std::span<double> parameter(const graph::Node& node, std::size_t index,
+                              std::vector<double>& flat) const;
   RunningStatistics running(const graph::Node& node);
-
-  void forward_node(const graph::Node& node, NodeMemory& memory);
-  void backward_node(const graph::Node& node, NodeMemory& memory);
   void store_gradients(const graph::Node& node);
 
   graph::Graph graph_;  // a copy, because the plan may outlive the original
   PlanOptions options_;
   MemoryUse memory_;
-  std::vector<NodeMemory> nodes_;
   std::vector<double> parameters_;  // in the layout of the graph, as in the state
-  std::vector<double> gradients_;   // in the same layout
+  std::vector<double> gradients_;   // in the same layout; empty in inference
+  std::vector<NodeData> nodes_;     // by node; refer to one another and to the buffers above
   // Per node: leading gradients that are final after its backward.
   std::vector<std::size_t> filled_to_;
-  std::vector<std::int32_t> labels_;
+  PlanData data_;
   std::vector<float> logits_;
-  BatchResult result_;
 };
 
 /// Returns the memory that a ReferencePlan would allocate, from shapes alone.

@@ -6,17 +6,17 @@
 
 namespace lockstep::backend::reference {
 
-void relu_forward(const Tensor& x, Tensor& y) {
-  const auto in = x.all();
-  const auto out = y.all();
+void forward(const graph::Relu&, NodeData& node, PlanData&) {
+  const auto in = node.x().all();
+  const auto out = node.y.all();
   for (std::size_t i = 0; i < in.size(); ++i) out[i] = std::max(in[i], 0.0);
 }
 
-void relu_backward(const Tensor& x, const Tensor& dy, Tensor* dx) {
-  if (dx == nullptr) return;
-  const auto in = x.all();
-  const auto out = dy.all();
-  const auto target = dx->all();
+void backward(const graph::Relu&, NodeData& node, const PlanData&) {
+  if (node.dx() == nullptr) return;
+  const auto in = node.x().all();
+  const auto out = node.dy.all();
+  const auto target = node.dx()->all();
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (in[i] > 0) target[i] += out[i];
   }

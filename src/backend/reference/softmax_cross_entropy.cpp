@@ -23,14 +23,21 @@ double target(const graph::SoftmaxCrossEntropy& operation, std::int64_t k, std::
 
 }  // namespace
 
-BatchResult softmax_cross_entropy_forward(const graph::SoftmaxCrossEntropy& operation,
-                                          const Tensor& x, std::span<const std::int32_t> labels,
-                                          Tensor& probabilities, Tensor& y) {
+/// The softmax of the scores.
+std::size_t saved_values(const graph::SoftmaxCrossEntropy&, std::size_t batch, core::ImageShape x,
+                         core::ImageShape) {
+  return batch * static_cast<std::size_t>(x.elements());
+}
+
+void forward(const graph::SoftmaxCrossEntropy& operation, NodeData& node, PlanData& plan) {
+  const Tensor& x = node.x();
+  Tensor& y = node.y;
+  const auto& labels = plan.labels;
   const std::int64_t classes = x.shape.channels;
   BatchResult result{.loss_sum = 0, .correct = 0, .images = x.batch};
   for (std::int64_t n = 0; n < x.batch; ++n) {
     const std::span scores = x.all().subspan(n * classes, classes);
-    const std::span shares = probabilities.all().subspan(n * classes, classes);
+    const std::span shares = std::span(node.saved).subspan(n * classes, classes);
     const auto largest = std::ranges::max_element(scores);
     double sum = 0;
     for (const double score : scores) sum += std::exp(score - *largest);
@@ -43,19 +50,19 @@ BatchResult softmax_cross_entropy_forward(const graph::SoftmaxCrossEntropy& oper
     result.loss_sum += y.values[n];
     result.correct += largest - scores.begin() == labels[n] ? 1 : 0;
   }
-  return result;
+  plan.result = result;
 }
 
-void softmax_cross_entropy_backward(const graph::SoftmaxCrossEntropy& operation,
-                                    std::span<const std::int32_t> labels,
-                                    const Tensor& probabilities, Tensor* dx) {
+void backward(const graph::SoftmaxCrossEntropy& operation, NodeData& node, const PlanData& plan) {
+  Tensor* const dx = node.dx();
   if (dx == nullptr) return;
-  const std::int64_t classes = probabilities.shape.channels;
-  for (std::int64_t n = 0; n < probabilities.batch; ++n) {
+  const auto& labels = plan.labels;
+  const std::int64_t classes = dx->shape.channels;
+  for (std::int64_t n = 0; n < dx->batch; ++n) {
     for (std::int64_t k = 0; k < classes; ++k) {
       const double difference =
-          probabilities.values[n * classes + k] - target(operation, k, labels[n], classes);
-      dx->values[n * classes + k] += difference / static_cast<double>(probabilities.batch);
+          node.saved[n * classes + k] - target(operation, k, labels[n], classes);
+      dx->values[n * classes + k] += difference / static_cast<double>(dx->batch);
     }
   }
 }

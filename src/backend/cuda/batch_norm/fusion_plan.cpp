@@ -26,9 +26,8 @@ const Step& at(const std::vector<Step>& steps, int index) {
   return steps[static_cast<std::size_t>(index)];
 }
 
-const graph::Convolution* plain_convolution(const Context& context, const Step& step) {
-  const auto* const operation =
-      std::get_if<graph::Convolution>(&context.graph->node(step.node).operation);
+const graph::Convolution* plain_convolution(const Step& step) {
+  const auto* const operation = std::get_if<graph::Convolution>(&step.operation);
   return operation != nullptr && !operation->has_bias ? operation : nullptr;
 }
 
@@ -36,18 +35,18 @@ ConvolutionShape shape_of(const Context& context, const std::vector<Step>& steps
                           const Step& convolution) {
   const Step& from = at(steps, convolution.inputs[0]);
   core::ImageShape input = from.output;
-  if (from.kind == StepKind::input)
+  if (graph::is_input(from.operation))
     input.channels = padded_image_channels(input.channels, context.element);
-  return make_convolution_shape(*plain_convolution(context, convolution), context.options.batch,
-                                input, convolution.output.channels);
+  return make_convolution_shape(*plain_convolution(convolution), context.options.batch, input,
+                                convolution.output.channels);
 }
 
 BatchNormSetting setting_of(const Context& context, const std::vector<Step>& steps,
                             const Step& step, std::size_t readers, bool output_is_written) {
   const auto wants = [&](std::size_t input) {
-    return input < step.inputs.size() && at(steps, step.inputs[input]).kind != StepKind::input;
+    return input < step.inputs.size() && !graph::is_input(at(steps, step.inputs[input]).operation);
   };
-  return make_batch_norm_setting(context, step,
+  return make_batch_norm_setting(std::get<graph::BatchNorm>(step.operation), context, step,
                                  {.output_gradients = std::min<std::size_t>(readers, 2),
                                   .input = wants(0),
                                   .residual = wants(1),
@@ -132,10 +131,10 @@ void BatchNormFusionPlan::find_sums(const Context& context, const std::vector<St
                                     const Readers& readers) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
-    if (step.kind != StepKind::batch_norm) continue;
+    if (!std::holds_alternative<graph::BatchNorm>(step.operation)) continue;
     const int before = step.inputs[0];
     const Step& convolution = at(steps, before);
-    if (plain_convolution(context, convolution) == nullptr) continue;
+    if (plain_convolution(convolution) == nullptr) continue;
     if (readers[static_cast<std::size_t>(before)].size() != 1) continue;
     const ConvolutionShape shape = shape_of(context, steps, convolution);
     const PlannedGraph with_sums = convolution_with_sums(
@@ -159,7 +158,7 @@ void BatchNormFusionPlan::find_readers(const Context& context, const std::vector
     if (!step.with_relu || step.inputs.size() > 1 || reading.size() != 1) continue;
     const Step& reader = at(steps, reading[0]);
     // cuDNN's kernels that normalise their input also compute the sums of their output.
-    if (plain_convolution(context, reader) == nullptr || behind(reader.node) == nullptr) continue;
+    if (plain_convolution(reader) == nullptr || behind(reader.node) == nullptr) continue;
     const ConvolutionShape shape = shape_of(context, steps, reader);
     const auto seconds = [&](bool output_is_written) {
       return seconds_with_reader(context, shape,

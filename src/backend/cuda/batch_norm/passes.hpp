@@ -106,7 +106,8 @@ struct BatchNormRequirements {
   bool residual = false;  ///< whether its gradient is needed
   bool output_is_written = true;
 };
-BatchNormSetting make_batch_norm_setting(const Context& context, const Step& step,
+BatchNormSetting make_batch_norm_setting(const graph::BatchNorm& operation, const Context& context,
+                                         const Step& step,
                                          const BatchNormRequirements& requirements);
 
 /// The operation that computes the sums over a batch.

@@ -1,0 +1,70 @@
+// Flattening: a feature map in any layout and type to plain float32 features (images, channels x
+// height x width), in the order (channel, row, column). For 1 x 1 maps it only converts layout and
+// type.
+
+#include <algorithm>
+
+#include "operations.hpp"
+#include "vectors.hpp"
+
+namespace lockstep::backend::cpu {
+
+namespace {
+
+template <class T>
+class FlattenOf : public Operation {
+ public:
+  FlattenOf(const Context& context, Operands given)
+      : Operation(std::move(given)), threads_(context.threads) {}
+
+  void bind(const MemoryBinding&) override {}
+
+  void forward() override {
+    const FeatureMap& in = *operands().inputs[0];
+    float* const features = operands().output->as<float>();
+    for_each_value(in, [&](T& value, std::int64_t feature) { features[feature] = load(value); });
+  }
+
+  void backward() override {
+    if (operands().input_gradients[0] == nullptr) return;
+    const FeatureMap& in = *operands().input_gradients[0];
+    const float* const dy = operands().output_gradients[0]->as<float>();
+    // Channels that only pad the map have the gradient 0.
+    if (in.padded_channels() != in.shape.channels) std::fill_n(in.as<T>(), in.elements(), T{});
+    for_each_value(in, [&](T& value, std::int64_t feature) { store(dy[feature], value); });
+  }
+
+ private:
+  /// Calls work(value, index of its feature) for each value of the map without padding.
+  template <class Work>
+  void for_each_value(const FeatureMap& map, Work&& work) const {
+    const std::int64_t pixels = map.shape.pixels();
+    const std::int64_t lanes = map.lanes();
+    const std::int64_t planes = map.images * map.blocks();
+#pragma omp parallel for num_threads(threads_)
+    for (std::int64_t plane = 0; plane < planes; ++plane) {
+      const std::int64_t image = plane / map.blocks();
+      const std::int64_t first = plane % map.blocks() * lanes;
+      const std::int64_t channels = std::min(lanes, map.shape.channels - first);
+      T* const values = map.as<T>() + plane * map.plane();
+      for (std::int64_t lane = 0; lane < channels; ++lane) {
+        const std::int64_t feature = (image * map.shape.channels + first + lane) * pixels;
+        for (std::int64_t pixel = 0; pixel < pixels; ++pixel)
+          work(values[pixel * lanes + lane], feature + pixel);
+      }
+    }
+  }
+
+  int threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_operation(const graph::Flatten&, const Context& context,
+                                          const Step&, Operands operands) {
+  if (operands.inputs[0]->type == core::DataType::bfloat16)
+    return std::make_unique<FlattenOf<core::BFloat16>>(context, std::move(operands));
+  return std::make_unique<FlattenOf<float>>(context, std::move(operands));
+}
+
+}  // namespace lockstep::backend::cpu
