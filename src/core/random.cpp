@@ -27,10 +27,13 @@ std::uint32_t low(std::uint64_t value) { return static_cast<std::uint32_t>(value
 std::uint32_t high(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); }
 }  // namespace
 
+std::array<std::uint32_t, 2> random_key(std::uint64_t seed, RandomStream stream) {
+  return {low(seed), high(seed) ^ (static_cast<std::uint32_t>(stream) << 24)};
+}
+
 Random::Random(std::uint64_t seed, RandomStream stream, std::uint64_t index,
                std::uint32_t sub_index)
-    : key_{low(seed), high(seed) ^ (static_cast<std::uint32_t>(stream) << 24)},
-      counter_{0, sub_index, low(index), high(index)} {}
+    : key_(random_key(seed, stream)), counter_{0, sub_index, low(index), high(index)} {}
 
 std::uint32_t Random::bits() {
   if (used_ == 4) {
@@ -41,7 +44,7 @@ std::uint32_t Random::bits() {
   return block_[static_cast<std::size_t>(used_++)];
 }
 
-float Random::uniform() { return static_cast<float>(bits() >> 8) * 0x1p-24f; }
+float Random::uniform() { return to_uniform(bits()); }
 
 std::uint32_t Random::below(std::uint32_t bound) {
   // Lemire, "Fast random integer generation in an interval", 2019: multiply, and reject the values

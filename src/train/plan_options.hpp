@@ -12,10 +12,12 @@ inline std::size_t bucket_elements(const Config& config) {
   return travels ? config.bucket_bytes() / sizeof(float) : 0;
 }
 
-/// Returns the options of the training plan for a configuration. `batch_norm_sum`: null unless
-/// `--bn sync`.
+/// Returns the options of the training plan of a rank for a configuration. `batch_norm_sum`: null
+/// unless `--bn sync`. `rank`, `ranks`: position in the group of ranks that share the global batch;
+/// image i of rank r is image i * ranks + r of the global batch (see data::DistributedSampler).
 inline backend::PlanOptions training_options(const Config& config,
-                                             core::StatisticsSum* batch_norm_sum) {
+                                             core::StatisticsSum* batch_norm_sum, int rank = 0,
+                                             int ranks = 1) {
   return {.batch = config.batch_per_rank,
           .precision = config.precision,
           .mode = backend::Mode::training,
@@ -26,7 +28,10 @@ inline backend::PlanOptions training_options(const Config& config,
           .listener = nullptr,
           .gradient_type = config.gradient_type,
           .gradient_portion = bucket_elements(config),
-          .loss_scale = config.loss_scale};
+          .loss_scale = config.loss_scale,
+          .seed = config.seed,
+          .first_image = rank,
+          .image_stride = ranks};
 }
 
 /// Returns the options of the inference plan of a configuration for `batch` images.

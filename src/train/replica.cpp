@@ -24,8 +24,10 @@ Replica::Replica(const TrainingContext& context, core::StatisticsSum* replicas,
                  core::Buffer gradients)
     : sampler(make_sampler(context)),
       state(context.backend.make_state(context.graph, std::move(gradients))),
-      plan(context.backend.compile(context.graph, state,
-                                   training_options(context.config, replicas))),
+      plan(context.backend.compile(
+          context.graph, state,
+          training_options(context.config, replicas, context.data_parallel.rank(),
+                           context.data_parallel.size()))),
       feed(make_batch_feed(context.config, context.data.train, sampler,
                            context.data_parallel.rank(), *plan)) {
   if (context.config.evaluate_every >= 0) {

@@ -10,6 +10,15 @@ namespace {
 
 using testing::ElementsAre;
 
+TEST(Random, ItsSequenceIsThatOfTheKeyAndTheCounter) {
+  const auto key = random_key(0x123456789abcdefull, RandomStream::operations);
+  Random random(0x123456789abcdefull, RandomStream::operations, (7ull << 32) | 5, 3);
+  for (std::uint32_t block = 0; block < 3; ++block) {
+    for (const std::uint32_t bits : philox4x32({block, 3, 5, 7}, key))
+      EXPECT_EQ(random.uniform(), to_uniform(bits));
+  }
+}
+
 TEST(Philox, GivesThePublishedNumbers) {
   // Known-answer test of Random123: the lines "philox4x32 10" of its file kat_vectors.
   constexpr std::uint32_t ones = 0xffffffffu;

@@ -86,9 +86,17 @@ struct PlanOptions {
   /// become final together at the end.
   std::size_t gradient_portion = 0;
   double loss_scale = 0;  ///< loss scale of fp16; 0: dynamic loss scaling
+  /// Seed of the random numbers of operations. They also depend on the number of the training step
+  /// (`ModelState::batches_tracked` at `upload`) and on the index of the image in the global batch.
+  std::uint64_t seed = 1;
+  std::int64_t first_image = 0;   ///< index of the first image of this batch in the global batch
+  std::int64_t image_stride = 1;  ///< distance of consecutive images in the global batch
   /// Notified after each operation that is prepared or executed; may be null. Backends set it from
   /// their `DeviceOptions`.
   core::ProgressMonitor* progress = nullptr;
+
+  /// Returns the index in the global batch of an image of this batch.
+  std::int64_t global_image(std::int64_t image) const { return first_image + image * image_stride; }
 };
 
 /// Memory of a model state on a device with its own memory.

@@ -13,10 +13,24 @@ std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                         std::array<std::uint32_t, 2> key);
 
 /// Purpose of a sequence of random numbers. Each purpose has an independent sequence.
-enum class RandomStream : std::uint32_t { weights, permutation, augmentation, synthetic, test };
+enum class RandomStream : std::uint32_t {
+  weights,
+  permutation,
+  augmentation,
+  synthetic,
+  test,
+  operations
+};
 
-/// Random number generator. Its sequence depends only on (seed, stream, index, sub_index), for
-/// example (seed, augmentation, epoch, sample).
+/// Returns the Philox key of a sequence.
+std::array<std::uint32_t, 2> random_key(std::uint64_t seed, RandomStream stream);
+
+/// Converts 32 random bits to a uniformly distributed number in [0, 1) with 24 random bits.
+constexpr float to_uniform(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
+
+/// Random number generator: Philox with the counter (block number, sub_index, index). Its sequence
+/// depends only on (seed, stream, index, sub_index), for example (seed, augmentation, epoch,
+/// sample).
 class Random {
  public:
   Random(std::uint64_t seed, RandomStream stream, std::uint64_t index = 0,

@@ -21,6 +21,8 @@
 //                                                         (internal) if the inputs do not fit
 //   static constexpr std::size_t input_count              number of inputs [1]
 //   static constexpr OutputForm form                      [OutputForm::feature_map]
+//   static constexpr bool is_random                       whether training draws random numbers
+//                                                         [false]
 //   std::vector<ParameterSpec> parameters(Shapes) const   trainable tensors [none]
 //   std::vector<StatisticSpec> statistics(Shapes) const   running statistics [none]
 //   NodeCost cost(Shapes inputs, core::ImageShape output) const
@@ -183,6 +185,7 @@ constexpr bool is_source = requires {
 bool is_input(const Operation& operation);  ///< whether the operation is `Input`
 std::size_t input_count(const Operation& operation);
 OutputForm output_form(const Operation& operation);
+bool is_random(const Operation& operation);
 core::ImageShape output_shape(const Operation& operation, Shapes inputs);
 std::vector<ParameterSpec> parameters_of(const Operation& operation, Shapes inputs);
 std::vector<StatisticSpec> statistics_of(const Operation& operation, Shapes inputs);

@@ -15,6 +15,7 @@ class ConvolutionChooser;
 /// The uploaded batch: its labels, and its result after the forward pass.
 struct BatchData {
   std::vector<std::int32_t> labels;  ///< one per image
+  std::int64_t step = 0;             ///< number of the training step, for random numbers
   BatchResult result;
 };
 

@@ -94,6 +94,7 @@ void CpuPlan::upload(std::span<const std::uint8_t> images, std::span<const std::
     check(label >= 0 && label < classes, "a label is one of the classes");
   normaliser_.run(images, map);
   operations_.batch().labels.assign(labels.begin(), labels.end());
+  operations_.batch().step = state_.batches_tracked;
 }
 
 void CpuPlan::forward() {

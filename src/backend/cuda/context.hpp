@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -28,6 +29,9 @@ struct DeviceParameters {
   float* statistics = nullptr;        ///< running statistics, flat buffer
   const float* loss_scale = nullptr;  ///< one value
   kernels::DeviceResult* result = nullptr;
+  /// Number of the training step, for random numbers; set at each upload if an operation draws
+  /// random numbers.
+  const std::uint32_t* step = nullptr;
 };
 
 /// Labels of a batch in device memory, and the number of images in the batch.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -129,7 +130,10 @@ CudaPlan::CudaPlan(const graph::Graph& graph, ModelState& state, const PlanOptio
       scalars_(device_buffer(sizeof(Scalars), "a step's numbers")),
       vectors_(device_buffer(operations_.fusion_plan().bytes(), "batch norm's sums")),
       weights_(state_.native_weights(stream_, operations_.context().element)),
-      upload_(operations_.context(), graph.image()) {
+      upload_(operations_.context(), graph.image()),
+      is_random_(std::ranges::any_of(graph.nodes(), [](const graph::Node& node) {
+        return graph::is_random(node.operation);
+      })) {
   place_parameters();
   operations_.fusion_plan().place(vectors_.data());
   blueprint_.bind(arena_.data(), workspace_.data(), state);
@@ -154,6 +158,7 @@ void CudaPlan::place_parameters() {
   }
   parameters.statistics = state_.statistics();
   parameters.result = &scalars()->result;
+  parameters.step = &scalars()->step;
   if (!has_loss_scale() || !context.is_training()) return;
   parameters.loss_scale = &scalars()->loss_scale.scale;
   restart_loss_scale();
@@ -216,7 +221,12 @@ void CudaPlan::upload_kept(std::span<const std::int32_t> samples,
 void CudaPlan::take(const DeviceLabels& labels) {
   images_ = labels.images;
   operations_.set_labels(labels);
-  if (operations_.context().is_training()) ++host_.batches_tracked;
+  if (!operations_.context().is_training()) return;
+  if (is_random_) {
+    const auto step = static_cast<std::uint32_t>(host_.batches_tracked);
+    launch(stream_, kernels::SetStep{step, &scalars()->step});
+  }
+  ++host_.batches_tracked;
 }
 
 void CudaPlan::upload_anything() {

@@ -103,6 +103,7 @@ class CudaPlan final : public Plan {
     kernels::DeviceResult result;
     kernels::SgdCoefficients sgd;
     kernels::LossScale loss_scale;
+    std::uint32_t step;
   };
 
   void place_parameters();
@@ -123,6 +124,7 @@ class CudaPlan final : public Plan {
   std::unique_ptr<NativeGradients> gradients_;  ///< null in inference
   Segments segments_;                           ///< of the parameters, for the update
   ImageUpload upload_;
+  bool is_random_;           ///< whether operations draw random numbers
   std::int64_t images_ = 0;  ///< number of images in the last batch
   mutable std::vector<float> logits_;
 };

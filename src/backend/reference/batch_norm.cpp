@@ -125,8 +125,8 @@ std::size_t exchanged_values(const graph::BatchNorm&, core::ImageShape x) {
 }
 
 void forward(const graph::BatchNorm& operation, NodeData& node, PlanData& plan) {
-  if (plan.mode == Mode::training) {
-    normalise_with_batch(operation, node, plan.replicas);
+  if (plan.options.mode == Mode::training) {
+    normalise_with_batch(operation, node, plan.options.batch_norm_sum);
   } else {
     normalise_with_running(operation, node);
   }
@@ -137,7 +137,7 @@ void backward(const graph::BatchNorm&, NodeData& node, const PlanData& plan) {
   const Tensor& x = node.x();
   const Tensor& dy = node.dy;
   Tensor* const dx = node.dx();
-  core::StatisticsSum* const replicas = plan.replicas;
+  core::StatisticsSum* const replicas = plan.options.batch_norm_sum;
   const std::span<double> dweight = node.dweight, dbias = node.dbias;
   const std::size_t channels = moments.mean.size();
   const std::span sums = moments.sums.first(2 * channels);

@@ -31,10 +31,10 @@ struct RunningStatistics {
 
 /// What all operations of a plan share.
 struct PlanData {
-  Mode mode = Mode::training;
-  core::StatisticsSum* replicas = nullptr;  ///< see PlanOptions::batch_norm_sum
-  std::vector<std::int32_t> labels{};       ///< of the uploaded batch
-  BatchResult result{};                     ///< of the last forward pass
+  PlanOptions options{};
+  std::vector<std::int32_t> labels{};  ///< of the uploaded batch
+  BatchResult result{};                ///< of the last forward pass
+  std::int64_t step = 0;               ///< number of the training step, for random numbers
 };
 
 /// The tensors of one node.
@@ -79,9 +79,10 @@ inline void backward(const graph::Input&, NodeData&, const PlanData&) {}
 void forward(const graph::Convolution&, NodeData&, PlanData&);
 void backward(const graph::Convolution&, NodeData&, const PlanData&);
 
-/// Collective if `PlanData::replicas` is not null. In training, normalises with the statistics of
-/// the batch (of all replicas) and updates the running statistics; in inference, normalises with
-/// the running statistics. The gradients of the parameters are those of this replica.
+/// Collective if `PlanOptions::batch_norm_sum` is not null. In training, normalises with the
+/// statistics of the batch (of all replicas) and updates the running statistics; in inference,
+/// normalises with the running statistics. The gradients of the parameters are those of this
+/// replica.
 void forward(const graph::BatchNorm&, NodeData&, PlanData&);
 void backward(const graph::BatchNorm&, NodeData&, const PlanData&);
 

@@ -52,11 +52,10 @@ ReferencePlan::ReferencePlan(const graph::Graph& graph, ModelState& state,
                              const PlanOptions& options)
     : HostPlan(state),
       graph_(graph),
-      options_(options),
       memory_(memory_use(graph, options)),
       parameters_(graph.parameter_elements()),
       filled_to_(final_gradients(graph)),
-      data_{.mode = options.mode, .replicas = options.batch_norm_sum},
+      data_{.options = options},
       logits_(options.batch * graph.classes()) {
   data_.labels.resize(options.batch);
   if (options.mode == Mode::training) {
@@ -68,15 +67,16 @@ ReferencePlan::ReferencePlan(const graph::Graph& graph, ModelState& state,
 }
 
 NodeData ReferencePlan::make_data(const graph::Node& node) {
-  const bool training = options_.mode == Mode::training;
+  const bool training = data_.options.mode == Mode::training;
   NodeData data;
   for (const graph::NodeId input : node.inputs) {
     data.inputs.push_back(&data_of(input).y);
     const bool needs_gradient = training && !graph::is_input(graph_.node(input).operation);
     data.input_gradients.push_back(needs_gradient ? &data_of(input).dy : nullptr);
   }
-  data.y = Tensor(options_.batch, node.output);
-  if (training && !graph::is_input(node.operation)) data.dy = Tensor(options_.batch, node.output);
+  data.y = Tensor(data_.options.batch, node.output);
+  if (training && !graph::is_input(node.operation))
+    data.dy = Tensor(data_.options.batch, node.output);
   data.weight = parameter(node, 0, parameters_);
   data.bias = parameter(node, 1, parameters_);
   if (training) {
@@ -84,7 +84,7 @@ NodeData ReferencePlan::make_data(const graph::Node& node) {
     data.dbias = parameter(node, 1, gradients_);
   }
   data.running = running(node);
-  data.saved.resize(saved_values_of(graph_, node, options_.batch));
+  data.saved.resize(saved_values_of(graph_, node, data_.options.batch));
   data.sums.resize(exchanged_values_of(graph_, node));
   return data;
 }
@@ -108,8 +108,8 @@ RunningStatistics ReferencePlan::running(const graph::Node& node) {
 void ReferencePlan::upload(std::span<const std::uint8_t> images,
                            std::span<const std::int32_t> labels) {
   const auto count = static_cast<std::int64_t>(labels.size());
-  core::check(count > 0 && count <= options_.batch, "a batch has 1 to `batch` images");
-  core::check(options_.mode == Mode::inference || count == options_.batch,
+  core::check(count > 0 && count <= data_.options.batch, "a batch has 1 to `batch` images");
+  core::check(data_.options.mode == Mode::inference || count == data_.options.batch,
               "a training batch is full");
   core::check(static_cast<std::int64_t>(images.size()) == count * graph_.image().elements(),
               "there are as many images as labels");
@@ -118,7 +118,8 @@ void ReferencePlan::upload(std::span<const std::uint8_t> images,
   }
   for (NodeData& node : nodes_) node.y.batch = node.dy.batch = count;
   data_.labels.assign(labels.begin(), labels.end());
-  normalise(options_.normalisation, images, nodes_.front().y);
+  data_.step = state_.batches_tracked;
+  normalise(data_.options.normalisation, images, nodes_.front().y);
 }
 
 void ReferencePlan::forward() {
@@ -126,9 +127,9 @@ void ReferencePlan::forward() {
   for (std::size_t id = 0; id < nodes_.size(); ++id) {
     std::visit([&](const auto& operation) { reference::forward(operation, nodes_[id], data_); },
                graph_.nodes()[id].operation);
-    core::report_progress(options_.progress);
+    core::report_progress(data_.options.progress);
   }
-  if (options_.mode == Mode::training) ++state_.batches_tracked;
+  if (data_.options.mode == Mode::training) ++state_.batches_tracked;
   const auto scores = nodes_.back().x().all();
   std::ranges::transform(scores, logits_.begin(),
                          [](double score) { return static_cast<float>(score); });
@@ -139,7 +140,7 @@ std::span<const float> ReferencePlan::logits() const {
 }
 
 void ReferencePlan::backward(core::GradientListener& listener) {
-  core::check(options_.mode == Mode::training, "only a training plan has gradients");
+  core::check(data_.options.mode == Mode::training, "only a training plan has gradients");
   for (NodeData& node : nodes_) std::ranges::fill(node.dy.values, 0.0);
   for (std::size_t id = nodes_.size(); id-- > 0;) {
     const graph::Node& node = graph_.nodes()[id];
@@ -147,7 +148,7 @@ void ReferencePlan::backward(core::GradientListener& listener) {
     std::visit([&](const auto& operation) { reference::backward(operation, nodes_[id], data_); },
                node.operation);
     store_gradients(node);
-    core::report_progress(options_.progress);
+    core::report_progress(data_.options.progress);
     listener.filled_to(filled_to_[id]);
   }
 }

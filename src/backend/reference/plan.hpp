@@ -27,7 +27,7 @@ class ReferencePlan : public HostPlan {
   void backward(core::GradientListener& listener) override;
   MemoryUse memory() const override { return memory_; }
   std::vector<OperationChoice> choices() const override {
-    return choices_of(graph_, options_.mode);
+    return choices_of(graph_, data_.options.mode);
   }
 
  private:
@@ -41,7 +41,6 @@ class ReferencePlan : public HostPlan {
   void store_gradients(const graph::Node& node);
 
   graph::Graph graph_;  // a copy, because the plan may outlive the original
-  PlanOptions options_;
   MemoryUse memory_;
   std::vector<double> parameters_;  // in the layout of the graph, as in the state
   std::vector<double> gradients_;   // in the same layout; empty in inference

@@ -71,4 +71,13 @@ struct SetCoefficients {
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t) const { *to = value; }
 };
 
+/// Writes the number of the step to device memory, in stream order.
+struct SetStep {
+  std::uint32_t value;
+  std::uint32_t* to;
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return 1; }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t) const { *to = value; }
+};
+
 }  // namespace lockstep::backend::cuda::kernels
