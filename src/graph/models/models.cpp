@@ -3,19 +3,39 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::graph {
 
+namespace {
+
+struct Model {
+  std::string_view name;
+  Graph (*make)(const ModelOptions&);
+};
+
+constexpr std::array models{
+    Model{"resnet18-cifar", resnet18_cifar},
+    Model{"resnet18-imagenet", resnet18_imagenet},
+    Model{"vgg11", vgg11},
+    Model{"vgg16", vgg16},
+};
+
+}  // namespace
+
 std::vector<std::string> model_names() {
-  return {"resnet18-cifar", "resnet18-imagenet", "vgg11", "vgg16"};
+  std::vector<std::string> names;
+  for (const Model& model : models) names.emplace_back(model.name);
+  return names;
 }
 
 Graph make_model(const std::string& name, const ModelOptions& options) {
-  if (name == "resnet18-cifar") return resnet18_cifar(options);
-  if (name == "resnet18-imagenet") return resnet18_imagenet(options);
-  if (name == "vgg11") return vgg(options, 11);
-  if (name == "vgg16") return vgg(options, 16);
+  const auto model = std::ranges::find(models, name, &Model::name);
+  if (model != models.end()) return model->make(options);
   core::fail(core::ExitStatus::usage, fmt::format("unknown model '{}'; there are: {}", name,
                                                   fmt::join(model_names(), ", ")));
 }

@@ -13,9 +13,10 @@ Graph resnet18_cifar(const ModelOptions& options);
 /// max-pool. Modules have torchvision's names ("downsample", "fc").
 Graph resnet18_imagenet(const ModelOptions& options);
 
-/// Returns VGG-11 or VGG-16 (Simonyan and Zisserman, 2014) with batch norm and one linear layer,
-/// the variant used for CIFAR-10. Modules are named "features.N" and "classifier". `depth`: 11
-/// or 16. Throws `Error` (usage) if the image is too small.
-Graph vgg(const ModelOptions& options, int depth);
+/// Return VGG-11 and VGG-16 (Simonyan and Zisserman, 2014) with batch norm and one linear layer,
+/// the variant used for CIFAR-10. Modules are named "features.N" and "classifier". They throw
+/// `Error` (usage) if the image is too small.
+Graph vgg11(const ModelOptions& options);
+Graph vgg16(const ModelOptions& options);
 
 }  // namespace lockstep::graph

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <vector>
+#include <initializer_list>
 
 #include "lockstep/core/error.hpp"
 #include "models.hpp"
@@ -13,27 +13,20 @@ namespace {
 // channels of a convolution.
 constexpr std::int64_t pool = 0;
 
-std::vector<std::int64_t> layers(int depth) {
-  if (depth == 11) return {64, pool, 128, pool, 256, 256, pool, 512, 512, pool, 512, 512, pool};
-  core::check(depth == 16, "VGG exists here with 11 and 16 layers");
-  return {64,   64,  pool, 128, 128,  pool, 256, 256, 256,
-          pool, 512, 512,  512, pool, 512,  512, 512, pool};
-}
+using Layers = std::initializer_list<std::int64_t>;
 
-}  // namespace
-
-Graph vgg(const ModelOptions& options, int depth) {
-  Graph graph(fmt::format("vgg{}", depth));
+Graph vgg(const char* name, Layers layers, const ModelOptions& options) {
+  Graph graph(name);
   NodeId x = graph.input(options.image);
   int index = 0;  // index of the module, as in PyTorch's nn.Sequential
-  for (const std::int64_t channels : layers(depth)) {
+  for (const std::int64_t channels : layers) {
     if (channels == pool) {
       if (graph.node(x).output.height < 2 || graph.node(x).output.width < 2) {
         core::fail(
             core::ExitStatus::usage,
             fmt::format(
-                "vgg{} halves the image five times, and {} x {} is too small for that; use 32 x 32",
-                depth, options.image.height, options.image.width));
+                "{} halves the image five times, and {} x {} is too small for that; use 32 x 32",
+                name, options.image.height, options.image.width));
       }
       x = graph.max_pool(fmt::format("features.{}", index++), x, {.kernel = 2, .stride = 2});
       continue;
@@ -48,6 +41,20 @@ Graph vgg(const ModelOptions& options, int depth) {
   graph.softmax_cross_entropy("loss", x, {.label_smoothing = options.label_smoothing});
   graph.seal();
   return graph;
+}
+
+}  // namespace
+
+Graph vgg11(const ModelOptions& options) {
+  return vgg("vgg11", {64, pool, 128, pool, 256, 256, pool, 512, 512, pool, 512, 512, pool},
+             options);
+}
+
+Graph vgg16(const ModelOptions& options) {
+  return vgg(
+      "vgg16",
+      {64, 64, pool, 128, 128, pool, 256, 256, 256, pool, 512, 512, 512, pool, 512, 512, 512, pool},
+      options);
 }
 
 }  // namespace lockstep::graph

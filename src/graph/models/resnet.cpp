@@ -31,34 +31,48 @@ NodeId basic_block(Graph& graph, const std::string& name, NodeId x, std::int64_t
   return graph.relu(name + ".relu2", y);
 }
 
-/// Appends four stages of two blocks, then pooling, the classifier and the loss, and seals the
+/// Number of basic blocks in each of the four stages.
+using Blocks = std::array<int, 4>;
+
+/// Names of the modules that differ between implementations.
+struct Names {
+  const char* shortcut;
+  const char* classifier;
+};
+
+/// Appends four stages of basic blocks, then pooling, the classifier and the loss, and seals the
 /// graph.
-void stages_and_head(Graph& graph, NodeId x, const ModelOptions& options, const char* shortcut,
-                     const char* classifier) {
+void stages_and_head(Graph& graph, NodeId x, const ModelOptions& options, const Blocks& blocks,
+                     Names names) {
   constexpr std::array<std::int64_t, 4> widths{64, 128, 256, 512};
   for (std::size_t stage = 0; stage < widths.size(); ++stage) {
-    for (int block = 0; block < 2; ++block) {
+    for (int block = 0; block < blocks[stage]; ++block) {
       const std::int64_t stride = stage > 0 && block == 0 ? 2 : 1;
       x = basic_block(graph, fmt::format("layer{}.{}", stage + 1, block), x, widths[stage], stride,
-                      shortcut);
+                      names.shortcut);
     }
   }
   x = graph.global_average_pool("avgpool", x);
-  x = graph.linear(classifier, x, options.classes);
+  x = graph.linear(names.classifier, x, options.classes);
   graph.softmax_cross_entropy("loss", x, {.label_smoothing = options.label_smoothing});
   graph.seal();
+}
+
+/// Returns the variant for 32x32 images.
+Graph resnet_cifar(const char* model, const Blocks& blocks, const ModelOptions& options) {
+  Graph graph(model);
+  NodeId x = graph.input(options.image);
+  x = graph.convolution("conv1", x, 64, {.kernel = 3, .stride = 1, .padding = 1});
+  x = graph.batch_norm("bn1", x);
+  x = graph.relu("relu", x);
+  stages_and_head(graph, x, options, blocks, {.shortcut = "shortcut", .classifier = "linear"});
+  return graph;
 }
 
 }  // namespace
 
 Graph resnet18_cifar(const ModelOptions& options) {
-  Graph graph("resnet18-cifar");
-  NodeId x = graph.input(options.image);
-  x = graph.convolution("conv1", x, 64, {.kernel = 3, .stride = 1, .padding = 1});
-  x = graph.batch_norm("bn1", x);
-  x = graph.relu("relu", x);
-  stages_and_head(graph, x, options, "shortcut", "linear");
-  return graph;
+  return resnet_cifar("resnet18-cifar", {2, 2, 2, 2}, options);
 }
 
 Graph resnet18_imagenet(const ModelOptions& options) {
@@ -68,7 +82,7 @@ Graph resnet18_imagenet(const ModelOptions& options) {
   x = graph.batch_norm("bn1", x);
   x = graph.relu("relu", x);
   x = graph.max_pool("maxpool", x, {.kernel = 3, .stride = 2, .padding = 1});
-  stages_and_head(graph, x, options, "downsample", "fc");
+  stages_and_head(graph, x, options, {2, 2, 2, 2}, {.shortcut = "downsample", .classifier = "fc"});
   return graph;
 }
 
