@@ -15,6 +15,7 @@ from lockstep_report.ladder import ladder_tables
 from lockstep_report.output import CHECK, FIGURE, PAGE, TABLE, Folder
 from lockstep_report.paths import one_file, run_files
 from lockstep_report.summary import summary, summary_values
+from lockstep_report.settings import plural
 from lockstep_report.tables import markdown
 from lockstep_report.times_csv import read_times
 from lockstep_report.validate import problems
@@ -242,7 +243,7 @@ def print_problems(options):
     for line in found:
         print(f"{options.run}: {line}")
     if found:
-        raise ReportError(INPUT, f"{options.run}: {len(found)} departures from the format")
+        raise ReportError(INPUT, f"{options.run}: {plural(len(found), 'problem')} in the file")
     print(f"{Path(options.run)}: valid")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from lockstep_report import format as fmt
+from lockstep_report import schema
 from lockstep_report.errors import INPUT, ReportError
 
 
@@ -48,7 +48,7 @@ class Run:
 
     @property
     def version(self):
-        return int(str(self.attributes["format_version"]).split(".")[0])
+        return version_of(self.attributes)
 
     @property
     def rank_count(self):
@@ -142,38 +142,49 @@ def check_header(path, file):
     """Returns the attributes of the root. Raises `ReportError` for a wrong format or version."""
     attributes = read_attributes(file)
     found = attributes.get("format")
-    if found != fmt.FORMAT:
+    if found != schema.FORMAT:
         what = f'its format is "{found}"' if found else 'it has no attribute "format"'
-        raise ReportError(INPUT, f'{path}: not a run file ({what}, "{fmt.FORMAT}" is needed)')
-    version = str(attributes.get("format_version", "missing"))
-    if version.split(".")[0] not in map(str, fmt.READABLE_VERSIONS):
+        raise ReportError(INPUT, f'{path}: not a run file ({what}, "{schema.FORMAT}" is needed)')
+    if version_of(attributes) not in schema.READABLE_VERSIONS:
         raise ReportError(
             INPUT,
-            f"{path}: run file of version {version}; this lockstep-report reads version "
-            f"{' and '.join(map(str, fmt.READABLE_VERSIONS))}",
+            f"{path}: run file of version {attributes.get('format_version', 'missing')}; this "
+            f"lockstep-report reads versions {', '.join(map(str, schema.READABLE_VERSIONS))}",
         )
     return attributes
 
 
+def version_of(attributes):
+    """Returns the version of the format; 0 if it is missing or not a number."""
+    major = str(attributes.get("format_version", "")).split(".")[0]
+    return int(major) if major.isdecimal() else 0
+
+
 def read_groups(path, file, attributes):
-    if "ladder" in file:
-        read_columns(path, file, fmt.LADDER)  # reports a missing dataset
-    allreduce = read_columns(path, file, fmt.ALLREDUCE) if "allreduce" in file else {}
-    has_training = "steps/phase_seconds" in file or not ("ladder" in file or allreduce)
-    columns = read_columns(path, file, fmt.TRAINING) if has_training else {}
-    ranks = by_last_name(file, "ranks")
-    phases = tuple(read_dataset(file["phase"])) if "phase" in file else fmt.PHASES
-    shape = (len(columns.get("ranks/rank", ())), len(phases))
-    seconds = columns.get("steps/phase_seconds", np.zeros((0, *shape)))
-    if seconds.shape[1:] != shape:
+    has_tables = "ladder" in file or "allreduce" in file
+    has_training = "steps/phase_seconds" in file or not has_tables
+    has_buckets = "buckets/bytes" in file and len(file["buckets/bytes"]) > 0
+    is_required = {"/ranks": has_training, "/steps": has_training, "/epochs": has_training,
+                   "/buckets": has_buckets, "/ladder": "ladder" in file,
+                   "/allreduce": "allreduce" in file}
+    for group in filter(is_required.get, is_required):
+        require_datasets(path, file, group, version_of(attributes))
+    groups = {group: read_columns(file, group) for group in is_required}
+    ranks, steps = groups["/ranks"], groups["/steps"]
+    phases = tuple(read_dataset(file["phase"])) if "phase" in file else schema.PHASES
+    shape = (len(ranks.get("rank", ())), len(phases))
+    seconds = steps.get("phase_seconds", np.zeros((0, *shape)))
+    if has_training and seconds.shape[1:] != shape:
         raise ReportError(
             INPUT,
             f"{path}: /steps/phase_seconds has shape {seconds.shape}, "
             f"(step, rank, phase) = {(len(seconds), *shape)} is needed",
         )
-    buckets = read_buckets(path, file, len(seconds), shape[0])
-    numbers, epochs = read_epochs(file)
-    steps = usable_steps(columns, buckets[1:], numbers)
+    none = np.zeros((len(seconds), shape[0], 0))
+    buckets = groups["/buckets"] if has_buckets else {
+        "bytes": np.zeros(0, dtype=int), "start_seconds": none, "end_seconds": none}
+    numbers, epochs = read_epochs(file, groups["/epochs"])
+    count = usable_steps(steps, buckets, numbers)
     return Run(
         path=path,
         attributes=attributes,
@@ -182,49 +193,56 @@ def read_groups(path, file, attributes):
         results=read_attributes(file["results"]) if "results" in file else {},
         ranks=ranks,
         phases=phases,
-        step=int(attributes.get("first_step", 0)) + np.arange(steps),
-        starts_part=np.arange(steps) == 0,
-        part_of_step=np.zeros(steps, dtype=int),
-        epoch=np.asarray(columns.get("steps/epoch", ())[:steps], dtype=int),
-        images=np.asarray(columns.get("steps/images", ())[:steps], dtype=int),
-        loss=np.asarray(columns.get("steps/loss", ())[:steps], dtype=float),
-        phase_seconds=np.asarray(seconds[:steps], dtype=float),
+        step=int(attributes.get("first_step", 0)) + np.arange(count),
+        starts_part=np.arange(count) == 0,
+        part_of_step=np.zeros(count, dtype=int),
+        epoch=np.asarray(steps.get("epoch", ())[:count], dtype=int),
+        images=np.asarray(steps.get("images", ())[:count], dtype=int),
+        loss=np.asarray(steps.get("loss", ())[:count], dtype=float),
+        phase_seconds=np.asarray(seconds[:count], dtype=float),
         epoch_numbers=numbers,
         epochs=epochs,
-        bucket_bytes=buckets[0],
-        bucket_start=buckets[1][:steps],
-        bucket_end=buckets[2][:steps],
-        ladder=shortest(by_last_name(file, "ladder")),
-        allreduce={name.split("/")[1]: values for name, values in allreduce.items()},
+        bucket_bytes=buckets["bytes"],
+        bucket_start=buckets["start_seconds"][:count],
+        bucket_end=buckets["end_seconds"][:count],
+        ladder=shortest(groups["/ladder"]),
+        allreduce=groups["/allreduce"],
     )
 
 
-def read_buckets(path, file, steps, ranks):
-    """Returns (bytes, start, end); all have length 0 if nothing was reduced."""
-    none = np.zeros((steps, ranks, 0))
-    if "buckets/bytes" not in file or file["buckets/bytes"].shape[0] == 0:
-        return np.zeros(0, dtype=int), none, none
-    columns = read_columns(path, file, fmt.BUCKETS)
-    return tuple(columns[spec.path] for spec in fmt.BUCKETS)
+def require_datasets(path, file, group, version):
+    """Raises `ReportError` (input) if a dataset is missing that files of this version have."""
+    for spec in schema.datasets(group):
+        if spec.is_required(version) and spec.path not in file:
+            raise ReportError(
+                INPUT,
+                f"{path}: dataset {spec.path} is missing; "
+                f"'lockstep-report validate' lists everything that is missing",
+            )
 
 
-def read_epochs(file):
+def read_columns(file, group):
+    """Returns {name: values} of the datasets of the schema that the group has."""
+    return {spec.name: read_dataset(file[spec.path])
+            for spec in schema.datasets(group) if spec.path in file}
+
+
+def read_epochs(file, columns):
     """Returns the epoch numbers and the columns of /epochs, cut to the length of the shortest."""
-    epochs = by_last_name(file, "epochs")
     numbers = read_dataset(file["epoch"]) if "epoch" in file else np.zeros(0, dtype=int)
-    columns = shortest({"epoch": np.asarray(numbers, dtype=int), **epochs})
+    columns = shortest({"epoch": np.asarray(numbers, dtype=int), **columns})
     return columns.pop("epoch"), columns
 
 
-def usable_steps(columns, buckets, epoch_numbers):
+def usable_steps(steps, buckets, epoch_numbers):
     """Returns the number of usable rows of /steps: up to the end of the shortest column and to the
     last step of an epoch that is listed in /epoch. Later rows are of an epoch that was being
     written."""
-    lengths = [len(values) for name, values in columns.items() if name.startswith("steps/")]
-    if not lengths:
+    if not steps:
         return 0
-    count = min(*lengths, *(len(values) for values in buckets))
-    listed = np.flatnonzero(np.isin(columns["steps/epoch"][:count], epoch_numbers))
+    columns = (*steps.values(), buckets["start_seconds"], buckets["end_seconds"])
+    count = min(map(len, columns))
+    listed = np.flatnonzero(np.isin(steps["epoch"][:count], epoch_numbers))
     return int(listed[-1]) + 1 if len(listed) else 0
 
 
@@ -232,28 +250,6 @@ def shortest(columns):
     """Returns all columns, cut to the length of the shortest."""
     length = min(map(len, columns.values()), default=0)
     return {name: values[:length] for name, values in columns.items()}
-
-
-def read_columns(path, file, specs):
-    columns = {}
-    for spec in specs:
-        if spec.path not in file:
-            if not spec.required:
-                continue
-            raise ReportError(
-                INPUT,
-                f"{path}: dataset /{spec.path} is missing; "
-                f"'lockstep-report validate' lists everything that is missing",
-            )
-        columns[spec.path] = read_dataset(file[spec.path])
-    return columns
-
-
-def by_last_name(file, group):
-    """Returns {name in the group: values} of all datasets of a group."""
-    if group not in file:
-        return {}
-    return {n: read_dataset(d) for n, d in file[group].items() if isinstance(d, h5py.Dataset)}
 
 
 def read_dataset(dataset):

@@ -1,12 +1,14 @@
-"""Checks a run file: missing or malformed parts of the format, and impossible values."""
+"""Checks a run file against the schema: missing or malformed parts, and impossible values."""
 
 from pathlib import Path
 
 import h5py
 import numpy as np
 
-from lockstep_report import format as fmt
-from lockstep_report.read import check_header, open_run, read_attributes, read_dataset
+from lockstep_report import schema
+from lockstep_report.read import check_header, open_run, read_attributes, read_dataset, version_of
+
+TRAINING_GROUPS = ("/steps", "/epochs", "/buckets")
 
 
 def problems(path):
@@ -15,44 +17,61 @@ def problems(path):
     path = Path(path)
     with open_run(path) as file:
         attributes = check_header(path, file)
-        required = fmt.ROOT_ATTRIBUTES
-        if str(attributes["format_version"]) != "1":
-            required += fmt.VERSION_2_ATTRIBUTES
-        found = [f"attribute {name} of the root is missing"
-                 for name in required if name not in attributes]
-        status = attributes.get("status")
-        if status is not None and status not in fmt.STATUSES:
-            found.append(f'status is "{status}", one of {", ".join(fmt.STATUSES)} is needed')
-        for name in fmt.GROUPS:
-            if name not in file and not (name in ("steps", "epochs", "buckets")
-                                         and ("ladder" in file or "allreduce" in file)):
-                found.append(f"group /{name} is missing")
-        if "config" in file and not read_attributes(file["config"]):
-            found.append("group /config has no attributes: the options are not recorded")
+        version = version_of(attributes)
+        found = attribute_problems(attributes, version) + group_problems(file, version)
         for spec in expected(file):
-            found += dataset_problems(file, spec)
+            found += dataset_problems(file, spec, version)
         return found + number_problems(file)
 
 
+def attribute_problems(attributes, version):
+    found = []
+    for spec in schema.attributes("/"):
+        value = attributes.get(spec.name)
+        if value is None and spec.required and spec.since <= version:
+            found.append(f"attribute {spec.name} of the root is missing")
+        elif value is not None and spec.values and value not in spec.values:
+            found.append(f'{spec.name} is "{value}", one of {", ".join(spec.values)} is needed')
+    return found
+
+
+def group_problems(file, version):
+    found = []
+    has_tables = "ladder" in file or "allreduce" in file
+    for spec in schema.GROUPS:
+        if spec.path in file or not spec.required or spec.since > version:
+            continue
+        if spec.path not in TRAINING_GROUPS or not has_tables:
+            found.append(f"group {spec.path} is missing")
+    if "config" in file and not read_attributes(file["config"]):
+        found.append("group /config has no attributes: the options are not recorded")
+    return found
+
+
 def expected(file):
-    specs = [s for s in fmt.TRAINING if s.path.split("/")[0] in file]
-    if "buckets" in file:
-        specs += fmt.BUCKETS if len(file["buckets"]) else ()  # empty if no gradients were reduced
-    specs += fmt.LADDER if "ladder" in file else ()
-    specs += fmt.ALLREDUCE if "allreduce" in file else ()
-    return specs
+    """Returns the datasets of the groups in the file. /buckets is empty if no gradients were
+    reduced."""
+    return [spec for group in schema.GROUPS if group.path in file
+            and (group.path != "/buckets" or len(file[group.path]))
+            for spec in schema.datasets(group.path)]
 
 
-def dataset_problems(file, spec):
-    if spec.path not in file and not spec.required:
+def dataset_problems(file, spec, version):
+    if spec.path not in file and not spec.is_required(version):
         return []
     if spec.path not in file or not isinstance(file[spec.path], h5py.Dataset):
-        return [f"dataset /{spec.path} is missing"]
+        return [f"dataset {spec.path} is missing"]
     dataset = file[spec.path]
-    found = [f"/{spec.path} has no attribute {name}"
+    found = [f"{spec.path} has no attribute {name}"
              for name in ("units", "long_name") if name not in dataset.attrs]
+    if (h5py.check_string_dtype(dataset.dtype) is not None) != spec.is_text:
+        found.append(f"{spec.path} has the type {dataset.dtype}, {spec.type} is needed")
+    elif spec.values:
+        unknown = sorted(set(read_dataset(dataset)) - set(spec.values))
+        found += [f'{spec.path} has the value "{value}", one of {", ".join(spec.values)} is needed'
+                  for value in unknown]
     if dataset.ndim != len(spec.dimensions):
-        return [*found, f"/{spec.path} has {dataset.ndim} dimensions, "
+        return [*found, f"{spec.path} has {dataset.ndim} dimensions, "
                         f"({', '.join(spec.dimensions)}) is needed"]
     for axis, scale in enumerate(spec.dimensions):
         found += scale_problems(file, dataset, spec.path, axis, scale)
@@ -61,34 +80,34 @@ def dataset_problems(file, spec):
 
 def scale_problems(file, dataset, path, axis, scale):
     if scale not in file:
-        return [f"scale /{scale} is missing in the root (dimension {axis} of /{path})"]
+        return [f"scale /{scale} is missing in the root (dimension {axis} of {path})"]
     if file[scale].shape != (dataset.shape[axis],):
-        return [f"/{path} has {dataset.shape[axis]} along {scale}, /{scale} has "
+        return [f"{path} has {dataset.shape[axis]} along {scale}, /{scale} has "
                 f"{file[scale].shape[0]}"]
     try:
         attached = [item.name for item in dataset.dims[axis].values()]
     except RuntimeError:
         attached = []
     return [] if f"/{scale}" in attached else [
-        f"/{path}: the scale /{scale} is not attached to dimension {axis}"]
+        f"{path}: the scale /{scale} is not attached to dimension {axis}"]
 
 
 def number_problems(file):
     found = []
-    for path in ("steps/phase_seconds", "buckets/start_seconds", "buckets/end_seconds"):
+    for path in ("/steps/phase_seconds", "/buckets/start_seconds", "/buckets/end_seconds"):
         if path in file and file[path].size:
             values = file[path][()]
             if not np.all(np.isfinite(values)):
-                found.append(f"/{path} holds values that are not finite")
+                found.append(f"{path} has values that are not finite")
             elif values.min() < 0:
-                found.append(f"/{path} holds negative times")
-    if "phase" in file and tuple(read_dataset(file["phase"])) != fmt.PHASES:
-        found.append(f"/phase is not ({', '.join(fmt.PHASES)})")
+                found.append(f"{path} has negative times")
+    if "phase" in file and tuple(read_dataset(file["phase"])) != schema.PHASES:
+        found.append(f"/phase is not ({', '.join(schema.PHASES)})")
     start, end = (file.get(f"buckets/{name}_seconds") for name in ("start", "end"))
     if start is not None and end is not None and start.shape == end.shape and start.size:
         if np.any(end[()] < start[()]):
-            found.append("/buckets/end_seconds lies before /buckets/start_seconds in places")
+            found.append("/buckets/end_seconds is less than /buckets/start_seconds in some rows")
     if "steps/images" in file and file["steps/images"].size:
         if np.min(file["steps/images"][()]) <= 0:
-            found.append("/steps/images holds steps without images")
+            found.append("/steps/images has steps without images")
     return found

@@ -2,32 +2,27 @@
 
 import h5py
 import numpy as np
+from lockstep_report import schema
 
 PHASES = ("data_wait", "upload", "forward", "backward", "exposed_communication", "update")
 TEXT = h5py.string_dtype("utf-8")
 
 
-def dataset(file, path, values, scales, units="1"):
+def dataset(file, path, values):
+    """Writes the dataset `path` of the schema with its attributes and dimension scales."""
+    spec = schema.dataset(path)
     values = np.asarray(values)
     if values.dtype.kind in "UO":
         made = file.create_dataset(path, data=values.astype(object), dtype=TEXT)
     else:
         made = file.create_dataset(path, data=values)
-    made.attrs["units"] = units
-    made.attrs["long_name"] = path.replace("/", " ")
-    for axis, scale in enumerate(scales):
+    made.attrs["units"] = spec.units
+    made.attrs["long_name"] = spec.description
+    if spec.is_scale:
+        made.make_scale(spec.name)
+        return
+    for axis, scale in enumerate(spec.dimensions):
         made.dims[axis].attach_scale(file[scale])
-
-
-def scale(file, name, values):
-    values = np.asarray(values)
-    if values.dtype.kind in "UO":
-        made = file.create_dataset(name, data=values.astype(object), dtype=TEXT)
-    else:
-        made = file.create_dataset(name, data=values)
-    made.attrs["units"] = "1"
-    made.attrs["long_name"] = name
-    made.make_scale(name)
 
 
 def header(file, status="complete", failure="", config=(), attributes=(), environment=()):
@@ -64,27 +59,28 @@ def write_run(path, phase_seconds, images_per_step, *, epochs=1, batch=32, reduc
     }
     with h5py.File(path, "w", libver="latest") as file:
         header(file, status, failure, options, attributes, environment)
-        scale(file, "step", np.arange(steps))
-        scale(file, "rank", np.arange(ranks))
-        scale(file, "phase", list(PHASES))
-        scale(file, "epoch", numbers)
-        scale(file, "bucket", np.arange(len(bucket_bytes)))
+        dataset(file, "/step", np.arange(1, steps + 1))
+        dataset(file, "/rank", np.arange(ranks))
+        dataset(file, "/phase", list(PHASES))
+        dataset(file, "/epoch", numbers)
+        dataset(file, "/bucket", np.arange(len(bucket_bytes)))
         write_ranks(file, ranks, ranks_of)
-        dataset(file, "steps/epoch", epoch_of_step, ["step"])
+        dataset(file, "/steps/epoch", epoch_of_step)
         for name in ("learning_rate", "loss"):
-            dataset(file, f"steps/{name}", np.full(steps, 0.1), ["step"])
-        dataset(file, "steps/images", np.full(steps, images_per_step), ["step"])
-        dataset(file, "steps/phase_seconds", phase_seconds, ["step", "rank", "phase"], "s")
+            dataset(file, f"/steps/{name}", np.full(steps, 0.1))
+        dataset(file, "/steps/images", np.full(steps, images_per_step))
+        dataset(file, "/steps/phase_seconds", phase_seconds)
         for name in ("train_loss", "train_accuracy", "test_loss"):
-            dataset(file, f"epochs/{name}", np.full(epochs, 0.5), ["epoch"])
-        dataset(file, "epochs/test_accuracy", np.linspace(0.5, 0.6, epochs), ["epoch"])
-        dataset(file, "epochs/seconds", np.full(epochs, 1.0), ["epoch"], "s")
+            dataset(file, f"/epochs/{name}", np.full(epochs, 0.5))
+        dataset(file, "/epochs/test_accuracy", np.linspace(0.5, 0.6, epochs))
+        dataset(file, "/epochs/seconds", np.full(epochs, 1.0))
+        dataset(file, "/epochs/evaluation_seconds", np.full(epochs, 0.5))
+        dataset(file, "/epochs/parameter_hash", np.full(epochs, "0123456789abcdef"))
         shape = (steps, ranks, len(bucket_bytes))
-        dataset(file, "buckets/bytes", np.asarray(bucket_bytes, dtype=np.uint64), ["bucket"],
-                "bytes")
+        dataset(file, "/buckets/bytes", np.asarray(bucket_bytes, dtype=np.uint64))
         for name, values in (("start", bucket_start), ("end", bucket_end)):
             values = np.broadcast_to(0.0 if values is None else values, shape)
-            dataset(file, f"buckets/{name}_seconds", values, ["step", "rank", "bucket"], "s")
+            dataset(file, f"/buckets/{name}_seconds", values)
     return path
 
 
@@ -92,10 +88,13 @@ def write_ranks(file, ranks, columns=()):
     """Writes /ranks. All ranks are on one host with equal devices unless `columns` differs."""
     columns = {"hostname": "node1", "device_name": "device", **dict(columns)}
     for name in ("rank", "local_rank", "memory_bytes"):
-        dataset(file, f"ranks/{name}", np.arange(ranks), ["rank"])
+        dataset(file, f"/ranks/{name}", np.arange(ranks))
     for name in ("hostname", "cpu_list", "device_name", "device_uuid", "pci_bus_id"):
         values = np.broadcast_to(columns.get(name, name), ranks)
-        dataset(file, f"ranks/{name}", np.array([str(v) for v in values]), ["rank"])
+        dataset(file, f"/ranks/{name}", np.array([str(v) for v in values]))
+    if file.attrs["format_version"] >= 2:
+        hosts = sorted(set(file["ranks/hostname"].asstr()))
+        dataset(file, "/ranks/host", [hosts.index(h) for h in file["ranks/hostname"].asstr()])
 
 
 def write_ladder(path, ranks=1, status="complete", config=(), new_columns=False, ranks_of=()):
@@ -104,9 +103,9 @@ def write_ladder(path, ranks=1, status="complete", config=(), new_columns=False,
     with h5py.File(path, "w", libver="latest") as file:
         options = {"model": "resnet18-cifar", "device": "cpu", "threads": "1", **dict(config)}
         header(file, status, config=options)
-        scale(file, "rank", np.arange(ranks))
+        dataset(file, "/rank", np.arange(ranks))
         write_ranks(file, ranks, ranks_of)
-        scale(file, "point", [0, 1, 2])
+        dataset(file, "/point", [0, 1, 2])
         columns = {
             "batch_per_rank": [32, 128, 512],
             "status": np.array(["ok", "ok", "out_of_memory"]),
@@ -119,7 +118,7 @@ def write_ladder(path, ranks=1, status="complete", config=(), new_columns=False,
             columns |= {"training_seconds": [39.0, 19.0, np.nan], "steps": [1562, 3, 0],
                         "is_extrapolated": [0, 1, 0]}
         for name, values in columns.items():
-            dataset(file, f"ladder/{name}", values, ["point"])
+            dataset(file, f"/ladder/{name}", values)
     return path
 
 
@@ -127,14 +126,14 @@ def write_sweep(path):
     """Writes an all-reduce sweep of 2 ranks: 6 repeats of 1 MB in 1 ms and of 4 bytes in 2 us."""
     with h5py.File(path, "w", libver="latest") as file:
         header(file, config={"device": "cpu"})
-        scale(file, "rank", [0, 1])
+        dataset(file, "/rank", [0, 1])
         write_ranks(file, 2)
-        scale(file, "message", [0, 1])
-        scale(file, "repeat", np.arange(6))
-        dataset(file, "allreduce/way", np.array(["mpi", "pieces"]), ["message"])
-        dataset(file, "allreduce/bytes", [1_000_000, 4], ["message"], "bytes")
-        dataset(file, "allreduce/seconds", [[1e-3] * 6, [2e-6] * 6], ["message", "repeat"], "s")
-        dataset(file, "allreduce/wrong", [0, 0], ["message"])
+        dataset(file, "/message", [0, 1])
+        dataset(file, "/repeat", np.arange(6))
+        dataset(file, "/allreduce/way", np.array(["mpi", "pieces"]))
+        dataset(file, "/allreduce/bytes", [1_000_000, 4])
+        dataset(file, "/allreduce/seconds", [[1e-3] * 6, [2e-6] * 6])
+        dataset(file, "/allreduce/wrong", [0, 0])
     return path
 
 

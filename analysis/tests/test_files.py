@@ -107,12 +107,12 @@ def test_what_the_devices_said_is_reported(tmp_path, capsys):
     assert main(["summary", str(path)]) == 0
     assert "Device:" not in capsys.readouterr().out
     with h5py.File(path, "r+") as file:
-        for name, units, values in (
-            ("energy_joules", "J", [[90, 90], [50, 50]]),
-            ("utilisation", "1", [[0.5, 0.5], [0.9, 1.0]]),
-            ("memory_used_bytes", "byte", [[1e9, 2e9], [1e9, 2e9]]),
+        for name, values in (
+            ("energy_joules", [[90, 90], [50, 50]]),
+            ("utilisation", [[0.5, 0.5], [0.9, 1.0]]),
+            ("memory_used_bytes", [[1e9, 2e9], [1e9, 2e9]]),
         ):
-            dataset(file, f"epochs/{name}", np.array(values, float), ["epoch", "rank"], units)
+            dataset(file, f"/epochs/{name}", np.array(values, float))
     assert main(["summary", str(path)]) == 0
     line = "Device: 1 J per image, 50 W per device, busy 95% of the time by its own account, "
     assert line + "2.00 GB of its memory in use." in capsys.readouterr().out
@@ -160,6 +160,10 @@ def test_a_file_as_the_format_says_is_valid(runs, tmp_path, capsys):
     (lambda f: f["steps/phase_seconds"].__setitem__((0, 0, 0), -1.0), "negative"),
     (lambda f: f["steps/phase_seconds"].__setitem__((0, 0, 0), np.nan), "not finite"),
     (lambda f: f.__delitem__("environment"), "group /environment is missing"),
+    (lambda f: f.__delitem__("epochs/parameter_hash"),
+     "dataset /epochs/parameter_hash is missing"),
+    (lambda f: f.__delitem__("epochs/evaluation_seconds"),
+     "dataset /epochs/evaluation_seconds is missing"),
 ])
 def test_validate_says_what_is_missing(runs, damage, complaint):
     with h5py.File(runs[0], "r+") as file:

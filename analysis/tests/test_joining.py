@@ -84,7 +84,7 @@ def test_values_of_epochs_are_joined(tmp_path):
     for path, accuracy, joules in ((one, [0.1, np.nan], [5.0, 5.0]), (two, [0.2, 0.3], [7.0, 7.0])):
         with h5py.File(path, "r+") as file:
             file["epochs/test_accuracy"][()] = accuracy
-            dataset(file, "epochs/energy_joules", np.array([joules]).T, ["epoch", "rank"], "J")
+            dataset(file, "/epochs/energy_joules", np.array([joules]).T)
     (run,) = load_runs([one, two]).runs
     assert run.epoch_numbers.tolist() == [1, 2, 3]
     assert run.epochs["test_accuracy"].tolist() == [0.1, 0.2, 0.3]

@@ -53,7 +53,7 @@ def test_hosts_are_counted_by_the_column_host_if_names_are_equal(tmp_path):
     import h5py
     from synthetic import dataset
     with h5py.File(path, "r+") as file:
-        dataset(file, "ranks/host", [0, 1], ["rank"])
+        dataset(file, "/ranks/host", [0, 1])
     assert read_run(path).host_count == 2
     assert main(["validate", str(path)]) == 0
 

@@ -137,7 +137,7 @@ def lengthen(path, rows, columns=("epoch", "images", "loss", "learning_rate", "p
             if name == "phase_seconds":
                 values[-rows:] *= 100
             del file[f"steps/{name}"]
-            dataset(file, f"steps/{name}", values, [])
+            dataset(file, f"/steps/{name}", values)
 
 
 def test_rows_beyond_the_last_listed_epoch_are_not_used(tmp_path):
@@ -158,7 +158,7 @@ def test_columns_of_different_length_are_read_up_to_the_shortest(tmp_path):
     assert len(run.epoch) == len(run.images) == len(run.phase_seconds) == 10
     with h5py.File(path, "r+") as file:
         del file["epochs/test_loss"]
-        dataset(file, "epochs/test_loss", np.zeros(0), [])
+        dataset(file, "/epochs/test_loss", np.zeros(0))
     assert not read_run(path).has_steps  # no epoch is complete in all columns
 
 

@@ -12,13 +12,14 @@
 #include <string_view>
 #include <system_error>
 
+#include "datasets.hpp"
 #include "files.hpp"
 #include "hdf5.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/record/phase.hpp"
 #include "run_file_contents.hpp"
-#include "run_file_layout.hpp"
+#include "schema.hpp"
 
 namespace lockstep::record {
 
@@ -118,9 +119,10 @@ hsize_t steps_per_chunk(hsize_t steps, const RunHeader& header) {
 
 /// Returns the number of bytes that an epoch needs in the file, without HDF5's chunk index.
 std::size_t bytes_of(const EpochRecord& epoch) {
-  const std::size_t per_step = 5 * epoch.loss.size();
-  return sizeof(double) *
-         (per_step + epoch.phase_seconds.size() + 2 * epoch.bucket_start_seconds.size());
+  std::size_t values =
+      5 * epoch.loss.size() + epoch.phase_seconds.size() + 2 * epoch.bucket_start_seconds.size();
+  for (const auto& measurement : epoch.measurements) values += measurement.second.size();
+  return sizeof(double) * values;
 }
 
 }  // namespace
@@ -132,7 +134,7 @@ struct RunFile::State {
   RunIdentity identity;
   Descriptor mark;  ///< open and locked `partial`; empty after `finish`
   hsize_t steps = 0, epochs = 0, points = 0;
-  bool has_tables = false;
+  bool has_sweep = false;
   bool has_failed = false;  ///< whether a write has failed
   std::vector<std::pair<std::string, double>> results;
 
@@ -151,15 +153,6 @@ struct RunFile::State {
     reserve(mark, bytes, partial);
     hdf5::writing(partial, work);
     has_failed = false;
-  }
-
-  void write_table(const auto& rows) {
-    write(index_bytes, [&] {
-      hdf5::File file = hdf5::open_file(partial, hdf5::Access::modify);
-      write_rows(file, rows);
-      hdf5::close(std::move(file));
-    });
-    has_tables = true;
   }
 
   void complete(const fs::path& copy, RunStatus status, const std::string& failure) const;
@@ -212,7 +205,7 @@ void RunFile::append(const EpochRecord& epoch) {
   // Recreate the file with a chunk size that fits this epoch; it contains only the header so far.
   // Later epochs of the same length then never write to the chunks of earlier ones, so a kill
   // during an append cannot damage a complete epoch.
-  if (state_->steps == 0 && !state_->has_tables) {
+  if (state_->steps == 0 && state_->points == 0 && !state_->has_sweep) {
     state_->create(steps_per_chunk(steps, state_->header));
   }
   state_->write(bytes_of(epoch) + index_bytes, [&] {
@@ -237,13 +230,20 @@ void RunFile::append(const LadderRow& point) {
     write_point(file, point, state_->points);
     hdf5::close(std::move(file));
   });
-  state_->has_tables = true;
   state_->points += 1;
 }
 
-void RunFile::write_allreduce(const std::vector<AllReduceRow>& rows) { state_->write_table(rows); }
+void RunFile::write_allreduce(const std::vector<AllReduceRow>& rows) {
+  state_->write(index_bytes, [&] {
+    hdf5::File file = hdf5::open_file(state_->partial, hdf5::Access::modify);
+    write_rows(file, rows);
+    hdf5::close(std::move(file));
+  });
+  state_->has_sweep = true;
+}
 
 void RunFile::write_result(const std::string& name, double value) {
+  core::check(run_file_schema().has_attribute("/results", name), "a result is not in the schema");
   state_->results.emplace_back(name, value);
 }
 
@@ -286,9 +286,11 @@ void RunFile::State::complete(const fs::path& copy, RunStatus status,
   sync(copy);
   hdf5::writing(copy, [&] {
     const hdf5::File file = hdf5::open_file(copy, hdf5::Access::read);
-    read_through(file, training_columns());
-    if (!header.bucket_bytes.empty()) read_through(file, bucket_columns());
-    if (points > 0) read_through(file, ladder_columns());
+    std::vector<std::string> groups{"/ranks", "/steps", "/epochs"};
+    if (!header.bucket_bytes.empty()) groups.push_back("/buckets");
+    if (has_sweep) groups.push_back("/allreduce");
+    if (points > 0) groups.push_back("/ladder");
+    read_through(file, groups);
     if (hdf5::text_attribute(file.get(), "status") != text(status)) {
       throw hdf5::Failure("reading back: the status is not what was written", 0);
     }

@@ -1,20 +1,18 @@
 #include "run_file_contents.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <type_traits>
 
 #include "build.hpp"
+#include "datasets.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/record/phase.hpp"
-#include "run_file_layout.hpp"
+#include "schema.hpp"
 
 namespace lockstep::record {
 
 namespace {
-
-constexpr std::int64_t format_version = 2;
 
 template <class Row, class Get>
 auto column_of(const std::vector<Row>& rows, Get get) {
@@ -30,38 +28,33 @@ std::vector<std::int64_t> counted(std::size_t size, std::int64_t first) {
   return values;
 }
 
-void create_group(const hdf5::File& file, const char* name, const Attributes& attributes) {
+/// Returns a column with the single value `value`.
+template <class T>
+Column single(std::string_view path, const T& value) {
+  return {path, std::span<const T>(&value, 1)};
+}
+
+void create_group(const hdf5::File& file, const std::string& name,
+                  const Attributes& attributes = {}) {
   const auto group = hdf5::own<hdf5::Group>(
-      H5Gcreate2(file.get(), name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "creating a group");
+      H5Gcreate2(file.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+      "creating a group");
   for (const auto& [key, value] : attributes) hdf5::set_attribute(group.get(), key, value);
 }
 
-void write_ranks(const hdf5::File& file, const std::vector<RankInfo>& ranks) {
-  const auto rank = column_of(ranks, [](auto& r) { return std::int64_t{r.rank}; });
-  write_column(file, "/rank", rank);
-  write_column(file, "/ranks/rank", rank);
-  write_column(file, "/ranks/local_rank",
-               column_of(ranks, [](auto& r) { return std::int64_t{r.local_rank}; }));
-  write_column(file, "/ranks/host", column_of(ranks, [](auto& r) { return std::int64_t{r.host}; }));
-  write_column(file, "/ranks/hostname", column_of(ranks, [](auto& r) { return r.hostname; }));
-  write_column(file, "/ranks/cpu_list", column_of(ranks, [](auto& r) { return r.cpu_list; }));
-  write_column(file, "/ranks/device_name", column_of(ranks, [](auto& r) { return r.device_name; }));
-  write_column(file, "/ranks/device_uuid", column_of(ranks, [](auto& r) { return r.device_uuid; }));
-  write_column(file, "/ranks/pci_bus_id", column_of(ranks, [](auto& r) { return r.pci_bus_id; }));
-  write_column(file, "/ranks/memory_bytes",
-               column_of(ranks, [](auto& r) { return r.memory_bytes; }));
+void flush(const hdf5::File& file) {
+  hdf5::check(H5Fflush(file.get(), H5F_SCOPE_LOCAL), "flushing");
 }
 
-}  // namespace
-
-void write_beginning(const hdf5::File& file, const RunHeader& header, const RunIdentity& identity,
-                     hsize_t steps_per_chunk) {
+void write_attributes(const hdf5::File& file, const RunHeader& header,
+                      const RunIdentity& identity) {
   const Build& build = this_build();
   const auto set = [&](const char* name, const auto& value) {
+    core::check(run_file_schema().has_attribute("/", name), "an attribute is not in the schema");
     hdf5::set_attribute(file.get(), name, value);
   };
-  set("format", std::string("lockstep-run"));
-  set("format_version", format_version);
+  set("format", run_file_schema().format);
+  set("format_version", run_file_schema().version);
   set("software_version", std::string(build.version));
   set("git_commit", std::string(build.git_commit));
   set("git_dirty", std::int64_t{build.git_dirty});
@@ -74,78 +67,113 @@ void write_beginning(const hdf5::File& file, const RunHeader& header, const RunI
   set("images_per_epoch", header.images_per_epoch);
   set("status", std::string("running"));
   set("failure", std::string());
+}
 
-  create_group(file, "/config", header.config);
-  create_group(file, "/environment", header.environment);
-  for (const char* name : {"/ranks", "/steps", "/epochs", "/buckets", "/results"}) {
-    create_group(file, name, {});
-  }
+void write_ranks(const hdf5::File& file, const std::vector<RankInfo>& ranks) {
+  const auto column = [&](const char* path, auto get) {
+    const auto values = column_of(ranks, get);
+    write_columns(file, {{path, values}});
+  };
+  column("/rank", [](auto& r) { return std::int64_t{r.rank}; });
+  column("/ranks/rank", [](auto& r) { return std::int64_t{r.rank}; });
+  column("/ranks/local_rank", [](auto& r) { return std::int64_t{r.local_rank}; });
+  column("/ranks/host", [](auto& r) { return std::int64_t{r.host}; });
+  column("/ranks/hostname", [](auto& r) { return r.hostname; });
+  column("/ranks/cpu_list", [](auto& r) { return r.cpu_list; });
+  column("/ranks/device_name", [](auto& r) { return r.device_name; });
+  column("/ranks/device_uuid", [](auto& r) { return r.device_uuid; });
+  column("/ranks/pci_bus_id", [](auto& r) { return r.pci_bus_id; });
+  column("/ranks/memory_bytes", [](auto& r) { return r.memory_bytes; });
+}
+
+/// Returns the dimensions of training datasets. `steps`, `epochs`: their sizes.
+Dimensions training_dimensions(const RunHeader& header, hsize_t steps, hsize_t epochs,
+                               hsize_t steps_per_chunk) {
   const hsize_t ranks = header.ranks.size();
   const hsize_t buckets = header.bucket_bytes.size();
-  const Dimensions dimensions{{"step", 0, steps_per_chunk, true},
-                              {"epoch", 0, 1, true},
-                              {"rank", ranks, ranks, false},
-                              {"phase", phase_count, phase_count, false},
-                              {"bucket", buckets, buckets, false}};
-  create_columns(file, training_columns(), dimensions);
-  write_column(file, "/phase", std::vector<std::string>(phase_names.begin(), phase_names.end()));
+  return {{"step", steps, steps_per_chunk, true},
+          {"epoch", epochs, 1, true},
+          {"rank", ranks, ranks, false},
+          {"phase", phase_count, phase_count, false},
+          {"bucket", buckets, buckets, false}};
+}
+
+/// Adds the further measurements that have the first dimension `dimension`.
+void add_measurements(Columns& columns, const EpochRecord& epoch, std::string_view dimension) {
+  for (const auto& [path, values] : epoch.measurements) {
+    if (run_file_schema().dataset(path).dimensions.front() == dimension) {
+      columns.push_back({path, values});
+    }
+  }
+}
+
+/// Returns the columns of the steps of an epoch. `numbers`: its number, once per step.
+Columns columns_of_steps(const EpochRecord& epoch, std::span<const std::int64_t> numbers) {
+  Columns columns{{"/steps/epoch", numbers},
+                  {"/steps/learning_rate", epoch.learning_rate},
+                  {"/steps/loss", epoch.loss},
+                  {"/steps/images", epoch.images},
+                  {"/steps/phase_seconds", epoch.phase_seconds},
+                  {"/buckets/start_seconds", epoch.bucket_start_seconds},
+                  {"/buckets/end_seconds", epoch.bucket_end_seconds}};
+  add_measurements(columns, epoch, "step");
+  return columns;
+}
+
+Columns columns_of_epoch(const EpochRecord& epoch) {
+  Columns columns{single("/epochs/train_loss", epoch.train_loss),
+                  single("/epochs/train_accuracy", epoch.train_accuracy),
+                  single("/epochs/test_loss", epoch.test_loss),
+                  single("/epochs/test_accuracy", epoch.test_accuracy),
+                  single("/epochs/seconds", epoch.seconds),
+                  single("/epochs/evaluation_seconds", epoch.evaluation_seconds),
+                  single("/epochs/parameter_hash", epoch.parameter_hash)};
+  add_measurements(columns, epoch, "epoch");
+  return columns;
+}
+
+}  // namespace
+
+void write_beginning(const hdf5::File& file, const RunHeader& header, const RunIdentity& identity,
+                     hsize_t steps_per_chunk) {
+  write_attributes(file, header, identity);
+  create_group(file, "/config", header.config);
+  create_group(file, "/environment", header.environment);
+  create_group(file, "/results");
+  create_group(file, "/buckets");
+  const Dimensions dimensions = training_dimensions(header, 0, 0, steps_per_chunk);
+  for (const char* name : {"/ranks", "/steps", "/epochs"}) {
+    create_group(file, name);
+    create_datasets(file, name, dimensions);
+  }
+  const std::vector<std::string> phases(phase_names.begin(), phase_names.end());
+  write_columns(file, {{"/phase", phases}});
   write_ranks(file, header.ranks);
-  if (buckets == 0) return;
-  create_columns(file, bucket_columns(), dimensions);
-  write_column(file, "/bucket", counted(buckets, 0));
-  write_column(file, "/buckets/bytes", header.bucket_bytes);
+  if (header.bucket_bytes.empty()) return;
+  create_datasets(file, "/buckets", dimensions);
+  const auto buckets = counted(header.bucket_bytes.size(), 0);
+  write_columns(file, {{"/bucket", buckets}, {"/buckets/bytes", header.bucket_bytes}});
 }
 
 void check_epoch(const EpochRecord& epoch, const RunHeader& header) {
   const std::size_t steps = epoch.loss.size();
-  const std::size_t rows = steps * header.ranks.size();
   core::check(steps > 0, "an epoch without steps");
-  core::check(epoch.learning_rate.size() == steps, "learning rates do not fit the steps");
-  core::check(epoch.images.size() == steps, "image counts do not fit the steps");
-  core::check(epoch.phase_seconds.size() == rows * phase_count, "phases do not fit the steps");
-  const std::size_t times = rows * header.bucket_bytes.size();
-  core::check(epoch.bucket_start_seconds.size() == times, "bucket starts do not fit the steps");
-  core::check(epoch.bucket_end_seconds.size() == times, "bucket ends do not fit the steps");
-  for (const auto* values : {&epoch.energy_joules, &epoch.utilisation, &epoch.memory_used_bytes})
-    core::check(values->size() == header.ranks.size(), "readings do not fit the ranks");
-  core::check(epoch.parameter_hash.size() <= short_text_bytes, "the parameter hash is too long");
+  const Dimensions sizes = training_dimensions(header, steps, 1, 1);
+  check_rows("step", columns_of_steps(epoch, std::vector(steps, epoch.epoch)), sizes);
+  check_rows("epoch", columns_of_epoch(epoch), sizes);
 }
 
 void write_epoch(const hdf5::File& file, const EpochRecord& epoch, hsize_t first_step,
                  hsize_t row) {
-  const auto steps = static_cast<hsize_t>(epoch.loss.size());
-  const auto add = [&](const char* path, const auto& values) {
-    append_rows(file, path, first_step, steps, values);
-  };
-  add("/step", counted(steps, static_cast<std::int64_t>(first_step) + 1));
-  add("/steps/epoch", std::vector<std::int64_t>(steps, epoch.epoch));
-  add("/steps/learning_rate", epoch.learning_rate);
-  add("/steps/loss", epoch.loss);
-  add("/steps/images", epoch.images);
-  add("/steps/phase_seconds", epoch.phase_seconds);
-  if (!epoch.bucket_start_seconds.empty()) {
-    add("/buckets/start_seconds", epoch.bucket_start_seconds);
-    add("/buckets/end_seconds", epoch.bucket_end_seconds);
-  }
-  hdf5::check(H5Fflush(file.get(), H5F_SCOPE_LOCAL), "flushing");
-
-  const auto add_result = [&](const char* path, double value) {
-    append_rows(file, path, row, 1, std::vector{value});
-  };
-  add_result("/epochs/train_loss", epoch.train_loss);
-  add_result("/epochs/train_accuracy", epoch.train_accuracy);
-  add_result("/epochs/test_loss", epoch.test_loss);
-  add_result("/epochs/test_accuracy", epoch.test_accuracy);
-  append_rows(file, "/epochs/energy_joules", row, 1, epoch.energy_joules);
-  append_rows(file, "/epochs/utilisation", row, 1, epoch.utilisation);
-  append_rows(file, "/epochs/memory_used_bytes", row, 1, epoch.memory_used_bytes);
-  add_result("/epochs/seconds", epoch.seconds);
-  add_result("/epochs/evaluation_seconds", epoch.evaluation_seconds);
-  append_rows(file, "/epochs/parameter_hash", row, 1, epoch.parameter_hash);
-  hdf5::check(H5Fflush(file.get(), H5F_SCOPE_LOCAL), "flushing");
-
+  const std::size_t steps = epoch.loss.size();
+  append_scale(file, "step", first_step, counted(steps, static_cast<std::int64_t>(first_step) + 1));
+  const std::vector<std::int64_t> numbers(steps, epoch.epoch);
+  append_rows(file, "step", first_step, steps, columns_of_steps(epoch, numbers));
+  flush(file);
+  append_rows(file, "epoch", row, 1, columns_of_epoch(epoch));
+  flush(file);
   // Written last: if /epoch contains an epoch, all other datasets contain it completely.
-  append_rows(file, "/epoch", row, 1, std::vector<std::int64_t>{epoch.epoch});
+  append_scale(file, "epoch", row, {&epoch.epoch, 1});
 }
 
 void write_rows(const hdf5::File& file, const std::vector<AllReduceRow>& rows) {
@@ -156,40 +184,44 @@ void write_rows(const hdf5::File& file, const std::vector<AllReduceRow>& rows) {
     core::check(row.seconds.size() == repeats, "rows of a sweep with different repeats");
     seconds.insert(seconds.end(), row.seconds.begin(), row.seconds.end());
   }
-  create_group(file, "/allreduce", {});
-  create_columns(
-      file, allreduce_columns(),
+  create_group(file, "/allreduce");
+  create_datasets(
+      file, "/allreduce",
       {{"message", rows.size(), rows.size(), false}, {"repeat", repeats, repeats, false}});
-  write_column(file, "/message", counted(rows.size(), 0));
-  write_column(file, "/repeat", counted(repeats, 0));
-  write_column(file, "/allreduce/way", column_of(rows, [](auto& r) { return r.way; }));
-  write_column(file, "/allreduce/bytes", column_of(rows, [](auto& r) { return r.bytes; }));
-  write_column(file, "/allreduce/seconds", seconds);
-  write_column(file, "/allreduce/wrong", column_of(rows, [](auto& r) { return r.wrong; }));
+  const auto messages = counted(rows.size(), 0);
+  const auto repeat_numbers = counted(repeats, 0);
+  const auto ways = column_of(rows, [](auto& r) { return r.way; });
+  const auto bytes = column_of(rows, [](auto& r) { return r.bytes; });
+  const auto wrong = column_of(rows, [](auto& r) { return r.wrong; });
+  write_columns(file, {{"/message", messages},
+                       {"/repeat", repeat_numbers},
+                       {"/allreduce/way", ways},
+                       {"/allreduce/bytes", bytes},
+                       {"/allreduce/seconds", seconds},
+                       {"/allreduce/wrong", wrong}});
 }
 
 void create_ladder(const hdf5::File& file) {
-  create_group(file, "/ladder", {});
-  create_columns(file, ladder_columns(), {{"point", 0, 1, true}});
+  create_group(file, "/ladder");
+  create_datasets(file, "/ladder", {{"point", 0, 1, true}});
 }
 
 void write_point(const hdf5::File& file, const LadderRow& point, hsize_t row) {
-  const auto add = [&](const char* path, auto value) {
-    append_rows(file, path, row, 1, std::vector{value});
-  };
-  add("/ladder/batch_per_rank", point.batch_per_rank);
-  append_rows(file, "/ladder/status", row, 1, point.status);
-  add("/ladder/epoch_seconds", point.epoch_seconds);
-  add("/ladder/training_seconds", point.training_seconds);
-  add("/ladder/images_per_second", point.images_per_second);
-  add("/ladder/predicted_bytes", point.predicted_bytes);
-  add("/ladder/peak_bytes", point.peak_bytes);
-  add("/ladder/steps", point.steps);
-  add("/ladder/is_extrapolated", std::int64_t{point.is_extrapolated});
-  hdf5::check(H5Fflush(file.get(), H5F_SCOPE_LOCAL), "flushing");
-
+  const std::int64_t is_extrapolated = point.is_extrapolated;
+  const Columns columns{single("/ladder/batch_per_rank", point.batch_per_rank),
+                        single("/ladder/status", point.status),
+                        single("/ladder/epoch_seconds", point.epoch_seconds),
+                        single("/ladder/training_seconds", point.training_seconds),
+                        single("/ladder/images_per_second", point.images_per_second),
+                        single("/ladder/predicted_bytes", point.predicted_bytes),
+                        single("/ladder/peak_bytes", point.peak_bytes),
+                        single("/ladder/steps", point.steps),
+                        single("/ladder/is_extrapolated", is_extrapolated)};
+  check_rows("point", columns, {{"point", 1, 1, true}});
+  append_rows(file, "point", row, 1, columns);
+  flush(file);
   // Written last: if /point contains a row, all other datasets of /ladder contain it.
-  add("/point", static_cast<std::int64_t>(row));
+  append_scale(file, "point", row, counted(1, static_cast<std::int64_t>(row)));
 }
 
 }  // namespace lockstep::record

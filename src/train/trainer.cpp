@@ -184,9 +184,9 @@ record::EpochRecord Trainer::Parts::train_epoch() {
 void Trainer::Parts::add_readings(const backend::SensorReading& reading,
                                   record::EpochRecord& epoch) const {
   const auto gather = [&](double value) { return context.world.gather(std::span(&value, 1)); };
-  epoch.energy_joules = gather(reading.energy_joules);
-  epoch.utilisation = gather(reading.utilisation);
-  epoch.memory_used_bytes = gather(reading.memory_bytes);
+  epoch.measurements["/epochs/energy_joules"] = gather(reading.energy_joules);
+  epoch.measurements["/epochs/utilisation"] = gather(reading.utilisation);
+  epoch.measurements["/epochs/memory_used_bytes"] = gather(reading.memory_bytes);
 }
 
 void Trainer::Parts::report_step(const StepResult& result) {

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -72,9 +71,8 @@ inline EpochRecord epoch(std::int64_t number, std::size_t steps, const RunHeader
   record.bucket_start_seconds = values(number, times);
   record.bucket_end_seconds = values(number + 1, times);
   const std::size_t ranks = header.ranks.size();
-  record.energy_joules.assign(ranks, 900.5);
-  record.utilisation.assign(ranks, std::numeric_limits<double>::quiet_NaN());
-  record.memory_used_bytes.assign(ranks, 1e9);
+  record.measurements["/epochs/energy_joules"].assign(ranks, 900.5);
+  record.measurements["/epochs/memory_used_bytes"].assign(ranks, 1e9);
   record.seconds = 12.5;
   record.evaluation_seconds = 1.25;
   record.train_loss = 2.0;

@@ -3,9 +3,16 @@
 import os
 import subprocess
 
+import pathlib
+import sys
+
 import h5py
 import numpy as np
 import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis"))
+from lockstep_report import schema  # noqa: E402
+from lockstep_report.validate import problems  # noqa: E402
 
 RUNS = ("run.h5", "failed.h5", "running.h5.partial", "sweep.h5")
 SCALES = ("step", "rank", "phase", "epoch", "bucket")
@@ -25,12 +32,49 @@ def datasets(file):
     return found
 
 
+def type_name(dataset):
+    """Returns the element type of a dataset as the schema names it."""
+    text = h5py.check_string_dtype(dataset.dtype)
+    if text is None:
+        return dataset.dtype.name
+    return "string" if text.length is None else f"string{text.length}"
+
+
 @pytest.mark.parametrize("name", RUNS)
-def test_every_dataset_has_units_and_a_name(samples, name):
+def test_every_dataset_is_in_the_schema(samples, name):
     with h5py.File(samples / name) as file:
         for path, dataset in datasets(file).items():
-            assert isinstance(dataset.attrs["units"], str) and dataset.attrs["units"], path
-            assert isinstance(dataset.attrs["long_name"], str) and dataset.attrs["long_name"], path
+            spec = schema.dataset(f"/{path}")
+            assert type_name(dataset) == spec.type, path
+            assert dataset.attrs["units"] == spec.units, path
+            assert dataset.attrs["long_name"] == spec.description.replace("`", ""), path
+            if not spec.is_scale:
+                assert tuple(dim[0].name.strip("/") for dim in dataset.dims) == spec.dimensions, path
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_dataset_of_the_schema_is_written(samples, name):
+    with h5py.File(samples / name) as file:
+        for group in schema.GROUPS:
+            if group.path not in file:
+                assert not group.required
+                continue
+            expected = {spec.name for spec in schema.datasets(group.path)}
+            assert set(file[group.path]) == (set() if len(file[group.path]) == 0 else expected)
+            if group.path in ("/ranks", "/steps", "/epochs"):
+                assert len(file[group.path]) > 0
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_attributes_are_those_of_the_schema(samples, name):
+    with h5py.File(samples / name) as file:
+        assert set(file.attrs) == {spec.name for spec in schema.attributes("/")}
+        assert set(file["results"].attrs) <= {spec.name for spec in schema.attributes("/results")}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_validation_finds_no_problem(samples, name):
+    assert problems(samples / name) == []
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -105,6 +149,8 @@ def test_the_layout(samples):
             file["steps/phase_seconds"][5:10].ravel(), 2 + 1e-6 * np.arange(5 * 3 * 6)
         )
         assert np.isnan(file["epochs/test_accuracy"][1])
+        assert file["epochs/energy_joules"][()].tolist() == [[900.5] * 3] * 3
+        assert np.isnan(file["epochs/utilisation"][()]).all(), "the sample has no values"
         assert file["epochs/parameter_hash"].asstr()[0] == "0123456789abcdef"
         assert file["config"].attrs["batch-per-rank"] == "32"
         assert file["environment"].attrs["hdf5_version"]

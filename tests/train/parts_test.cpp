@@ -107,7 +107,6 @@ TEST(StepLog, TakesTheEstimatedMemory) {
   {
     record::EpochRecord epoch = log.gather(*alone, *replicas);
     epoch.epoch = 1;
-    epoch.energy_joules = epoch.utilisation = epoch.memory_used_bytes = {0};
     record::RunFile file(path, record::Existing::replace, header);
     file.append(epoch);
     file.finish(record::RunStatus::complete);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -51,12 +52,6 @@ struct EpochRecord {
   std::vector<double> phase_seconds;         ///< (step, rank, phase)
   std::vector<double> bucket_start_seconds;  ///< (step, rank, bucket), from the start of the step
   std::vector<double> bucket_end_seconds;    ///< (step, rank, bucket), from the start of the step
-  /// (rank), energy that the device consumed during the steps; NaN if unknown.
-  std::vector<double> energy_joules;
-  /// (rank), utilisation of the device at the end of the steps, 0 to 1; NaN if unknown.
-  std::vector<double> utilisation;
-  /// (rank), memory of the device in use at the end of the steps; NaN if unknown.
-  std::vector<double> memory_used_bytes;
   double seconds = 0;             ///< wall-clock time of the epoch's steps, without evaluation
   double evaluation_seconds = 0;  ///< wall-clock time of the evaluation
   /// Means over the augmented images of the epoch, with the parameters of the step that used them.
@@ -64,6 +59,9 @@ struct EpochRecord {
   double test_loss = 0, test_accuracy = 0;  ///< NaN if the epoch was not evaluated
   /// Hash of the parameters, equal on all ranks; empty for independent replicas.
   std::string parameter_hash;
+  /// Further measurements: values of float64 datasets of /steps and /epochs by path, for example
+  /// "/epochs/energy_joules". Optional datasets without an entry are NaN in the file.
+  std::map<std::string, std::vector<double>> measurements;
 };
 
 /// One row of an all-reduce sweep.
@@ -112,7 +110,7 @@ class RunFile {
   RunFile& operator=(RunFile&&) noexcept;
 
   /// Appends the steps and results of an epoch. Throws `Error` (internal) if the arrays do not fit
-  /// the ranks and buckets of the header.
+  /// the ranks and buckets of the header, or if a measurement is not in the schema of the run file.
   void append(const EpochRecord& epoch);
   /// Appends a point of the batch ladder.
   void append(const LadderRow& point);
@@ -120,8 +118,8 @@ class RunFile {
   /// Writes all rows of an all-reduce sweep. Can be called at most once per file.
   void write_allreduce(const std::vector<AllReduceRow>& rows);
 
-  /// Sets a result of the whole run, an attribute of /results: "last_test_accuracy",
-  /// "best_test_accuracy", ... `finish` writes it to the file.
+  /// Sets a result of the whole run, an attribute of /results in the schema of the run file, for
+  /// example "last_test_accuracy". `finish` writes it to the file.
   void write_result(const std::string& name, double value);
 
   /// Copies PATH.partial, adds `status` and the results to the copy, syncs the copy to disk,

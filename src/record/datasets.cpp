@@ -1,0 +1,274 @@
+#include "datasets.hpp"
+
+#include <fmt/format.h>
+#include <hdf5_hl.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "lockstep/core/error.hpp"
+#include "schema.hpp"
+
+namespace lockstep::record {
+
+using hdf5::check;
+using hdf5::own;
+
+namespace {
+
+hdf5::Type file_type(ElementType type) {
+  switch (type) {
+    case ElementType::int64: return own<hdf5::Type>(H5Tcopy(H5T_STD_I64LE), "choosing a type");
+    case ElementType::uint64: return own<hdf5::Type>(H5Tcopy(H5T_STD_U64LE), "choosing a type");
+    case ElementType::float64: return own<hdf5::Type>(H5Tcopy(H5T_IEEE_F64LE), "choosing a type");
+    case ElementType::text: return hdf5::text_type();
+    case ElementType::short_text: return hdf5::fixed_text_type(short_text_bytes);
+  }
+  core::fail(core::ExitStatus::internal, "internal error: unknown element type; please report it");
+}
+
+hdf5::Type memory_type(ElementType type) {
+  switch (type) {
+    case ElementType::int64: return own<hdf5::Type>(H5Tcopy(H5T_NATIVE_INT64), "choosing a type");
+    case ElementType::uint64: return own<hdf5::Type>(H5Tcopy(H5T_NATIVE_UINT64), "choosing a type");
+    case ElementType::float64:
+      return own<hdf5::Type>(H5Tcopy(H5T_NATIVE_DOUBLE), "choosing a type");
+    default: return file_type(type);
+  }
+}
+
+bool fits(const Values& values, ElementType type) {
+  switch (type) {
+    case ElementType::int64: return values.index() == 0;
+    case ElementType::uint64: return values.index() == 1;
+    case ElementType::float64: return values.index() == 2;
+    default: return values.index() == 3;
+  }
+}
+
+const Dimension& find(const Dimensions& dimensions, std::string_view name) {
+  const auto found = std::ranges::find(dimensions, name, &Dimension::name);
+  core::check(found != dimensions.end(), "a dataset has a dimension of unknown size");
+  return *found;
+}
+
+/// Returns the number of elements of a dataset with these sizes of dimensions.
+std::size_t count_elements(const DatasetSchema& dataset, const Dimensions& sizes) {
+  std::size_t product = 1;
+  for (const std::string& name : dataset.dimensions) product *= find(sizes, name).size;
+  return product;
+}
+
+hsize_t product_of(const std::vector<hsize_t>& shape) {
+  hsize_t product = 1;
+  for (const hsize_t extent : shape) product *= extent;
+  return product;
+}
+
+std::string scale_path(std::string_view dimension) { return fmt::format("/{}", dimension); }
+
+bool exists(const hdf5::File& file, const std::string& path) {
+  const htri_t found = H5Lexists(file.get(), path.c_str(), H5P_DEFAULT);
+  check(found < 0 ? -1 : 0, "looking for a dataset");
+  return found > 0;
+}
+
+hdf5::Dataset open(const hdf5::File& file, const std::string& path) {
+  return own<hdf5::Dataset>(H5Dopen2(file.get(), path.c_str(), H5P_DEFAULT), "opening a dataset");
+}
+
+hdf5::Dataset create(const hdf5::File& file, const DatasetSchema& schema,
+                     const Dimensions& dimensions) {
+  std::vector<hsize_t> size, limit, chunk;
+  for (const std::string& name : schema.dimensions) {
+    const Dimension& dimension = find(dimensions, name);
+    size.push_back(dimension.size);
+    limit.push_back(dimension.grows ? H5S_UNLIMITED : dimension.size);
+    chunk.push_back(dimension.chunk);
+  }
+  const int rank = static_cast<int>(size.size());
+  const auto space =
+      own<hdf5::Space>(H5Screate_simple(rank, size.data(), limit.data()), "describing a dataset");
+  const hdf5::Properties creation = hdf5::creation_properties(H5P_DATASET_CREATE);
+  // HDF5 stores variable-length texts in a heap, to which filters do not apply.
+  if (schema.type != ElementType::text) {
+    check(H5Pset_chunk(creation.get(), rank, chunk.data()), "chunking a dataset");
+    check(H5Pset_fletcher32(creation.get()), "adding checksums");
+  }
+  if (schema.type == ElementType::float64) {
+    const double missing = std::numeric_limits<double>::quiet_NaN();
+    check(H5Pset_fill_value(creation.get(), H5T_NATIVE_DOUBLE, &missing), "choosing a fill value");
+  }
+  auto dataset =
+      own<hdf5::Dataset>(H5Dcreate2(file.get(), schema.path.c_str(), file_type(schema.type).get(),
+                                    space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
+                         "creating a dataset");
+  hdf5::set_attribute(dataset.get(), "units", schema.units);
+  std::string long_name = schema.description;
+  std::erase(long_name, '`');  // Markdown of docs/run-file.md
+  hdf5::set_attribute(dataset.get(), "long_name", long_name);
+  return dataset;
+}
+
+void create_scale(const hdf5::File& file, const std::string& dimension,
+                  const Dimensions& dimensions) {
+  if (exists(file, scale_path(dimension))) return;
+  const DatasetSchema& schema = run_file_schema().dataset(scale_path(dimension));
+  const hdf5::Dataset dataset = create(file, schema, dimensions);
+  check(H5DSset_scale(dataset.get(), dimension.c_str()), "making a scale");
+}
+
+/// Returns a hyperslab selection of the `count` rows from row `first` on.
+hdf5::Space select_rows(const hdf5::Dataset& dataset, std::vector<hsize_t> shape, hsize_t first,
+                        hsize_t count) {
+  auto space = own<hdf5::Space>(H5Dget_space(dataset.get()), "asking for a shape");
+  std::vector<hsize_t> start(shape.size(), 0);
+  start[0] = first;
+  shape[0] = count;
+  check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start.data(), nullptr, shape.data(),
+                            nullptr),
+        "selecting rows");
+  return space;
+}
+
+/// Writes the values to the selected elements of the dataset, whose number must be that of the
+/// values.
+void write(const hdf5::Dataset& dataset, const hdf5::Space& space, const Column& column) {
+  const DatasetSchema& schema = run_file_schema().dataset(column.path);
+  core::check(fits(column.values, schema.type), "a column has another type than its dataset");
+  const hsize_t count = column.size();
+  core::check(H5Sget_select_npoints(space.get()) == static_cast<hssize_t>(count),
+              "a column has another length than its dataset");
+  if (count == 0) return;
+  const auto memory = own<hdf5::Space>(H5Screate_simple(1, &count, nullptr), "describing values");
+  const auto write_from = [&](const void* values) {
+    check(H5Dwrite(dataset.get(), memory_type(schema.type).get(), memory.get(), space.get(),
+                   H5P_DEFAULT, values),
+          "writing a dataset");
+  };
+  if (const auto* texts = std::get_if<std::span<const std::string>>(&column.values)) {
+    std::vector<const char*> pointers;
+    std::string padded;
+    for (const std::string& text : *texts) {
+      pointers.push_back(text.c_str());
+      padded.append(text).resize(pointers.size() * short_text_bytes, '\0');
+    }
+    if (schema.type == ElementType::short_text) return write_from(padded.data());
+    return write_from(pointers.data());
+  }
+  std::visit([&](const auto& values) { write_from(values.data()); }, column.values);
+}
+
+void extend(const hdf5::Dataset& dataset, hsize_t rows) {
+  std::vector<hsize_t> shape = hdf5::extents(dataset);
+  shape[0] = rows;
+  check(H5Dset_extent(dataset.get(), shape.data()), "extending a dataset");
+}
+
+void check_column(const Column& column, std::string_view dimension, const Dimensions& sizes) {
+  const DatasetSchema& schema = run_file_schema().dataset(column.path);
+  const auto fail_unless = [&](bool is_true, std::string_view problem) {
+    if (is_true) return;
+    core::fail(
+        core::ExitStatus::internal,
+        fmt::format("internal error: the values of {} {}; please report it", column.path, problem));
+  };
+  fail_unless(schema.dimensions.front() == dimension,
+              fmt::format("are not indexed by {}", dimension));
+  fail_unless(fits(column.values, schema.type), "have another type than the dataset");
+  fail_unless(column.size() == count_elements(schema, sizes), "do not fit the dataset");
+  if (schema.type != ElementType::short_text) return;
+  for (const std::string& text : std::get<std::span<const std::string>>(column.values)) {
+    fail_unless(text.size() <= short_text_bytes, "are too long");
+  }
+}
+
+/// Reads the dataset in parts of at most 16 MiB.
+void read_through(const hdf5::Dataset& dataset, ElementType element) {
+  const hdf5::Type type = file_type(element);
+  const std::vector<hsize_t> shape = hdf5::extents(dataset);
+  if (product_of(shape) == 0) return;
+  const hsize_t row_elements = product_of(shape) / shape[0];
+  const hsize_t row_bytes = row_elements * H5Tget_size(type.get());
+  const hsize_t part = std::max<hsize_t>(1, (hsize_t{1} << 24) / row_bytes);
+  std::vector<std::byte> buffer;
+  for (hsize_t row = 0; row < shape[0]; row += part) {
+    const hsize_t rows = std::min(part, shape[0] - row);
+    buffer.resize(rows * row_bytes);
+    const hdf5::Space space = select_rows(dataset, shape, row, rows);
+    const hsize_t length = rows * row_elements;
+    const auto memory = own<hdf5::Space>(H5Screate_simple(1, &length, nullptr), "describing rows");
+    check(H5Dread(dataset.get(), type.get(), memory.get(), space.get(), H5P_DEFAULT, buffer.data()),
+          "reading back");
+  }
+}
+
+}  // namespace
+
+void create_datasets(const hdf5::File& file, const std::string& path,
+                     const Dimensions& dimensions) {
+  for (const DatasetSchema* schema : run_file_schema().group(path)) {
+    for (const std::string& name : schema->dimensions) create_scale(file, name, dimensions);
+    const hdf5::Dataset dataset = create(file, *schema, dimensions);
+    for (unsigned i = 0; i < schema->dimensions.size(); ++i) {
+      const hdf5::Dataset scale = open(file, scale_path(schema->dimensions[i]));
+      check(H5DSattach_scale(dataset.get(), scale.get(), i), "attaching a scale");
+    }
+  }
+}
+
+void check_rows(std::string_view dimension, const Columns& columns, const Dimensions& sizes) {
+  for (const Column& column : columns) check_column(column, dimension, sizes);
+  for (const DatasetSchema* schema : run_file_schema().along(dimension)) {
+    const bool is_given = std::ranges::find(columns, schema->path, &Column::path) != columns.end();
+    if (is_given || !schema->is_required) continue;
+    core::fail(core::ExitStatus::internal,
+               fmt::format("internal error: the values of {} are missing; please report it",
+                           schema->path));
+  }
+}
+
+void write_columns(const hdf5::File& file, const Columns& columns) {
+  for (const Column& column : columns) {
+    const hdf5::Dataset dataset = open(file, std::string(column.path));
+    write(dataset, own<hdf5::Space>(H5Dget_space(dataset.get()), "asking for a shape"), column);
+  }
+}
+
+void append_rows(const hdf5::File& file, std::string_view dimension, hsize_t first_row,
+                 hsize_t rows, const Columns& columns) {
+  for (const DatasetSchema* schema : run_file_schema().along(dimension)) {
+    if (!exists(file, schema->path)) continue;
+    const hdf5::Dataset dataset = open(file, schema->path);
+    extend(dataset, first_row + rows);
+    const auto column = std::ranges::find(columns, schema->path, &Column::path);
+    if (column == columns.end()) continue;
+    write(dataset, select_rows(dataset, hdf5::extents(dataset), first_row, rows), *column);
+  }
+}
+
+void append_scale(const hdf5::File& file, std::string_view dimension, hsize_t first_row,
+                  std::span<const std::int64_t> values) {
+  const std::string path = scale_path(dimension);
+  const hdf5::Dataset dataset = open(file, path);
+  extend(dataset, first_row + values.size());
+  write(dataset, select_rows(dataset, hdf5::extents(dataset), first_row, values.size()),
+        {path, values});
+}
+
+void read_through(const hdf5::File& file, const std::vector<std::string>& groups) {
+  std::set<std::string> paths;
+  for (const std::string& group : groups) {
+    for (const DatasetSchema* schema : run_file_schema().group(group)) {
+      paths.insert(schema->path);
+      for (const std::string& name : schema->dimensions) paths.insert(scale_path(name));
+    }
+  }
+  for (const std::string& path : paths) {
+    const ElementType type = run_file_schema().dataset(path).type;
+    if (type != ElementType::text) read_through(open(file, path), type);
+  }
+}
+
+}  // namespace lockstep::record

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// The schema of the run file: names, shapes, element types and units of all datasets. It is the
+// file analysis/lockstep_report/run_file_schema.json, which is compiled into the program. The
+// Python package and the tables of docs/run-file.md follow from the same file.
+namespace lockstep::record {
+
+/// Element type of a dataset. Texts are UTF-8 of variable length, or of `short_text_bytes` bytes
+/// padded with zeros, which can be appended while readers have the file open.
+enum class ElementType { int64, uint64, float64, text, short_text };
+inline constexpr std::size_t short_text_bytes = 64;
+
+/// A dataset: one quantity with one to three dimensions.
+struct DatasetSchema {
+  std::string path;  ///< "/GROUP/NAME"; "/NAME" for the dimension scale of NAME
+  std::vector<std::string> dimensions;
+  ElementType type = ElementType::float64;
+  std::string units;
+  std::string description;          ///< stored with the dataset as the attribute `long_name`
+  bool is_required = true;          ///< false: some files of this version lack it
+  std::vector<std::string> values;  ///< permitted values of a text; empty: any
+
+  bool is_scale() const { return path.rfind('/') == 0; }
+};
+
+/// An attribute of a group.
+struct AttributeSchema {
+  std::string path;  ///< path of the group
+  std::string name;
+};
+
+struct Schema {
+  std::string format;
+  std::int64_t version = 0;
+  std::vector<AttributeSchema> attributes;
+  std::vector<DatasetSchema> datasets;
+
+  /// Returns the dataset `path`. Throws `Error` (internal) if the schema does not have it.
+  const DatasetSchema& dataset(std::string_view path) const;
+  /// Returns the datasets of a group such as "/steps", in the order of the schema.
+  std::vector<const DatasetSchema*> group(std::string_view path) const;
+  /// Returns the datasets whose first dimension is `dimension`, without its scale.
+  std::vector<const DatasetSchema*> along(std::string_view dimension) const;
+  bool has_attribute(std::string_view path, std::string_view name) const;
+};
+
+/// Returns the schema of the run files that this program writes.
+const Schema& run_file_schema();
+
+}  // namespace lockstep::record
