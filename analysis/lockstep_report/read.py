@@ -8,6 +8,7 @@ import numpy as np
 
 from lockstep_report import schema
 from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.former_names import with_current_names
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ def read_groups(path, file, attributes):
     return Run(
         path=path,
         attributes=attributes,
-        config=read_attributes(file["config"]) if "config" in file else {},
+        config=with_current_names(read_attributes(file["config"])) if "config" in file else {},
         environment=read_attributes(file["environment"]) if "environment" in file else {},
         results=read_attributes(file["results"]) if "results" in file else {},
         ranks=ranks,

@@ -33,6 +33,14 @@ def test_runs_that_differ_in_what_changes_the_time_are_no_repeats(tmp_path, opti
     assert [p.repeats for p in merged] == [1, 1]
 
 
+@pytest.mark.parametrize("former, current", [
+    ("pieces", "direct"), ("two-level", "hierarchical"), ("shared", "shared-memory")])
+def test_former_and_current_names_of_an_algorithm_are_equal(tmp_path, former, current):
+    found = [point(tmp_path / f"{name}.h5", 2, config={"all-reduce": name})
+             for name in (former, current)]
+    assert [p.repeats for p in merge_repeats(found)] == [2]
+
+
 @pytest.mark.parametrize("options", [
     {}, {"ranks_of": {"hostname": "node7"}}, {"config": {"seed": "5"}},
     {"config": {"output": "b.h5"}}, {"attributes": {"date_utc": "2026-02-02T00:00:00Z"}}])

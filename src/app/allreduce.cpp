@@ -23,9 +23,9 @@ namespace {
 
 std::string table_head(bool has_link) {
   return fmt::format(
-      "{:>12} {:>12} {:>8} {:>6} {:>5} {:>12} {:>12} {:>10} {:>10} {:>7}{}\n"
-      "{:>12} {:>12} {:>8} {:>6} {:>5} {:>12} {:>12} {:>10} {:>10} {:>7}{}\n",
-      "size", "count", "type", "redop", "root", "way", "time", "algbw", "busbw", "#wrong",
+      "{:>12} {:>12} {:>8} {:>6} {:>5} {:>18} {:>12} {:>10} {:>10} {:>7}{}\n"
+      "{:>12} {:>12} {:>8} {:>6} {:>5} {:>18} {:>12} {:>10} {:>10} {:>7}{}\n",
+      "size", "count", "type", "redop", "root", "algorithm", "time", "algbw", "busbw", "#wrong",
       has_link ? "     link" : "", "(B)", "(elements)", "", "", "", "", "(us)", "(GB/s)", "(GB/s)",
       "", has_link ? "      (%)" : "");
 }
@@ -52,9 +52,9 @@ std::string_view type_name(core::DataType type) {
 std::string table_row(const comm::SweepRow& row, int ranks, const train::Config& config) {
   const double seconds = median(row.seconds);
   std::string text =
-      fmt::format("{:>12} {:>12} {:>8} {:>6} {:>5} {:>12} {:>12.1f} {:>10} {:>10} {:>7}",
-                  row.bytes(), row.elements, type_name(row.type), "sum", -1, row.way, seconds * 1e6,
-                  bandwidth(comm::algorithm_bandwidth(row.bytes(), seconds), ranks),
+      fmt::format("{:>12} {:>12} {:>8} {:>6} {:>5} {:>18} {:>12.1f} {:>10} {:>10} {:>7}",
+                  row.bytes(), row.elements, type_name(row.type), "sum", -1, row.algorithm,
+                  seconds * 1e6, bandwidth(comm::algorithm_bandwidth(row.bytes(), seconds), ranks),
                   bandwidth(comm::bus_bandwidth(row.bytes(), seconds, ranks), ranks), row.wrong);
   if (config.link_gbit > 0) {
     text += ranks == 1 ? fmt::format(" {:>8}", "-")
@@ -66,7 +66,7 @@ std::string table_row(const comm::SweepRow& row, int ranks, const train::Config&
 
 nlohmann::json to_json(const comm::SweepRow& row, int ranks) {
   const double seconds = median(row.seconds);
-  nlohmann::json json = {{"way", row.way},
+  nlohmann::json json = {{"way", row.algorithm},
                          {"bytes", row.bytes()},
                          {"elements", row.elements},
                          {"type", type_name(row.type)},
@@ -84,7 +84,8 @@ nlohmann::json to_json(const comm::SweepRow& row, int ranks) {
 
 std::vector<record::AllReduceRow> to_record(const std::vector<comm::SweepRow>& rows) {
   std::vector<record::AllReduceRow> records;
-  for (const auto& row : rows) records.push_back({row.way, row.bytes(), row.seconds, row.wrong});
+  for (const auto& row : rows)
+    records.push_back({row.algorithm, row.bytes(), row.seconds, row.wrong});
   return records;
 }
 
@@ -120,7 +121,7 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
                                       .factor = 4,
                                       .repeats = config.repeats,
                                       .warmup = 5,
-                                      .wire = config.gradient_type,
+                                      .communication_type = config.gradient_type,
                                       .progress = job.progress});
   console.print(table_head(config.link_gbit > 0));
   std::uint64_t wrong = 0;

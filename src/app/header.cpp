@@ -101,15 +101,16 @@ std::string grouped(std::int64_t number) {
 std::string describe_all_reduce(const train::Trainer& trainer) {
   if (trainer.bucket_bytes().empty()) return "none";
   const comm::AllReduceChoice& choice = trainer.all_reduce();
-  if (choice.way == comm::AllReduceWay::automatic) return trainer.transport();  // chooses itself
-  std::string text(comm::name(choice.way));
+  if (choice.algorithm == comm::AllReduceAlgorithm::automatic)
+    return trainer.transport();  // chooses itself
+  std::string text(choice.algorithm.name());
   std::vector<std::string> others;
-  for (const auto& [way, seconds] : choice.timed) {
-    if (way == choice.way) {
+  for (const auto& [algorithm, seconds] : choice.timed) {
+    if (algorithm == choice.algorithm) {
       text +=
           fmt::format(": {} in {:.2f} ms", format_bytes(double(choice.timed_bytes)), seconds * 1e3);
     } else {
-      others.push_back(fmt::format("{} {:.2f} ms", comm::name(way), seconds * 1e3));
+      others.push_back(fmt::format("{} {:.2f} ms", algorithm.name(), seconds * 1e3));
     }
   }
   return others.empty() ? text : fmt::format("{} ({})", text, fmt::join(others, ", "));

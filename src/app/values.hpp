@@ -30,10 +30,12 @@ Interval parse_interval(std::string_view option, const std::string& text);
 [[noreturn]] void fail_choice(std::string_view option, const std::string& text,
                               const std::vector<std::string>& names);
 
+/// Returns the names of the values of an option, without former names of the same values.
 template <class Enum>
 std::vector<std::string> choice_names() {
   std::vector<std::string> names;
-  for (const auto& choice : train::choices(Enum{})) names.emplace_back(choice.name);
+  for (const auto& choice : train::choices(Enum{}))
+    if (train::choice_name(choice.value) == choice.name) names.emplace_back(choice.name);
   return names;
 }
 

@@ -176,7 +176,7 @@ void Blueprint::backward(core::GradientListener& listener) {
       operation->backward();
       tell_ended(i, operation->last_backward_phase());
     }
-    listener.filled_to(filled_after_[i]);
+    listener.gradients_ready(filled_after_[i]);
   }
 }
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "all_reduce_choice.hpp"
+#include "all_reduce/registry.hpp"
 #include "bucket_schedule.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/error.hpp"
@@ -21,17 +21,17 @@ class BucketReducer final : public GradientReducer {
                 const ReducerOptions& options, core::Timeline* timeline)
       : kind_(options.kind),
         schedule_(cut_gradients(communicator, gradients.size(), options,
-                                [&] { check_wire(options.gradient_type); })),
+                                [&] { check_communication_type(options.gradient_type); })),
         timeline_(timeline != nullptr ? *timeline : own_timeline_.emplace()) {
     if (schedule_.count() == 0) return;
-    choice_ = choose_way(communicator, gradients, options.gradient_type, options.way);
+    choice_ = choose_algorithm(communicator, gradients, options.gradient_type, options.algorithm);
     for (std::size_t b = 0; b < schedule_.count(); ++b) {
       const auto view = gradients.subspan(schedule_.begin(b), schedule_.length(b));
       buckets_.push_back(
-          {communicator.make_all_reduce(view, options.gradient_type, choice_.way), false});
+          {communicator.make_all_reduce(view, options.gradient_type, choice_.algorithm), false});
     }
     bytes_ = schedule_.bucket_bytes(
-        core::size_of(communication_type(choice_.way, options.gradient_type)));
+        core::size_of(supported_type(choice_.algorithm, options.gradient_type)));
     times_.resize(buckets_.size());
     timestamps_ = timeline_.reserve(2 * buckets_.size());
   }
@@ -43,7 +43,7 @@ class BucketReducer final : public GradientReducer {
     if (own_timeline_) timeline_.record(core::Timeline::start);
   }
 
-  void filled_to(std::size_t elements) override {
+  void gradients_ready(std::size_t elements) override {
     if (kind_ != ReducerKind::overlap) return;
     start_up_to(elements);
     progress();

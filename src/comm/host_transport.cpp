@@ -3,17 +3,27 @@
 #include <fmt/format.h>
 
 #include "lockstep/comm/agreement.hpp"
-#include "lockstep/comm/replica_sum.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::comm {
 
 namespace {
 
+class HostStatisticsAllReduce final : public core::StatisticsAllReduce {
+ public:
+  explicit HostStatisticsAllReduce(Communicator& communicator) : communicator_(communicator) {}
+
+  int replicas() const override { return communicator_.size(); }
+  void sum(std::span<float> values) override { communicator_.sum(values); }
+
+ private:
+  Communicator& communicator_;
+};
+
 class HostTransport final : public GradientTransport {
  public:
   explicit HostTransport(Communicator& communicator)
-      : communicator_(communicator), statistics_sum_(communicator) {}
+      : communicator_(communicator), statistics_all_reduce_(communicator) {}
 
   core::Buffer allocate(std::size_t bytes) override { return communicator_.allocate(bytes); }
 
@@ -32,7 +42,7 @@ class HostTransport final : public GradientTransport {
                                  options, &timeline);
   }
 
-  core::StatisticsSum& statistics_sum() override { return statistics_sum_; }
+  core::StatisticsAllReduce& statistics_all_reduce() override { return statistics_all_reduce_; }
 
   std::vector<SweepRow> sweep(const SweepOptions& options) override {
     return sweep_all_reduce(communicator_, options);
@@ -42,7 +52,7 @@ class HostTransport final : public GradientTransport {
 
  private:
   Communicator& communicator_;
-  ReplicaSum statistics_sum_;
+  HostStatisticsAllReduce statistics_all_reduce_;
 };
 
 }  // namespace

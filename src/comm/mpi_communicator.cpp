@@ -3,26 +3,13 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <iterator>
-#include <optional>
-#include <set>
 
-#include "lockstep/comm/agreement.hpp"
+#include "all_reduce/registry.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
-#include "mpi_all_reduce.hpp"
 #include "mpi_check.hpp"
-#include "pieced_all_reduce.hpp"
-#include "rank_name.hpp"
-#include "ring_all_reduce.hpp"
-#include "self_communicator.hpp"
-#include "shared_all_reduce.hpp"
-#include "shared_memory.hpp"
-#include "tag_pool.hpp"
 
 namespace lockstep::comm {
 
@@ -38,87 +25,23 @@ void in_countable_parts(std::span<T> values, Action action) {
   }
 }
 
-MpiComm duplicate(MPI_Comm comm, const char* name) {
-  MPI_Comm copy = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
-  check_mpi(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  check_mpi(MPI_Comm_set_name(copy, name), "MPI_Comm_set_name");
-  return MpiComm(copy);
-}
-
-int rank_in(MPI_Comm comm) {
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  return rank;
-}
-
-int size_of(MPI_Comm comm) {
-  int size = 0;
-  check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-  return size;
-}
-
-int largest_tag(MPI_Comm comm) {
-  int* value = nullptr;
-  int is_set = 0;
-  check_mpi(MPI_Comm_get_attr(comm, MPI_TAG_UB, &value, &is_set), "MPI_Comm_get_attr");
-  return is_set != 0 ? *value : 32767;  // the minimum that the MPI standard guarantees
-}
-
-/// Returns the index of this rank's host among all hosts, in the order of their lowest ranks.
-/// `host`: the ranks of this host. Collective over `all`.
-int index_of_host(MPI_Comm all, MPI_Comm host) {
-  int lowest = rank_in(all);
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &lowest, 1, MPI_INT, MPI_MIN, host), "MPI_Allreduce");
-  std::vector<int> lowest_ranks(static_cast<std::size_t>(size_of(all)));
-  check_mpi(MPI_Allgather(&lowest, 1, MPI_INT, lowest_ranks.data(), 1, MPI_INT, all),
-            "MPI_Allgather");
-  const std::set<int> hosts(lowest_ranks.begin(), lowest_ranks.end());
-  return static_cast<int>(std::distance(hosts.begin(), hosts.find(lowest)));
-}
-
-/// Returns the first rank whose text is not empty; empty if there is none.
-std::optional<int> first_failure(const std::vector<std::string>& failures) {
-  const auto found = std::ranges::find_if_not(failures, &std::string::empty);
-  if (found == failures.end()) return std::nullopt;
-  return static_cast<int>(found - failures.begin());
-}
-
 class MpiCommunicator final : public Communicator {
  public:
-  MpiCommunicator()
-      : collectives_(duplicate(MPI_COMM_WORLD, "lockstep")),
-        messages_(duplicate(MPI_COMM_WORLD, "lockstep-messages")),
+  /// Creates a communicator of the ranks of `comm`. Collective over `comm`.
+  explicit MpiCommunicator(MPI_Comm comm)
+      : collectives_(duplicate(comm, "lockstep")),
         rank_(rank_in(collectives_.get())),
         size_(size_of(collectives_.get())),
-        tags_(largest_tag(messages_.get()), tags_per_all_reduce) {
-    MPI_Comm comm = MPI_COMM_NULL;
-    check_mpi(
-        MPI_Comm_split_type(collectives_.get(), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &comm),
-        "MPI_Comm_split_type");
-    host_ = MpiComm(comm);
-    check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    local_rank_ = rank_in(host_.get());
-    local_size_ = size_of(host_.get());
-    host_index_ = index_of_host(collectives_.get(), host_.get());
-    std::array<int, 2> largest = {local_size_, -local_size_};
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, largest.data(), 2, MPI_INT, MPI_MAX, collectives_.get()),
-              "MPI_Allreduce");
-    has_even_hosts_ = largest[0] == -largest[1];
-    if (!has_even_hosts_ || local_size_ == size_ || local_size_ == 1) return;
-    check_mpi(MPI_Comm_split(collectives_.get(), local_rank_, rank_, &comm), "MPI_Comm_split");
-    between_ = MpiComm(comm);
-    check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  }
+        resources_(*this, collectives_.get()) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  int local_rank() const override { return local_rank_; }
-  int local_size() const override { return local_size_; }
-  int host() const override { return host_index_; }
+  int local_rank() const override { return resources_.local_rank(); }
+  int local_size() const override { return resources_.local_size(); }
+  int host() const override { return resources_.host(); }
   std::string library_version() const override { return mpi_library_version(); }
   std::vector<std::string> warnings() const override {
-    if (!has_warned_) return {};
+    if (!resources_.lacks_shared_memory()) return {};
     return {"ranks of a host cannot share memory; arrays are summed with messages instead"};
   }
 
@@ -153,10 +76,15 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  core::Buffer allocate(std::size_t bytes) override;
-  std::vector<AllReduceWay> ways(std::span<const float> values, core::DataType wire) override;
-  std::unique_ptr<AllReduce> make_all_reduce(std::span<float> values, core::DataType wire,
-                                             AllReduceWay way) override;
+  core::Buffer allocate(std::size_t bytes) override { return resources_.allocate(bytes); }
+  std::vector<AllReduceAlgorithm> algorithms(std::span<const float> values,
+                                             core::DataType communication_type) override;
+  std::unique_ptr<AllReduce> make_all_reduce(std::span<float> values,
+                                             core::DataType communication_type,
+                                             AllReduceAlgorithm algorithm) override {
+    check_communication_type(communication_type);
+    return find_all_reduce(algorithm).make(resources_, values, communication_type);
+  }
 
   [[noreturn]] void abort(int status) noexcept override {
     std::fflush(nullptr);
@@ -165,16 +93,6 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
-  /// Returns whether an algorithm for shared memory exists for these ranks; the same on all ranks.
-  bool can_share() const { return has_even_hosts_ && local_size_ > 1; }
-  /// Returns the position of `values` in the shared memory of this host; null memory if they are in
-  /// private memory.
-  SharedPlace shared_place(std::span<const float> values) const;
-  /// Allocates the flags of one shared-memory all-reduce. Collective.
-  SharedPlace next_flags();
-  /// Allocates the tags of one all-reduce over `comm`. Collective.
-  MessageRoute route(MPI_Comm comm);
-
   template <class T>
   void reduce(std::span<T> values, MPI_Datatype type, MPI_Op operation) {
     in_countable_parts(values, [&](T* part, int count) {
@@ -184,116 +102,23 @@ class MpiCommunicator final : public Communicator {
   }
 
   MpiComm collectives_;
-  MpiComm messages_;  ///< for the all-reduces, so that their tags cannot match other messages
-  MpiComm host_;      ///< the ranks of this host
-  MpiComm between_;   ///< the ranks with this local rank, one of each host; null if there is only
-                      ///< one host, hosts have one rank, or their numbers of ranks differ
-  std::vector<std::weak_ptr<const SharedMemory>> shared_memory_;  ///< allocated by `allocate`
-  SharedPlace flags_;                                             ///< flags of the next all-reduce
   int rank_;
   int size_;
-  bool has_even_hosts_ = false;
-  bool has_warned_ = false;  ///< a warning that memory cannot be shared was logged
-  int local_rank_ = 0;
-  int local_size_ = 1;
-  int host_index_ = 0;
-  TagPool tags_;
+  AllReduceResources resources_;
   MPI_Request small_sum_ = MPI_REQUEST_NULL;
 };
 
-core::Buffer MpiCommunicator::allocate(std::size_t bytes) {
-  if (!can_share()) return core::Buffer(bytes);
-  const SharedMemory::Allocation shared = SharedMemory::allocate(host_.get(), bytes);
-  if (const auto failed = first_failure(all_gather(shared.failure))) {
-    if (*failed == rank_ && !has_warned_) {
-      core::log_warning(fmt::format(
-          "{}: ranks of a host cannot share memory ({}); arrays are summed with messages instead, "
-          "which can take longer",
-          describe_rank(*this), shared.failure));
-    }
-    has_warned_ = true;  // the same on all ranks
-    return core::Buffer(bytes);
-  }
-  shared_memory_.push_back(shared.memory);
-  return {shared.memory->part(local_rank_), shared.memory};
-}
-
-SharedPlace MpiCommunicator::shared_place(std::span<const float> values) const {
-  for (const auto& entry : shared_memory_) {
-    const auto memory = entry.lock();
-    if (memory == nullptr) continue;
-    const std::span<const std::byte> part = memory->part(local_rank_);
-    const auto* begin = reinterpret_cast<const std::byte*>(values.data());
-    if (begin < part.data() || begin + values.size_bytes() > part.data() + part.size()) continue;
-    return {memory, static_cast<std::size_t>(begin - part.data())};
-  }
-  return {};
-}
-
-std::vector<AllReduceWay> MpiCommunicator::ways(std::span<const float> values,
-                                                core::DataType wire) {
-  std::vector<AllReduceWay> ways;
-  std::array<double, 1> unshared = {shared_place(values).memory == nullptr ? 1.0 : 0.0};
-  maximum(unshared);
-  if (unshared[0] == 0)  // only memory from `allocate` is shared, and only if `can_share`
-    ways.push_back(local_size_ == size_ ? AllReduceWay::shared : AllReduceWay::two_level);
-  ways.push_back(AllReduceWay::pieces);
-  if (wire == core::DataType::float32) {
-    ways.push_back(AllReduceWay::ring);
-    ways.push_back(AllReduceWay::mpi);
-  }
-  return ways;
-}
-
-SharedPlace MpiCommunicator::next_flags() {
-  constexpr std::size_t bytes = 1024 * shared_flag_bytes;
-  if (flags_.memory == nullptr || flags_.offset == bytes) {
-    const SharedMemory::Allocation shared = SharedMemory::allocate(host_.get(), bytes);
-    together(*this, [&] {
-      if (shared.failure.empty()) return;
-      core::fail(core::ExitStatus::out_of_memory,
-                 fmt::format("{}: no shared memory for the flags of an all-reduce ({}); use "
-                             "--all-reduce pieces",
-                             describe_rank(*this), shared.failure));
-    });
-    flags_ = {shared.memory, 0};
-  }
-  const SharedPlace place = flags_;
-  flags_.offset += shared_flag_bytes;
-  return place;
-}
-
-MessageRoute MpiCommunicator::route(MPI_Comm comm) {
-  const std::shared_ptr<const int> tags = tags_.take();
-  if (tags == nullptr) {
-    fail_together(*this, core::ExitStatus::usage,
-                  fmt::format("this MPI library has tags for {} all-reduces at the same time, and "
-                              "each bucket of gradients is one; use larger buckets (--bucket-mib)",
-                              tags_.capacity()));
-  }
-  return {comm, rank_in(comm), size_of(comm), *tags, tags};
-}
-
-std::unique_ptr<AllReduce> MpiCommunicator::make_all_reduce(std::span<float> values,
-                                                            core::DataType wire, AllReduceWay way) {
-  check_wire(wire);
-  switch (way) {
-    case AllReduceWay::shared:
-      return make_shared_all_reduce(local_rank_, local_size_, shared_place(values), values.size(),
-                                    next_flags());
-    case AllReduceWay::two_level:
-      return make_shared_all_reduce(local_rank_, local_size_, shared_place(values), values.size(),
-                                    next_flags(), [&](std::span<float> part) {
-                                      return make_pieced_all_reduce(route(between_.get()), part,
-                                                                    wire);
-                                    });
-    case AllReduceWay::pieces: return make_pieced_all_reduce(route(messages_.get()), values, wire);
-    case AllReduceWay::ring: return make_ring_all_reduce(route(messages_.get()), values);
-    case AllReduceWay::mpi: return make_mpi_all_reduce(messages_.get(), values);
-    case AllReduceWay::automatic: break;
-  }
-  core::check(false, "an all-reduce is made in a certain way");
-  return nullptr;
+std::vector<AllReduceAlgorithm> MpiCommunicator::algorithms(std::span<const float> values,
+                                                            core::DataType communication_type) {
+  double unshared = resources_.place_of(values).memory == nullptr ? 1 : 0;
+  maximum(std::span(&unshared, 1));
+  const AllReduceConditions conditions{.is_one_host = local_size() == size(),
+                                       .is_shared = unshared == 0,
+                                       .communication_type = communication_type};
+  std::vector<AllReduceAlgorithm> available;
+  for (const AllReduceEntry& entry : all_reduce_registry())
+    if (obstacle_of(entry, conditions).empty()) available.push_back(entry.algorithm);
+  return available;
 }
 
 std::vector<std::string> MpiCommunicator::all_gather(const std::string& text) {
@@ -329,7 +154,7 @@ std::vector<double> MpiCommunicator::gather(std::span<const double> values) {
 
 std::unique_ptr<Communicator> make_communicator(const MpiSession&) {
   if (size_of(MPI_COMM_WORLD) == 1) return make_self_communicator(mpi_library_version());
-  return std::make_unique<MpiCommunicator>();
+  return std::make_unique<MpiCommunicator>(MPI_COMM_WORLD);
 }
 
 }  // namespace lockstep::comm

@@ -15,30 +15,33 @@ namespace {
 std::vector<SweepRow> sweep_one_size(Communicator& communicator, std::span<float> values,
                                      const SweepOptions& options) {
   const KnownValues known(communicator.rank(), communicator.size());
-  const std::vector<AllReduceWay> ways = communicator.ways(values, options.wire);
+  const auto algorithms = communicator.algorithms(values, options.communication_type);
   std::vector<std::unique_ptr<AllReduce>> sums;
   std::vector<SweepRow> rows;
-  for (const AllReduceWay way : ways) {
-    sums.push_back(communicator.make_all_reduce(values, options.wire, way));
-    rows.push_back(
-        {std::string(name(way)), values.size(), communication_type(way, options.wire), {}, 0});
+  for (const AllReduceAlgorithm algorithm : algorithms) {
+    sums.push_back(communicator.make_all_reduce(values, options.communication_type, algorithm));
+    rows.push_back({std::string(algorithm.name()),
+                    values.size(),
+                    supported_type(algorithm, options.communication_type),
+                    {},
+                    0});
   }
   rows.push_back({"mpi-blocking", values.size(), core::DataType::float32, {}, 0});
   for (int repeat = -options.warmup; repeat < options.repeats; ++repeat) {
     const auto shift = static_cast<std::size_t>(repeat + options.warmup);
-    for (std::size_t way = 0; way < rows.size(); ++way) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
       known.fill(values, shift);
-      const bool is_blocking = way == ways.size();
+      const bool is_blocking = i == algorithms.size();
       const double seconds = seconds_of(communicator, [&] {
         if (is_blocking) {
           communicator.sum(values);
         } else {
-          sums[way]->start();
-          sums[way]->finish();
+          sums[i]->start();
+          sums[i]->finish();
         }
       });
-      rows[way].wrong += known.count_wrong(values, shift, rows[way].type);
-      if (repeat >= 0) rows[way].seconds.push_back(seconds);
+      rows[i].wrong += known.count_wrong(values, shift, rows[i].type);
+      if (repeat >= 0) rows[i].seconds.push_back(seconds);
       core::report_progress(options.progress);
     }
   }

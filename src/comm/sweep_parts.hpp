@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "element_types.hpp"
+#include "elements.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/sweep.hpp"
 #include "lockstep/core/data_type.hpp"
@@ -44,16 +44,16 @@ class KnownValues {
   }
 
   /// Returns the number of elements of `values` that differ from the sum over the ranks after
-  /// rounding to `wire`.
+  /// rounding to `type`.
   std::uint64_t count_wrong(std::span<const float> values, std::size_t repeat,
-                            core::DataType wire) const {
+                            core::DataType type) const {
     std::vector<float> sums(period_, 0.0F);
     for (std::size_t i = 0; i < period_; ++i) {
       for (std::size_t rank = 0; rank < ranks_; ++rank) sums[i] += value(rank, i);
     }
-    std::vector<std::byte> travelled(period_ * core::size_of(wire));
-    store_floats(sums, wire, travelled.data());
-    load_floats(travelled.data(), wire, sums);
+    std::vector<std::byte> rounded(period_ * core::size_of(type));
+    store_floats(sums, type, rounded.data());
+    load_floats(rounded.data(), type, sums);
     std::uint64_t wrong = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
       wrong += values[i] != sums[(i + repeat) % period_] ? 1 : 0;

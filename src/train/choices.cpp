@@ -1,6 +1,7 @@
 #include "lockstep/train/choices.hpp"
 
 #include <array>
+#include <vector>
 
 namespace lockstep::train {
 
@@ -9,7 +10,7 @@ namespace {
 using backend::BatchNormFusion;
 using backend::ConvolutionAlgorithm;
 using backend::DeviceKind;
-using comm::AllReduceWay;
+using comm::AllReduceAlgorithm;
 using comm::ReducerKind;
 using comm::TransportKind;
 using core::DataType;
@@ -44,10 +45,18 @@ constexpr std::array scalings{Choice{"none", Scaling::none}, Choice{"linear", Sc
 constexpr std::array reducers{Choice{"overlap", ReducerKind::overlap},
                               Choice{"allreduce", ReducerKind::allreduce},
                               Choice{"none", ReducerKind::none}};
-constexpr std::array all_reduce_ways{
-    Choice{"auto", AllReduceWay::automatic},      Choice{"shared", AllReduceWay::shared},
-    Choice{"two-level", AllReduceWay::two_level}, Choice{"pieces", AllReduceWay::pieces},
-    Choice{"ring", AllReduceWay::ring},           Choice{"mpi", AllReduceWay::mpi}};
+
+/// Returns the algorithms of the registry of `comm`, and former names of three of them.
+std::vector<Choice<AllReduceAlgorithm>> all_reduce_choices() {
+  std::vector<Choice<AllReduceAlgorithm>> table{{"auto", AllReduceAlgorithm::automatic}};
+  for (const auto algorithm : comm::all_reduce_algorithms())
+    table.push_back({algorithm.name(), algorithm});
+  table.push_back({"shared", AllReduceAlgorithm::shared_memory});
+  table.push_back({"two-level", AllReduceAlgorithm::hierarchical});
+  table.push_back({"pieces", AllReduceAlgorithm::direct});
+  return table;
+}
+
 constexpr std::array residencies{Choice{"host", DataResidency::host},
                                  Choice{"device", DataResidency::device}};
 constexpr std::array transports{
@@ -69,7 +78,10 @@ std::span<const Choice<LastBatch>> choices(LastBatch) { return last_batches; }
 std::span<const Choice<ScheduleKind>> choices(ScheduleKind) { return schedules; }
 std::span<const Choice<Scaling>> choices(Scaling) { return scalings; }
 std::span<const Choice<ReducerKind>> choices(ReducerKind) { return reducers; }
-std::span<const Choice<AllReduceWay>> choices(AllReduceWay) { return all_reduce_ways; }
+std::span<const Choice<AllReduceAlgorithm>> choices(AllReduceAlgorithm) {
+  static const auto table = all_reduce_choices();
+  return table;
+}
 std::span<const Choice<TransportKind>> choices(TransportKind) { return transports; }
 std::span<const Choice<DataResidency>> choices(DataResidency) { return residencies; }
 std::span<const Choice<BatchNormMode>> choices(BatchNormMode) { return batch_norm_modes; }

@@ -22,7 +22,7 @@ constexpr std::uint64_t training_libraries = 18'000'000;
 constexpr std::uint64_t inference_libraries = 5'000'000;
 
 /// Replaces the sum over `replicas` replicas when only sizes are computed.
-class NoSum final : public core::StatisticsSum {
+class NoSum final : public core::StatisticsAllReduce {
  public:
   explicit NoSum(int replicas) : replicas_(replicas) {}
   int replicas() const override { return replicas_; }
@@ -43,15 +43,14 @@ std::uint64_t communication_bytes(const Config& config, std::size_t elements, Ra
   if (buckets.empty()) return 0;
   std::uint64_t bytes = 0;
   for (const std::size_t length : buckets) {
-    bytes += comm::all_reduce_scratch_bytes(length, ranks.all, config.gradient_type);
+    bytes += comm::all_reduce_workspace_bytes(config.all_reduce, length, ranks.all,
+                                              config.gradient_type);
   }
   // In shared memory a rank also accesses its part of the gradients of the other ranks on its host,
   // which therefore counts as its resident memory.
-  const bool may_share = config.all_reduce == comm::AllReduceWay::automatic ||
-                         config.all_reduce == comm::AllReduceWay::shared ||
-                         config.all_reduce == comm::AllReduceWay::two_level;
   const auto local = static_cast<std::size_t>(ranks.local);
-  if (may_share) bytes += elements * sizeof(float) * (local - 1) / local;
+  if (comm::shares_memory(config.all_reduce))
+    bytes += elements * sizeof(float) * (local - 1) / local;
   return bytes;
 }
 

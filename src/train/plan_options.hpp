@@ -16,8 +16,8 @@ inline std::size_t bucket_elements(const Config& config) {
 /// unless `--bn sync`. `rank`, `ranks`: position in the group of ranks that share the global batch;
 /// image i of rank r is image i * ranks + r of the global batch (see data::DistributedSampler).
 inline backend::PlanOptions training_options(const Config& config,
-                                             core::StatisticsSum* batch_norm_sum, int rank = 0,
-                                             int ranks = 1) {
+                                             core::StatisticsAllReduce* batch_norm_sum,
+                                             int rank = 0, int ranks = 1) {
   return {.batch = config.batch_per_rank,
           .precision = config.precision,
           .mode = backend::Mode::training,

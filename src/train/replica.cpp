@@ -20,7 +20,7 @@ data::DistributedSampler make_sampler(const TrainingContext& context) {
 
 }  // namespace
 
-Replica::Replica(const TrainingContext& context, core::StatisticsSum* replicas,
+Replica::Replica(const TrainingContext& context, core::StatisticsAllReduce* replicas,
                  core::Buffer gradients)
     : sampler(make_sampler(context)),
       state(context.backend.make_state(context.graph, std::move(gradients))),
@@ -43,8 +43,9 @@ std::unique_ptr<Replica> make_replica(const TrainingContext& context,
   const core::DataType gradient_type = context.backend.gradient_type(context.config.gradient_type);
   core::Buffer gradients =
       transport.allocate(context.graph.parameter_elements() * core::size_of(gradient_type));
-  core::StatisticsSum* const replicas =
-      context.config.batch_norm == BatchNormMode::sync ? &transport.statistics_sum() : nullptr;
+  core::StatisticsAllReduce* const replicas = context.config.batch_norm == BatchNormMode::sync
+                                                  ? &transport.statistics_all_reduce()
+                                                  : nullptr;
   std::unique_ptr<Replica> replica;
   together(context.world,
            [&] { replica = std::make_unique<Replica>(context, replicas, std::move(gradients)); });
@@ -55,12 +56,12 @@ comm::ReducerOptions reducer_options(const TrainingContext& context) {
   const Config& config = context.config;
   // For gradients in host memory, `automatic` selects the algorithm by timing, but the algorithm
   // determines the order of summation.
-  const bool is_free = config.all_reduce == comm::AllReduceWay::automatic;
+  const bool is_free = config.all_reduce == comm::AllReduceAlgorithm::automatic;
   const bool is_fixed = config.deterministic && is_free && context.backend.queue().is_host();
   return {.kind = config.reducer,
           .bucket_bytes = config.bucket_bytes(),
           .gradient_type = config.gradient_type,
-          .way = is_fixed ? comm::AllReduceWay::pieces : config.all_reduce};
+          .algorithm = is_fixed ? comm::AllReduceAlgorithm::direct : config.all_reduce};
 }
 
 }  // namespace lockstep::train

@@ -15,7 +15,8 @@ namespace lockstep::train {
 /// The objects of a trainer that a rank constructs without communication.
 struct Replica {
   /// `replicas`: all-reduce of batch-norm statistics for --bn sync; null otherwise.
-  Replica(const TrainingContext& context, core::StatisticsSum* replicas, core::Buffer gradients);
+  Replica(const TrainingContext& context, core::StatisticsAllReduce* replicas,
+          core::Buffer gradients);
 
   data::DistributedSampler sampler;
   backend::ModelState state;

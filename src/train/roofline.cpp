@@ -20,7 +20,7 @@ constexpr graph::NodeId no_node = -1;
 constexpr std::string_view upload = "upload", update = "update";
 
 struct Quiet final : core::GradientListener {
-  void filled_to(std::size_t) override {}
+  void gradients_ready(std::size_t) override {}
 };
 
 /// Records a timestamp at the end of each operation and sums the durations of each operation over

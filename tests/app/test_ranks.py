@@ -39,27 +39,28 @@ def test_a_small_dev_shm_does_not_stop_ranks_of_one_host(size):
     result = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *command], env=environment(), text=True,
                             capture_output=True, timeout=120)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "all-reduce     shared" in result.stdout
+    assert "all-reduce     shared-memory" in result.stdout
 
 
 def test_without_shared_memory_ranks_send_messages_and_one_of_them_warns():
     result = with_file_size_limit(2, train(), LESS_THAN_THE_GRADIENTS)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "all-reduce     shared" not in result.stdout
+    assert "all-reduce     shared-memory" not in result.stdout
     [warning] = [line for line in warnings_of(result) if "share memory" in line]
     assert "File too large" in warning and "messages" in warning
 
 
 def test_explicit_shared_all_reduce_without_shared_memory_is_one_error():
-    result = with_file_size_limit(2, train("--all-reduce", "shared"), LESS_THAN_THE_GRADIENTS)
+    result = with_file_size_limit(2, train("--all-reduce", "shared-memory"), LESS_THAN_THE_GRADIENTS)
     line = the_failure(result, 2)
-    assert "--all-reduce shared is not available: the ranks of this host cannot share memory" in line
+    assert "--all-reduce shared-memory is not available: the ranks of this host cannot share memory" in line
 
 
 # --- one error message from one rank ---------------------------------------------------------------------------
 
 @pytest.mark.parametrize("arguments, words", [
-    (["--all-reduce", "two-level"], "--all-reduce two-level is not available: it needs ranks on several hosts"),
+    (["--all-reduce", "hierarchical"], "--all-reduce hierarchical is not available: it needs ranks on several hosts"),
+    (["--all-reduce", "two-level"], "--all-reduce hierarchical is not available: it needs ranks on several hosts"),
     (["--all-reduce", "ring", "--gradient-dtype", "bf16"], "--all-reduce ring is not available: it sends fp32 only"),
     (["--transport", "nccl"], "transport nccl carries the gradients of GPUs"),
 ])

@@ -51,7 +51,7 @@ class Announcements : public core::GradientListener {
  public:
   explicit Announcements(std::span<const float> gradients) : gradients_(gradients) {}
 
-  void filled_to(std::size_t elements) override {
+  void gradients_ready(std::size_t elements) override {
     ASSERT_GE(elements, copy_.size()) << "what is final stays final";
     ASSERT_LE(elements, gradients_.size());
     copy_.insert(copy_.end(), gradients_.begin() + static_cast<std::ptrdiff_t>(copy_.size()),
@@ -189,7 +189,7 @@ TEST_P(PlanContract, BatchNormOfOneValueIsRefused) {
 }
 
 /// All-reduce over replicas that are threads of this process.
-class Meeting : public core::StatisticsSum {
+class Meeting : public core::StatisticsAllReduce {
  public:
   explicit Meeting(int replicas) : replicas_(replicas), barrier_(replicas) {}
 

@@ -67,7 +67,7 @@ std::string why_not(DeviceKind device);
 /// Ignores all notifications.
 class NoListener : public core::GradientListener {
  public:
-  void filled_to(std::size_t) override {}
+  void gradients_ready(std::size_t) override {}
 };
 
 /// A network that contains one operation or pattern to be tested. `smooth`: it contains no ReLU and

@@ -27,7 +27,7 @@ namespace {
 using namespace lockstep;
 
 struct NoListener : core::GradientListener {
-  void filled_to(std::size_t) override {}
+  void gradients_ready(std::size_t) override {}
 };
 
 /// Measures the duration of each phase, in seconds, with one reading of the clock after each phase.

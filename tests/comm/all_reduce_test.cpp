@@ -20,45 +20,46 @@ namespace {
 
 using core::DataType;
 
-/// Returns whether `way` sums in rank order. For the other algorithms the test values have so few
-/// bits that their sum is exact in any order.
-bool is_ordered(AllReduceWay way) {
-  return way == AllReduceWay::pieces || way == AllReduceWay::shared;
+/// Returns whether `algorithm` sums in rank order. For the other algorithms the test values have so
+/// few bits that their sum is exact in any order.
+bool is_ordered(AllReduceAlgorithm algorithm) {
+  return algorithm == AllReduceAlgorithm::direct || algorithm == AllReduceAlgorithm::shared_memory;
 }
 
-std::vector<float> values_of(int rank, std::size_t count, int round, AllReduceWay way) {
+std::vector<float> values_of(int rank, std::size_t count, int round, AllReduceAlgorithm algorithm) {
   core::Random random(20, core::RandomStream::test, static_cast<std::uint64_t>(rank),
                       static_cast<std::uint32_t>(round));
   std::vector<float> values(count);
   for (float& value : values) {
     value = random.uniform() - 0.5F;
-    if (!is_ordered(way)) value = std::round(value * 65536) / 65536;
+    if (!is_ordered(algorithm)) value = std::round(value * 65536) / 65536;
   }
   return values;
 }
 
-float as_sent(float value, DataType wire) {
-  return wire == DataType::bfloat16 ? core::to_float(core::to_bfloat16(value)) : value;
+float as_sent(float value, DataType type) {
+  return type == DataType::bfloat16 ? core::to_float(core::to_bfloat16(value)) : value;
 }
 
 /// Returns the sum that the documentation of `AllReduce` specifies: the contributions are rounded
-/// to `wire`, summed in float32 in rank order, and the sum is rounded to `wire`. Sums within a host
-/// (`shared`, `two_level`) and on a single rank are not rounded.
+/// to `type`, summed in float32 in rank order, and the sum is rounded to `type`. Sums within a host
+/// (`shared_memory`, `hierarchical`) and on a single rank are not rounded.
 std::vector<float> expected_sum(const Communicator& world, std::size_t count, int round,
-                                DataType wire, AllReduceWay way) {
-  const bool has_levels = way == AllReduceWay::two_level || way == AllReduceWay::shared;
+                                DataType type, AllReduceAlgorithm algorithm) {
+  const bool has_levels = algorithm == AllReduceAlgorithm::hierarchical ||
+                          algorithm == AllReduceAlgorithm::shared_memory;
   const int group = has_levels ? world.local_size() : 1;  // ranks that sum without messages
   const bool travels = world.size() > group;
   std::vector<float> sum(count, 0.0F);
   for (int first = 0; first < world.size(); first += group) {
-    std::vector<float> part = values_of(first, count, round, way);
+    std::vector<float> part = values_of(first, count, round, algorithm);
     for (int rank = first + 1; rank < first + group; ++rank) {
-      const auto other = values_of(rank, count, round, way);
+      const auto other = values_of(rank, count, round, algorithm);
       for (std::size_t i = 0; i < count; ++i) part[i] += other[i];
     }
-    for (std::size_t i = 0; i < count; ++i) sum[i] += travels ? as_sent(part[i], wire) : part[i];
+    for (std::size_t i = 0; i < count; ++i) sum[i] += travels ? as_sent(part[i], type) : part[i];
   }
-  for (float& value : sum) value = travels ? as_sent(value, wire) : value;
+  for (float& value : sum) value = travels ? as_sent(value, type) : value;
   return sum;
 }
 
@@ -71,50 +72,50 @@ void expect_same_bits(std::span<const float> got, const std::vector<float>& want
   }
 }
 
-/// Each test runs every all-reduce algorithm that is available to these ranks: `shared` on one
-/// host, `two_level` on several hosts with at least two ranks each, `pieces` on at least two ranks
-/// and, in float32, `ring` and `mpi`. A single rank has no algorithm.
+/// Each test runs every all-reduce algorithm that is available to these ranks: `shared_memory` on
+/// one host, `hierarchical` on several hosts with at least two ranks each, `direct` on at least two
+/// ranks and, in float32, `ring` and `mpi`. A single rank has no algorithm.
 class AllReduceTest : public testing::TestWithParam<DataType> {
  protected:
   template <class Body>
-  void for_each_way(Body body) {
+  void for_each_algorithm(Body body) {
     const core::Buffer probe = world->allocate(64);
-    for (const AllReduceWay way : world->ways(probe.as<float>(), GetParam())) {
-      SCOPED_TRACE(name(way));
-      body(way);
+    for (const AllReduceAlgorithm algorithm : world->algorithms(probe.as<float>(), GetParam())) {
+      SCOPED_TRACE(algorithm.name());
+      body(algorithm);
     }
   }
-  std::vector<float> wanted(std::size_t count, int round, AllReduceWay way) const {
-    return expected_sum(*world, count, round, GetParam(), way);
+  std::vector<float> wanted(std::size_t count, int round, AllReduceAlgorithm algorithm) const {
+    return expected_sum(*world, count, round, GetParam(), algorithm);
   }
-  void fill(std::span<float> values, int round, AllReduceWay way) const {
-    std::ranges::copy(values_of(world->rank(), values.size(), round, way), values.begin());
+  void fill(std::span<float> values, int round, AllReduceAlgorithm algorithm) const {
+    std::ranges::copy(values_of(world->rank(), values.size(), round, algorithm), values.begin());
   }
 
   std::unique_ptr<Communicator> world = make_world();
 };
 
 TEST_P(AllReduceTest, SumsAnySizeAgainAndAgain) {
-  for_each_way([&](AllReduceWay way) {
+  for_each_algorithm([&](AllReduceAlgorithm algorithm) {
     // An empty array, fewer values than ranks, odd sizes, several pieces with a short last piece.
     for (const std::size_t count : {0, 1, 2, 3, 7, 33, 1000, (1 << 18) + 1, (1 << 20) + 5}) {
       const core::Buffer buffer = world->allocate(count * sizeof(float));
       const auto values = buffer.as<float>();
-      const auto all_reduce = world->make_all_reduce(values, GetParam(), way);
+      const auto all_reduce = world->make_all_reduce(values, GetParam(), algorithm);
       for (int round = 0; round < 2; ++round) {
-        fill(values, round, way);
+        fill(values, round, algorithm);
         all_reduce->start();
         all_reduce->finish();
         EXPECT_TRUE(all_reduce->progress());
         SCOPED_TRACE(std::to_string(count) + " values, round " + std::to_string(round));
-        expect_same_bits(values, wanted(count, round, way));
+        expect_same_bits(values, wanted(count, round, algorithm));
       }
     }
   });
 }
 
 TEST_P(AllReduceTest, SeveralAreOnTheirWayAtOnceAndRanksDiffer) {
-  for_each_way([&](AllReduceWay way) {
+  for_each_algorithm([&](AllReduceAlgorithm algorithm) {
     const std::vector<std::size_t> counts = {300'000, 5, 700'001, 64, 150'000};
     // The arrays are adjacent in one allocation, like the gradient buckets.
     const core::Buffer buffer = world->allocate(2'000'000 * sizeof(float));
@@ -124,11 +125,11 @@ TEST_P(AllReduceTest, SeveralAreOnTheirWayAtOnceAndRanksDiffer) {
     for (const std::size_t count : counts) {
       arrays.push_back(buffer.as<float>().subspan(begin, count));
       begin += count;
-      sums.push_back(world->make_all_reduce(arrays.back(), GetParam(), way));
+      sums.push_back(world->make_all_reduce(arrays.back(), GetParam(), algorithm));
     }
     for (int round = 0; round < 3; ++round) {
       for (std::size_t i = 0; i < counts.size(); ++i) {
-        fill(arrays[i], round, way);
+        fill(arrays[i], round, algorithm);
         sums[i]->start();
         // In each round another rank is slow, and each rank calls `progress` a different number of
         // times.
@@ -139,19 +140,19 @@ TEST_P(AllReduceTest, SeveralAreOnTheirWayAtOnceAndRanksDiffer) {
       for (std::size_t i = counts.size(); i > 0; --i) sums[i - 1]->finish();
       for (std::size_t i = 0; i < counts.size(); ++i) {
         SCOPED_TRACE("array " + std::to_string(i) + ", round " + std::to_string(round));
-        expect_same_bits(arrays[i], wanted(counts[i], round, way));
+        expect_same_bits(arrays[i], wanted(counts[i], round, algorithm));
       }
     }
   });
 }
 
 TEST_P(AllReduceTest, PiecesMayOvertakeEachOther) {
-  for_each_way([&](AllReduceWay way) {
+  for_each_algorithm([&](AllReduceAlgorithm algorithm) {
     // There are many more pieces than may be in flight at a time, and the ranks test their messages
     // at random times, so that the pieces complete in different orders on different ranks.
     const core::Buffer buffer = world->allocate(2'500'000 * sizeof(float));
     const auto values = buffer.as<float>();
-    const auto all_reduce = world->make_all_reduce(values, GetParam(), way);
+    const auto all_reduce = world->make_all_reduce(values, GetParam(), algorithm);
     core::Random random(6, core::RandomStream::test, static_cast<std::uint64_t>(world->rank()));
     for (int round = 0; round < 4; ++round) {
       // Integers below 64: their sums are exact, even in bfloat16.
@@ -175,27 +176,27 @@ TEST_P(AllReduceTest, PiecesMayOvertakeEachOther) {
 }
 
 TEST_P(AllReduceTest, FastRankMayStartTheNextSumEarly) {
-  for_each_way([&](AllReduceWay way) {
+  for_each_algorithm([&](AllReduceAlgorithm algorithm) {
     const core::Buffer buffer = world->allocate(100'000 * sizeof(float));
     const auto values = buffer.as<float>();
-    const auto all_reduce = world->make_all_reduce(values, GetParam(), way);
+    const auto all_reduce = world->make_all_reduce(values, GetParam(), algorithm);
     for (int round = 0; round < 10; ++round) {
-      fill(values, round, way);
+      fill(values, round, algorithm);
       if (world->rank() == round % world->size())
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       all_reduce->start();
       all_reduce->finish();
-      expect_same_bits(values, wanted(values.size(), round, way));
+      expect_same_bits(values, wanted(values.size(), round, algorithm));
     }
   });
 }
 
 TEST_P(AllReduceTest, IsNotStartedTwice) {
-  for_each_way([&](AllReduceWay way) {
+  for_each_algorithm([&](AllReduceAlgorithm algorithm) {
     const core::Buffer buffer = world->allocate(sizeof(float) << 20);
     const auto values = buffer.as<float>();
     std::ranges::fill(values, 1.0F);
-    const auto all_reduce = world->make_all_reduce(values, GetParam(), way);
+    const auto all_reduce = world->make_all_reduce(values, GetParam(), algorithm);
     all_reduce->start();
     EXPECT_THROW(all_reduce->start(), core::Error);
     all_reduce->finish();
@@ -203,31 +204,37 @@ TEST_P(AllReduceTest, IsNotStartedTwice) {
   });
 }
 
-TEST_P(AllReduceTest, WaysFitTheRanks) {
+TEST_P(AllReduceTest, AlgorithmsFitTheRanks) {
   const core::Buffer shared = world->allocate(64);
   std::vector<float> own(16);
-  const auto has = [](const std::vector<AllReduceWay>& ways, AllReduceWay way) {
-    return std::ranges::find(ways, way) != ways.end();
+  const auto has = [](const std::vector<AllReduceAlgorithm>& algorithms,
+                      AllReduceAlgorithm algorithm) {
+    return std::ranges::find(algorithms, algorithm) != algorithms.end();
   };
-  const auto ways = world->ways(shared.as<float>(), GetParam());
+  const auto algorithms = world->algorithms(shared.as<float>(), GetParam());
   const bool is_one_host = world->local_size() == world->size();
-  EXPECT_EQ(has(ways, AllReduceWay::shared), world->size() > 1 && is_one_host);
-  EXPECT_EQ(has(ways, AllReduceWay::two_level), !is_one_host && world->local_size() > 1);
-  EXPECT_EQ(has(ways, AllReduceWay::pieces), world->size() > 1);
-  EXPECT_EQ(has(ways, AllReduceWay::ring), world->size() > 1 && GetParam() == DataType::float32);
-  EXPECT_FALSE(has(world->ways(own, GetParam()), AllReduceWay::shared));
+  EXPECT_EQ(has(algorithms, AllReduceAlgorithm::shared_memory), world->size() > 1 && is_one_host);
+  EXPECT_EQ(has(algorithms, AllReduceAlgorithm::hierarchical),
+            !is_one_host && world->local_size() > 1);
+  EXPECT_EQ(has(algorithms, AllReduceAlgorithm::direct), world->size() > 1);
+  EXPECT_EQ(has(algorithms, AllReduceAlgorithm::ring),
+            world->size() > 1 && GetParam() == DataType::float32);
+  EXPECT_FALSE(has(world->algorithms(own, GetParam()), AllReduceAlgorithm::shared_memory));
 }
 
-INSTANTIATE_TEST_SUITE_P(Wires, AllReduceTest,
+INSTANTIATE_TEST_SUITE_P(Types, AllReduceTest,
                          testing::Values(DataType::float32, DataType::bfloat16),
                          [](const auto& instance) { return std::string(name(instance.param)); });
 
-TEST(AllReduceScratch, IsBounded) {
+TEST(AllReduceWorkspace, IsBounded) {
   // The workspace holds the contributions of the other ranks to the pieces in flight. It is never
   // much larger than the array.
-  EXPECT_EQ(all_reduce_scratch_bytes(1 << 20, 1, DataType::float32), 0U);
-  EXPECT_EQ(all_reduce_scratch_bytes(0, 4, DataType::bfloat16), 0U);
-  const std::size_t large = all_reduce_scratch_bytes(std::size_t{1} << 28, 2, DataType::float32);
+  const auto workspace = [](std::size_t elements, int ranks, DataType type) {
+    return all_reduce_workspace_bytes(AllReduceAlgorithm::automatic, elements, ranks, type);
+  };
+  EXPECT_EQ(workspace(1 << 20, 1, DataType::float32), 0U);
+  EXPECT_EQ(workspace(0, 4, DataType::bfloat16), 0U);
+  const std::size_t large = workspace(std::size_t{1} << 28, 2, DataType::float32);
   EXPECT_GT(large, 0U);
   EXPECT_LE(large, std::size_t{16} << 20);
 }

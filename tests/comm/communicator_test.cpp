@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "lockstep/comm/replica_sum.hpp"
+#include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/core/error.hpp"
 #include "world.hpp"
 
@@ -108,8 +108,9 @@ TEST_F(CommunicatorTest, SmallSumRunsBesideOtherCalls) {
   }
 }
 
-TEST_F(CommunicatorTest, ReplicaSumAddsOverRanks) {
-  ReplicaSum replicas(*world);
+TEST_F(CommunicatorTest, StatisticsAllReduceAddsOverRanks) {
+  const auto transport = make_gradient_transport(*world, core::DeviceQueue{}, {});
+  core::StatisticsAllReduce& replicas = transport->statistics_all_reduce();
   EXPECT_EQ(replicas.replicas(), size);
   std::vector<float> values = {1.0F, 0.5F};
   replicas.sum(values);
@@ -117,10 +118,10 @@ TEST_F(CommunicatorTest, ReplicaSumAddsOverRanks) {
             (std::vector<float>{static_cast<float>(size), 0.5F * static_cast<float>(size)}));
 }
 
-TEST_F(CommunicatorTest, RefusesAWireItCannotSend) {
+TEST_F(CommunicatorTest, RefusesAnUnsupportedCommunicationType) {
   std::vector<float> values(8);
   try {
-    world->make_all_reduce(values, core::DataType::float16, AllReduceWay::pieces);
+    world->make_all_reduce(values, core::DataType::float16, AllReduceAlgorithm::direct);
     FAIL() << "float16 was accepted";
   } catch (const core::Error& error) {
     EXPECT_EQ(error.status(), core::ExitStatus::usage);
@@ -138,8 +139,8 @@ TEST(SelfCommunicator, IsAWorldOfOne) {
   EXPECT_EQ(self->all_gather("x"), std::vector<std::string>{"x"});
   EXPECT_EQ(self->gather(std::vector<double>{3.0}), std::vector<double>{3.0});
   const auto all_reduce =
-      self->make_all_reduce(values, core::DataType::bfloat16, AllReduceWay::pieces);
-  EXPECT_TRUE(self->ways(values, core::DataType::bfloat16).empty());
+      self->make_all_reduce(values, core::DataType::bfloat16, AllReduceAlgorithm::direct);
+  EXPECT_TRUE(self->algorithms(values, core::DataType::bfloat16).empty());
   all_reduce->start();
   EXPECT_TRUE(all_reduce->progress());
   EXPECT_EQ(values, (std::vector<float>{1.0F, 2.0F}));

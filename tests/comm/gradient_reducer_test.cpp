@@ -28,7 +28,7 @@ void backward(GradientReducer& reducer, std::span<float> gradients, int rank, in
   while (filled < gradients.size()) {
     const std::size_t end = std::min<std::size_t>(gradients.size(), filled + random.below(60'000));
     for (; filled < end; ++filled) gradients[filled] = gradient(rank, filled, step);
-    reducer.filled_to(filled);
+    reducer.gradients_ready(filled);
   }
 }
 
@@ -90,19 +90,21 @@ TEST_P(ReducerTest, BucketBytesAreThoseOfTheCommunicatedDataType) {
   if (GetParam() == ReducerKind::none || world->size() == 1) return;
   const core::Buffer memory = world->allocate(1000 * sizeof(float));
   const auto gradients = memory.as<float>();
-  for (const AllReduceWay way : world->ways(gradients, core::DataType::bfloat16)) {
+  for (const AllReduceAlgorithm algorithm :
+       world->algorithms(gradients, core::DataType::bfloat16)) {
     const auto reducer = make_gradient_reducer(*world, gradients,
                                                {.kind = GetParam(),
                                                 .bucket_bytes = 4 * 300,
                                                 .gradient_type = core::DataType::bfloat16,
-                                                .way = way});
-    // `shared` reads the float32 memory of the other ranks; the other algorithms send bfloat16.
-    const std::size_t element = way == AllReduceWay::shared ? 4 : 2;
+                                                .algorithm = algorithm});
+    // `shared_memory` reads the float32 memory of the other ranks; the other algorithms send
+    // bfloat16.
+    const std::size_t element = algorithm == AllReduceAlgorithm::shared_memory ? 4 : 2;
     const auto bytes = reducer->bucket_bytes();
     EXPECT_EQ(
         std::vector<std::size_t>(bytes.begin(), bytes.end()),
         (std::vector<std::size_t>{300 * element, 300 * element, 300 * element, 100 * element}))
-        << name(way);
+        << algorithm.name();
   }
 }
 
@@ -115,11 +117,11 @@ TEST_P(ReducerTest, TimesAreThoseOfTheLastStep) {
     for (const BucketTimes& times : reducer->bucket_times()) {
       EXPECT_TRUE(std::isnan(times.start_seconds) && std::isnan(times.end_seconds));
     }
-    reducer->filled_to(59'999);  // one value of the first bucket is missing
+    reducer->gradients_ready(59'999);  // one value of the first bucket is missing
     for (const BucketTimes& times : reducer->bucket_times()) {
       EXPECT_TRUE(std::isnan(times.start_seconds));
     }
-    reducer->filled_to(130'000);
+    reducer->gradients_ready(130'000);
     const auto started = std::ranges::count_if(
         reducer->bucket_times(), [](const BucketTimes& t) { return !std::isnan(t.start_seconds); });
     EXPECT_EQ(started, GetParam() == ReducerKind::overlap && world->size() > 1 ? 2 : 0);
@@ -135,9 +137,9 @@ TEST_P(ReducerTest, TimesAreThoseOfTheLastStep) {
 
 TEST_P(ReducerTest, AllocatesNothingInAStep) {
   std::vector<float> gradients(300'000);
-  for (const auto wire : {core::DataType::float32, core::DataType::bfloat16}) {
+  for (const auto type : {core::DataType::float32, core::DataType::bfloat16}) {
     const auto reducer = make_gradient_reducer(
-        *world, gradients, {.kind = GetParam(), .bucket_bytes = 4 * 70'000, .gradient_type = wire});
+        *world, gradients, {.kind = GetParam(), .bucket_bytes = 4 * 70'000, .gradient_type = type});
     const long before = allocations();
     for (int step = 0; step < 3; ++step) {
       backward(*reducer, gradients, world->rank(), step, own);
@@ -155,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ReducerTest,
 
 TEST(GradientReducer, EveryKindAndBucketSizeGivesTheSameBits) {
   const auto world = make_world();
-  for (const auto wire : {core::DataType::float32, core::DataType::bfloat16}) {
+  for (const auto type : {core::DataType::float32, core::DataType::bfloat16}) {
     std::vector<float> reference;
     for (const std::size_t bucket : {4U * 100'000, 4U * 7'001}) {
       for (const auto kind : {ReducerKind::overlap, ReducerKind::allreduce}) {
@@ -163,12 +165,12 @@ TEST(GradientReducer, EveryKindAndBucketSizeGivesTheSameBits) {
         const auto reducer = make_gradient_reducer(*world, gradients,
                                                    {.kind = kind,
                                                     .bucket_bytes = bucket,
-                                                    .gradient_type = wire,
-                                                    .way = AllReduceWay::pieces});
+                                                    .gradient_type = type,
+                                                    .algorithm = AllReduceAlgorithm::direct});
         core::Random random(5, core::RandomStream::test, static_cast<std::uint64_t>(world->rank()));
         reducer->begin_step();
         for (float& value : gradients) value = random.normal();
-        reducer->filled_to(gradients.size());
+        reducer->gradients_ready(gradients.size());
         reducer->finish();
         if (reference.empty()) reference = gradients;
         EXPECT_EQ(gradients, reference);

@@ -56,7 +56,7 @@ TEST_F(TransportTest, SumsGradientsOfTheHost) {
       reducer->begin_step();
       for (std::size_t i = 0; i < values.size(); ++i)
         values[i] = static_cast<float>(i + static_cast<std::size_t>(world->rank() + step));
-      reducer->filled_to(values.size());
+      reducer->gradients_ready(values.size());
       for (std::size_t done = 0; done < values.size();) {
         const std::size_t more = reducer->wait_beyond(done);
         ASSERT_GT(more, done);
@@ -75,7 +75,7 @@ TEST_F(TransportTest, SumsGradientsOfTheHost) {
 TEST_F(TransportTest, SumsStatisticsOfTheHost) {
   const auto transport = make_gradient_transport(*world, host, {});
   std::array<float, 2> values = {1, static_cast<float>(world->rank())};
-  core::StatisticsSum& sum = transport->statistics_sum();
+  core::StatisticsAllReduce& sum = transport->statistics_all_reduce();
   EXPECT_EQ(sum.replicas(), world->size());
   sum.sum(values);
   EXPECT_EQ(values[0], static_cast<float>(world->size()));

@@ -48,13 +48,13 @@ TEST_F(SharedMemoryTest, AllRanksTakeOrdinaryMemoryIfOneRankHasTooLittleToShare)
   const auto values = buffer.as<float>();
   ASSERT_EQ(values.size(), count);
   EXPECT_EQ(std::ranges::count(values, 0.0F), std::ptrdiff_t{count});
-  const auto ways = world->ways(values, core::DataType::float32);
-  EXPECT_EQ(std::ranges::count(ways, AllReduceWay::shared), 0);
-  EXPECT_EQ(std::ranges::count(ways, AllReduceWay::two_level), 0);
+  const auto algorithms = world->algorithms(values, core::DataType::float32);
+  EXPECT_EQ(std::ranges::count(algorithms, AllReduceAlgorithm::shared_memory), 0);
+  EXPECT_EQ(std::ranges::count(algorithms, AllReduceAlgorithm::hierarchical), 0);
   std::ranges::fill(values, 1.0F);
-  for (const AllReduceWay way : ways) {
+  for (const AllReduceAlgorithm algorithm : algorithms) {
     std::ranges::fill(values, 1.0F);
-    const auto all_reduce = world->make_all_reduce(values, core::DataType::float32, way);
+    const auto all_reduce = world->make_all_reduce(values, core::DataType::float32, algorithm);
     all_reduce->start();
     all_reduce->finish();
     EXPECT_EQ(std::ranges::count(values, static_cast<float>(world->size())), std::ptrdiff_t{count});
@@ -64,13 +64,14 @@ TEST_F(SharedMemoryTest, AllRanksTakeOrdinaryMemoryIfOneRankHasTooLittleToShare)
 TEST_F(SharedMemoryTest, AllRanksFailTogetherIfOneRankHasNoMemoryForFlags) {
   const core::Buffer buffer = world->allocate(4096);
   const auto values = buffer.as<float>();
-  const auto ways = world->ways(values, core::DataType::float32);
-  if (std::ranges::count(ways, AllReduceWay::shared) == 0) GTEST_SKIP() << "nothing is shared here";
+  const auto algorithms = world->algorithms(values, core::DataType::float32);
+  if (std::ranges::count(algorithms, AllReduceAlgorithm::shared_memory) == 0)
+    GTEST_SKIP() << "nothing is shared here";
   const FileSizeLimit limit(is_limited ? 4096 : RLIM_INFINITY);
   std::array prints{0.0F};
   try {
     static_cast<void>(
-        world->make_all_reduce(values, core::DataType::float32, AllReduceWay::shared));
+        world->make_all_reduce(values, core::DataType::float32, AllReduceAlgorithm::shared_memory));
     ADD_FAILURE() << "no error";
   } catch (const AgreedError& error) {
     EXPECT_EQ(error.status(), core::ExitStatus::out_of_memory);
@@ -83,9 +84,9 @@ TEST_F(SharedMemoryTest, AllRanksFailTogetherIfOneRankHasNoMemoryForFlags) {
 TEST_F(SharedMemoryTest, OneRankMayReleaseItsMemoryBeforeTheOthers) {
   core::Buffer buffer = world->allocate(1 << 20);
   const auto values = buffer.as<float>();
-  const auto ways = world->ways(values, core::DataType::float32);
-  if (ways.empty()) GTEST_SKIP() << "one rank sums nothing";
-  auto all_reduce = world->make_all_reduce(values, core::DataType::float32, ways.front());
+  const auto algorithms = world->algorithms(values, core::DataType::float32);
+  if (algorithms.empty()) GTEST_SKIP() << "one rank sums nothing";
+  auto all_reduce = world->make_all_reduce(values, core::DataType::float32, algorithms.front());
   std::ranges::fill(values, 1.0F);
   all_reduce->start();
   all_reduce->finish();

@@ -40,12 +40,13 @@ class Broken final : public Communicator {
   void start_sum(std::span<double> values) override { inner_.start_sum(values); }
   void finish_sum() override { inner_.finish_sum(); }
   core::Buffer allocate(std::size_t bytes) override { return inner_.allocate(bytes); }
-  std::vector<AllReduceWay> ways(std::span<const float> values, core::DataType wire) override {
-    return inner_.ways(values, wire);
+  std::vector<AllReduceAlgorithm> algorithms(std::span<const float> values,
+                                             core::DataType type) override {
+    return inner_.algorithms(values, type);
   }
-  std::unique_ptr<AllReduce> make_all_reduce(std::span<float> values, core::DataType wire,
-                                             AllReduceWay way) override {
-    return inner_.make_all_reduce(values, wire, way);
+  std::unique_ptr<AllReduce> make_all_reduce(std::span<float> values, core::DataType type,
+                                             AllReduceAlgorithm algorithm) override {
+    return inner_.make_all_reduce(values, type, algorithm);
   }
   [[noreturn]] void abort(int status) noexcept override {
     inner_.abort(status);
@@ -56,32 +57,36 @@ class Broken final : public Communicator {
   Communicator& inner_;
 };
 
-SweepOptions small_sweep(core::DataType wire) {
-  return {
-      .min_bytes = 4, .max_bytes = 70'000, .factor = 8, .repeats = 3, .warmup = 1, .wire = wire};
+SweepOptions small_sweep(core::DataType type) {
+  return {.min_bytes = 4,
+          .max_bytes = 70'000,
+          .factor = 8,
+          .repeats = 3,
+          .warmup = 1,
+          .communication_type = type};
 }
 
-TEST(Sweep, TimesEverySizeEveryWayAndFindsNothingWrong) {
+TEST(Sweep, TimesEverySizeEveryAlgorithmAndFindsNothingWrong) {
   const auto world = make_world();
-  for (const auto wire : {core::DataType::float32, core::DataType::bfloat16}) {
-    const auto rows = sweep_all_reduce(*world, small_sweep(wire));
+  for (const auto type : {core::DataType::float32, core::DataType::bfloat16}) {
+    const auto rows = sweep_all_reduce(*world, small_sweep(type));
     std::vector<std::size_t> bytes;
-    std::set<std::string> ways;
+    std::set<std::string> algorithms;
     for (const SweepRow& row : rows) {
-      ways.insert(row.way);
-      EXPECT_EQ(row.wrong, 0U) << row.way << ", " << row.bytes() << " bytes";
+      algorithms.insert(row.algorithm);
+      EXPECT_EQ(row.wrong, 0U) << row.algorithm << ", " << row.bytes() << " bytes";
       EXPECT_EQ(row.seconds.size(), 3U);
       EXPECT_TRUE(std::ranges::all_of(row.seconds, [](double s) { return s >= 0; }));
-      if (row.way == "mpi-blocking") bytes.push_back(row.bytes());
-      const auto type = row.way == "pieces" ? wire : core::DataType::float32;
-      if (row.way != "two-level") {
-        EXPECT_EQ(row.type, type) << row.way;
+      if (row.algorithm == "mpi-blocking") bytes.push_back(row.bytes());
+      const auto sent = row.algorithm == "direct" ? type : core::DataType::float32;
+      if (row.algorithm != "hierarchical") {
+        EXPECT_EQ(row.type, sent) << row.algorithm;
       }
     }
     EXPECT_EQ(bytes, (std::vector<std::size_t>{4, 32, 256, 2048, 16384}));
-    EXPECT_EQ(rows.size(), ways.size() * bytes.size());
+    EXPECT_EQ(rows.size(), algorithms.size() * bytes.size());
     const auto buffer = world->allocate(4);
-    EXPECT_EQ(ways.size(), 1 + world->ways(buffer.as<float>(), wire).size());
+    EXPECT_EQ(algorithms.size(), 1 + world->algorithms(buffer.as<float>(), type).size());
   }
 }
 
@@ -103,7 +108,7 @@ TEST(Sweep, CountsWrongElements) {
     // Only the faulty algorithm has wrong elements: one per repeat and rank, in 4 repeats
     // (including the warm-up).
     EXPECT_EQ(row.wrong,
-              row.way == "mpi-blocking" ? 4U * static_cast<unsigned>(world->size()) : 0U);
+              row.algorithm == "mpi-blocking" ? 4U * static_cast<unsigned>(world->size()) : 0U);
   }
 }
 

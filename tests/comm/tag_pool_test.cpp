@@ -1,4 +1,4 @@
-#include "tag_pool.hpp"
+#include "all_reduce/messages.hpp"
 
 #include <gtest/gtest.h>
 

@@ -51,7 +51,7 @@ Golden read_golden() {
 }
 
 struct NoListener : core::GradientListener {
-  void filled_to(std::size_t) override {}
+  void gradients_ready(std::size_t) override {}
 };
 
 class GoldenRun {

@@ -174,13 +174,13 @@ TEST_F(SimulatedGpu, SumsOfTheSweepAreRightInEveryType) {
   const auto backend = backend::make_backend(backend::DeviceKind::cuda, 1);
   const auto transport = comm::make_gradient_transport(
       *world_, backend->queue(), {.kind = comm::TransportKind::staged, .allow_sharing = true});
-  for (const auto wire :
+  for (const auto type :
        {core::DataType::float32, core::DataType::bfloat16, core::DataType::float16}) {
-    const auto rows =
-        transport->sweep({.min_bytes = 64, .max_bytes = 4096, .repeats = 2, .wire = wire});
+    const auto rows = transport->sweep(
+        {.min_bytes = 64, .max_bytes = 4096, .repeats = 2, .communication_type = type});
     ASSERT_EQ(rows.size(), 4u);
     for (const comm::SweepRow& row : rows) {
-      EXPECT_EQ(row.way, "staged");
+      EXPECT_EQ(row.algorithm, "staged");
       EXPECT_EQ(row.wrong, 0u) << row.bytes();
       EXPECT_EQ(row.seconds.size(), 2u);
     }

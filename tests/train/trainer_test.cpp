@@ -68,7 +68,7 @@ TEST_F(TrainerTest, BucketsOfOneValueGiveTheSameParameters) {
     some.epochs = 0;
     some.steps = 2;
     some.bucket_mib = bucket_mib;
-    some.all_reduce = comm::AllReduceWay::pieces;
+    some.all_reduce = comm::AllReduceAlgorithm::direct;
     return train_to_end(place(some, *world_)).parameters;
   };
   const std::size_t buckets = graph_.parameter_elements();

@@ -77,7 +77,7 @@ struct PlanOptions {
   Normalisation normalisation{};
   /// All-reduce of the batch-norm statistics over all replicas; null: statistics of this replica's
   /// batch only.
-  core::StatisticsSum* batch_norm_sum = nullptr;
+  core::StatisticsAllReduce* batch_norm_sum = nullptr;
   OperationListener* listener = nullptr;
   /// Data type of the flat gradients of the state.
   core::DataType gradient_type = core::DataType::float32;

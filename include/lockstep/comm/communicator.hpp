@@ -1,70 +1,15 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "lockstep/comm/all_reduce.hpp"
 #include "lockstep/core/buffer.hpp"
-#include "lockstep/core/data_type.hpp"
 
 namespace lockstep::comm {
-
-/// All-reduce algorithms for arrays in host memory.
-enum class AllReduceWay {
-  automatic,  ///< the fastest available algorithm, selected by timing
-  shared,     ///< all ranks on one host: each sums one part of the array in shared memory
-  two_level,  ///< hierarchical: `shared` within hosts, `pieces` between them; needs the same number
-              ///< of ranks, at least 2, on each host
-  pieces,  ///< direct (pairwise exchange): each rank receives the contributions to its part of the
-           ///< array, sums them and sends the result to all
-  ring,    ///< ring: messages to the next rank only; float32
-  mpi,     ///< MPI_Iallreduce of the MPI library; float32
-};
-/// Returns the name of the algorithm on the command line: "auto", "shared", "two-level", ...
-std::string_view name(AllReduceWay way);
-
-/// Returns the data type in which the algorithm `way` communicates gradients if `wanted` is
-/// requested: `pieces` and `two_level` send `wanted`, `shared` reads the float32 memory of the
-/// ranks, and `ring` and `mpi` send float32.
-core::DataType communication_type(AllReduceWay way, core::DataType wanted);
-
-/// A persistent all-reduce: the in-place sum over the ranks of one fixed array, prepared once and
-/// run once per step. After completion every rank holds the same bits. `shared` and `pieces` sum
-/// each element on one rank, in float32 and in rank order, so that the result does not depend on
-/// how the array is partitioned. `two_level` sums within hosts first; `ring` and `mpi` use other
-/// orders of summation.
-///
-/// If the communication data type is bfloat16, `pieces` and the communication between hosts of
-/// `two_level` round the contributions and the sum to bfloat16. `shared`, the sum within a host of
-/// `two_level`, and a communicator of one rank do not round.
-class AllReduce {
- public:
-  virtual ~AllReduce() = default;
-
-  /// Starts the all-reduce of the array's current values and returns immediately. The array must
-  /// not be accessed until `progress` has returned true. All ranks must start their all-reduces in
-  /// the same order.
-  virtual void start() = 0;
-
-  /// Advances the communication without blocking and without allocating memory. Returns true once
-  /// the array holds the sum.
-  virtual bool progress() = 0;
-
-  /// Blocks until the array holds the sum. Yields the CPU core between calls of `progress`.
-  void finish();
-};
-
-/// Returns an upper bound of the workspace, in bytes on each of `ranks` ranks, of an `AllReduce` of
-/// `elements` values with the communication data type `wire`.
-std::size_t all_reduce_scratch_bytes(std::size_t elements, int ranks, core::DataType wire);
-
-/// Throws `Error` (usage) if `wire` is not supported as communication data type; float32 and
-/// bfloat16 are.
-void check_wire(core::DataType wire);
 
 /// A group of ranks. All ranks must call the functions marked "Collective." in the same order.
 class Communicator {
@@ -113,21 +58,27 @@ class Communicator {
   /// share memory; otherwise it is private. Collective.
   virtual core::Buffer allocate(std::size_t bytes) = 0;
 
-  /// Returns the algorithms that can sum `values` with the communication data type `wire`; none for
-  /// a communicator of one rank. Collective.
-  virtual std::vector<AllReduceWay> ways(std::span<const float> values, core::DataType wire) = 0;
+  /// Returns the algorithms that can sum `values` with the communication data type
+  /// `communication_type`; none for a communicator of one rank. Collective.
+  virtual std::vector<AllReduceAlgorithm> algorithms(std::span<const float> values,
+                                                     core::DataType communication_type) = 0;
 
-  /// Prepares the all-reduce of `values` with the algorithm `way`, which must be one of
-  /// `ways(values, wire)`, and the communication data type `wire` (float32 or bfloat16). Allocates
-  /// all memory that the all-reduce needs. Throws `AgreedError` if the message tags of the MPI
-  /// library are exhausted (usage) or no shared memory is left (out_of_memory). Collective.
-  virtual std::unique_ptr<AllReduce> make_all_reduce(std::span<float> values, core::DataType wire,
-                                                     AllReduceWay way) = 0;
+  /// Prepares the all-reduce of `values` with `algorithm`, which must be one of `algorithms(values,
+  /// communication_type)`, and the communication data type `communication_type` (float32 or
+  /// bfloat16). Allocates all memory that the all-reduce needs. Throws `AgreedError` if the message
+  /// tags of the MPI library are exhausted (usage) or no shared memory is left (out_of_memory).
+  /// Collective.
+  virtual std::unique_ptr<AllReduce> make_all_reduce(std::span<float> values,
+                                                     core::DataType communication_type,
+                                                     AllReduceAlgorithm algorithm) = 0;
 
   /// Terminates all ranks immediately with exit status `status`; for a rank that fails while other
   /// ranks wait.
   [[noreturn]] virtual void abort(int status) noexcept = 0;
 };
+
+/// Returns a description of this rank: "rank 1 of 4 on node7".
+std::string describe_rank(const Communicator& communicator);
 
 /// Initialises MPI in the constructor and finalises it in the destructor. Must be constructed
 /// before every communicator and destroyed after all of them. If MPI is already initialised, the
@@ -152,7 +103,8 @@ class MpiSession {
 /// messages. Collective.
 std::unique_ptr<Communicator> make_communicator(const MpiSession& session);
 
-/// Creates a communicator of one rank that does not use MPI, for tests and tools.
-std::unique_ptr<Communicator> make_self_communicator();
+/// Creates a communicator of one rank that does not use MPI. `library_version`: the name and
+/// version of the communication library that it reports.
+std::unique_ptr<Communicator> make_self_communicator(std::string library_version = "none");
 
 }  // namespace lockstep::comm

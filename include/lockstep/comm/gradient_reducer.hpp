@@ -28,20 +28,7 @@ struct ReducerOptions {
   ReducerKind kind = ReducerKind::overlap;
   std::size_t bucket_bytes = std::size_t{6} << 20;  ///< bytes of float32 gradients per bucket
   core::DataType gradient_type = core::DataType::float32;  ///< communication data type
-  AllReduceWay way = AllReduceWay::automatic;
-};
-
-/// Measured time of one all-reduce with the algorithm `way`.
-struct WayTime {
-  AllReduceWay way = AllReduceWay::automatic;
-  double seconds = 0;
-};
-
-/// The selected all-reduce algorithm and the measurements for the selection.
-struct AllReduceChoice {
-  AllReduceWay way = AllReduceWay::automatic;  ///< automatic: no all-reduce, or selected by NCCL
-  std::vector<WayTime> timed;                  ///< empty if no algorithm was timed
-  std::size_t timed_bytes = 0;                 ///< size of the float32 array that was timed
+  AllReduceAlgorithm algorithm = {};
 };
 
 /// Start and completion of the all-reduce of a bucket, in seconds since the start of the step; NaN

@@ -49,7 +49,7 @@ class GradientTransport {
   /// Returns the all-reduce of batch-norm statistics over the ranks; it works on device memory and
   /// in the order of the device's stream. The first call is collective, because it creates the
   /// object.
-  virtual core::StatisticsSum& statistics_sum() = 0;
+  virtual core::StatisticsAllReduce& statistics_all_reduce() = 0;
 
   /// Benchmarks all-reduces of arrays in device memory and checks their results (sweep.hpp).
   /// Collective: all ranks must call this.

@@ -19,14 +19,14 @@ struct SweepOptions {
   std::size_t factor = 4;                         ///< at least 2
   int repeats = 20;                               ///< timed all-reduces per array size
   int warmup = 5;                                 ///< all-reduces before them that are not timed
-  core::DataType wire = core::DataType::float32;  ///< communication data type
-  core::ProgressMonitor* progress = nullptr;      ///< notified after each all-reduce; may be null
+  core::DataType communication_type = core::DataType::float32;  ///< communication data type
+  core::ProgressMonitor* progress = nullptr;  ///< notified after each all-reduce; may be null
 };
 
 /// Results of one array size and one algorithm or transport.
 struct SweepRow {
-  std::string way;  ///< name of an `AllReduceWay`, or "mpi-blocking" (MPI_Allreduce in float32);
-                    ///< "nccl" or "staged" for arrays on GPUs
+  std::string algorithm;  ///< name of an `AllReduceAlgorithm`, or "mpi-blocking" (MPI_Allreduce in
+                          ///< float32); "nccl" or "staged" for arrays on GPUs
   std::size_t elements = 0;                       ///< length of the array
   core::DataType type = core::DataType::float32;  ///< communication data type
   std::vector<double> seconds;                    ///< of each repeat, on the slowest rank

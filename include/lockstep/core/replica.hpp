@@ -14,13 +14,13 @@ class GradientListener {
   /// Reports that the first `elements` values of the flat gradient buffer are final. Called after
   /// every operation of the backward pass; `elements` never decreases. Implementations may also use
   /// the call to progress communication.
-  virtual void filled_to(std::size_t elements) = 0;
+  virtual void gradients_ready(std::size_t elements) = 0;
 };
 
 /// All-reduce of the statistics of synchronised batch norm.
-class StatisticsSum {
+class StatisticsAllReduce {
  public:
-  virtual ~StatisticsSum() = default;
+  virtual ~StatisticsAllReduce() = default;
   /// Returns the number of replicas.
   virtual int replicas() const = 0;
   /// Sums `values` over all replicas, in place. Collective: all replicas must call this in the same

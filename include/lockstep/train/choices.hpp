@@ -27,7 +27,7 @@ std::span<const Choice<data::LastBatch>> choices(data::LastBatch);
 std::span<const Choice<optim::ScheduleKind>> choices(optim::ScheduleKind);
 std::span<const Choice<optim::Scaling>> choices(optim::Scaling);
 std::span<const Choice<comm::ReducerKind>> choices(comm::ReducerKind);
-std::span<const Choice<comm::AllReduceWay>> choices(comm::AllReduceWay);
+std::span<const Choice<comm::AllReduceAlgorithm>> choices(comm::AllReduceAlgorithm);
 std::span<const Choice<comm::TransportKind>> choices(comm::TransportKind);
 std::span<const Choice<DataResidency>> choices(DataResidency);
 std::span<const Choice<BatchNormMode>> choices(BatchNormMode);

@@ -80,7 +80,7 @@ struct Config {
 
   // communication
   comm::ReducerKind reducer = comm::ReducerKind::overlap;
-  comm::AllReduceWay all_reduce = comm::AllReduceWay::automatic;
+  comm::AllReduceAlgorithm all_reduce = comm::AllReduceAlgorithm::automatic;
   comm::TransportKind transport = comm::TransportKind::automatic;
   bool allow_gpu_sharing = false;
   double bucket_mib = 6;

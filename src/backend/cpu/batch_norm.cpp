@@ -267,7 +267,7 @@ class BatchNorm : public Operation {
   /// common mean are the squares about the mean of each replica, plus count times the squared
   /// difference of the two means. Collective over the replicas.
   void combine_replicas(std::vector<double>& mean, std::vector<double>& squares, double local) {
-    core::StatisticsSum& replicas = *context_.options.batch_norm_sum;
+    core::StatisticsAllReduce& replicas = *context_.options.batch_norm_sum;
     const std::span<float> sums(exchange_.data(), channels_ + 1);
     for (std::size_t c = 0; c < channels_; ++c) sums[c] = static_cast<float>(mean[c] * local);
     sums[channels_] = static_cast<float>(local);

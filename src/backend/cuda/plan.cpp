@@ -36,13 +36,13 @@ class FlushingListener final : public core::GradientListener {
                    cudaStream_t stream, std::size_t portion, std::size_t all)
       : next_(next), gradients_(gradients), stream_(stream), portion_(portion), all_(all) {}
 
-  void filled_to(std::size_t elements) override {
+  void gradients_ready(std::size_t elements) override {
     const bool is_enough = portion_ > 0 && elements - flushed_ >= portion_;
     if (is_enough || elements == all_) {
       gradients_.flush(stream_, flushed_, elements);
       flushed_ = elements;
     }
-    next_.filled_to(flushed_);
+    next_.gradients_ready(flushed_);
   }
 
  private:

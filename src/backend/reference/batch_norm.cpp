@@ -42,7 +42,7 @@ void normalise_channel(const Tensor& x, std::int64_t channel, double mean, doubl
 }
 
 /// Computes count and means of the channels over all replicas and stores them in `moments`.
-void compute_means(const Tensor& x, core::StatisticsSum* replicas, const Moments& moments) {
+void compute_means(const Tensor& x, core::StatisticsAllReduce* replicas, const Moments& moments) {
   moments.count = static_cast<double>(x.batch * x.shape.pixels());
   for (std::int64_t c = 0; c < x.shape.channels; ++c) {
     moments.mean[c] = 0;
@@ -65,7 +65,7 @@ void compute_means(const Tensor& x, core::StatisticsSum* replicas, const Moments
 
 /// Computes the sums of squares of the channels about their means over all replicas and stores them
 /// in `moments.inverse_deviation`.
-void compute_centred_squares(const Tensor& x, core::StatisticsSum* replicas,
+void compute_centred_squares(const Tensor& x, core::StatisticsAllReduce* replicas,
                              const Moments& moments) {
   const std::span<double> squares = moments.inverse_deviation;
   for (std::int64_t c = 0; c < x.shape.channels; ++c) {
@@ -84,7 +84,7 @@ void compute_centred_squares(const Tensor& x, core::StatisticsSum* replicas,
 }
 
 void normalise_with_batch(const graph::BatchNorm& operation, NodeData& node,
-                          core::StatisticsSum* replicas) {
+                          core::StatisticsAllReduce* replicas) {
   const Moments moments(node);
   const Tensor& x = node.x();
   compute_means(x, replicas, moments);
@@ -137,7 +137,7 @@ void backward(const graph::BatchNorm&, NodeData& node, const PlanData& plan) {
   const Tensor& x = node.x();
   const Tensor& dy = node.dy;
   Tensor* const dx = node.dx();
-  core::StatisticsSum* const replicas = plan.options.batch_norm_sum;
+  core::StatisticsAllReduce* const replicas = plan.options.batch_norm_sum;
   const std::span<double> dweight = node.dweight, dbias = node.dbias;
   const std::size_t channels = moments.mean.size();
   const std::span sums = moments.sums.first(2 * channels);

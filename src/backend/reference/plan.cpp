@@ -54,7 +54,7 @@ ReferencePlan::ReferencePlan(const graph::Graph& graph, ModelState& state,
       graph_(graph),
       memory_(memory_use(graph, options)),
       parameters_(graph.parameter_elements()),
-      filled_to_(final_gradients(graph)),
+      ready_gradients_(final_gradients(graph)),
       data_{.options = options},
       logits_(options.batch * graph.classes()) {
   data_.labels.resize(options.batch);
@@ -149,7 +149,7 @@ void ReferencePlan::backward(core::GradientListener& listener) {
                node.operation);
     store_gradients(node);
     core::report_progress(data_.options.progress);
-    listener.filled_to(filled_to_[id]);
+    listener.gradients_ready(ready_gradients_[id]);
   }
 }
 

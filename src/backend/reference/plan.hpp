@@ -46,7 +46,7 @@ class ReferencePlan : public HostPlan {
   std::vector<double> gradients_;   // in the same layout; empty in inference
   std::vector<NodeData> nodes_;     // by node; refer to one another and to the buffers above
   // Per node: leading gradients that are final after its backward.
-  std::vector<std::size_t> filled_to_;
+  std::vector<std::size_t> ready_gradients_;
   PlanData data_;
   std::vector<float> logits_;
 };

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "../element_types.hpp"
+#include "../elements.hpp"
 #include "../sweep_parts.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
@@ -49,7 +49,7 @@ SweepRow sweep_one_size(Communicator& control, const core::Buffer& memory, std::
                         const SweepOptions& options, const DeviceSumKind& kind,
                         const DeviceSum& sum) {
   SweepRow row{std::string(kind.name), elements, kind.type, {}, 0};
-  KnownArray array(control, memory.data(), elements, options.wire);
+  KnownArray array(control, memory.data(), elements, options.communication_type);
   for (int repeat = -options.warmup; repeat < options.repeats; ++repeat) {
     const auto shift = static_cast<std::size_t>(repeat + options.warmup);
     together(control, [&] { array.fill(shift); });

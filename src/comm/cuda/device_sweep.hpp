@@ -21,9 +21,9 @@ struct DeviceSumKind {
 };
 
 /// Benchmarks the all-reduce of arrays in device memory, like `sweep_all_reduce`. `memory` must
-/// hold the largest array in the data type `options.wire`; `make_sum(elements)` returns the
-/// all-reduce of its first `elements` elements. Throws `Error` (usage) if `sweep_sizes` rejects
-/// `options`. Collective: all ranks must call this.
+/// hold the largest array in the data type `options.communication_type`; `make_sum(elements)`
+/// returns the all-reduce of its first `elements` elements. Throws `Error` (usage) if `sweep_sizes`
+/// rejects `options`. Collective: all ranks must call this.
 std::vector<SweepRow> sweep_device(Communicator& control, const core::Buffer& memory,
                                    const SweepOptions& options, const DeviceSumKind& kind,
                                    const std::function<DeviceSum(std::size_t elements)>& make_sum);

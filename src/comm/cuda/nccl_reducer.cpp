@@ -28,7 +28,7 @@ class NcclReducer final : public GradientReducer {
         compute_(static_cast<cudaStream_t>(queue.stream)),
         timeline_(timeline),
         timestamps_(timeline.reserve(2 * schedule_.count())) {
-    if (options.way != AllReduceWay::automatic) {
+    if (options.algorithm != AllReduceAlgorithm::automatic) {
       fail_together(control, core::ExitStatus::usage,
                     "--all-reduce selects an algorithm for CPUs only; NCCL selects its own: use "
                     "--all-reduce auto");
@@ -55,7 +55,7 @@ class NcclReducer final : public GradientReducer {
     joined_ = 0;
   }
 
-  void filled_to(std::size_t elements) override {
+  void gradients_ready(std::size_t elements) override {
     if (kind_ == ReducerKind::overlap) start_up_to(elements);
   }
 
@@ -131,9 +131,9 @@ class NcclReducer final : public GradientReducer {
   std::size_t joined_ = 0;   ///< number of leading buckets for which the compute stream waits
 };
 
-class NcclStatisticsSum final : public core::StatisticsSum {
+class NcclStatisticsAllReduce final : public core::StatisticsAllReduce {
  public:
-  NcclStatisticsSum(Communicator& control, NcclCalls& calls, const core::DeviceQueue& queue)
+  NcclStatisticsAllReduce(Communicator& control, NcclCalls& calls, const core::DeviceQueue& queue)
       : replicas_(control.size()), stream_(static_cast<cudaStream_t>(queue.stream)) {
     if (replicas_ == 1) return;
     core::Buffer some;
@@ -176,10 +176,9 @@ std::unique_ptr<GradientReducer> make_nccl_reducer(Communicator& control, NcclCa
                                        registration);
 }
 
-std::unique_ptr<core::StatisticsSum> make_nccl_statistics_sum(Communicator& control,
-                                                              NcclCalls& calls,
-                                                              const core::DeviceQueue& queue) {
-  return std::make_unique<NcclStatisticsSum>(control, calls, queue);
+std::unique_ptr<core::StatisticsAllReduce> make_nccl_statistics_all_reduce(
+    Communicator& control, NcclCalls& calls, const core::DeviceQueue& queue) {
+  return std::make_unique<NcclStatisticsAllReduce>(control, calls, queue);
 }
 
 }  // namespace lockstep::comm

@@ -29,8 +29,7 @@ std::unique_ptr<GradientReducer> make_nccl_reducer(Communicator& control, NcclCa
 /// Creates the all-reduce of batch-norm statistics on the compute stream. It has a communicator of
 /// its own, because the all-reduces of buckets run at the same time. Collective: all ranks must
 /// call this.
-std::unique_ptr<core::StatisticsSum> make_nccl_statistics_sum(Communicator& control,
-                                                              NcclCalls& calls,
-                                                              const core::DeviceQueue& queue);
+std::unique_ptr<core::StatisticsAllReduce> make_nccl_statistics_all_reduce(
+    Communicator& control, NcclCalls& calls, const core::DeviceQueue& queue);
 
 }  // namespace lockstep::comm

@@ -83,27 +83,28 @@ class NcclTransport final : public GradientTransport {
                              registration_);
   }
 
-  core::StatisticsSum& statistics_sum() override {
-    if (statistics_sum_ == nullptr)
-      statistics_sum_ = make_nccl_statistics_sum(control_, *calls_, queue_);
-    return *statistics_sum_;
+  core::StatisticsAllReduce& statistics_all_reduce() override {
+    if (statistics_all_reduce_ == nullptr)
+      statistics_all_reduce_ = make_nccl_statistics_all_reduce(control_, *calls_, queue_);
+    return *statistics_all_reduce_;
   }
 
   /// Uses one communicator for all sizes, and memory that is registered like that of the gradients.
   std::vector<SweepRow> sweep(const SweepOptions& options) override {
     const std::size_t most = sweep_sizes(options).back() / sizeof(float);
-    const core::Buffer memory = allocate(most * core::size_of(options.wire));
+    const core::Buffer memory = allocate(most * core::size_of(options.communication_type));
     NcclCommunicator communicator(control_, *calls_, {.name = "lockstep-sweep"});
     if (registration_ == Registration::wanted)
       communicator.register_memory({memory.data(), memory.bytes()});
-    return sweep_device(control_, memory, options, {name(TransportKind::nccl), options.wire},
-                        [&](std::size_t elements) -> DeviceSum {
-                          return [&, elements] {
-                            const auto stream = static_cast<cudaStream_t>(queue_.stream);
-                            communicator.sum(memory.data(), elements, options.wire, stream);
-                            communicator.finish(stream);
-                          };
-                        });
+    return sweep_device(
+        control_, memory, options, {name(TransportKind::nccl), options.communication_type},
+        [&](std::size_t elements) -> DeviceSum {
+          return [&, elements] {
+            const auto stream = static_cast<cudaStream_t>(queue_.stream);
+            communicator.sum(memory.data(), elements, options.communication_type, stream);
+            communicator.finish(stream);
+          };
+        });
   }
 
   std::string library_version() const override { return nccl_library_version(); }
@@ -113,7 +114,7 @@ class NcclTransport final : public GradientTransport {
   core::DeviceQueue queue_;
   std::unique_ptr<NcclCalls> calls_;
   Registration registration_;
-  std::unique_ptr<core::StatisticsSum> statistics_sum_;
+  std::unique_ptr<core::StatisticsAllReduce> statistics_all_reduce_;
 };
 
 }  // namespace

@@ -5,9 +5,9 @@
 
 #include <vector>
 
-#include "../all_reduce_choice.hpp"
+#include "../all_reduce/registry.hpp"
 #include "../device_buckets.hpp"
-#include "../element_types.hpp"
+#include "../elements.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
 #include "lockstep/core/error.hpp"
@@ -40,11 +40,11 @@ class StagedReducer final : public GradientReducer {
     });
     sums_ = communicator.allocate(gradients.elements * sizeof(float));
     const auto sums = sums_.as<float>();
-    choice_ = choose_way(communicator, sums, core::DataType::float32, options.way);
+    choice_ = choose_algorithm(communicator, sums, core::DataType::float32, options.algorithm);
     for (std::size_t b = 0; b < schedule_.count(); ++b) {
       all_reduces_.push_back(
           communicator.make_all_reduce(sums.subspan(schedule_.begin(b), schedule_.length(b)),
-                                       core::DataType::float32, choice_.way));
+                                       core::DataType::float32, choice_.algorithm));
     }
     is_summed_.assign(schedule_.count(), Summed::no);
   }
@@ -59,7 +59,7 @@ class StagedReducer final : public GradientReducer {
     is_summed_.assign(schedule_.count(), Summed::no);
   }
 
-  void filled_to(std::size_t elements) override {
+  void gradients_ready(std::size_t elements) override {
     if (kind_ != ReducerKind::overlap) return;
     start_up_to(elements);
     progress();

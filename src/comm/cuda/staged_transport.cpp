@@ -13,9 +13,9 @@ namespace lockstep::comm {
 
 namespace {
 
-class StagedStatisticsSum final : public core::StatisticsSum {
+class StagedStatisticsAllReduce final : public core::StatisticsAllReduce {
  public:
-  StagedStatisticsSum(Communicator& communicator, const core::DeviceQueue& queue)
+  StagedStatisticsAllReduce(Communicator& communicator, const core::DeviceQueue& queue)
       : communicator_(communicator), stream_(static_cast<cudaStream_t>(queue.stream)) {}
 
   int replicas() const override { return communicator_.size(); }
@@ -48,7 +48,7 @@ class StagedStatisticsSum final : public core::StatisticsSum {
 class StagedTransport final : public GradientTransport {
  public:
   StagedTransport(Communicator& communicator, const core::DeviceQueue& queue)
-      : communicator_(communicator), queue_(queue), statistics_sum_(communicator, queue) {}
+      : communicator_(communicator), queue_(queue), statistics_all_reduce_(communicator, queue) {}
 
   core::Buffer allocate(std::size_t bytes) override {
     core::Buffer buffer;
@@ -62,17 +62,17 @@ class StagedTransport final : public GradientTransport {
     return make_staged_reducer(communicator_, queue_, gradients, options, timeline);
   }
 
-  core::StatisticsSum& statistics_sum() override { return statistics_sum_; }
+  core::StatisticsAllReduce& statistics_all_reduce() override { return statistics_all_reduce_; }
 
   std::vector<SweepRow> sweep(const SweepOptions& options) override {
     const std::size_t most = sweep_sizes(options).back() / sizeof(float);
-    const core::Buffer memory = allocate(most * core::size_of(options.wire));
+    const core::Buffer memory = allocate(most * core::size_of(options.communication_type));
     core::HostTimeline timeline;
-    return sweep_device(communicator_, memory, options,
-                        {name(TransportKind::staged), core::DataType::float32},
-                        [&](std::size_t elements) {
-                          return sum_of({memory.data(), elements, options.wire}, timeline);
-                        });
+    return sweep_device(
+        communicator_, memory, options, {name(TransportKind::staged), core::DataType::float32},
+        [&](std::size_t elements) {
+          return sum_of({memory.data(), elements, options.communication_type}, timeline);
+        });
   }
 
   std::string library_version() const override { return communicator_.library_version(); }
@@ -94,7 +94,7 @@ class StagedTransport final : public GradientTransport {
 
   Communicator& communicator_;
   core::DeviceQueue queue_;
-  StagedStatisticsSum statistics_sum_;
+  StagedStatisticsAllReduce statistics_all_reduce_;
 };
 
 }  // namespace

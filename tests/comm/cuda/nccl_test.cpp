@@ -253,7 +253,7 @@ TEST_F(NcclTest, WhatDoesNotTravelNeedsNoNccl) {
   EXPECT_TRUE(reducer->is_recordable());
   for (int step = 0; step < 2; ++step) {
     reducer->begin_step();
-    reducer->filled_to(16);
+    reducer->gradients_ready(16);
     EXPECT_EQ(reducer->wait_beyond(0), 16U);
     reducer->check();
   }
@@ -261,11 +261,12 @@ TEST_F(NcclTest, WhatDoesNotTravelNeedsNoNccl) {
   EXPECT_TRUE(nccl.log.empty());
 }
 
-TEST_F(NcclTest, WaysOfCpusAreRefused) {
+TEST_F(NcclTest, AlgorithmsOfCpusAreRefused) {
   core::HostTimeline timeline;
-  EXPECT_THROW(make_nccl_reducer(*world, nccl, {.device = 0}, {.elements = 16},
-                                 {.way = AllReduceWay::ring}, timeline, Registration::none),
-               core::Error);
+  EXPECT_THROW(
+      make_nccl_reducer(*world, nccl, {.device = 0}, {.elements = 16},
+                        {.algorithm = AllReduceAlgorithm::ring}, timeline, Registration::none),
+      core::Error);
 }
 
 TEST_F(NcclTest, RanksOfOneGpuCountAsHosts) {

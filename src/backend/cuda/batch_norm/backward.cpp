@@ -136,7 +136,7 @@ class OwnBackward final : public TwoPassBackward {
                                                        rows(), channels(), slabs_});
     const kernels::BatchNormGradientTotals sums{partial_,        totals_,    beta_gradient_,
                                                 gamma_gradient_, channels(), slabs_};
-    if (core::StatisticsSum* const replicas = context().options.batch_norm_sum) {
+    if (core::StatisticsAllReduce* const replicas = context().options.batch_norm_sum) {
       launch(stream(), sums);
       replicas->sum({totals_, static_cast<std::size_t>(2 * channels())});
       launch(stream(), coefficients_);

@@ -153,7 +153,7 @@ class TwoPassForward final : public BatchNormForward {
   }
 
   void sum_ourselves() {
-    core::StatisticsSum* const replicas = setting_.context->options.batch_norm_sum;
+    core::StatisticsAllReduce* const replicas = setting_.context->options.batch_norm_sum;
     launch(stream(), kernels::BatchNormSums<T>{x(), sums_, rows(), channels(), slabs_});
     // Sums can be added over replicas only if all replicas subtract the same value from x.
     const kernels::BatchNormShift<T> shift{x(),

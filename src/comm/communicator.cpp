@@ -1,8 +1,12 @@
-#include "self_communicator.hpp"
+#include "lockstep/comm/communicator.hpp"
+
+#include <fmt/format.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
+
+#include "rank_name.hpp"
 
 namespace lockstep::comm {
 
@@ -38,10 +42,12 @@ class SelfCommunicator final : public Communicator {
   void start_sum(std::span<double>) override {}
   void finish_sum() override {}
   core::Buffer allocate(std::size_t bytes) override { return core::Buffer(bytes); }
-  std::vector<AllReduceWay> ways(std::span<const float>, core::DataType) override { return {}; }
-  std::unique_ptr<AllReduce> make_all_reduce(std::span<float>, core::DataType wire,
-                                             AllReduceWay) override {
-    check_wire(wire);
+  std::vector<AllReduceAlgorithm> algorithms(std::span<const float>, core::DataType) override {
+    return {};
+  }
+  std::unique_ptr<AllReduce> make_all_reduce(std::span<float>, core::DataType communication_type,
+                                             AllReduceAlgorithm) override {
+    check_communication_type(communication_type);
     return std::make_unique<SelfAllReduce>();
   }
   [[noreturn]] void abort(int status) noexcept override {
@@ -59,6 +65,8 @@ std::unique_ptr<Communicator> make_self_communicator(std::string library_version
   return std::make_unique<SelfCommunicator>(std::move(library_version));
 }
 
-std::unique_ptr<Communicator> make_self_communicator() { return make_self_communicator("none"); }
+std::string describe_rank(const Communicator& communicator) {
+  return fmt::format("rank {} of {} on {}", communicator.rank(), communicator.size(), host_name());
+}
 
 }  // namespace lockstep::comm

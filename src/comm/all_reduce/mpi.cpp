@@ -1,14 +1,14 @@
-#include "mpi_all_reduce.hpp"
-
 #include <climits>
 
 #include "lockstep/core/error.hpp"
-#include "mpi_check.hpp"
+#include "registry.hpp"
 
 namespace lockstep::comm {
 
 namespace {
 
+/// Calls MPI_Iallreduce on the whole float32 array: the algorithm of the MPI library, for
+/// comparison.
 class MpiAllReduce final : public AllReduce {
  public:
   MpiAllReduce(MPI_Comm comm, std::span<float> values) : comm_(comm), values_(values) {
@@ -17,7 +17,7 @@ class MpiAllReduce final : public AllReduce {
 
   void start() override {
     core::check(request_ == MPI_REQUEST_NULL,
-                "an all-reduce is started while its last sum is on its way");
+                "an all-reduce is started while its last sum is in progress");
     check_mpi(MPI_Iallreduce(MPI_IN_PLACE, values_.data(), static_cast<int>(values_.size()),
                              MPI_FLOAT, MPI_SUM, comm_, &request_),
               "MPI_Iallreduce");
@@ -37,8 +37,12 @@ class MpiAllReduce final : public AllReduce {
 
 }  // namespace
 
-std::unique_ptr<AllReduce> make_mpi_all_reduce(MPI_Comm comm, std::span<float> values) {
-  return std::make_unique<MpiAllReduce>(comm, values);
+AllReduceEntry mpi_all_reduce() {
+  return {.algorithm = AllReduceAlgorithm::mpi,
+          .make = [](AllReduceResources& resources, std::span<float> values,
+                     core::DataType) -> std::unique_ptr<AllReduce> {
+            return std::make_unique<MpiAllReduce>(resources.messages(), values);
+          }};
 }
 
 }  // namespace lockstep::comm

@@ -1,4 +1,4 @@
-#include "shared_all_reduce.hpp"
+#include "shared_memory.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "../elements.hpp"
 #include "lockstep/core/error.hpp"
-#include "sum_kernels.hpp"
 
 namespace lockstep::comm {
 
@@ -20,10 +20,10 @@ struct alignas(shared_flag_bytes) Flags {
   std::uint64_t arrived = 0, done = 0;
 };
 
-class SharedAllReduce final : public AllReduce {
+class SharedMemoryAllReduce final : public AllReduce {
  public:
-  SharedAllReduce(int rank, int ranks, SharedPlace array, std::size_t elements, SharedPlace flags,
-                  const MakeBetween& make_between)
+  SharedMemoryAllReduce(int rank, int ranks, SharedPlace array, std::size_t elements,
+                        SharedPlace flags, const MakeBetween& make_between)
       : array_(std::move(array)), flags_(std::move(flags)), rank_(static_cast<std::size_t>(rank)) {
     const auto at = [](const SharedPlace& place, int peer) {
       return place.memory->part(peer).subspan(place.offset).data();
@@ -44,7 +44,8 @@ class SharedAllReduce final : public AllReduce {
   }
 
   void start() override {
-    core::check(stage_ == Stage::idle, "an all-reduce is started while its last sum is on its way");
+    core::check(stage_ == Stage::idle,
+                "an all-reduce is started while its last sum is in progress");
     ++round_;
     tell(&Flags::arrived);
     stage_ = Stage::gathering;
@@ -120,11 +121,25 @@ class SharedAllReduce final : public AllReduce {
 
 }  // namespace
 
-std::unique_ptr<AllReduce> make_shared_all_reduce(int rank, int ranks, SharedPlace array,
-                                                  std::size_t elements, SharedPlace flags,
-                                                  const MakeBetween& between) {
-  return std::make_unique<SharedAllReduce>(rank, ranks, std::move(array), elements,
-                                           std::move(flags), between);
+std::unique_ptr<AllReduce> make_shared_memory_all_reduce(AllReduceResources& resources,
+                                                         std::span<float> values,
+                                                         const MakeBetween& between) {
+  SharedPlace flags = resources.take_flags();
+  return std::make_unique<SharedMemoryAllReduce>(resources.local_rank(), resources.local_size(),
+                                                 resources.place_of(values), values.size(),
+                                                 std::move(flags), between);
+}
+
+AllReduceEntry shared_memory_all_reduce() {
+  return {.algorithm = AllReduceAlgorithm::shared_memory,
+          .types = CommunicationTypes::none,
+          .memory = SharedMemoryUse::yes,
+          .obstacle = [](const AllReduceConditions& conditions) -> std::string_view {
+            if (!conditions.is_one_host) return "it needs all ranks on one host";
+            return conditions.is_shared ? "" : "the ranks of this host cannot share memory";
+          },
+          .make = [](AllReduceResources& resources, std::span<float> values,
+                     core::DataType) { return make_shared_memory_all_reduce(resources, values); }};
 }
 
 }  // namespace lockstep::comm

@@ -1,4 +1,4 @@
-#include "element_types.hpp"
+#include "elements.hpp"
 
 #include <bit>
 #include <cmath>
@@ -73,6 +73,22 @@ void store_floats(std::span<const float> values, core::DataType type, std::byte*
       return;
     }
   }
+}
+
+[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void add(
+    std::span<const float> part, std::span<float> sum) {
+  const std::size_t count = part.size();
+  const float* from = part.data();
+  float* to = sum.data();
+  for (std::size_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
+[[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]] void add(
+    std::span<const core::BFloat16> part, std::span<float> sum) {
+  const std::size_t count = part.size();
+  const core::BFloat16* from = part.data();
+  float* to = sum.data();
+  for (std::size_t i = 0; i < count; ++i) to[i] += core::to_float(from[i]);
 }
 
 }  // namespace lockstep::comm

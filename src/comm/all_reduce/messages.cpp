@@ -1,4 +1,4 @@
-#include "tag_pool.hpp"
+#include "messages.hpp"
 
 #include <cstdint>
 #include <set>

@@ -1,4 +1,4 @@
-#include "element_types.hpp"
+#include "elements.hpp"
 
 #include <gtest/gtest.h>
 

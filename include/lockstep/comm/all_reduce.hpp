@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/core/data_type.hpp"
+
+namespace lockstep::comm {
+
+/// An all-reduce algorithm for arrays in host memory, identified by its name on the command line.
+/// Algorithms without a constant are found with `all_reduce_algorithms`.
+class AllReduceAlgorithm {
+ public:
+  /// The fastest available algorithm, selected by timing.
+  static const AllReduceAlgorithm automatic;
+  /// Each rank sums one part of the array in memory that all ranks share; needs one host.
+  static const AllReduceAlgorithm shared_memory;
+  /// `shared_memory` within hosts and `direct` between them; needs several hosts with the same
+  /// number of ranks, at least 2.
+  static const AllReduceAlgorithm hierarchical;
+  /// Pairwise exchange: each rank receives the contributions to its part of the array, sums them
+  /// and sends the result to all.
+  static const AllReduceAlgorithm direct;
+  static const AllReduceAlgorithm ring;  ///< messages to the next rank only; float32
+  static const AllReduceAlgorithm mpi;   ///< MPI_Iallreduce of the MPI library; float32
+
+  constexpr AllReduceAlgorithm() = default;  ///< `automatic`
+  /// `name` must be a string literal.
+  constexpr explicit AllReduceAlgorithm(std::string_view name) : name_(name) {}
+
+  constexpr std::string_view name() const { return name_; }
+  constexpr bool operator==(const AllReduceAlgorithm&) const = default;
+
+ private:
+  std::string_view name_ = "auto";
+};
+
+inline constexpr AllReduceAlgorithm AllReduceAlgorithm::automatic{};
+inline constexpr AllReduceAlgorithm AllReduceAlgorithm::shared_memory{"shared-memory"};
+inline constexpr AllReduceAlgorithm AllReduceAlgorithm::hierarchical{"hierarchical"};
+inline constexpr AllReduceAlgorithm AllReduceAlgorithm::direct{"direct"};
+inline constexpr AllReduceAlgorithm AllReduceAlgorithm::ring{"ring"};
+inline constexpr AllReduceAlgorithm AllReduceAlgorithm::mpi{"mpi"};
+
+/// Returns all algorithms, in the order of the registry (src/comm/all_reduce/registry.cpp).
+std::vector<AllReduceAlgorithm> all_reduce_algorithms();
+
+/// Returns the data type in which `algorithm` communicates if `requested` is requested: `requested`
+/// if the algorithm can convert the values that it sends, otherwise float32.
+core::DataType supported_type(AllReduceAlgorithm algorithm, core::DataType requested);
+
+/// Returns whether `algorithm` reads the memory of other ranks, so that this memory counts as
+/// resident memory of the rank. True for `automatic`, which may select such an algorithm.
+bool shares_memory(AllReduceAlgorithm algorithm);
+
+/// Returns an upper bound of the workspace, in bytes on each of `ranks` ranks, of an all-reduce of
+/// `elements` values with the communication data type `communication_type`. For `automatic` it is
+/// the largest bound of all algorithms.
+std::size_t all_reduce_workspace_bytes(AllReduceAlgorithm algorithm, std::size_t elements,
+                                       int ranks, core::DataType communication_type);
+
+/// Throws `Error` (usage) unless `type` is supported as communication data type: float32 or
+/// bfloat16.
+void check_communication_type(core::DataType type);
+
+/// A persistent all-reduce: the in-place sum over the ranks of one fixed array, prepared once and
+/// run once per step. After completion every rank holds the same bits. `shared_memory` and `direct`
+/// sum each element on one rank, in float32 and in rank order, so that the result does not depend
+/// on how the array is partitioned; the other algorithms use other orders of summation.
+///
+/// If the communication data type is bfloat16, `direct` and the communication between hosts of
+/// `hierarchical` round the contributions and the sum to bfloat16. Sums in shared memory and a
+/// communicator of one rank do not round.
+class AllReduce {
+ public:
+  virtual ~AllReduce() = default;
+
+  /// Starts the all-reduce of the array's current values and returns immediately. The array must
+  /// not be accessed until `progress` has returned true. All ranks must start their all-reduces in
+  /// the same order. Throws `Error` (internal) if the last all-reduce of this array is in progress.
+  virtual void start() = 0;
+
+  /// Advances the communication without blocking and without allocating memory. Returns true once
+  /// the array holds the sum.
+  virtual bool progress() = 0;
+
+  /// Blocks until the array holds the sum. Yields the CPU core between calls of `progress`.
+  void finish();
+};
+
+/// Measured time of one all-reduce.
+struct AlgorithmTime {
+  AllReduceAlgorithm algorithm = {};
+  double seconds = 0;
+};
+
+/// The selected all-reduce algorithm and the measurements for the selection.
+struct AllReduceChoice {
+  AllReduceAlgorithm algorithm = {};  ///< automatic: no all-reduce, or selected by NCCL
+  std::vector<AlgorithmTime> timed;   ///< empty if no algorithm was timed
+  std::size_t timed_bytes = 0;        ///< size of the float32 array that was timed
+};
+
+}  // namespace lockstep::comm

@@ -1,0 +1,82 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "lockstep/comm/agreement.hpp"
+#include "lockstep/core/error.hpp"
+#include "registry.hpp"
+
+namespace lockstep::comm {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Size of the timed array of float32 values: large enough for messages of full length between two
+/// ranks (`PieceLayout`), small enough that every algorithm completes within half a second on a 1
+/// Gbit/s link.
+constexpr std::size_t timed_bytes = std::size_t{4} << 20;
+constexpr int repeats = 3;
+
+/// Returns why `requested` is not available, for an algorithm that was found to be unavailable. If
+/// it needs shared memory, the reason is the number of hosts, or else that the array is not shared.
+std::string_view reason(const Communicator& communicator, core::DataType communication_type,
+                        AllReduceAlgorithm requested) {
+  const bool is_one_host = communicator.local_size() == communicator.size();
+  return obstacle_of(find_all_reduce(requested),
+                     {.is_one_host = is_one_host, .communication_type = communication_type});
+}
+
+[[noreturn]] void refuse(const Communicator& communicator, core::DataType communication_type,
+                         AllReduceAlgorithm requested,
+                         std::span<const AllReduceAlgorithm> available) {
+  std::vector<std::string_view> names;
+  for (const AllReduceAlgorithm algorithm : available) names.push_back(algorithm.name());
+  fail_together(
+      communicator, core::ExitStatus::usage,
+      fmt::format("--all-reduce {} is not available: {}; choose among auto, {}", requested.name(),
+                  reason(communicator, communication_type, requested), fmt::join(names, ", ")));
+}
+
+/// Returns the seconds of the fastest of `repeats` all-reduces; each takes as long as on its
+/// slowest rank.
+double seconds_of(Communicator& communicator, AllReduce& sum) {
+  std::vector<double> seconds;
+  for (int repeat = 0; repeat <= repeats; ++repeat) {
+    communicator.barrier();
+    const auto begin = Clock::now();
+    sum.start();
+    sum.finish();
+    const double taken = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (repeat > 0) seconds.push_back(taken);  // the first repeat establishes connections
+  }
+  communicator.maximum(seconds);
+  return *std::ranges::min_element(seconds);
+}
+
+}  // namespace
+
+AllReduceChoice choose_algorithm(Communicator& communicator, std::span<float> values,
+                                 core::DataType communication_type, AllReduceAlgorithm requested) {
+  together(communicator, [&] { check_communication_type(communication_type); });
+  const auto available = communicator.algorithms(values, communication_type);
+  if (available.empty()) return {};
+  if (requested != AllReduceAlgorithm::automatic) {
+    if (std::ranges::find(available, requested) == available.end())
+      refuse(communicator, communication_type, requested, available);
+    return {.algorithm = requested, .timed = {}, .timed_bytes = 0};
+  }
+  const std::span<float> part = values.first(std::min(values.size(), timed_bytes / sizeof(float)));
+  AllReduceChoice choice{.algorithm = {}, .timed = {}, .timed_bytes = part.size_bytes()};
+  for (const AllReduceAlgorithm algorithm : available) {
+    const auto sum = communicator.make_all_reduce(part, communication_type, algorithm);
+    choice.timed.push_back({algorithm, seconds_of(communicator, *sum)});
+  }
+  choice.algorithm = std::ranges::min_element(choice.timed, {}, &AlgorithmTime::seconds)->algorithm;
+  return choice;
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "../mpi_check.hpp"
+#include "lockstep/comm/all_reduce.hpp"
+#include "messages.hpp"
+
+namespace lockstep::comm {
+
+/// Partition of an array into pieces, and of each piece into one chunk per rank. All lengths are in
+/// elements.
+struct PieceLayout {
+  std::size_t chunk = 0;      ///< length of a chunk of a full piece
+  std::size_t piece = 0;      ///< length of a piece
+  std::size_t pieces = 0;     ///< number of pieces
+  std::size_t in_flight = 0;  ///< number of pieces in flight at the same time
+
+  /// `chunks`: number of chunks in a piece. `element_bytes`: bytes of an element in communication.
+  /// For one chunk or no elements, all members are 0.
+  PieceLayout(std::size_t elements, std::size_t chunks, std::size_t element_bytes);
+
+  /// Returns the chunk length of a piece of `piece_elements` elements; the last chunks may be
+  /// shorter or empty.
+  static std::size_t chunk_of(std::size_t piece_elements, std::size_t chunks);
+};
+
+/// Returns chunk number `index` of `piece`, whose chunks have `length` elements; the last chunks
+/// may be shorter or empty.
+template <class T>
+std::span<T> chunk_at(std::span<T> piece, std::size_t length, std::size_t index) {
+  const std::size_t begin = std::min(index * length, piece.size());
+  return piece.subspan(begin, std::min(length, piece.size() - begin));
+}
+
+/// An all-reduce that divides the array into pieces and has several of them in flight, so that a
+/// link carries messages while the rank sums others. The derived class defines the messages of one
+/// piece. Slot s processes the pieces s, s + in_flight, ... on every rank, so that messages with
+/// the same tag match in the order of their pieces.
+class PipelinedAllReduce : public AllReduce {
+ public:
+  void start() final;
+  bool progress() final;
+
+ protected:
+  /// `requests_per_slot`: largest number of MPI requests of one piece at the same time.
+  PipelinedAllReduce(MessageRoute route, std::span<float> values, const PieceLayout& layout,
+                     std::size_t requests_per_slot);
+
+  /// Posts the first messages of `piece`, which slot `slot` processes next. A piece has at least
+  /// one message.
+  virtual void load(std::size_t slot, std::span<float> piece) = 0;
+  /// Is called when a request of a slot has completed; posts the next messages, or calls
+  /// `finish_piece` after the last one.
+  virtual void handle_completed(std::size_t slot, std::size_t request) = 0;
+  /// Loads the next piece of the slot.
+  void finish_piece(std::size_t slot);
+
+  /// Posts a message of `count` elements of `type` as request `request` of a slot. `tag`: 0 or 1;
+  /// only messages of the same slot and with the same tag match.
+  void receive(std::size_t slot, std::size_t request, void* data, std::size_t count,
+               MPI_Datatype type, std::size_t source, int tag);
+  void send(std::size_t slot, std::size_t request, const void* data, std::size_t count,
+            MPI_Datatype type, std::size_t destination, int tag);
+
+  std::size_t rank() const { return static_cast<std::size_t>(route_.rank); }
+  std::size_t ranks() const { return static_cast<std::size_t>(route_.ranks); }
+  const PieceLayout& layout() const { return layout_; }
+
+ private:
+  void load_piece(std::size_t slot, std::size_t number);
+  int tag_of(std::size_t slot, int tag) const;
+
+  MessageRoute route_;
+  std::span<float> values_;
+  PieceLayout layout_;
+  std::vector<std::size_t> numbers_;  ///< index of the piece in each slot
+  std::size_t requests_per_slot_;
+  Requests requests_;
+  std::size_t busy_slots_ = 0;
+};
+
+}  // namespace lockstep::comm

@@ -1,0 +1,83 @@
+#include "registry.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::comm {
+
+// One function per algorithm, defined in the file of the algorithm.
+AllReduceEntry shared_memory_all_reduce();
+AllReduceEntry hierarchical_all_reduce();
+AllReduceEntry direct_all_reduce();
+AllReduceEntry ring_all_reduce();
+AllReduceEntry mpi_all_reduce();
+
+std::span<const AllReduceEntry> all_reduce_registry() {
+  static const std::array entries{shared_memory_all_reduce(), hierarchical_all_reduce(),
+                                  direct_all_reduce(), ring_all_reduce(), mpi_all_reduce()};
+  return entries;
+}
+
+const AllReduceEntry& find_all_reduce(AllReduceAlgorithm algorithm) {
+  const auto entries = all_reduce_registry();
+  const auto found = std::ranges::find(entries, algorithm, &AllReduceEntry::algorithm);
+  core::check(found != entries.end(), "an all-reduce algorithm that is not registered");
+  return *found;
+}
+
+std::string_view obstacle_of(const AllReduceEntry& entry, const AllReduceConditions& conditions) {
+  if (entry.obstacle != nullptr) {
+    const std::string_view obstacle = entry.obstacle(conditions);
+    if (!obstacle.empty()) return obstacle;
+  }
+  const bool is_float32 = conditions.communication_type == core::DataType::float32;
+  return entry.types == CommunicationTypes::float32 && !is_float32 ? "it sends fp32 only" : "";
+}
+
+std::vector<AllReduceAlgorithm> all_reduce_algorithms() {
+  std::vector<AllReduceAlgorithm> algorithms;
+  for (const AllReduceEntry& entry : all_reduce_registry()) algorithms.push_back(entry.algorithm);
+  return algorithms;
+}
+
+core::DataType supported_type(AllReduceAlgorithm algorithm, core::DataType requested) {
+  const bool converts = find_all_reduce(algorithm).types == CommunicationTypes::any;
+  return converts ? requested : core::DataType::float32;
+}
+
+bool shares_memory(AllReduceAlgorithm algorithm) {
+  return algorithm == AllReduceAlgorithm::automatic ||
+         find_all_reduce(algorithm).memory == SharedMemoryUse::yes;
+}
+
+std::size_t all_reduce_workspace_bytes(AllReduceAlgorithm algorithm, std::size_t elements,
+                                       int ranks, core::DataType communication_type) {
+  std::size_t most = 0;
+  for (const AllReduceEntry& entry : all_reduce_registry()) {
+    const bool is_possible =
+        algorithm == AllReduceAlgorithm::automatic || algorithm == entry.algorithm;
+    if (!is_possible || entry.workspace_bytes == nullptr) continue;
+    most = std::max(most, entry.workspace_bytes(elements, ranks, communication_type));
+  }
+  return most;
+}
+
+void check_communication_type(core::DataType type) {
+  if (type == core::DataType::float32 || type == core::DataType::bfloat16) return;
+  core::fail(core::ExitStatus::usage,
+             fmt::format("gradients cannot be communicated as {} here (its range is too small for "
+                         "sums without scaling); use fp32 or bf16",
+                         core::name(type)));
+}
+
+void AllReduce::finish() {
+  // If ranks share a core, the rank that this one waits for must be able to run.
+  while (!progress()) sched_yield();
+}
+
+}  // namespace lockstep::comm
