@@ -1,4 +1,4 @@
-"""PyTorch counterpart for the GPU acceptance run (tests/gpu/acceptance.py): optimised ResNet18 training on CIFAR-10.
+"""Trains ResNet18 on CIFAR-10 in PyTorch, for comparison with Lockstep in the GPU acceptance test (tests/gpu/acceptance.py).
 
 usage: pytorch_gpu.py versions
        pytorch_gpu.py speed --data DIR --batch B [--variants NAME ...]
@@ -6,20 +6,24 @@ usage: pytorch_gpu.py versions
        pytorch_gpu.py accuracy --data DIR --batch B --rates FILE.npy
 
 versions: prints the versions of PyTorch, CUDA and cuDNN and the missing features as JSON.
-speed: warms up the variants one after another and prints a JSON line for each variant that is ready; SIGUSR1 abandons
-the variant that is warming up. Then, for each line "VARIANT SECONDS" on standard input, it trains whole epochs until
-SECONDS have passed and prints the images/s of each epoch as JSON. All variants use channels-last, bf16 with autocast,
-fused SGD and cudnn.benchmark. The images are stored on the GPU as uint8, and a whole epoch is cropped, flipped and
-normalised there at once. In variant `host`, the images are stored in host memory; each batch is copied from pinned
-memory with a non-blocking copy that overlaps the preceding step, and is augmented on the GPU. Variants:
+
+speed: warms up the variants one after another and prints a JSON line for each variant that is ready or has failed.
+SIGUSR1 abandons the variant that is warming up. Then, for each line "VARIANT SECONDS" on standard input, it trains
+whole epochs until SECONDS have passed and prints the images/s of each epoch as JSON. All variants use channels-last,
+bf16 with autocast, fused SGD and cudnn.benchmark. The images are stored on the GPU as uint8, and a whole epoch is
+cropped, flipped and normalised there at once. In variant `host`, the images are stored in host memory; each batch is
+copied from pinned memory with a non-blocking copy that overlaps the preceding step, and is augmented on the GPU.
+Variants:
   eager          eager execution
   graph          eager code, from forward to SGD captured once as a CUDA graph
   host           like graph, with batches from host memory
   compile        torch.compile(mode="max-autotune"): Inductor's own CUDA graphs, SGD outside of them
   compile_graph  torch.compile(mode="max-autotune-no-cudagraphs"), from forward to SGD captured as one CUDA graph
+
 losses: writes initial weights to FILE.h5 (one dataset per tensor under /state), then prints as JSON the loss of each
-step on the images that FILE.npy lists (indices, steps x batch), without augmentation: in float32 and, for each
-precision, eager, eager without channels-last, and compiled.
+step on the images that FILE.npy lists (indices, steps x batch), without augmentation: in float32 with eager execution
+and, for each precision, with eager execution, with eager execution without channels-last, and with torch.compile.
+
 accuracy: trains with a captured CUDA graph and the learning rates in FILE.npy (one per step); prints the test accuracy
 as JSON.
 """
@@ -47,7 +51,8 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 LOSS_SCALE = 1024.0  # for fp16; constant, so that no step is skipped
 
 
-def say(**fields):
+def print_json(**fields):
+    """Prints one line with a JSON object."""
     print(json.dumps(fields), flush=True)
 
 
@@ -68,6 +73,7 @@ class Images:
         return ((pixels.float() - self.mean) * self.scale).to(self.dtype).permute(0, 3, 1, 2)
 
     def crop_and_flip(self, padded, pick, count):
+        """Crops and flips the `count` padded images with the indices `pick` at random; returns (count, 32, 32, 3)."""
         top, left = (torch.randint(0, 9, (count, 1), device=self.device) for _ in range(2))
         flip = torch.rand(count, 1, device=self.device) < 0.5
         side = torch.arange(32, device=self.device).view(1, 32)
@@ -86,7 +92,8 @@ class Images:
         pick = torch.arange(count, device=self.device)
         return self.normalise(self.crop_and_flip(padded, pick, count))
 
-    def plain(self, pick):
+    def without_augmentation(self, pick):
+        """Returns the images with the indices `pick`, normalised, and their labels."""
         return self.normalise(self.padded[pick.to(self.device), 4:36, 4:36]), self.labels[pick].to(self.device)
 
 
@@ -104,16 +111,17 @@ class Trainer:
         )
         self.autocast = {"device_type": device, "dtype": DTYPES[precision], "enabled": precision != "fp32"}
         self.has_inductor_graphs = compile_options is not None and compile_options.get("mode") == "max-autotune"
-        self.loss = self.plain_loss
+        self.loss = self.eager_loss
         if compile_options is not None:
-            self.loss = torch.compile(self.plain_loss, fullgraph=True, **compile_options)
+            self.loss = torch.compile(self.eager_loss, fullgraph=True, **compile_options)
 
-    def plain_loss(self, pixels, labels):
+    def eager_loss(self, pixels, labels):
         with torch.autocast(**self.autocast):
             logits = self.network(pixels)
         return F.cross_entropy(logits.float(), labels)
 
     def step(self, pixels, labels):
+        """Runs forward pass, backward pass and update on one batch; returns the loss."""
         if self.has_inductor_graphs:
             torch.compiler.cudagraph_mark_step_begin()
         loss = self.loss(pixels.contiguous(memory_format=self.layout), labels)
@@ -129,7 +137,7 @@ class Trainer:
 
 
 class GraphedStep:
-    """`step(pixels, labels)` captured as one CUDA graph; on a CPU, `step` itself is called."""
+    """Executes `step(pixels, labels)` as one captured CUDA graph; on a CPU, calls `step`."""
 
     def __init__(self, step, pixels, labels):
         self.step, self.graph = step, None
@@ -185,6 +193,7 @@ class HostEpochs:
         self.step = GraphedStep(lambda raw, targets: trainer.step(images.augment(raw), targets), example, labels)
 
     def upload(self, slot):
+        """Copies the batch in the pinned buffer `slot` to the device."""
         if not self.cuda:
             self.staged[slot].copy_(self.pinned[slot])
             self.staged_labels[slot].copy_(self.pinned_labels[slot])
@@ -197,6 +206,7 @@ class HostEpochs:
         torch.cuda.current_stream().wait_event(self.copied[slot])
 
     def __call__(self):
+        """Trains one epoch; returns the last loss."""
         order = torch.randperm(self.images.count)
         for index, begin in enumerate(range(0, self.images.count - self.batch + 1, self.batch)):
             slot, pick = index % SLOTS, order[begin : begin + self.batch]
@@ -234,8 +244,8 @@ def timed_epoch(epoch, images, args):
     return images.count // args.batch * args.batch / (time.perf_counter() - start), loss
 
 
-def give_up(*_):
-    raise TimeoutError("told to give up")
+def abandon_warm_up(*_):
+    raise TimeoutError("SIGUSR1 abandoned the warm-up")
 
 
 def speed(args):
@@ -243,29 +253,30 @@ def speed(args):
     epochs = {}
     for name in args.variants:
         start = time.perf_counter()
-        signal.signal(signal.SIGUSR1, give_up)
+        signal.signal(signal.SIGUSR1, abandon_warm_up)
         try:
             epoch = variant_epoch(name, images, args)
             for _ in range(WARM_UP_EPOCHS):
                 timed_epoch(epoch, images, args)
         except Exception as error:  # the other variants can still be measured
-            say(failed=name, why=f"{type(error).__name__}: {error}"[-2000:])
+            print_json(failed=name, error=f"{type(error).__name__}: {error}"[-2000:])
             continue
         finally:
             signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         epochs[name] = epoch
-        say(ready=name, seconds=time.perf_counter() - start)
-    say(all_ready=list(epochs))
+        print_json(ready=name, seconds=time.perf_counter() - start)
+    print_json(all_ready=list(epochs))
     for line in sys.stdin:
         name, seconds = line.split()
         rates, start = [], time.perf_counter()
         while not rates or time.perf_counter() - start < float(seconds):
             rate, loss = timed_epoch(epochs[name], images, args)
             rates.append(rate)
-        say(variant=name, images_per_second=rates, loss=loss if math.isfinite(loss) else None)
+        print_json(variant=name, images_per_second=rates, loss=loss if math.isfinite(loss) else None)
 
 
 def write_weights(path, seed):
+    """Writes random initial weights as an `--init-from` file and returns them as a state_dict."""
     import h5py
 
     torch.manual_seed(seed)
@@ -277,8 +288,8 @@ def write_weights(path, seed):
 
 
 def losses_of(trainer, images, order):
-    picks = torch.from_numpy(order)
-    return [trainer.step(*images.plain(pick)).item() for pick in picks]
+    """Trains one step per row of `order`, indices (steps, batch); returns the losses."""
+    return [trainer.step(*images.without_augmentation(pick)).item() for pick in torch.from_numpy(order)]
 
 
 def losses(args):
@@ -288,23 +299,24 @@ def losses(args):
     result = {}
     for precision in ["fp32", *args.precision]:
         images = Images(args.data, "train", args.train_samples, args.device, DTYPES[precision])
-        ways = {"eager": {}}
+        modes = {"eager": {}}
         if precision != "fp32":
             compiler = {} if args.device == "cuda" else {"backend": "eager"}
-            ways |= {"contiguous": {"channels_last": False}, "compiled": {"compile_options": compiler}}
+            modes |= {"contiguous": {"channels_last": False}, "compiled": {"compile_options": compiler}}
         result[precision] = {}
-        for way, options in ways.items():
+        for mode, options in modes.items():
             trainer = Trainer(args.device, precision, args.lr, state=state, **options)
-            result[precision][way] = losses_of(trainer, images, order)
-    say(losses=result)
+            result[precision][mode] = losses_of(trainer, images, order)
+    print_json(losses=result)
 
 
 def evaluate(trainer, images, batch=500):
+    """Returns the accuracy on all images."""
     trainer.network.eval()
     correct = 0
     with torch.no_grad():
         for begin in range(0, images.count, batch):
-            pixels, labels = images.plain(torch.arange(begin, min(begin + batch, images.count)))
+            pixels, labels = images.without_augmentation(torch.arange(begin, min(begin + batch, images.count)))
             with torch.autocast(**trainer.autocast):
                 correct += (trainer.network(pixels).argmax(1) == labels).sum().item()
     return correct / images.count
@@ -334,31 +346,34 @@ def accuracy(args):
                 break
     test = Images(args.data, "test", args.test_samples, args.device, torch.bfloat16)
     seconds = time.perf_counter() - start
-    say(test_accuracy=evaluate(trainer, test), steps=done, seconds=seconds)
+    print_json(test_accuracy=evaluate(trainer, test), steps=done, seconds=seconds)
 
 
 def versions(args):
     cudnn = torch.backends.cudnn.version() if torch.backends.cudnn.is_available() else None
-    say(torch=torch.__version__, cuda=torch.version.cuda, cudnn=cudnn, cuda_available=torch.cuda.is_available(),
+    print_json(torch=torch.__version__, cuda=torch.version.cuda, cudnn=cudnn, cuda_available=torch.cuda.is_available(),
         missing=missing_features(torch))
 
 
 def main():
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("command", choices=["versions", "speed", "losses", "accuracy"])
-    ask.add_argument("--data", help="folder with CIFAR-10's binary files")
-    ask.add_argument("--batch", type=int, default=512)
-    ask.add_argument("--variants", nargs="+", default=["eager", "graph", "host", "compile", "compile_graph"])
-    ask.add_argument("--train-samples", type=int)
-    ask.add_argument("--test-samples", type=int)
-    ask.add_argument("--order", help="losses: npy file (steps, batch) of indices into the training images")
-    ask.add_argument("--weights", help="losses: HDF5 file to write the initial weights to")
-    ask.add_argument("--precision", nargs="+", choices=["bf16", "fp16"], default=["bf16", "fp16"])
-    ask.add_argument("--lr", type=float, default=0.01)
-    ask.add_argument("--rates", help="accuracy: npy file with the learning rate of each step")
-    ask.add_argument("--seed", type=int, default=1)
-    ask.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: to try the code, not to time it")
-    args = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=["versions", "speed", "losses", "accuracy"])
+    parser.add_argument("--data", metavar="DIR", help="folder of the CIFAR-10 binary files")
+    parser.add_argument("--batch", type=int, default=512, help="images per step for speed and accuracy [%(default)s]")
+    parser.add_argument("--variants", nargs="+", default=["eager", "graph", "host", "compile", "compile_graph"],
+                        help="variants for speed [all]")
+    parser.add_argument("--train-samples", type=int, metavar="N", help="use the first N training images [all]")
+    parser.add_argument("--test-samples", type=int, metavar="N", help="use the first N test images [all]")
+    parser.add_argument("--order", metavar="FILE", help="npy file of image indices (steps, batch) for losses")
+    parser.add_argument("--weights", metavar="FILE", help="HDF5 file to which losses writes the initial weights")
+    parser.add_argument("--precision", nargs="+", choices=["bf16", "fp16"], default=["bf16", "fp16"],
+                        help="precisions for losses, besides float32 [bf16 fp16]")
+    parser.add_argument("--lr", type=float, default=0.01, help="learning rate for losses [%(default)s]")
+    parser.add_argument("--rates", metavar="FILE", help="npy file of the learning rate of each step for accuracy")
+    parser.add_argument("--seed", type=int, default=1, help="seed for losses and accuracy [%(default)s]")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda",
+                        help="cpu tests the code without a GPU [%(default)s]")
+    args = parser.parse_args()
     torch.backends.cudnn.benchmark = True
     {"versions": versions, "speed": speed, "losses": losses, "accuracy": accuracy}[args.command](args)
 

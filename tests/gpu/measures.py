@@ -1,4 +1,4 @@
-"""Reads results from run files and program output, and compares them for the verdicts."""
+"""Reads results from run files and program output, and compares losses."""
 
 import json
 import math
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 import h5py
 import numpy as np
 
-SKIPPED_EPOCHS = 2  # warm-up: kernels are selected and GPU clocks rise
+WARM_UP_EPOCHS = 2  # excluded from throughput: kernels are selected, and GPU clocks rise
 
 
 class Unreadable(Exception):
-    """Raised if the output of a program is invalid; the message names the output and the reason."""
+    """Raised if the output of a program is invalid. The message names the output and the reason."""
 
 
-def parse_json(text, what):
-    """Parses the JSON object that program `what` printed. Raises Unreadable if `text` is not JSON."""
+def parse_json(text, program):
+    """Returns the JSON object that `program` printed. Raises Unreadable if `text` is not JSON."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise Unreadable(f"{what} printed no JSON object: {error}") from None
+        raise Unreadable(f"{program} printed no JSON object: {error}") from None
 
 
 def parse_json_lines(text):
-    """Merges the JSON objects among the lines of `text`; a later line overrides earlier ones."""
+    """Merges the lines of `text` that are JSON objects into one dictionary; later lines override earlier ones."""
     merged = {}
     for line in text.splitlines():
         if line.startswith("{"):
@@ -37,15 +37,14 @@ def parse_json_lines(text):
 
 @dataclass
 class Run:
-    """Contents of a run file."""
+    """Results that were read from a run file."""
 
     status: str
     loss: np.ndarray  # per step
     learning_rate: np.ndarray
-    rates: list  # images/s of each complete epoch, from phase_seconds
-    wall_rates: list  # the same, from the wall-clock time of the epoch
+    rates: list  # images/s of each complete epoch, from the durations of the phases
+    wall_rates: list  # images/s of each complete epoch, from its wall-clock time
     test_accuracy: float  # of the last evaluated epoch; NaN if there is none
-    kernels: str
 
     @property
     def is_finite(self):
@@ -53,8 +52,8 @@ class Run:
 
 
 def read_run(path):
-    """Reads a run file. The time of a step is the maximum over ranks of the sum over phases. Raises Unreadable if the
-    file cannot be read."""
+    """Returns the results in a run file. The time of a step is the maximum over ranks of the sum over phases. Raises
+    Unreadable if the file cannot be read."""
     try:
         with h5py.File(path) as file:
             epochs = file["epoch"][()]
@@ -63,17 +62,15 @@ def read_run(path):
             images = file["steps/images"][()]
             in_epoch = [step_epoch == epoch for epoch in epochs]
             wall = file["epochs/seconds"][()]
-            tested = file["epochs/test_accuracy"][()]
-            tested = tested[np.isfinite(tested)]
-            environment = file["environment"].attrs if "environment" in file else {}
+            accuracy = file["epochs/test_accuracy"][()]
+            accuracy = accuracy[np.isfinite(accuracy)]
             return Run(
                 status=str(file.attrs["status"]),
                 loss=file["steps/loss"][()],
                 learning_rate=file["steps/learning_rate"][()],
                 rates=[float(images[pick].sum() / seconds[pick].sum()) for pick in in_epoch],
                 wall_rates=[float(images[pick].sum() / wall[i]) for i, pick in enumerate(in_epoch)],
-                test_accuracy=float(tested[-1]) if len(tested) else math.nan,
-                kernels=str(environment.get("kernels", "")),
+                test_accuracy=float(accuracy[-1]) if len(accuracy) else math.nan,
             )
     except (OSError, KeyError, ValueError, IndexError) as error:
         raise Unreadable(f"the run file {path} cannot be read: {error}") from None
@@ -94,9 +91,9 @@ class Rate:
         return f"{min(self.values):,.0f} - {max(self.values):,.0f}"
 
 
-def counted(rates):
-    """Returns the values of the epochs that are evaluated: all after the warm-up."""
-    return rates[SKIPPED_EPOCHS:]
+def without_warm_up(rates):
+    """Returns the values of the epochs after the warm-up."""
+    return rates[WARM_UP_EPOCHS:]
 
 
 def relative_differences(ours, theirs):
@@ -104,41 +101,43 @@ def relative_differences(ours, theirs):
     return np.abs(ours - theirs) / np.maximum(np.abs(theirs), 1e-6)
 
 
-def losses_agree(ours, theirs, bounds):
-    """Compares the losses of two runs step by step and returns one message per violated bound. `bounds` lists (last
-    step, relative bound)."""
+def loss_deviations(ours, theirs, bounds):
+    """Compares the losses of two runs step by step. Returns one message per violated bound. `bounds` is a sequence of
+    (last step, bound of the relative difference up to this step)."""
     if len(ours) != len(theirs) or not len(ours):
-        return [f"{len(ours)} steps against {len(theirs)}"]
-    differences, first, faults = relative_differences(ours, theirs), 0, []
+        return [f"{len(ours)} steps instead of {len(theirs)}"]
+    differences, first, deviations = relative_differences(ours, theirs), 0, []
     for last, bound in bounds:
         part = differences[first:last]
         if len(part) and not bool((part <= bound).all()):
             worst = first + int(np.nanargmax(np.where(np.isnan(part), np.inf, part)))
-            faults.append(f"step {worst + 1}: {ours[worst]:.6f} against {theirs[worst]:.6f}, bound {bound:g} relative")
+            deviations.append(f"step {worst + 1}: loss {ours[worst]:.6f} instead of {theirs[worst]:.6f}, which exceeds "
+                              f"the relative bound {bound:g}")
         first = last
-    return faults
+    return deviations
 
 
 @dataclass
-class Band:
-    """Range of the losses of several PyTorch runs at each step, and the margin that is tolerated outside of it."""
+class LossBand:
+    """Range of the losses of several runs at each step, and the tolerated distance from this range."""
 
     low: np.ndarray
     high: np.ndarray
     margin: np.ndarray
 
-    def faults(self, ours):
+    def deviations(self, ours):
+        """Returns one message for each step at which the loss is outside the range by more than the margin."""
         if len(ours) != len(self.low):
-            return [f"{len(ours)} steps against {len(self.low)}"]
+            return [f"{len(ours)} steps instead of {len(self.low)}"]
         ours = np.asarray(ours, float)
         inside = (ours >= self.low - self.margin) & (ours <= self.high + self.margin)  # false for NaN
-        return [f"step {i + 1}: {ours[i]:.4f} outside {self.low[i] - self.margin[i]:.4f} to "
+        return [f"step {i + 1}: loss {ours[i]:.4f} is outside {self.low[i] - self.margin[i]:.4f} to "
                 f"{self.high[i] + self.margin[i]:.4f}" for i in np.flatnonzero(~inside)]
 
 
-def band_of(runs, floor=0.002):
-    """Returns the Band of several loss curves. The margin at a step is the largest spread of the curves up to this
-    step, because differences due to rounding grow from step to step, plus `floor` times the loss."""
+def loss_band(runs, tolerance=0.002):
+    """Returns the LossBand of several loss curves. The margin at a step is the largest spread of the curves up to this
+    step, because differences due to rounding grow from step to step, plus `tolerance` times the loss."""
     curves = np.asarray(runs, float)
     low, high = curves.min(axis=0), curves.max(axis=0)
-    return Band(low, high, np.maximum.accumulate(high - low) + floor * np.abs(high))
+    return LossBand(low, high, np.maximum.accumulate(high - low) + tolerance * np.abs(high))

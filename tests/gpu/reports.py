@@ -1,15 +1,16 @@
-"""Results of the parts, and the Markdown page with all of them."""
+"""The results of the parts, and the Markdown report that lists them."""
 
 import datetime
 import pathlib
 import shlex
 from dataclasses import dataclass, field
 
-DRY = ("**Dry run: nothing measured.** Every number below is synthetic: it comes from tests/gpu/stand_in.py, not from "
-       "a GPU.")
+NO_TIME = "the time was not sufficient"
+DRY_RUN_NOTE = ("**Dry run: nothing was measured.** Every number in this report is synthetic: it comes from "
+                "tests/gpu/stub.py, not from a GPU.")
 
 
-def table(head, rows):
+def markdown_table(head, rows):
     """Returns the lines of a Markdown table."""
     lines = ["| " + " | ".join(map(str, head)) + " |", "|" + "---|" * len(head)]
     cells = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
@@ -18,74 +19,83 @@ def table(head, rows):
 
 @dataclass
 class Report:
-    """Results of one part. Failures, measurements cut for lack of time, and checks that were not run are separate."""
+    """Results of one part of the acceptance test.
+
+    Besides failures, it lists measurements that were skipped for lack of time, and measurements that were not run
+    because they were not selected or a requirement is missing."""
 
     letter: str
     title: str
     lines: list = field(default_factory=list)
     checks: int = 0
     failures: list = field(default_factory=list)
-    cuts: list = field(default_factory=list)
-    missing: list = field(default_factory=list)
+    skipped: list = field(default_factory=list)
+    unavailable: list = field(default_factory=list)
     headline: str = ""
     seconds: float = 0.0
     is_done: bool = False
 
-    def say(self, *paragraphs):
+    def add_text(self, *paragraphs):
+        """Appends Markdown paragraphs."""
         for paragraph in paragraphs:
             self.lines += [paragraph, ""]
 
-    def table(self, head, rows):
-        self.lines += table(head, rows)
+    def add_table(self, head, rows):
+        """Appends a Markdown table."""
+        self.lines += markdown_table(head, rows)
 
-    def check(self, holds, what):
-        """Counts a check; records the failure `what` if `holds` is false. Returns `holds`."""
+    def check(self, condition, failure):
+        """Counts a check and records `failure` if `condition` is false. Returns `condition`."""
         self.checks += 1
-        if not holds:
-            self.fail(what)
-        return holds
+        if not condition:
+            self.fail(failure)
+        return condition
 
-    def fail(self, why, tail=""):
-        self.failures.append(why)
-        self.lines += [f"**FAILED** {why}", ""]
-        if tail:
-            self.lines += ["```text", tail, "```", ""]
+    def fail(self, failure, output=""):
+        """Records a failure with the relevant output of the program."""
+        self.failures.append(failure)
+        self.lines += [f"**FAILED** {failure}", ""]
+        if output:
+            self.lines += ["```text", output, "```", ""]
 
     def fail_outcome(self, outcome):
-        self.fail(outcome.why, outcome.tail)
+        """Records the failure of a command."""
+        self.fail(outcome.failure, outcome.tail)
 
-    def cut(self, what, why):
-        self.cuts.append(what)
-        self.lines += [f"**CUT** {what}: {why}", ""]
+    def skip(self, name, reason):
+        """Records a measurement that was skipped or ended for lack of time."""
+        self.skipped.append(name)
+        self.lines += [f"**SKIPPED** {name}: {reason}", ""]
 
-    def not_run(self, what, why):
-        self.missing.append(what)
-        self.lines += [f"**NOT RUN** {what}: {why}", ""]
+    def not_run(self, name, reason):
+        """Records a measurement that was not selected, or for which a requirement is missing."""
+        self.unavailable.append(name)
+        self.lines += [f"**NOT RUN** {name}: {reason}", ""]
 
     @property
     def verdict(self):
         if self.failures:
             return "FAILED"
         if not self.is_done:
-            return "not begun"
+            return "NOT STARTED"
         if self.checks:
             return "PASS"
-        return "CUT" if self.cuts else "NOT RUN"
+        return "SKIPPED" if self.skipped else "NOT RUN"
 
     @property
     def remarks(self):
         parts = [self.headline] if self.headline else []
         if self.failures:
             parts.append(f"{len(self.failures)} failed: {self.failures[0][:160]}")
-        if self.cuts:
-            parts.append("cut: " + ", ".join(self.cuts))
-        if self.missing:
-            parts.append("not run: " + ", ".join(self.missing))
+        if self.skipped:
+            parts.append("skipped: " + ", ".join(self.skipped))
+        if self.unavailable:
+            parts.append("not run: " + ", ".join(self.unavailable))
         return "; ".join(parts)
 
 
 class Page:
-    """The Markdown page. It is rewritten after every part, so that a killed run leaves the results so far."""
+    """The Markdown file. It is rewritten after every part, so that a test that is killed leaves the completed parts."""
 
     def __init__(self, path, command, is_dry):
         self.path, self.command, self.is_dry = pathlib.Path(path), command, is_dry
@@ -93,22 +103,23 @@ class Page:
         self.date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
 
     def write(self, reports, seconds, is_complete):
-        lines = ["# GPU acceptance run", ""]
+        lines = ["# GPU acceptance test", ""]
         if self.is_dry:
-            lines += [DRY, ""]
+            lines += [DRY_RUN_NOTE, ""]
         if not is_complete:
-            lines += ["**Not complete:** the run was still going, or was ended, when this was written.", ""]
-        lines += table(["", ""], [["date", self.date], ["command", f"`{shlex.join(self.command)}`"],
-                                  ["duration", f"{seconds:.0f} s"], *self.head])
+            lines += ["**Not complete:** the test was running or was interrupted when this report was written.", ""]
+        lines += markdown_table(["property", "value"],
+                                [["date", self.date], ["command", f"`{shlex.join(self.command)}`"],
+                                 ["duration", f"{seconds:.0f} s"], *self.head])
         lines += ["## Verdicts", ""]
-        lines += table(["part", "verdict", "checks", "seconds", ""],
-                       [[f"{report.letter} {report.title}", report.verdict, report.checks, f"{report.seconds:.0f}",
-                         report.remarks] for report in reports])
-        lines += ["A part fails where one of its checks fails or a program it needs does. What a part cut for lack of "
-                  "time, and what it did not run, stands in the last column and in the part.", ""]
+        lines += markdown_table(["part", "verdict", "checks", "seconds", "remarks"],
+                                [[f"{report.letter} {report.title}", report.verdict, report.checks,
+                                  f"{report.seconds:.0f}", report.remarks] for report in reports])
+        lines += ["A part fails if one of its checks or one of its programs fails. SKIPPED: the time was not sufficient. "
+                  "NOT RUN: the measurement was not selected, or a requirement is missing.", ""]
         for report in reports:
             lines += [f"## {report.letter}. {report.title}", ""]
-            lines += report.lines or ["Not begun.", ""]
+            lines += report.lines or ["Not started.", ""]
         partial = self.path.with_suffix(".partial")
         partial.write_text("\n".join(lines))
         partial.replace(self.path)

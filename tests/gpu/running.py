@@ -1,4 +1,4 @@
-"""Runs the external programs of the acceptance run. Each has a time limit and is ended when the limit is reached."""
+"""Runs the external programs of the acceptance test; ends each program that reaches its time limit."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-GRACE_SECONDS = 4.0  # between SIGTERM and SIGKILL; mpirun ends its ranks in this time
+GRACE_SECONDS = 4.0  # time between SIGTERM and SIGKILL, in which mpirun ends its ranks
 
 
 def descendants(pid):
@@ -23,16 +23,16 @@ def descendants(pid):
             except (OSError, ValueError, IndexError):
                 continue
             children.setdefault(parent, []).append(int(entry.name))
-    found = []
-    ask = [pid]
-    while ask:
-        mine = children.get(ask.pop(), [])
-        found += mine
-        ask += mine
+    found, parents = [], [pid]
+    while parents:
+        pids = children.get(parents.pop(), [])
+        found += pids
+        parents += pids
     return found
 
 
-def send(pids, number):
+def send_signal(pids, number):
+    """Sends the signal `number` to all processes that still exist and belong to this user."""
     for pid in pids:
         try:
             os.kill(pid, number)
@@ -40,7 +40,8 @@ def send(pids, number):
             pass
 
 
-def lives(pid):
+def is_running(pid):
+    """Returns whether the process exists and is not a zombie."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
     except (OSError, IndexError):
@@ -48,34 +49,35 @@ def lives(pid):
 
 
 def stop_tree(process):
-    """Ends a process and its descendants: SIGTERM to the process, then SIGKILL to all that remain."""
-    family = [process.pid, *descendants(process.pid)]
-    send(family[:1], signal.SIGTERM)
+    """Ends a process and its descendants: sends SIGTERM to the process, then SIGKILL to all processes that remain."""
+    tree = [process.pid, *descendants(process.pid)]
+    send_signal(tree[:1], signal.SIGTERM)
     try:
         process.wait(GRACE_SECONDS)
     except subprocess.TimeoutExpired:
         pass
-    family += descendants(process.pid)
-    send(family[1:] if process.poll() is not None else family, signal.SIGKILL)
+    tree += descendants(process.pid)
+    send_signal(tree[1:] if process.poll() is not None else tree, signal.SIGKILL)
     process.wait()
-    wait_for_end(family)
+    wait_for_end(tree)
 
 
 def wait_for_end(pids):
-    """Waits at most GRACE_SECONDS until the processes have ended; until then they may still hold GPU memory."""
+    """Waits at most GRACE_SECONDS until the processes have ended, because a running process still holds GPU memory."""
     deadline = time.monotonic() + GRACE_SECONDS
-    while time.monotonic() < deadline and any(map(lives, pids)):
+    while time.monotonic() < deadline and any(map(is_running, pids)):
         time.sleep(0.02)
 
 
 def last_lines(text, count=12, width=300):
+    """Returns the last `count` non-empty lines of `text`, each cut to `width` characters."""
     lines = [line[:width] for line in text.strip().splitlines() if line.strip()]
     return "\n".join(lines[-count:])
 
 
 @dataclass
 class Outcome:
-    """Result of a command. `status` is None if the command was ended at its limit or could not be started."""
+    """Result of a command. `status` is None if the command reached its time limit or could not be started."""
 
     name: str
     command: list
@@ -84,118 +86,122 @@ class Outcome:
     stdout: str = ""
     stderr: str = ""
     timed_out: bool = False
-    complaint: str = ""
+    error: str = ""
 
     @property
     def ok(self):
         return self.status == 0
 
     @property
-    def why(self):
+    def failure(self):
         """One line that states how the command failed."""
         if self.timed_out:
-            return f"{self.name}: ended after {self.seconds:.0f} s, its limit"
-        if self.complaint:
-            return f"{self.name}: {self.complaint}"
+            return f"{self.name}: reached its time limit after {self.seconds:.0f} s"
+        if self.error:
+            return f"{self.name}: {self.error}"
         return f"{self.name}: exit status {self.status}"
 
     @property
     def tail(self):
+        """The last lines of stderr or, if stderr is empty, of stdout."""
         return last_lines(self.stderr) or last_lines(self.stdout)
 
 
 class Runner:
-    """Runs commands, writes their output to `folder`/logs, and records their outcomes."""
+    """Runs commands, writes their command lines and output to `folder`/logs, and records their outcomes."""
 
     def __init__(self, folder, environment):
         self.folder = pathlib.Path(folder) / "logs"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.environment = environment
         self.outcomes = []
-        self.living = []
+        self.running = []
 
     def path(self, name, suffix):
         return self.folder / f"{name.replace(' ', '-').replace('/', '-')}.{suffix}"
 
     def start(self, name, command, environment=None, stdin=subprocess.DEVNULL, stdout=None):
-        """Starts a command; its output goes to files, except that stdout goes to `stdout` if this is given."""
+        """Starts a command. Writes its output to files, or its stdout to `stdout` if this argument is given."""
         self.path(name, "command").write_text(shlex.join(command) + "\n")
         with open(self.path(name, "err"), "w") as err, open(self.path(name, "out"), "w") as out:
             process = subprocess.Popen(command, stdin=stdin, stdout=stdout or out, stderr=err, text=True,
                                        env=self.environment | (environment or {}), start_new_session=True)
-        self.living.append(process)
+        self.running.append(process)
         return process
 
     def finish(self, name, command, process, limit, began):
-        """Waits until the command ends, at most `limit` seconds, and returns its Outcome; ends it at the limit."""
+        """Waits at most `limit` seconds until the command ends, then ends it, and returns its Outcome."""
         timed_out = False
         try:
             process.wait(max(limit, 0.1))
         except subprocess.TimeoutExpired:
             timed_out = True
             stop_tree(process)
-        self.living.remove(process)
+        self.running.remove(process)
         outcome = Outcome(name, command, None if timed_out else process.returncode, time.monotonic() - began,
                           self.read(name, "out"), self.read(name, "err"), timed_out)
         self.outcomes.append(outcome)
         return outcome
 
     def read(self, name, suffix):
+        """Returns the text of a log file, or an empty string if there is no such file."""
         path = self.path(name, suffix)
         return path.read_text(errors="replace") if path.is_file() else ""
 
     def run(self, name, command, limit, environment=None):
+        """Runs a command for at most `limit` seconds and returns its Outcome; adds `environment` to its environment."""
         began = time.monotonic()
         try:
             process = self.start(name, command, environment)
         except OSError as error:
-            outcome = Outcome(name, command, None, 0.0, complaint=f"cannot be started: {error.strerror or error}")
+            outcome = Outcome(name, command, None, 0.0, error=f"cannot be started: {error.strerror or error}")
             self.outcomes.append(outcome)
             return outcome
         return self.finish(name, command, process, limit, began)
 
-    def background(self, name, command):
-        return Background(self, name, command)
-
     def stop_all(self):
-        for process in list(self.living):
+        """Ends all commands that still run, and all other descendants of this process."""
+        for process in list(self.running):
             if process.poll() is None:
                 stop_tree(process)
-        self.living.clear()
+        self.running.clear()
         # A signal may have interrupted `start` after it created a process and before it recorded the process.
-        forgotten = descendants(os.getpid())
-        send(forgotten, signal.SIGKILL)
-        wait_for_end(forgotten)
+        unrecorded = descendants(os.getpid())
+        send_signal(unrecorded, signal.SIGKILL)
+        wait_for_end(unrecorded)
 
 
-class Background:
-    """A command that runs in the background; `result` waits for its end."""
+class BackgroundCommand:
+    """A command that runs in the background; `result` waits until it ends."""
 
     def __init__(self, runner, name, command):
         self.runner, self.name, self.command, self.began = runner, name, command, time.monotonic()
-        self.process, self.complaint = None, ""
+        self.process, self.error = None, ""
         try:
             self.process = runner.start(name, command)
         except OSError as error:
-            self.complaint = f"cannot be started: {error.strerror or error}"
+            self.error = f"cannot be started: {error.strerror or error}"
 
     def result(self, limit):
+        """Waits at most `limit` seconds until the command ends, then ends it, and returns its Outcome."""
         if self.process is None:
-            return Outcome(self.name, self.command, None, 0.0, complaint=self.complaint)
+            return Outcome(self.name, self.command, None, 0.0, error=self.error)
         return self.runner.finish(self.name, self.command, self.process, limit, self.began)
 
 
-class Conversation:
-    """A program that reads requests and writes replies, one line each; every wait has a limit."""
+class InteractiveProcess:
+    """A program that reads requests from stdin and writes replies to stdout, one line each.
+
+    A thread copies the replies to the log file and to a queue, so that every wait for a reply has a time limit."""
 
     def __init__(self, runner, name, command):
         self.runner, self.name = runner, name
         self.lines = queue.Queue()
         self.process = runner.start(name, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.reader = threading.Thread(target=self.listen, daemon=True)
+        self.reader = threading.Thread(target=self.copy_output, daemon=True)
         self.reader.start()
 
-    def listen(self):
+    def copy_output(self):
         with open(self.runner.path(self.name, "out"), "w") as log:
             for line in self.process.stdout:
                 log.write(line)
@@ -208,17 +214,18 @@ class Conversation:
         try:
             return self.lines.get(timeout=max(limit, 0.01))
         except queue.Empty:
-            raise TimeoutError(f"{self.name}: no answer in {limit:.0f} s") from None
+            raise TimeoutError(f"{self.name}: no reply within {limit:.0f} s") from None
 
     def write(self, text):
+        """Sends one request. Raises OSError if the program has ended."""
         self.process.stdin.write(text + "\n")
         self.process.stdin.flush()
 
     def stop(self):
         if self.process.poll() is None:
             stop_tree(self.process)
-        if self.process in self.runner.living:
-            self.runner.living.remove(self.process)
+        if self.process in self.runner.running:
+            self.runner.running.remove(self.process)
 
     @property
     def tail(self):

@@ -1,13 +1,13 @@
-"""Order in which a single rank of Lockstep visits the training images; Python counterpart of src/data/sampler.cpp."""
+"""Order in which a single rank of Lockstep visits the training images; counterpart of src/data/sampler.cpp."""
 
 import numpy as np
 
-PERMUTATION = 1  # core::RandomStream
+PERMUTATION = 1  # value in core::RandomStream
 MASK = np.uint64(0xFFFFFFFF)
 
 
 def philox(counters, key):
-    """Computes Philox4x32-10 for counters (n, 4) with one key of two 32-bit words; returns (n, 4) words."""
+    """Computes Philox4x32-10 of `counters` (n, 4) with `key`, a pair of 32-bit words; returns words (n, 4)."""
     words = [counters[:, i].astype(np.uint64) for i in range(4)]
     key0, key1 = key
     for _ in range(10):
@@ -31,7 +31,7 @@ def random_words(seed, stream, index):
 
 
 def epoch_order(samples, seed, epoch=0):
-    """Returns the indices of the training images in the order of epoch `epoch` (from 0) with one rank."""
+    """Returns the indices of the training images (int64) in the order of epoch `epoch` (from 0) with one rank."""
     words = random_words(seed, PERMUTATION, epoch)
     order = list(range(samples))
     for i in range(samples - 1, 0, -1):  # Fisher-Yates shuffle; bounded random integers by Lemire's method
