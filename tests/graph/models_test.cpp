@@ -39,6 +39,16 @@ TEST(Models, Resnet18CifarHasElevenMillionParameters) {
             11'173'962u + 90 * 513);
 }
 
+TEST(Models, Resnet34CifarHasTwentyOneMillionParameters) {
+  const Graph graph = make_model("resnet34-cifar", {});
+  EXPECT_EQ(graph.parameter_count(), 21'282'122u);
+  EXPECT_EQ(graph.parameters().size(), 110u) << "36 convolutions, 36 batch norms, linear layer";
+  EXPECT_THAT(parameter(graph, "layer3.5.conv2.weight").shape, ElementsAre(256, 256, 3, 3));
+  EXPECT_THAT(parameter(graph, "layer4.2.bn2.bias").shape, ElementsAre(512));
+  EXPECT_THAT(parameter(graph, "layer4.0.shortcut.0.weight").shape, ElementsAre(512, 256, 1, 1));
+  EXPECT_THROW(parameter(graph, "layer3.6.conv1.weight"), std::out_of_range);
+}
+
 TEST(Models, Resnet18ImagenetHasTorchvisionsParameters) {
   const Graph graph = make_model("resnet18-imagenet", {.classes = 1000, .image = {3, 224, 224}});
   EXPECT_EQ(graph.parameter_count(), 11'689'512u);

@@ -21,6 +21,7 @@ struct Model {
 constexpr std::array models{
     Model{"resnet18-cifar", resnet18_cifar},
     Model{"resnet18-imagenet", resnet18_imagenet},
+    Model{"resnet34-cifar", resnet34_cifar},
     Model{"vgg11", vgg11},
     Model{"vgg16", vgg16},
 };

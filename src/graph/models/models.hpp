@@ -9,6 +9,9 @@ namespace lockstep::graph {
 /// ("shortcut", "linear").
 Graph resnet18_cifar(const ModelOptions& options);
 
+/// Returns ResNet-34, which has more blocks per stage; otherwise as `resnet18_cifar`.
+Graph resnet34_cifar(const ModelOptions& options);
+
 /// Returns ResNet-18 for ImageNet: the first convolution is 7x7 with stride 2, followed by a 3x3
 /// max-pool. Modules have torchvision's names ("downsample", "fc").
 Graph resnet18_imagenet(const ModelOptions& options);

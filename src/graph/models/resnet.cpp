@@ -75,6 +75,10 @@ Graph resnet18_cifar(const ModelOptions& options) {
   return resnet_cifar("resnet18-cifar", {2, 2, 2, 2}, options);
 }
 
+Graph resnet34_cifar(const ModelOptions& options) {
+  return resnet_cifar("resnet34-cifar", {3, 4, 6, 3}, options);
+}
+
 Graph resnet18_imagenet(const ModelOptions& options) {
   Graph graph("resnet18-imagenet");
   NodeId x = graph.input(options.image);
