@@ -74,6 +74,9 @@ TEST(Models, VggsHaveTheirParameters) {
   const std::size_t vgg11 = make_model("vgg11", {}).parameter_count();
   EXPECT_EQ(vgg11, vgg_parameters({64, 128, 256, 256, 512, 512, 512, 512}));
   EXPECT_EQ(vgg11, 9'231'114u);
+  const std::size_t vgg13 = make_model("vgg13", {}).parameter_count();
+  EXPECT_EQ(vgg13, vgg_parameters({64, 64, 128, 128, 256, 256, 512, 512, 512, 512}));
+  EXPECT_EQ(vgg13, 9'416'010u);
   const std::size_t vgg16 = make_model("vgg16", {}).parameter_count();
   EXPECT_EQ(vgg16, vgg_parameters({64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512}));
   EXPECT_EQ(vgg16, 14'728'266u);

@@ -23,6 +23,7 @@ constexpr std::array models{
     Model{"resnet18-imagenet", resnet18_imagenet},
     Model{"resnet34-cifar", resnet34_cifar},
     Model{"vgg11", vgg11},
+    Model{"vgg13", vgg13},
     Model{"vgg16", vgg16},
 };
 

@@ -50,6 +50,12 @@ Graph vgg11(const ModelOptions& options) {
              options);
 }
 
+Graph vgg13(const ModelOptions& options) {
+  return vgg("vgg13",
+             {64, 64, pool, 128, 128, pool, 256, 256, pool, 512, 512, pool, 512, 512, pool},
+             options);
+}
+
 Graph vgg16(const ModelOptions& options) {
   return vgg(
       "vgg16",
