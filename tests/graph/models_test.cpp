@@ -80,6 +80,10 @@ TEST(Models, VggsHaveTheirParameters) {
   const std::size_t vgg16 = make_model("vgg16", {}).parameter_count();
   EXPECT_EQ(vgg16, vgg_parameters({64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512}));
   EXPECT_EQ(vgg16, 14'728'266u);
+  const std::size_t vgg19 = make_model("vgg19", {}).parameter_count();
+  EXPECT_EQ(vgg19, vgg_parameters({64, 64, 128, 128, 256, 256, 256, 256, 512, 512, 512, 512, 512,
+                                   512, 512, 512}));
+  EXPECT_EQ(vgg19, 20'040'522u);
 }
 
 TEST(Models, ParametersAreNamedAndShapedAsInPyTorch) {

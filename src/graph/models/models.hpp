@@ -16,11 +16,12 @@ Graph resnet34_cifar(const ModelOptions& options);
 /// max-pool. Modules have torchvision's names ("downsample", "fc").
 Graph resnet18_imagenet(const ModelOptions& options);
 
-/// Return VGG-11, -13 and -16 (Simonyan and Zisserman, 2014) with batch norm and one linear layer,
-/// the variant used for CIFAR-10. Modules are named "features.N" and "classifier". They throw
-/// `Error` (usage) if the image is too small.
+/// Return VGG-11, -13, -16 and -19 (Simonyan and Zisserman, 2014) with batch norm and one linear
+/// layer, the variant used for CIFAR-10. Modules are named "features.N" and "classifier". They
+/// throw `Error` (usage) if the image is too small.
 Graph vgg11(const ModelOptions& options);
 Graph vgg13(const ModelOptions& options);
 Graph vgg16(const ModelOptions& options);
+Graph vgg19(const ModelOptions& options);
 
 }  // namespace lockstep::graph

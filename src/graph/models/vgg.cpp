@@ -63,4 +63,10 @@ Graph vgg16(const ModelOptions& options) {
       options);
 }
 
+Graph vgg19(const ModelOptions& options) {
+  return vgg("vgg19", {64,  64,  pool, 128, 128,  pool, 256, 256, 256, 256, pool,
+                       512, 512, 512,  512, pool, 512,  512, 512, 512, pool},
+             options);
+}
+
 }  // namespace lockstep::graph
