@@ -136,6 +136,11 @@ NodeCost Linear::cost(Shapes inputs, ImageShape output) const {
   return cost_of_products(static_cast<double>(inputs[0].channels), inputs[0], output);
 }
 
+ImageShape Dropout::output(Shapes inputs) const {
+  check(probability >= 0 && probability < 1, "the probability of dropout is from 0 to below 1");
+  return inputs[0];
+}
+
 ImageShape SoftmaxCrossEntropy::output(Shapes inputs) const {
   check(inputs[0].pixels() == 1, "the loss takes C x 1 x 1");
   return {1, 1, 1};

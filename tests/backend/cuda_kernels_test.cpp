@@ -5,6 +5,7 @@
 
 #include <bit>
 
+#include "backend/cuda/kernels/dropout.hpp"
 #include "backend/cuda/kernels/elementwise.hpp"
 #include "backend/cuda/kernels/images.hpp"
 #include "backend/cuda/kernels/pooling.hpp"
@@ -119,6 +120,14 @@ TYPED_TEST(CudaKernels, ReluAndAdditionTakeEverySize) {
     auto in_place = a;
     run_on_host(Add<T>{in_place.data(), b.data(), in_place.data(), n, Activation::relu});
     expect_close(in_place, relu_of_sum);
+  }
+}
+
+TEST(Philox, GivesTheNumbersOfTheHost) {
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    const auto want = core::philox4x32({i, 0xffffffffu - i, 7 * i, 3}, {i + 1, 0x80000000u});
+    const PhiloxBlock got = philox4x32({{i, 0xffffffffu - i, 7 * i, 3}}, i + 1, 0x80000000u);
+    EXPECT_TRUE(std::ranges::equal(got.words, want));
   }
 }
 

@@ -264,6 +264,20 @@ Graph flattened(core::ImageShape image, std::int64_t channels) {
   return graph;
 }
 
+/// Returns a network with dropout of a feature map and of a vector.
+Graph dropout(core::ImageShape image, std::int64_t channels) {
+  Graph graph("test");
+  NodeId x = stem(graph, graph.input(image), channels);
+  x = graph.append("drop1", graph::Dropout{.probability = 0.3f, .layer = 1}, {x});
+  x = graph.convolution("mix", x, 6, {.kernel = 3, .stride = 2, .padding = 1});
+  x = graph.linear("hidden", graph.global_average_pool("pool", x), 33);
+  x = graph.append("drop2", graph::Dropout{.probability = 0.5f, .layer = 2}, {x});
+  x = graph.linear("linear", x, 7);
+  graph.softmax_cross_entropy("loss", x, {});
+  graph.seal();
+  return graph;
+}
+
 /// Returns a network with two linear layers and a ReLU between them.
 Graph perceptron() {
   Graph graph("test");
@@ -297,6 +311,8 @@ std::vector<Network> small_networks() {
       {"label_smoothing", around(
                               {3, 5, 7}, [](Graph& g, NodeId x) { return stem(g, x, 5); }, 0.1f)});
   networks.push_back({"perceptron", perceptron(), false});
+  networks.push_back({"dropout_17", dropout({3, 5, 7}, 17)});
+  networks.push_back({"dropout_24", dropout({3, 8, 8}, 24)});
   networks.push_back({"flatten_17", flattened({3, 5, 7}, 17)});
   networks.push_back({"flatten_3", flattened({3, 4, 4}, 3)});
   return networks;

@@ -30,6 +30,7 @@ TEST(Graph, InfersShapes) {
   EXPECT_EQ(graph.node(mean).output, (ImageShape{3, 1, 1}));
   EXPECT_EQ(graph.node(graph.linear("l", mean, 9)).output, (ImageShape{9, 1, 1}));
   EXPECT_EQ(graph.node(graph.flatten("f", image)).output, (ImageShape{3 * 5 * 7, 1, 1}));
+  EXPECT_EQ(graph.node(graph.append("d", Dropout{}, {image})).output, (ImageShape{3, 5, 7}));
 }
 
 TEST(Graph, LaysParametersOutInBackwardOrder) {

@@ -93,6 +93,17 @@ TEST_F(SimulatedGpu, DestroysCapturedGraphsBeforeTheWorkThatTheyContain) {
   EXPECT_EQ(graphs, 0);
 }
 
+// Replayed graphs must draw a new mask in each step, and the same one as the CPU.
+TEST_F(SimulatedGpu, DropoutFollowsTheCpuInReplayedSteps) {
+  graph_ = small_dropout_graph();
+  const Outcome cpu = train(backend::DeviceKind::cpu, config(), *alone_);
+  const Outcome gpu = on_gpu(config());
+  EXPECT_LT(relative_difference(gpu.parameters, cpu.parameters), 1e-4);
+  ASSERT_EQ(gpu.steps.size(), cpu.steps.size());
+  for (std::size_t i = 0; i < cpu.steps.size(); ++i)
+    EXPECT_NEAR(gpu.steps[i].loss, cpu.steps[i].loss, 1e-3);
+}
+
 TEST_F(SimulatedGpu, TimesEveryPhaseOfEveryStep) {
   for (const auto& epoch : on_gpu(config()).epochs) {
     ASSERT_EQ(epoch.phase_seconds.size(), epoch.images.size() * record::phase_count);

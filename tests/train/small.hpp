@@ -36,6 +36,19 @@ inline graph::Graph small_graph(Norm norm) {
   return graph;
 }
 
+/// Returns a network with dropout of a feature map and of a vector.
+inline graph::Graph small_dropout_graph() {
+  graph::Graph graph("small-dropout");
+  auto node = graph.convolution("conv", graph.input({3, 32, 32}), 8, {.kernel = 3, .stride = 4});
+  node = graph.append("drop1", graph::Dropout{.probability = 0.2f, .layer = 1}, {node});
+  node = graph.relu("relu", graph.linear("hidden", graph.flatten("flatten", node), 16));
+  node = graph.append("drop2", graph::Dropout{.probability = 0.5f, .layer = 2}, {node});
+  node = graph.linear("linear", node, 10);
+  graph.softmax_cross_entropy("loss", node, {});
+  graph.seal();
+  return graph;
+}
+
 inline data::TrainingData small_data() {
   return data::load({.source = "synthetic:64", .train_samples = 64, .test_samples = 11, .seed = 3});
 }

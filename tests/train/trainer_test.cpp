@@ -107,6 +107,20 @@ TEST_P(FollowingTest, RanksWithTheSameGlobalBatchFollowOneRank) {
   }
 }
 
+// The mask of an image depends on its index in the global batch, not on its rank.
+TEST_F(TrainerTest, DropoutOnSeveralRanksFollowsOneRank) {
+  graph_ = small_dropout_graph();
+  Config many = config();
+  many.epochs = 0;
+  many.steps = 2;
+  Config one = many;
+  one.batch_per_rank = one.global_batch;
+  const Outcome expected = train_to_end(place(one, *alone_));
+  const Outcome actual = train_to_end(place(many, *world_));
+  EXPECT_LT(relative_difference(actual.gradients, expected.gradients), 1e-4);
+  EXPECT_LT(relative_difference(actual.parameters, expected.parameters), 1e-5);
+}
+
 INSTANTIATE_TEST_SUITE_P(, FollowingTest,
                          ::testing::Values(Following{Norm::without, BatchNormMode::broadcast,
                                                      comm::ReducerKind::overlap},

@@ -161,6 +161,17 @@ struct Linear {
   NodeCost cost(Shapes inputs, core::ImageShape output) const;
 };
 
+/// Sets each value to 0 with probability `probability` in training, and multiplies the others by
+/// 1 / (1 - probability); the identity in inference (as PyTorch).
+struct Dropout {
+  static constexpr OutputForm form = OutputForm::same_as_input;
+  static constexpr bool is_random = true;
+  float probability = 0.5f;  ///< from 0 to below 1
+  std::uint32_t layer = 0;   ///< layers with the same number have the same mask
+
+  core::ImageShape output(Shapes inputs) const;
+};
+
 /// Softmax cross-entropy loss: the mean over the batch of -sum_k q_k log softmax(x)_k with
 /// q = (1 - s) one_hot(label) + s / classes and s = label_smoothing.
 struct SoftmaxCrossEntropy {
@@ -172,7 +183,7 @@ struct SoftmaxCrossEntropy {
 
 /// Each backend implements every alternative; a missing implementation does not compile.
 using Operation = std::variant<Input, Convolution, BatchNorm, Relu, Add, MaxPool, GlobalAveragePool,
-                               Flatten, Linear, SoftmaxCrossEntropy>;
+                               Flatten, Linear, Dropout, SoftmaxCrossEntropy>;
 
 /// Operations without inputs; a plan does not compute them.
 template <class Kind>

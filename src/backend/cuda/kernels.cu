@@ -1,5 +1,6 @@
 // Instantiates the kernels of the network, except batch norm, for the device.
 
+#include "kernels/dropout.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/flatten.hpp"
 #include "kernels/images.hpp"
@@ -23,6 +24,10 @@ template void launch(cudaStream_t, const AveragePoolForward<Float16>&);
 template void launch(cudaStream_t, const AveragePoolBackward<float>&);
 template void launch(cudaStream_t, const AveragePoolBackward<core::BFloat16>&);
 template void launch(cudaStream_t, const AveragePoolBackward<Float16>&);
+
+template void launch(cudaStream_t, const Dropout<float>&);
+template void launch(cudaStream_t, const Dropout<core::BFloat16>&);
+template void launch(cudaStream_t, const Dropout<Float16>&);
 
 template void launch(cudaStream_t, const FlattenForward<float>&);
 template void launch(cudaStream_t, const FlattenForward<core::BFloat16>&);

@@ -24,6 +24,8 @@ std::unique_ptr<Operation> make_operation(const graph::GlobalAveragePool&, const
                                           const Step&, Operands);
 std::unique_ptr<Operation> make_operation(const graph::Flatten&, const Context&, const Step&,
                                           Operands);
+std::unique_ptr<Operation> make_operation(const graph::Dropout&, const Context&, const Step&,
+                                          Operands);
 std::unique_ptr<Operation> make_operation(const graph::Linear&, const Context&, const Step&,
                                           Operands);
 /// Writes the sums over the batch to `DeviceParameters::result`.

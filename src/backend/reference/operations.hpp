@@ -101,6 +101,9 @@ void backward(const graph::GlobalAveragePool&, NodeData&, const PlanData&);
 void forward(const graph::Flatten&, NodeData&, PlanData&);
 void backward(const graph::Flatten&, NodeData&, const PlanData&);
 
+void forward(const graph::Dropout&, NodeData&, PlanData&);
+void backward(const graph::Dropout&, NodeData&, const PlanData&);
+
 void forward(const graph::Linear&, NodeData&, PlanData&);
 void backward(const graph::Linear&, NodeData&, const PlanData&);
 

@@ -1,0 +1,65 @@
+// Dropout: y = m x / (1 - p), dx = m dy / (1 - p); the identity in inference. Both passes compute
+// the mask m from the number of the step in device memory, so that captured graphs can be replayed.
+
+#include "kernels/dropout.hpp"
+#include "launch.hpp"
+#include "lockstep/core/random.hpp"
+#include "operations.hpp"
+
+namespace lockstep::backend::cuda {
+
+namespace {
+
+template <class T>
+class DropoutOf : public Operation {
+ public:
+  DropoutOf(const graph::Dropout& operation, const Context& context, Operands given)
+      : Operation(std::move(given)), context_(context) {
+    const PlanOptions& options = context.options;
+    const auto key = core::random_key(options.seed, core::RandomStream::operations);
+    mask_ = {.key0 = key[0],
+             .key1 = key[1],
+             .layer = operation.layer,
+             .first_image = options.first_image,
+             .image_stride = options.image_stride,
+             .probability = operation.probability,
+             .step = nullptr};
+  }
+
+  void bind(const MemoryBinding&) override { mask_.step = context_.parameters->step; }
+
+  void forward() override {
+    const FeatureMap& from = *operands().inputs[0];
+    const FeatureMap& to = *operands().output;
+    if (context_.is_training()) {
+      apply_mask(from, to);
+      return;
+    }
+    core::check_cuda(cudaMemcpyAsync(to.data, from.data, to.bytes(), cudaMemcpyDeviceToDevice,
+                                     context_.stream()),
+                     "copying a feature map");
+  }
+
+  void backward() override {
+    if (operands().input_gradients[0] != nullptr)
+      apply_mask(*operands().output_gradients[0], *operands().input_gradients[0]);
+  }
+
+ private:
+  void apply_mask(const FeatureMap& from, const FeatureMap& to) const {
+    launch(context_.stream(), kernels::Dropout<T>{from.as<T>(), to.as<T>(), mask_, to.images,
+                                                  to.shape.pixels(), to.shape.channels});
+  }
+
+  const Context& context_;
+  kernels::DropoutMask mask_{};
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_operation(const graph::Dropout& operation, const Context& context,
+                                          const Step&, Operands operands) {
+  return make_for<DropoutOf>(operands.output->type, operation, context, std::move(operands));
+}
+
+}  // namespace lockstep::backend::cuda
