@@ -72,6 +72,13 @@ struct Probe {
 
 NodeId nothing(Graph&, NodeId x) { return x; }
 
+// torch.arange(12).reshape(1, 2, 2, 3).flatten(1) is 0, 1, ..., 11.
+TEST(ReferenceValues, FlattenOrdersChannelsThenRowsThenColumns) {
+  Probe probe({2, 2, 3}, [](Graph& graph, NodeId x) { return graph.flatten("flatten", x); });
+  EXPECT_THAT(probe.scores({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}),
+              Pointwise(FloatNear(1e-5f), {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
+}
+
 TEST(ReferenceValues, PixelsAreNormalisedPerChannel) {
   const Graph graph = Probe::build({4, 1, 1}, nothing, 0);
   Replica replica(DeviceKind::reference, 1, graph, {.batch = 1});
