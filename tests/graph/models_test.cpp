@@ -86,6 +86,33 @@ TEST(Models, VggsHaveTheirParameters) {
   EXPECT_EQ(vgg19, 20'040'522u);
 }
 
+TEST(Models, Vgg16ImagenetHasTorchvisionsParameters) {
+  const core::ImageShape image{3, 224, 224};
+  const Graph graph = make_model("vgg16-imagenet", {.classes = 1000, .image = image});
+  EXPECT_EQ(graph.parameter_count(), 138'357'544u);
+  std::vector<std::string> weights;
+  for (const Parameter& one : graph.parameters()) {
+    if (one.name.ends_with(".weight")) weights.push_back(one.name);
+  }
+  EXPECT_THAT(weights, ElementsAre("features.0.weight", "features.2.weight", "features.5.weight",
+                                   "features.7.weight", "features.10.weight", "features.12.weight",
+                                   "features.14.weight", "features.17.weight", "features.19.weight",
+                                   "features.21.weight", "features.24.weight", "features.26.weight",
+                                   "features.28.weight", "classifier.0.weight",
+                                   "classifier.3.weight", "classifier.6.weight"));
+  EXPECT_THAT(parameter(graph, "features.28.weight").shape, ElementsAre(512, 512, 3, 3));
+  EXPECT_THAT(parameter(graph, "classifier.0.weight").shape, ElementsAre(4096, 7 * 7 * 512));
+  EXPECT_THAT(parameter(graph, "classifier.6.bias").shape, ElementsAre(1000));
+  EXPECT_TRUE(graph.statistics().empty());
+  try {
+    make_model("vgg16-imagenet", {});
+    FAIL() << "made";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::usage);
+    EXPECT_THAT(error.what(), HasSubstr("224 x 224"));
+  }
+}
+
 TEST(Models, ParametersAreNamedAndShapedAsInPyTorch) {
   const Graph cifar = make_model("resnet18-cifar", {});
   EXPECT_THAT(parameter(cifar, "conv1.weight").shape, ElementsAre(64, 3, 3, 3));
@@ -133,10 +160,12 @@ TEST(Models, ForwardFlopsAreThoseOfTheShapes) {
 
 TEST(Models, AllCanBeMadeAndEndInALoss) {
   for (const std::string& name : model_names()) {
-    const Graph graph = make_model(name, {.classes = 3, .label_smoothing = 0.1f});
+    const std::int64_t side = name == "vgg16-imagenet" ? 224 : 32;
+    const core::ImageShape image{3, side, side};
+    const Graph graph = make_model(name, {.classes = 3, .image = image, .label_smoothing = 0.1f});
     EXPECT_EQ(graph.model(), name);
     EXPECT_EQ(graph.classes(), 3);
-    EXPECT_EQ(graph.image(), (core::ImageShape{3, 32, 32}));
+    EXPECT_EQ(graph.image(), image);
     const auto* loss = std::get_if<SoftmaxCrossEntropy>(&graph.nodes().back().operation);
     ASSERT_NE(loss, nullptr);
     EXPECT_EQ(loss->label_smoothing, 0.1f);

@@ -25,6 +25,7 @@ constexpr std::array models{
     Model{"vgg11", vgg11},
     Model{"vgg13", vgg13},
     Model{"vgg16", vgg16},
+    Model{"vgg16-imagenet", vgg16_imagenet},
     Model{"vgg19", vgg19},
 };
 

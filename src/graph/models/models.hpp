@@ -24,4 +24,9 @@ Graph vgg13(const ModelOptions& options);
 Graph vgg16(const ModelOptions& options);
 Graph vgg19(const ModelOptions& options);
 
+/// Returns VGG-16 for ImageNet, without batch norm and with a classifier of three linear layers and
+/// dropout. Modules have torchvision's names ("features.N", "classifier.N"). Throws `Error` (usage)
+/// if the images are not 224 x 224.
+Graph vgg16_imagenet(const ModelOptions& options);
+
 }  // namespace lockstep::graph

@@ -15,10 +15,16 @@ constexpr std::int64_t pool = 0;
 
 using Layers = std::initializer_list<std::int64_t>;
 
-Graph vgg(const char* name, Layers layers, const ModelOptions& options) {
-  Graph graph(name);
+constexpr Layers layers16{64,   64,  pool, 128, 128,  pool, 256, 256, 256,
+                          pool, 512, 512,  512, pool, 512,  512, 512, pool};
+
+enum class Norm { none, batch_norm };
+
+/// Appends the input and the layers "features.N"; returns the last node.
+NodeId features(Graph& graph, Layers layers, Norm norm, const ModelOptions& options) {
   NodeId x = graph.input(options.image);
   int index = 0;  // index of the module, as in PyTorch's nn.Sequential
+  const auto name = [&] { return fmt::format("features.{}", index++); };
   for (const std::int64_t channels : layers) {
     if (channels == pool) {
       if (graph.node(x).output.height < 2 || graph.node(x).output.width < 2) {
@@ -26,20 +32,31 @@ Graph vgg(const char* name, Layers layers, const ModelOptions& options) {
             core::ExitStatus::usage,
             fmt::format(
                 "{} halves the image five times, and {} x {} is too small for that; use 32 x 32",
-                name, options.image.height, options.image.width));
+                graph.model(), options.image.height, options.image.width));
       }
-      x = graph.max_pool(fmt::format("features.{}", index++), x, {.kernel = 2, .stride = 2});
+      x = graph.max_pool(name(), x, {.kernel = 2, .stride = 2});
       continue;
     }
-    x = graph.convolution(fmt::format("features.{}", index++), x, channels,
+    x = graph.convolution(name(), x, channels,
                           {.kernel = 3, .stride = 1, .padding = 1, .has_bias = true});
-    x = graph.batch_norm(fmt::format("features.{}", index++), x);
-    x = graph.relu(fmt::format("features.{}", index++), x);
+    if (norm == Norm::batch_norm) x = graph.batch_norm(name(), x);
+    x = graph.relu(name(), x);
   }
-  x = graph.global_average_pool("avgpool", x);
-  x = graph.linear("classifier", x, options.classes);
-  graph.softmax_cross_entropy("loss", x, {.label_smoothing = options.label_smoothing});
+  return x;
+}
+
+/// Appends the loss and seals the graph.
+void finish(Graph& graph, NodeId scores, const ModelOptions& options) {
+  graph.softmax_cross_entropy("loss", scores, {.label_smoothing = options.label_smoothing});
   graph.seal();
+}
+
+/// Returns the variant for CIFAR-10.
+Graph vgg(const char* name, Layers layers, const ModelOptions& options) {
+  Graph graph(name);
+  NodeId x = features(graph, layers, Norm::batch_norm, options);
+  x = graph.global_average_pool("avgpool", x);
+  finish(graph, graph.linear("classifier", x, options.classes), options);
   return graph;
 }
 
@@ -56,11 +73,27 @@ Graph vgg13(const ModelOptions& options) {
              options);
 }
 
-Graph vgg16(const ModelOptions& options) {
-  return vgg(
-      "vgg16",
-      {64, 64, pool, 128, 128, pool, 256, 256, 256, pool, 512, 512, 512, pool, 512, 512, 512, pool},
-      options);
+Graph vgg16(const ModelOptions& options) { return vgg("vgg16", layers16, options); }
+
+Graph vgg16_imagenet(const ModelOptions& options) {
+  if (options.image.height != 224 || options.image.width != 224) {
+    core::fail(
+        core::ExitStatus::usage,
+        fmt::format("vgg16-imagenet reads images of 224 x 224 pixels, not {} x {}; use vgg16",
+                    options.image.height, options.image.width));
+  }
+  Graph graph("vgg16-imagenet");
+  NodeId x = features(graph, layers16, Norm::none, options);
+  // torchvision's adaptive average pooling to 7 x 7 is the identity for images of this size.
+  x = graph.flatten("flatten", x);
+  for (const std::uint32_t layer : {0u, 1u}) {
+    x = graph.linear(fmt::format("classifier.{}", 3 * layer), x, 4096);
+    x = graph.relu(fmt::format("classifier.{}", 3 * layer + 1), x);
+    x = graph.append(fmt::format("classifier.{}", 3 * layer + 2),
+                     Dropout{.probability = 0.5f, .layer = layer}, {x});
+  }
+  finish(graph, graph.linear("classifier.6", x, options.classes), options);
+  return graph;
 }
 
 Graph vgg19(const ModelOptions& options) {
