@@ -1,4 +1,4 @@
-"""Compares Lockstep with PyTorch DistributedDataParallel (gloo) over the same links: one rank with 1 thread per host.
+"""Compares Lockstep with PyTorch DistributedDataParallel (gloo) over the same links; one rank with one thread per host.
 
 usage: compare_hosts.py LOCKSTEP [--hosts N] [--rate RATE] [--batch B] [--precision P] [--gradient-dtype T] [--steps S]
                         [--rounds R]
@@ -6,7 +6,8 @@ usage: compare_hosts.py LOCKSTEP [--hosts N] [--rate RATE] [--batch B] [--precis
 LOCKSTEP is the path of the program. Run this script as root with a Python that has PyTorch and h5py.
 tests/cluster/cluster emulates the hosts on this machine; the link of a host is its interface eth0. Each round runs both
 programs once on synthetic images. The throughput of a run is that of all hosts in images/s, without the first two
-steps. Prints a Markdown table with medians over the rounds and the ratio of the two throughputs of the same round.
+steps. Prints a Markdown table: the median throughput of each program over the rounds, and the median, minimum and
+maximum of the ratio per round of Lockstep to PyTorch.
 """
 
 import argparse
@@ -23,22 +24,24 @@ from compare_ranks import images_per_second
 
 INTERFACE = "eth0"
 PORT = "29500"
-QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore::FutureWarning"}  # no warnings on DNS and renames
+# Suppresses warnings about host names that cannot be resolved and about renamed functions of PyTorch.
+QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore::FutureWarning"}
 
 
 def cluster_script():
-    """Returns the path of the program that emulates hosts; exits with status 2 if this machine cannot emulate them."""
+    """Returns the path of the program that emulates hosts. Exits with status 2 if this machine cannot emulate hosts."""
     script = str(pathlib.Path(__file__).resolve().parent.parent / "cluster" / "cluster")
-    answer = subprocess.run([script, "check"], capture_output=True, text=True)
-    if answer.returncode != 0:
+    result = subprocess.run([script, "check"], capture_output=True, text=True)
+    if result.returncode != 0:
         name = pathlib.Path(sys.argv[0]).stem
-        print(f"{name}: {answer.stderr.strip()}", file=sys.stderr)
+        print(f"{name}: {result.stderr.strip()}", file=sys.stderr)
         sys.exit(2)
     return script
 
 
 @contextlib.contextmanager
 def cluster(script, hosts, rate):
+    """Context manager that creates emulated hosts and removes them at the end."""
     try:
         subprocess.run([script, "up", str(hosts), rate], check=True, stdout=subprocess.DEVNULL)
         yield
@@ -46,7 +49,8 @@ def cluster(script, hosts, rate):
         subprocess.run([script, "down"], check=True)
 
 
-def lockstep(args, script, folder):
+def lockstep_rate(args, script, folder):
+    """Runs Lockstep once; returns its throughput in images/s."""
     output = pathlib.Path(folder) / "lockstep.h5"
     command = [script, "run", str(args.hosts), args.lockstep, "train", "--quiet", "--evaluate-every", "never"]
     command += ["--data", f"synthetic:{args.batch * args.hosts * args.steps}", "--epochs", "1", "--threads", "1"]
@@ -56,7 +60,8 @@ def lockstep(args, script, folder):
     return images_per_second(output)
 
 
-def pytorch(args, script):
+def pytorch_rate(args, script):
+    """Runs PyTorch once; returns its throughput in images/s."""
     address = subprocess.run([script, "exec", "1", "hostname", "-I"], check=True, stdout=subprocess.PIPE, text=True)
     environment = {**os.environ, "MASTER_ADDR": address.stdout.split()[0], "MASTER_PORT": PORT}
     environment |= {"GLOO_SOCKET_IFNAME": INTERFACE, "WORLD_SIZE": str(args.hosts), "OMP_NUM_THREADS": "1"}
@@ -68,8 +73,8 @@ def pytorch(args, script):
     try:
         for rank in range(args.hosts):
             on_host = [script, "exec", str(rank + 1), *command]
-            rank_of = {**environment, "RANK": str(rank)}
-            ranks.append(subprocess.Popen(on_host, env=rank_of, stdout=subprocess.PIPE, text=True))
+            variables = {**environment, "RANK": str(rank)}
+            ranks.append(subprocess.Popen(on_host, env=variables, stdout=subprocess.PIPE, text=True))
         lines = [process.communicate()[0] for process in ranks]
     finally:
         for process in ranks:
@@ -80,28 +85,29 @@ def pytorch(args, script):
 
 
 def main():
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("lockstep")
-    ask.add_argument("--hosts", type=int, default=2)
-    ask.add_argument("--rate", default="1gbit")
-    ask.add_argument("--batch", type=int, default=32)
-    ask.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
-    ask.add_argument("--gradient-dtype", choices=["fp32", "bf16"], default="fp32")
-    ask.add_argument("--steps", type=int, default=10)
-    ask.add_argument("--rounds", type=int, default=6)
-    args = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("lockstep", help="path of the program lockstep")
+    parser.add_argument("--hosts", type=int, default=2, help="number of emulated hosts [%(default)s]")
+    parser.add_argument("--rate", default="1gbit", help="rate of the links [%(default)s]")
+    parser.add_argument("--batch", type=int, default=32, help="images per rank and step [%(default)s]")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="precision [%(default)s]")
+    parser.add_argument("--gradient-dtype", choices=["fp32", "bf16"], default="fp32",
+                        help="communication data type of the gradients [%(default)s]")
+    parser.add_argument("--steps", type=int, default=10, help="steps per run, including two for warm-up [%(default)s]")
+    parser.add_argument("--rounds", type=int, default=6, help="runs of each program [%(default)s]")
+    args = parser.parse_args()
     script = cluster_script()
-    mine, theirs = [], []
+    lockstep, pytorch = [], []
     with tempfile.TemporaryDirectory() as folder, cluster(script, args.hosts, args.rate):
         for _ in range(args.rounds):
-            mine.append(lockstep(args, script, folder))
-            theirs.append(pytorch(args, script))
-    ratios = [lockstep_rate / pytorch_rate for lockstep_rate, pytorch_rate in zip(mine, theirs)]
-    print("| hosts | link | batch | precision | gradients | Lockstep img/s | PyTorch DDP | ratio (min - max) |")
+            lockstep.append(lockstep_rate(args, script, folder))
+            pytorch.append(pytorch_rate(args, script))
+    ratios = [ours / theirs for ours, theirs in zip(lockstep, pytorch)]
+    print("| hosts | link | batch | precision | gradients | Lockstep img/s | PyTorch DDP img/s | ratio (min - max) |")
     print("|---|---|---|---|---|---|---|---|")
     print(
         f"| {args.hosts} | {args.rate} | {args.batch} | {args.precision} | {args.gradient_dtype} "
-        f"| {statistics.median(mine):.1f} | {statistics.median(theirs):.1f} "
+        f"| {statistics.median(lockstep):.1f} | {statistics.median(pytorch):.1f} "
         f"| {statistics.median(ratios):.2f} ({min(ratios):.2f} - {max(ratios):.2f}) |"
     )
 

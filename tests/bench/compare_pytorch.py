@@ -1,11 +1,12 @@
 """Compares the training step of Lockstep with that of PyTorch (eager and torch.compile) on this machine.
 
-usage: compare_pytorch.py STEP_BENCH [--model M] [--batch B ...] [--precision P ...] [--threads T] [--steps S] [--rounds R]
+usage: compare_pytorch.py STEP_BENCH [--model M] [--batch B ...] [--precision P ...] [--threads T] [--steps S]
+                          [--rounds R]
 
 STEP_BENCH is the path of the program step_bench in the build directory. Run this script with a Python that has PyTorch.
-All programs stay loaded and take turns (A B C A B C ...), so that drifts of the machine's speed affect all of them
-equally. Prints a Markdown table: the median throughput of each program over the rounds, and the median ratio, per
-round, of Lockstep to the better of PyTorch eager and torch.compile.
+The programs run alternately (A B C A B C ...) and stay loaded, so that a drift of the machine's speed affects all of
+them equally. Prints a Markdown table: the median throughput of each program over the rounds, and the median, minimum
+and maximum of the ratio per round of Lockstep to the faster of PyTorch eager and torch.compile.
 """
 
 import argparse
@@ -16,20 +17,16 @@ import subprocess
 import sys
 
 
-class Contender:
-    """A benchmark process that runs one round for each line on its standard input."""
+class BenchmarkProcess:
+    """A benchmark program that runs one round for each line on its standard input."""
 
     def __init__(self, command):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.read_until_ready()
+        if not any(line.strip() == "ready" for line in self.process.stdout):
+            raise SystemExit(f"compare_pytorch: {command[0]} ended before it was ready")
 
-    def read_until_ready(self):
-        for line in self.process.stdout:
-            if line.strip() == "ready":
-                return
-        raise SystemExit("compare_pytorch: a program ended before it was ready")
-
-    def round(self):
+    def run_round(self):
+        """Runs one round; returns its throughput in images/s."""
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())["images_per_second"]
@@ -40,6 +37,7 @@ class Contender:
 
 
 def measure(args, batch, precision):
+    """Returns {program: images/s of each round}."""
     common = ["--model", args.model, "--batch", str(batch), "--precision", precision]
     common += ["--threads", str(args.threads), "--steps", str(args.steps)]
     script = str(pathlib.Path(__file__).resolve().parent / "pytorch_step.py")
@@ -48,32 +46,33 @@ def measure(args, batch, precision):
         "eager": [sys.executable, script, *common],
         "compile": [sys.executable, script, *common, "--compile"],
     }
-    contenders = {name: Contender(command) for name, command in commands.items()}
-    rates = {name: [] for name in contenders}
+    processes = {name: BenchmarkProcess(command) for name, command in commands.items()}
+    rates = {name: [] for name in processes}
     for _ in range(args.rounds):
-        for name, contender in contenders.items():
-            rates[name].append(contender.round())
-    for contender in contenders.values():
-        contender.stop()
+        for name, process in processes.items():
+            rates[name].append(process.run_round())
+    for process in processes.values():
+        process.stop()
     return rates
 
 
 def main():
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("step_bench")
-    ask.add_argument("--model", default="resnet18-cifar", help="resnet18-cifar or vgg11")
-    ask.add_argument("--batch", type=int, nargs="+", default=[32, 128])
-    ask.add_argument("--precision", nargs="+", default=["fp32", "bf16"])
-    ask.add_argument("--threads", type=int, default=1)
-    ask.add_argument("--steps", type=int, default=2)
-    ask.add_argument("--rounds", type=int, default=6)
-    args = ask.parse_args()
-    print("| batch | precision | Lockstep img/s | PyTorch eager | torch.compile | ratio to the better (min - max) |")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step_bench", help="path of the program step_bench")
+    parser.add_argument("--model", default="resnet18-cifar", help="network: resnet18-cifar, vgg11 [%(default)s]")
+    parser.add_argument("--batch", type=int, nargs="+", default=[32, 128], help="batch sizes to compare [32 128]")
+    parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"], help="precisions to compare [fp32 bf16]")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each program [%(default)s]")
+    parser.add_argument("--steps", type=int, default=2, help="steps per round [%(default)s]")
+    parser.add_argument("--rounds", type=int, default=6, help="rounds of each program [%(default)s]")
+    args = parser.parse_args()
+    print("| batch | precision | Lockstep img/s | PyTorch eager img/s | torch.compile img/s "
+          "| ratio to the faster (min - max) |")
     print("|---|---|---|---|---|---|", flush=True)
     for batch in args.batch:
         for precision in args.precision:
             rates = measure(args, batch, precision)
-            ratios = [mine / max(eager, compiled) for mine, eager, compiled in zip(*rates.values())]
+            ratios = [ours / max(eager, compiled) for ours, eager, compiled in zip(*rates.values())]
             medians = [statistics.median(values) for values in rates.values()]
             print(
                 f"| {batch} | {precision} | {medians[0]:.1f} | {medians[1]:.1f} | {medians[2]:.1f} "

@@ -1,4 +1,4 @@
-"""Trains ResNet18 on CIFAR-10 in PyTorch, for comparison with Lockstep in the GPU acceptance test (tests/gpu/acceptance.py).
+"""Trains ResNet18 on CIFAR-10 in PyTorch; the GPU acceptance test (tests/gpu/acceptance.py) compares it with Lockstep.
 
 usage: pytorch_gpu.py versions
        pytorch_gpu.py speed --data DIR --batch B [--variants NAME ...]

@@ -1,6 +1,7 @@
-"""Times training steps of one replica in PyTorch on random images; counterpart of step_bench.
+"""Times training steps of one replica in PyTorch on random images; PyTorch counterpart of step_bench.
 
-usage: pytorch_step.py [--model M] [--batch B] [--precision fp32|bf16] [--threads T] [--steps S] [--compile] [--device cpu|cuda]
+usage: pytorch_step.py [--model M] [--batch B] [--precision fp32|bf16] [--threads T] [--steps S] [--compile]
+                       [--device cpu|cuda]
 
 The network is in channels-last format, bf16 uses autocast, and SGD is fused. Prints "ready" after the warm-up; then,
 for each line on standard input, runs S steps and prints one JSON line with their images/s and the last loss.
@@ -23,15 +24,15 @@ NETWORKS = {"resnet18-cifar": ResNet18, "vgg11": VGG11}
 
 
 def main():
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--model", choices=NETWORKS, default="resnet18-cifar")
-    ask.add_argument("--batch", type=int, default=128)
-    ask.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
-    ask.add_argument("--threads", type=int, default=1)
-    ask.add_argument("--steps", type=int, default=3)
-    ask.add_argument("--compile", action="store_true")
-    ask.add_argument("--device", default="cpu")
-    args = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", choices=NETWORKS, default="resnet18-cifar", help="network [%(default)s]")
+    parser.add_argument("--batch", type=int, default=128, help="images per step [%(default)s]")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="precision [%(default)s]")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads [%(default)s]")
+    parser.add_argument("--steps", type=int, default=3, help="steps per line on standard input [%(default)s]")
+    parser.add_argument("--compile", action="store_true", help="use torch.compile")
+    parser.add_argument("--device", default="cpu", help="device: cpu, cuda [%(default)s]")
+    args = parser.parse_args()
 
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
@@ -40,11 +41,11 @@ def main():
     forward = torch.compile(network) if args.compile else network
     images = torch.randint(0, 256, (args.batch, 3, 32, 32), dtype=torch.uint8)
     labels = torch.randint(0, 10, (args.batch,)).to(args.device)
-    low_precision = torch.autocast(args.device, dtype=torch.bfloat16, enabled=args.precision == "bf16")
+    autocast = torch.autocast(args.device, dtype=torch.bfloat16, enabled=args.precision == "bf16")
 
     def step():
         pixels = cifar10.normalise(images).to(args.device).contiguous(memory_format=torch.channels_last)
-        with low_precision:
+        with autocast:
             loss = F.cross_entropy(forward(pixels).float(), labels)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()

@@ -1,4 +1,4 @@
-"""Measures weak scaling over emulated hosts with links of given rates; writes tables and figures.
+"""Measures weak scaling over emulated hosts with links of given rates, and writes tables and figures.
 
 usage: weak_scaling.py LOCKSTEP --output FOLDER [--hosts N ...] [--rates RATE ...] [--batch B] [--precision P]
                        [--steps S]
@@ -18,7 +18,7 @@ import re
 import subprocess
 import sys
 
-import matplotlib  # noqa: F401  lockstep-report needs it: fail before the runs, not after them
+import matplotlib  # noqa: F401  required by lockstep-report; a missing package stops this script before the runs
 from compare_hosts import cluster, cluster_script
 from compare_ranks import images_per_second
 
@@ -31,11 +31,12 @@ def gigabits(rate):
     """Converts a rate such as "200mbit" to Gbit/s (0.2)."""
     match = re.fullmatch(r"([0-9.]+)([mg])bit", rate)
     if not match:
-        raise argparse.ArgumentTypeError(f"{rate}: a rate such as 1gbit or 200mbit is needed")
+        raise argparse.ArgumentTypeError(f"{rate}: must be a rate such as 1gbit or 200mbit")
     return float(match[1]) / (1000 if match[2] == "m" else 1)
 
 
-def checked_rate(rate):
+def valid_rate(rate):
+    """Returns the argument if `gigabits` can convert it."""
     gigabits(rate)
     return rate
 
@@ -45,7 +46,8 @@ def run_file(args, rate, hosts, reducer, gradients):
 
 
 def train(args, launcher, rate, hosts, reducer, gradients):
-    images = args.batch * max(args.hosts) * args.steps  # equal for all runs, so that the report compares them
+    # All runs have the same number of images, because lockstep-report compares only runs on the same data.
+    images = args.batch * max(args.hosts) * args.steps
     command = [*launcher, args.lockstep, "train", "--quiet", "--data", f"synthetic:{images}", "--threads", "1"]
     command += ["--steps", str(args.steps), "--evaluate-every", "never"]
     command += ["--batch-per-rank", str(args.batch), "--precision", args.precision]
@@ -61,7 +63,8 @@ def train_all(args, launcher, rate, hosts):
             train(args, launcher, rate, hosts, reducer, gradients)
 
 
-def report(args, rate, gradients):
+def write_report(args, rate, gradients):
+    """Writes the tables and figures of one rate and gradient data type."""
     runs = [str(run_file(args, rate, hosts, reducer, gradients)) for hosts in args.hosts for reducer in REDUCERS]
     folder = args.output / f"{rate}-{gradients}"
     command = [sys.executable, "-m", "lockstep_report", "report", *runs, "--out", str(folder)]
@@ -83,15 +86,17 @@ def print_table(args):
 
 
 def main():
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("lockstep")
-    ask.add_argument("--output", type=pathlib.Path, required=True)
-    ask.add_argument("--hosts", type=int, nargs="+", default=[1, 2, 4])
-    ask.add_argument("--rates", type=checked_rate, nargs="+", default=["1gbit", "10gbit"])
-    ask.add_argument("--batch", type=int, default=32)
-    ask.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
-    ask.add_argument("--steps", type=int, default=10)
-    args = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("lockstep", help="path of the program lockstep")
+    parser.add_argument("--output", type=pathlib.Path, required=True, metavar="FOLDER",
+                        help="folder of the run files and the reports")
+    parser.add_argument("--hosts", type=int, nargs="+", default=[1, 2, 4], help="numbers of hosts [1 2 4]")
+    parser.add_argument("--rates", type=valid_rate, nargs="+", default=["1gbit", "10gbit"],
+                        help="rates of the links [1gbit 10gbit]")
+    parser.add_argument("--batch", type=int, default=32, help="images per rank and step [%(default)s]")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="precision [%(default)s]")
+    parser.add_argument("--steps", type=int, default=10, help="steps per run, including two for warm-up [%(default)s]")
+    args = parser.parse_args()
     script = cluster_script()
     args.output.mkdir(parents=True, exist_ok=True)
     for rate in args.rates:
@@ -103,7 +108,7 @@ def main():
                     train_all(args, [script, "run", str(hosts)], rate, hosts)
     for rate in args.rates:
         for gradients in GRADIENTS:
-            report(args, rate, gradients)
+            write_report(args, rate, gradients)
     print_table(args)
 
 

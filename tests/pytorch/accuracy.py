@@ -1,8 +1,8 @@
-"""Trains a network on CIFAR-10 in PyTorch and prints the accuracy after each epoch.
+"""Trains a network on CIFAR-10 in PyTorch on the CPU and prints loss and accuracy after each epoch.
 
-The recipe is that of `lockstep train` with the options of the same names: SGD with momentum 0.9 and weight decay
-5e-4, linear warm-up followed by a constant or cosine learning rate, and random crop and flip. An incomplete last
-batch is dropped. Prints one line per epoch.
+The recipe is that of `lockstep train` with the options of the same names: SGD with momentum 0.9 and weight decay 5e-4,
+linear warm-up followed by a constant or cosine learning rate, and random crop and flip. An incomplete last batch is
+dropped.
 """
 
 import argparse
@@ -30,6 +30,7 @@ def learning_rate(args, step, steps_per_epoch):
 
 
 def evaluate(network, images, labels, batch=500):
+    """Returns the mean loss and the accuracy on the images."""
     network.eval()
     loss, correct = 0.0, 0
     with torch.no_grad():
@@ -43,20 +44,23 @@ def evaluate(network, images, labels, batch=500):
 
 
 def main():
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("data")
-    ask.add_argument("--train-samples", type=int)
-    ask.add_argument("--test-samples", type=int)
-    ask.add_argument("--epochs", type=int, default=5)
-    ask.add_argument("--batch", type=int, default=128)
-    ask.add_argument("--model", choices=NETWORKS, default="resnet18-cifar")
-    ask.add_argument("--lr", type=float, default=0.1)
-    ask.add_argument("--lr-schedule", choices=["constant", "cosine"], default="constant")
-    ask.add_argument("--warmup-epochs", type=float, default=0)
-    ask.add_argument("--seed", type=int, default=1)
-    ask.add_argument("--threads", type=int, default=1)
-    ask.add_argument("--evaluate-every", type=int, default=1, help="epochs; the last one is always evaluated")
-    args = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", help="folder of the CIFAR-10 binary files")
+    parser.add_argument("--train-samples", type=int, help="use the first N training images [all]", metavar="N")
+    parser.add_argument("--test-samples", type=int, help="use the first N test images [all]", metavar="N")
+    parser.add_argument("--epochs", type=int, default=5, help="passes over the training images [%(default)s]")
+    parser.add_argument("--batch", type=int, default=128, help="images per step [%(default)s]")
+    parser.add_argument("--model", choices=NETWORKS, default="resnet18-cifar", help="network [%(default)s]")
+    parser.add_argument("--lr", type=float, default=0.1, help="learning rate [%(default)s]")
+    parser.add_argument("--lr-schedule", choices=["constant", "cosine"], default="constant",
+                        help="learning-rate schedule [%(default)s]")
+    parser.add_argument("--warmup-epochs", type=float, default=0, help="epochs of linear warm-up [%(default)s]")
+    parser.add_argument("--seed", type=int, default=1,
+                        help="seed of weights, image order and augmentation [%(default)s]")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads [%(default)s]")
+    parser.add_argument("--evaluate-every", type=int, default=1, metavar="E",
+                        help="epochs between evaluations; the last epoch is always evaluated [%(default)s]")
+    args = parser.parse_args()
 
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)

@@ -1,4 +1,4 @@
-"""Reads CIFAR-10 from the published binary files; normalises and augments as in the training recipe, in PyTorch."""
+"""Reads CIFAR-10 from the published binary files; normalises and augments images in PyTorch as Lockstep does."""
 
 import pathlib
 
@@ -20,7 +20,7 @@ def read(folder, split, count=None):
 
 
 def normalise(images):
-    """Converts uint8 images to float32, normalised with the mean and standard deviation of the data set."""
+    """Converts uint8 images to float32, normalised with the mean and standard deviation of CIFAR-10."""
     return (images.float() / 255 - MEAN) / STD
 
 

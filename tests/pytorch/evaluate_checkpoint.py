@@ -1,4 +1,4 @@
-"""Evaluates a Lockstep checkpoint with ResNet18 in PyTorch, for comparison with `lockstep evaluate`.
+"""Computes the test accuracy of a Lockstep checkpoint with ResNet18 in PyTorch, for comparison with `lockstep evaluate`.
 
 usage: evaluate_checkpoint.py CHECKPOINT.h5 DATA [--test-samples N]
 """
@@ -13,11 +13,11 @@ from networks import ResNet18, load_checkpoint
 
 
 def main():
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("checkpoint")
-    ask.add_argument("data")
-    ask.add_argument("--test-samples", type=int)
-    args = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", help="checkpoint or --init-from file of Lockstep")
+    parser.add_argument("data", help="folder of the CIFAR-10 binary files")
+    parser.add_argument("--test-samples", type=int, metavar="N", help="use the first N test images [all]")
+    args = parser.parse_args()
     torch.set_num_threads(1)
     network = ResNet18().to(memory_format=torch.channels_last)
     load_checkpoint(network, args.checkpoint)

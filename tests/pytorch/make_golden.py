@@ -1,15 +1,15 @@
-"""Runs the reference computations of golden.hpp in PyTorch and writes their losses and gradients.
+"""Writes the losses and gradients with which golden_test.cpp compares Lockstep, computed by PyTorch in float64.
 
 usage: golden_input /tmp/golden.h5 && make_golden.py /tmp/golden.h5 tests/pytorch/golden.txt
 
-golden_test.cpp reads the text file. Its first line is `pair INDEX`: the gradients that follow are those of the images
-2 INDEX and 2 INDEX + 1. For each tensor there is a line `gradient NAME NORM VALUE...` with up to 64 values at evenly
-spaced positions, and for each of the 20 steps a line `loss STEP VALUE`.
+golden_input writes the HDF5 file with the initial weights, the images and the labels. golden_test.cpp reads the text
+file. The first line of the text file is `pair INDEX`: its gradients are those of the images 2 INDEX and 2 INDEX + 1. For
+each tensor, it has a line `gradient NAME NORM VALUE...` with up to 64 values at evenly spaced positions, and for each of
+the 20 steps a line `loss STEP VALUE`.
 
-All computations use float64, so that the error tolerance of the test only has to cover rounding in Lockstep. The
-chosen pair is the one whose ReLU inputs stay furthest from zero. If rounding changes the sign of an input, the ReLU
-passes a different gradient, and one such change alters the gradients of all earlier layers by up to a percent, in the
-float32 arithmetic of PyTorch as in any other.
+All computations use float64, so that the tolerance of the test only has to cover rounding in Lockstep. The pair is the
+one whose ReLU inputs have the largest distance from zero. If rounding changes the sign of an input, the ReLU passes a
+different gradient; one such change alters the gradients of all preceding layers by up to one percent in float32.
 """
 
 import sys
@@ -30,11 +30,11 @@ class Margin:
     def __enter__(self):
         self.smallest, self.relu = float("inf"), F.relu
 
-        def watched(x):
+        def recording_relu(x):
             self.smallest = min(self.smallest, x.abs().min().item())
             return self.relu(x)
 
-        F.relu = watched
+        F.relu = recording_relu
         return self
 
     def __exit__(self, *_):
