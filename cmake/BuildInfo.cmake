@@ -26,7 +26,7 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
       ${target}_build_info
       COMMAND ${generate}
       BYPRODUCTS "${header}"
-      COMMENT "Noting the commit"
+      COMMENT "Updating build_info.hpp"
       VERBATIM)
     add_dependencies(${target} ${target}_build_info)
     target_include_directories(${target} PRIVATE "${directory}")
@@ -42,17 +42,17 @@ find_program(GIT git)
 if(GIT)
   execute_process(
     COMMAND "${GIT}" -C "${SOURCE}" rev-parse --show-toplevel HEAD
-    OUTPUT_VARIABLE answer
+    OUTPUT_VARIABLE output
     RESULT_VARIABLE failed
     ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
-  string(REPLACE "\n" ";" answer "${answer}")
+  string(REPLACE "\n" ";" output "${output}")
   file(REAL_PATH "${SOURCE}" source)
-  list(LENGTH answer lines)
+  list(LENGTH output lines)
   if(NOT failed AND lines EQUAL 2)
-    list(GET answer 0 top)
+    list(GET output 0 top)
     file(REAL_PATH "${top}" top)
     if(top STREQUAL source)
-      list(GET answer 1 COMMIT)
+      list(GET output 1 COMMIT)
       execute_process(COMMAND "${GIT}" -C "${SOURCE}" status --porcelain --untracked-files=no OUTPUT_VARIABLE changes
                       ERROR_QUIET)
       if(NOT changes STREQUAL "")

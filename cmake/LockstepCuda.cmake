@@ -9,7 +9,7 @@
 
 set(LOCKSTEP_HAS_CUDA FALSE)
 if(NOT LOCKSTEP_CUDA MATCHES "^(auto|on|off)$")
-  message(FATAL_ERROR "LOCKSTEP_CUDA=${LOCKSTEP_CUDA}: use auto, on or off")
+  message(FATAL_ERROR "LOCKSTEP_CUDA=${LOCKSTEP_CUDA}: the value must be auto, on or off")
 endif()
 set(_missing "")
 if(NOT LOCKSTEP_CUDA STREQUAL "off")
@@ -52,15 +52,18 @@ if(NOT LOCKSTEP_CUDA STREQUAL "off")
     string(REGEX REPLACE ".*MAJOR ([0-9]+).*MINOR ([0-9]+).*PATCHLEVEL ([0-9]+).*" "\\1.\\2.\\3" CUDNN_VERSION
                          "${_lines}")
     if(CUDNN_VERSION VERSION_LESS 9.10)
-      list(APPEND _missing "cuDNN 9.10 or newer (${CUDNN_VERSION} was found)")
+      list(APPEND _missing "cuDNN 9.10 or newer (found ${CUDNN_VERSION})")
     endif()
   endif()
   string(REPLACE ";" ", " _missing "${_missing}")
   if(_missing STREQUAL "")
     set(LOCKSTEP_HAS_CUDA TRUE)
   elseif(LOCKSTEP_CUDA STREQUAL "on")
-    message(FATAL_ERROR "LOCKSTEP_CUDA=on, but this is missing: ${_missing}. cmake/LockstepCuda.cmake says where it is "
-                        "looked for; docs/dependencies.md how to get it; or configure with --preset cpu")
+    message(
+      FATAL_ERROR
+        "LOCKSTEP_CUDA=on requires missing dependencies: ${_missing}. docs/dependencies.md describes how to "
+        "install them; cmake/LockstepCuda.cmake lists the search paths. Use --preset cpu to build without "
+        "the GPU backend.")
   endif()
 endif()
 
@@ -84,7 +87,9 @@ if(LOCKSTEP_HAS_CUDA)
   set_target_properties(cudnn_frontend PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${CUDNN_FRONTEND_INCLUDE_DIR}")
   target_link_libraries(cudnn_frontend INTERFACE CUDNN::CUDNN CUDA::cudart)
   set(_found "CUDA ${CUDAToolkit_VERSION}, cuDNN ${CUDNN_VERSION}, for ${CMAKE_CUDA_ARCHITECTURES}")
+elseif(LOCKSTEP_CUDA STREQUAL "off")
+  set(_found "LOCKSTEP_CUDA=off")
 else()
   set(_found "missing: ${_missing}")
 endif()
-add_feature_info("CUDA" LOCKSTEP_HAS_CUDA "GPU ranks (${_found})")
+add_feature_info("CUDA" LOCKSTEP_HAS_CUDA "GPU backend (${_found})")

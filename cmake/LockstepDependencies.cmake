@@ -26,20 +26,20 @@ if(LOCKSTEP_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)
 
-  # Selects the first python3 in PATH that has the modules of the Python tests, and skips those without them, for
-  # example an active virtual environment.
-  function(lockstep_python_is_complete result candidate)
+  # Selects the first python3 in PATH that has the modules of the Python tests. An active virtual environment without
+  # these modules is skipped.
+  function(lockstep_validate_python result candidate)
     execute_process(COMMAND "${candidate}" -c "import pytest, numpy, h5py, matplotlib" RESULT_VARIABLE status
                     OUTPUT_QUIET ERROR_QUIET)
     if(NOT status EQUAL 0)
       set(${result} FALSE PARENT_SCOPE)
     endif()
   endfunction()
-  find_program(LOCKSTEP_PYTHON python3 VALIDATOR lockstep_python_is_complete REQUIRED
+  find_program(LOCKSTEP_PYTHON python3 VALIDATOR lockstep_validate_python REQUIRED
                DOC "python3 with pytest, numpy, h5py and matplotlib")
 endif()
 
 include(LockstepCuda)
-add_feature_info("tests" LOCKSTEP_TESTS "ctest")
+add_feature_info("tests" LOCKSTEP_TESTS "tests for ctest")
 add_feature_info("benchmarks" LOCKSTEP_BENCH "programs in tests/bench")
 add_feature_info("warnings are errors" LOCKSTEP_WERROR "")

@@ -1,10 +1,13 @@
 # shellcheck shell=bash
 # Functions that the scripts of this folder share. Source this file from bash with `set -euo pipefail`; do not run it.
 
-# shellcheck disable=SC2034  # used by the scripts that source this
+# shellcheck disable=SC2034  # the scripts that source this file use it
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-say() { printf '\n== %s\n' "$*"; }
+# Prints the heading of a step.
+heading() { printf '\n== %s\n' "$*"; }
+
+# Prints an error message and exits with status 1.
 die() {
   printf '%s: %s\n' "${0##*/}" "$*" >&2
   exit 1
@@ -25,7 +28,7 @@ find_python() {
       return
     fi
   done
-  die "no python3 with $modules; run jobs/setup, or name one in LOCKSTEP_PYTHON"
+  die "no Python with $modules was found; run jobs/setup, or set LOCKSTEP_PYTHON to such a Python"
 }
 
 # Sets the environment variables with which Open MPI starts $1 ranks if it would refuse by default: as root (in containers)
@@ -35,12 +38,12 @@ mpi_environment() {
   if [ "$(id -u)" -eq 0 ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   fi
-  if [ "$ranks" -gt "$(cores)" ]; then # waiting ranks yield their core
+  if [ "$ranks" -gt "$(cores)" ]; then # waiting ranks yield their core to other ranks
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
   fi
   if [ -e /.dockerenv ] || [ -e /run/.containerenv ] || [ -n "${APPTAINER_CONTAINER:-}" ]; then
-    # In most containers, a process may not read the memory of another process, and Open MPI warns at every attempt. A
-    # value that the user has set is kept.
+    # In most containers, a process may not read the memory of another process, and Open MPI prints a warning for every
+    # attempt. The value of the user has precedence.
     export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
   fi
 }

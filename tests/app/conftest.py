@@ -1,4 +1,4 @@
-"""LOCKSTEP_TEST_SHARD=I/N selects every Nth test, beginning with the Ith: CTest runs the shards in parallel."""
+"""Divides the tests into shards that CTest runs in parallel. LOCKSTEP_TEST_SHARD=I/N selects every Nth test from the Ith."""
 
 import os
 
@@ -6,6 +6,6 @@ import os
 def pytest_collection_modifyitems(config, items):
     number, count = map(int, os.environ.get("LOCKSTEP_TEST_SHARD", "1/1").split("/"))
     assert 1 <= number <= count
-    left_out = [item for i, item in enumerate(items) if i % count != number - 1]
+    deselected = [item for i, item in enumerate(items) if i % count != number - 1]
     items[:] = items[number - 1::count]
-    config.hook.pytest_deselected(items=left_out)
+    config.hook.pytest_deselected(items=deselected)

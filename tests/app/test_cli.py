@@ -1,6 +1,7 @@
 """Tests of the command line: exit statuses, messages and output files for valid and invalid input.
 
-LOCKSTEP_BIN is the path of the program; LOCKSTEP_MPIRUN is the command that starts ranks (words separated by ;).
+LOCKSTEP_BIN is the path of the program. LOCKSTEP_MPIRUN is the command that starts ranks; its words may be separated by
+spaces or semicolons.
 """
 
 import json
@@ -22,19 +23,21 @@ MPIRUN = os.environ.get("LOCKSTEP_MPIRUN", "mpirun --oversubscribe --bind-to non
 def train(*arguments, **options):
     """Returns the arguments of a `lockstep train` run of about one second. `options` override the defaults; an option
     with the value None is omitted."""
-    chosen = {"data": "synthetic:24", "batch_per_rank": 2, "steps": 2, "threads": 1, "loader_threads": 1,
+    values = {"data": "synthetic:24", "batch_per_rank": 2, "steps": 2, "threads": 1, "loader_threads": 1,
               "evaluate_every": "never"} | options
-    named = [f"--{name.replace('_', '-')}={value}" for name, value in chosen.items() if value is not None]
+    named = [f"--{name.replace('_', '-')}={value}" for name, value in values.items() if value is not None]
     return ["train", *named, *map(str, arguments)]
 
 
 def environment():
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("LOCKSTEP_")}
-    return clean | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    """Returns the environment of this process without the variables of Lockstep."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("LOCKSTEP_")}
+    return inherited | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                     "OMP_WAIT_POLICY": "passive"}
 
 
 def start(*arguments, cwd=None, env=None):
+    """Runs lockstep without mpirun; returns the completed process."""
     return subprocess.run([BIN, *map(str, arguments)], cwd=cwd, env=environment() | (env or {}), text=True,
                           capture_output=True, timeout=120)
 
@@ -63,7 +66,7 @@ def the_failure(result, status):
 
 @pytest.fixture
 def cifar(tmp_path):
-    """A folder with files in CIFAR-10's layout: 10,000 records each, like the real files, with black images."""
+    """A folder with files in the format of CIFAR-10, with 10,000 black images each."""
     folder = tmp_path / "cifar"
     folder.mkdir()
     records = np.zeros((10000, 3073), np.uint8)
@@ -96,7 +99,7 @@ def cifar(tmp_path):
     (["evaluate"], ["--init-from"]),
     (["allreduce", "--min-bytes", "1"], ["--min-bytes"]),
 ])
-def test_bad_options(arguments, words):
+def test_invalid_options_are_errors(arguments, words):
     line = the_failure(start(*arguments), 2)
     for word in words:
         assert word in line
@@ -110,25 +113,25 @@ def test_bad_options(arguments, words):
     (["train", "--batch-per-rank", "2", "--model", "resnet18"], ["did you mean 'resnet18-cifar'"]),
     (["train", "--batch-per-rank", "2", "--device", "gpu"], ["did you mean 'cuda'"]),
 ])
-def test_options_that_would_be_ignored_are_errors(arguments, words):
+def test_values_out_of_range_and_unused_options_are_errors(arguments, words):
     line = the_failure(start(*arguments), 2)
     for word in words:
         assert word in line
 
 
-def test_a_batch_that_does_not_fit_the_ranks():
+def test_global_batch_that_is_not_a_multiple_of_the_ranks_is_an_error():
     line = the_failure(start_ranks((2, ["train", "--global-batch", "3"])), 2)
     assert "--global-batch 3" in line and "2 ranks" in line
 
 
-def test_too_many_threads_are_a_warning():
-    threads = os.cpu_count() + 1  # one more is enough: the dry run starts the threads
+def test_more_threads_than_processors_cause_a_warning():
+    threads = os.cpu_count() + 1  # not more, because the dry run starts all threads
     result = start(*train("--dry-run", threads=threads))
     assert result.returncode == 0
     assert len(our_lines(result)) == 1 and f"{threads} threads" in our_lines(result)[0]
 
 
-def test_warnings_about_timings_are_in_the_run_file(tmp_path):
+def test_run_file_has_the_warnings_about_threads(tmp_path):
     cores = len(os.sched_getaffinity(0))
     for threads, expected in ((1, ""), (cores + 1, f"{cores + 1} threads share {cores} processor")):
         path = tmp_path / f"{threads}.h5"
@@ -140,33 +143,33 @@ def test_warnings_about_timings_are_in_the_run_file(tmp_path):
 
 # --- data ----------------------------------------------------------------------------------------------------
 
-def test_fewer_images_than_the_global_batch():
+def test_global_batch_larger_than_the_data_is_an_error():
     line = the_failure(start(*train(batch_per_rank=25)), 3)
     assert "25 images" in line and "24 training images" in line
 
 
-def test_data_files_that_are_missing(tmp_path):
+def test_missing_data_folder_is_an_error(tmp_path):
     line = the_failure(start(*train(data=f"cifar10:{tmp_path}/none")), 3)
     assert f"{tmp_path}/none" in line and "download" in line
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated", "oversized", "mislabelled"])
-def test_data_files_that_are_damaged(cifar, damage):
-    victim = cifar / "data_batch_3.bin"
-    content = victim.read_bytes()
+def test_damaged_data_file_is_an_error(cifar, damage):
+    damaged = cifar / "data_batch_3.bin"
+    content = damaged.read_bytes()
     if damage == "missing":
-        victim.unlink()
+        damaged.unlink()
     elif damage == "truncated":
-        victim.write_bytes(content[:-1])
+        damaged.write_bytes(content[:-1])
     elif damage == "oversized":
-        victim.write_bytes(content + b"\0")
+        damaged.write_bytes(content + b"\0")
     else:
-        victim.write_bytes(content[:3073] + b"\x0b" + content[3074:])
+        damaged.write_bytes(content[:3073] + b"\x0b" + content[3074:])
     line = the_failure(start(*train(data=f"cifar10:{cifar}")), 3)
     assert "data_batch_3.bin" in line
 
 
-def test_data_that_are_damaged_on_one_rank_alone(cifar, tmp_path):
+def test_damaged_data_on_one_rank_end_all_ranks(cifar, tmp_path):
     damaged = tmp_path / "damaged"
     damaged.mkdir()
     for file in cifar.iterdir():
@@ -178,7 +181,7 @@ def test_data_that_are_damaged_on_one_rank_alone(cifar, tmp_path):
     assert time.monotonic() - begin < 60
 
 
-def test_data_that_differ_between_ranks(cifar, tmp_path):
+def test_different_data_on_two_ranks_are_an_error(cifar, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     for file in cifar.iterdir():
@@ -191,25 +194,25 @@ def test_data_that_differ_between_ranks(cifar, tmp_path):
 
 # --- output --------------------------------------------------------------------------------------------------
 
-def test_a_run_file_that_exists_stays(tmp_path):
+def test_existing_output_is_replaced_only_with_overwrite(tmp_path):
     path = tmp_path / "run.h5"
-    path.write_text("precious")
+    path.write_text("existing")
     assert "--overwrite" in the_failure(start(*train(output=path)), 6)
-    assert path.read_text() == "precious"
+    assert path.read_text() == "existing"
     assert sorted(tmp_path.iterdir()) == [path]
     assert start(*train("--overwrite", output=path)).returncode == 0
     with h5py.File(path) as file:
         assert file.attrs["status"] == "complete"
 
 
-@pytest.mark.parametrize("place", ["missing/run.h5", "file/run.h5"])
-def test_an_output_that_cannot_be_written(tmp_path, place):
+@pytest.mark.parametrize("name", ["missing/run.h5", "file/run.h5"])
+def test_output_path_that_cannot_be_created_is_an_error(tmp_path, name):
     (tmp_path / "file").write_text("")
-    assert str(tmp_path / place) in the_failure(start(*train(output=tmp_path / place)), 6)
+    assert str(tmp_path / name) in the_failure(start(*train(output=tmp_path / name)), 6)
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
-def test_weights_that_are_no_weights(tmp_path):
+def test_invalid_weights_file_is_an_error(tmp_path):
     path = tmp_path / "weights.h5"
     assert str(path) in the_failure(start(*train(init_from=path)), 3)
     path.write_text("not HDF5")
@@ -218,22 +221,22 @@ def test_weights_that_are_no_weights(tmp_path):
 
 # --- ranks ---------------------------------------------------------------------------------------------------
 
-def test_ranks_with_different_options():
+def test_different_options_on_two_ranks_are_an_error():
     line = the_failure(start_ranks((1, train(seed=1)), (1, train(seed=2))), 2)
     assert "seed is '1' on rank 0 but '2' on rank 1" in line
 
 
-def test_a_rank_with_a_bad_option_ends_all():
+def test_invalid_option_on_one_rank_ends_all_ranks():
     line = the_failure(start_ranks((1, train()), (1, train(lr="x"))), 2)
     assert "rank 1 on " in line and "--lr x" in line
 
 
-def test_out_of_memory_is_said_before_anything_is_done():
+def test_insufficient_memory_is_reported_before_the_training():
     line = the_failure(start("train", "--batch-per-rank", "16", "--memory-limit", "100MB"), 4)
     assert "100 MB" in line
 
 
-def test_a_loss_that_is_not_finite(tmp_path):
+def test_non_finite_loss_ends_the_run_and_is_recorded(tmp_path):
     path = tmp_path / "run.h5"
     line = the_failure(start(*train(steps=6, lr=1e30, output=path)), 5)
     assert "step" in line and "--lr" in line
@@ -244,20 +247,20 @@ def test_a_loss_that_is_not_finite(tmp_path):
 
 # --- console and JSON output ---------------------------------------------------------------------------------
 
-def test_help_names_groups_defaults_and_examples():
+def test_help_has_groups_defaults_and_examples():
     text = start("train", "--help").stdout
     for words in ("Optimiser:", "--lr RATE", "[0.1]", "mpirun -n 2 lockstep train", "Exit status"):
         assert words in text
     assert start("--help").returncode == 0
 
 
-def test_a_dry_run_leaves_nothing(tmp_path):
+def test_dry_run_writes_no_files(tmp_path):
     result = start(*train("--dry-run", output=tmp_path / "run.h5", checkpoint_dir=tmp_path / "ckpt"))
     assert result.returncode == 0 and "11,173,962 parameters" in result.stdout
     assert list(tmp_path.iterdir()) == []
 
 
-def test_json_is_one_object_and_nothing_else():
+def test_json_output_is_one_object():
     result = start(*train("--json"))
     found = json.loads(result.stdout)
     assert result.stderr == ""
@@ -268,7 +271,7 @@ def test_json_is_one_object_and_nothing_else():
 
 
 def test_every_command_prints_json(tmp_path):
-    """Every command prints one object on stdout and returns 0, also with --dry-run (all but info)."""
+    """Every command prints one object on stdout and exits with status 0, also with --dry-run (which info lacks)."""
     assert start(*train("--quiet", checkpoint_dir=tmp_path)).returncode == 0
     checkpoint = next(tmp_path.glob("checkpoint-*"))
     commands = {
@@ -282,18 +285,18 @@ def test_every_command_prints_json(tmp_path):
     results = {"train": "results", "evaluate": "results", "ladder": "ladder", "allreduce": "allreduce",
                "plan": "memory_bytes", "info": "devices"}
     for command, arguments in commands.items():
-        for dry in ([], ["--dry-run"]):
-            if dry and command == "info":
+        for dry_run in ([], ["--dry-run"]):
+            if dry_run and command == "info":
                 continue
-            result = start(*arguments, "--json", *dry)
+            result = start(*arguments, "--json", *dry_run)
             assert (result.returncode, result.stderr) == (0, ""), command
             found = json.loads(result.stdout)
             assert found["command"] == command
-            assert dry or found[results[command]], command
+            assert dry_run or found[results[command]], command
             assert (found["learning_rate"] is None) == (command not in ("train", "plan")), command
 
 
-def test_two_ranks_train_and_write_every_rank_s_times(tmp_path):
+def test_run_file_has_the_phases_of_both_ranks(tmp_path):
     path = tmp_path / "run.h5"
     result = start_ranks((2, train(steps=None, epochs=1, output=path)))
     assert result.returncode == 0, result.stderr
@@ -304,20 +307,20 @@ def test_two_ranks_train_and_write_every_rank_s_times(tmp_path):
         assert (file["steps/images"][:] == 4).all()
 
 
-def test_progress_moves_on_a_terminal_alone():
-    def output(command):  # as bytes, because text mode converts carriage returns to newlines
+def test_progress_line_appears_only_on_a_terminal():
+    def output(command):  # bytes, because text mode converts carriage returns to newlines
         return subprocess.run(command, env=environment(), capture_output=True, timeout=120).stdout
 
     run = [BIN, *train(steps=3)]
     under_mpirun = [*MPIRUN, "-n", "1", *run]
     for command in (run, under_mpirun):
-        shown = output(["script", "-qec", " ".join(command), "/dev/null"])
-        assert b"\repoch 1, step 1/12" in shown and b" left" in shown
+        on_terminal = output(["script", "-qec", " ".join(command), "/dev/null"])
+        assert b"\repoch 1, step 1/12" in on_terminal and b" left" in on_terminal
         assert b" left" not in output(command)
 
 
-def test_a_test_loss_above_that_of_guessing_is_a_warning():
-    """After three steps, the running statistics of batch norm still differ much from the batch statistics."""
+def test_test_loss_above_that_of_uniform_guessing_causes_a_warning():
+    """After three steps, the running statistics of batch norm differ too much from the batch statistics."""
     result = start(*train("--quiet", steps=3, evaluate_every=0, conv_algorithm="direct", lr=1))
     assert result.returncode == 0
     assert len(our_lines(result)) == 1, result.stderr
@@ -325,27 +328,27 @@ def test_a_test_loss_above_that_of_guessing_is_a_warning():
     assert start(*train("--quiet", steps=1, evaluate_every=0, conv_algorithm="direct", lr=0, classes=10000)).stderr == ""
 
 
-def test_quiet_is_quiet():
+def test_quiet_prints_nothing():
     result = start(*train("--quiet"))
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_plan_measures_each_operation_against_the_machine(precision):
+def test_plan_measures_each_operation_and_its_roofline_bound(precision):
     result = start("plan", "--measure", "--model", "resnet18-cifar", "--batch-per-rank", "2", "--threads", "1",
                    "--precision", precision, "--json")
-    floor = json.loads(result.stdout)["floor"]
-    assert all(0 <= row["floor_seconds"] <= row["seconds"] for row in floor["operations"])
-    assert floor["product"].endswith(("fp32", precision))
-    assert floor["flops_per_second"] > 1e8 and floor["bytes_per_second"] > 1e8
-    phases = {row["phase"] for row in floor["operations"]}
+    bound = json.loads(result.stdout)["floor"]
+    assert all(0 <= row["floor_seconds"] <= row["seconds"] for row in bound["operations"])
+    assert bound["product"].endswith(("fp32", precision))
+    assert bound["flops_per_second"] > 1e8 and bound["bytes_per_second"] > 1e8
+    phases = {row["phase"] for row in bound["operations"]}
     assert phases == {"forward", "backward data", "backward weights", "backward", "update"}
-    assert sum(row["count"] for row in floor["operations"] if "convolution" in row["operation"]) == 59
-    assert sum(row["seconds"] for row in floor["operations"]) <= floor["seconds"] * 1.001
+    assert sum(row["count"] for row in bound["operations"] if "convolution" in row["operation"]) == 59
+    assert sum(row["seconds"] for row in bound["operations"]) <= bound["seconds"] * 1.001
 
 
 @pytest.mark.parametrize("ranks, batch", [(1, 4), (1, 16), (2, 8)])
-def test_plan_estimates_the_peak(ranks, batch):
+def test_plan_estimates_the_peak_memory(ranks, batch):
     options = ["--data", "synthetic:64", "--batch-per-rank", batch, "--threads", "1"]
     planned = json.loads(start_ranks((ranks, ["plan", *options, "--json"])).stdout)
     found = json.loads(start_ranks((ranks, ["train", *options, "--steps", "2", "--json"])).stdout)
@@ -353,7 +356,7 @@ def test_plan_estimates_the_peak(ranks, batch):
     assert abs(planned["memory_bytes"]["total"] - peak) < 0.1 * peak
 
 
-def test_the_ladder_ends_in_a_row_not_in_a_failure(tmp_path):
+def test_ladder_ends_with_an_out_of_memory_point_and_status_0(tmp_path):
     path = tmp_path / "ladder.h5"
     result = start("ladder", "--ladder-start", "2", "--steps", "1", "--data", "synthetic:200", "--threads", "1",
                    "--memory-limit", "280MB", "--output", path)
@@ -369,7 +372,7 @@ LADDER = ["ladder", "--ladder-start", "2", "--steps", "1", "--data", "synthetic:
 
 
 def points_of(path):
-    """Returns the columns of the ladder in a run file, truncated to its complete points."""
+    """Returns the columns of the ladder in a run file for its complete points."""
     with h5py.File(path, swmr=True) as file:
         if "ladder" not in file:
             return {}
@@ -377,11 +380,11 @@ def points_of(path):
         return {name: column[:count].tolist() for name, column in file["ladder"].items()}
 
 
-def test_a_killed_ladder_keeps_the_finished_points(tmp_path):
+def test_run_file_of_a_killed_ladder_has_the_complete_points(tmp_path):
     path = tmp_path / "ladder.h5"
     process = subprocess.Popen([BIN, *LADDER, "--output", path], env=environment(), stdout=subprocess.PIPE, text=True)
     rows = (line for line in process.stdout if re.match(r"\d+ ", line))
-    next(rows), next(rows)  # a point is written after its row is printed: at least one point is in the file
+    next(rows), next(rows)  # each row is printed before its point is written, so the file has at least one point
     process.kill()
     process.communicate(timeout=60)
     points = points_of(tmp_path / "ladder.h5.partial")
@@ -390,15 +393,16 @@ def test_a_killed_ladder_keeps_the_finished_points(tmp_path):
     assert points["steps"][0] == 1 and points["is_extrapolated"][0] == 1
 
 
-def test_a_ladder_that_diverges_has_failed(tmp_path):
+def test_ladder_with_a_non_finite_loss_fails(tmp_path):
     path = tmp_path / "ladder.h5"
-    assert "not finite" in the_failure(start("ladder", "--steps", "6", "--lr", "1e30", "--ladder-start", "2", "--data", "synthetic:24",
-                                         "--threads", "1", "--output", path), 5)
+    result = start("ladder", "--steps", "6", "--lr", "1e30", "--ladder-start", "2", "--data", "synthetic:24",
+                   "--threads", "1", "--output", path)
+    assert "not finite" in the_failure(result, 5)
     with h5py.File(path) as file:
         assert file.attrs["status"] == "failed" and "not finite" in file.attrs["failure"]
 
 
-def test_a_ladder_whose_first_batch_is_too_large_says_so():
+def test_ladder_reports_that_the_first_batch_is_too_large():
     text = start(*LADDER, "--memory-limit", "100MB").stdout
     assert "Even the smallest batch, 2 images per rank, needs more memory than the limit of 100 MB per rank" in text
 
@@ -409,7 +413,7 @@ def test_allreduce_prints_the_columns_of_nccl_tests():
     assert "algbw" in result.stdout and "#wrong" in result.stdout and "direct" in result.stdout
 
 
-def test_allreduce_of_one_rank_has_no_bandwidth():
+def test_allreduce_with_one_rank_prints_no_bandwidth():
     result = start("allreduce", "--max-bytes", "16K", "--repeats", "3", "--link-gbit", "10")
     assert result.returncode == 0, result.stderr
     rows = [line.split() for line in result.stdout.splitlines() if " mpi-blocking " in line]
@@ -419,7 +423,7 @@ def test_allreduce_of_one_rank_has_no_bandwidth():
     assert found["allreduce"][0]["busbw_bytes_per_second"] is None
 
 
-def test_buckets_hold_the_bytes_that_are_communicated(tmp_path):
+def test_bucket_bytes_depend_on_the_communication_data_type(tmp_path):
     sums = {}
     for dtype in ("fp32", "bf16"):
         path = tmp_path / f"{dtype}.h5"
@@ -434,12 +438,12 @@ def cuda_line():
     return next(line for line in start("info").stdout.splitlines() if line.startswith("  cuda"))
 
 
-def test_info_says_what_is_not_there():
-    # A build without CUDA, a CUDA build on a machine without a GPU or driver, or a CUDA build with a GPU.
+def test_info_reports_whether_cuda_is_available():
+    # The build has no CUDA backend, or the machine has no GPU or driver, or both are available.
     assert re.search("not available: .*(no CUDA backend|use --device cpu)|compute capability", cuda_line())
 
 
-def test_plan_for_a_gpu_that_is_not_here():
+def test_plan_for_a_target_gpu():
     result = start("plan", "--for", "rtx8000", "--precision", "fp16", "--batch-per-rank", "8", "--json")
     if "no CUDA backend" in cuda_line():
         line = the_failure(result, 2)
@@ -455,14 +459,15 @@ def test_plan_for_a_gpu_that_is_not_here():
 
 # --- stopping and resuming -----------------------------------------------------------------------------------
 
-def tensors(path):
-    found = {}
+def datasets(path):
+    """Returns {name: values} of all datasets of an HDF5 file."""
+    values = {}
     with h5py.File(path) as file:
-        file.visititems(lambda name, item: found.update({name: item[()]}) if hasattr(item, "shape") else None)
-    return found
+        file.visititems(lambda name, item: values.update({name: item[()]}) if hasattr(item, "shape") else None)
+    return values
 
 
-def test_a_resumed_run_ends_with_the_same_bits(tmp_path):
+def test_resumed_run_computes_the_same_bits(tmp_path):
     """With --deterministic, the three processes use the same kernels; without it, each selects kernels by timing."""
     assert start(*train("--deterministic", steps=6, checkpoint_dir=tmp_path / "whole")).returncode == 0
     for steps in (3, 6):
@@ -470,16 +475,17 @@ def test_a_resumed_run_ends_with_the_same_bits(tmp_path):
                             resume="auto")).returncode == 0
     whole, resumed = (sorted((tmp_path / name).iterdir())[-1] for name in ("whole", "parts"))
     assert whole.name == resumed.name
-    expected, found = tensors(whole), tensors(resumed)
+    expected, found = datasets(whole), datasets(resumed)
     assert expected.keys() == found.keys() and len(expected) > 100
     for name, values in expected.items():
         assert np.array_equal(values, found[name]), name
 
 
-def test_a_signal_saves_a_checkpoint(tmp_path):
+def test_sigterm_saves_a_checkpoint(tmp_path):
     directory, path = tmp_path / "ckpt", tmp_path / "run.h5"
     process = subprocess.Popen(
-        [BIN, *train(steps=100000, checkpoint_dir=directory, checkpoint_every="1-steps", output=path)], env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        [BIN, *train(steps=100000, checkpoint_dir=directory, checkpoint_every="1-steps", output=path)],
+        env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
     while not any(directory.glob("checkpoint-*")) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -492,7 +498,7 @@ def test_a_signal_saves_a_checkpoint(tmp_path):
         assert file["steps/loss"].shape[0] > 0
 
 
-def test_a_killed_rank_ends_the_job(tmp_path):
+def test_killed_rank_ends_the_job(tmp_path):
     directory = tmp_path / "ckpt"
     process = subprocess.Popen(
         [*MPIRUN, "-n", "2", BIN, *train(steps=100000, checkpoint_dir=directory, checkpoint_every="1-steps")],

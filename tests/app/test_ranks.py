@@ -1,4 +1,4 @@
-"""Tests of failures with several ranks: one rank prints one line, the status is as documented, and no rank hangs."""
+"""Tests of failures with several ranks: one rank prints one line, the exit status is as documented, and no rank hangs."""
 
 import os
 import resource
@@ -14,7 +14,7 @@ def warnings_of(result):
 
 
 def with_file_size_limit(ranks, arguments, limit):
-    """Runs ranks whose files, including anonymous ones, may have at most `limit` bytes."""
+    """Runs ranks under mpirun with files of at most `limit` bytes, including the anonymous files of shared memory."""
     def set_limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     return subprocess.run([*MPIRUN, "-n", str(ranks), BIN, *map(str, arguments)], env=environment(), text=True,
@@ -23,17 +23,17 @@ def with_file_size_limit(ranks, arguments, limit):
 
 # --- shared memory -------------------------------------------------------------------------------------------
 
-LESS_THAN_THE_GRADIENTS = 16 << 20  # resnet18-cifar has 44.7 MB of gradients
+LESS_THAN_THE_GRADIENTS = 16 << 20  # bytes; the gradients of resnet18-cifar have 44.7 MB
 
 
 @pytest.mark.parametrize("size", ["64m", "64k"])
-def test_a_small_dev_shm_does_not_stop_ranks_of_one_host(size):
+def test_small_dev_shm_does_not_prevent_shared_memory(size):
     if os.geteuid() != 0:
-        pytest.skip("needs root, to mount a small /dev/shm")
+        pytest.skip("mounting a small /dev/shm requires root")
     probe = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", "/dev/shm"],
                            capture_output=True, text=True)
     if probe.returncode != 0:
-        pytest.skip(f"mounting is not permitted here: {probe.stderr.strip()}")
+        pytest.skip(f"this machine does not permit mounting: {probe.stderr.strip()}")
     script = f'mount -t tmpfs -o size={size} tmpfs /dev/shm && exec "$@"'
     command = [*MPIRUN, "-n", "2", BIN, *train("--all-reduce", "shared")]
     result = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *command], env=environment(), text=True,
@@ -42,7 +42,7 @@ def test_a_small_dev_shm_does_not_stop_ranks_of_one_host(size):
     assert "all-reduce     shared-memory" in result.stdout
 
 
-def test_without_shared_memory_ranks_send_messages_and_one_of_them_warns():
+def test_one_rank_warns_if_the_ranks_cannot_share_memory():
     result = with_file_size_limit(2, train(), LESS_THAN_THE_GRADIENTS)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "all-reduce     shared-memory" not in result.stdout
@@ -50,7 +50,7 @@ def test_without_shared_memory_ranks_send_messages_and_one_of_them_warns():
     assert "File too large" in warning and "messages" in warning
 
 
-def test_explicit_shared_all_reduce_without_shared_memory_is_one_error():
+def test_explicit_shared_memory_algorithm_without_shared_memory_is_an_error():
     result = with_file_size_limit(2, train("--all-reduce", "shared-memory"), LESS_THAN_THE_GRADIENTS)
     line = the_failure(result, 2)
     assert "--all-reduce shared-memory is not available: the ranks of this host cannot share memory" in line
@@ -64,6 +64,6 @@ def test_explicit_shared_all_reduce_without_shared_memory_is_one_error():
     (["--all-reduce", "ring", "--gradient-dtype", "bf16"], "--all-reduce ring is not available: it sends fp32 only"),
     (["--transport", "nccl"], "transport nccl carries the gradients of GPUs"),
 ])
-def test_what_all_ranks_refuse_is_printed_once(arguments, words):
+def test_error_on_all_ranks_is_printed_once(arguments, words):
     line = the_failure(start_ranks((2, train(*arguments))), 2)
     assert words in line

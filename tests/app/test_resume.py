@@ -1,4 +1,4 @@
-"""Tests of runs that are stopped or killed or that fail, and of resuming with the same command (CTest: cli)."""
+"""Tests of runs that are interrupted, are killed or fail, and of resuming them with the same command."""
 
 import json
 import os
@@ -16,23 +16,23 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from test_cli import BIN, MPIRUN, environment, our_lines, start, start_ranks, the_failure, train  # noqa: E402
 
 FORWARD_SIGNALS = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "forward-signals"
-LONG = {"steps": None, "epochs": 40, "checkpoint_every": "2-steps"}  # takes minutes: the tests stop it
+LONG = {"steps": None, "epochs": 40, "checkpoint_every": "2-steps"}  # takes minutes; the tests end the run earlier
 
 
-def when(condition, process=None, seconds=100):
-    """Waits until `condition` is true. Fails after `seconds`, or if `process` ends before."""
-    end = time.monotonic() + seconds
+def wait_until(condition, process, seconds=100):
+    """Waits until `condition()` is true. Fails after `seconds`, or if `process` ends earlier."""
+    deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        assert process is None or process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, f"the condition is not true after {seconds} s"
+        assert process.poll() is None, process.communicate()
         time.sleep(0.02)
 
 
 def start_until_checkpoint(directory, command, number=signal.SIGTERM, **options):
-    """Starts the command, sends the signal `number` after its first checkpoint, and returns its status and stderr."""
+    """Starts the command and sends the signal `number` after its first checkpoint; returns its exit status and stderr."""
     process = subprocess.Popen(list(map(str, command)), env=environment(), text=True, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, **options)
-    when(lambda: any(directory.glob("checkpoint-*.h5")), process)
+    wait_until(lambda: any(directory.glob("checkpoint-*.h5")), process)
     process.send_signal(number)
     try:
         _, errors = process.communicate(timeout=100)
@@ -42,18 +42,19 @@ def start_until_checkpoint(directory, command, number=signal.SIGTERM, **options)
 
 
 def root(path):
+    """Returns the attributes of the root group of a run file."""
     with h5py.File(path) as file:
         return dict(file.attrs)
 
 
-def test_the_same_command_again_writes_the_next_part(tmp_path):
+def test_same_command_resumes_and_writes_the_next_part(tmp_path):
     checkpoints, output = tmp_path / "ckpt", tmp_path / "run.h5"
     command = train(**LONG, checkpoint_dir=checkpoints, resume="auto", output=output)
     status, errors = start_until_checkpoint(checkpoints, [BIN, *command])
     assert status == 75 and "checkpoint is in" in errors
     first = output.read_bytes()
-    steps = root(output)
-    assert (steps["status"], steps["part"], steps["first_step"]) == ("preempted", 1, 0)
+    first_attributes = root(output)
+    assert (first_attributes["status"], first_attributes["part"], first_attributes["first_step"]) == ("preempted", 1, 0)
 
     last = max(int(p.stem.split("-")[1]) for p in checkpoints.glob("checkpoint-*.h5"))
     again = train(**LONG | {"epochs": None, "steps": last + 2}, checkpoint_dir=checkpoints, resume="auto", output=output)
@@ -62,7 +63,7 @@ def test_the_same_command_again_writes_the_next_part(tmp_path):
     assert output.read_bytes() == first
     second = root(tmp_path / "run.part2.h5")
     assert (second["status"], second["part"], second["first_step"]) == ("complete", 2, last)
-    assert second["run_id"] == steps["run_id"]
+    assert second["run_id"] == first_attributes["run_id"]
     assert "run.part2.h5" in result.stdout
 
     before = {p: p.read_bytes() for p in [*tmp_path.glob("*.h5"), *checkpoints.iterdir()]}
@@ -72,23 +73,23 @@ def test_the_same_command_again_writes_the_next_part(tmp_path):
     assert json.loads(start(*again, "--json").stdout)["results"]["last_step"] == last + 2
 
 
-def test_after_a_kill_the_same_command_continues(tmp_path):
+def test_same_command_resumes_after_a_kill(tmp_path):
     checkpoints, output = tmp_path / "ckpt", tmp_path / "run.h5"
     status, _ = start_until_checkpoint(
         checkpoints, [BIN, *train(**LONG, checkpoint_dir=checkpoints, resume="auto", output=output)], signal.SIGKILL)
     assert status == -signal.SIGKILL
-    torn = checkpoints / ".checkpoint-99.h5.4711.tmp"
-    torn.write_bytes(b"half a checkpoint")
-    left = (tmp_path / "run.h5.partial").read_bytes()
+    incomplete = checkpoints / ".checkpoint-99.h5.4711.tmp"
+    incomplete.write_bytes(b"half a checkpoint")
+    partial = (tmp_path / "run.h5.partial").read_bytes()
     last = max(int(p.stem.split("-")[1]) for p in checkpoints.glob("checkpoint-*.h5"))
     result = start(*train(steps=last + 2, checkpoint_dir=checkpoints, resume="auto", output=output))
     assert result.returncode == 0, result.stderr
-    assert (tmp_path / "run.h5.partial").read_bytes() == left
+    assert (tmp_path / "run.h5.partial").read_bytes() == partial
     assert root(tmp_path / "run.part2.h5")["part"] == 2
-    assert not torn.exists()
+    assert not incomplete.exists()
 
 
-def test_the_file_of_another_run_is_refused(tmp_path):
+def test_run_file_of_another_run_is_not_replaced(tmp_path):
     output = tmp_path / "run.h5"
     assert start(*train(output=output)).returncode == 0
     options = {"checkpoint_dir": tmp_path / "ckpt", "resume": "auto"}
@@ -98,11 +99,11 @@ def test_the_file_of_another_run_is_refused(tmp_path):
     assert list(tmp_path.glob("run.*")) == [output]
 
 
-def test_a_stop_without_a_checkpoint_does_not_ask_for_another_start(tmp_path):
+def test_sigterm_without_checkpoints_ends_the_run_as_preempted(tmp_path):
     output = tmp_path / "run.h5"
     process = subprocess.Popen([BIN, *train(steps=None, epochs=40, output=output)], env=environment(), text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    when((tmp_path / "run.h5.partial").exists, process)
+    wait_until((tmp_path / "run.h5.partial").exists, process)
     time.sleep(0.3)
     process.terminate()
     _, errors = process.communicate(timeout=100)
@@ -111,15 +112,15 @@ def test_a_stop_without_a_checkpoint_does_not_ask_for_another_start(tmp_path):
     assert root(output)["status"] == "preempted"
 
 
-def test_a_checkpoint_that_cannot_be_written_finishes_the_run_file(tmp_path):
-    def small_files():
+def test_run_file_is_complete_after_a_checkpoint_could_not_be_written(tmp_path):
+    def limit_file_size():
         resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, 8 << 20))
 
     output = tmp_path / "run.h5"
     command = [BIN, *train(train_samples=4, steps=None, epochs=3, checkpoint_dir=tmp_path / "ckpt",
                            checkpoint_every="3-steps", output=output)]
     result = subprocess.run(command, env=environment(), text=True, capture_output=True, timeout=120,
-                            preexec_fn=small_files)
+                            preexec_fn=limit_file_size)
     assert "checkpoint-3.h5" in the_failure(result, 6)
     attributes = root(output)
     assert attributes["status"] == "failed" and "checkpoint-3.h5" in attributes["failure"]
@@ -128,25 +129,25 @@ def test_a_checkpoint_that_cannot_be_written_finishes_the_run_file(tmp_path):
 
 
 @pytest.mark.parametrize("option", ["output", "checkpoint_dir"])
-def test_a_name_that_is_too_long(tmp_path, option):
+def test_overlong_file_name_is_an_error(tmp_path, option):
     line = the_failure(start(*train(**{option: tmp_path / ("x" * 300)})), 6)
     assert "long" in line
 
 
-def test_a_device_is_not_replaced():
+def test_overwrite_does_not_replace_a_device_file():
     before = os.stat("/dev/null")
     assert "not a regular file" in the_failure(start(*train("--overwrite", output="/dev/null")), 6)
     assert os.stat("/dev/null").st_rdev == before.st_rdev
 
 
-def test_checkpoints_are_part_of_no_step(tmp_path):
+def test_steps_do_not_include_the_time_of_checkpoints(tmp_path):
     output = tmp_path / "run.h5"
     result = start_ranks((2, train(steps=4, checkpoint_dir=tmp_path / "ckpt", checkpoint_every="1-steps",
                                    output=output)))
     assert result.returncode == 0, result.stderr
     with h5py.File(output) as file:
         steps = file["steps/phase_seconds"][()].sum(axis=2).max(axis=1)
-        # Ranks leave a barrier within milliseconds of each other; a checkpoint takes some hundred milliseconds.
+        # The ranks leave a barrier within some milliseconds; a checkpoint takes some hundred milliseconds.
         assert steps.sum() < 1.1 * file["epochs/seconds"][()].sum()
 
 
@@ -159,7 +160,7 @@ def stop_ranks(tmp_path, number, *prefix, **options):
     return *start_until_checkpoint(checkpoints, command, number, **options), output
 
 
-def test_mpirun_passes_usr1_on(tmp_path):
+def test_mpirun_forwards_sigusr1(tmp_path):
     status, errors, output = stop_ranks(tmp_path, signal.SIGUSR1)
     assert status == 75, errors
     assert root(output)["status"] == "preempted"
@@ -173,10 +174,10 @@ def test_forwarded_signals_save_a_checkpoint(tmp_path, number):
     assert "a checkpoint is in" in errors and "warning: if mpirun" not in errors
 
 
-def test_what_mpirun_kills_is_resumed(tmp_path):
-    """After SIGTERM, mpirun kills the ranks one second later, even while they write a file."""
+def test_run_that_mpirun_has_killed_resumes(tmp_path):
+    """mpirun kills the ranks one second after SIGTERM, even while they write a file."""
     status, errors, output = stop_ranks(tmp_path, signal.SIGTERM)
-    assert "mpirun" in errors and "SIGUSR1" in errors  # the warning at the start
+    assert "mpirun" in errors and "SIGUSR1" in errors  # the warning at the start of the run
     checkpoints = tmp_path / "ckpt"
     last = max(int(p.stem.split("-")[1]) for p in checkpoints.glob("checkpoint-*.h5"))
     result = start_ranks((2, train(steps=last + 2, checkpoint_dir=checkpoints, resume="auto", output=output)))
@@ -185,5 +186,5 @@ def test_what_mpirun_kills_is_resumed(tmp_path):
     assert root(tmp_path / "run.part2.h5")["status"] == "complete"
 
 
-def test_no_warning_of_mpirun_without_checkpoints():
+def test_without_checkpoints_there_is_no_warning_about_mpirun():
     assert not [line for line in our_lines(start_ranks((1, train()))) if "mpirun" in line]

@@ -14,8 +14,10 @@ ANALYSIS = pathlib.Path(__file__).parents[2] / "analysis"
 SHARED = ("images_per_second", "epoch_seconds", "training_seconds", "step_seconds_median", "step_seconds_interval",
           "exposed_communication_share", "timed_epoch", "timed_steps", "steps_per_epoch", "images_per_epoch",
           "is_extrapolated")
-# There are 24 images, 2 per rank and step: an epoch has 12 steps on one rank and 6 on two ranks.
-RUNS = {"cut off": {"steps": 5}, "one epoch": {"steps": None, "epochs": 1}, "two epochs": {"steps": None, "epochs": 2}}
+# The data have 24 images, and the batch per rank is 2, so an epoch has 12 steps on one rank and 6 steps on two ranks.
+RUNS = {"incomplete epoch": {"steps": 5},
+        "one epoch": {"steps": None, "epochs": 1},
+        "two epochs": {"steps": None, "epochs": 2}}
 
 
 def report(path, *options):
@@ -33,8 +35,8 @@ def run(ranks, path, *arguments, **options):
     return result.stdout
 
 
-def found(pattern, text):
-    """Returns the groups of `pattern`, which must match in `text`."""
+def values_in(text, pattern):
+    """Returns the groups of `pattern`, which must match in `text`, without thousands separators."""
     match = re.search(pattern, text)
     assert match, f"{pattern}\n{text}"
     return tuple(group.replace(",", "") for group in match.groups() if group is not None)
@@ -42,36 +44,35 @@ def found(pattern, text):
 
 @pytest.mark.parametrize("kind", RUNS)
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_json_agrees_with_the_report(tmp_path, ranks, kind):
+def test_json_output_agrees_with_the_report(tmp_path, ranks, kind):
     results = json.loads(run(ranks, tmp_path / "run.h5", "--json", **RUNS[kind]))["results"]
     values = json.loads(report(tmp_path / "run.h5", "--json"))
     for name in SHARED:
         assert results[name] == pytest.approx(values[name], rel=1e-12), name
     steps_per_epoch = 12 // ranks
-    timed = {"cut off": 4, "one epoch": steps_per_epoch - (1 if ranks == 2 else 2), "two epochs": steps_per_epoch}
+    timed = {"incomplete epoch": 4, "one epoch": steps_per_epoch - (1 if ranks == 2 else 2),
+             "two epochs": steps_per_epoch}
     assert results["timed_steps"] == timed[kind]
     assert results["timed_epoch"] == (2 if kind == "two epochs" else 1)
-    assert results["is_extrapolated"] == (kind == "cut off")
+    assert results["is_extrapolated"] == (kind == "incomplete epoch")
     assert (results["step_seconds_interval"] is None) == (timed[kind] < 6)
 
 
 @pytest.mark.parametrize("kind", RUNS)
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_the_last_lines_agree_with_the_report(tmp_path, ranks, kind):
+def test_console_summary_agrees_with_the_report(tmp_path, ranks, kind):
     console = run(ranks, tmp_path / "run.h5", **RUNS[kind])
     text = report(tmp_path / "run.h5")
-    assert (found(r"Total img/sec on \d CPU rank\(s\): ([\d.]+)\n", console)
-            == found(r"Throughput: ([\d.,]+) images/s", text))
+    assert (values_in(console, r"Total img/sec on \d CPU rank\(s\): ([\d.]+)\n")
+            == values_in(text, r"Throughput: ([\d.,]+) images/s"))
     number = r"([\d.]+)"
-    assert (found(rf"Median step time {number} ms(?: \(95 % confidence interval {number} to {number} ms)?", console)
-            == found(rf"Step: median {number} ms(?: \[{number}, {number}\])?", text))
+    assert (values_in(console, rf"Median step time {number} ms(?: \(95 % confidence interval {number} to {number} ms)?")
+            == values_in(text, rf"Step: median {number} ms(?: \[{number}, {number}\])?"))
     if ranks > 1:
-        assert (found(rf"Exposed communication is {number} % of the epoch", console)
-                == found(rf"exposed = {number}% of the epoch", text))
-    if kind == "cut off":
+        assert (values_in(console, rf"Exposed communication is {number} % of the epoch")
+                == values_in(text, rf"exposed = {number}% of the epoch"))
+    if kind == "incomplete epoch":
         pattern = r"scaled from (\d+) of (\d+) steps"
-        assert found(pattern, console) == found(pattern, text) == ("4", str(12 // ranks))
+        assert values_in(console, pattern) == values_in(text, pattern) == ("4", str(12 // ranks))
     else:
         assert "scaled" not in console and "scaled" not in text
-
-

@@ -1,4 +1,4 @@
-"""Tests that the watchdog ends the run with status 70 if a rank hangs, in every stage of the program."""
+"""Tests that the watchdog ends the run with status 70 if a rank hangs, at any stage of the program."""
 
 import math
 import os
@@ -18,14 +18,14 @@ HANG_IN_FINALIZE = os.environ.get("LOCKSTEP_HANG_IN_MPI_FINALIZE")
 
 @pytest.fixture(scope="module")
 def limit():
-    """A watchdog limit in seconds that a healthy run does not reach: the duration of a whole run, at least 3 s."""
+    """A watchdog limit that a run without errors does not reach: its total duration in seconds, at least 3."""
     begin = time.monotonic()
     assert start_ranks((2, train())).returncode == 0
     return max(3, math.ceil(time.monotonic() - begin))
 
 
 def ranks_of(mpirun):
-    """Returns {rank: process id} of the ranks that this mpirun process has started."""
+    """Returns {rank: process id} of the ranks that the process `mpirun` has started."""
     found = {}
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -40,13 +40,15 @@ def ranks_of(mpirun):
 
 
 def kill_after(process, seconds):
+    """Starts a timer that kills the process; returns the timer."""
     timer = threading.Timer(seconds, process.kill)
     timer.start()
     return timer
 
 
 def run_and_stop_rank_1(arguments, ready, limit):
-    """Stops rank 1 once a line of the output matches `ready`; returns mpirun's status and stderr."""
+    """Runs two ranks and stops rank 1 (SIGSTOP) after a line of the output matches `ready`. Returns the exit status and
+    stderr of mpirun."""
     command = [*MPIRUN, "-n", "2", BIN, *map(str, arguments), f"--watchdog={limit}"]
     process = subprocess.Popen(command, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     timer = kill_after(process, 60 + 10 * limit)
@@ -64,7 +66,8 @@ def run_and_stop_rank_1(arguments, ready, limit):
     return process.returncode, stderr
 
 
-def the_timeout(returncode, stderr):
+def expect_timeout(returncode, stderr):
+    """Checks that the watchdog ended the run with a single message; returns the message."""
     assert returncode == 70, stderr
     lines = [line for line in stderr.splitlines() if line.startswith("lockstep: ") and "watchdog timeout" in line]
     assert len(lines) == 1, stderr
@@ -72,6 +75,7 @@ def the_timeout(returncode, stderr):
 
 
 LONG = {"steps": None, "epochs": 1000}
+# The stages in which a rank stops: {name: (arguments, output when the stage has begun, text of the timeout message)}.
 STAGES = {
     "training": (train(**LONG), r"^epoch 2/", r" of step \d+;"),
     "ladder": (["ladder", "--data=synthetic:2000", "--ladder-start=1", "--threads=1", "--steps=100"],
@@ -81,11 +85,11 @@ STAGES = {
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_rank_that_stops_ends_the_run(stage, limit):
-    arguments, ready, where = STAGES[stage]
-    line = the_timeout(*run_and_stop_rank_1(arguments, ready, limit))
+def test_stopped_rank_ends_the_run(stage, limit):
+    arguments, ready, activity = STAGES[stage]
+    line = expect_timeout(*run_and_stop_rank_1(arguments, ready, limit))
     assert line.startswith("lockstep: rank 0 on ") and f"no progress for {limit} s" in line
-    assert re.search(where, line), line
+    assert re.search(activity, line), line
 
 
 def run_mixed(first, second, limit, **variables):
@@ -94,16 +98,16 @@ def run_mixed(first, second, limit, **variables):
                           text=True, capture_output=True, timeout=60 + 10 * limit)
 
 
-def test_a_rank_that_hangs_before_mpi_starts_ends_the_run(limit):
+def test_rank_that_hangs_before_mpi_init_ends_the_run(limit):
     program = [BIN, *train()]
     stopped = ["sh", "-c", 'kill -STOP $$; exec "$@"', "sh", *program]
     result = run_mixed(program, stopped, limit, LOCKSTEP_WATCHDOG=str(limit))
-    line = the_timeout(result.returncode, result.stderr)
+    line = expect_timeout(result.returncode, result.stderr)
     assert f"no progress for {limit} s during MPI_Init_thread" in line
 
 
-@pytest.mark.skipif(not HANG_IN_FINALIZE, reason="LOCKSTEP_HANG_IN_MPI_FINALIZE does not name the library to preload")
-def test_a_rank_that_hangs_in_mpi_finalize_ends_the_run(limit):
+@pytest.mark.skipif(not HANG_IN_FINALIZE, reason="LOCKSTEP_HANG_IN_MPI_FINALIZE is not set to the library to preload")
+def test_rank_that_hangs_in_mpi_finalize_ends_the_run(limit):
     program = [BIN, *train(), f"--watchdog={limit}"]
     result = run_mixed(program, ["env", f"LD_PRELOAD={HANG_IN_FINALIZE}", *program], limit)
     lines = [line for line in result.stderr.splitlines() if "watchdog timeout" in line]
@@ -111,19 +115,19 @@ def test_a_rank_that_hangs_in_mpi_finalize_ends_the_run(limit):
     assert lines and all("during MPI_Finalize" in line for line in lines)
 
 
-def test_a_slow_step_that_makes_progress_is_not_ended():
-    def seconds_of(*options):
+def test_slow_step_that_makes_progress_does_not_end_the_run():
+    def seconds_of_run(*options):
         begin = time.monotonic()
         result = start(*train("--device=reference", *options, batch_per_rank=4, steps=1))
         assert result.returncode == 0, result.stderr
         return time.monotonic() - begin
 
-    preparation = seconds_of("--dry-run")
+    preparation = seconds_of_run("--dry-run")
     limit = max(2, math.ceil(2 * preparation))
-    step = seconds_of(f"--watchdog={limit}") - preparation
+    step = seconds_of_run(f"--watchdog={limit}") - preparation
     if step < 1.2 * limit:
         pytest.skip(f"a step of {step:.1f} s is too short for a limit of {limit} s")
 
 
-def test_an_overlong_limit_is_refused():
+def test_overlong_time_limit_is_an_error():
     assert "--watchdog 9300000000: must be from 0" in the_failure(start(*train("--watchdog=9300000000")), 2)

@@ -1,6 +1,6 @@
 """Checks of the structural rules in docs/architecture.md: permitted dependencies between modules, the files in which
 the preprocessor may test for CUDA, headers, and the length of a file. Each rule takes the root of a source tree and
-returns its violations, one line each. test_seeded_violations.py tests the rules on small trees with seeded violations.
+returns its violations, one line each. test_seeded_violations.py tests the rules on small trees with one violation each.
 
 The table of dependencies in docs/architecture.md must equal ALLOWED.
 """
@@ -21,12 +21,12 @@ ALLOWED = {
     "app": {"core", "graph", "data", "backend", "comm", "optim", "record", "train"},
 }
 
-# The factories: apart from TWO_COMPILERS, the preprocessor may test for CUDA only in these files.
+# The preprocessor may test for CUDA only in the factories and in the files of TWO_COMPILERS.
 FACTORIES = {"src/backend/make_backend.cpp", "src/comm/gradient_transport.cpp"}
-# The host and the device compiler share the kernels; only this header may test which of them compiles it.
+# The host compiler and the device compiler compile the kernels; only this header may test which of them compiles it.
 TWO_COMPILERS = {"src/backend/cuda/kernels/device.hpp"}
 
-LONGEST = 400
+MAX_LINES = 400
 # A file may be longer if a comment of this form in its first 30 lines states the reason.
 REASON = re.compile(r"(//|#)\s*Longer than 400 lines: \S.{10,}")
 
@@ -55,49 +55,48 @@ def module_of(path):
 
 
 def line_of(text, position):
+    """Returns the line number, from 1, of a character of `text`."""
     return text.count("\n", 0, position) + 1
 
 
 def files_outside_modules(root):
     """Reports files that are in no known module."""
-    return [f"{path}: is in no module; modules are {', '.join(ALLOWED)}"
+    return [f"{path}: is in no module; the modules are {', '.join(ALLOWED)}"
             for path, _ in sources(root) if module_of(path) not in ALLOWED]
 
 
 def forbidden_includes(root):
     """Reports includes of a module that ALLOWED does not permit, and of private headers of other modules."""
-    faults = []
+    violations = []
     for path, text in sources(root):
         module = module_of(path)
         for match in INCLUDE.finditer(text):
             bracket, name = match.groups()
-            where = f"{path}:{line_of(text, match.start())}"
+            location = f"{path}:{line_of(text, match.start())}"
             if name.startswith("lockstep/"):
                 target = name.split("/")[1]
                 if not (root / "include" / name).is_file():
-                    faults.append(f"{where}: {name} is not a public header (include/lockstep/MODULE/FILE)")
+                    violations.append(f"{location}: {name} is not a public header (include/lockstep/MODULE/FILE)")
                 elif target != module and target not in ALLOWED.get(module, set()):
-                    faults.append(f"{where}: {module} may not include {target} ({name})")
+                    violations.append(f"{location}: {module} may not include {target} ({name})")
             elif bracket == '"':
-                faults += private_include_faults(root, path, module, name, where)
+                violations += private_include_violations(root, path, module, name, location)
             elif any((root / "src" / other / name).is_file() for other in ALLOWED) and "/" in name:
-                faults.append(f"{where}: <{name}> names a module's private header; use quotes, from within the module")
-    return faults
+                violations.append(f"{location}: <{name}> names a module's private header; use quotes, from within the module")
+    return violations
 
 
-def private_include_faults(root, path, module, name, where):
-    """Reports a quoted include without lockstep/ that does not name a file of the same module. The file may be one that
-    CMake generates from a template in the module (NAME.in)."""
-    starts = [path.parent, pathlib.Path("src") / str(module), pathlib.Path("src")]
-    for start in starts:
-        target = (root / start / name).resolve()
+def private_include_violations(root, path, module, name, location):
+    """Reports a quoted include without lockstep/ that does not name a file of the same module. CMake may generate this
+    file from a template of the module (NAME.in)."""
+    for folder in (path.parent, pathlib.Path("src") / str(module), pathlib.Path("src")):
+        target = (root / folder / name).resolve()
         if target.is_file() or target.with_name(target.name + ".in").is_file():
-            inside = target.is_relative_to((root / "src" / str(module)).resolve())
-            public = path.parts[0] == "include"
-            if public:
-                return [f"{where}: a public header may not include a private one ({name})"]
-            return [] if inside else [f"{where}: {name} is private to another module"]
-    return [f"{where}: {name} is not found from this file nor from src/{module}"]
+            if path.parts[0] == "include":
+                return [f"{location}: a public header may not include a private one ({name})"]
+            is_of_module = target.is_relative_to((root / "src" / str(module)).resolve())
+            return [] if is_of_module else [f"{location}: {name} is private to another module"]
+    return [f"{location}: {name} is not found, neither from this file nor from src/{module}"]
 
 
 def cuda_conditions(root):
@@ -108,34 +107,34 @@ def cuda_conditions(root):
 
 
 def long_files(root):
-    """Reports files longer than LONGEST lines whose first 30 lines state no reason."""
-    faults = []
+    """Reports files longer than MAX_LINES lines whose first 30 lines state no reason."""
+    violations = []
     for path, text in sources(root):
         lines = text.splitlines()
-        if len(lines) > LONGEST and not any(REASON.search(line) for line in lines[:30]):
-            faults.append(f"{path}: {len(lines)} lines, and no '// Longer than 400 lines: WHY' at its head")
-    return faults
+        if len(lines) > MAX_LINES and not any(REASON.search(line) for line in lines[:30]):
+            violations.append(f"{path}: has {len(lines)} lines and no comment '// Longer than 400 lines: WHY' in its first 30 lines")
+    return violations
 
 
-def header_faults(root):
+def header_violations(root):
     """Reports headers without #pragma once, public headers that do not open the namespace of their module, and headers
     with `using namespace`."""
-    faults = []
+    violations = []
     for path, text in sources(root):
         if path.suffix not in {".hpp", ".h", ".cuh"}:
             continue
         if not re.search(r"^#pragma once$", text, re.MULTILINE):
-            faults.append(f"{path}: has no #pragma once")
+            violations.append(f"{path}: has no #pragma once")
         if path.parts[0] == "include" and not re.search(rf"^namespace lockstep::{module_of(path)}\b", text, re.MULTILINE):
-            faults.append(f"{path}: does not open namespace lockstep::{module_of(path)}")
+            violations.append(f"{path}: does not open namespace lockstep::{module_of(path)}")
         if re.search(r"^\s*using namespace ", text, re.MULTILINE):
-            faults.append(f"{path}: 'using namespace' in a header")
-    return faults
+            violations.append(f"{path}: 'using namespace' is not permitted in a header")
+    return violations
 
 
-def links_not_in_the_table(root):
+def forbidden_uses(root):
     """Reports modules after USES in lockstep_module (src/MODULE/CMakeLists.txt) that ALLOWED does not permit."""
-    faults = []
+    violations = []
     for module, allowed in ALLOWED.items():
         path = root / "src" / module / "CMakeLists.txt"
         if not path.is_file():
@@ -147,9 +146,9 @@ def links_not_in_the_table(root):
                 continue
             used = words[words.index("USES") + 1:]
             used = used[:next((i for i, word in enumerate(used) if word.isupper()), len(used))]
-            faults += [f"src/{module}/CMakeLists.txt: {module} may not use {other}" for other in used
+            violations += [f"src/{module}/CMakeLists.txt: {module} may not use {other}" for other in used
                        if other not in allowed]
-    return faults
+    return violations
 
 
 def documented_dependencies(text):
@@ -157,8 +156,8 @@ def documented_dependencies(text):
     first two columns are `module` and `may include`."""
     lines = text.splitlines()
     for number, line in enumerate(lines):
-        heads = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if heads[:2] != ["module", "may include"]:
+        header = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if header[:2] != ["module", "may include"]:
             continue
         table = {}
         for row in lines[number + 2:]:
@@ -170,4 +169,4 @@ def documented_dependencies(text):
     return {}
 
 
-RULES = [files_outside_modules, forbidden_includes, cuda_conditions, long_files, header_faults, links_not_in_the_table]
+RULES = [files_outside_modules, forbidden_includes, cuda_conditions, long_files, header_violations, forbidden_uses]

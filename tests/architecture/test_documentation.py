@@ -1,5 +1,4 @@
-"""Tests that the documentation agrees with the code: commands and packages in README.md, exit statuses, options,
-links."""
+"""Tests that the documentation agrees with the code: commands, packages, exit statuses, options and links."""
 
 import os
 import pathlib
@@ -22,10 +21,11 @@ def run(*command):
 
 
 def packages(*arguments):
+    """Returns the names of the packages that jobs/setup installs with these arguments."""
     return run("jobs/setup", *arguments, "--list").stdout.split()
 
 
-def test_first_screen_of_the_readme_has_the_two_commands():
+def test_first_screen_of_the_readme_has_both_commands():
     first_block = re.search(r"```sh\n(.*?)```", read("README.md"), re.DOTALL)
     commands = [line.split()[0] for line in first_block.group(1).splitlines()]
     assert commands == ["jobs/quickstart", "jobs/check"]
@@ -37,21 +37,21 @@ def test_readme_lists_the_packages_that_are_installed():
     assert quoted.replace(">", "").split() == packages()
 
 
-def test_every_package_has_its_reason():
+def test_every_package_is_documented():
     page = read("docs/dependencies.md")
     assert [name for name in packages("--dev") if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_script_explains_itself_and_refuses_the_unknown(script):
+def test_script_has_help_and_rejects_unknown_options(script):
     assert os.access(ROOT / script, os.X_OK)
     help_text = run(script, "--help")
     assert help_text.returncode == 0 and script in help_text.stdout
-    refused = run(script, "--no-such-option")
-    assert refused.returncode != 0 and "--no-such-option" in refused.stderr
+    result = run(script, "--no-such-option")
+    assert result.returncode != 0 and "--no-such-option" in result.stderr
 
 
-def test_ci_runs_the_tests_as_the_readme_does():
+def test_ci_runs_setup_and_check():
     assert re.search(r"^step \w+ jobs/check ", read(".ci/run"), re.MULTILINE)
     assert re.search(r"^step \w+ jobs/setup ", read(".ci/run"), re.MULTILINE)
 
@@ -63,7 +63,7 @@ def test_exit_statuses_are_documented():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page):
+def test_link_targets_exist(page):
     links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
     assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
 
@@ -87,25 +87,25 @@ def test_lockstep_commands_of_shell_blocks_exist():
     options = {}
     for command, name in program_options():
         options.setdefault(command, set()).add(name)
-    found = 0
+    commands = 0
     for page, block in shell_blocks():
         for command, arguments in re.findall(r"(?:^|[ /])lockstep (\w+)([^#|&;\n]*)", block, re.MULTILINE):
-            assert command in options, f"{page}: lockstep {command}"
+            assert command in options, f"{page}: there is no command lockstep {command}"
             unknown = set(re.findall(r" --([a-z][a-z-]+)", arguments)) - options[command]
-            assert not unknown, f"{page}: lockstep {command} has no --{', --'.join(unknown)}"
-            found += 1
-    assert found > 10
+            assert not unknown, f"{page}: lockstep {command} has no option --{', --'.join(unknown)}"
+            commands += 1
+    assert commands > 10
 
 
 def program_options():
     """Yields (command, option) for every option in the --help text of every command."""
     program = os.environ.get("LOCKSTEP_BIN")
     if not program or not pathlib.Path(program).exists():
-        pytest.skip("LOCKSTEP_BIN names no program; run by ctest")
+        pytest.skip("LOCKSTEP_BIN is not set to the program; CTest sets it")
     for command in ("train", "evaluate", "ladder", "allreduce", "plan", "info"):
-        answer = run(program, command, "--help")
-        assert answer.returncode == 0, answer.stderr
-        yield from ((command, name) for name in re.findall(r"^\s+(?:-\w \[ )?--([a-z-]+)", answer.stdout, re.MULTILINE))
+        result = run(program, command, "--help")
+        assert result.returncode == 0, result.stderr
+        yield from ((command, name) for name in re.findall(r"^\s+(?:-\w \[ )?--([a-z-]+)", result.stdout, re.MULTILINE))
 
 
 def test_every_option_is_documented():

@@ -1,5 +1,6 @@
-"""Tests of the files that `cmake --install` installs, including environment module files. CTest sets LOCKSTEP_BUILD to
-the build directory; without it (if pytest is run directly) these tests are skipped."""
+"""Tests of the files that `cmake --install` installs, including environment module files.
+
+CTest sets LOCKSTEP_BUILD to the build directory. The tests are skipped if this variable is not set."""
 
 import os
 import pathlib
@@ -13,40 +14,41 @@ import pytest
 BUILD = os.environ.get("LOCKSTEP_BUILD", "")
 LMOD = next(iter(sorted(pathlib.Path("/usr/share/lmod").glob("*/libexec/lmod"))), None)
 
-pytestmark = pytest.mark.skipif(not BUILD, reason="LOCKSTEP_BUILD names no build directory; run by ctest")
+pytestmark = pytest.mark.skipif(not BUILD, reason="LOCKSTEP_BUILD is not set to the build directory; CTest sets it")
 
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory):
-    """An installation in a directory whose name has a space. It lacks the program, which may not be built yet."""
+    """An installation, without the program, in a directory whose name has a space."""
     prefix = tmp_path_factory.mktemp("an installation")
-    subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix, "--component", "surroundings"], check=True,
+    subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix, "--component", "support"], check=True,
                    capture_output=True)
     return prefix
 
 
-def modules(prefix):
+def module_files(prefix):
+    """Returns the module files: VERSION in Tcl and VERSION.lua."""
     return sorted((prefix / "share" / "modulefiles" / "lockstep").iterdir())
 
 
-def test_one_module_file_for_each_kind_of_modules(prefix):
-    tcl, lua = modules(prefix)
+def test_module_files_are_a_tcl_and_a_lua_file(prefix):
+    tcl, lua = module_files(prefix)
     assert re.fullmatch(r"\d+\.\d+\.\d+", tcl.name) and lua.name == tcl.name + ".lua"
 
 
-def test_module_files_are_filled(prefix):
-    for module in modules(prefix):
+def test_module_files_contain_the_prefix(prefix):
+    for module in module_files(prefix):
         text = module.read_text(encoding="utf-8")
         assert f'"{prefix}/bin"' in text
         assert "@" not in text.replace("lockstep@", "")
 
 
-def test_tcl_module_starts_with_its_cookie(prefix):
-    assert modules(prefix)[0].read_text(encoding="utf-8").startswith("#%Module")
+def test_tcl_module_file_starts_with_the_required_line(prefix):
+    assert module_files(prefix)[0].read_text(encoding="utf-8").startswith("#%Module")
 
 
-@pytest.mark.skipif(not shutil.which("tclsh"), reason="no tclsh")
-def test_tcl_module_evaluates(prefix):
+@pytest.mark.skipif(not shutil.which("tclsh"), reason="tclsh is not installed")
+def test_tcl_module_file_sets_path(prefix):
     """Evaluates the module file in tclsh with test doubles of the commands of Environment Modules."""
     script = """
       proc module-whatis {text} {}
@@ -54,30 +56,30 @@ def test_tcl_module_evaluates(prefix):
       proc prepend-path {variable value} {puts "$variable=$value"}
       source [lindex $argv 0]
     """
-    answer = subprocess.run(["tclsh", "/dev/stdin", modules(prefix)[0]], input=script, text=True, capture_output=True)
-    assert answer.returncode == 0, answer.stderr
-    assert answer.stdout == f"PATH={prefix}/bin\n"
+    result = subprocess.run(["tclsh", "/dev/stdin", module_files(prefix)[0]], input=script, text=True, capture_output=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == f"PATH={prefix}/bin\n"
 
 
-@pytest.mark.skipif(LMOD is None, reason="no Lmod (Debian: lmod)")
-def test_lmod_loads_the_lua_module(prefix):
+@pytest.mark.skipif(LMOD is None, reason="Lmod is not installed (Debian package lmod)")
+def test_lmod_loads_the_lua_module_file(prefix):
     environment = os.environ | {"MODULEPATH": str(prefix / "share" / "modulefiles")}
-    answer = subprocess.run([LMOD, "python", "load", "lockstep"], env=environment, text=True, capture_output=True)
-    assert answer.returncode == 0 and f"{prefix}/bin" in answer.stdout, answer.stderr
+    result = subprocess.run([LMOD, "python", "load", "lockstep"], env=environment, text=True, capture_output=True)
+    assert result.returncode == 0 and f"{prefix}/bin" in result.stdout, result.stderr
 
 
-def test_report_command_finds_its_package_after_a_move(prefix, tmp_path):
+def test_report_command_runs_from_a_moved_installation(prefix, tmp_path):
     moved = tmp_path / "moved"
     shutil.copytree(prefix, moved)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment["LOCKSTEP_PYTHON"] = sys.executable
-    answer = subprocess.run([moved / "bin" / "lockstep-report", "--help"], env=environment, text=True, capture_output=True)
-    assert answer.returncode == 0, answer.stderr
-    assert "report" in answer.stdout
+    result = subprocess.run([moved / "bin" / "lockstep-report", "--help"], env=environment, text=True, capture_output=True)
+    assert result.returncode == 0, result.stderr
+    assert "report" in result.stdout
 
 
 def report_command(prefix, *arguments, **variables):
-    """Runs `lockstep-report` without PYTHONPATH and LOCKSTEP_PYTHON; then `variables` are set in its environment."""
+    """Runs `lockstep-report` without PYTHONPATH and LOCKSTEP_PYTHON, except if `variables` set them."""
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "LOCKSTEP_PYTHON")}
     return subprocess.run([prefix / "bin" / "lockstep-report", *arguments], env=environment | variables, text=True,
                           capture_output=True)
@@ -90,31 +92,31 @@ def path_without_modules(tmp_path):
     python.parent.mkdir()
     python.write_text(f"#!/bin/sh\nexec {sys.executable} -S -I \"$@\"\n", encoding="utf-8")
     python.chmod(0o755)
-    answer = subprocess.run([python, "-c", "import numpy"], capture_output=True)
-    assert answer.returncode != 0
+    result = subprocess.run([python, "-c", "import numpy"], capture_output=True)
+    assert result.returncode != 0
     return f"{python.parent}:{os.environ['PATH']}"
 
 
-def test_report_command_passes_over_a_python_without_numpy(prefix, path_without_modules):
-    answer = report_command(prefix, "--help", PATH=path_without_modules, LOCKSTEP_PYTHON=sys.executable)
-    assert answer.returncode == 0, answer.stderr
+def test_report_command_skips_a_python_without_numpy(prefix, path_without_modules):
+    result = report_command(prefix, "--help", PATH=path_without_modules, LOCKSTEP_PYTHON=sys.executable)
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.skipif(subprocess.run(["/usr/bin/python3", "-c", "import numpy, h5py, matplotlib"],
-                                   capture_output=True).returncode != 0, reason="/usr/bin/python3 has no NumPy")
-def test_report_command_finds_the_python_of_the_system(prefix, path_without_modules):
-    answer = report_command(prefix, "--help", PATH=path_without_modules)
-    assert answer.returncode == 0, answer.stderr
+                                   capture_output=True).returncode != 0, reason="/usr/bin/python3 has no NumPy, h5py or Matplotlib")
+def test_report_command_finds_usr_bin_python3(prefix, path_without_modules):
+    result = report_command(prefix, "--help", PATH=path_without_modules)
+    assert result.returncode == 0, result.stderr
 
 
-def test_report_command_without_any_python_prints_one_line(prefix, tmp_path):
+def test_report_command_without_a_suitable_python_prints_one_line(prefix, tmp_path):
     (tmp_path / "numpy.py").write_text("raise ImportError('none')\n", encoding="utf-8")
-    answer = report_command(prefix, "--help", PYTHONPATH=str(tmp_path))
-    assert answer.returncode == 2
-    assert len(answer.stderr.splitlines()) == 1 and "LOCKSTEP_PYTHON" in answer.stderr
+    result = report_command(prefix, "--help", PYTHONPATH=str(tmp_path))
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 1 and "LOCKSTEP_PYTHON" in result.stderr
 
 
-def test_links_of_the_installed_documentation_lead_somewhere(prefix):
+def test_link_targets_of_the_installed_documentation_exist(prefix):
     pages = sorted((prefix / "share" / "doc" / "lockstep").rglob("*.md"))
     assert {"README.md", "analysis.md", "CONTRIBUTING.md"} <= {page.name for page in pages}
     for page in pages:
@@ -122,9 +124,9 @@ def test_links_of_the_installed_documentation_lead_somewhere(prefix):
         assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == [], page
 
 
-def test_cluster_scripts_are_complete(prefix):
+def test_installed_slurm_scripts_run(prefix):
     jobs = prefix / "share" / "lockstep" / "jobs"
-    answer = subprocess.run([jobs / "slurm" / "submit", "--dry-run", jobs / "slurm" / "weak.tsv"], cwd=prefix, text=True,
+    result = subprocess.run([jobs / "slurm" / "submit", "--dry-run", jobs / "slurm" / "weak.tsv"], cwd=prefix, text=True,
                             capture_output=True)
-    assert answer.returncode == 0, answer.stderr
-    assert "scaling.sbatch" in answer.stdout
+    assert result.returncode == 0, result.stderr
+    assert "scaling.sbatch" in result.stdout

@@ -10,12 +10,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.__name__)
-def test_source_tree_follows(rule):
+def test_source_tree_has_no_violations(rule):
     assert rule(ROOT) == []
 
 
-def test_rules_read_every_module():
-    """Without this test, a rule that reads no files would always pass."""
+def test_rules_read_files_of_every_module():
+    """A rule that reads no files would always pass."""
     modules = {rules.module_of(path) for path, _ in rules.sources(ROOT)}
     assert modules == set(rules.ALLOWED)
 
@@ -26,11 +26,11 @@ def test_dependencies_have_no_cycle():
         assert all(order.index(other) < order.index(module) for other in allowed), module
 
 
-def test_architecture_page_has_the_checked_dependencies():
+def test_architecture_page_lists_the_permitted_dependencies():
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     assert rules.documented_dependencies(page) == rules.ALLOWED
 
 
-def test_architecture_page_names_the_rule_for_long_files():
+def test_architecture_page_states_the_maximum_file_length():
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    assert f"{rules.LONGEST} lines" in page
+    assert f"{rules.MAX_LINES} lines" in page

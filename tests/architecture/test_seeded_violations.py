@@ -1,4 +1,4 @@
-"""Tests that the rules report violations: each test writes a small source tree with one seeded violation."""
+"""Tests that the rules report violations. Each test writes a small source tree with at most one seeded violation."""
 
 import pytest
 
@@ -20,10 +20,10 @@ CLEAN = {
 
 @pytest.fixture
 def tree(tmp_path):
-    """A function that writes the files of CLEAN, replaces or adds those in `faults`, and returns the root."""
+    """A function that writes the files of CLEAN, replaces or adds `files`, and returns the root of the tree."""
 
-    def build(faults=None):
-        for name, text in {**CLEAN, **(faults or {})}.items():
+    def build(files=None):
+        for name, text in {**CLEAN, **(files or {})}.items():
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
@@ -32,12 +32,12 @@ def tree(tmp_path):
     return build
 
 
-def all_faults(root):
-    return [fault for rule in rules.RULES for fault in rule(root)]
+def violations_of(root):
+    return [violation for rule in rules.RULES for violation in rule(root)]
 
 
-def test_clean_tree_has_no_faults(tree):
-    assert all_faults(tree()) == []
+def test_clean_tree_has_no_violations(tree):
+    assert violations_of(tree()) == []
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_clean_tree_has_no_faults(tree):
         ("src/comm/a.cpp", '#include "../graph/models/models.hpp"\n', "private to another module"),
         ("src/comm/a.cpp", '#include "graph/models/models.hpp"\n', "private to another module"),
         ("src/comm/a.cpp", "#include <models/models.hpp>\n", "private header"),
-        ("src/comm/a.cpp", '#include "nowhere.hpp"\n', "is not found"),
-        ("src/comm/a.cpp", '#include "lockstep/core/nowhere.hpp"\n', "is not a public header"),
+        ("src/comm/a.cpp", '#include "missing.hpp"\n', "is not found"),
+        ("src/comm/a.cpp", '#include "lockstep/core/missing.hpp"\n', "is not a public header"),
         ("include/lockstep/graph/a.hpp",
          '#pragma once\n#include "../../../src/graph/models/models.hpp"\nnamespace lockstep::graph {}\n',
          "a public header may not include a private one"),
@@ -64,37 +64,37 @@ def test_clean_tree_has_no_faults(tree):
         ("src/core/a.hpp", "int x();\n", "no #pragma once"),
         ("include/lockstep/core/a.hpp", "#pragma once\nnamespace lockstep::data {}\n", "does not open namespace lockstep::core"),
         ("src/core/a.hpp", "#pragma once\nusing namespace std;\n", "using namespace"),
-        ("src/cellar/a.cpp", "int x;\n", "is in no module"),
+        ("src/unknown/a.cpp", "int x;\n", "is in no module"),
         ("src/graph/CMakeLists.txt", "lockstep_module(graph SOURCES graph.cpp USES core data LIBRARIES x)\n",
          "graph may not use data"),
     ],
 )
 def test_seeded_violation_is_reported(tree, name, text, expected):
-    faults = all_faults(tree({name: text}))
-    assert len(faults) == 1, faults
-    assert expected in faults[0]
+    violations = violations_of(tree({name: text}))
+    assert len(violations) == 1, violations
+    assert expected in violations[0]
 
 
-def test_long_file_with_a_reason_may_stay(tree):
-    head = "// Longer than 400 lines: one table of constants, split nowhere sensible.\n"
-    assert all_faults(tree({"src/core/a.cpp": head + "int x;\n" * 401})) == []
+def test_long_file_with_a_reason_is_permitted(tree):
+    head = "// Longer than 400 lines: one table of constants that cannot be split by subject.\n"
+    assert violations_of(tree({"src/core/a.cpp": head + "int x;\n" * 401})) == []
 
 
-def test_header_made_by_cmake_may_be_included(tree):
+def test_including_a_header_that_cmake_generates_is_permitted(tree):
     files = {"src/core/a.cpp": '#include "build_info.hpp"\n', "src/core/build_info.hpp.in": "#pragma once\n"}
-    assert all_faults(tree(files)) == []
+    assert violations_of(tree(files)) == []
 
 
-def test_four_hundred_lines_may_stay(tree):
-    assert all_faults(tree({"src/core/a.cpp": "int x;\n" * 400})) == []
+def test_file_of_maximum_length_is_permitted(tree):
+    assert violations_of(tree({"src/core/a.cpp": "int x;\n" * 400})) == []
 
 
-def test_comment_and_string_are_not_includes(tree):
+def test_includes_in_comments_and_strings_are_ignored(tree):
     text = '// #include "lockstep/comm/communicator.hpp"\nconst char* x = "#ifdef CUDA";\n'
-    assert all_faults(tree({"src/graph/a.cpp": text})) == []
+    assert violations_of(tree({"src/graph/a.cpp": text})) == []
 
 
-def test_documented_dependencies_are_read_from_the_page():
-    page = "words\n\n| module | may include | holds |\n|---|---|---|\n| `core` | - | x |\n| `graph` | `core` | `y` |\n\nend\n"
+def test_documented_dependencies_returns_the_table_of_the_page():
+    page = "text\n\n| module | may include | contents |\n|---|---|---|\n| `core` | - | x |\n| `graph` | `core` | `y` |\n\nend\n"
     assert rules.documented_dependencies(page) == {"core": set(), "graph": {"core"}}
     assert rules.documented_dependencies("no table") == {}

@@ -1,7 +1,5 @@
-"""Tests of the Slurm scripts without a cluster: the jobs that `submit` would submit, and one array task with a test
-double of srun.
-
-The files of both sites were written from the documentation of the sites; these tests cover only the scripts.
+"""Tests of the Slurm scripts without a cluster: the jobs that `submit --dry-run` prints, and array tasks with stubs of
+srun and scontrol. The settings of the sites in jobs/slurm/sites cannot be tested without the clusters.
 """
 
 import os
@@ -14,7 +12,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SUBMIT = ROOT / "jobs" / "slurm" / "submit"
 TASK = ROOT / "jobs" / "slurm" / "scaling.sbatch"
-TABLE = "# name\tranks\toption\tbatch\none\t1\tglobal-batch\t64\n\ntwo\t2\tbatch-per-rank\t32\ntwo-big\t2\tbatch-per-rank\t128\n"
+TABLE = ("# name\tranks\toption\tbatch\none\t1\tglobal-batch\t64\n\n"
+         "two\t2\tbatch-per-rank\t32\ntwo-big\t2\tbatch-per-rank\t128\n")
 
 
 @pytest.fixture
@@ -25,13 +24,15 @@ def table(tmp_path):
 
 
 def submit(*arguments, **variables):
+    """Runs `submit --dry-run` with additional environment variables."""
     environment = {key: value for key, value in os.environ.items() if key != "LOCKSTEP_ACCOUNT"} | variables
     return subprocess.run([SUBMIT, "--dry-run", *map(str, arguments)], capture_output=True, text=True, env=environment)
 
 
 @pytest.fixture
 def program(tmp_path):
-    """A function that writes a test double of lockstep, which records its arguments and exits with `status`."""
+    """A function that writes a stub of lockstep and returns the environment variable that names it. The stub records its
+    arguments, prints `line` to stderr and exits with `status`."""
     def make(status, line=""):
         path = tmp_path / "lockstep"
         path.write_text(f'#!/bin/bash\nprintf "%s\\n" "$@" >"{tmp_path}/lockstep.calls"\n'
@@ -42,115 +43,120 @@ def program(tmp_path):
 
 
 def options(line):
+    """Returns {option: value} of a command line."""
     return {word.partition("=")[0]: word.partition("=")[2] for word in shlex.split(line) if word.startswith("--")}
 
 
-def test_one_array_per_rank_count(table, tmp_path):
-    answer = submit("--repeats", 3, "--at-once", 2, "--dir", tmp_path / "out", table)
-    assert answer.returncode == 0, answer.stderr
-    arrays = [options(line) for line in answer.stdout.splitlines()]
-    assert [(a["--ntasks"], a["--nodes"], a["--array"]) for a in arrays] == [("1", "1", "1,2,3%2"), ("2", "1", "4,5,6,7,8,9%2")]
+def test_submit_creates_one_array_per_number_of_ranks(table, tmp_path):
+    result = submit("--repeats", 3, "--at-once", 2, "--dir", tmp_path / "out", table)
+    assert result.returncode == 0, result.stderr
+    arrays = [options(line) for line in result.stdout.splitlines()]
+    assert [(a["--ntasks"], a["--nodes"], a["--array"]) for a in arrays] == [
+        ("1", "1", "1,2,3%2"), ("2", "1", "4,5,6,7,8,9%2")]
     for array in arrays:
         assert array["--signal"] == "TERM@120" and array["--open-mode"] == "append" and "--requeue" in array
         assert array["--output"].endswith("logs/%A_%a.log")
 
 
-def test_ranks_fill_nodes_evenly(table, tmp_path):
+def test_ranks_are_distributed_evenly_over_nodes(table, tmp_path):
     table.write_text("six\t6\tglobal-batch\t96\n", encoding="utf-8")
     array = options(submit("--repeats", 1, "--dir", tmp_path / "out", table).stdout)
     assert (array["--nodes"], array["--ntasks-per-node"]) == ("2", "3")  # the site `generic` has 4 ranks per node
 
 
-def test_finished_points_are_left_out(table, tmp_path):
+def test_complete_points_are_not_submitted(table, tmp_path):
     (tmp_path / "two-2.done").touch()
     lines = submit("--repeats", 2, "--dir", tmp_path, table).stdout.splitlines()
     assert [options(line)["--array"] for line in lines] == ["1,2%4", "3,5,6%4"]
 
 
-def test_account_is_asked_for_where_it_is_mandatory(table):
-    refused = submit("--site", "torch", table)
-    assert refused.returncode != 0 and "--account" in refused.stderr
+def test_missing_account_is_an_error_if_the_site_requires_one(table):
+    without_account = submit("--site", "torch", table)
+    assert without_account.returncode != 0 and "--account" in without_account.stderr
     accepted = submit("--site", "torch", "--account", "a_b_1", table)
     assert options(accepted.stdout.splitlines()[0])["--account"] == "a_b_1"
     assert "--partition" not in accepted.stdout
 
 
-@pytest.mark.parametrize("line", ["x y\t1\tglobal-batch\t64", "x\tmany\tglobal-batch\t64", "x\t1\tbatch\t64", "x\t1\tglobal-batch\t$(id)"])
-def test_unreadable_table_is_refused(table, line):
+@pytest.mark.parametrize("line", ["x y\t1\tglobal-batch\t64", "x\tmany\tglobal-batch\t64", "x\t1\tbatch\t64",
+                                  "x\t1\tglobal-batch\t$(id)"])
+def test_invalid_line_of_the_table_is_an_error(table, line):
     table.write_text(line + "\n", encoding="utf-8")
-    answer = submit(table)
-    assert answer.returncode != 0 and "cannot read the line" in answer.stderr
+    result = submit(table)
+    assert result.returncode != 0 and "invalid line" in result.stderr
 
 
-@pytest.mark.parametrize("text, complaint", [
+@pytest.mark.parametrize("text, message", [
     ("a\t1\tglobal-batch\t64\nb\t1\tglobal-batch\t32\na\t2\tglobal-batch\t64\n", "two points are named 'a'"),
     ("a\t3\tglobal-batch\t64\n", "not a multiple of its 3 ranks; use for example 66"),
-    ("a\t1\tglobal-batch\t64\r\n", "Windows line ends (CRLF)"),
+    ("a\t1\tglobal-batch\t64\r\n", "Windows line endings (CRLF)"),
     ("# only a comment\n", "has no points"),
 ])
-def test_table_with_a_mistake_is_refused_in_one_line(table, text, complaint):
+def test_inconsistent_table_is_one_error(table, text, message):
     table.write_bytes(text.encode())
-    answer = submit(table)
-    assert answer.returncode != 0 and answer.stdout == ""
-    assert complaint in answer.stderr and len(answer.stderr.splitlines()) == 1
+    result = submit(table)
+    assert result.returncode != 0 and result.stdout == ""
+    assert message in result.stderr and len(result.stderr.splitlines()) == 1
 
 
-def test_last_line_without_a_line_end_is_a_point(table, tmp_path):
+def test_last_line_without_newline_is_a_point(table, tmp_path):
     table.write_text("a\t1\tglobal-batch\t64\nb\t2\tglobal-batch\t64", encoding="utf-8")
-    answer = submit("--dir", tmp_path / "out", table)
-    assert [options(line)["--ntasks"] for line in answer.stdout.splitlines()] == ["1", "2"]
+    result = submit("--dir", tmp_path / "out", table)
+    assert [options(line)["--ntasks"] for line in result.stdout.splitlines()] == ["1", "2"]
 
 
-def test_further_options_are_checked_by_the_program(table, tmp_path, program):
-    answer = submit("--dir", tmp_path / "out", table, "--", "--epochs", "2", **program(0))
-    assert answer.returncode == 0, answer.stderr
-    assert "--epochs 2" in answer.stdout
+def test_lockstep_checks_the_further_options(table, tmp_path, program):
+    result = submit("--dir", tmp_path / "out", table, "--", "--epochs", "2", **program(0))
+    assert result.returncode == 0, result.stderr
+    assert "--epochs 2" in result.stdout
     words = (tmp_path / "lockstep.calls").read_text().split()
     assert words[0] == "train" and words[-3:] == ["--epochs", "2", "--dry-run"]
     assert dict(zip(words, words[1:]))["--batch-per-rank"] == "32"  # the smallest batch in the table
 
 
 @pytest.mark.parametrize("status", [2, 3])
-def test_further_options_that_the_program_refuses_are_not_submitted(table, program, status):
-    answer = submit(table, "--", "--epocs", "2", **program(status, "lockstep: unknown option --epocs"))
-    assert answer.returncode != 0 and answer.stdout == ""
-    assert answer.stderr == "submit: lockstep refuses the options after --: lockstep: unknown option --epocs\n"
+def test_options_that_lockstep_rejects_are_not_submitted(table, program, status):
+    result = submit(table, "--", "--epocs", "2", **program(status, "lockstep: unknown option --epocs"))
+    assert result.returncode != 0 and result.stdout == ""
+    assert result.stderr == "submit: lockstep rejects the options after --: lockstep: unknown option --epocs\n"
 
 
 @pytest.mark.parametrize("further, status", [(["--device", "cuda"], 2), (["--device=cuda"], 2), (["--epochs", "2"], 4)])
-def test_options_that_cannot_be_checked_here_are_submitted_with_a_note(table, tmp_path, program, further, status):
-    answer = submit("--dir", tmp_path / "out", table, "--", *further, **program(status))
-    assert answer.returncode == 0 and "sbatch" in answer.stdout
-    assert "were not checked" in answer.stderr
+def test_options_that_cannot_be_checked_are_submitted_with_a_note(table, tmp_path, program, further, status):
+    result = submit("--dir", tmp_path / "out", table, "--", *further, **program(status))
+    assert result.returncode == 0 and "sbatch" in result.stdout
+    assert "were not checked" in result.stderr
 
 
 @pytest.mark.parametrize("further", [["--epocs", "2"], ["--seed", "7"], ["--epochs", "two"]])
-def test_mistakes_are_found_by_the_real_program(table, further):
+def test_installed_program_rejects_invalid_further_options(table, further):
     if not os.environ.get("LOCKSTEP_BIN"):
-        pytest.skip("LOCKSTEP_BIN names no program; run by ctest")
-    answer = submit(table, "--", *further)
-    assert answer.returncode != 0 and further[0] in answer.stderr, answer.stderr
+        pytest.skip("LOCKSTEP_BIN is not set to the program; CTest sets it")
+    result = submit(table, "--", *further)
+    assert result.returncode != 0 and further[0] in result.stderr, result.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--site", "nowhere"], ["--site", "../sites/generic"], ["--repeats", "0"], ["--what"], ["second.tsv"]])
-def test_bad_options_are_refused(table, arguments):
-    answer = submit(table, *arguments)
-    assert answer.returncode != 0 and answer.stderr.startswith("submit: ")
+@pytest.mark.parametrize("arguments", [["--site", "unknown"], ["--site", "../sites/generic"], ["--repeats", "0"],
+                                       ["--unknown"], ["second.tsv"]])
+def test_invalid_options_are_errors(table, arguments):
+    result = submit(table, *arguments)
+    assert result.returncode != 0 and result.stderr.startswith("submit: ")
 
 
 @pytest.mark.parametrize("name", ["strong.tsv", "weak.tsv"])
-def test_tables_of_the_repository_are_readable(name, tmp_path):
-    answer = submit("--dir", tmp_path, ROOT / "jobs" / "slurm" / name)
-    assert answer.returncode == 0, answer.stderr
-    assert len(answer.stdout.splitlines()) == 4  # one job array each for 1, 2, 4 and 8 ranks
+def test_tables_of_the_repository_are_valid(name, tmp_path):
+    result = submit("--dir", tmp_path, ROOT / "jobs" / "slurm" / name)
+    assert result.returncode == 0, result.stderr
+    assert len(result.stdout.splitlines()) == 4  # one job array each for 1, 2, 4 and 8 ranks
 
 
 def run_task(tmp_path, table, task, status, restart=0):
-    """Runs one array task with test doubles of srun and scontrol, which record their arguments."""
+    """Runs one array task with stubs of srun and scontrol, which record their arguments. srun exits with `status`."""
     programs = tmp_path / "bin"
     programs.mkdir(exist_ok=True)
     for name, code in (("srun", status), ("scontrol", 0)):
-        (programs / name).write_text(f'#!/bin/bash\nprintf "%s\\n" "$@" >"{tmp_path}/{name}.calls"\nexit {code}\n', encoding="utf-8")
+        (programs / name).write_text(f'#!/bin/bash\nprintf "%s\\n" "$@" >"{tmp_path}/{name}.calls"\nexit {code}\n',
+                                     encoding="utf-8")
         (programs / name).chmod(0o755)
     environment = os.environ | {
         "PATH": f"{programs}:{os.environ['PATH']}", "LOCKSTEP_BIN": "/opt/lockstep", "SLURM_CPUS_PER_TASK": "4",
@@ -159,7 +165,7 @@ def run_task(tmp_path, table, task, status, restart=0):
                           capture_output=True, text=True, env=environment)
 
 
-def test_task_runs_its_point(tmp_path, table):
+def test_task_trains_the_point_of_its_index(tmp_path, table):
     assert run_task(tmp_path, table, 8, 0).returncode == 0  # line 3, repeat 2
     words = (tmp_path / "srun.calls").read_text().split()
     assert {"--mpi=pmix", "--kill-on-bad-exit=1", "--ntasks=2", "--cpus-per-task=4", "/opt/lockstep"} <= set(words)
@@ -170,10 +176,10 @@ def test_task_runs_its_point(tmp_path, table):
     assert not (tmp_path / "scontrol.calls").exists()
 
 
-def test_complete_point_is_not_run_again(tmp_path, table):
+def test_task_of_a_complete_point_does_not_train(tmp_path, table):
     (tmp_path / "one-1.done").write_text("one-1.70_1.0.h5\n", encoding="utf-8")
-    answer = run_task(tmp_path, table, 1, 0)
-    assert answer.returncode == 0 and "complete: one-1.70_1.0.h5" in answer.stdout
+    result = run_task(tmp_path, table, 1, 0)
+    assert result.returncode == 0 and "complete: one-1.70_1.0.h5" in result.stdout
     assert not (tmp_path / "srun.calls").exists()
 
 
@@ -183,13 +189,13 @@ def test_interrupted_task_is_requeued(tmp_path, table):
     assert not (tmp_path / "one-1.done").exists()
 
 
-def test_task_that_never_finishes_is_given_up(tmp_path, table):
-    answer = run_task(tmp_path, table, 1, 75, restart=10)
-    assert answer.returncode != 0 and "not asking again" in answer.stderr
+def test_task_is_not_requeued_after_ten_restarts(tmp_path, table):
+    result = run_task(tmp_path, table, 1, 75, restart=10)
+    assert result.returncode != 0 and "it is not requeued again" in result.stderr
     assert not (tmp_path / "scontrol.calls").exists()
 
 
-def test_failure_is_passed_on(tmp_path, table):
+def test_task_returns_the_exit_status_of_the_training(tmp_path, table):
     assert run_task(tmp_path, table, 1, 5).returncode == 5
     assert not (tmp_path / "scontrol.calls").exists()
     assert not (tmp_path / "one-1.done").exists()

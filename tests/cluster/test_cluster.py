@@ -1,6 +1,6 @@
-"""Tests of the emulated cluster: hosts have different names, links do not exceed their rate, and `down` removes all.
+"""Tests of tests/cluster/cluster, the program that emulates several hosts on one machine.
 
-The tests are skipped if this machine cannot emulate hosts, unless LOCKSTEP_REQUIRE_CLUSTER=1.
+The tests are skipped if this machine cannot emulate hosts, or fail if LOCKSTEP_REQUIRE_CLUSTER=1.
 """
 
 import os
@@ -34,35 +34,38 @@ with socket.create_server(("", 5001)) as server:
 """
 
 
-def cluster(*words, name=NAME):
-    return subprocess.run([CLUSTER, *map(str, words)], capture_output=True, text=True,
+def cluster(*arguments, name=NAME):
+    """Runs the program for the cluster `name`."""
+    return subprocess.run([CLUSTER, *map(str, arguments)], capture_output=True, text=True,
                           env=os.environ | {"LOCKSTEP_CLUSTER_NAME": name})
 
 
 def namespaces(name):
+    """Returns the network namespaces of the cluster `name`."""
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
     return [line.split()[0] for line in listed.stdout.splitlines() if line.startswith(name)]
 
 
 @pytest.fixture
-def possible():
-    answer = cluster("check")
-    if answer.returncode and os.environ.get("LOCKSTEP_REQUIRE_CLUSTER") != "1":
-        assert answer.returncode == 77
-        pytest.skip(answer.stderr.strip())
-    assert answer.returncode == 0, answer.stderr
+def clean_up():
+    """Removes the cluster after the test. Skips the test if this machine cannot emulate hosts."""
+    result = cluster("check")
+    if result.returncode and os.environ.get("LOCKSTEP_REQUIRE_CLUSTER") != "1":
+        assert result.returncode == 77
+        pytest.skip(result.stderr.strip())
+    assert result.returncode == 0, result.stderr
     yield
     cluster("down")
 
 
-def test_hosts_have_their_own_names(possible):
+def test_ranks_run_on_hosts_with_different_names(clean_up):
     assert cluster("up", 3).stdout == "3 hosts, unlimited links\n"
-    answer = cluster("run", 6, "hostname")
-    assert answer.returncode == 0, answer.stderr
-    assert sorted(answer.stdout.split()) == sorted([f"{NAME}-{i}" for i in (1, 2, 3)] * 2)
+    result = cluster("run", 6, "hostname")
+    assert result.returncode == 0, result.stderr
+    assert sorted(result.stdout.split()) == sorted([f"{NAME}-{i}" for i in (1, 2, 3)] * 2)
 
 
-def test_a_smaller_cluster_replaces_a_larger_one_and_nothing_stays(possible):
+def test_up_replaces_the_hosts_and_down_removes_them(clean_up):
     cluster("up", 3)
     assert cluster("up", 1).returncode == 0
     assert namespaces(NAME) and f"{NAME}-2" not in namespaces(NAME)
@@ -76,7 +79,7 @@ def test_a_smaller_cluster_replaces_a_larger_one_and_nothing_stays(possible):
     assert sleeper.wait(10) != 0
 
 
-def test_clusters_of_different_names_are_independent(possible):
+def test_clusters_of_different_names_are_independent(clean_up):
     other = f"{NAME}-other"
     cluster("up", 1)
     assert cluster("up", 1, name=other).returncode == 0
@@ -84,7 +87,7 @@ def test_clusters_of_different_names_are_independent(possible):
     assert f"{NAME}-1" in namespaces(NAME)
 
 
-def test_a_link_keeps_its_rate(possible):
+def test_link_does_not_exceed_its_rate(clean_up):
     """2 MB at 20 Mbit/s take 0.8 s; the link sends a burst of 131 kB without delay."""
     cluster("up", 2, "20mbit")
     environment = os.environ | {"LOCKSTEP_CLUSTER_NAME": NAME}
@@ -92,31 +95,31 @@ def test_a_link_keeps_its_rate(possible):
                           stdout=subprocess.PIPE, text=True) as receiver:
         assert receiver.stdout.readline() == "ready\n"
         start = time.monotonic()
-        answer = cluster("exec", 1, sys.executable, "-c", SENDER, "10.83.7.2", 2 * MEGABYTE)
-        assert answer.returncode == 0, answer.stderr
+        result = cluster("exec", 1, sys.executable, "-c", SENDER, "10.83.7.2", 2 * MEGABYTE)
+        assert result.returncode == 0, result.stderr
         assert time.monotonic() - start > 0.7
 
 
-def test_the_status_of_a_command_is_returned(possible):
+def test_exit_status_of_the_command_is_returned(clean_up):
     cluster("up", 2)
     assert cluster("exec", 2, "bash", "-c", "exit 7").returncode == 7
     assert cluster("run", 2, "bash", "-c", "exit 5").returncode == 5
 
 
-@pytest.mark.parametrize("words, complaint", [
+@pytest.mark.parametrize("arguments, message", [
     ((), "unknown command"), (("start",), "unknown command"), (("up",), "number of hosts"),
     (("up", "0"), "number of hosts"), (("up", "2", "fast"), "is not a rate"),
     (("up", "2", "1gbit; ls"), "is not a rate"), (("exec", "1"), "needs a host and a command"),
     (("run", "many", "ls"), "number of ranks"), (("run", "2"), "number of ranks"),
-    (("exec", "5", "ls"), "there is no host")])
-def test_wrong_use(words, complaint):
-    answer = cluster(*words)
-    assert answer.returncode == 2 and complaint in answer.stderr
-    assert len(answer.stderr.splitlines()) == 1
+    (("exec", "5", "ls"), "does not exist")])
+def test_usage_errors_are_one_line(arguments, message):
+    result = cluster(*arguments)
+    assert result.returncode == 2 and message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
-def test_help_names_every_command():
-    answer = cluster("--help")
-    assert answer.returncode == 0
+def test_help_lists_every_command():
+    result = cluster("--help")
+    assert result.returncode == 0
     for command in ("check", "up", "run", "exec", "down"):
-        assert f"cluster {command}" in answer.stdout
+        assert f"cluster {command}" in result.stdout

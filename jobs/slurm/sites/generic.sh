@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034  # read by submit and scaling.sbatch
+# shellcheck shell=bash disable=SC2034  # submit and scaling.sbatch read the variables
 # Settings for a generic Slurm cluster. To describe your cluster, copy this file to NAME.sh, change the settings that differ,
 # and submit with --site NAME.
 
@@ -15,5 +15,5 @@ launch() { # RANKS CORES: sets the array `launcher`
   launcher=(srun --mpi=pmix --kill-on-bad-exit=1 --ntasks="$1" --cpus-per-task="$2")
 }
 
-# Prepares the environment for lockstep, for example with `module load`. Nothing is needed if a container has all libraries.
+# Prepares the environment for lockstep, for example with `module load`; empty if a container has all libraries.
 site_environment() { :; }
