@@ -19,7 +19,7 @@ usage() { awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$0"; }
 cores() { nproc 2>/dev/null || getconf _NPROCESSORS_ONLN; }
 
 # Prints the first Python interpreter of $LOCKSTEP_PYTHON, python3 and /usr/bin/python3 that can import all modules of the
-# comma-separated list $1. Exits with an error if there is none.
+# comma-separated list $1. Exits with an error if no interpreter can.
 find_python() {
   local candidate modules=$1
   for candidate in "${LOCKSTEP_PYTHON:-}" python3 /usr/bin/python3; do
@@ -31,8 +31,7 @@ find_python() {
   die "no Python with $modules was found; run jobs/setup, or set LOCKSTEP_PYTHON to such a Python"
 }
 
-# Sets the environment variables with which Open MPI starts $1 ranks if it would refuse by default: as root (in containers)
-# or with more ranks than cores.
+# Sets the environment variables that allow Open MPI to start $1 ranks as root (in containers) and with more ranks than cores.
 mpi_environment() {
   local ranks=$1
   if [ "$(id -u)" -eq 0 ]; then

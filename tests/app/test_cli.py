@@ -453,8 +453,8 @@ def test_plan_for_a_target_gpu():
     found = json.loads(result.stdout)
     assert {kernel["phase"] for kernel in found["kernels"]} >= {"forward", "backward data", "backward weights"}
     assert found["memory_bytes"]["activations"] > 0
-    refused = start("plan", "--for", "v100", "--batch-per-rank", "8")
-    assert refused.returncode == 2 and len(refused.stderr.splitlines()) == 1
+    result = start("plan", "--for", "v100", "--batch-per-rank", "8")
+    assert result.returncode == 2 and len(result.stderr.splitlines()) == 1
 
 
 # --- stopping and resuming -----------------------------------------------------------------------------------

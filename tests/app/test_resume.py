@@ -6,14 +6,12 @@ import pathlib
 import resource
 import signal
 import subprocess
-import sys
 import time
 
 import h5py
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from test_cli import BIN, MPIRUN, environment, our_lines, start, start_ranks, the_failure, train  # noqa: E402
+from test_cli import BIN, MPIRUN, environment, our_lines, start, start_ranks, the_failure, train
 
 FORWARD_SIGNALS = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "forward-signals"
 LONG = {"steps": None, "epochs": 40, "checkpoint_every": "2-steps"}  # takes minutes; the tests end the run earlier

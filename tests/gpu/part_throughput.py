@@ -13,7 +13,7 @@ EPOCHS = 5  # per Lockstep run: two for warm-up, three that are evaluated
 PYTORCH_SECONDS = 1.2  # minimum duration of a PyTorch measurement, which trains whole epochs
 WALL_CLOCK_BOUND = 0.05  # largest relative difference of the throughput from phases and from the wall clock
 NOT_READY = "not ready in time"
-INTERRUPT_SECONDS = 15  # for the variants after the one whose warm-up SIGUSR1 has interrupted
+INTERRUPT_SECONDS = 15  # additional time for the warm-up of the other variants after SIGUSR1 has abandoned one
 INITIAL_COSTS = {"lockstep": 7.0, "pytorch": 2.5}  # assumed seconds of a measurement before the first one is complete
 # Two PyTorch processes per batch size: compilation in one of them does not delay the variants of the other.
 NOT_COMPILED, COMPILED = ("graph", "eager", "host"), ("compile", "compile_graph")

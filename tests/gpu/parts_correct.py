@@ -140,9 +140,10 @@ def check_all_reduce(context, report, transport):
     context.numbers[name] = rows
     if rows:
         last = rows[-1]
-        report.add_text(f"All-reduce of bf16 gradients with transport {last['way']}, {rows[0]['bytes']:,} to "
-                        f"{last['bytes']:,} bytes as float32: {sum(row['wrong'] for row in rows)} wrong elements. The "
-                        f"median time of the largest size is {last['median_seconds'] * 1e6:.0f} us.")
+        report.add_text(f"All-reduce of bf16 gradients with transport {transport} (algorithm {last['way']}), "
+                        f"{rows[0]['bytes']:,} to {last['bytes']:,} bytes as float32: "
+                        f"{sum(row['wrong'] for row in rows)} wrong elements. The median time of the largest size is "
+                        f"{last['median_seconds'] * 1e6:.0f} us.")
 
 
 def two_ranks(context, report):

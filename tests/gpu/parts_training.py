@@ -147,7 +147,7 @@ def fits_in_memory(context, report, batch):
         "2", "--evaluate-every", "never", "--memory-limit", NO_LIMIT)
     outcome = context.runner.run(name, context.lockstep(*arguments), context.clock.limit(60))
     if outcome.ok or outcome.status == OUT_OF_MEMORY:
-        report.check(True, name)
+        report.checks += 1
         return outcome.ok
     if outcome.timed_out:
         report.skip(name, f"not complete after {outcome.seconds:.0f} s")

@@ -221,7 +221,11 @@ class InteractiveProcess:
         self.process.stdin.write(text + "\n")
         self.process.stdin.flush()
 
+    def send_signal(self, number):
+        self.process.send_signal(number)
+
     def stop(self):
+        """Ends the program."""
         if self.process.poll() is None:
             stop_tree(self.process)
         if self.process in self.runner.running:

@@ -16,6 +16,7 @@ import stat
 import subprocess
 import sys
 import time
+import types
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import dry_run  # noqa: E402
 import measures  # noqa: E402
+import part_throughput  # noqa: E402
 import running  # noqa: E402
 import sample_order  # noqa: E402
 from running import Runner  # noqa: E402
@@ -291,6 +293,32 @@ def test_unrecorded_process_is_killed(tmp_path):
               "runner.running.clear(); runner.stop_all(); print(process.wait(10))")
     result = subprocess.run([sys.executable, "-B", "-c", script], capture_output=True, text=True, timeout=60)
     assert result.stdout == f"{-signal.SIGKILL}\n", result.stderr
+
+
+def test_variant_that_is_not_ready_in_time_is_abandoned(tmp_path):
+    program = """
+import signal, time
+def abandon(*_):
+    raise TimeoutError
+signal.signal(signal.SIGUSR1, abandon)
+print('{"ready": "graph"}', flush=True)
+try:
+    time.sleep(300)
+except TimeoutError:
+    print('{"failed": "eager", "error": "abandoned"}', flush=True)
+print('{"ready": "host"}', flush=True)
+print('{"all_ready": ["graph", "host"]}', flush=True)
+time.sleep(300)
+"""
+    runner = Runner(tmp_path, dict(os.environ))
+    context = types.SimpleNamespace(runner=runner, args=types.SimpleNamespace(data=""),
+                                    torch=lambda *_: [sys.executable, "-c", program])
+    process = part_throughput.PytorchProcess(context, 16, ("graph", "eager", "host"))
+    process.wait_for_warm_up(time.monotonic() + 5)
+    assert process.ready == ["graph", "host"]
+    assert process.errors == {"eager": part_throughput.NOT_READY}
+    process.stop()
+    assert not runner.running
 
 
 def test_philox_returns_the_published_numbers():

@@ -9,7 +9,7 @@ cores_per_rank=4
 memory_per_core=4G
 site_sbatch=(--comment="preemption=yes;requeue=true")
 
-# If LOCKSTEP_IMAGE names an Apptainer image that contains lockstep, every rank starts in it.
+# If LOCKSTEP_IMAGE is the path of an Apptainer image with lockstep, every rank starts in a container of this image.
 launch() {
   launcher=(srun --mpi=pmix --kill-on-bad-exit=1 --ntasks="$1" --cpus-per-task="$2")
   if [ -n "${LOCKSTEP_IMAGE:-}" ]; then
