@@ -101,7 +101,7 @@ def check_points(report, points):
     """Checks that every point that fits has a throughput, and adds a table of the points."""
     rows = []
     for point in points:
-        fits = point["status"] == "ok"
+        fits = point["status"] != "out_of_memory"
         rate = point.get("images_per_second")
         rows.append([point["batch_per_rank"], point["status"], f"{rate:,.0f}" if fits and rate else "",
                      f"{point['predicted_bytes'] / GIB:.2f}", f"{point.get('peak_bytes', 0) / GIB:.2f}" if fits else ""])
@@ -127,8 +127,8 @@ def ladder(context, report):
     report.add_text("The ladder trains in bf16; the batch grows by a factor of four from point to point. The memory "
                     f"limit of a rank is {limit / GIB:.1f} GiB.")
     check_points(report, points)
-    fitting = [point["batch_per_rank"] for point in points if point["status"] == "ok"]
-    too_large = [point["batch_per_rank"] for point in points if point["status"] != "ok"]
+    fitting = [point["batch_per_rank"] for point in points if point["status"] != "out_of_memory"]
+    too_large = [point["batch_per_rank"] for point in points if point["status"] == "out_of_memory"]
     report.check(fitting, "c: no batch fits")
     if not too_large:
         report.fail(f"c: the ladder ended at batch {fitting[-1]}, which fits, before the memory was exhausted")

@@ -118,7 +118,7 @@ def ladder(words, faults):
     while fits:
         predicted = FIXED_BYTES + BYTES_PER_IMAGE * batch
         fits = predicted <= LIMIT_BYTES
-        points.append({"batch_per_rank": batch, "status": "ok" if fits else "out_of_memory",
+        points.append({"batch_per_rank": batch, "status": "complete" if fits else "out_of_memory",
                        "predicted_bytes": predicted, "images_per_second": IMAGES_PER_SECOND if fits else None,
                        "peak_bytes": predicted if fits else 0})
         batch *= 4
