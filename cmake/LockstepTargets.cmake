@@ -34,18 +34,18 @@ function(lockstep_module name)
   target_link_libraries(lockstep_${name} PUBLIC lockstep_settings ${module_USES} PRIVATE ${module_LIBRARIES})
 endfunction()
 
-# lockstep_module_cuda(NAME SOURCES ... [LIBRARIES ...] [SEAM file])
-# Adds sources to the module NAME if Lockstep is built with CUDA. SEAM is the factory of the module: its only file for
-# which the macro LOCKSTEP_HAS_CUDA is defined.
+# lockstep_module_cuda(NAME SOURCES ... [LIBRARIES ...] [FACTORY file])
+# Adds sources to the module NAME if Lockstep is built with CUDA. FACTORY is the file with the factory of the module, the
+# only file for which the macro LOCKSTEP_HAS_CUDA is defined.
 function(lockstep_module_cuda name)
   if(NOT LOCKSTEP_HAS_CUDA)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 module "" "SEAM" "SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 module "" "FACTORY" "SOURCES;LIBRARIES")
   target_sources(lockstep_${name} PRIVATE ${module_SOURCES})
   target_link_libraries(lockstep_${name} PRIVATE CUDA::cudart ${module_LIBRARIES})
-  if(module_SEAM)
-    set_source_files_properties("${module_SEAM}" PROPERTIES COMPILE_DEFINITIONS LOCKSTEP_HAS_CUDA)
+  if(module_FACTORY)
+    set_source_files_properties("${module_FACTORY}" PROPERTIES COMPILE_DEFINITIONS LOCKSTEP_HAS_CUDA)
   endif()
 endfunction()
 
