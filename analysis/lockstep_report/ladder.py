@@ -83,7 +83,7 @@ def table_of_points(points, name):
     has_details = any(p.detail for p in points)
     rows = [
         {"mode": p.mode if has_details else None, "batch_per_rank": p.batch_per_rank,
-         "status": "ok", "epoch_seconds": p.epoch_seconds, "training_seconds": p.training_seconds,
+         "status": "complete", "epoch_seconds": p.epoch_seconds, "training_seconds": p.training_seconds,
          "images_per_second": p.images_per_second, "steps": p.steps,
          "is_extrapolated": int(p.scaled),
          "measured": next((note for note in p.notes if note.startswith("scaled from")), None)}
@@ -96,13 +96,13 @@ def table_of_points(points, name):
 def ladder_row(ladder, i):
     """Returns row `i` of a ladder; a value that was not measured (NaN or 0) is None."""
     status = str(ladder["status"][i]).replace("_", " ")
-    ok = status in ("ok", "complete")
+    is_complete = status == "complete"
 
     def value(name, scale=1.0):
         number = float(ladder[name][i]) if name in ladder else 0.0
         return number / scale if number > 0 else None
 
-    steps = value("steps") if ok else None
+    steps = value("steps") if is_complete else None
     is_extrapolated = bool(value("is_extrapolated")) if "is_extrapolated" in ladder else None
     measured = None
     if steps is not None:
@@ -110,10 +110,10 @@ def ladder_row(ladder, i):
             f"whole epoch, {int(steps)} steps")
     return {
         "batch_per_rank": int(ladder["batch_per_rank"][i]),
-        "status": "ok" if ok else status,
-        "epoch_seconds": value("epoch_seconds") if ok else None,
-        "training_seconds": value("training_seconds") if ok else None,
-        "images_per_second": value("images_per_second") if ok else None,
+        "status": status,
+        "epoch_seconds": value("epoch_seconds") if is_complete else None,
+        "training_seconds": value("training_seconds") if is_complete else None,
+        "images_per_second": value("images_per_second") if is_complete else None,
         "steps": None if steps is None else int(steps),
         "is_extrapolated": None if is_extrapolated is None else int(is_extrapolated),
         "measured": measured,

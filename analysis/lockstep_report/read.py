@@ -214,7 +214,7 @@ def read_groups(path, file, attributes):
 def require_datasets(path, file, group, version):
     """Raises `ReportError` (input) if a dataset is missing that files of this version have."""
     for spec in schema.datasets(group):
-        if spec.is_required(version) and spec.path not in file:
+        if spec.is_required(version) and spec.path_in(file) is None:
             raise ReportError(
                 INPUT,
                 f"{path}: dataset {spec.path} is missing; "
@@ -223,9 +223,18 @@ def require_datasets(path, file, group, version):
 
 
 def read_columns(file, group):
-    """Returns {name: values} of the datasets of the schema that the group has."""
-    return {spec.name: read_dataset(file[spec.path])
-            for spec in schema.datasets(group) if spec.path in file}
+    """Returns {name: values} of the datasets of the schema that the group has, with the names and
+    values of the current version."""
+    return {spec.name: read_current(file, spec)
+            for spec in schema.datasets(group) if spec.path_in(file)}
+
+
+def read_current(file, spec):
+    """Returns the values of a dataset, with those of earlier versions replaced."""
+    values = read_dataset(file[spec.path_in(file)])
+    if not spec.former_values:
+        return values
+    return np.array([spec.former_values.get(value, value) for value in values], dtype=object)
 
 
 def read_epochs(file, columns):

@@ -5,7 +5,7 @@ from it (schema_page.py).
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -42,6 +42,12 @@ class Dataset:
     required: bool
     description: str
     values: tuple = ()
+    former_path: str = ""  # path in files of earlier versions
+    former_values: dict = field(default_factory=dict, hash=False)  # {value in them: value now}
+
+    def path_in(self, file):
+        """Returns the path of the dataset in an open run file; None if the file lacks it."""
+        return next((path for path in (self.path, self.former_path) if path and path in file), None)
 
     @property
     def group(self):

@@ -25,9 +25,14 @@ def presence(spec):
 
 
 def described(spec):
-    if not getattr(spec, "values", ()):
-        return spec.description
-    return f"{spec.description}: {', '.join(f'`{value}`' for value in spec.values)}"
+    text = spec.description
+    if getattr(spec, "values", ()):
+        text += f": {', '.join(f'`{value}`' for value in spec.values)}"
+    if getattr(spec, "former_path", ""):
+        text += f" (in earlier versions `{spec.former_path}`)"
+    for old, new in getattr(spec, "former_values", {}).items():
+        text += f" (in earlier versions `{old}` instead of `{new}`)"
+    return text
 
 
 def groups_table():

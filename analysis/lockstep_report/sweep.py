@@ -13,7 +13,7 @@ def sweep_table(runs):
     rows = [sweep_row(run, i) for run in runs for i in range(len(run.allreduce.get("bytes", ())))]
     return Table(
         "allreduce-sweep", "All-reduce over message sizes",
-        [Column("source", "File"), Column("way", "Algorithm"), Column("ranks", "Ranks"),
+        [Column("source", "File"), Column("algorithm", "Algorithm"), Column("ranks", "Ranks"),
          Column("bytes", "Bytes"), Column("median_us", "Median time (µs)", 1),
          Column("low_us", "95 % from (µs)", 1), Column("high_us", "to (µs)", 1),
          Column("algbw", "algbw (GB/s)", 3), Column("busbw", "busbw (GB/s)", 3),
@@ -37,8 +37,8 @@ def sweep_row(run, i):
     size = int(run.allreduce["bytes"][i])
     bus = metrics.bus_bandwidth(size, median, run.rank_count)
     return {
-        "source": run.path.name, "ranks": run.rank_count,
-        "way": current_algorithm(str(run.allreduce["way"][i])), "bytes": size, "median_us": 1e6 * median, "low_us": interval and 1e6 * interval.low,
+        "source": run.path.name, "algorithm": current_algorithm(str(run.allreduce["algorithm"][i])),
+        "ranks": run.rank_count, "bytes": size, "median_us": 1e6 * median, "low_us": interval and 1e6 * interval.low,
         "high_us": interval and 1e6 * interval.high,
         "algbw": size / median / 1e9 if bus else None, "busbw": bus and bus / 1e9,
         "wrong": int(run.allreduce["wrong"][i]), "repeats": len(seconds),

@@ -6,7 +6,8 @@ import h5py
 import numpy as np
 
 from lockstep_report import schema
-from lockstep_report.read import check_header, open_run, read_attributes, read_dataset, version_of
+from lockstep_report.read import (
+    check_header, open_run, read_attributes, read_current, read_dataset, version_of)
 
 TRAINING_GROUPS = ("/steps", "/epochs", "/buckets")
 
@@ -57,24 +58,25 @@ def expected(file):
 
 
 def dataset_problems(file, spec, version):
-    if spec.path not in file and not spec.is_required(version):
+    path = spec.path_in(file)
+    if path is None and not spec.is_required(version):
         return []
-    if spec.path not in file or not isinstance(file[spec.path], h5py.Dataset):
+    if path is None or not isinstance(file[path], h5py.Dataset):
         return [f"dataset {spec.path} is missing"]
-    dataset = file[spec.path]
-    found = [f"{spec.path} has no attribute {name}"
+    dataset = file[path]
+    found = [f"{path} has no attribute {name}"
              for name in ("units", "long_name") if name not in dataset.attrs]
     if (h5py.check_string_dtype(dataset.dtype) is not None) != spec.is_text:
-        found.append(f"{spec.path} has the type {dataset.dtype}, {spec.type} is needed")
+        found.append(f"{path} has the type {dataset.dtype}, {spec.type} is needed")
     elif spec.values:
-        unknown = sorted(set(read_dataset(dataset)) - set(spec.values))
-        found += [f'{spec.path} has the value "{value}", one of {", ".join(spec.values)} is needed'
+        unknown = sorted(set(read_current(file, spec)) - set(spec.values))
+        found += [f'{path} has the value "{value}", one of {", ".join(spec.values)} is needed'
                   for value in unknown]
     if dataset.ndim != len(spec.dimensions):
-        return [*found, f"{spec.path} has {dataset.ndim} dimensions, "
+        return [*found, f"{path} has {dataset.ndim} dimensions, "
                         f"({', '.join(spec.dimensions)}) is needed"]
     for axis, scale in enumerate(spec.dimensions):
-        found += scale_problems(file, dataset, spec.path, axis, scale)
+        found += scale_problems(file, dataset, path, axis, scale)
     return found
 
 

@@ -97,9 +97,10 @@ def write_ranks(file, ranks, columns=()):
         dataset(file, "/ranks/host", [hosts.index(h) for h in file["ranks/hostname"].asstr()])
 
 
-def write_ladder(path, ranks=1, status="complete", config=(), new_columns=False, ranks_of=()):
+def write_ladder(path, ranks=1, status="complete", config=(), new_columns=False, ranks_of=(),
+                 done="complete"):
     """Writes a ladder of batch 32, 128 and 512 (out of memory) and returns its path. `new_columns`
-    adds the columns of version 2."""
+    adds the columns of version 2. `done`: status of the points that were measured."""
     with h5py.File(path, "w", libver="latest") as file:
         options = {"model": "resnet18-cifar", "device": "cpu", "threads": "1", **dict(config)}
         header(file, status, config=options)
@@ -108,7 +109,7 @@ def write_ladder(path, ranks=1, status="complete", config=(), new_columns=False,
         dataset(file, "/point", [0, 1, 2])
         columns = {
             "batch_per_rank": [32, 128, 512],
-            "status": np.array(["ok", "ok", "out_of_memory"]),
+            "status": np.array([done, done, "out_of_memory"]),
             "epoch_seconds": [40.0, 20.0, np.nan],
             "images_per_second": [1250.0, 2500.0, np.nan],
             "predicted_bytes": np.array([100, 400, 1600]) * 2**20,
@@ -122,7 +123,7 @@ def write_ladder(path, ranks=1, status="complete", config=(), new_columns=False,
     return path
 
 
-def write_sweep(path):
+def write_sweep(path, algorithm="/allreduce/algorithm"):
     """Writes an all-reduce sweep of 2 ranks: 6 repeats of 1 MB in 1 ms and of 4 bytes in 2 us."""
     with h5py.File(path, "w", libver="latest") as file:
         header(file, config={"device": "cpu"})
@@ -130,10 +131,11 @@ def write_sweep(path):
         write_ranks(file, 2)
         dataset(file, "/message", [0, 1])
         dataset(file, "/repeat", np.arange(6))
-        dataset(file, "/allreduce/way", np.array(["mpi", "pieces"]))
+        dataset(file, "/allreduce/algorithm", np.array(["mpi", "pieces"]))
         dataset(file, "/allreduce/bytes", [1_000_000, 4])
         dataset(file, "/allreduce/seconds", [[1e-3] * 6, [2e-6] * 6])
         dataset(file, "/allreduce/wrong", [0, 0])
+        file.move("/allreduce/algorithm", algorithm)
     return path
 
 

@@ -141,12 +141,12 @@ def test_scaling_far_from_the_ideal(factor):
 
 
 @pytest.mark.parametrize("largest, last", [
-    (2, "ok"), (2, "out of memory"), (4, "not run: the time was up"), (9, "ok"),
+    (2, "complete"), (2, "out of memory"), (4, "not run: the time was up"), (9, "complete"),
     (14, "out of memory")])
 def test_ladder_of_any_length(largest, last):
-    rows = [{"batch_per_rank": 32 << i, "status": "ok", "epoch_seconds": 3000.0 / (i + 1),
+    rows = [{"batch_per_rank": 32 << i, "status": "complete", "epoch_seconds": 3000.0 / (i + 1),
              "images_per_second": 123456.7 * (i + 1)} for i in range(largest)]
-    if last != "ok":
+    if last != "complete":
         rows[-1] = {"batch_per_rank": rows[-1]["batch_per_rank"], "status": last}
     assert faults(figures.ladder(rows, " ".join(LONG))) == []
     for row in rows:

@@ -76,7 +76,7 @@ def test_ladder_shows_the_end_of_memory(tmp_path):
     out = tmp_path / "out"
     assert main(["report", str(write_ladder(tmp_path / "l.h5")), "--out", str(out)]) == 0
     text = (out / "batch-ladder.md").read_text()
-    assert "| 128 | ok | 20.00 | 2,500.0 | 400 | 410 |" in text
+    assert "| 128 | complete | 20.00 | 2,500.0 | 400 | 410 |" in text
     assert "| 512 | out of memory | – | – | 1,600 | – |" in text
     assert (out / "batch-ladder.png").exists()
 
@@ -196,7 +196,7 @@ def test_no_such_file(tmp_path, capfd):
 
 
 @pytest.mark.parametrize("name, value, complaint", [
-    ("format", "something", 'its format is "something"'), ("format_version", 3, "version 3")])
+    ("format", "something", 'its format is "something"'), ("format_version", 9, "version 9")])
 def test_another_format(runs, capfd, name, value, complaint):
     with h5py.File(runs[0], "r+") as file:
         file.attrs[name] = value

@@ -16,8 +16,8 @@ def page_of(tmp_path, *paths):
 
 def test_extrapolated_points_are_marked(tmp_path):
     page = page_of(tmp_path, write_ladder(tmp_path / "l.h5", new_columns=True))
-    assert "| 32 | ok | 40.00 | 39.00 | 1,250.0 | whole epoch, 1562 steps | 100 | 110 |" in page
-    assert "| 128 | ok | 20.00 | 19.00 | 2,500.0 | 3 steps, extrapolated | 400 | 410 |" in page
+    assert "| 32 | complete | 40.00 | 39.00 | 1,250.0 | whole epoch, 1562 steps | 100 | 110 |" in page
+    assert "| 128 | complete | 20.00 | 19.00 | 2,500.0 | 3 steps, extrapolated | 400 | 410 |" in page
     assert "- extrapolated: the epoch was not run to its end" in page
     with (tmp_path / "out" / "batch-ladder.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -77,7 +77,7 @@ def test_summary_of_a_ladder_prints_its_table(tmp_path, capsys):
     assert "No steps" not in text
     assert "Batch ladder: 1 rank (device):" in text
     (line,) = [line for line in text.splitlines() if line.strip().startswith("128")]
-    assert line.split() == ["128", "ok", "20.00", "19.00", "2,500.0", "3", "steps,",
+    assert line.split() == ["128", "complete", "20.00", "19.00", "2,500.0", "3", "steps,",
                             "extrapolated", "400", "410"]
 
 

@@ -190,12 +190,12 @@ void write_rows(const hdf5::File& file, const std::vector<AllReduceRow>& rows) {
       {{"message", rows.size(), rows.size(), false}, {"repeat", repeats, repeats, false}});
   const auto messages = counted(rows.size(), 0);
   const auto repeat_numbers = counted(repeats, 0);
-  const auto ways = column_of(rows, [](auto& r) { return r.way; });
+  const auto algorithms = column_of(rows, [](auto& r) { return r.algorithm; });
   const auto bytes = column_of(rows, [](auto& r) { return r.bytes; });
   const auto wrong = column_of(rows, [](auto& r) { return r.wrong; });
   write_columns(file, {{"/message", messages},
                        {"/repeat", repeat_numbers},
-                       {"/allreduce/way", ways},
+                       {"/allreduce/algorithm", algorithms},
                        {"/allreduce/bytes", bytes},
                        {"/allreduce/seconds", seconds},
                        {"/allreduce/wrong", wrong}});

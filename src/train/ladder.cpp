@@ -153,7 +153,7 @@ LadderResult run_ladder(const TrainingContext& context, const data::DataSizes& s
       if (error.status() != core::ExitStatus::out_of_memory) throw;
       point.has_memory = false;
     }
-    point.row.status = point.has_memory ? "ok" : "out_of_memory";
+    point.row.status = point.has_memory ? "complete" : "out_of_memory";
     if (point.has_memory) {
       if (!can_try) point.row.peak_bytes = record::resident_memory().peak;
       point.row.peak_bytes = largest(communicator, point.row.peak_bytes);

@@ -364,7 +364,7 @@ def test_ladder_ends_with_an_out_of_memory_point_and_status_0(tmp_path):
     assert "out of memory" in result.stdout
     with h5py.File(path) as file:
         status = [s.decode() if isinstance(s, bytes) else s for s in file["ladder/status"][:]]
-        assert status[-1] == "out_of_memory" and set(status[:-1]) == {"ok"} and len(status) > 1
+        assert status[-1] == "out_of_memory" and set(status[:-1]) == {"complete"} and len(status) > 1
         assert (file["ladder/batch_per_rank"][:] == 2 * 4 ** np.arange(len(status))).all()
 
 
@@ -388,7 +388,7 @@ def test_run_file_of_a_killed_ladder_has_the_complete_points(tmp_path):
     process.kill()
     process.communicate(timeout=60)
     points = points_of(tmp_path / "ladder.h5.partial")
-    assert points["batch_per_rank"][0] == 2 and points["status"][0] == b"ok"
+    assert points["batch_per_rank"][0] == 2 and points["status"][0] == b"complete"
     assert 0 < points["training_seconds"][0] <= points["epoch_seconds"][0]
     assert points["steps"][0] == 1 and points["is_extrapolated"][0] == 1
 

@@ -59,7 +59,7 @@ TEST(KilledRun, LeavesEveryEpochThatWasAppended) {
 LadderRow point_of(std::int64_t index) {
   const auto value = static_cast<double>(index);
   return {index,
-          "ok",
+          "complete",
           value,
           value + 0.5,
           1 / (value + 1),

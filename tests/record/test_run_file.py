@@ -102,7 +102,7 @@ def test_the_root_says_what_it_is(samples):
     with h5py.File(samples / "run.h5") as file:
         attributes = dict(file.attrs)
     assert attributes["format"] == "lockstep-run"
-    assert attributes["format_version"] == 2
+    assert attributes["format_version"] == 3
     assert attributes["status"] == "complete"
     assert attributes["failure"] == ""
     assert attributes["command_line"] == 'lockstep train --model "Größe"'
@@ -173,12 +173,12 @@ def test_a_running_file_opens_in_both_ways(samples):
 
 def test_sweep_and_ladder(samples):
     with h5py.File(samples / "sweep.h5") as file:
-        assert file["allreduce/way"].asstr()[()].tolist() == ["mpi", "pieces"]
+        assert file["allreduce/algorithm"].asstr()[()].tolist() == ["mpi", "pieces"]
         assert file["allreduce/bytes"][()].tolist() == [4096, 8192]
         assert file["allreduce/seconds"][()].tolist() == [[1e-5, 2e-5, 3e-5], [2e-5, 3e-5, 4e-5]]
         assert file["allreduce/wrong"][()].tolist() == [0, 1]
         assert file["ladder/batch_per_rank"][()].tolist() == [32, 128]
-        assert file["ladder/status"].asstr()[()].tolist() == ["ok", "out_of_memory"]
+        assert file["ladder/status"].asstr()[()].tolist() == ["complete", "out_of_memory"]
         assert np.isnan(file["ladder/epoch_seconds"][1])
         assert file["ladder/training_seconds"][0] == 9.5
         assert file["ladder/steps"][()].tolist() == [3, 0]

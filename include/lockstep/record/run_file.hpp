@@ -66,7 +66,7 @@ struct EpochRecord {
 
 /// One row of an all-reduce sweep.
 struct AllReduceRow {
-  std::string way;          ///< all-reduce algorithm: "mpi", "pieces" (direct algorithm), ...
+  std::string algorithm;    ///< all-reduce algorithm: "mpi", "pieces" (direct algorithm), ...
   std::uint64_t bytes = 0;  ///< bytes that each rank contributes, as communicated
   /// (repeat), maximum over ranks. All rows must have the same number of repeats.
   std::vector<double> seconds;
@@ -76,7 +76,7 @@ struct AllReduceRow {
 /// One point of the batch ladder. Times are NaN if the point was not measured.
 struct LadderRow {
   std::int64_t batch_per_rank = 0;
-  std::string status;           ///< "ok" or "out_of_memory"
+  std::string status;           ///< "complete" or "out_of_memory"
   double epoch_seconds = 0;     ///< time of an epoch; each step counts with its slowest rank
   double training_seconds = 0;  ///< time of an epoch without the phase `data_wait`
   double images_per_second = 0;
@@ -94,7 +94,7 @@ enum class RunStatus { running, complete, preempted, failed };
 /// Handling of an existing file: report an error, or replace it.
 enum class Existing { refuse, replace };
 
-/// The HDF5 run file (format "lockstep-run", version 2; docs/run-file.md). One rank writes it
+/// The HDF5 run file (format "lockstep-run", version 3; docs/run-file.md). One rank writes it
 /// during the run, as PATH.partial. The file is closed after each epoch and each point of a batch
 /// ladder, so a killed run leaves its measurements. `finish` renames the file to PATH; until then
 /// an existing file at PATH is not changed. Every function that writes throws `Error` (output) on
