@@ -103,7 +103,7 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
   train::together(communicator, [&] {
     if (!is_first || config.output.empty()) return;
     file.emplace(config.output,
-                 config.overwrite ? record::Existing::replace : record::Existing::refuse,
+                 config.overwrite ? record::OverwriteMode::replace : record::OverwriteMode::refuse,
                  run_header(job, invocation, {}));
   });
 

@@ -213,8 +213,8 @@ void check_output(const train::Config& config, comm::Communicator& communicator)
   train::together(communicator, [&] {
     if (communicator.rank() != 0 || config.output.empty()) return;
     if (config.resume != "none") return record::check_writable_beside(config.output);
-    record::check_writable(config.output,
-                           config.overwrite ? record::Existing::replace : record::Existing::refuse);
+    record::check_writable(config.output, config.overwrite ? record::OverwriteMode::replace
+                                                           : record::OverwriteMode::refuse);
   });
 }
 

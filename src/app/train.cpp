@@ -112,7 +112,8 @@ void open_run_file(std::optional<record::RunFile>& file, const Job& job,
     header.environment.emplace_back("kernels", list_kernels(job.graph, trainer.kernels()));
     // A further part of a resumed run never replaces a file, even with --overwrite.
     const bool may_replace = job.config.overwrite && target.path == job.config.output;
-    file.emplace(target.path, may_replace ? record::Existing::replace : record::Existing::refuse,
+    file.emplace(target.path,
+                 may_replace ? record::OverwriteMode::replace : record::OverwriteMode::refuse,
                  header);
   });
 }

@@ -33,7 +33,7 @@ constexpr hsize_t default_steps_per_chunk = 1024;
 constexpr std::size_t index_bytes = std::size_t{1} << 20;
 constexpr hsize_t chunk_bytes_at_most = hsize_t{256} << 20;
 
-std::string_view text(RunStatus status) {
+std::string_view name_of(RunStatus status) {
   switch (status) {
     case RunStatus::running: return "running";
     case RunStatus::complete: return "complete";
@@ -56,7 +56,7 @@ fs::path with_ending(fs::path path, std::string_view ending) { return path += en
                         partial.string()));
 }
 
-void refuse_existing(const fs::path& path, Existing existing) {
+void refuse_existing(const fs::path& path, OverwriteMode mode) {
   require_place(path);
   std::error_code error;
   // The target of a symbolic link is checked as well, because renaming would replace the link.
@@ -66,7 +66,7 @@ void refuse_existing(const fs::path& path, Existing existing) {
                fmt::format("cannot write {} (it is not a regular file); choose another name",
                            path.string()));
   }
-  if (existing == Existing::refuse && fs::exists(fs::symlink_status(path, error))) {
+  if (mode == OverwriteMode::refuse && fs::exists(fs::symlink_status(path, error))) {
     core::fail(core::ExitStatus::output,
                fmt::format("{} exists; choose another name or add --overwrite", path.string()));
   }
@@ -129,7 +129,7 @@ std::size_t bytes_of(const EpochRecord& epoch) {
 
 struct RunFile::State {
   fs::path path, partial;
-  Existing existing;
+  OverwriteMode mode;
   RunHeader header;
   RunIdentity identity;
   Descriptor mark;  ///< open and locked `partial`; empty after `finish`
@@ -172,20 +172,20 @@ std::string new_run_id() {
   return id;
 }
 
-RunFile::RunFile(const fs::path& path, Existing existing, const RunHeader& header)
+RunFile::RunFile(const fs::path& path, OverwriteMode mode, const RunHeader& header)
     : state_(std::make_unique<State>()) {
   core::check(!header.ranks.empty(), "a run without ranks");
-  refuse_existing(path, existing);
+  refuse_existing(path, mode);
   state_->path = path;
   state_->partial = partial_path(path);
-  state_->existing = existing;
+  state_->mode = mode;
   state_->header = header;
   state_->identity = {header.run_id.empty() ? new_run_id() : header.run_id,
                       fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", utc_of(time_now()))};
   keep_stale(state_->partial);
   state_->mark = create_in_use(state_->partial);
   try {
-    refuse_existing(path, existing);  // another run may have created the file in the meantime
+    refuse_existing(path, mode);  // another run may have created the file in the meantime
     state_->create(default_steps_per_chunk);
   } catch (...) {
     std::error_code ignored;
@@ -254,7 +254,7 @@ void RunFile::finish(RunStatus status, const std::string& failure) {
     state_->complete(copy, status, failure);
     rename_synced(
         copy, state_->path,
-        state_->existing == Existing::refuse ? Target::must_not_exist : Target::may_exist);
+        state_->mode == OverwriteMode::refuse ? Target::must_not_exist : Target::may_exist);
   } catch (const core::Error& error) {
     std::error_code ignored;
     fs::remove(copy, ignored);
@@ -279,7 +279,7 @@ void RunFile::State::complete(const fs::path& copy, RunStatus status,
     const auto group =
         hdf5::own<hdf5::Group>(H5Gopen2(file.get(), "/results", H5P_DEFAULT), "opening a group");
     for (const auto& [name, value] : results) hdf5::set_attribute(group.get(), name, value);
-    hdf5::set_attribute(file.get(), "status", std::string(text(status)));
+    hdf5::set_attribute(file.get(), "status", std::string(name_of(status)));
     hdf5::set_attribute(file.get(), "failure", failure);
     hdf5::close(std::move(file));
   });
@@ -291,7 +291,7 @@ void RunFile::State::complete(const fs::path& copy, RunStatus status,
     if (has_sweep) groups.push_back("/allreduce");
     if (points > 0) groups.push_back("/ladder");
     read_through(file, groups);
-    if (hdf5::text_attribute(file.get(), "status") != text(status)) {
+    if (hdf5::text_attribute(file.get(), "status") != name_of(status)) {
       throw hdf5::Failure("reading back: the status is not what was written", 0);
     }
   });
@@ -310,14 +310,14 @@ const std::string& RunFile::run_id() const { return state_->identity.run_id; }
 
 const fs::path& RunFile::path() const { return state_->path; }
 
-void check_writable(const fs::path& path, Existing existing) {
-  refuse_existing(path, existing);
+void check_writable(const fs::path& path, OverwriteMode mode) {
+  refuse_existing(path, mode);
   refuse_if_written(path);
   check_writable_beside(path);
 }
 
 void check_writable_beside(const fs::path& path) {
-  refuse_existing(path, Existing::replace);
+  refuse_existing(path, OverwriteMode::replace);
   const fs::path probe =
       parent_of(path) / fmt::format(".{}.probe-{}", path.filename().string(), ::getpid());
   const Descriptor file = create_in_use(probe);

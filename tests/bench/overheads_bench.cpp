@@ -69,7 +69,7 @@ void time_run_file(const std::filesystem::path& folder) {
   record::RunHeader header;
   header.ranks.resize(ranks);
   header.bucket_bytes.assign(buckets, 1 << 20);
-  record::RunFile file(path, record::Existing::replace, header);
+  record::RunFile file(path, record::OverwriteMode::replace, header);
   record::EpochRecord epoch;
   epoch.learning_rate.assign(steps, 0.1);
   epoch.loss.assign(steps, 1);

@@ -51,7 +51,7 @@ class FileSystemTest : public testing::Test {
   ~FileSystemTest() override { flock_error = file_sync_error = directory_sync_error = 0; }
 
   void expect_a_finished_run() {
-    RunFile run(path_, Existing::replace, header_);
+    RunFile run(path_, OverwriteMode::replace, header_);
     run.append(samples::epoch(1, 4, header_));
     run.finish(RunStatus::complete);
     EXPECT_NO_THROW(hdf5::open_file(path_, hdf5::Access::read));
@@ -81,7 +81,7 @@ TEST_F(FileSystemTest, FilesThatCannotBeSyncedDoNotFailARun) {
 }
 
 TEST_F(FileSystemTest, AnErrorOfTheDiskDoesFailARun) {
-  RunFile run(path_, Existing::refuse, header_);
+  RunFile run(path_, OverwriteMode::refuse, header_);
   file_sync_error = EIO;
   try {
     run.finish(RunStatus::complete);
@@ -101,10 +101,10 @@ TEST_F(FileSystemTest, WithoutLocksARunIsWrittenAllTheSame) {
 // Without locks, a program cannot determine whether another process still writes the file.
 TEST_F(FileSystemTest, WithoutLocksTheFileOfAnotherRunStays) {
   flock_error = ENOTSUP;
-  RunFile run(path_, Existing::refuse, header_);
+  RunFile run(path_, OverwriteMode::refuse, header_);
   run.append(samples::epoch(1, 4, header_));
   try {
-    RunFile second(path_, Existing::refuse, header_);
+    RunFile second(path_, OverwriteMode::refuse, header_);
     FAIL() << "the second run took the first one's file";
   } catch (const core::Error& error) {
     EXPECT_EQ(error.status(), core::ExitStatus::output);
@@ -117,7 +117,7 @@ TEST_F(FileSystemTest, WithoutLocksTheFileOfAnotherRunStays) {
 // The next part has a different file name, so no existing file is overwritten.
 TEST_F(FileSystemTest, WithoutLocksAKilledRunIsContinued) {
   flock_error = ENOTSUP;
-  const RunFile killed(path_, Existing::refuse, header_);
+  const RunFile killed(path_, OverwriteMode::refuse, header_);
   EXPECT_NO_THROW(check_writable_beside(path_));
   const RunPart part = next_part(path_, killed.run_id(), 2);
   EXPECT_EQ(part.path, directory_ / "run.part2.h5");

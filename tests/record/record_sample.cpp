@@ -21,7 +21,7 @@ void write_runs(const std::filesystem::path& directory) {
   for (const auto& [name, value] : provenance()) header.environment.emplace_back(name, value);
   header.steps_per_epoch = 5;
   header.images_per_epoch = 320;
-  RunFile run(directory / "run.h5", Existing::refuse, header);
+  RunFile run(directory / "run.h5", OverwriteMode::refuse, header);
   for (std::int64_t epoch = 1; epoch <= 3; ++epoch) {
     EpochRecord record = samples::epoch(epoch, epoch == 3 ? 2 : 5, header);
     if (epoch == 2) record.test_accuracy = std::numeric_limits<double>::quiet_NaN();
@@ -34,19 +34,19 @@ void write_runs(const std::filesystem::path& directory) {
   resumed.run_id = run.run_id();
   resumed.part = 2;
   resumed.first_step = 10;
-  RunFile second_part(directory / "run.part2.h5", Existing::refuse, resumed);
+  RunFile second_part(directory / "run.part2.h5", OverwriteMode::refuse, resumed);
   second_part.append(samples::epoch(3, 5, resumed));
   second_part.finish(RunStatus::complete);
 
   const RunHeader alone = samples::header(1, 0);
-  RunFile failed(directory / "failed.h5", Existing::refuse, alone);
+  RunFile failed(directory / "failed.h5", OverwriteMode::refuse, alone);
   failed.append(samples::epoch(1, 4, alone));
   failed.finish(RunStatus::failed, "rank 0: the loss is not finite");
 
-  RunFile running(directory / "running.h5", Existing::refuse, alone);
+  RunFile running(directory / "running.h5", OverwriteMode::refuse, alone);
   running.append(samples::epoch(1, 4, alone));
 
-  RunFile sweep(directory / "sweep.h5", Existing::refuse, samples::header(3, 2));
+  RunFile sweep(directory / "sweep.h5", OverwriteMode::refuse, samples::header(3, 2));
   sweep.write_allreduce(
       {{"mpi", 4096, {1e-5, 2e-5, 3e-5}, 0}, {"pieces", 8192, {2e-5, 3e-5, 4e-5}, 1}});
   const double unknown = std::nan("");

@@ -44,7 +44,7 @@ TEST(KilledRun, LeavesEveryEpochThatWasAppended) {
   for (int kill = 0; kill < 25; ++kill) {
     const samples::Directory directory;
     const std::int64_t acknowledged = kill_writer(random, [&](const Acknowledgement& acknowledge) {
-      RunFile run(directory / "run.h5", Existing::refuse, header);
+      RunFile run(directory / "run.h5", OverwriteMode::refuse, header);
       for (std::int64_t epoch = 1;; ++epoch) {
         run.append(samples::epoch(epoch, steps, header));
         acknowledge(epoch);
@@ -74,7 +74,7 @@ TEST(KilledRun, LeavesEveryLadderPointThatWasAppended) {
   for (int kill = 0; kill < 10; ++kill) {
     const samples::Directory directory;
     const std::int64_t acknowledged = kill_writer(random, [&](const Acknowledgement& acknowledge) {
-      RunFile run(directory / "ladder.h5", Existing::refuse, samples::header(2, 0));
+      RunFile run(directory / "ladder.h5", OverwriteMode::refuse, samples::header(2, 0));
       for (std::int64_t index = 0;; ++index) {
         run.append(point_of(index));
         acknowledge(index + 1);

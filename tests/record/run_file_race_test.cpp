@@ -36,7 +36,7 @@ void wait_for(const std::atomic<int>& value, int target) {
   wait_for(shared.ready, 2);
   std::this_thread::sleep_for(std::chrono::microseconds(delay));
   try {
-    RunFile run(path, Existing::refuse, header);
+    RunFile run(path, OverwriteMode::refuse, header);
     ++shared.owners;
     ++shared.attempted;
     wait_for(shared.attempted, 2);
@@ -64,7 +64,7 @@ TEST(RunsStartedTogether, OneOwnsTheFileAndTheOtherIsRefused) {
     const samples::Directory directory;
     // In every third round there is a file of a killed run, which both processes try to rename.
     if (round % 3 == 2) {
-      RunFile killed(directory / "run.h5", Existing::refuse, samples::header(1, 0));
+      RunFile killed(directory / "run.h5", OverwriteMode::refuse, samples::header(1, 0));
     }
     pid_t children[2];
     for (int child = 0; child < 2; ++child) {

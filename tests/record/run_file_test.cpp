@@ -69,7 +69,7 @@ class RunFileTest : public testing::Test {
 };
 
 TEST_F(RunFileTest, HoldsWhatWasAppended) {
-  RunFile run(path_, Existing::refuse, header_);
+  RunFile run(path_, OverwriteMode::refuse, header_);
   run.append(samples::epoch(1, 5, header_));
   run.append(samples::epoch(2, 5, header_));
   run.append(samples::epoch(3, 2, header_));
@@ -99,7 +99,7 @@ TEST_F(RunFileTest, HoldsWhatWasAppended) {
 }
 
 TEST_F(RunFileTest, KeepsTheFailureOfAFailedRun) {
-  RunFile run(path_, Existing::refuse, header_);
+  RunFile run(path_, OverwriteMode::refuse, header_);
   run.finish(RunStatus::failed, "rank 1: the loss is not finite");
   const hdf5::File file = hdf5::open_file(path_, hdf5::Access::read);
   EXPECT_EQ(hdf5::text_attribute(file.get(), "status"), "failed");
@@ -108,7 +108,7 @@ TEST_F(RunFileTest, KeepsTheFailureOfAFailedRun) {
 }
 
 TEST_F(RunFileTest, IsReadableBetweenEpochs) {
-  RunFile run(path_, Existing::refuse, header_);
+  RunFile run(path_, OverwriteMode::refuse, header_);
   for (std::int64_t epoch = 1; epoch <= 3; ++epoch) {
     run.append(samples::epoch(epoch, 4, header_));
     for (const auto access : {hdf5::Access::read, hdf5::Access::read_while_written}) {
@@ -122,7 +122,7 @@ TEST_F(RunFileTest, IsReadableBetweenEpochs) {
 
 // h5py and other programs lock a file for as long as they have it open for reading.
 TEST_F(RunFileTest, IsAppendedToWhileOthersReadAndLockIt) {
-  RunFile run(path_, Existing::refuse, header_);
+  RunFile run(path_, OverwriteMode::refuse, header_);
   run.append(samples::epoch(1, 4, header_));
   const Descriptor reader(::open(partial_.c_str(), O_RDONLY));
   ASSERT_EQ(::flock(reader.get(), LOCK_SH | LOCK_NB), 0);
@@ -134,7 +134,7 @@ TEST_F(RunFileTest, IsAppendedToWhileOthersReadAndLockIt) {
 // Every epoch has its own chunks: later epochs do not write to the chunks of earlier ones, so a
 // killed process cannot damage them.
 TEST_F(RunFileTest, StoresAnEpochPerChunk) {
-  RunFile run(path_, Existing::refuse, header_);
+  RunFile run(path_, OverwriteMode::refuse, header_);
   run.append(samples::epoch(1, 7, header_));
   const hdf5::File file = hdf5::open_file(partial_, hdf5::Access::read);
   const auto dataset = hdf5::own<hdf5::Dataset>(
@@ -148,8 +148,8 @@ TEST_F(RunFileTest, StoresAnEpochPerChunk) {
 
 TEST_F(RunFileTest, RefusesAFileThatExists) {
   put(path_, "precious");
-  expect_output_error([&] { RunFile(path_, Existing::refuse, header_); }, "--overwrite");
-  expect_output_error([&] { check_writable(path_, Existing::refuse); }, "--overwrite");
+  expect_output_error([&] { RunFile(path_, OverwriteMode::refuse, header_); }, "--overwrite");
+  expect_output_error([&] { check_writable(path_, OverwriteMode::refuse); }, "--overwrite");
   EXPECT_EQ(content(path_), "precious");
   EXPECT_THAT(names_in(directory_.path()), ElementsAre("run.h5"));
 }
@@ -157,11 +157,11 @@ TEST_F(RunFileTest, RefusesAFileThatExists) {
 TEST_F(RunFileTest, ReplacesOnlyAtTheEnd) {
   put(path_, "precious");
   {
-    RunFile unfinished(path_, Existing::replace, header_);
+    RunFile unfinished(path_, OverwriteMode::replace, header_);
     unfinished.append(samples::epoch(1, 4, header_));
   }
   EXPECT_EQ(content(path_), "precious");
-  RunFile run(path_, Existing::replace, header_);
+  RunFile run(path_, OverwriteMode::replace, header_);
   EXPECT_EQ(content(path_), "precious");
   run.finish(RunStatus::complete);
   EXPECT_NO_THROW(hdf5::open_file(path_, hdf5::Access::read));
@@ -169,7 +169,7 @@ TEST_F(RunFileTest, ReplacesOnlyAtTheEnd) {
 }
 
 TEST_F(RunFileTest, KeepsWhatAppearedMeanwhile) {
-  RunFile run(path_, Existing::refuse, header_);
+  RunFile run(path_, OverwriteMode::refuse, header_);
   run.append(samples::epoch(1, 4, header_));
   put(path_, "somebody else's");
   expect_output_error([&] { run.finish(RunStatus::complete); }, "File exists");
@@ -183,7 +183,7 @@ TEST_F(RunFileTest, KeepsWhatAppearedMeanwhile) {
 TEST_F(RunFileTest, KeepsWhatEarlierRunsLeft) {
   for (const char* text : {"first", "second"}) {
     put(partial_, text);
-    const RunFile run(path_, Existing::refuse, header_);
+    const RunFile run(path_, OverwriteMode::refuse, header_);
     fs::remove(partial_);
   }
   EXPECT_EQ(content(directory_ / "run.h5.partial.1"), "first");
@@ -191,10 +191,10 @@ TEST_F(RunFileTest, KeepsWhatEarlierRunsLeft) {
 }
 
 TEST_F(RunFileTest, LeavesTheFileOfALivingRunAlone) {
-  RunFile run(path_, Existing::refuse, header_);
+  RunFile run(path_, OverwriteMode::refuse, header_);
   run.append(samples::epoch(1, 4, header_));
-  expect_output_error([&] { RunFile(path_, Existing::replace, header_); }, "another process");
-  expect_output_error([&] { check_writable(path_, Existing::refuse); }, "another process");
+  expect_output_error([&] { RunFile(path_, OverwriteMode::replace, header_); }, "another process");
+  expect_output_error([&] { check_writable(path_, OverwriteMode::refuse); }, "another process");
   run.append(samples::epoch(2, 4, header_));
   run.finish(RunStatus::complete);
   EXPECT_EQ(read_doubles(hdf5::open_file(path_, hdf5::Access::read), "/step").size(), 8u);
@@ -209,8 +209,8 @@ TEST_F(RunFileTest, SaysWhatToDoWhereItCannotWrite) {
       {"/proc/run.h5", "/proc/"},
   };
   for (const auto& [path, text] : cases) {
-    expect_output_error([&] { RunFile(path, Existing::refuse, header_); }, text);
-    expect_output_error([&] { check_writable(path, Existing::refuse); }, text);
+    expect_output_error([&] { RunFile(path, OverwriteMode::refuse, header_); }, text);
+    expect_output_error([&] { check_writable(path, OverwriteMode::refuse); }, text);
   }
 }
 
@@ -220,7 +220,7 @@ TEST_F(RunFileTest, RefusesWhatIsNotARegularFile) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   fs::create_symlink("/dev/null", directory_ / "device.h5");
   for (const fs::path& path : {path_, directory_ / "device.h5", fs::path("/dev/null")}) {
-    for (const Existing existing : {Existing::refuse, Existing::replace}) {
+    for (const OverwriteMode existing : {OverwriteMode::refuse, OverwriteMode::replace}) {
       expect_output_error([&] { RunFile(path, existing, header_); }, "not a regular file");
       expect_output_error([&] { check_writable(path, existing); }, "not a regular file");
     }
@@ -231,7 +231,7 @@ TEST_F(RunFileTest, RefusesWhatIsNotARegularFile) {
 
 TEST_F(RunFileTest, TakesALinkToNothingForAFileThatExists) {
   fs::create_symlink("missing", path_);
-  expect_output_error([&] { RunFile(path_, Existing::refuse, header_); }, "--overwrite");
+  expect_output_error([&] { RunFile(path_, OverwriteMode::refuse, header_); }, "--overwrite");
 }
 
 // Temporary names are longer than the name of the file. A name that is too long must be rejected at
@@ -240,26 +240,26 @@ TEST_F(RunFileTest, RefusesNamesThatAreTooLong) {
   for (const std::size_t length : {240, 300, 5000}) {
     const fs::path name(std::string(length, 'x'));
     for (const fs::path& path : {directory_.path() / name, directory_.path() / name / "run.h5"}) {
-      expect_output_error([&] { RunFile(path, Existing::refuse, header_); }, "");
-      expect_output_error([&] { check_writable(path, Existing::refuse); }, "");
+      expect_output_error([&] { RunFile(path, OverwriteMode::refuse, header_); }, "");
+      expect_output_error([&] { check_writable(path, OverwriteMode::refuse); }, "");
     }
   }
   const fs::path longest = directory_ / std::string(220, 'x');
-  RunFile run(longest, Existing::refuse, header_);
+  RunFile run(longest, OverwriteMode::refuse, header_);
   run.finish(RunStatus::complete);
   EXPECT_TRUE(fs::exists(longest));
 }
 
 TEST_F(RunFileTest, CheckingLeavesNothingBehind) {
-  check_writable(path_, Existing::refuse);
+  check_writable(path_, OverwriteMode::refuse);
   EXPECT_THAT(names_in(directory_.path()), IsEmpty());
   put(partial_, "left by a run");
-  check_writable(path_, Existing::refuse);
+  check_writable(path_, OverwriteMode::refuse);
   EXPECT_EQ(content(partial_), "left by a run");
 }
 
 TEST_F(RunFileTest, RefusesAnEpochWhoseArraysDoNotFit) {
-  RunFile run(path_, Existing::refuse, header_);
+  RunFile run(path_, OverwriteMode::refuse, header_);
   run.append(samples::epoch(1, 4, header_));
   const std::string before = content(partial_);
   EpochRecord epoch = samples::epoch(2, 4, header_);
@@ -273,7 +273,7 @@ TEST_F(RunFileTest, RefusesAnEpochWhoseArraysDoNotFit) {
 TEST_F(RunFileTest, KeepsWholeEpochsWhereTheDiskIsFull) {
   const auto child = [&] {
     std::signal(SIGXFSZ, SIG_IGN);
-    RunFile run(path_, Existing::refuse, header_);
+    RunFile run(path_, OverwriteMode::refuse, header_);
     run.append(samples::epoch(1, 300, header_));
     run.append(samples::epoch(2, 300, header_));
     const rlim_t limit = fs::file_size(partial_) + 20'000;
@@ -298,7 +298,7 @@ TEST_F(RunFileTest, KeepsWholeEpochsWhereTheDiskIsFull) {
 TEST_F(RunFileTest, KeepsThePartialFileWhereFinishingFails) {
   const auto child = [&] {
     std::signal(SIGXFSZ, SIG_IGN);
-    RunFile run(path_, Existing::refuse, header_);
+    RunFile run(path_, OverwriteMode::refuse, header_);
     run.append(samples::epoch(1, 300, header_));
     const rlimit limits{4096, 4096};
     ::setrlimit(RLIMIT_FSIZE, &limits);

@@ -59,7 +59,7 @@ class MeasurementsTest : public testing::Test {
 
   const samples::Directory directory_;
   const RunHeader header_ = samples::header(3, 2);
-  RunFile run_{directory_ / "run.h5", Existing::refuse, header_};
+  RunFile run_{directory_ / "run.h5", OverwriteMode::refuse, header_};
 };
 
 TEST_F(MeasurementsTest, AreStoredByPath) {

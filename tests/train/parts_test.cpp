@@ -107,7 +107,7 @@ TEST(StepLog, TakesTheEstimatedMemory) {
   {
     record::EpochRecord epoch = log.gather(*alone, *replicas);
     epoch.epoch = 1;
-    record::RunFile file(path, record::Existing::replace, header);
+    record::RunFile file(path, record::OverwriteMode::replace, header);
     file.append(epoch);
     file.finish(record::RunStatus::complete);
   }

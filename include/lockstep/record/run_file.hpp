@@ -92,7 +92,7 @@ std::string new_run_id();
 
 enum class RunStatus { running, complete, preempted, failed };
 /// Handling of an existing file: report an error, or replace it.
-enum class Existing { refuse, replace };
+enum class OverwriteMode { refuse, replace };
 
 /// The HDF5 run file (format "lockstep-run", version 3; docs/run-file.md). One rank writes it
 /// during the run, as PATH.partial. The file is closed after each epoch and each point of a batch
@@ -102,9 +102,9 @@ enum class Existing { refuse, replace };
 class RunFile {
  public:
   /// Creates PATH.partial. If a run that ended early has left a file of this name, that file is
-  /// renamed and kept. Throws `Error` (output) if `path` exists and `existing` is refuse, if
+  /// renamed and kept. Throws `Error` (output) if `path` exists and `mode` is refuse, if
   /// another process uses PATH.partial, or if the file cannot be written.
-  RunFile(const std::filesystem::path& path, Existing existing, const RunHeader& header);
+  RunFile(const std::filesystem::path& path, OverwriteMode mode, const RunHeader& header);
   ~RunFile();
   RunFile(RunFile&&) noexcept;
   RunFile& operator=(RunFile&&) noexcept;
@@ -143,7 +143,7 @@ class RunFile {
 
 /// Checks, before the run starts, whether a `RunFile` can be created. Throws the errors of its
 /// constructor and leaves no file behind.
-void check_writable(const std::filesystem::path& path, Existing existing);
+void check_writable(const std::filesystem::path& path, OverwriteMode mode);
 
 /// The same check for a resumed run, which may write its part to another file in the directory of
 /// `path` (see `next_part`). An existing run file at `path` is not an error.
