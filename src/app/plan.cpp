@@ -22,11 +22,10 @@ namespace {
 /// Returns the sizes of the buckets in bytes in the requested data type. Ranks of one host may
 /// communicate float32 instead, which is decided at the start of a run.
 std::vector<std::size_t> bucket_bytes(const Job& job, int ranks) {
-  std::vector<std::size_t> buckets;
-  if (job.config.reducer == comm::ReducerKind::none || ranks == 1) return buckets;
-  buckets = comm::bucket_lengths(job.graph.parameter_elements(), job.config.bucket_bytes());
-  for (std::size_t& bucket : buckets) bucket *= core::size_of(job.config.gradient_type);
-  return buckets;
+  const auto buckets = comm::partition_gradients(
+      job.graph.parameter_elements(), ranks,
+      {.kind = job.config.reducer, .bucket_bytes = job.config.bucket_bytes()});
+  return buckets.bucket_bytes(core::size_of(job.config.gradient_type));
 }
 
 std::int64_t steps_per_epoch(const Job& job) {

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include "host_transport.hpp"
 #include "lockstep/comm/agreement.hpp"
+#include "reducers/bucket_reducer.hpp"
+#include "transports.hpp"
 
 #ifdef LOCKSTEP_HAS_CUDA
 #include "cuda/gpu_place.hpp"
 #include "cuda/nccl_transport.hpp"
-#include "cuda/staged_transport.hpp"
 #endif
 
 namespace lockstep::comm {
@@ -67,6 +67,27 @@ std::unique_ptr<GradientTransport> make_gradient_transport(Communicator& communi
                   "with --preset cuda, or use --device cpu",
                   name(kind)));
 #endif
+}
+
+std::unique_ptr<GradientReducer> GradientTransport::make_reducer(
+    const core::GradientArray& gradients, const ReducerOptions& options, core::Timeline& timeline) {
+  BucketPartition buckets = BucketPartition::without_buckets(gradients.elements);
+  together(communicator_, [&] {
+    check_options(gradients, options);
+    buckets = partition_gradients(gradients.elements, communicator_.size(), options);
+  });
+  if (buckets.count() == 0) return make_empty_reducer(gradients.elements);
+  return comm::make_reducer(options.kind,
+                            make_bucket_transport(gradients, options, buckets,
+                                                  BucketTimestamps(timeline, buckets.count())));
+}
+
+void check_device_type(const core::GradientArray& gradients, const ReducerOptions& options) {
+  if (gradients.type == options.gradient_type) return;
+  core::fail(core::ExitStatus::usage,
+             fmt::format("gradients on a GPU are communicated in the data type that they have: "
+                         "they are {} and cannot be communicated as {}",
+                         core::name(gradients.type), core::name(options.gradient_type)));
 }
 
 }  // namespace lockstep::comm

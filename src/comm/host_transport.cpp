@@ -1,13 +1,47 @@
-#include "host_transport.hpp"
-
 #include <fmt/format.h>
+#include <sched.h>
 
-#include "lockstep/comm/agreement.hpp"
+#include "bucket_all_reduces.hpp"
 #include "lockstep/core/error.hpp"
+#include "transports.hpp"
 
 namespace lockstep::comm {
 
 namespace {
+
+class HostBuckets final : public BucketTransport {
+ public:
+  HostBuckets(Communicator& communicator, std::span<float> gradients, const ReducerOptions& options,
+              const BucketPartition& partition, const BucketTimestamps& times)
+      : BucketTransport(partition, times),
+        all_reduces_(communicator, gradients, partition, options.gradient_type, options.algorithm),
+        communication_type_(supported_type(choice().algorithm, options.gradient_type)) {}
+
+  void begin_step() override { all_reduces_.begin_step(); }
+
+  void start(std::size_t bucket) override {
+    timestamps().start(bucket);
+    all_reduces_.start();
+  }
+
+  void progress() override { all_reduces_.progress(&timestamps()); }
+
+  std::size_t wait(std::size_t count) override {
+    while (true) {
+      const std::size_t reduced = all_reduces_.progress(&timestamps());
+      if (reduced >= count) return reduced;
+      sched_yield();  // if ranks share a core, the rank that this one waits for must be able to run
+    }
+  }
+
+  bool is_recordable() const override { return true; }
+  const AllReduceChoice& choice() const override { return all_reduces_.choice(); }
+  core::DataType communication_type() const override { return communication_type_; }
+
+ private:
+  BucketAllReduces all_reduces_;
+  core::DataType communication_type_;
+};
 
 class HostStatisticsAllReduce final : public core::StatisticsAllReduce {
  public:
@@ -23,35 +57,34 @@ class HostStatisticsAllReduce final : public core::StatisticsAllReduce {
 class HostTransport final : public GradientTransport {
  public:
   explicit HostTransport(Communicator& communicator)
-      : communicator_(communicator), statistics_all_reduce_(communicator) {}
+      : GradientTransport(communicator), statistics_all_reduce_(communicator) {}
 
-  core::Buffer allocate(std::size_t bytes) override { return communicator_.allocate(bytes); }
-
-  std::unique_ptr<GradientReducer> make_reducer(const core::GradientArray& gradients,
-                                                const ReducerOptions& options,
-                                                core::Timeline& timeline) override {
-    if (gradients.type != core::DataType::float32) {
-      fail_together(
-          communicator_, core::ExitStatus::usage,
-          fmt::format("gradients in the host's memory are fp32, not {}; only what travels "
-                      "can be narrower",
-                      core::name(gradients.type)));
-    }
-    return make_gradient_reducer(communicator_,
-                                 {reinterpret_cast<float*>(gradients.data), gradients.elements},
-                                 options, &timeline);
-  }
-
+  core::Buffer allocate(std::size_t bytes) override { return communicator().allocate(bytes); }
   core::StatisticsAllReduce& statistics_all_reduce() override { return statistics_all_reduce_; }
-
   std::vector<SweepRow> sweep(const SweepOptions& options) override {
-    return sweep_all_reduce(communicator_, options);
+    return sweep_all_reduce(communicator(), options);
   }
-
-  std::string library_version() const override { return communicator_.library_version(); }
+  std::string library_version() const override { return communicator().library_version(); }
 
  private:
-  Communicator& communicator_;
+  void check_options(const core::GradientArray& gradients,
+                     const ReducerOptions& options) const override {
+    if (gradients.type != core::DataType::float32) {
+      core::fail(core::ExitStatus::usage,
+                 fmt::format("gradients in host memory are fp32, not {}; only the communication "
+                             "data type can be narrower",
+                             core::name(gradients.type)));
+    }
+    check_communication_type(options.gradient_type);
+  }
+
+  std::unique_ptr<BucketTransport> make_bucket_transport(
+      const core::GradientArray& gradients, const ReducerOptions& options,
+      const BucketPartition& buckets, const BucketTimestamps& timestamps) override {
+    const std::span values(reinterpret_cast<float*>(gradients.data), gradients.elements);
+    return std::make_unique<HostBuckets>(communicator(), values, options, buckets, timestamps);
+  }
+
   HostStatisticsAllReduce statistics_all_reduce_;
 };
 

@@ -42,9 +42,6 @@ constexpr std::array schedules{
     Choice{"cosine", ScheduleKind::cosine}, Choice{"onecycle", ScheduleKind::onecycle}};
 constexpr std::array scalings{Choice{"none", Scaling::none}, Choice{"linear", Scaling::linear},
                               Choice{"sqrt", Scaling::sqrt}};
-constexpr std::array reducers{Choice{"overlap", ReducerKind::overlap},
-                              Choice{"allreduce", ReducerKind::allreduce},
-                              Choice{"none", ReducerKind::none}};
 
 /// Returns the algorithms of the registry of `comm`, and former names of three of them.
 std::vector<Choice<AllReduceAlgorithm>> all_reduce_choices() {
@@ -54,6 +51,12 @@ std::vector<Choice<AllReduceAlgorithm>> all_reduce_choices() {
   table.push_back({"shared", AllReduceAlgorithm::shared_memory});
   table.push_back({"two-level", AllReduceAlgorithm::hierarchical});
   table.push_back({"pieces", AllReduceAlgorithm::direct});
+  return table;
+}
+
+std::vector<Choice<ReducerKind>> reducer_choices() {
+  std::vector<Choice<ReducerKind>> table;
+  for (const auto kind : comm::reducer_kinds()) table.push_back({kind.name(), kind});
   return table;
 }
 
@@ -77,7 +80,10 @@ std::span<const Choice<Augmentation>> choices(Augmentation) { return augmentatio
 std::span<const Choice<LastBatch>> choices(LastBatch) { return last_batches; }
 std::span<const Choice<ScheduleKind>> choices(ScheduleKind) { return schedules; }
 std::span<const Choice<Scaling>> choices(Scaling) { return scalings; }
-std::span<const Choice<ReducerKind>> choices(ReducerKind) { return reducers; }
+std::span<const Choice<ReducerKind>> choices(ReducerKind) {
+  static const auto table = reducer_choices();
+  return table;
+}
 std::span<const Choice<AllReduceAlgorithm>> choices(AllReduceAlgorithm) {
   static const auto table = all_reduce_choices();
   return table;

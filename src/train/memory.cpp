@@ -32,18 +32,17 @@ class NoSum final : public core::StatisticsAllReduce {
   int replicas_;
 };
 
-/// Returns the elements of each gradient bucket that is all-reduced.
-std::vector<std::size_t> summed_buckets(const Config& config, std::size_t elements, Ranks ranks) {
-  if (ranks.all == 1 || config.reducer == comm::ReducerKind::none) return {};
-  return comm::bucket_lengths(elements, config.bucket_bytes());
+comm::BucketPartition buckets_of(const Config& config, std::size_t elements, Ranks ranks) {
+  return comm::partition_gradients(elements, ranks.all,
+                                   {.kind = config.reducer, .bucket_bytes = config.bucket_bytes()});
 }
 
 std::uint64_t communication_bytes(const Config& config, std::size_t elements, Ranks ranks) {
-  const std::vector<std::size_t> buckets = summed_buckets(config, elements, ranks);
-  if (buckets.empty()) return 0;
+  const comm::BucketPartition buckets = buckets_of(config, elements, ranks);
+  if (buckets.count() == 0) return 0;
   std::uint64_t bytes = 0;
-  for (const std::size_t length : buckets) {
-    bytes += comm::all_reduce_workspace_bytes(config.all_reduce, length, ranks.all,
+  for (std::size_t b = 0; b < buckets.count(); ++b) {
+    bytes += comm::all_reduce_workspace_bytes(config.all_reduce, buckets.length(b), ranks.all,
                                               config.gradient_type);
   }
   // In shared memory a rank also accesses its part of the gradients of the other ranks on its host,
@@ -61,7 +60,7 @@ std::uint64_t record_bytes(const Config& config, std::size_t elements, std::size
   const auto batch =
       static_cast<std::size_t>(config.batch_per_rank) * static_cast<std::size_t>(ranks.all);
   const std::size_t steps = data::steps_per_epoch(images, batch, config.last_batch);
-  const std::size_t buckets = summed_buckets(config, elements, ranks).size();
+  const std::size_t buckets = buckets_of(config, elements, ranks).count();
   const StepLogSize log{.steps = steps, .buckets = buckets, .ranks = 1};
   const std::size_t done = config.steps > 0 ? std::min<std::size_t>(steps, config.steps) : steps;
   const StepLogSize gathered{

@@ -7,9 +7,9 @@ namespace lockstep::train {
 
 /// Returns the elements of a gradient bucket; 0 if gradients are not communicated.
 inline std::size_t bucket_elements(const Config& config) {
-  const bool travels =
+  const bool communicates =
       config.global_batch > config.batch_per_rank && config.reducer != comm::ReducerKind::none;
-  return travels ? config.bucket_bytes() / sizeof(float) : 0;
+  return communicates ? comm::BucketPartition::bucket_length(config.bucket_bytes()) : 0;
 }
 
 /// Returns the options of the training plan of a rank for a configuration. `batch_norm_sum`: null

@@ -1,4 +1,4 @@
-#include "lockstep/comm/gradient_reducer.hpp"
+#include "lockstep/comm/gradient_transport.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,16 +19,38 @@ float gradient(int rank, std::size_t element, int step) {
   return static_cast<float>((element * 7 + static_cast<std::size_t>(rank * 3 + step)) % 1000);
 }
 
+/// A reducer of gradients in host memory, with its transport and the timeline of a step.
+class HostReducer {
+ public:
+  HostReducer(Communicator& communicator, std::span<float> gradients, const ReducerOptions& options)
+      : transport_(make_gradient_transport(communicator, core::DeviceQueue{}, {})),
+        reducer_(transport_->make_reducer(
+            {reinterpret_cast<std::byte*>(gradients.data()), gradients.size()}, options,
+            timeline_)) {}
+
+  GradientReducer& operator*() { return *reducer_; }
+  GradientReducer* operator->() { return reducer_.get(); }
+  void begin_step() {
+    timeline_.record(core::Timeline::start);
+    reducer_->begin_step();
+  }
+
+ private:
+  core::HostTimeline timeline_;
+  std::unique_ptr<GradientTransport> transport_;
+  std::unique_ptr<GradientReducer> reducer_;
+};
+
 /// Simulates the backward pass of one step: fills the buffer from the front in portions of random
 /// size and notifies the reducer after each portion.
-void backward(GradientReducer& reducer, std::span<float> gradients, int rank, int step,
+void backward(HostReducer& reducer, std::span<float> gradients, int rank, int step,
               core::Random& random) {
   reducer.begin_step();
   std::size_t filled = 0;
   while (filled < gradients.size()) {
     const std::size_t end = std::min<std::size_t>(gradients.size(), filled + random.below(60'000));
     for (; filled < end; ++filled) gradients[filled] = gradient(rank, filled, step);
-    reducer.gradients_ready(filled);
+    reducer->gradients_ready(filled);
   }
 }
 
@@ -56,10 +78,9 @@ TEST_P(ReducerTest, SumsEveryStepForAnyBuckets) {
   for (int layout = 0; layout < 4; ++layout) {
     std::vector<float> gradients(1 + common.below(400'000));
     const std::size_t bucket_bytes = 4 * (1 + common.below(150'000)) + common.below(4);
-    const auto reducer = make_gradient_reducer(*world, gradients,
-                                               {.kind = GetParam(), .bucket_bytes = bucket_bytes});
+    HostReducer reducer(*world, gradients, {.kind = GetParam(), .bucket_bytes = bucket_bytes});
     for (int step = 0; step < 3; ++step) {
-      backward(*reducer, gradients, world->rank(), step, own);
+      backward(reducer, gradients, world->rank(), step, own);
       reducer->finish();
       if (travels) {
         EXPECT_EQ(count_wrong_sums(gradients, world->size(), step), 0U);
@@ -74,8 +95,7 @@ TEST_P(ReducerTest, SumsEveryStepForAnyBuckets) {
 
 TEST_P(ReducerTest, BucketsCoverTheBufferInOrder) {
   std::vector<float> gradients(1000);
-  const auto reducer =
-      make_gradient_reducer(*world, gradients, {.kind = GetParam(), .bucket_bytes = 4 * 300});
+  HostReducer reducer(*world, gradients, {.kind = GetParam(), .bucket_bytes = 4 * 300});
   const auto bytes = reducer->bucket_bytes();
   const std::vector<std::size_t> got(bytes.begin(), bytes.end());
   if (GetParam() == ReducerKind::none || world->size() == 1) {
@@ -92,11 +112,11 @@ TEST_P(ReducerTest, BucketBytesAreThoseOfTheCommunicatedDataType) {
   const auto gradients = memory.as<float>();
   for (const AllReduceAlgorithm algorithm :
        world->algorithms(gradients, core::DataType::bfloat16)) {
-    const auto reducer = make_gradient_reducer(*world, gradients,
-                                               {.kind = GetParam(),
-                                                .bucket_bytes = 4 * 300,
-                                                .gradient_type = core::DataType::bfloat16,
-                                                .algorithm = algorithm});
+    HostReducer reducer(*world, gradients,
+                        {.kind = GetParam(),
+                         .bucket_bytes = 4 * 300,
+                         .gradient_type = core::DataType::bfloat16,
+                         .algorithm = algorithm});
     // `shared_memory` reads the float32 memory of the other ranks; the other algorithms send
     // bfloat16.
     const std::size_t element = algorithm == AllReduceAlgorithm::shared_memory ? 4 : 2;
@@ -110,10 +130,9 @@ TEST_P(ReducerTest, BucketBytesAreThoseOfTheCommunicatedDataType) {
 
 TEST_P(ReducerTest, TimesAreThoseOfTheLastStep) {
   std::vector<float> gradients(200'000);
-  const auto reducer =
-      make_gradient_reducer(*world, gradients, {.kind = GetParam(), .bucket_bytes = 4 * 60'000});
+  HostReducer reducer(*world, gradients, {.kind = GetParam(), .bucket_bytes = 4 * 60'000});
   for (int step = 0; step < 2; ++step) {
-    reducer->begin_step();
+    reducer.begin_step();
     for (const BucketTimes& times : reducer->bucket_times()) {
       EXPECT_TRUE(std::isnan(times.start_seconds) && std::isnan(times.end_seconds));
     }
@@ -138,11 +157,11 @@ TEST_P(ReducerTest, TimesAreThoseOfTheLastStep) {
 TEST_P(ReducerTest, AllocatesNothingInAStep) {
   std::vector<float> gradients(300'000);
   for (const auto type : {core::DataType::float32, core::DataType::bfloat16}) {
-    const auto reducer = make_gradient_reducer(
-        *world, gradients, {.kind = GetParam(), .bucket_bytes = 4 * 70'000, .gradient_type = type});
+    HostReducer reducer(*world, gradients,
+                        {.kind = GetParam(), .bucket_bytes = 4 * 70'000, .gradient_type = type});
     const long before = allocations();
     for (int step = 0; step < 3; ++step) {
-      backward(*reducer, gradients, world->rank(), step, own);
+      backward(reducer, gradients, world->rank(), step, own);
       reducer->finish();
     }
     EXPECT_EQ(allocations() - before, 0);
@@ -150,10 +169,8 @@ TEST_P(ReducerTest, AllocatesNothingInAStep) {
   EXPECT_GT(allocations(), 0) << "allocations are not counted";
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, ReducerTest,
-                         testing::Values(ReducerKind::overlap, ReducerKind::allreduce,
-                                         ReducerKind::none),
-                         [](const auto& instance) { return std::string(name(instance.param)); });
+INSTANTIATE_TEST_SUITE_P(Kinds, ReducerTest, testing::ValuesIn(reducer_kinds()),
+                         [](const auto& instance) { return std::string(instance.param.name()); });
 
 TEST(GradientReducer, EveryKindAndBucketSizeGivesTheSameBits) {
   const auto world = make_world();
@@ -162,13 +179,13 @@ TEST(GradientReducer, EveryKindAndBucketSizeGivesTheSameBits) {
     for (const std::size_t bucket : {4U * 100'000, 4U * 7'001}) {
       for (const auto kind : {ReducerKind::overlap, ReducerKind::allreduce}) {
         std::vector<float> gradients(100'000);
-        const auto reducer = make_gradient_reducer(*world, gradients,
-                                                   {.kind = kind,
-                                                    .bucket_bytes = bucket,
-                                                    .gradient_type = type,
-                                                    .algorithm = AllReduceAlgorithm::direct});
+        HostReducer reducer(*world, gradients,
+                            {.kind = kind,
+                             .bucket_bytes = bucket,
+                             .gradient_type = type,
+                             .algorithm = AllReduceAlgorithm::direct});
         core::Random random(5, core::RandomStream::test, static_cast<std::uint64_t>(world->rank()));
-        reducer->begin_step();
+        reducer.begin_step();
         for (float& value : gradients) value = random.normal();
         reducer->gradients_ready(gradients.size());
         reducer->finish();
@@ -186,8 +203,8 @@ TEST(GradientReducer, EveryKindAndBucketSizeGivesTheSameBits) {
 TEST(GradientReducer, RefusesWhatItCannotDo) {
   const auto self = make_self_communicator();
   std::vector<float> gradients(10);
-  EXPECT_THROW(make_gradient_reducer(*self, gradients, {.bucket_bytes = 3}), core::Error);
-  EXPECT_THROW(make_gradient_reducer(*self, gradients, {.gradient_type = core::DataType::float16}),
+  EXPECT_THROW(HostReducer(*self, gradients, {.bucket_bytes = 3}), core::Error);
+  EXPECT_THROW(HostReducer(*self, gradients, {.gradient_type = core::DataType::float16}),
                core::Error);
 }
 

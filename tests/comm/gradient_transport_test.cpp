@@ -4,10 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "device_buckets.hpp"
 #include "gpu_sharing.hpp"
 #include "lockstep/core/error.hpp"
 #include "rank_name.hpp"
+#include "transports.hpp"
 #include "world.hpp"
 
 namespace lockstep::comm {
@@ -109,22 +109,34 @@ TEST_F(TransportTest, TransportMustFitTheDevice) {
   EXPECT_THAT(error.what(), HasSubstr("computes on GPUs; use nccl"));
 }
 
-TEST_F(TransportTest, DeviceGradientsTravelAsTheyAre) {
+TEST_F(TransportTest, DeviceGradientsAreCommunicatedInTheirDataType) {
   const core::GradientArray gradients{.elements = 1000, .type = DataType::bfloat16};
-  const auto error = refusal([&] { cut_device_gradients(*world, gradients, {}); });
-  EXPECT_EQ(error.status(), core::ExitStatus::usage);
-  EXPECT_THAT(error.what(), HasSubstr("they are bf16 and cannot travel as fp32"));
+  EXPECT_NO_THROW(check_device_type(gradients, {.gradient_type = DataType::bfloat16}));
+  try {
+    check_device_type(gradients, {});
+    FAIL() << "was not refused";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::usage);
+    EXPECT_THAT(error.what(), HasSubstr("they are bf16 and cannot be communicated as fp32"));
+  }
 }
 
-TEST_F(TransportTest, DeviceGradientsAreCutOnlyWhereTheyTravel) {
-  const core::GradientArray gradients{.elements = 1000};
+TEST_F(TransportTest, GradientsAreDividedOnlyIfTheyAreCommunicated) {
   const ReducerOptions options{.bucket_bytes = 4 * 300};
-  EXPECT_EQ(cut_device_gradients(*world, gradients, options).count(), world->size() == 1 ? 0U : 4U);
+  EXPECT_EQ(partition_gradients(1000, 1, options).count(), 0U);
+  EXPECT_EQ(partition_gradients(1000, 2, options).count(), 4U);
   EXPECT_EQ(
-      cut_device_gradients(*world, gradients, {.kind = ReducerKind::none, .bucket_bytes = 4 * 300})
-          .count(),
+      partition_gradients(1000, 2, {.kind = ReducerKind::none, .bucket_bytes = 4 * 300}).count(),
       0U);
-  EXPECT_THROW(cut_device_gradients(*world, gradients, {.bucket_bytes = 3}), core::Error);
+  EXPECT_THROW(partition_gradients(1000, 1, {.bucket_bytes = 3}), core::Error);
+}
+
+TEST_F(TransportTest, TooSmallBucketsAreOneErrorOfAllRanks) {
+  const auto transport = make_gradient_transport(*world, host, {});
+  const core::Buffer buffer = transport->allocate(400);
+  const auto error =
+      refusal([&] { transport->make_reducer(array(buffer), {.bucket_bytes = 3}, timeline); });
+  EXPECT_EQ(error.status(), core::ExitStatus::usage);
 }
 
 TEST(GpuSharing, SharersAreOfOneHost) {

@@ -2,26 +2,45 @@
 
 #include <cstddef>
 #include <limits>
-#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "lockstep/comm/communicator.hpp"
+#include "lockstep/comm/all_reduce.hpp"
+#include "lockstep/comm/bucket_partition.hpp"
 #include "lockstep/core/data_type.hpp"
 #include "lockstep/core/replica.hpp"
-#include "lockstep/core/timeline.hpp"
 
 namespace lockstep::comm {
 
-/// When the all-reduces of the gradient buckets start.
-enum class ReducerKind {
-  overlap,    ///< during the backward pass: as soon as all gradients of a bucket are final
-  allreduce,  ///< after the backward pass
-  none,       ///< never: independent replicas, the baseline without communication
+/// A gradient reducer, identified by its name on the command line: it determines when and whether
+/// the gradients are summed over the ranks. Reducers without a constant are found with
+/// `reducer_kinds`.
+class ReducerKind {
+ public:
+  static const ReducerKind overlap;    ///< during the backward pass: as soon as all gradients of a
+                                       ///< bucket are final
+  static const ReducerKind allreduce;  ///< after the backward pass
+  static const ReducerKind
+      none;  ///< never: independent replicas, the baseline without communication
+
+  constexpr ReducerKind() = default;  ///< `overlap`
+  /// `name` must be a string literal.
+  constexpr explicit ReducerKind(std::string_view name) : name_(name) {}
+
+  constexpr std::string_view name() const { return name_; }
+  constexpr bool operator==(const ReducerKind&) const = default;
+
+ private:
+  std::string_view name_ = "overlap";
 };
-/// Returns the name of the reducer on the command line: "overlap", "allreduce", "none".
-std::string_view name(ReducerKind kind);
+
+inline constexpr ReducerKind ReducerKind::overlap{};
+inline constexpr ReducerKind ReducerKind::allreduce{"allreduce"};
+inline constexpr ReducerKind ReducerKind::none{"none"};
+
+/// Returns all reducers, in the order of the registry (src/comm/reducers/registry.cpp).
+std::vector<ReducerKind> reducer_kinds();
 
 /// Options of a gradient reducer.
 struct ReducerOptions {
@@ -30,6 +49,11 @@ struct ReducerOptions {
   core::DataType gradient_type = core::DataType::float32;  ///< communication data type
   AllReduceAlgorithm algorithm = {};
 };
+
+/// Returns the buckets in which `elements` gradients are reduced over `ranks` ranks; there are none
+/// if there is only one rank or `options.kind` does not communicate. Throws `Error` (usage) if the
+/// buckets are too small.
+BucketPartition partition_gradients(std::size_t elements, int ranks, const ReducerOptions& options);
 
 /// Start and completion of the all-reduce of a bucket, in seconds since the start of the step; NaN
 /// if it was not recorded.
@@ -60,11 +84,11 @@ class GradientReducer : public core::GradientListener {
 
   /// Returns whether the reducer enqueues the same work on the device in every step, so that the
   /// device can capture a step once (CUDA graph) and replay it.
-  virtual bool is_recordable() const { return true; }
+  virtual bool is_recordable() const = 0;
 
   /// Must be called repeatedly while the host waits for the device. Throws `Error` (internal) if
   /// communication has failed; the communication for which the device was waiting is aborted first.
-  virtual void check() {}
+  virtual void check() = 0;
 
   /// Returns the all-reduce algorithm in use.
   virtual const AllReduceChoice& choice() const = 0;
@@ -73,20 +97,5 @@ class GradientReducer : public core::GradientListener {
   virtual std::span<const std::size_t> bucket_bytes() const = 0;
   virtual std::span<const BucketTimes> bucket_times() const = 0;  ///< of the last step
 };
-
-/// Returns the length in elements of each bucket, in bucket order, if `elements` gradients are
-/// divided into buckets of `bucket_bytes` bytes of float32 values. Throws `Error` (usage) if
-/// `bucket_bytes` is less than the size of one float32 value.
-std::vector<std::size_t> bucket_lengths(std::size_t elements, std::size_t bucket_bytes);
-
-/// Creates a reducer for gradients in host memory. `gradients` must be zero, because the selection
-/// of the algorithm sums them. The reducer records the start and end of the all-reduce of each
-/// bucket on `timeline`; if `timeline` is null, it uses a clock of its own, which `begin_step`
-/// starts. `communicator`, `gradients` and `timeline` must outlive the reducer. Throws
-/// `AgreedError` (usage) if `options` are not available. Collective: all ranks must call this.
-std::unique_ptr<GradientReducer> make_gradient_reducer(Communicator& communicator,
-                                                       std::span<float> gradients,
-                                                       const ReducerOptions& options,
-                                                       core::Timeline* timeline = nullptr);
 
 }  // namespace lockstep::comm

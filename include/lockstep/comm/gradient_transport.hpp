@@ -14,6 +14,9 @@
 
 namespace lockstep::comm {
 
+class BucketTimestamps;
+class BucketTransport;
+
 /// Gradient transport: the library and the memory through which gradients are communicated.
 enum class TransportKind {
   automatic,  ///< `mpi` for CPUs, `nccl` for GPUs
@@ -24,14 +27,15 @@ enum class TransportKind {
 };
 std::string_view name(TransportKind kind);  ///< "auto", "mpi", "nccl", "staged"
 
-/// Interface of a gradient transport: allocates gradient buffers in the memory of the device and
-/// creates the reducers that sum them over the ranks. The transport must outlive its reducers and
-/// buffers. A reducer must outlive the CUDA graphs that captured its work and must be destroyed
-/// before its gradients.
+/// A gradient transport: allocates gradient buffers in the memory of the device and creates the
+/// reducers that sum them over the ranks of a communicator. Derived classes define how the buckets
+/// of a buffer are summed. The communicator must outlive the transport, and the transport must
+/// outlive its reducers and buffers. A reducer must outlive the CUDA graphs that captured its work
+/// and must be destroyed before its gradients.
 class GradientTransport {
  public:
   virtual ~GradientTransport() = default;
-  GradientTransport() = default;
+  explicit GradientTransport(Communicator& communicator) : communicator_(communicator) {}
   GradientTransport(const GradientTransport&) = delete;
   GradientTransport& operator=(const GradientTransport&) = delete;
 
@@ -42,9 +46,9 @@ class GradientTransport {
   /// Creates the reducer of `gradients`, which must be zero and in memory from `allocate`. The
   /// reducer records the start and end of the all-reduce of each bucket on `timeline`. Throws
   /// `AgreedError` (usage) if `options` are not available. Collective: all ranks must call this.
-  virtual std::unique_ptr<GradientReducer> make_reducer(const core::GradientArray& gradients,
-                                                        const ReducerOptions& options,
-                                                        core::Timeline& timeline) = 0;
+  std::unique_ptr<GradientReducer> make_reducer(const core::GradientArray& gradients,
+                                                const ReducerOptions& options,
+                                                core::Timeline& timeline);
 
   /// Returns the all-reduce of batch-norm statistics over the ranks; it works on device memory and
   /// in the order of the device's stream. The first call is collective, because it creates the
@@ -57,6 +61,21 @@ class GradientTransport {
 
   /// Returns the name and version of the library that transports the gradients.
   virtual std::string library_version() const = 0;
+
+ protected:
+  Communicator& communicator() const { return communicator_; }
+
+ private:
+  /// Throws `Error` (usage) if the transport cannot sum these gradients with these options.
+  virtual void check_options(const core::GradientArray& gradients,
+                             const ReducerOptions& options) const = 0;
+  /// Prepares the sums of the buckets, of which there is at least one. Collective: all ranks must
+  /// call this.
+  virtual std::unique_ptr<BucketTransport> make_bucket_transport(
+      const core::GradientArray& gradients, const ReducerOptions& options,
+      const BucketPartition& buckets, const BucketTimestamps& timestamps) = 0;
+
+  Communicator& communicator_;
 };
 
 /// Options of a gradient transport.

@@ -9,14 +9,14 @@
 #include <utility>
 
 #include "../rank_name.hpp"
+#include "../transports.hpp"
 #include "device_sweep.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "nccl_buckets.hpp"
 #include "nccl_check.hpp"
-#include "nccl_communicator.hpp"
-#include "nccl_reducer.hpp"
 
 namespace lockstep::comm {
 
@@ -46,11 +46,46 @@ core::Buffer registrable_memory(std::size_t bytes) {
   return {{static_cast<std::byte*>(data), bytes}, std::move(owner)};
 }
 
+/// All-reduces batch-norm statistics on the compute stream. It has a communicator of its own,
+/// because the all-reduces of buckets run at the same time.
+class NcclStatisticsAllReduce final : public core::StatisticsAllReduce {
+ public:
+  NcclStatisticsAllReduce(Communicator& control, NcclCalls& calls, const core::DeviceQueue& queue)
+      : replicas_(control.size()), stream_(static_cast<cudaStream_t>(queue.stream)) {
+    if (replicas_ == 1) return;
+    core::Buffer values;
+    together(control, [&] {
+      values = core::device_buffer(most_warm * sizeof(float), "the first sums of statistics");
+    });
+    communicator_ = std::make_unique<NcclCommunicator>(control, calls,
+                                                       NcclOptions{.name = "lockstep-statistics"});
+    together(control, [&] {
+      for (std::size_t elements = 64; elements <= most_warm; elements *= 8)
+        communicator_->sum(values.data(), elements, core::DataType::float32, stream_);
+      communicator_->finish(stream_);
+    });
+  }
+
+  int replicas() const override { return replicas_; }
+
+  void sum(std::span<float> values) override {
+    if (communicator_ != nullptr)
+      communicator_->sum(values.data(), values.size(), core::DataType::float32, stream_);
+  }
+
+ private:
+  static constexpr std::size_t most_warm = 4096;  ///< values in the largest warm-up sum
+
+  int replicas_;
+  cudaStream_t stream_;
+  std::unique_ptr<NcclCommunicator> communicator_;
+};
+
 class NcclTransport final : public GradientTransport {
  public:
   NcclTransport(Communicator& control, const core::DeviceQueue& queue, GpuUse use,
                 std::unique_ptr<NcclCalls> calls)
-      : control_(control),
+      : GradientTransport(control),
         queue_(queue),
         calls_(std::move(calls)),
         registration_(control.size() == 1 || use == GpuUse::shared ? Registration::none
@@ -63,29 +98,23 @@ class NcclTransport final : public GradientTransport {
   core::Buffer allocate(std::size_t bytes) override {
     core::Buffer buffer;
     if (registration_ == Registration::wanted && bytes > 0) {
-      together(control_, [&] { buffer = registrable_memory(bytes); });
-      const auto said = control_.all_gather(buffer.bytes() == bytes ? "has" : "lacks");
+      together(communicator(), [&] { buffer = registrable_memory(bytes); });
+      const auto said = communicator().all_gather(buffer.bytes() == bytes ? "has" : "lacks");
       if (std::ranges::count(said, "lacks") > 0) {
         buffer = {};
         registration_ = Registration::none;
       }
     }
-    together(control_, [&] {
+    together(communicator(), [&] {
       if (buffer.bytes() == 0) buffer = core::device_buffer(bytes, what_for);
     });
     return buffer;
   }
 
-  std::unique_ptr<GradientReducer> make_reducer(const core::GradientArray& gradients,
-                                                const ReducerOptions& options,
-                                                core::Timeline& timeline) override {
-    return make_nccl_reducer(control_, *calls_, queue_, gradients, options, timeline,
-                             registration_);
-  }
-
   core::StatisticsAllReduce& statistics_all_reduce() override {
     if (statistics_all_reduce_ == nullptr)
-      statistics_all_reduce_ = make_nccl_statistics_all_reduce(control_, *calls_, queue_);
+      statistics_all_reduce_ =
+          std::make_unique<NcclStatisticsAllReduce>(communicator(), *calls_, queue_);
     return *statistics_all_reduce_;
   }
 
@@ -93,16 +122,16 @@ class NcclTransport final : public GradientTransport {
   std::vector<SweepRow> sweep(const SweepOptions& options) override {
     const std::size_t most = sweep_sizes(options).back() / sizeof(float);
     const core::Buffer memory = allocate(most * core::size_of(options.communication_type));
-    NcclCommunicator communicator(control_, *calls_, {.name = "lockstep-sweep"});
+    NcclCommunicator nccl(communicator(), *calls_, {.name = "lockstep-sweep"});
     if (registration_ == Registration::wanted)
-      communicator.register_memory({memory.data(), memory.bytes()});
+      nccl.register_memory({memory.data(), memory.bytes()});
     return sweep_device(
-        control_, memory, options, {name(TransportKind::nccl), options.communication_type},
+        communicator(), memory, options, {name(TransportKind::nccl), options.communication_type},
         [&](std::size_t elements) -> DeviceSum {
           return [&, elements] {
             const auto stream = static_cast<cudaStream_t>(queue_.stream);
-            communicator.sum(memory.data(), elements, options.communication_type, stream);
-            communicator.finish(stream);
+            nccl.sum(memory.data(), elements, options.communication_type, stream);
+            nccl.finish(stream);
           };
         });
   }
@@ -110,7 +139,22 @@ class NcclTransport final : public GradientTransport {
   std::string library_version() const override { return nccl_library_version(); }
 
  private:
-  Communicator& control_;
+  void check_options(const core::GradientArray& gradients,
+                     const ReducerOptions& options) const override {
+    check_device_type(gradients, options);
+    if (options.algorithm == AllReduceAlgorithm::automatic) return;
+    core::fail(core::ExitStatus::usage,
+               "--all-reduce selects an algorithm for CPUs only; NCCL selects its own: use "
+               "--all-reduce auto");
+  }
+
+  std::unique_ptr<BucketTransport> make_bucket_transport(
+      const core::GradientArray& gradients, const ReducerOptions&, const BucketPartition& buckets,
+      const BucketTimestamps& timestamps) override {
+    return std::make_unique<NcclBuckets>(communicator(), *calls_, queue_, gradients, registration_,
+                                         buckets, timestamps);
+  }
+
   core::DeviceQueue queue_;
   std::unique_ptr<NcclCalls> calls_;
   Registration registration_;

@@ -1,13 +1,12 @@
-#include "staged_transport.hpp"
-
 #include <cuda_runtime_api.h>
 
 #include <memory>
 
+#include "../transports.hpp"
 #include "device_sweep.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
-#include "staged_reducer.hpp"
+#include "staged_buckets.hpp"
 
 namespace lockstep::comm {
 
@@ -48,18 +47,14 @@ class StagedStatisticsAllReduce final : public core::StatisticsAllReduce {
 class StagedTransport final : public GradientTransport {
  public:
   StagedTransport(Communicator& communicator, const core::DeviceQueue& queue)
-      : communicator_(communicator), queue_(queue), statistics_all_reduce_(communicator, queue) {}
+      : GradientTransport(communicator),
+        queue_(queue),
+        statistics_all_reduce_(communicator, queue) {}
 
   core::Buffer allocate(std::size_t bytes) override {
     core::Buffer buffer;
-    together(communicator_, [&] { buffer = core::device_buffer(bytes, "gradients"); });
+    together(communicator(), [&] { buffer = core::device_buffer(bytes, "gradients"); });
     return buffer;
-  }
-
-  std::unique_ptr<GradientReducer> make_reducer(const core::GradientArray& gradients,
-                                                const ReducerOptions& options,
-                                                core::Timeline& timeline) override {
-    return make_staged_reducer(communicator_, queue_, gradients, options, timeline);
   }
 
   core::StatisticsAllReduce& statistics_all_reduce() override { return statistics_all_reduce_; }
@@ -69,13 +64,13 @@ class StagedTransport final : public GradientTransport {
     const core::Buffer memory = allocate(most * core::size_of(options.communication_type));
     core::HostTimeline timeline;
     return sweep_device(
-        communicator_, memory, options, {name(TransportKind::staged), core::DataType::float32},
+        communicator(), memory, options, {name(TransportKind::staged), core::DataType::float32},
         [&](std::size_t elements) {
           return sum_of({memory.data(), elements, options.communication_type}, timeline);
         });
   }
 
-  std::string library_version() const override { return communicator_.library_version(); }
+  std::string library_version() const override { return communicator().library_version(); }
 
  private:
   /// Returns the all-reduce of the whole array as one bucket.
@@ -92,7 +87,18 @@ class StagedTransport final : public GradientTransport {
     };
   }
 
-  Communicator& communicator_;
+  void check_options(const core::GradientArray& gradients,
+                     const ReducerOptions& options) const override {
+    check_device_type(gradients, options);
+  }
+
+  std::unique_ptr<BucketTransport> make_bucket_transport(
+      const core::GradientArray& gradients, const ReducerOptions& options,
+      const BucketPartition& buckets, const BucketTimestamps& timestamps) override {
+    return std::make_unique<StagedBuckets>(communicator(), queue_, gradients, options.algorithm,
+                                           buckets, timestamps);
+  }
+
   core::DeviceQueue queue_;
   StagedStatisticsAllReduce statistics_all_reduce_;
 };

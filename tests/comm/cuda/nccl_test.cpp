@@ -10,7 +10,6 @@
 
 #include "comm/world.hpp"
 #include "cuda/nccl_communicator.hpp"
-#include "cuda/nccl_reducer.hpp"
 #include "cuda/nccl_transport.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/core/error.hpp"
@@ -244,12 +243,19 @@ TEST_F(NcclTest, EndThatFailsIsNoError) {
   EXPECT_THAT(nccl.log, ElementsAre("open", "finalize", "abort"));
 }
 
-TEST_F(NcclTest, WhatDoesNotTravelNeedsNoNccl) {
+/// Creates a transport that uses a mock of NCCL, which is returned in `mock`.
+std::unique_ptr<GradientTransport> transport_of(Communicator& world, PlayedNccl*& mock) {
+  auto calls = std::make_unique<PlayedNccl>();
+  mock = calls.get();
+  return make_nccl_transport(world, {.device = 0}, GpuUse::own, std::move(calls));
+}
+
+TEST_F(NcclTest, ReducerThatDoesNotCommunicateNeedsNoNccl) {
+  PlayedNccl* mock = nullptr;
+  const auto transport = transport_of(*world, mock);
   core::HostTimeline timeline;
   const core::GradientArray gradients{.data = memory.data(), .elements = 16};
-  const auto reducer =
-      make_nccl_reducer(*world, nccl, {.device = 0}, gradients, {.kind = ReducerKind::none},
-                        timeline, Registration::wanted);
+  const auto reducer = transport->make_reducer(gradients, {.kind = ReducerKind::none}, timeline);
   EXPECT_TRUE(reducer->is_recordable());
   for (int step = 0; step < 2; ++step) {
     reducer->begin_step();
@@ -258,14 +264,15 @@ TEST_F(NcclTest, WhatDoesNotTravelNeedsNoNccl) {
     reducer->check();
   }
   EXPECT_TRUE(reducer->bucket_bytes().empty());
-  EXPECT_TRUE(nccl.log.empty());
+  EXPECT_TRUE(mock->log.empty());
 }
 
 TEST_F(NcclTest, AlgorithmsOfCpusAreRefused) {
+  PlayedNccl* mock = nullptr;
+  const auto transport = transport_of(*world, mock);
   core::HostTimeline timeline;
   EXPECT_THROW(
-      make_nccl_reducer(*world, nccl, {.device = 0}, {.elements = 16},
-                        {.algorithm = AllReduceAlgorithm::ring}, timeline, Registration::none),
+      transport->make_reducer({.elements = 16}, {.algorithm = AllReduceAlgorithm::ring}, timeline),
       core::Error);
 }
 

@@ -1,0 +1,55 @@
+#include "bucket_reducer.hpp"
+
+#include <utility>
+
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::comm {
+
+BucketReducer::BucketReducer(std::unique_ptr<BucketTransport> transport)
+    : transport_(std::move(transport)),
+      bucket_bytes_(
+          transport_->buckets().bucket_bytes(core::size_of(transport_->communication_type()))) {}
+
+void BucketReducer::begin_step() {
+  core::check(started_ == reduced_, "a step begins while gradients of the last are in progress");
+  started_ = 0;
+  reduced_ = 0;
+  transport_->begin_step();
+}
+
+void BucketReducer::start_up_to(std::size_t elements) {
+  const std::size_t full = transport_->buckets().full(elements);
+  for (; started_ < full; ++started_) transport_->start(started_);
+}
+
+std::size_t BucketReducer::wait_beyond(std::size_t elements) {
+  const BucketPartition& buckets = transport_->buckets();
+  start_up_to(buckets.elements());
+  const std::size_t needed = buckets.needed_beyond(elements);
+  if (needed > reduced_) reduced_ = transport_->wait(needed);
+  return buckets.prefix(reduced_);
+}
+
+std::span<const BucketTimes> BucketReducer::bucket_times() const { return transport_->times(); }
+
+BucketTimestamps::BucketTimestamps(core::Timeline& timeline, std::size_t buckets)
+    : timeline_(&timeline), timestamps_(timeline.reserve(2 * buckets)), times_(buckets) {}
+
+void BucketTimestamps::start(std::size_t bucket, void* stream) {
+  timeline_->record(timestamps_[2 * bucket], stream);
+}
+
+void BucketTimestamps::end(std::size_t bucket, void* stream) {
+  timeline_->record(timestamps_[2 * bucket + 1], stream);
+}
+
+std::span<const BucketTimes> BucketTimestamps::read() const {
+  for (std::size_t b = 0; b < times_.size(); ++b) {
+    times_[b] = {timeline_->seconds(timestamps_[2 * b]),
+                 timeline_->seconds(timestamps_[2 * b + 1])};
+  }
+  return times_;
+}
+
+}  // namespace lockstep::comm

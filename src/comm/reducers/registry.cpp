@@ -1,0 +1,49 @@
+#include "bucket_reducer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::comm {
+
+// One function per reducer, defined in the file of the reducer.
+ReducerEntry overlap_reducer();
+ReducerEntry allreduce_reducer();
+ReducerEntry none_reducer();
+
+namespace {
+
+std::span<const ReducerEntry> registry() {
+  static const std::array entries{overlap_reducer(), allreduce_reducer(), none_reducer()};
+  return entries;
+}
+
+const ReducerEntry& entry_of(ReducerKind kind) {
+  const auto found = std::ranges::find(registry(), kind, &ReducerEntry::kind);
+  core::check(found != registry().end(), "a gradient reducer that is not registered");
+  return *found;
+}
+
+}  // namespace
+
+std::vector<ReducerKind> reducer_kinds() {
+  std::vector<ReducerKind> kinds;
+  for (const ReducerEntry& entry : registry()) kinds.push_back(entry.kind);
+  return kinds;
+}
+
+BucketPartition partition_gradients(std::size_t elements, int ranks,
+                                    const ReducerOptions& options) {
+  const BucketPartition buckets(elements, options.bucket_bytes);
+  const bool communicates = ranks > 1 && entry_of(options.kind).make != nullptr;
+  return communicates ? buckets : BucketPartition::without_buckets(elements);
+}
+
+std::unique_ptr<GradientReducer> make_reducer(ReducerKind kind,
+                                              std::unique_ptr<BucketTransport> transport) {
+  return entry_of(kind).make(std::move(transport));
+}
+
+}  // namespace lockstep::comm
