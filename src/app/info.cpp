@@ -9,9 +9,9 @@
 #include "job.hpp"
 #include "json_output.hpp"
 #include "lockstep/core/format.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "lockstep/train/memory.hpp"
 
 namespace lockstep::app {
 
@@ -56,7 +56,7 @@ core::ExitStatus info_command(const Invocation& invocation) {
   Console console(voice_of(job.config, communicator));
   const std::string cpu = availability(backend::DeviceKind::cpu);
   const std::string cuda = availability(backend::DeviceKind::cuda);
-  const auto free_bytes = train::available_memory();
+  const auto free_bytes = core::available_memory();
   const auto provenance = record::provenance();
 
   std::string text = record::build_id() + "\n\nDevices\n";

@@ -10,6 +10,7 @@
 
 #include "binding.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/graph/models.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/train/agreement.hpp"
@@ -122,8 +123,8 @@ graph::Graph make_graph(train::Config& config, const data::DataSizes& sizes) {
 std::uint64_t free_memory(const backend::Backend& device, int local_ranks) {
   if (const auto bytes = device.memory_of_its_own()) return *bytes;
   // The memory that this process has already taken is not free, but it is part of its share.
-  return train::available_memory() / static_cast<std::uint64_t>(local_ranks) +
-         record::resident_memory().now;
+  return core::available_memory() / static_cast<std::uint64_t>(local_ranks) +
+         core::resident_memory().now;
 }
 
 }  // namespace
@@ -137,7 +138,7 @@ Job prepare_job(const Invocation& invocation) {
           .backend = {},
           .process_bytes = 0,
           .warnings = {}};
-  job.process_bytes = record::resident_memory().now;
+  job.process_bytes = core::resident_memory().now;
   job.progress = invocation.progress;
   core::begin_activity(job.progress, "opening the device");
   job.ranks = gather_ranks(communicator, describe_own(communicator));

@@ -12,6 +12,7 @@
 
 #include "commands.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "options.hpp"
@@ -57,8 +58,7 @@ core::ExitStatus run_command(int argc, char** argv, comm::Communicator& communic
 
 void say(const comm::Communicator& communicator, const std::string& message) {
   if (communicator.size() == 1) return core::log_line(message);
-  core::log_line(fmt::format("rank {} on {}: {}", communicator.rank(),
-                             record::describe_process().hostname, message));
+  core::log_line(fmt::format("rank {} on {}: {}", communicator.rank(), core::host_name(), message));
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ std::chrono::seconds find_watchdog_limit(int argc, char** argv) {
 }
 
 std::string describe_process_before_mpi() {
-  const std::string host = record::describe_process().hostname;
+  const std::string host = core::host_name();
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
     if (const char* const rank = std::getenv(name)) return fmt::format("rank {} on {}", rank, host);
   }

@@ -15,6 +15,7 @@
 #include "json_output.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/record/run_parts.hpp"
 #include "lockstep/train/agreement.hpp"
@@ -123,7 +124,7 @@ void write_results(record::RunFile& file, const train::RunSummary& summary) {
   file.write_result("best_test_accuracy", summary.best_test_accuracy);
   file.write_result("train_loss", summary.train_loss);
   file.write_result("train_accuracy", summary.train_accuracy);
-  file.write_result("peak_memory_bytes", static_cast<double>(record::resident_memory().peak));
+  file.write_result("peak_memory_bytes", static_cast<double>(core::resident_memory().peak));
 }
 
 /// Trains to the end and finishes the run file, also if the training fails.
@@ -173,7 +174,7 @@ nlohmann::json results(const Job& job, const train::RunSummary& summary,
       {"last_test_accuracy", summary.last_test_accuracy},
       {"best_test_accuracy", summary.best_test_accuracy},
       {"predicted_memory_bytes", memory.limited()},
-      {"peak_memory_bytes", record::resident_memory().peak},
+      {"peak_memory_bytes", core::resident_memory().peak},
       {"output", file ? nlohmann::json(file->path().string()) : nlohmann::json()}};
   return json;
 }

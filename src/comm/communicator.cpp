@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "rank_name.hpp"
+#include "lockstep/core/system.hpp"
 
 namespace lockstep::comm {
 
@@ -66,7 +66,8 @@ std::unique_ptr<Communicator> make_self_communicator(std::string library_version
 }
 
 std::string describe_rank(const Communicator& communicator) {
-  return fmt::format("rank {} of {} on {}", communicator.rank(), communicator.size(), host_name());
+  return fmt::format("rank {} of {} on {}", communicator.rank(), communicator.size(),
+                     core::host_name());
 }
 
 }  // namespace lockstep::comm

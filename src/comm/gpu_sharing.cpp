@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lockstep/comm/agreement.hpp"
-#include "rank_name.hpp"
+#include "lockstep/core/system.hpp"
 
 namespace lockstep::comm {
 
@@ -21,7 +21,7 @@ std::optional<std::pair<int, int>> first_sharers(std::span<const GpuPlace> place
 
 GpuUse find_gpu_use(Communicator& communicator, const std::string& gpu, GpuUse allowed) {
   const auto hosts = communicator.all_gather(fmt::format("{}", communicator.host()));
-  const auto names = communicator.all_gather(host_name());
+  const auto names = communicator.all_gather(core::host_name());
   const auto gpus = communicator.all_gather(gpu);
   std::vector<GpuPlace> places;
   for (std::size_t rank = 0; rank < gpus.size(); ++rank)

@@ -17,6 +17,7 @@
 #include "hdf5.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/record/phase.hpp"
 #include "run_file_contents.hpp"
 #include "schema.hpp"
@@ -160,10 +161,8 @@ struct RunFile::State {
 
 std::string new_run_id() {
   const std::timespec now = time_now();
-  char host[256] = "unknown";
-  ::gethostname(host, sizeof host - 1);
   std::string id = fmt::format("{:%Y%m%dT%H%M%S}.{:06}Z-{}-{}", utc_of(now), now.tv_nsec / 1000,
-                               host, ::getpid());
+                               core::host_name(), ::getpid());
   for (const auto& [variable, label] :
        {std::pair{"SLURM_JOB_ID", "job"}, std::pair{"SLURM_ARRAY_TASK_ID", "task"},
         std::pair{"SLURM_RESTART_COUNT", "restart"}}) {

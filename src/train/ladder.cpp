@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/record/phase.hpp"
-#include "lockstep/record/provenance.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "stop_signal.hpp"
 
@@ -155,7 +155,7 @@ LadderResult run_ladder(const TrainingContext& context, const data::DataSizes& s
     }
     point.row.status = point.has_memory ? "complete" : "out_of_memory";
     if (point.has_memory) {
-      if (!can_try) point.row.peak_bytes = record::resident_memory().peak;
+      if (!can_try) point.row.peak_bytes = core::resident_memory().peak;
       point.row.peak_bytes = largest(communicator, point.row.peak_bytes);
     }
     result.points.push_back(point);

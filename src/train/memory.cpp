@@ -1,9 +1,6 @@
 #include "lockstep/train/memory.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <optional>
-#include <string>
 
 #include "lockstep/record/phase.hpp"
 #include "lockstep/train/evaluation.hpp"
@@ -76,40 +73,6 @@ std::uint64_t largest_parameter(const graph::Graph& graph) {
   return elements * sizeof(float);
 }
 
-/// Returns the first number in a file of the kernel; empty if the file does not exist or has no
-/// number ("max").
-std::optional<std::uint64_t> number_in(const std::string& path) {
-  std::ifstream file(path);
-  std::uint64_t number = 0;
-  if (file >> number) return number;
-  return std::nullopt;
-}
-
-std::optional<std::uint64_t> system_available() {
-  std::ifstream file("/proc/meminfo");
-  std::string name, unit;
-  std::uint64_t kibibytes = 0;
-  while (file >> name >> kibibytes) {
-    if (name == "MemAvailable:") return kibibytes * 1024;
-    std::getline(file, unit);
-  }
-  return std::nullopt;
-}
-
-/// Returns the bytes that remain of the memory limit of the control group of this process (version
-/// 2 or 1 of the interface); empty if there is no limit.
-std::optional<std::uint64_t> group_available() {
-  for (const auto& [limit, used] :
-       {std::pair{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
-        std::pair{"/sys/fs/cgroup/memory/memory.limit_in_bytes",
-                  "/sys/fs/cgroup/memory/memory.usage_in_bytes"}}) {
-    const auto most = number_in(limit);
-    const auto now = number_in(used);
-    if (most && now) return *most > *now ? *most - *now : 0;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
@@ -151,11 +114,6 @@ MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
   estimate.records = record_bytes(config, graph.parameter_elements(), sizes.train, ranks);
   estimate.communication = communication_bytes(config, graph.parameter_elements(), ranks);
   return estimate;
-}
-
-std::uint64_t available_memory() {
-  constexpr std::uint64_t unknown = ~std::uint64_t{0};
-  return std::min(system_available().value_or(unknown), group_available().value_or(unknown));
 }
 
 }  // namespace lockstep::train

@@ -6,7 +6,7 @@
 
 #include "gpu_sharing.hpp"
 #include "lockstep/core/error.hpp"
-#include "rank_name.hpp"
+#include "lockstep/core/system.hpp"
 #include "transports.hpp"
 #include "world.hpp"
 
@@ -155,8 +155,8 @@ TEST_F(TransportTest, SharedGpusAreRefusedUnlessAllowed) {
   EXPECT_EQ(find_gpu_use(*world, place, GpuUse::shared), GpuUse::shared);
   const auto error = refusal([&] { find_gpu_use(*world, place, GpuUse::own); });
   EXPECT_EQ(error.status(), core::ExitStatus::usage);
-  EXPECT_THAT(error.what(),
-              HasSubstr("ranks 0 and 1 on " + host_name() + " use the same GPU (0000:1B:00.0)"));
+  EXPECT_THAT(error.what(), HasSubstr("ranks 0 and 1 on " + core::host_name() +
+                                      " use the same GPU (0000:1B:00.0)"));
   const std::string own = std::to_string(world->rank());
   EXPECT_EQ(find_gpu_use(*world, own, GpuUse::own), GpuUse::own);
 }

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/core/timeline.hpp"
-#include "lockstep/record/provenance.hpp"
 #include "lockstep/train/summary.hpp"
 #include "replica_hash.hpp"
 #include "replica_policy.hpp"
@@ -95,14 +95,14 @@ TEST(StepLog, TakesTheEstimatedMemory) {
   record::RunHeader header;
   header.ranks.resize(1);
   header.bucket_bytes.assign(size.buckets, 1000);
-  const auto before = record::resident_memory();
+  const auto before = core::resident_memory();
   ASSERT_LT(before.peak, before.now + 5'000'000) << "an earlier peak would hide this one";
   StepLog log(size.steps, size.buckets);
   const std::vector<comm::BucketTimes> buckets(size.buckets, {0.5, 0.75});
   for (std::size_t step = 0; step < size.steps; ++step) {
     log.add(0.1, {.loss_sum = 8.0, .correct = 1, .images = 4}, {1, 2, 3, 4, 5, 6}, buckets);
   }
-  const auto taken = static_cast<double>(record::resident_memory().now - before.now);
+  const auto taken = static_cast<double>(core::resident_memory().now - before.now);
   EXPECT_NEAR(taken, double(step_log_bytes(size)), 0.1 * taken);
   {
     record::EpochRecord epoch = log.gather(*alone, *replicas);
@@ -114,7 +114,7 @@ TEST(StepLog, TakesTheEstimatedMemory) {
   std::filesystem::remove(path);
 #ifndef __SANITIZE_ADDRESS__  // AddressSanitizer keeps freed memory in a quarantine, which raises
                               // the peak
-  const auto peak = static_cast<double>(record::resident_memory().peak - before.now);
+  const auto peak = static_cast<double>(core::resident_memory().peak - before.now);
   EXPECT_NEAR(peak, double(step_log_bytes(size) + step_gather_bytes(size)), 0.15 * peak);
 #endif
 }

@@ -18,12 +18,4 @@ std::string build_id();
 /// host memory. The ranks in the result are 0.
 RankInfo describe_process();
 
-/// Resident memory of this process in bytes: current value and peak (VmRSS and VmHWM of Linux).
-struct ResidentMemory {
-  std::uint64_t now = 0;
-  std::uint64_t peak = 0;
-};
-/// Returns the resident memory of this process.
-ResidentMemory resident_memory();
-
 }  // namespace lockstep::record

@@ -46,9 +46,4 @@ MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
                                const backend::Backend& backend, const data::DataSizes& sizes,
                                Ranks ranks, std::uint64_t process_bytes);
 
-/// Returns the bytes of memory that are available on this host: MemAvailable of /proc/meminfo, or
-/// what remains of the limit of the control group if that is less; the largest value of the type if
-/// neither is known.
-std::uint64_t available_memory();
-
 }  // namespace lockstep::train

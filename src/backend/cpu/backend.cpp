@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <utility>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/system.hpp"
 #include "onednn.hpp"
 #include "plan.hpp"
 
@@ -81,12 +81,8 @@ PlanOptions CpuBackend::with_progress(PlanOptions options) const {
 }
 
 std::string CpuBackend::device_name() const {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    const auto colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "CPU";
+  const std::string model = core::cpu_model();
+  return model.empty() ? "CPU" : model;
 }
 
 std::string CpuBackend::library_versions() const { return onednn_version(); }

@@ -4,7 +4,6 @@
 
 #include <array>
 
-#include "../rank_name.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
 

@@ -6,7 +6,6 @@
 #include <exception>
 #include <thread>
 
-#include "../rank_name.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
 #include "lockstep/core/error.hpp"

@@ -8,13 +8,13 @@
 #include <string>
 #include <utility>
 
-#include "../rank_name.hpp"
 #include "../transports.hpp"
 #include "device_sweep.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/system.hpp"
 #include "nccl_buckets.hpp"
 #include "nccl_check.hpp"
 
@@ -125,15 +125,15 @@ class NcclTransport final : public GradientTransport {
     NcclCommunicator nccl(communicator(), *calls_, {.name = "lockstep-sweep"});
     if (registration_ == Registration::wanted)
       nccl.register_memory({memory.data(), memory.bytes()});
-    return sweep_device(
-        communicator(), memory, options, {name(TransportKind::nccl), options.communication_type},
-        [&](std::size_t elements) -> DeviceSum {
-          return [&, elements] {
-            const auto stream = static_cast<cudaStream_t>(queue_.stream);
-            nccl.sum(memory.data(), elements, options.communication_type, stream);
-            nccl.finish(stream);
-          };
-        });
+    return sweep_device(communicator(), memory, options,
+                        {name(TransportKind::nccl), options.communication_type},
+                        [&](std::size_t elements) -> DeviceSum {
+                          return [&, elements] {
+                            const auto stream = static_cast<cudaStream_t>(queue_.stream);
+                            nccl.sum(memory.data(), elements, options.communication_type, stream);
+                            nccl.finish(stream);
+                          };
+                        });
   }
 
   std::string library_version() const override { return nccl_library_version(); }
@@ -164,7 +164,7 @@ class NcclTransport final : public GradientTransport {
 }  // namespace
 
 void prepare_shared_gpus(Communicator& control) {
-  set_if_unset("NCCL_HOSTID", fmt::format("{}-rank{}", host_name(), control.rank()));
+  set_if_unset("NCCL_HOSTID", fmt::format("{}-rank{}", core::host_name(), control.rank()));
   if (control.local_size() == control.size()) set_if_unset("NCCL_SOCKET_IFNAME", "lo");
   const char* const mine = std::getenv("NCCL_HOSTID");
   auto ids = control.all_gather(mine == nullptr ? "" : mine);

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+// Facts about this host and this process, as Linux reports them.
+namespace lockstep::core {
+
+/// Returns the name of this host; "unknown" if the system does not provide it.
+std::string host_name();
+
+/// Returns the model name of the processor; empty if the system does not provide it.
+std::string cpu_model();
+
+/// Returns the processors that this process may use, for example "0-3,8" for 0, 1, 2, 3 and 8.
+std::string allowed_processors();
+
+/// Returns the bytes of memory of this host; 0 if unknown.
+std::uint64_t installed_memory();
+
+/// Returns the bytes of memory that are available on this host: MemAvailable of /proc/meminfo, or
+/// what remains of the memory limit of the control group of this process if that is less. Returns
+/// the largest number if neither is known.
+std::uint64_t available_memory();
+
+/// Resident memory of this process in bytes.
+struct ResidentMemory {
+  std::uint64_t now = 0;
+  std::uint64_t peak = 0;  ///< since the start of the process
+};
+ResidentMemory resident_memory();
+
+}  // namespace lockstep::core

@@ -1,0 +1,101 @@
+#include "lockstep/core/system.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+namespace lockstep::core {
+
+namespace {
+
+/// Returns the text after the colon in the first line that starts with `key` and has a colon, of a
+/// file such as /proc/cpuinfo; empty if there is no such line.
+std::string value_in(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const auto colon = line.find(':');
+    if (!line.starts_with(key) || colon == std::string::npos) continue;
+    const auto start = line.find_first_not_of(" \t", colon + 1);
+    return start == std::string::npos ? std::string() : line.substr(start);
+  }
+  return {};
+}
+
+/// Returns the number of bytes of a value such as "1234 kB"; empty if there is none.
+std::optional<std::uint64_t> bytes_in(const char* path, const std::string& key) {
+  std::uint64_t kibibytes = 0;
+  if (std::istringstream(value_in(path, key)) >> kibibytes) return kibibytes * 1024;
+  return std::nullopt;
+}
+
+/// Returns the first number in a file of the kernel; empty if the file does not exist or has no
+/// number ("max").
+std::optional<std::uint64_t> number_in(const char* path) {
+  std::ifstream file(path);
+  std::uint64_t number = 0;
+  if (file >> number) return number;
+  return std::nullopt;
+}
+
+/// Returns the bytes that remain of the memory limit of the control group of this process (version
+/// 2 or 1 of the interface); empty if there is no limit.
+std::optional<std::uint64_t> available_in_control_group() {
+  for (const auto& [limit, used] :
+       {std::pair{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
+        std::pair{"/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                  "/sys/fs/cgroup/memory/memory.usage_in_bytes"}}) {
+    const auto most = number_in(limit);
+    const auto now = number_in(used);
+    if (most && now) return *most > *now ? *most - *now : 0;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  return name.data();
+}
+
+std::string cpu_model() { return value_in("/proc/cpuinfo", "model name"); }
+
+std::string allowed_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {};
+  std::string list;
+  for (int first = 0; first < CPU_SETSIZE; ++first) {
+    if (!CPU_ISSET(first, &set)) continue;
+    int last = first;
+    while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set)) ++last;
+    if (!list.empty()) list += ',';
+    list += first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
+    first = last;
+  }
+  return list;
+}
+
+std::uint64_t installed_memory() { return bytes_in("/proc/meminfo", "MemTotal").value_or(0); }
+
+std::uint64_t available_memory() {
+  constexpr auto unknown = std::numeric_limits<std::uint64_t>::max();
+  return std::min(bytes_in("/proc/meminfo", "MemAvailable").value_or(unknown),
+                  available_in_control_group().value_or(unknown));
+}
+
+ResidentMemory resident_memory() {
+  return {bytes_in("/proc/self/status", "VmRSS").value_or(0),
+          bytes_in("/proc/self/status", "VmHWM").value_or(0)};
+}
+
+}  // namespace lockstep::core

@@ -1,0 +1,39 @@
+#include "lockstep/core/system.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <vector>
+
+namespace lockstep::core {
+namespace {
+
+TEST(System, KnowsHostProcessorsAndMemory) {
+  char host[256] = {};
+  ASSERT_EQ(::gethostname(host, sizeof host - 1), 0);
+  EXPECT_EQ(host_name(), host);
+  EXPECT_NE(cpu_model(), "");
+  EXPECT_THAT(allowed_processors(), testing::MatchesRegex("[0-9,-]+"));
+  // MemTotal does not include the memory that the kernel reserves, which is less than a quarter of
+  // the physical memory.
+  const auto physical =
+      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  EXPECT_NEAR(static_cast<double>(installed_memory()), physical, physical / 4);
+  EXPECT_GT(available_memory(), 0U);
+  EXPECT_LE(available_memory(), installed_memory());
+}
+
+TEST(ResidentMemory, GrowsWithTheMemoryThatIsWritten) {
+  const ResidentMemory before = resident_memory();
+  constexpr std::size_t bytes = std::size_t{64} << 20;
+  const std::vector<char> written(bytes, 1);
+  const ResidentMemory after = resident_memory();
+  // Only half of the growth is required, because other memory may be released at the same time.
+  EXPECT_GT(after.now, before.now + bytes / 2) << written.size();
+  EXPECT_GE(after.peak, after.now);
+}
+
+}  // namespace
+}  // namespace lockstep::core
