@@ -1,23 +1,17 @@
 """The options that must be equal for runs to be comparable, and for runs to be repeats."""
 
+import json
 import re
+from pathlib import Path
 
 from lockstep_report.window import epoch_size, images_of_data
 
 SETTING_PARTS = ("model", "device", "precision", "data", "device name", "threads")
 
-# Options that do not change the step time, or that are part of the setting or of a table.
-WITHOUT_EFFECT = {
-    "command", "data", "train-samples", "test-samples", "evaluate-every", "epochs", "steps",
-    "batch-per-rank", "global-batch", "model", "device", "precision", "seed", "output",
-    "overwrite", "json", "quiet", "dry-run", "checkpoint-dir", "checkpoint-every", "keep",
-    "resume", "init-from", "watchdog", "memory-limit", "ladder-start", "min-bytes",
-    "max-bytes", "repeats", "reducer", "gradient-dtype", "for", "measure",
-    "write-device-description",
-}
-# Options of communication have no effect on one rank.
-WITHOUT_EFFECT_ON_ONE_RANK = WITHOUT_EFFECT | {
-    "bucket-mib", "bn", "link-gbit", "all-reduce", "transport"}
+# Maps an option to its effect on the time of a step, from the option table of the program: "none",
+# "setting" (part of the setting), "point" (a column of the tables), "step", or "communication" (no
+# effect on one rank). An option that the table does not contain counts as "step".
+TIMING_EFFECTS = json.loads(Path(__file__).with_name("options.json").read_text(encoding="utf-8"))
 
 
 def data_of(run):
@@ -80,11 +74,10 @@ def variant_of(run):
     """Returns pairs (name, value): the options outside the setting that can change the time, the
     number of hosts and the build. Runs are repeats only if their settings, ranks, batches and
     variants are equal."""
-    ignored = WITHOUT_EFFECT_ON_ONE_RANK if run.rank_count == 1 else WITHOUT_EFFECT
+    effects = {"step"} if run.rank_count == 1 else {"step", "communication"}
     options = ((name.replace("_", "-"), str(value)) for name, value in run.config.items())
-    found = {(name, value) for name, value in options if name not in ignored}
-    if uses_threads(run):
-        found = {(name, value) for name, value in found if name != "threads"}
+    found = {(name, value) for name, value in options
+             if name != "command" and TIMING_EFFECTS.get(name, "step") in effects}
     if run.rank_count > 1:
         found.add(("hosts", str(run.host_count)))
     found.add(("build", build_of(run)))

@@ -27,6 +27,8 @@ def point(path, ranks=1, seconds=0.1, **options):
     {"config": {"threads": "2"}},
     {"config": {"data": "synthetic:5000"}},
     {"config": {"all-reduce": "ring"}},
+    {"config": {"conv-algorithm": "direct"}},
+    {"config": {"option-of-a-later-version": "1"}},
 ])
 def test_runs_that_differ_in_what_changes_the_time_are_no_repeats(tmp_path, options):
     merged = merge_repeats([point(tmp_path / "a.h5", 2), point(tmp_path / "b.h5", 2, **options)])
@@ -43,7 +45,8 @@ def test_former_and_current_names_of_an_algorithm_are_equal(tmp_path, former, cu
 
 @pytest.mark.parametrize("options", [
     {}, {"ranks_of": {"hostname": "node7"}}, {"config": {"seed": "5"}},
-    {"config": {"output": "b.h5"}}, {"attributes": {"date_utc": "2026-02-02T00:00:00Z"}}])
+    {"config": {"output": "b.h5"}}, {"config": {"watchdog": "5"}},
+    {"attributes": {"date_utc": "2026-02-02T00:00:00Z"}}])
 def test_runs_that_differ_in_nothing_else_are_repeats(tmp_path, options):
     merged = merge_repeats([point(tmp_path / "a.h5", 2), point(tmp_path / "b.h5", 2, **options)])
     assert [p.repeats for p in merged] == [2]

@@ -9,13 +9,11 @@
 #include <set>
 
 #include "lockstep/core/format.hpp"
-#include "lockstep/train/choices.hpp"
 
 namespace lockstep::app {
 
 using core::format_bytes;
 using core::format_count;
-using train::choice_name;
 
 namespace {
 
@@ -58,9 +56,9 @@ std::string rate(const train::Config& config) {
   std::string text = fmt::format("{:.6g}", peak);
   if (peak != config.learning_rate) {
     text += fmt::format(" (--lr {} scaled {} from batch {} to {})", config.learning_rate,
-                        choice_name(config.scaling), config.reference_batch, config.global_batch);
+                        core::name(config.scaling), config.reference_batch, config.global_batch);
   }
-  text += fmt::format(", {}", choice_name(config.schedule));
+  text += fmt::format(", {}", core::name(config.schedule));
   if (config.warmup_epochs > 0) text += fmt::format(", warm-up {} epochs", config.warmup_epochs);
   return text;
 }
@@ -75,13 +73,12 @@ std::string communication(const Job& job, std::span<const std::size_t> bucket_by
   const bool is_float = bytes == job.graph.parameter_elements() * sizeof(float);
   const std::string note = is_float && config.gradient_type != core::DataType::float32
                                ? fmt::format(", not {} because this all-reduce does not convert",
-                                             choice_name(config.gradient_type))
+                                             core::name(config.gradient_type))
                                : "";
-  return fmt::format("{}, {} of {} gradients per rank and step in {}{}; batch norm {}",
-                     choice_name(config.reducer), format_bytes(double(bytes)),
-                     is_float ? "fp32" : choice_name(config.gradient_type),
-                     plural(std::ssize(bucket_bytes), "bucket"), note,
-                     choice_name(config.batch_norm));
+  return fmt::format(
+      "{}, {} of {} gradients per rank and step in {}{}; batch norm {}", core::name(config.reducer),
+      format_bytes(double(bytes)), is_float ? "fp32" : core::name(config.gradient_type),
+      plural(std::ssize(bucket_bytes), "bucket"), note, core::name(config.batch_norm));
 }
 
 }  // namespace
@@ -130,7 +127,7 @@ std::string describe_choices(const train::Trainer& trainer) {
 std::string describe_place(const Job& job, comm::Communicator& communicator) {
   const auto& config = job.config;
   return line("ranks", hosts(job)) +
-         line("device", fmt::format("{}: {}, {}", choice_name(config.device),
+         line("device", fmt::format("{}: {}, {}", core::name(config.device),
                                     job.backend->device_name(), job.backend->library_versions())) +
          line("binding", binding(job)) + line("MPI", communicator.library_version()) +
          line("model",
@@ -143,7 +140,7 @@ std::string describe_place(const Job& job, comm::Communicator& communicator) {
          line("data", fmt::format("{}, {} training and {} test images", config.data,
                                   grouped(static_cast<std::int64_t>(job.sizes.train)),
                                   grouped(static_cast<std::int64_t>(job.sizes.test)))) +
-         line("precision", std::string(choice_name(config.precision)));
+         line("precision", std::string(core::name(config.precision)));
 }
 
 std::string describe_training(const Job& job, const RunSize& size,
@@ -153,7 +150,7 @@ std::string describe_training(const Job& job, const RunSize& size,
               fmt::format("{} per rank, {} in all; {} per epoch, {} in this run",
                           config.batch_per_rank, config.global_batch,
                           plural(size.steps_per_epoch, "step"), plural(size.total_steps, "step"))) +
-         line("augmentation", std::string(choice_name(config.augment))) +
+         line("augmentation", std::string(core::name(config.augment))) +
          line("learning rate", rate(config)) +
          line("optimiser",
               fmt::format("SGD, momentum {}{}, weight decay {}, seed {}", config.momentum,

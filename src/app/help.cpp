@@ -1,12 +1,16 @@
 #include "help.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <boost/program_options.hpp>
 #include <sstream>
 
 #include "lockstep/record/provenance.hpp"
+#include "options/option_reference.hpp"
+#include "options/option_table.hpp"
 
 namespace lockstep::app {
 
@@ -16,7 +20,7 @@ struct Command {
   std::string_view name, summary, details;
 };
 
-constexpr std::array<Command, 6> commands{{
+constexpr std::array<Command, 6> command_texts{{
     {"train", "trains a network and times every phase of every step",
      R"(Trains with synchronous data-parallel SGD, one MPI rank per device, and records how each rank spends
 its time.
@@ -80,39 +84,69 @@ finite; 6 output cannot be written; 70 internal error or watchdog; 75 stopped by
 checkpoint saved: run the same command again, it resumes; 128 + N stopped by signal N without one.
 )";
 
+/// Returns the help of the options of `group` that `command` uses.
+std::string group_text(std::string_view command, OptionGroup group) {
+  constexpr unsigned line_length = 100;
+  boost::program_options::options_description described(std::string(core::name(group)), line_length,
+                                                        line_length / 2);
+  for (const Option& option : options()) {
+    if (option.group != group || !is_used(command, option)) continue;
+    const std::string name(option.name), help = help_of(option);
+    if (option.value.is_flag()) {
+      described.add_options()(name.c_str(), help.c_str());
+    } else {
+      const std::string value_name(option.value_name);
+      described.add_options()(name.c_str(),
+                              boost::program_options::value<std::string>()->value_name(value_name),
+                              help.c_str());
+    }
+  }
+  if (described.options().empty()) return "";
+  std::ostringstream text;
+  text << described << '\n';
+  return text.str();
+}
+
 }  // namespace
 
-std::vector<std::string> command_names() {
-  std::vector<std::string> names;
-  for (const Command& command : commands) names.emplace_back(command.name);
-  return names;
+std::optional<std::string> requested_information(const std::vector<std::string>& arguments) {
+  const auto asks = [&](std::string_view name, std::string_view letter) {
+    return std::ranges::any_of(
+        arguments, [&](const auto& argument) { return argument == name || argument == letter; });
+  };
+  if (asks("--version", "-V")) return record::build_id() + "\n";
+  if (arguments.empty()) return overview_text();
+  if (arguments.front() == "help") {
+    const std::string topic = arguments.size() > 1 ? arguments[1] : "";
+    if (topic == "options") return options_page();
+    if (topic == "options-json") return options_json();
+    return overview_text();
+  }
+  if (!asks("--help", "-h")) return std::nullopt;
+  const auto commands = command_names();
+  const bool is_command = std::ranges::find(commands, arguments.front()) != commands.end();
+  return is_command ? help_text(arguments.front()) : overview_text();
 }
-
-bool is_command(std::string_view name) {
-  return std::ranges::any_of(commands, [&](const Command& c) { return c.name == name; });
-}
-
-std::string version_text() { return record::build_id() + "\n"; }
 
 std::string overview_text() {
   std::string text =
       "Lockstep trains networks with synchronous data-parallel SGD over MPI ranks and records how\n"
       "each rank spends its time.\n\n";
-  for (const Command& command : commands) {
+  for (const Command& command : command_texts) {
     text += fmt::format("  lockstep {:<10} {}\n", command.name, command.summary);
   }
   return text +
-         "\nlockstep COMMAND --help lists the options with their defaults. A first run:\n\n"
+         "\nlockstep COMMAND --help lists the options with their defaults. lockstep help options\n"
+         "prints the reference of all options; lockstep help options-json as JSON. A first run:\n\n"
          "  lockstep train --batch-per-rank 32 --steps 20\n";
 }
 
-std::string help_text(std::string_view command, const OptionTable& table) {
-  const auto found =
-      std::ranges::find_if(commands, [&](const Command& c) { return c.name == command; });
-  std::ostringstream options;
-  for (const auto& group : table.groups_of(command)) options << group << '\n';
+std::string help_text(std::string_view command) {
+  const auto found = std::ranges::find(command_texts, command, &Command::name);
+  std::string groups;
+  for (const auto& group : named_values(OptionGroup{})) groups += group_text(command, group.value);
   return fmt::format("lockstep {} [options]: {}\n\n{}\n{}{}", found->name, found->summary,
-                     found->details, options.str(), epilogue);
+                     found->details, groups, epilogue);
 }
 
 }  // namespace lockstep::app

@@ -1,22 +1,20 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "option_table.hpp"
-
 namespace lockstep::app {
 
-std::vector<std::string> command_names();
-bool is_command(std::string_view name);
+/// Returns the text that the arguments request (`--help`, `--version`, `help`, or no arguments);
+/// nothing if there is a command to run. `arguments`: without the name of the program.
+std::optional<std::string> requested_information(const std::vector<std::string>& arguments);
 
 /// Returns a summary of the program and its commands.
 std::string overview_text();
 
 /// Returns the help of a command: description, examples, and its options in groups.
-std::string help_text(std::string_view command, const OptionTable& table);
-
-std::string version_text();
+std::string help_text(std::string_view command);
 
 }  // namespace lockstep::app

@@ -15,6 +15,7 @@
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/memory.hpp"
+#include "options/option_table.hpp"
 
 namespace lockstep::app {
 
@@ -198,7 +199,7 @@ record::RunHeader run_header(const Job& job, const Invocation& invocation,
                              std::span<const std::size_t> bucket_bytes) {
   record::RunHeader header;
   header.command_line = invocation.command_line;
-  header.config = train::entries(job.config);
+  header.config = entries(job.config);
   header.environment = record::provenance();
   header.environment.emplace_back("mpi_version", invocation.communicator.library_version());
   header.environment.emplace_back("device_library", job.backend->library_versions());

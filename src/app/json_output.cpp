@@ -3,12 +3,13 @@
 #include <cstdio>
 
 #include "lockstep/record/provenance.hpp"
+#include "options/option_table.hpp"
 
 namespace lockstep::app {
 
 nlohmann::json describe_job(const Job& job) {
   nlohmann::json options = nlohmann::json::object();
-  for (const auto& [name, value] : train::entries(job.config)) options[name] = value;
+  for (const auto& [name, value] : entries(job.config)) options[name] = value;
   nlohmann::json ranks = nlohmann::json::array();
   for (const auto& rank : job.ranks) {
     ranks.push_back({{"rank", rank.rank},

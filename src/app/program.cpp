@@ -11,11 +11,13 @@
 #include <vector>
 
 #include "commands.hpp"
+#include "help.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/system.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "options.hpp"
+#include "options/option_table.hpp"
+#include "options/parse.hpp"
 
 namespace lockstep::app {
 
@@ -47,7 +49,7 @@ core::ExitStatus run_command(int argc, char** argv, comm::Communicator& communic
   train::together(communicator,
                   [&] { config = parse_options(arguments_of(argc, argv), process_environment()); });
   train::require_equal(communicator, {{"build", record::build_id()}}, "build");
-  train::require_equal(communicator, train::shared_entries(config), "options");
+  train::require_equal(communicator, shared_entries(config), "options");
   for (const auto& [name, command] : commands) {
     if (name == config.command) {
       return command({config, command_line(argc, argv), communicator, &watchdog});
@@ -56,7 +58,7 @@ core::ExitStatus run_command(int argc, char** argv, comm::Communicator& communic
   core::fail(core::ExitStatus::internal, "internal error: a command without a function");
 }
 
-void say(const comm::Communicator& communicator, const std::string& message) {
+void log_message(const comm::Communicator& communicator, const std::string& message) {
   if (communicator.size() == 1) return core::log_line(message);
   core::log_line(fmt::format("rank {} on {}: {}", communicator.rank(), core::host_name(), message));
 }
@@ -64,21 +66,18 @@ void say(const comm::Communicator& communicator, const std::string& message) {
 }  // namespace
 
 bool print_information(int argc, char** argv) {
-  const auto text = information_asked_for(arguments_of(argc, argv));
+  const auto text = requested_information(arguments_of(argc, argv));
   if (text) std::fputs(text->c_str(), stdout);
   return text.has_value();
 }
 
 std::chrono::seconds find_watchdog_limit(int argc, char** argv) {
   train::Config config;
-  const std::int64_t standard = config.watchdog_seconds;
   try {
     config = parse_options(arguments_of(argc, argv), process_environment());
   } catch (const std::exception&) {  // reported by `run_command`, once for all ranks
   }
-  const bool is_valid = config.watchdog_seconds >= 0 &&
-                        config.watchdog_seconds <= train::Config::most_watchdog_seconds;
-  return std::chrono::seconds(is_valid ? config.watchdog_seconds : standard);
+  return std::chrono::seconds(config.watchdog_seconds);
 }
 
 std::string describe_process_before_mpi() {
@@ -98,11 +97,11 @@ int run_program(int argc, char** argv, comm::Communicator& communicator,
   try {
     failure = train::outcome_of([&] { status = run_command(argc, argv, communicator, watchdog); });
   } catch (const train::AgreedError& error) {
-    if (error.speaks()) say(communicator, error.what());
+    if (error.speaks()) log_message(communicator, error.what());
     return static_cast<int>(error.status());
   }
   if (!failure) return static_cast<int>(status);
-  say(communicator, failure->what());
+  log_message(communicator, failure->what());
   const int code = static_cast<int>(failure->status());
   if (communicator.size() > 1) communicator.abort(code);  // the other ranks wait for this one
   return code;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "cpu/backend.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/error.hpp"
@@ -12,37 +14,40 @@
 
 namespace lockstep::backend {
 
-std::string_view name(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::automatic: return "auto";
-    case DeviceKind::reference: return "reference";
-    case DeviceKind::cpu: return "cpu";
-    case DeviceKind::cuda: return "cuda";
-  }
-  core::check(false, "unknown device");
-  return {};
+std::span<const core::NamedValue<DeviceKind>> named_values(DeviceKind) {
+  static constexpr std::array<core::NamedValue<DeviceKind>, 4> values{
+      {{DeviceKind::automatic, "auto",
+        "cuda if a GPU is present that this build can use, otherwise cpu"},
+       {DeviceKind::cpu, "cpu"},
+       {DeviceKind::cuda, "cuda"},
+       {DeviceKind::reference, "reference", "unoptimised reference implementation, for tests"}}};
+  return values;
 }
 
-std::string_view name(ConvolutionAlgorithm algorithm) {
-  switch (algorithm) {
-    case ConvolutionAlgorithm::automatic: return "auto";
-    case ConvolutionAlgorithm::direct: return "direct";
-    case ConvolutionAlgorithm::winograd: return "winograd";
-    case ConvolutionAlgorithm::amx: return "amx";
-  }
-  core::check(false, "unknown algorithm");
-  return {};
+std::span<const core::NamedValue<ConvolutionAlgorithm>> named_values(ConvolutionAlgorithm) {
+  using enum ConvolutionAlgorithm;
+  static constexpr std::array<core::NamedValue<ConvolutionAlgorithm>, 4> values{
+      {{automatic, "auto",
+        "times every supported algorithm for each convolution and direction and selects the "
+        "fastest"},
+       {direct, "direct", "oneDNN"},
+       {winograd, "winograd", "3x3 with stride 1"},
+       {amx, "amx",
+        "AMX tile products; bf16, 1x1 and 3x3 with at least 16 channels; emulated, and very slow, "
+        "if the processor has no AMX"}}};
+  return values;
 }
 
-std::string_view name(BatchNormFusion fusion) {
-  switch (fusion) {
-    case BatchNormFusion::automatic: return "auto";
-    case BatchNormFusion::none: return "none";
-    case BatchNormFusion::sums: return "sums";
-    case BatchNormFusion::prologue: return "prologue";
-  }
-  core::check(false, "unknown fusion");
-  return {};
+std::span<const core::NamedValue<BatchNormFusion>> named_values(BatchNormFusion) {
+  using enum BatchNormFusion;
+  static constexpr std::array<core::NamedValue<BatchNormFusion>, 4> values{
+      {{automatic, "auto", "times the variants for each layer and selects the fastest"},
+       {none, "none", "separate kernels"},
+       {sums, "sums", "the preceding convolution also accumulates the batch-norm statistics"},
+       {prologue, "prologue",
+        "in addition, the following convolution normalises its input while it reads it, so that "
+        "the normalised tensor is never stored; fp16"}}};
+  return values;
 }
 
 #ifdef LOCKSTEP_HAS_CUDA

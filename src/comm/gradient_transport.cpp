@@ -23,7 +23,7 @@ TransportKind choose_kind(TransportKind wanted, const core::DeviceQueue& queue) 
              queue.is_host()
                  ? fmt::format("transport {} carries the gradients of GPUs, but this run computes "
                                "on CPUs; use mpi",
-                               name(wanted))
+                               core::name(wanted))
                  : "transport mpi carries gradients in the hosts' memory, but this run computes on "
                    "GPUs; use nccl, or staged");
 }
@@ -40,15 +40,14 @@ std::unique_ptr<GradientTransport> make_gpu_transport(Communicator& communicator
 
 }  // namespace
 
-std::string_view name(TransportKind kind) {
-  switch (kind) {
-    case TransportKind::automatic: return "auto";
-    case TransportKind::mpi: return "mpi";
-    case TransportKind::nccl: return "nccl";
-    case TransportKind::staged: return "staged";
-  }
-  core::check(false, "unknown kind of transport");
-  return {};
+std::span<const core::NamedValue<TransportKind>> named_values(TransportKind) {
+  static constexpr std::array<core::NamedValue<TransportKind>, 4> values{
+      {{TransportKind::automatic, "auto", "mpi on CPUs, nccl on GPUs"},
+       {TransportKind::mpi, "mpi", "CPU ranks"},
+       {TransportKind::nccl, "nccl", "GPUs"},
+       {TransportKind::staged, "staged",
+        "GPUs, over MPI through host memory; for tests and if NCCL fails"}}};
+  return values;
 }
 
 std::unique_ptr<GradientTransport> make_gradient_transport(Communicator& communicator,
@@ -65,7 +64,7 @@ std::unique_ptr<GradientTransport> make_gradient_transport(Communicator& communi
       communicator, core::ExitStatus::usage,
       fmt::format("this build has no transport {}, as it was made without CUDA; configure "
                   "with --preset cuda, or use --device cpu",
-                  name(kind)));
+                  core::name(kind)));
 #endif
 }
 

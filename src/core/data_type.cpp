@@ -1,6 +1,6 @@
 #include "lockstep/core/data_type.hpp"
 
-#include "lockstep/core/error.hpp"
+#include <array>
 
 namespace lockstep::core {
 
@@ -23,25 +23,19 @@ __attribute__((target_clones("avx512f", "avx2", "default"))) void convert(
   for (std::size_t i = 0; i < count; ++i) target[i] = to_float(source[i]);
 }
 
-std::string_view name(DataType type) {
-  switch (type) {
-    case DataType::float32: return "fp32";
-    case DataType::bfloat16: return "bf16";
-    case DataType::float16: return "fp16";
-  }
-  check(false, "unknown data type");
-  return {};
+std::span<const NamedValue<DataType>> named_values(DataType) {
+  static constexpr std::array<NamedValue<DataType>, 3> values{
+      {{DataType::float32, "fp32"}, {DataType::bfloat16, "bf16"}, {DataType::float16, "fp16"}}};
+  return values;
 }
 
-std::string_view name(Precision precision) {
-  switch (precision) {
-    case Precision::fp32: return "fp32";
-    case Precision::tf32: return "tf32";
-    case Precision::bf16: return "bf16";
-    case Precision::fp16: return "fp16";
-  }
-  check(false, "unknown precision");
-  return {};
+std::span<const NamedValue<Precision>> named_values(Precision) {
+  static constexpr std::array<NamedValue<Precision>, 4> values{
+      {{Precision::fp32, "fp32"},
+       {Precision::tf32, "tf32", "on GPUs"},
+       {Precision::bf16, "bf16"},
+       {Precision::fp16, "fp16", "on GPUs, with loss scaling"}}};
+  return values;
 }
 
 }  // namespace lockstep::core

@@ -6,6 +6,13 @@
 
 namespace lockstep::data {
 
+std::span<const core::NamedValue<Augmentation>> named_values(Augmentation) {
+  static constexpr std::array<core::NamedValue<Augmentation>, 2> values{
+      {{Augmentation::crop_flip, "crop-flip", "pad by 4, random crop, random horizontal flip"},
+       {Augmentation::none, "none"}}};
+  return values;
+}
+
 namespace {
 
 constexpr std::int64_t padding = 4;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -10,6 +11,13 @@
 #include "lockstep/core/random.hpp"
 
 namespace lockstep::data {
+
+std::span<const core::NamedValue<LastBatch>> named_values(LastBatch) {
+  static constexpr std::array<core::NamedValue<LastBatch>, 2> values{
+      {{LastBatch::drop, "drop"},
+       {LastBatch::pad, "pad", "fills it with images from the start of the epoch"}}};
+  return values;
+}
 
 std::size_t steps_per_epoch(std::size_t samples, std::size_t global_batch, LastBatch last_batch) {
   const bool has_rest = samples % global_batch > 0;

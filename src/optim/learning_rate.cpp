@@ -1,6 +1,7 @@
 #include "lockstep/optim/learning_rate.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -27,23 +28,20 @@ double step_down(double peak, double t) {
 
 }  // namespace
 
-std::string_view name(ScheduleKind kind) {
-  switch (kind) {
-    case ScheduleKind::constant: return "constant";
-    case ScheduleKind::step: return "step";
-    case ScheduleKind::cosine: return "cosine";
-    case ScheduleKind::onecycle: return "onecycle";
-  }
-  return "unknown";
+std::span<const core::NamedValue<ScheduleKind>> named_values(ScheduleKind) {
+  static constexpr std::array<core::NamedValue<ScheduleKind>, 4> values{
+      {{ScheduleKind::constant, "constant"},
+       {ScheduleKind::step, "step", "divided by 10 after 1/2 and after 3/4 of the steps"},
+       {ScheduleKind::cosine, "cosine", "decreases to 0 as a half cosine"},
+       {ScheduleKind::onecycle, "onecycle",
+        "increases linearly during 30 % of the steps, then decreases as a half cosine"}}};
+  return values;
 }
 
-std::string_view name(Scaling scaling) {
-  switch (scaling) {
-    case Scaling::none: return "none";
-    case Scaling::linear: return "linear";
-    case Scaling::sqrt: return "sqrt";
-  }
-  return "unknown";
+std::span<const core::NamedValue<Scaling>> named_values(Scaling) {
+  static constexpr std::array<core::NamedValue<Scaling>, 3> values{
+      {{Scaling::none, "none"}, {Scaling::linear, "linear"}, {Scaling::sqrt, "sqrt"}}};
+  return values;
 }
 
 double LearningRateSchedule::at(std::int64_t step) const {

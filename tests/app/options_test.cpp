@@ -1,15 +1,20 @@
-#include "options.hpp"
+#include "options/parse.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "help.hpp"
 #include "lockstep/core/error.hpp"
-#include "option_table.hpp"
-#include "suggestion.hpp"
+#include "options/option_reference.hpp"
+#include "options/option_table.hpp"
+#include "options/suggestion.hpp"
 
 namespace lockstep::app {
 namespace {
@@ -58,7 +63,7 @@ TEST(Options, TakeValuesInBothForms) {
 
 TEST(Options, TheDefaultsAreThoseOfConfig) {
   const train::Config defaults;
-  EXPECT_EQ(train::entries(parse_options({"train"}, {})), train::entries(defaults));
+  EXPECT_EQ(entries(parse_options({"train"}, {})), entries(defaults));
 }
 
 // Every option must set the field that the run file records under the name of the option.
@@ -73,17 +78,16 @@ TEST(Options, EveryEntryOfTheRunFileIsAnOptionThatCanBeGivenBack) {
   config.seed = 18446744073709551615u;
   config.link_gbit = 2.5;
   std::vector<std::string> arguments{"train"};
-  train::Config unused;
-  const OptionTable table(unused);
-  for (const auto& [name, value] : train::entries(config)) {
+  for (const auto& [name, value] : entries(config)) {
     if (name == "command" || value == "false" || value.empty()) continue;
-    if (!table.is_used("train", name)) continue;
-    const bool is_size =
-        name == "batch-per-rank" || name == "global-batch" || name == "epochs" || name == "steps";
+    const Option* option = find_option(name);
+    ASSERT_NE(option, nullptr) << name;
+    if (!is_used("train", *option)) continue;
+    const bool is_size = !option->alternative.empty();
     if (is_size && value == "0") continue;  // 0 in the run file means "not given"
     arguments.push_back("--" + name + "=" + value);
   }
-  EXPECT_EQ(train::entries(parse_options(arguments, {})), train::entries(config));
+  EXPECT_EQ(entries(parse_options(arguments, {})), entries(config));
 }
 
 TEST(Options, CommandLineBeforeEnvironmentBeforeFileBeforeDefault) {
@@ -97,7 +101,7 @@ TEST(Options, CommandLineBeforeEnvironmentBeforeFileBeforeDefault) {
   EXPECT_EQ(config.keep, 3);
 }
 
-TEST(Options, ANearerSourceOverridesTheRivalOfAFartherOne) {
+TEST(Options, AnOptionOverridesItsAlternativeFromASourceOfLowerPrecedence) {
   const ConfigFile file("batch-per-rank = 32\nepochs = 5\n");
   const auto config = parse_options({"train", "--config", file.path(), "--global-batch", "64"},
                                     {"LOCKSTEP_STEPS=9"});
@@ -107,7 +111,7 @@ TEST(Options, ANearerSourceOverridesTheRivalOfAFartherOne) {
   EXPECT_EQ(config.epochs, 0);
 }
 
-TEST(Options, UnknownOnesAreRefusedWithASuggestionWhereverTheyCome) {
+TEST(Options, UnknownOptionsOfEverySourceAreRefusedWithASuggestion) {
   EXPECT_THAT(refusal({"train", "--batch-per-rnk", "8"}),
               AllOf(HasSubstr("--batch-per-rnk"), HasSubstr("'batch-per-rank'")));
   EXPECT_THAT(refusal({"train", "--batch", "8"}), HasSubstr("unknown option --batch"));
@@ -118,7 +122,7 @@ TEST(Options, UnknownOnesAreRefusedWithASuggestionWhereverTheyCome) {
               AllOf(HasSubstr("LOCKSTEP_BATCH_PER_RNK"), HasSubstr("--batch-per-rank")));
 }
 
-TEST(Options, OtherVariablesWithOurPrefixAreNoneOfOurs) {
+TEST(Options, VariablesThatNameNoOptionAreIgnored) {
   EXPECT_NO_THROW(parse_options({"train"}, {"LOCKSTEP_ROOT=/opt/lockstep", "LOCKSTEP_BIN=x"}));
 }
 
@@ -150,7 +154,7 @@ TEST(Options, BadValuesAreRefusedNamingOptionAndValue) {
   EXPECT_THAT(refusal({"train", "--reducer", "overlp"}), HasSubstr("did you mean 'overlap'"));
 }
 
-TEST(Options, WhatIsNoOptionAtAllIsRefused) {
+TEST(Options, InvalidArgumentsAreRefused) {
   EXPECT_THAT(refusal({"trian"}), AllOf(HasSubstr("'trian'"), HasSubstr("'train'")));
   EXPECT_THAT(refusal({}), HasSubstr("there are: train"));
   EXPECT_THAT(refusal({"train", "stray"}), HasSubstr("'stray'"));
@@ -172,11 +176,31 @@ TEST(Options, SizesAndTimesHaveUnits) {
   EXPECT_EQ(with("--checkpoint-every=200-steps").checkpoint_seconds, 0);
 }
 
-TEST(Options, ZeroOrFewerThanOneIsRefusedSayingSo) {
+TEST(Options, SizesBelowOneAreRefused) {
   for (const auto* option : {"--batch-per-rank", "--global-batch", "--epochs", "--steps"}) {
     EXPECT_THAT(refusal({"train", option, "0"}), HasSubstr("must be at least 1")) << option;
   }
   EXPECT_THAT(refusal({"train"}, {"LOCKSTEP_EPOCHS=0"}), HasSubstr("must be at least 1"));
+}
+
+TEST(Options, ValuesOutOfRangeAreRefusedNamingTheRange) {
+  const std::map<std::string, std::string> wrong{
+      {"--momentum=1", "--momentum 1: must be from 0 to below 1"},
+      {"--momentum=-0.1", "must be from 0 to below 1"},
+      {"--label-smoothing=1", "--label-smoothing 1: must be from 0 to below 1"},
+      {"--watchdog=9300000000", "--watchdog 9300000000: must be from 0 to 1000000000"},
+      {"--watchdog=-1", "--watchdog -1: must be from 0 to 1000000000"},
+      {"--bucket-mib=1e+300", "--bucket-mib 1e+300: must be from 3.8147e-06 to 1048576"},
+      {"--bucket-mib=0", "--bucket-mib 0: must be from"},
+      {"--lr=-1", "--lr -1: must be at least 0"},
+      {"--lr-reference-batch=0", "--lr-reference-batch 0: must be at least 1"},
+      {"--keep=0", "--keep 0: must be at least 1"},
+      {"--evaluate-every=-2", "must be at least 0, or never"},
+  };
+  for (const auto& [argument, message] : wrong) {
+    EXPECT_THAT(refusal({"train", argument}), HasSubstr(message));
+  }
+  EXPECT_THAT(refusal({"allreduce", "--min-bytes=3"}), HasSubstr("must be at least 4"));
 }
 
 // An option that the command does not use is an error on the command line. It is accepted in the
@@ -195,30 +219,109 @@ TEST(Options, CommandsRefuseOptionsThatTheyDoNotUse) {
 }
 
 TEST(Options, PlanAcceptsEveryOptionOfTrain) {
-  train::Config config;
-  const OptionTable table(config);
-  for (const auto& name : table.names_of("train")) EXPECT_TRUE(table.is_used("plan", name)) << name;
+  for (const Option& option : options()) {
+    if (is_used("train", option)) {
+      EXPECT_TRUE(is_used("plan", option)) << option.name;
+    }
+  }
 }
 
-TEST(Help, IsGivenWhereItIsAskedForAndNamesEveryOptionOfTheCommand) {
-  EXPECT_FALSE(information_asked_for({"train", "--lr", "1"}));
-  EXPECT_THAT(information_asked_for({}).value(), HasSubstr("lockstep train"));
-  EXPECT_THAT(information_asked_for({"--help"}).value(), HasSubstr("lockstep ladder"));
-  EXPECT_THAT(information_asked_for({"--version"}).value(), HasSubstr("lockstep"));
-  const std::string text = information_asked_for({"train", "--help"}).value();
+TEST(OptionTable, NamesAreUniqueAndRowsAreComplete) {
+  std::set<std::string_view> names;
+  for (const Option& option : options()) {
+    EXPECT_TRUE(names.insert(option.name).second) << option.name << " is there twice";
+    EXPECT_FALSE(option.help.empty()) << option.name;
+    EXPECT_TRUE(option.value.parse) << option.name;
+    EXPECT_NE(option.commands, 0u) << option.name;
+    EXPECT_EQ(option.value_name.empty(), option.value.is_flag()) << option.name;
+    if (option.alternative.empty()) continue;
+    const Option* alternative = find_option(option.alternative);
+    ASSERT_NE(alternative, nullptr) << option.name;
+    EXPECT_EQ(alternative->alternative, option.name);
+  }
+}
+
+TEST(OptionTable, EveryNameOfAValueIsAccepted) {
+  for (const Option& option : options()) {
+    std::set<std::string> all;
+    for (const ValueName& value : option.value.names) {
+      train::Config named;
+      option.value.parse(named, option.name, value.name);
+      EXPECT_EQ(option.value.print(named), value.name) << option.name;
+      EXPECT_TRUE(all.insert(value.name).second) << option.name << " " << value.name;
+      for (const std::string& alias : value.aliases) {
+        train::Config aliased;
+        option.value.parse(aliased, option.name, alias);
+        EXPECT_EQ(option.value.print(aliased), value.name) << option.name << " " << alias;
+        EXPECT_TRUE(all.insert(alias).second) << option.name << " " << alias;
+      }
+    }
+  }
+}
+
+TEST(OptionTable, EntriesNameEveryOptionOnceInTheNotationOfTheCommandLine) {
   train::Config config;
-  const OptionTable table(config);
+  config.checkpoint_seconds = 0;
+  config.checkpoint_steps = 50;
+  config.evaluate_every = -1;
+  std::map<std::string, std::string> found;
+  for (const auto& [name, value] : entries(config)) {
+    EXPECT_TRUE(found.emplace(name, value).second) << name << " is there twice";
+  }
+  EXPECT_EQ(found.size(), options().size());  // "command" is added and "config" is not recorded
+  EXPECT_FALSE(found.contains("config"));
+  EXPECT_EQ(found.at("command"), "train");
+  EXPECT_EQ(found.at("device"), "auto");
+  EXPECT_EQ(found.at("loss-scale"), "dynamic");
+  EXPECT_EQ(found.at("checkpoint-every"), "50-steps");
+  EXPECT_EQ(found.at("evaluate-every"), "never");
+  EXPECT_EQ(found.at("nesterov"), "false");
+  EXPECT_EQ(found.at("weight-decay"), "0.0005");
+}
+
+TEST(OptionTable, PathsAndThreadCountsMayDifferBetweenRanks) {
+  std::set<std::string> differing;
+  for (const auto& [name, value] : entries({})) differing.insert(name);
+  for (const auto& [name, value] : shared_entries({})) differing.erase(name);
+  EXPECT_THAT(differing, ::testing::UnorderedElementsAre("data", "init-from", "resume",
+                                                         "checkpoint-dir", "output", "json",
+                                                         "quiet", "threads", "loader-threads"));
+}
+
+TEST(OptionReference, DescribesValuesRangesAndDefaults) {
+  const std::string page = options_page();
+  EXPECT_THAT(page, HasSubstr("\n## Optimiser\n"));
+  EXPECT_THAT(page, HasSubstr("| `--conv-algorithm NAME` | auto |"));
+  EXPECT_THAT(page, HasSubstr("direct (oneDNN)"));
+  EXPECT_THAT(page, HasSubstr("; from 0 to below 1"));
+  EXPECT_THAT(page, HasSubstr("| `--nesterov` | off |"));
+  const auto table = nlohmann::json::parse(options_json());
+  ASSERT_EQ(table.size(), options().size());
+  for (const auto& row : table) {
+    if (row["name"] != "bucket-mib") continue;
+    EXPECT_EQ(row["default"], "6");
+    EXPECT_EQ(row["timing_effect"], "communication");
+    EXPECT_EQ(row["across_ranks"], "equal");
+  }
+}
+
+TEST(Help, ListsTheOptionsThatTheCommandUses) {
+  EXPECT_FALSE(requested_information({"train", "--lr", "1"}));
+  EXPECT_THAT(requested_information({}).value(), HasSubstr("lockstep train"));
+  EXPECT_THAT(requested_information({"--help"}).value(), HasSubstr("lockstep ladder"));
+  EXPECT_THAT(requested_information({"--version"}).value(), HasSubstr("lockstep"));
+  const std::string text = requested_information({"train", "--help"}).value();
   for (const std::string& command : command_names()) {
-    const std::string help = information_asked_for({command, "--help"}).value();
-    for (const auto& name : table.names()) {
-      EXPECT_EQ(help.find("--" + name + " ") != std::string::npos, table.is_used(command, name))
-          << command << " --" << name;
+    const std::string help = requested_information({command, "--help"}).value();
+    for (const Option& option : options()) {
+      const bool is_listed = help.find(fmt::format("--{} ", option.name)) != std::string::npos;
+      EXPECT_EQ(is_listed, is_used(command, option)) << command << " --" << option.name;
     }
   }
   EXPECT_THAT(text, AllOf(HasSubstr("[0.1]"), HasSubstr("Optimiser:"), HasSubstr("mpirun -n 2")));
 }
 
-TEST(Suggestion, CountsLetters) {
+TEST(Suggestion, MeasuresEditDistance) {
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
   EXPECT_EQ(edit_distance("", "abc"), 3u);
   EXPECT_EQ(suggestion("zzzzzz", {"epochs", "steps"}), "");

@@ -1,4 +1,4 @@
-"""Tests that the documentation agrees with the code: commands, packages, exit statuses, options and links."""
+"""Tests that the documentation agrees with the code: commands and packages in README.md, exit statuses, links."""
 
 import os
 import pathlib
@@ -103,19 +103,6 @@ def program_options():
     if not program or not pathlib.Path(program).exists():
         pytest.skip("LOCKSTEP_BIN is not set to the program; CTest sets it")
     for command in ("train", "evaluate", "ladder", "allreduce", "plan", "info"):
-        result = run(program, command, "--help")
-        assert result.returncode == 0, result.stderr
-        yield from ((command, name) for name in re.findall(r"^\s+(?:-\w \[ )?--([a-z-]+)", result.stdout, re.MULTILINE))
-
-
-def test_every_option_is_documented():
-    page = read("docs/options.md")
-    options = set(program_options())
-    assert options
-    assert sorted({name for _, name in options if f"`--{name}" not in page}) == []
-
-
-def test_every_documented_option_exists():
-    names = {name for _, name in program_options()}
-    documented = set(re.findall(r"^\| `--([a-z-]+)", read("docs/options.md"), re.MULTILINE))
-    assert documented - names == {"help"}
+        answer = run(program, command, "--help")
+        assert answer.returncode == 0, answer.stderr
+        yield from ((command, name) for name in re.findall(r"^\s+(?:-\w \[ )?--([a-z-]+)", answer.stdout, re.MULTILINE))

@@ -35,8 +35,8 @@ struct Device {
   BatchNormFusion fusion = BatchNormFusion::automatic;
 
   friend void PrintTo(const Device& device, std::ostream* out) {
-    *out << name(device.kind) << ' ' << core::name(device.precision) << " fusion "
-         << name(device.fusion);
+    *out << core::name(device.kind) << ' ' << core::name(device.precision) << " fusion "
+         << core::name(device.fusion);
   }
 };
 
@@ -93,8 +93,9 @@ TEST_P(Agreement, InferenceOfFullAndPartialBatchesIsTheReferences) {
 std::string case_name(const testing::TestParamInfo<Agreement::ParamType>& test) {
   const auto& [network, device] = test.param;
   const bool is_automatic = device.fusion == BatchNormFusion::automatic;
-  return fmt::format("{}_{}_{}{}{}", network.name, name(device.kind), core::name(device.precision),
-                     is_automatic ? "" : "_fusion_", is_automatic ? "" : name(device.fusion));
+  return fmt::format("{}_{}_{}{}{}", network.name, core::name(device.kind),
+                     core::name(device.precision), is_automatic ? "" : "_fusion_",
+                     is_automatic ? "" : core::name(device.fusion));
 }
 
 #if defined(LOCKSTEP_TEST_ON_SIMULATED_GPU)  // no tf32: the simulated GPU does not round to it

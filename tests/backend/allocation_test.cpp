@@ -110,9 +110,9 @@ INSTANTIATE_TEST_SUITE_P(Devices, Allocation,
                                          std::tuple{DeviceKind::cpu, Precision::fp32, 2},
                                          std::tuple{DeviceKind::cpu, Precision::bf16, 1}),
                          [](const auto& test) {
-                           return fmt::format("{}_{}_{}_threads", name(std::get<0>(test.param)),
-                                              core::name(std::get<1>(test.param)),
-                                              std::get<2>(test.param));
+                           return fmt::format(
+                               "{}_{}_{}_threads", core::name(std::get<0>(test.param)),
+                               core::name(std::get<1>(test.param)), std::get<2>(test.param));
                          });
 
 }  // namespace

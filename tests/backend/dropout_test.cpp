@@ -132,7 +132,7 @@ constexpr DeviceKind devices[]{DeviceKind::reference, DeviceKind::cpu};
 #endif
 
 INSTANTIATE_TEST_SUITE_P(Devices, Dropout, testing::ValuesIn(devices),
-                         [](const auto& test) { return std::string(name(test.param)); });
+                         [](const auto& test) { return std::string(core::name(test.param)); });
 
 TEST(DropoutOperation, RefusesAProbabilityOfOne) {
   EXPECT_THROW(network(1), core::Error);

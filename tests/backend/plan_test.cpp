@@ -24,7 +24,7 @@ struct Device {
   double tolerance;  ///< relative difference between sums in different orders
 
   friend void PrintTo(const Device& device, std::ostream* out) {
-    *out << name(device.kind) << ' ' << core::name(device.precision);
+    *out << core::name(device.kind) << ' ' << core::name(device.precision);
   }
 };
 
@@ -257,7 +257,7 @@ constexpr Device devices[]{{DeviceKind::reference, Precision::fp32, 1e-6},
                            {DeviceKind::cpu, Precision::bf16, 5e-2}};
 
 INSTANTIATE_TEST_SUITE_P(Devices, PlanContract, testing::ValuesIn(devices), [](const auto& test) {
-  return fmt::format("{}_{}", name(test.param.kind), core::name(test.param.precision));
+  return fmt::format("{}_{}", core::name(test.param.kind), core::name(test.param.precision));
 });
 
 TEST(CpuPlan, EveryConvolutionAlgorithmGivesTheSameNumbers) {
@@ -273,7 +273,7 @@ TEST(CpuPlan, EveryConvolutionAlgorithmGivesTheSameNumbers) {
   reference.step(images);
   for (const auto algorithm : {ConvolutionAlgorithm::direct, ConvolutionAlgorithm::automatic,
                                ConvolutionAlgorithm::winograd}) {
-    SCOPED_TRACE(name(algorithm));
+    SCOPED_TRACE(core::name(algorithm));
     Replica device(DeviceKind::cpu, 1, graph, {.batch = 2, .convolution_algorithm = algorithm});
     device.step(images);
     expect_same_forward(graph, reference, device, 1e-5);

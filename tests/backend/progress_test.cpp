@@ -58,7 +58,9 @@ TEST_P(ProgressTest, EachOperationOfAPassIsReported) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, ProgressTest,
                          testing::Values(DeviceKind::reference, DeviceKind::cpu),
-                         [](const auto& instance) { return std::string(name(instance.param)); });
+                         [](const auto& instance) {
+                           return std::string(core::name(instance.param));
+                         });
 
 TEST(Progress, TimingOfKernelsIsReported) {
   // The network contains a convolution that is large enough for Winograd's algorithm, so the

@@ -99,7 +99,7 @@ TEST_F(TransportTest, TransportMustFitTheDevice) {
   for (const auto kind : {TransportKind::nccl, TransportKind::staged}) {
     const auto error = refusal([&] { make_gradient_transport(*world, host, {.kind = kind}); });
     EXPECT_EQ(error.status(), core::ExitStatus::usage);
-    EXPECT_THAT(error.what(), HasSubstr("transport " + std::string(name(kind)) +
+    EXPECT_THAT(error.what(), HasSubstr("transport " + std::string(core::name(kind)) +
                                         " carries the gradients of GPUs"));
   }
   const core::DeviceQueue gpu{.device = 0};

@@ -50,7 +50,7 @@ TEST(LearningRate, WarmUpIsLinearAndMeetsThePeak) {
     for (std::int64_t step = 0; step < 8; ++step) {
       EXPECT_NEAR(schedule.at(step), 0.1 * static_cast<double>(step + 1), tolerance) << step;
     }
-    EXPECT_NEAR(schedule.at(8), 0.8, tolerance) << name(kind);
+    EXPECT_NEAR(schedule.at(8), 0.8, tolerance) << core::name(kind);
   }
 }
 
@@ -89,13 +89,13 @@ TEST(LearningRate, ScalesWithTheBatch) {
 }
 
 TEST(LearningRate, HasTheNamesOfTheOptions) {
-  EXPECT_EQ(name(ScheduleKind::constant), "constant");
-  EXPECT_EQ(name(ScheduleKind::step), "step");
-  EXPECT_EQ(name(ScheduleKind::cosine), "cosine");
-  EXPECT_EQ(name(ScheduleKind::onecycle), "onecycle");
-  EXPECT_EQ(name(Scaling::none), "none");
-  EXPECT_EQ(name(Scaling::linear), "linear");
-  EXPECT_EQ(name(Scaling::sqrt), "sqrt");
+  EXPECT_EQ(core::name(ScheduleKind::constant), "constant");
+  EXPECT_EQ(core::name(ScheduleKind::step), "step");
+  EXPECT_EQ(core::name(ScheduleKind::cosine), "cosine");
+  EXPECT_EQ(core::name(ScheduleKind::onecycle), "onecycle");
+  EXPECT_EQ(core::name(Scaling::none), "none");
+  EXPECT_EQ(core::name(Scaling::linear), "linear");
+  EXPECT_EQ(core::name(Scaling::sqrt), "sqrt");
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ enum class DeviceKind {
   cpu,
   cuda
 };
-std::string_view name(DeviceKind kind);
+std::span<const core::NamedValue<DeviceKind>> named_values(DeviceKind);
 
 enum class Mode {
   training,   ///< batch statistics; the backward pass is available
@@ -40,7 +40,7 @@ enum class Mode {
 /// Any other algorithm is used for every convolution that it supports; oneDNN's direct kernels
 /// (`direct`) are used for the rest.
 enum class ConvolutionAlgorithm { automatic, direct, winograd, amx };
-std::string_view name(ConvolutionAlgorithm algorithm);
+std::span<const core::NamedValue<ConvolutionAlgorithm>> named_values(ConvolutionAlgorithm);
 
 /// Which parts of batch norm are fused into the adjacent convolutions on GPUs. `sums`: the
 /// preceding convolution also accumulates the batch-norm statistics of its output. `prologue`: in
@@ -49,7 +49,7 @@ std::string_view name(ConvolutionAlgorithm algorithm);
 /// uses the fastest; the other values are applied to every layer for which the library supports
 /// them.
 enum class BatchNormFusion { automatic, none, sums, prologue };
-std::string_view name(BatchNormFusion fusion);
+std::span<const core::NamedValue<BatchNormFusion>> named_values(BatchNormFusion);
 
 /// Coefficients of the image normalisation per channel: normalised = (pixel / 255 - mean) /
 /// standard_deviation. Channels beyond the third use the values of the third.

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "lockstep/core/data_type.hpp"
+#include "lockstep/core/named_value.hpp"
 
 namespace lockstep::comm {
 
@@ -45,6 +47,9 @@ inline constexpr AllReduceAlgorithm AllReduceAlgorithm::mpi{"mpi"};
 
 /// Returns all algorithms, in the order of the registry (src/comm/all_reduce/registry.cpp).
 std::vector<AllReduceAlgorithm> all_reduce_algorithms();
+
+/// Returns the algorithms with their names and meanings, including `automatic`.
+std::span<const core::NamedValue<AllReduceAlgorithm>> named_values(AllReduceAlgorithm);
 
 /// Returns the data type in which `algorithm` communicates if `requested` is requested: `requested`
 /// if the algorithm can convert the values that it sends, otherwise float32.

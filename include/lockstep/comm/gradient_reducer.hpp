@@ -39,8 +39,10 @@ inline constexpr ReducerKind ReducerKind::overlap{};
 inline constexpr ReducerKind ReducerKind::allreduce{"allreduce"};
 inline constexpr ReducerKind ReducerKind::none{"none"};
 
-/// Returns all reducers, in the order of the registry (src/comm/reducers/registry.cpp).
+/// Returns all reducers, in the order of the registry (src/comm/reducers/registry.cpp), and their
+/// names and meanings.
 std::vector<ReducerKind> reducer_kinds();
+std::span<const core::NamedValue<ReducerKind>> named_values(ReducerKind);
 
 /// Options of a gradient reducer.
 struct ReducerOptions {

@@ -25,7 +25,7 @@ enum class TransportKind {
   staged,  ///< MPI, with GPU gradients staged through host memory: for tests, and for use if NCCL
            ///< fails
 };
-std::string_view name(TransportKind kind);  ///< "auto", "mpi", "nccl", "staged"
+std::span<const core::NamedValue<TransportKind>> named_values(TransportKind);
 
 /// A gradient transport: allocates gradient buffers in the memory of the device and creates the
 /// reducers that sum them over the ranks of a communicator. Derived classes define how the buckets

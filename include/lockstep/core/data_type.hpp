@@ -4,7 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
+
+#include "lockstep/core/named_value.hpp"
 
 namespace lockstep::core {
 
@@ -39,9 +40,7 @@ inline BFloat16 to_bfloat16(float value) {
 void convert(std::span<const float> from, std::span<BFloat16> to);
 void convert(std::span<const BFloat16> from, std::span<float> to);
 
-/// Returns "fp32", "bf16" or "fp16".
-std::string_view name(DataType type);
-/// Returns "fp32", "tf32", "bf16" or "fp16".
-std::string_view name(Precision precision);
+std::span<const NamedValue<DataType>> named_values(DataType);    ///< "fp32", "bf16", "fp16"
+std::span<const NamedValue<Precision>> named_values(Precision);  ///< "fp32", "tf32", "bf16", "fp16"
 
 }  // namespace lockstep::core

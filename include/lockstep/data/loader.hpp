@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/core/crop_flip.hpp"
+#include "lockstep/core/named_value.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/data/sampler.hpp"
 
@@ -15,6 +16,7 @@ enum class Augmentation {
   none,
   crop_flip,  ///< pad by 4 zeros, crop at a random position, flip horizontally with probability 1/2
 };
+std::span<const core::NamedValue<Augmentation>> named_values(Augmentation);
 
 /// Returns the random crop and flip of one image. The result depends only on the arguments, not on
 /// ranks, threads or restarts.

@@ -1,15 +1,16 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+#include <span>
+
+#include "lockstep/core/named_value.hpp"
 
 namespace lockstep::optim {
 
 enum class ScheduleKind { constant, step, cosine, onecycle };
 enum class Scaling { none, linear, sqrt };
-/// Returns the option value, for example "constant".
-std::string_view name(ScheduleKind kind);
-std::string_view name(Scaling scaling);
+std::span<const core::NamedValue<ScheduleKind>> named_values(ScheduleKind);
+std::span<const core::NamedValue<Scaling>> named_values(Scaling);
 
 /// Learning-rate schedule. The rate is a pure function of the step, so the schedule has no state to
 /// save or restore.

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lockstep/comm/agreement.hpp"
-#include "lockstep/train/config.hpp"
 
 namespace lockstep::train {
 
@@ -11,6 +12,9 @@ using comm::agree;
 using comm::AgreedError;
 using comm::outcome_of;
 using comm::together;
+
+/// Pairs of name and value.
+using Entries = std::vector<std::pair<std::string, std::string>>;
 
 /// Throws `AgreedError` (usage) if the entries `mine` are not equal on all ranks; the message names
 /// the first rank that differs from rank 0 and its first entry that differs. `what`: the name of

@@ -2,13 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/core/data_type.hpp"
+#include "lockstep/core/named_value.hpp"
 #include "lockstep/data/loader.hpp"
 #include "lockstep/data/sampler.hpp"
 #include "lockstep/optim/learning_rate.hpp"
@@ -23,12 +23,14 @@ enum class BatchNormMode {
   sync,       ///< synchronised batch norm: batch statistics over all ranks, so that the running
               ///< statistics are equal on all ranks
 };
+std::span<const core::NamedValue<BatchNormMode>> named_values(BatchNormMode);
 
 /// Memory in which the training images are stored if a GPU trains.
 enum class DataResidency {
   host,    ///< host memory: batches are prepared there and copied to the device
   device,  ///< device memory: all images are copied once, and batches are prepared there
 };
+std::span<const core::NamedValue<DataResidency>> named_values(DataResidency);
 
 /// Values of all options. The command line sets them, `resolve` replaces automatic values by
 /// numbers, and the run file stores them.
@@ -87,8 +89,7 @@ struct Config {
   core::DataType gradient_type = core::DataType::float32;
   double link_gbit = 0;  ///< rate of the network link in Gbit/s, for the report; 0: unknown
   BatchNormMode batch_norm = BatchNormMode::broadcast;
-  static constexpr std::int64_t most_watchdog_seconds = 1'000'000'000;  ///< about 32 years
-  std::int64_t watchdog_seconds = 300;                                  ///< 0: disabled
+  std::int64_t watchdog_seconds = 300;  ///< 0: disabled
 
   /// Returns the size of a bucket of float32 gradients in bytes.
   std::size_t bucket_bytes() const { return static_cast<std::size_t>(bucket_mib * (1 << 20)); }
@@ -129,22 +130,11 @@ struct Config {
 };
 
 /// Returns `config` with the batch size that was not given and the default number of epochs filled
-/// in. Throws `Error` (usage), naming the options, if a value is out of range or if options
-/// contradict each other or the number of ranks.
+/// in. Throws `Error` (usage), naming the options, if options contradict each other or the number
+/// of ranks. The option table of the module `app` checks the range of each value.
 Config resolve(Config config, int ranks);
 
 /// Throws `Error` (input) if the training set is smaller than the global batch.
 void require_enough_images(const Config& config, std::size_t training_images);
-
-/// Pairs of name and value.
-using Entries = std::vector<std::pair<std::string, std::string>>;
-
-/// Returns the name of every option, without leading dashes, and its value in the notation of the
-/// command line.
-Entries entries(const Config& config);
-
-/// Returns the entries that must be equal on all ranks: all except paths, which may differ between
-/// hosts, the numbers of threads, `--json` and `--quiet`.
-Entries shared_entries(const Config& config);
 
 }  // namespace lockstep::train

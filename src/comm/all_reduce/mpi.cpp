@@ -39,6 +39,7 @@ class MpiAllReduce final : public AllReduce {
 
 AllReduceEntry mpi_all_reduce() {
   return {.algorithm = AllReduceAlgorithm::mpi,
+          .help = "MPI_Iallreduce",
           .make = [](AllReduceResources& resources, std::span<float> values,
                      core::DataType) -> std::unique_ptr<AllReduce> {
             return std::make_unique<MpiAllReduce>(resources.messages(), values);

@@ -45,6 +45,19 @@ std::vector<AllReduceAlgorithm> all_reduce_algorithms() {
   return algorithms;
 }
 
+std::span<const core::NamedValue<AllReduceAlgorithm>> named_values(AllReduceAlgorithm) {
+  static const auto values = [] {
+    std::vector<core::NamedValue<AllReduceAlgorithm>> table{
+        {AllReduceAlgorithm::automatic, AllReduceAlgorithm::automatic.name(),
+         "times the available algorithms at the start, on 4 MiB, and selects the fastest"}};
+    for (const AllReduceEntry& entry : all_reduce_registry()) {
+      table.push_back({entry.algorithm, entry.algorithm.name(), entry.help, {entry.former_name}});
+    }
+    return table;
+  }();
+  return values;
+}
+
 core::DataType supported_type(AllReduceAlgorithm algorithm, core::DataType requested) {
   const bool converts = find_all_reduce(algorithm).types == CommunicationTypes::any;
   return converts ? requested : core::DataType::float32;

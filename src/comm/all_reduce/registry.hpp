@@ -30,6 +30,8 @@ enum class SharedMemoryUse { no, yes };
 /// function that returns its entry.
 struct AllReduceEntry {
   AllReduceAlgorithm algorithm;
+  std::string_view help = {};         ///< meaning, for --help; empty if the name says it
+  std::string_view former_name = {};  ///< accepted instead of the name; may be empty
   CommunicationTypes types = CommunicationTypes::float32;
   SharedMemoryUse memory = SharedMemoryUse::no;
   /// Returns why the algorithm is not available; empty if it is. Called only for at least 2 ranks

@@ -126,7 +126,7 @@ class NcclTransport final : public GradientTransport {
     if (registration_ == Registration::wanted)
       nccl.register_memory({memory.data(), memory.bytes()});
     return sweep_device(communicator(), memory, options,
-                        {name(TransportKind::nccl), options.communication_type},
+                        {core::name(TransportKind::nccl), options.communication_type},
                         [&](std::size_t elements) -> DeviceSum {
                           return [&, elements] {
                             const auto stream = static_cast<cudaStream_t>(queue_.stream);

@@ -64,8 +64,8 @@ class StagedTransport final : public GradientTransport {
     const core::Buffer memory = allocate(most * core::size_of(options.communication_type));
     core::HostTimeline timeline;
     return sweep_device(
-        communicator(), memory, options, {name(TransportKind::staged), core::DataType::float32},
-        [&](std::size_t elements) {
+        communicator(), memory, options,
+        {core::name(TransportKind::staged), core::DataType::float32}, [&](std::size_t elements) {
           return sum_of({memory.data(), elements, options.communication_type}, timeline);
         });
   }

@@ -19,6 +19,7 @@ class AllReduceReducer final : public BucketReducer {
 ReducerEntry allreduce_reducer() {
   return {
       .kind = ReducerKind::allreduce,
+      .help = "after the backward pass",
       .make = [](std::unique_ptr<BucketTransport> transport) -> std::unique_ptr<GradientReducer> {
         return std::make_unique<AllReduceReducer>(std::move(transport));
       }};

@@ -39,6 +39,7 @@ class BucketReducer : public GradientReducer {
 /// function that returns its entry.
 struct ReducerEntry {
   ReducerKind kind;
+  std::string_view help;  ///< meaning, for --help
   /// Creates the reducer of the buckets of `transport`; null if the reducer does not communicate.
   std::unique_ptr<GradientReducer> (*make)(std::unique_ptr<BucketTransport> transport) = nullptr;
 };

@@ -29,6 +29,10 @@ std::unique_ptr<GradientReducer> make_empty_reducer(std::size_t elements) {
   return std::make_unique<EmptyReducer>(elements);
 }
 
-ReducerEntry none_reducer() { return {.kind = ReducerKind::none, .make = nullptr}; }
+ReducerEntry none_reducer() {
+  return {.kind = ReducerKind::none,
+          .help = "never: independent replicas, the baseline without communication",
+          .make = nullptr};
+}
 
 }  // namespace lockstep::comm

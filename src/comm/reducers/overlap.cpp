@@ -23,6 +23,7 @@ class OverlapReducer final : public BucketReducer {
 ReducerEntry overlap_reducer() {
   return {
       .kind = ReducerKind::overlap,
+      .help = "during the backward pass",
       .make = [](std::unique_ptr<BucketTransport> transport) -> std::unique_ptr<GradientReducer> {
         return std::make_unique<OverlapReducer>(std::move(transport));
       }};

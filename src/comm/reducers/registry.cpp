@@ -34,6 +34,16 @@ std::vector<ReducerKind> reducer_kinds() {
   return kinds;
 }
 
+std::span<const core::NamedValue<ReducerKind>> named_values(ReducerKind) {
+  static const auto values = [] {
+    std::vector<core::NamedValue<ReducerKind>> table;
+    for (const ReducerEntry& entry : registry())
+      table.push_back({entry.kind, entry.kind.name(), entry.help});
+    return table;
+  }();
+  return values;
+}
+
 BucketPartition partition_gradients(std::size_t elements, int ranks,
                                     const ReducerOptions& options) {
   const BucketPartition buckets(elements, options.bucket_bytes);

@@ -1,14 +1,12 @@
 #include "values.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <array>
 #include <charconv>
 #include <cmath>
 
 #include "lockstep/core/error.hpp"
-#include "suggestion.hpp"
 
 namespace lockstep::app {
 
@@ -90,13 +88,6 @@ Interval parse_interval(std::string_view option, const std::string& text) {
     fail_value(option, text, wanted);
   }
   return {.steps = static_cast<std::int64_t>(number)};
-}
-
-void fail_choice(std::string_view option, const std::string& text,
-                 const std::vector<std::string>& names) {
-  core::fail(core::ExitStatus::usage,
-             fmt::format("--{} {}: there is no such value; there are: {}{}", option, text,
-                         fmt::join(names, ", "), suggestion(text, names)));
 }
 
 }  // namespace lockstep::app

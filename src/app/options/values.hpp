@@ -1,12 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
-
-#include "lockstep/train/choices.hpp"
 
 // Conversion of the texts of options to values. All functions throw `Error` (usage) that names
 // option and text.
@@ -26,25 +22,5 @@ struct Interval {
   std::int64_t steps = 0;
 };
 Interval parse_interval(std::string_view option, const std::string& text);
-
-[[noreturn]] void fail_choice(std::string_view option, const std::string& text,
-                              const std::vector<std::string>& names);
-
-/// Returns the names of the values of an option, without former names of the same values.
-template <class Enum>
-std::vector<std::string> choice_names() {
-  std::vector<std::string> names;
-  for (const auto& choice : train::choices(Enum{}))
-    if (train::choice_name(choice.value) == choice.name) names.emplace_back(choice.name);
-  return names;
-}
-
-template <class Enum>
-Enum parse_choice(std::string_view option, const std::string& text) {
-  for (const auto& choice : train::choices(Enum{})) {
-    if (choice.name == text) return choice.value;
-  }
-  fail_choice(option, text, choice_names<Enum>());
-}
 
 }  // namespace lockstep::app

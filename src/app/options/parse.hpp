@@ -1,7 +1,5 @@
 #pragma once
 
-#include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,10 +10,6 @@ namespace lockstep::app {
 /// Environment variables as "NAME=VALUE".
 using Environment = std::vector<std::string>;
 Environment process_environment();
-
-/// Returns the text that the arguments request (`--help`, `--version`, `help`, or no arguments);
-/// nothing if there is a command to run. `arguments`: without the name of the program.
-std::optional<std::string> information_asked_for(const std::vector<std::string>& arguments);
 
 /// Returns the configuration, not yet resolved. Sources in order of precedence: the command line,
 /// LOCKSTEP_* environment variables (LOCKSTEP_BATCH_PER_RANK), the file that --config names,

@@ -1,15 +1,15 @@
-#include "options.hpp"
+#include "parse.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <boost/program_options.hpp>
 #include <fstream>
+#include <iterator>
 #include <set>
 
-#include "help.hpp"
 #include "lockstep/core/error.hpp"
 #include "option_table.hpp"
 #include "suggestion.hpp"
@@ -24,17 +24,32 @@ constexpr std::string_view prefix = "LOCKSTEP_";
 
 [[noreturn]] void fail(const std::string& message) { core::fail(core::ExitStatus::usage, message); }
 
-/// Mutually exclusive options: if one is given in a source of higher precedence, the other is
-/// ignored in sources of lower precedence.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 2> mutually_exclusive{
-    {{"batch-per-rank", "global-batch"}, {"epochs", "steps"}}};
+/// Returns the descriptions of all options for Boost. `notify` stores the values in `config`, which
+/// must outlive the result.
+po::options_description bind_options(train::Config& config) {
+  po::options_description bound;
+  for (const Option& option : options()) {
+    const auto store = [&config, &option](const std::string& text) {
+      option.value.parse(config, option.name, text);
+    };
+    const std::string name(option.name);
+    if (option.value.is_flag()) {
+      bound.add_options()(name.c_str(), po::bool_switch()->notifier([store](bool is_on) {
+        store(is_on ? "true" : "false");
+      }));
+    } else {
+      bound.add_options()(name.c_str(), po::value<std::string>()->notifier(store));
+    }
+  }
+  return bound;
+}
 
-/// Adds the options in `parsed` to `values`, except those that an earlier source overrides.
+/// Adds the options in `parsed` to `values`, except those whose alternative is already there, from
+/// a source of higher precedence.
 void add(const po::basic_parsed_options<char>& parsed, po::variables_map& values) {
   std::set<std::string, std::less<>> overridden;
-  for (const auto& [left, right] : mutually_exclusive) {
-    if (values.count(std::string(left)) > 0) overridden.emplace(right);
-    if (values.count(std::string(right)) > 0) overridden.emplace(left);
+  for (const Option& option : options()) {
+    if (values.count(std::string(option.alternative)) > 0) overridden.emplace(option.name);
   }
   po::basic_parsed_options<char> kept(parsed.description, parsed.m_options_prefix);
   std::ranges::copy_if(parsed.options, std::back_inserter(kept.options),
@@ -43,10 +58,10 @@ void add(const po::basic_parsed_options<char>& parsed, po::variables_map& values
 }
 
 po::parsed_options parse_command_line(const std::vector<std::string>& arguments,
-                                      const OptionTable& table) {
+                                      const po::options_description& bound) {
   namespace style = po::command_line_style;
   auto parsed = po::command_line_parser(arguments)
-                    .options(table.all())
+                    .options(bound)
                     .style(style::default_style & ~style::allow_guessing)
                     .run();
   for (const auto& option : parsed.options) {
@@ -68,9 +83,10 @@ std::string option_name(std::string_view variable) {
 
 /// Reads the variables that name an option. Other variables are ignored, because a modulefile may
 /// set LOCKSTEP_ROOT, except those that resemble a misspelt option: they are errors.
-po::parsed_options parse_environment(const Environment& environment, const OptionTable& table) {
-  const auto names = table.names();
-  po::parsed_options parsed(&table.all());
+po::parsed_options parse_environment(const Environment& environment,
+                                     const po::options_description& bound) {
+  const auto names = option_names();
+  po::parsed_options parsed(&bound);
   for (const std::string& entry : environment) {
     const std::size_t equals = entry.find('=');
     if (!entry.starts_with(prefix) || equals == std::string::npos) continue;
@@ -90,18 +106,18 @@ po::parsed_options parse_environment(const Environment& environment, const Optio
   return parsed;
 }
 
-po::parsed_options parse_file(const std::string& path, const OptionTable& table) {
+po::parsed_options parse_file(const std::string& path, const po::options_description& bound) {
   std::ifstream file(path);
   if (!file) fail(fmt::format("--config {}: the file cannot be read; check the path", path));
-  return po::parse_config_file(file, table.all());
+  return po::parse_config_file(file, bound);
 }
 
 /// Throws `Error` (usage) for an option on the command line that `command` does not use. The
 /// environment and the file of --config may contain such options, because commands share them.
-void require_used(const po::parsed_options& parsed, std::string_view command,
-                  const OptionTable& table) {
+void require_used(const po::parsed_options& parsed, std::string_view command) {
   for (const auto& option : parsed.options) {
-    if (table.is_used(command, option.string_key)) continue;
+    const Option* known = find_option(option.string_key);
+    if (known != nullptr && is_used(command, *known)) continue;
     fail(
         fmt::format("'lockstep {0}' does not use --{1}; remove it (lockstep {0} --help lists the "
                     "options)",
@@ -112,15 +128,14 @@ void require_used(const po::parsed_options& parsed, std::string_view command,
 /// Calls `parse` and converts exceptions of Boost to `Error` (usage) with messages of this program.
 /// `where`: prefix of the messages that names the source.
 template <class Parse>
-void explained(const std::string& where, std::string_view command, const OptionTable& table,
-               Parse parse) {
+void explained(const std::string& where, std::string_view command, Parse parse) {
   try {
     parse();
   } catch (const po::unknown_option& error) {
     std::string name = error.get_option_name();
     name.erase(0, name.find_first_not_of('-'));
     fail(fmt::format("{}unknown option --{}{} (--help lists all)", where, name,
-                     suggestion(name, table.names_of(command))));
+                     suggestion(name, option_names(command))));
   } catch (const po::multiple_occurrences& error) {
     fail(fmt::format("{}option {} is given twice; give it once", where, error.get_option_name()));
   } catch (const po::error& error) {
@@ -138,44 +153,30 @@ Environment process_environment() {
   return entries;
 }
 
-std::optional<std::string> information_asked_for(const std::vector<std::string>& arguments) {
-  const auto asks = [&](std::string_view name, std::string_view letter) {
-    return std::ranges::any_of(
-        arguments, [&](const auto& argument) { return argument == name || argument == letter; });
-  };
-  if (asks("--version", "-V")) return version_text();
-  if (arguments.empty() || arguments.front() == "help") return overview_text();
-  if (!asks("--help", "-h")) return std::nullopt;
-  if (!is_command(arguments.front())) return overview_text();
-  train::Config config;
-  return help_text(arguments.front(), OptionTable(config));
-}
-
 train::Config parse_options(const std::vector<std::string>& arguments,
                             const Environment& environment) {
-  if (arguments.empty() || !is_command(arguments.front())) {
-    const std::string word = arguments.empty() ? "" : arguments.front();
-    fail(fmt::format("there is no command '{}'; there are: {}{}", word,
-                     fmt::join(command_names(), ", "), suggestion(word, command_names())));
+  const std::string command = arguments.empty() ? "" : arguments.front();
+  const auto commands = command_names();
+  if (std::ranges::find(commands, command) == commands.end()) {
+    fail(fmt::format("there is no command '{}'; there are: {}{}", command,
+                     fmt::join(commands, ", "), suggestion(command, commands)));
   }
   train::Config config;
-  config.command = arguments.front();
-  const OptionTable table(config);
-  const std::vector<std::string> options(arguments.begin() + 1, arguments.end());
+  config.command = command;
+  const po::options_description bound = bind_options(config);
+  const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   po::variables_map values;
-  const std::string& command = config.command;
-  explained("", command, table, [&] {
-    const auto parsed = parse_command_line(options, table);
-    require_used(parsed, command, table);
+  explained("", command, [&] {
+    const auto parsed = parse_command_line(rest, bound);
+    require_used(parsed, command);
     add(parsed, values);
   });
-  explained("environment: ", command, table,
-            [&] { add(parse_environment(environment, table), values); });
+  explained("environment: ", command, [&] { add(parse_environment(environment, bound), values); });
   if (values.count("config") > 0) {
     const auto path = values["config"].as<std::string>();
-    explained(path + ": ", command, table, [&] { add(parse_file(path, table), values); });
+    explained(path + ": ", command, [&] { add(parse_file(path, bound), values); });
   }
-  explained("", command, table, [&] { po::notify(values); });
+  explained("", command, [&] { po::notify(values); });
   return config;
 }
 

@@ -1,0 +1,111 @@
+#include "option_reference.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "option_table.hpp"
+
+namespace lockstep::app {
+
+namespace {
+
+std::vector<std::string> value_names(const Option& option) {
+  std::vector<std::string> names;
+  for (const ValueName& value : option.value.names) names.push_back(value.name);
+  return names;
+}
+
+/// Returns the values of an option with their meaning, for example "auto (...), direct (oneDNN)".
+std::string describe_values(const Option& option) {
+  std::vector<std::string> texts;
+  for (const ValueName& value : option.value.names) {
+    std::vector<std::string> notes;
+    if (!value.help.empty()) notes.push_back(value.help);
+    if (!value.aliases.empty()) {
+      notes.push_back(fmt::format("also accepted as {}", fmt::join(value.aliases, ", ")));
+    }
+    texts.push_back(notes.empty() ? value.name
+                                  : fmt::format("{} ({})", value.name, fmt::join(notes, "; ")));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+/// Returns the commands that use an option, or "all".
+std::string describe_commands(const Option& option) {
+  if (option.commands == cmd_all) return "all";
+  std::vector<std::string> users;
+  for (const auto& command : command_names()) {
+    if (is_used(command, option)) users.push_back("`" + command + "`");
+  }
+  return fmt::format("{}", fmt::join(users, ", "));
+}
+
+std::string page_row(const Option& option) {
+  const std::string value = option.value.is_flag() ? "" : fmt::format(" {}", option.value_name);
+  std::string text(option.help);
+  if (!option.value.names.empty()) text += ": " + describe_values(option);
+  if (!option.value.range.empty()) text += "; " + option.value.range;
+  if (!option.details.empty()) text += fmt::format(". {}", option.details);
+  const std::string shown = option.value.is_flag() ? "off" : option.default_text();
+  return fmt::format("| `--{}{}` | {}{}| {} | {} |\n", option.name, value, shown,
+                     shown.empty() ? "" : " ", describe_commands(option), text);
+}
+
+std::string title_of(OptionGroup group) {
+  return group == OptionGroup::single_command ? "Options of single commands"
+                                              : std::string(core::name(group));
+}
+
+}  // namespace
+
+std::string help_of(const Option& option) {
+  std::string text(option.help);
+  const auto names = value_names(option);
+  if (!names.empty()) text += fmt::format(": {}", fmt::join(names, ", "));
+  const std::string shown = option.default_text();
+  return shown.empty() ? text : fmt::format("{} [{}]", text, shown);
+}
+
+std::string options_page() {
+  std::string page;
+  for (const auto& group : named_values(OptionGroup{})) {
+    page +=
+        fmt::format("{}## {}\n\n| option | default | commands | description |\n|---|---|---|---|\n",
+                    page.empty() ? "" : "\n", title_of(group.value));
+    for (const Option& option : options()) {
+      if (option.group == group.value) page += page_row(option);
+    }
+  }
+  return page;
+}
+
+std::string options_json() {
+  nlohmann::ordered_json table = nlohmann::ordered_json::array();
+  for (const Option& option : options()) {
+    std::vector<std::string> commands;
+    for (const auto& command : command_names()) {
+      if (is_used(command, option)) commands.push_back(command);
+    }
+    nlohmann::ordered_json values = nlohmann::ordered_json::array();
+    for (const ValueName& value : option.value.names) {
+      values.push_back({{"name", value.name}, {"help", value.help}, {"aliases", value.aliases}});
+    }
+    table.push_back({{"name", option.name},
+                     {"group", core::name(option.group)},
+                     {"type", option.value.type},
+                     {"range", option.value.range},
+                     {"values", values},
+                     {"default", option.value.is_flag() ? "false" : option.default_text()},
+                     {"commands", commands},
+                     {"across_ranks", core::name(option.ranks)},
+                     {"timing_effect", core::name(option.timing)},
+                     {"recorded", option.is_recorded()},
+                     {"help", option.help},
+                     {"details", option.details}});
+  }
+  return table.dump(2) + "\n";
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "option.hpp"
+
+// Documentation of the options, made from the option table.
+namespace lockstep::app {
+
+/// Returns the description of an option for `--help`: phrase, values, default.
+std::string help_of(const Option& option);
+
+/// Returns the reference of all options in Markdown: one section with a table per group. It is part
+/// of docs/options.md.
+std::string options_page();
+
+/// Returns the option table as JSON: an array of objects with the members name, group, type, range,
+/// values, default, commands, across_ranks, timing_effect and help.
+std::string options_json();
+
+}  // namespace lockstep::app

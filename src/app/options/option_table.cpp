@@ -1,0 +1,133 @@
+#include "option_table.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "option_rows.hpp"
+
+namespace lockstep::app {
+
+namespace {
+
+struct CommandBit {
+  std::string_view name;
+  CommandSet bit;
+};
+constexpr std::array<CommandBit, 6> command_bits{{{"train", cmd_train},
+                                                  {"evaluate", cmd_evaluate},
+                                                  {"ladder", cmd_ladder},
+                                                  {"allreduce", cmd_allreduce},
+                                                  {"plan", cmd_plan},
+                                                  {"info", cmd_info}}};
+
+unsigned bit_of(std::string_view command) {
+  const auto found = std::ranges::find(command_bits, command, &CommandBit::name);
+  return found == command_bits.end() ? 0U : static_cast<unsigned>(found->bit);
+}
+
+std::vector<Option> all_rows() {
+  std::vector<Option> rows;
+  for (auto* const group :
+       {run_options, network_options, data_options, optimiser_options, communication_options,
+        device_options, checkpoint_options, output_options, single_command_options}) {
+    std::ranges::move(group(), std::back_inserter(rows));
+  }
+  std::ranges::stable_sort(rows, {}, &Option::group);
+  return rows;
+}
+
+template <class Includes>
+train::Entries entries_of(const train::Config& config, Includes includes) {
+  train::Entries found{{"command", config.command}};
+  for (const Option& option : options()) {
+    if (option.is_recorded() && includes(option)) {
+      found.emplace_back(option.name, option.value.print(config));
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::span<const core::NamedValue<OptionGroup>> named_values(OptionGroup) {
+  using enum OptionGroup;
+  static constexpr std::array<core::NamedValue<OptionGroup>, 9> titles{
+      {{run, "Size of the run"},
+       {network, "Network"},
+       {data, "Data"},
+       {optimiser, "Optimiser"},
+       {communication, "Communication"},
+       {device, "Device of each rank"},
+       {checkpoints, "Checkpoints"},
+       {output, "Output"},
+       {single_command, "Only for this command"}}};
+  return titles;
+}
+
+std::span<const core::NamedValue<AcrossRanks>> named_values(AcrossRanks) {
+  static constexpr std::array<core::NamedValue<AcrossRanks>, 2> values{
+      {{AcrossRanks::equal, "equal"}, {AcrossRanks::may_differ, "may differ"}}};
+  return values;
+}
+
+std::span<const core::NamedValue<TimingEffect>> named_values(TimingEffect) {
+  using enum TimingEffect;
+  static constexpr std::array<core::NamedValue<TimingEffect>, 5> values{
+      {{none, "none"},
+       {setting, "setting"},
+       {point, "point"},
+       {step, "step"},
+       {communication, "communication"}}};
+  return values;
+}
+
+std::string Option::default_text() const {
+  if (shown_default) return std::string(*shown_default);
+  return is_recorded() && !value.is_flag() ? value.print(train::Config{}) : "";
+}
+
+std::vector<std::string> command_names() {
+  std::vector<std::string> names;
+  for (const CommandBit& command : command_bits) names.emplace_back(command.name);
+  return names;
+}
+
+std::span<const Option> options() {
+  static const std::vector<Option> table = all_rows();
+  return table;
+}
+
+const Option* find_option(std::string_view name) {
+  const auto found = std::ranges::find(options(), name, &Option::name);
+  return found == options().end() ? nullptr : &*found;
+}
+
+bool is_used(std::string_view command, const Option& option) {
+  return (option.commands & bit_of(command)) != 0;
+}
+
+std::vector<std::string> option_names(std::string_view command) {
+  std::vector<std::string> names;
+  for (const Option& option : options()) {
+    if (is_used(command, option)) names.emplace_back(option.name);
+  }
+  return names;
+}
+
+std::vector<std::string> option_names() {
+  std::vector<std::string> names;
+  for (const Option& option : options()) names.emplace_back(option.name);
+  return names;
+}
+
+train::Entries entries(const train::Config& config) {
+  return entries_of(config, [](const Option&) { return true; });
+}
+
+train::Entries shared_entries(const train::Config& config) {
+  return entries_of(config,
+                    [](const Option& option) { return option.ranks == AcrossRanks::equal; });
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,146 @@
+#include "option_value.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "lockstep/core/error.hpp"
+#include "suggestion.hpp"
+
+namespace lockstep::app {
+
+using train::Config;
+
+namespace {
+
+[[noreturn]] void fail_range(std::string_view option, const std::string& text,
+                             const std::string& range) {
+  core::fail(core::ExitStatus::usage, fmt::format("--{} {}: must be {}", option, text, range));
+}
+
+/// Binds a member of type `T` to `parse_number`, which converts a text to a value of type `Parsed`.
+template <class T, class Parsed>
+OptionValue number(std::string_view type, T Config::*member, Range range, SpecialValue<T> special,
+                   Parsed (*parse_number)(std::string_view, const std::string&)) {
+  std::string phrase = range.describe();
+  if (!special.name.empty()) phrase += fmt::format(", or {}", special.name);
+  OptionValue value{.type = type, .range = special.name.empty() ? phrase : ""};
+  value.parse = [=](Config& config, std::string_view option, const std::string& text) {
+    if (!special.name.empty() && text == special.name) {
+      config.*member = special.value;
+      return;
+    }
+    const Parsed number = parse_number(option, text);
+    if (!range.contains(static_cast<double>(number))) fail_range(option, text, phrase);
+    config.*member = static_cast<T>(number);
+    if (static_cast<Parsed>(config.*member) == number) return;
+    core::fail(core::ExitStatus::usage, fmt::format("--{} {}: is too large", option, text));
+  };
+  value.print = [=](const Config& config) {
+    const bool is_special = !special.name.empty() && config.*member == special.value;
+    return is_special ? std::string(special.name) : fmt::format("{}", config.*member);
+  };
+  return value;
+}
+
+}  // namespace
+
+bool Range::contains(double value) const {
+  return value >= least && (includes_most ? value <= most : value < most);
+}
+
+std::string Range::describe() const {
+  // Bounds are printed as integers if they are integers: 1000000000, not 1e+09.
+  const auto bound = [](double value) {
+    return value == std::floor(value) ? fmt::format("{:.0f}", value) : fmt::format("{:.6g}", value);
+  };
+  if (std::isfinite(most)) {
+    return fmt::format("from {} to {}{}", bound(least), includes_most ? "" : "below ", bound(most));
+  }
+  return std::isfinite(least) ? "at least " + bound(least) : "";
+}
+
+OptionValue integer(int Config::*member, Range range) {
+  return number<int>("integer", member, range, {}, parse_integer);
+}
+
+OptionValue integer(std::int64_t Config::*member, Range range, SpecialValue<std::int64_t> special) {
+  return number<std::int64_t>("integer", member, range, special, parse_integer);
+}
+
+OptionValue seed(std::uint64_t Config::*member) {
+  return number<std::uint64_t>("integer", member, at_least(0), {}, parse_seed);
+}
+
+OptionValue real(double Config::*member, Range range, SpecialValue<double> special) {
+  return number<double>("number", member, range, special, parse_real);
+}
+
+OptionValue bytes(std::uint64_t Config::*member, Range range) {
+  return number<std::uint64_t>("bytes", member, range, {}, parse_bytes);
+}
+
+OptionValue text(std::string Config::*member) {
+  OptionValue value{.type = "text"};
+  value.parse = [member](Config& config, std::string_view, const std::string& text) {
+    config.*member = text;
+  };
+  value.print = [member](const Config& config) { return config.*member; };
+  return value;
+}
+
+OptionValue one_of(std::string Config::*member, std::vector<std::string> names) {
+  OptionValue value = text(member);
+  value.type = "choice";
+  for (auto& name : names) value.names.push_back({std::move(name), "", {}});
+  value.parse = [member, names = value.names](Config& config, std::string_view option,
+                                              const std::string& text) {
+    if (std::ranges::find(names, text, &ValueName::name) == names.end()) {
+      fail_choice(option, text, names);
+    }
+    config.*member = text;
+  };
+  return value;
+}
+
+OptionValue flag(bool Config::*member) {
+  OptionValue value{.type = "flag"};
+  value.parse = [member](Config& config, std::string_view, const std::string& text) {
+    config.*member = text == "true";
+  };
+  value.print = [member](const Config& config) { return fmt::format("{}", config.*member); };
+  return value;
+}
+
+OptionValue checkpoint_interval() {
+  OptionValue value{.type = "interval"};
+  value.parse = [](Config& config, std::string_view option, const std::string& text) {
+    const Interval interval = parse_interval(option, text);
+    config.checkpoint_seconds = interval.seconds;
+    config.checkpoint_steps = interval.steps;
+  };
+  value.print = [](const Config& config) {
+    return config.checkpoint_steps > 0 ? fmt::format("{}-steps", config.checkpoint_steps)
+                                       : fmt::format("{}s", config.checkpoint_seconds);
+  };
+  return value;
+}
+
+OptionValue option_file() {
+  OptionValue value{.type = "text"};
+  value.parse = [](Config&, std::string_view, const std::string&) {};
+  return value;
+}
+
+void fail_choice(std::string_view option, const std::string& text,
+                 const std::vector<ValueName>& values) {
+  std::vector<std::string> names;
+  for (const auto& value : values) names.push_back(value.name);
+  core::fail(core::ExitStatus::usage,
+             fmt::format("--{} {}: there is no such value; there are: {}{}", option, text,
+                         fmt::join(names, ", "), suggestion(text, names)));
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/core/named_value.hpp"
+#include "lockstep/train/config.hpp"
+#include "values.hpp"
+
+// Types of option values. Each function binds an option to a member of the configuration: it
+// returns how a text is converted to the member and back.
+namespace lockstep::app {
+
+/// Permitted values of a number.
+struct Range {
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+  bool includes_most = true;
+
+  bool contains(double value) const;
+  /// Returns a phrase, for example "at least 1" or "from 0 to below 1"; empty if all numbers are
+  /// permitted.
+  std::string describe() const;
+};
+constexpr Range at_least(double least) { return {.least = least}; }
+constexpr Range from_to(double least, double most) { return {.least = least, .most = most}; }
+constexpr Range from_to_below(double least, double most) { return {least, most, false}; }
+
+/// One of the values of an option, as text.
+struct ValueName {
+  std::string name, help;
+  std::vector<std::string> aliases;
+};
+
+/// The type of an option's value.
+struct OptionValue {
+  std::string_view type;              ///< "integer", "number", "text", "choice", "flag", ...
+  std::string range = {};             ///< the permitted values, if `help` does not name them
+  std::vector<ValueName> names = {};  ///< the values, if they are a list of names
+
+  /// Converts `text` and stores it. Throws `Error` (usage) if the value is not permitted; the
+  /// message names `option` and `text`.
+  std::function<void(train::Config& config, std::string_view option, const std::string& text)>
+      parse = {};
+  /// Returns the value in the notation that `parse` accepts; null if it is not recorded.
+  std::function<std::string(const train::Config& config)> print = {};
+
+  bool is_flag() const { return type == "flag"; }
+};
+
+/// A name for one value of a number, for example "never" for -1; without a name there is none.
+template <class T>
+struct SpecialValue {
+  std::string_view name = {};
+  T value{};
+};
+
+/// A whole number.
+OptionValue integer(int train::Config::*member, Range range);
+OptionValue integer(std::int64_t train::Config::*member, Range range,
+                    SpecialValue<std::int64_t> special = {});
+/// An integer of 64 bits without sign.
+OptionValue seed(std::uint64_t train::Config::*member);
+/// A finite number.
+OptionValue real(double train::Config::*member, Range range, SpecialValue<double> special = {});
+/// A number of bytes with an optional unit, for example 64K or 8GB.
+OptionValue bytes(std::uint64_t train::Config::*member, Range range);
+/// Any text.
+OptionValue text(std::string train::Config::*member);
+/// A text that must be one of `names`.
+OptionValue one_of(std::string train::Config::*member, std::vector<std::string> names);
+/// An option without a value.
+OptionValue flag(bool train::Config::*member);
+/// A time or a number of steps between checkpoints.
+OptionValue checkpoint_interval();
+/// A file from which options are read; it is not part of the configuration.
+OptionValue option_file();
+
+/// Throws `Error` (usage): `text` is not among the names of `values`.
+[[noreturn]] void fail_choice(std::string_view option, const std::string& text,
+                              const std::vector<ValueName>& values);
+
+/// One of the named values of an enumeration, as in the table `named_values`.
+template <class Enum>
+OptionValue choice(Enum train::Config::*member) {
+  OptionValue value{.type = "choice"};
+  for (const auto& named : named_values(Enum{})) {
+    ValueName& added = value.names.emplace_back(std::string(named.name), std::string(named.help));
+    for (const auto& alias : named.aliases) {
+      if (!alias.empty()) added.aliases.emplace_back(alias);
+    }
+  }
+  value.parse = [member, names = value.names](train::Config& config, std::string_view option,
+                                              const std::string& text) {
+    const auto found = core::value_of<Enum>(text);
+    if (!found) fail_choice(option, text, names);
+    config.*member = *found;
+  };
+  value.print = [member](const train::Config& config) {
+    return std::string(core::name(config.*member));
+  };
+  return value;
+}
+
+}  // namespace lockstep::app

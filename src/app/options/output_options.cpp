@@ -1,0 +1,141 @@
+// Options of checkpoints and output, and options of single commands.
+
+#include "option_rows.hpp"
+
+namespace lockstep::app {
+
+using train::Config;
+
+std::vector<Option> checkpoint_options() {
+  return {
+      {.name = "checkpoint-dir",
+       .value_name = "DIR",
+       .value = text(&Config::checkpoint_dir),
+       .group = OptionGroup::checkpoints,
+       .commands = cmd_run,
+       .ranks = AcrossRanks::may_differ,  // only rank 0 reads and writes checkpoints
+       .help = "directory for checkpoints",
+       .shown_default = "none are written"},
+      {.name = "checkpoint-every",
+       .value_name = "WHEN",
+       .value = checkpoint_interval(),
+       .group = OptionGroup::checkpoints,
+       .commands = cmd_run,
+       .help = "interval between checkpoints, for example 180s, 10min or 200-steps",
+       .details = "Steps that a GPU has already started are completed first"},
+      {.name = "keep",
+       .value_name = "N",
+       .value = integer(&Config::keep, at_least(1)),
+       .group = OptionGroup::checkpoints,
+       .commands = cmd_run,
+       .help = "number of newest valid checkpoints of the run that are kept",
+       .details = "Damaged files and those of other runs do not count and are never deleted"},
+      {.name = "resume",
+       .value_name = "WHAT",
+       .value = text(&Config::resume),
+       .group = OptionGroup::checkpoints,
+       .commands = cmd_run,
+       .ranks = AcrossRanks::may_differ,
+       .help = "none; auto: the newest valid checkpoint of the directory, if any; or a file",
+       .details =
+           "If `auto` finds no checkpoint, a new run starts. After a resume from an older file, "
+           "the checkpoints written after that file count as older than the new ones "
+           "([run-file.md](run-file.md))"},
+  };
+}
+
+std::vector<Option> output_options() {
+  return {
+      {.name = "output",
+       .value_name = "FILE",
+       .value = text(&Config::output),
+       .group = OptionGroup::output,
+       .commands = cmd_training | cmd_allreduce,
+       .ranks = AcrossRanks::may_differ,
+       .help = "name of the run file (HDF5)",
+       .details = "[run-file.md](run-file.md) describes its contents",
+       .shown_default = "none is written"},
+      {.name = "overwrite",
+       .value = flag(&Config::overwrite),
+       .group = OptionGroup::output,
+       .commands = cmd_training | cmd_allreduce,
+       .help = "replace an existing run file"},
+      {.name = "config",
+       .value_name = "FILE",
+       .value = option_file(),
+       .group = OptionGroup::output,
+       .help = "file from which options are read, in lines such as: batch-per-rank = 32",
+       .shown_default = "none"},
+      {.name = "json",
+       .value = flag(&Config::json),
+       .group = OptionGroup::output,
+       .ranks = AcrossRanks::may_differ,
+       .help = "print one JSON object with the results to standard output and nothing else"},
+      {.name = "quiet",
+       .value = flag(&Config::quiet),
+       .group = OptionGroup::output,
+       .ranks = AcrossRanks::may_differ,
+       .help = "print only warnings and errors"},
+      {.name = "dry-run",
+       .value = flag(&Config::dry_run),
+       .group = OptionGroup::output,
+       .commands = cmd_all & ~cmd_info,
+       .help = "check everything, print what would be done, and stop"},
+  };
+}
+
+std::vector<Option> single_command_options() {
+  return {
+      {.name = "measure",
+       .value = flag(&Config::measure),
+       .group = OptionGroup::single_command,
+       .commands = cmd_plan,
+       .help = "run some steps and compare the time of each operation with a lower bound",
+       .details = "The images are random. The bound follows from the measured rates of matrix "
+                  "products and memory copies"},
+      {.name = "for",
+       .value_name = "GPU",
+       .value = text(&Config::planned_for),
+       .group = OptionGroup::single_command,
+       .commands = cmd_plan,
+       .help = "target GPU, which need not be in this machine: a100, h100, h200, l40s, b200 or "
+               "rtx8000",
+       .details = "Kernels, workspace and memory are planned for this GPU",
+       .shown_default = ""},
+      {.name = "write-device-description",
+       .value_name = "FILE",
+       .value = text(&Config::device_description),
+       .group = OptionGroup::single_command,
+       .commands = cmd_info,
+       .help = "write the GPU's description to FILE, for planning on machines without this GPU",
+       .shown_default = ""},
+      {.name = "ladder-start",
+       .value_name = "B",
+       .value = integer(&Config::ladder_start, at_least(1)),
+       .group = OptionGroup::single_command,
+       .commands = cmd_ladder,
+       .help = "first batch per rank; each next batch is four times as large"},
+      {.name = "min-bytes",
+       .value_name = "BYTES",
+       .value = bytes(&Config::min_bytes, at_least(sizeof(float))),
+       .group = OptionGroup::single_command,
+       .commands = cmd_allreduce,
+       .help = "smallest message",
+       .shown_default = "1K"},
+      {.name = "max-bytes",
+       .value_name = "BYTES",
+       .value = bytes(&Config::max_bytes, {}),
+       .group = OptionGroup::single_command,
+       .commands = cmd_allreduce,
+       .help = "largest message",
+       .shown_default = "64M"},
+      {.name = "repeats",
+       .value_name = "N",
+       .value = integer(&Config::repeats, at_least(1)),
+       .group = OptionGroup::single_command,
+       .commands = cmd_allreduce,
+       .help = "number of timed repeats of each size"},
+  };
+}
+
+}  // namespace lockstep::app
