@@ -1,4 +1,7 @@
-"""Divides the tests into shards that CTest runs in parallel. LOCKSTEP_TEST_SHARD=I/N selects every Nth test from the Ith."""
+"""Divides the tests into shards, which CTest runs in parallel.
+
+LOCKSTEP_TEST_SHARD=I/N selects every Nth test, beginning with the Ith.
+"""
 
 import os
 

@@ -51,15 +51,15 @@ def start_ranks(*programs, cwd=None):
     return subprocess.run(command, cwd=cwd, env=environment(), text=True, capture_output=True, timeout=120)
 
 
-def our_lines(result):
+def messages_of(result):
     """Returns the lines that Lockstep wrote to stderr, without those of mpirun."""
     return [line for line in result.stderr.splitlines() if line.startswith("lockstep: ")]
 
 
-def the_failure(result, status):
+def expect_failure(result, status):
     """Checks that the run failed with this status and a single error message; returns the message."""
     assert result.returncode == status, result.stdout + result.stderr
-    lines = [line for line in our_lines(result) if not line.startswith("lockstep: warning: ")]
+    lines = [line for line in messages_of(result) if not line.startswith("lockstep: warning: ")]
     assert len(lines) == 1, result.stderr
     return lines[0]
 
@@ -100,7 +100,7 @@ def cifar(tmp_path):
     (["allreduce", "--min-bytes", "1"], ["--min-bytes"]),
 ])
 def test_invalid_options_are_errors(arguments, words):
-    line = the_failure(start(*arguments), 2)
+    line = expect_failure(start(*arguments), 2)
     for word in words:
         assert word in line
 
@@ -114,13 +114,13 @@ def test_invalid_options_are_errors(arguments, words):
     (["train", "--batch-per-rank", "2", "--device", "gpu"], ["did you mean 'cuda'"]),
 ])
 def test_values_out_of_range_and_unused_options_are_errors(arguments, words):
-    line = the_failure(start(*arguments), 2)
+    line = expect_failure(start(*arguments), 2)
     for word in words:
         assert word in line
 
 
 def test_global_batch_that_is_not_a_multiple_of_the_ranks_is_an_error():
-    line = the_failure(start_ranks((2, ["train", "--global-batch", "3"])), 2)
+    line = expect_failure(start_ranks((2, ["train", "--global-batch", "3"])), 2)
     assert "--global-batch 3" in line and "2 ranks" in line
 
 
@@ -128,7 +128,7 @@ def test_more_threads_than_processors_cause_a_warning():
     threads = os.cpu_count() + 1  # not more, because the dry run starts all threads
     result = start(*train("--dry-run", threads=threads))
     assert result.returncode == 0
-    assert len(our_lines(result)) == 1 and f"{threads} threads" in our_lines(result)[0]
+    assert len(messages_of(result)) == 1 and f"{threads} threads" in messages_of(result)[0]
 
 
 def test_run_file_has_the_warnings_about_threads(tmp_path):
@@ -144,12 +144,12 @@ def test_run_file_has_the_warnings_about_threads(tmp_path):
 # --- data ----------------------------------------------------------------------------------------------------
 
 def test_global_batch_larger_than_the_data_is_an_error():
-    line = the_failure(start(*train(batch_per_rank=25)), 3)
+    line = expect_failure(start(*train(batch_per_rank=25)), 3)
     assert "25 images" in line and "24 training images" in line
 
 
 def test_missing_data_folder_is_an_error(tmp_path):
-    line = the_failure(start(*train(data=f"cifar10:{tmp_path}/none")), 3)
+    line = expect_failure(start(*train(data=f"cifar10:{tmp_path}/none")), 3)
     assert f"{tmp_path}/none" in line and "download" in line
 
 
@@ -165,7 +165,7 @@ def test_damaged_data_file_is_an_error(cifar, damage):
         damaged.write_bytes(content + b"\0")
     else:
         damaged.write_bytes(content[:3073] + b"\x0b" + content[3074:])
-    line = the_failure(start(*train(data=f"cifar10:{cifar}")), 3)
+    line = expect_failure(start(*train(data=f"cifar10:{cifar}")), 3)
     assert "data_batch_3.bin" in line
 
 
@@ -176,7 +176,7 @@ def test_damaged_data_on_one_rank_end_all_ranks(cifar, tmp_path):
         (damaged / file.name).write_bytes(file.read_bytes()[:5000])
     begin = time.monotonic()
     result = start_ranks((1, train(data=f"cifar10:{cifar}")), (1, train(data=f"cifar10:{damaged}")))
-    line = the_failure(result, 3)
+    line = expect_failure(result, 3)
     assert "rank 1 on " in line
     assert time.monotonic() - begin < 60
 
@@ -187,7 +187,7 @@ def test_different_data_on_two_ranks_are_an_error(cifar, tmp_path):
     for file in cifar.iterdir():
         content = file.read_bytes()
         (other / file.name).write_bytes(content[:-1] + b"\1" if file.suffix == ".bin" else content)
-    line = the_failure(
+    line = expect_failure(
         start_ranks((1, train(data=f"cifar10:{cifar}")), (1, train(data=f"cifar10:{other}"))), 2)
     assert "digest" in line and "rank 1" in line
 
@@ -197,7 +197,7 @@ def test_different_data_on_two_ranks_are_an_error(cifar, tmp_path):
 def test_existing_output_is_replaced_only_with_overwrite(tmp_path):
     path = tmp_path / "run.h5"
     path.write_text("existing")
-    assert "--overwrite" in the_failure(start(*train(output=path)), 6)
+    assert "--overwrite" in expect_failure(start(*train(output=path)), 6)
     assert path.read_text() == "existing"
     assert sorted(tmp_path.iterdir()) == [path]
     assert start(*train("--overwrite", output=path)).returncode == 0
@@ -208,37 +208,37 @@ def test_existing_output_is_replaced_only_with_overwrite(tmp_path):
 @pytest.mark.parametrize("name", ["missing/run.h5", "file/run.h5"])
 def test_output_path_that_cannot_be_created_is_an_error(tmp_path, name):
     (tmp_path / "file").write_text("")
-    assert str(tmp_path / name) in the_failure(start(*train(output=tmp_path / name)), 6)
+    assert str(tmp_path / name) in expect_failure(start(*train(output=tmp_path / name)), 6)
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
 def test_invalid_weights_file_is_an_error(tmp_path):
     path = tmp_path / "weights.h5"
-    assert str(path) in the_failure(start(*train(init_from=path)), 3)
+    assert str(path) in expect_failure(start(*train(init_from=path)), 3)
     path.write_text("not HDF5")
-    assert str(path) in the_failure(start(*train(init_from=path)), 3)
+    assert str(path) in expect_failure(start(*train(init_from=path)), 3)
 
 
 # --- ranks ---------------------------------------------------------------------------------------------------
 
 def test_different_options_on_two_ranks_are_an_error():
-    line = the_failure(start_ranks((1, train(seed=1)), (1, train(seed=2))), 2)
+    line = expect_failure(start_ranks((1, train(seed=1)), (1, train(seed=2))), 2)
     assert "seed is '1' on rank 0 but '2' on rank 1" in line
 
 
 def test_invalid_option_on_one_rank_ends_all_ranks():
-    line = the_failure(start_ranks((1, train()), (1, train(lr="x"))), 2)
+    line = expect_failure(start_ranks((1, train()), (1, train(lr="x"))), 2)
     assert "rank 1 on " in line and "--lr x" in line
 
 
 def test_insufficient_memory_is_reported_before_the_training():
-    line = the_failure(start("train", "--batch-per-rank", "16", "--memory-limit", "100MB"), 4)
+    line = expect_failure(start("train", "--batch-per-rank", "16", "--memory-limit", "100MB"), 4)
     assert "100 MB" in line
 
 
 def test_non_finite_loss_ends_the_run_and_is_recorded(tmp_path):
     path = tmp_path / "run.h5"
-    line = the_failure(start(*train(steps=6, lr=1e30, output=path)), 5)
+    line = expect_failure(start(*train(steps=6, lr=1e30, output=path)), 5)
     assert "step" in line and "--lr" in line
     with h5py.File(path) as file:
         assert file.attrs["status"] == "failed"
@@ -323,8 +323,8 @@ def test_test_loss_above_that_of_uniform_guessing_causes_a_warning():
     """After three steps, the running statistics of batch norm differ too much from the batch statistics."""
     result = start(*train("--quiet", steps=3, evaluate_every=0, conv_algorithm="direct", lr=1))
     assert result.returncode == 0
-    assert len(our_lines(result)) == 1, result.stderr
-    assert "is above ln(10) = 2.3026" in our_lines(result)[0] and "lower --lr" in our_lines(result)[0]
+    assert len(messages_of(result)) == 1, result.stderr
+    assert "is above ln(10) = 2.3026" in messages_of(result)[0] and "lower --lr" in messages_of(result)[0]
     assert start(*train("--quiet", steps=1, evaluate_every=0, conv_algorithm="direct", lr=0, classes=10000)).stderr == ""
 
 
@@ -397,7 +397,7 @@ def test_ladder_with_a_non_finite_loss_fails(tmp_path):
     path = tmp_path / "ladder.h5"
     result = start("ladder", "--steps", "6", "--lr", "1e30", "--ladder-start", "2", "--data", "synthetic:24",
                    "--threads", "1", "--output", path)
-    assert "not finite" in the_failure(result, 5)
+    assert "not finite" in expect_failure(result, 5)
     with h5py.File(path) as file:
         assert file.attrs["status"] == "failed" and "not finite" in file.attrs["failure"]
 
@@ -446,7 +446,7 @@ def test_info_reports_whether_cuda_is_available():
 def test_plan_for_a_target_gpu():
     result = start("plan", "--for", "rtx8000", "--precision", "fp16", "--batch-per-rank", "8", "--json")
     if "no CUDA backend" in cuda_line():
-        line = the_failure(result, 2)
+        line = expect_failure(result, 2)
         assert "--for rtx8000" in line and "no CUDA backend" in line and "--preset cuda" in line
         assert "--device" not in line
         return

@@ -6,11 +6,11 @@ import subprocess
 
 import pytest
 
-from test_cli import BIN, MPIRUN, environment, our_lines, start_ranks, the_failure, train
+from test_cli import BIN, MPIRUN, environment, messages_of, start_ranks, expect_failure, train
 
 
 def warnings_of(result):
-    return [line for line in our_lines(result) if line.startswith("lockstep: warning: ")]
+    return [line for line in messages_of(result) if line.startswith("lockstep: warning: ")]
 
 
 def with_file_size_limit(ranks, arguments, limit):
@@ -52,7 +52,7 @@ def test_one_rank_warns_if_the_ranks_cannot_share_memory():
 
 def test_explicit_shared_memory_algorithm_without_shared_memory_is_an_error():
     result = with_file_size_limit(2, train("--all-reduce", "shared-memory"), LESS_THAN_THE_GRADIENTS)
-    line = the_failure(result, 2)
+    line = expect_failure(result, 2)
     assert "--all-reduce shared-memory is not available: the ranks of this host cannot share memory" in line
 
 
@@ -65,5 +65,5 @@ def test_explicit_shared_memory_algorithm_without_shared_memory_is_an_error():
     (["--transport", "nccl"], "transport nccl carries the gradients of GPUs"),
 ])
 def test_error_on_all_ranks_is_printed_once(arguments, words):
-    line = the_failure(start_ranks((2, train(*arguments))), 2)
+    line = expect_failure(start_ranks((2, train(*arguments))), 2)
     assert words in line

@@ -11,7 +11,7 @@ import time
 import h5py
 import pytest
 
-from test_cli import BIN, MPIRUN, environment, our_lines, start, start_ranks, the_failure, train
+from test_cli import BIN, MPIRUN, environment, messages_of, start, start_ranks, expect_failure, train
 
 FORWARD_SIGNALS = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "forward-signals"
 LONG = {"steps": None, "epochs": 40, "checkpoint_every": "2-steps"}  # takes minutes; the tests end the run earlier
@@ -92,7 +92,7 @@ def test_run_file_of_another_run_is_not_replaced(tmp_path):
     assert start(*train(output=output)).returncode == 0
     options = {"checkpoint_dir": tmp_path / "ckpt", "resume": "auto"}
     assert start(*train(**options)).returncode == 0
-    line = the_failure(start(*train(**options, steps=4, output=output)), 6)
+    line = expect_failure(start(*train(**options, steps=4, output=output)), 6)
     assert "--overwrite" in line
     assert list(tmp_path.glob("run.*")) == [output]
 
@@ -119,7 +119,7 @@ def test_run_file_is_complete_after_a_checkpoint_could_not_be_written(tmp_path):
                            checkpoint_every="3-steps", output=output)]
     result = subprocess.run(command, env=environment(), text=True, capture_output=True, timeout=120,
                             preexec_fn=limit_file_size)
-    assert "checkpoint-3.h5" in the_failure(result, 6)
+    assert "checkpoint-3.h5" in expect_failure(result, 6)
     attributes = root(output)
     assert attributes["status"] == "failed" and "checkpoint-3.h5" in attributes["failure"]
     with h5py.File(output) as file:
@@ -128,13 +128,13 @@ def test_run_file_is_complete_after_a_checkpoint_could_not_be_written(tmp_path):
 
 @pytest.mark.parametrize("option", ["output", "checkpoint_dir"])
 def test_overlong_file_name_is_an_error(tmp_path, option):
-    line = the_failure(start(*train(**{option: tmp_path / ("x" * 300)})), 6)
+    line = expect_failure(start(*train(**{option: tmp_path / ("x" * 300)})), 6)
     assert "long" in line
 
 
 def test_overwrite_does_not_replace_a_device_file():
     before = os.stat("/dev/null")
-    assert "not a regular file" in the_failure(start(*train("--overwrite", output="/dev/null")), 6)
+    assert "not a regular file" in expect_failure(start(*train("--overwrite", output="/dev/null")), 6)
     assert os.stat("/dev/null").st_rdev == before.st_rdev
 
 
@@ -185,4 +185,4 @@ def test_run_that_mpirun_has_killed_resumes(tmp_path):
 
 
 def test_without_checkpoints_there_is_no_warning_about_mpirun():
-    assert not [line for line in our_lines(start_ranks((1, train()))) if "mpirun" in line]
+    assert not [line for line in messages_of(start_ranks((1, train()))) if "mpirun" in line]

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from test_cli import BIN, MPIRUN, environment, our_lines, start, start_ranks, the_failure, train
+from test_cli import BIN, MPIRUN, environment, messages_of, start, start_ranks, expect_failure, train
 
 HANG_IN_FINALIZE = os.environ.get("LOCKSTEP_HANG_IN_MPI_FINALIZE")
 
@@ -130,4 +130,4 @@ def test_slow_step_that_makes_progress_does_not_end_the_run():
 
 
 def test_overlong_time_limit_is_an_error():
-    assert "--watchdog 9300000000: must be from 0" in the_failure(start(*train("--watchdog=9300000000")), 2)
+    assert "--watchdog 9300000000: must be from 0" in expect_failure(start(*train("--watchdog=9300000000")), 2)
