@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from test_cli import BIN, MPIRUN, environment, messages_of, start_ranks, expect_failure, train
+from test_cli import BIN, MPIRUN, environment, expect_failure, messages_of, start_ranks, train
 
 
 def warnings_of(result):

@@ -11,7 +11,7 @@ import time
 import h5py
 import pytest
 
-from test_cli import BIN, MPIRUN, environment, messages_of, start, start_ranks, expect_failure, train
+from test_cli import BIN, MPIRUN, environment, expect_failure, messages_of, start, start_ranks, train
 
 FORWARD_SIGNALS = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "forward-signals"
 LONG = {"steps": None, "epochs": 40, "checkpoint_every": "2-steps"}  # takes minutes; the tests end the run earlier

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from test_cli import BIN, MPIRUN, environment, messages_of, start, start_ranks, expect_failure, train
+from test_cli import BIN, MPIRUN, environment, expect_failure, start, start_ranks, train
 
 HANG_IN_FINALIZE = os.environ.get("LOCKSTEP_HANG_IN_MPI_FINALIZE")
 

@@ -139,8 +139,9 @@ def check_torch(context, report):
     for name, (arguments, key) in commands.items():
         outcome = context.runner.run(f"torch cpu {name}", [*script, *map(str, arguments)], TORCH_SECONDS)
         result = parse_json_lines(outcome.stdout)
-        if not report.check(outcome.ok and key in result, f"{outcome.failure}; {key} is not in its output"):
-            report.add_text("```text", outcome.tail, "```")
+        report.checks += 1
+        if not outcome.ok or key not in result:
+            report.fail(f"{outcome.failure}; {key} is not in its output", outcome.tail)
         elif name == "speed":
             report.check(len(result["all_ready"]) == 5,
                          f"torch cpu speed: {result.get('failed')}: {result.get('error')}")
