@@ -124,7 +124,7 @@ void write_results(record::RunFile& file, const train::RunSummary& summary) {
   file.write_result("best_test_accuracy", summary.best_test_accuracy);
   file.write_result("train_loss", summary.train_loss);
   file.write_result("train_accuracy", summary.train_accuracy);
-  file.write_result("peak_memory_bytes", static_cast<double>(core::resident_memory().peak));
+  file.write_result("peak_memory_bytes", static_cast<double>(summary.peak_memory_bytes));
 }
 
 /// Trains to the end and finishes the run file, also if the training fails.
@@ -174,7 +174,7 @@ nlohmann::json results(const Job& job, const train::RunSummary& summary,
       {"last_test_accuracy", summary.last_test_accuracy},
       {"best_test_accuracy", summary.best_test_accuracy},
       {"predicted_memory_bytes", memory.limited()},
-      {"peak_memory_bytes", core::resident_memory().peak},
+      {"peak_memory_bytes", summary.peak_memory_bytes},
       {"output", file ? nlohmann::json(file->path().string()) : nlohmann::json()}};
   return json;
 }

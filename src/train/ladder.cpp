@@ -85,6 +85,7 @@ bool train_point(const TrainingContext& ladder, const Config& config, LadderPoin
   const auto free_before = context.backend.memory_of_its_own();
   Trainer trainer(context, timer);
   const RunSummary summary = trainer.run();
+  point.row.peak_bytes = summary.peak_memory_bytes;
   if (free_before) {
     const std::uint64_t free_now = *context.backend.memory_of_its_own();
     point.row.peak_bytes = *free_before > free_now ? *free_before - free_now : 0;
@@ -155,7 +156,6 @@ LadderResult run_ladder(const TrainingContext& context, const data::DataSizes& s
     }
     point.row.status = point.has_memory ? "complete" : "out_of_memory";
     if (point.has_memory) {
-      if (!can_try) point.row.peak_bytes = core::resident_memory().peak;
       point.row.peak_bytes = largest(communicator, point.row.peak_bytes);
     }
     result.points.push_back(point);

@@ -9,6 +9,7 @@
 
 #include "checkpoints.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
+#include "lockstep/core/peak_memory.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "replica.hpp"
 #include "replica_policy.hpp"
@@ -86,6 +87,7 @@ struct Trainer::Parts {
   Progress progress;
   Summariser summariser;
   StopSignal stop;
+  core::PeakMemory peak_memory;
   std::int64_t queued = 0;  ///< steps that were queued, including completed ones
   bool is_stopping = false;
   bool is_saving = false;
@@ -272,6 +274,7 @@ RunSummary Trainer::Parts::run() {
   RunSummary summary = summariser.summary();
   summary.checkpoint_saved = save_checkpoint();
   summary.last_step = progress.step;
+  summary.peak_memory_bytes = peak_memory.total();
   if (progress.best_correct >= 0) {
     // The accuracies are those of the whole run, also if this process resumed it.
     const auto images = static_cast<double>(context.data.test.size());

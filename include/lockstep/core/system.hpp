@@ -26,7 +26,7 @@ std::uint64_t available_memory();
 /// Resident memory of this process in bytes.
 struct ResidentMemory {
   std::uint64_t now = 0;
-  std::uint64_t peak = 0;  ///< since the start of the process
+  std::uint64_t peak = 0;  ///< since the start of the process, or of an interval of `PeakMemory`
 };
 ResidentMemory resident_memory();
 

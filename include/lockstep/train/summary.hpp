@@ -19,6 +19,7 @@ struct RunSummary {
   std::int64_t last_step = 0;
   bool checkpoint_saved = false;
   int stop_signal = 0;  ///< number of the signal that stopped the run; 0 if none did
+  std::uint64_t peak_memory_bytes = 0;  ///< peak resident memory of this process
 
   // Timed window (docs/analysis.md). The time of a step is that of its slowest rank.
   std::int64_t timed_epoch = 0;    ///< counted from 1; 0 if no step was completed
