@@ -55,6 +55,9 @@ def median_point(group):
     if all(p.phase_seconds for p in group):
         phases = {name: float(np.median([p.phase_seconds[name] for p in group]))
                   for name in group[0].phase_seconds}
+    common = set.intersection(*(set(p.measurements) for p in group))
+    measurements = {name: float(np.median([p.measurements[name] for p in group]))
+                    for name in group[0].measurements if name in common}
     return replace(
         group[0],
         source=", ".join(p.source for p in group),
@@ -67,6 +70,7 @@ def median_point(group):
         phase_seconds=phases,
         allreduce_seconds=median("allreduce_seconds"),
         joules_per_image=median("joules_per_image"),
+        measurements=measurements,
         repeats=len(group),
         hosts=tuple(sorted(set().union(*(p.hosts for p in group)))),
         rule="; ".join(dict.fromkeys(p.rule for p in group)),

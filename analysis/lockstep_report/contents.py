@@ -3,6 +3,7 @@
 from lockstep_report import metrics, validity
 from lockstep_report.comparison import base_of, independent_of, strong_base_of
 from lockstep_report.ladder import ladder_tables
+from lockstep_report.measurements import measurement_table
 from lockstep_report.scaling import weak_efficiency
 from lockstep_report.settings import describe_setting, setting_names
 from lockstep_report.sweep import sweep_table
@@ -245,6 +246,7 @@ def all_tables(points, runs, link_gbit=None):
     tables = ladder_tables(points, runs)
     if points:
         tables += [time_table(points), split_table(points), bandwidth_table(points, link_gbit),
-                   weak_table(points), strong_table(points)]
+                   weak_table(points), strong_table(points),
+                   finished(measurement_table(points, lambda p: place(p, points), PLACE), points)]
     tables.append(sweep_table(runs))
     return [table for table in tables if table.rows]

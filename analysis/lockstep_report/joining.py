@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from lockstep_report.errors import ReportError
+from lockstep_report.measurements import QUANTITIES
 from lockstep_report.read import check_header, open_run, read_run
 
 PART_NAME = re.compile(r"(?P<stem>.+?)(\.part\d+)?(?P<suffix>\.[^.]+)(\.partial)?")
 # Columns of /epochs that are measured by one process and are valid only if it ran the whole epoch.
-MEASURED = ("seconds", "energy_joules", "utilisation", "memory_used_bytes")
+MEASURED = ("seconds", *(quantity.name for quantity in QUANTITIES))
 
 
 @dataclass

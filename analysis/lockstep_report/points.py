@@ -1,11 +1,12 @@
 """A `Point`: the measurements at one rank count and batch, from run files or from a CSV."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from lockstep_report import metrics, settings, validity
 from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.measurements import measurements_of
 from lockstep_report.window import batch_per_rank, timed_window
 
 IMBALANCE = "imbalance"  # time of the slowest rank minus the mean over ranks
@@ -35,6 +36,7 @@ class Point:
     allreduce_seconds: float = None  # mean over ranks
     bytes_per_step: int = None  # bytes all-reduced per step
     joules_per_image: float = None  # summed over all devices
+    measurements: dict = field(default_factory=dict)  # name -> maximum over ranks, of one epoch
     link_gbit: float = None  # rate of the link that was given to the run
     hosts: tuple = ()  # host names
     version: str = ""  # version of the program
@@ -121,6 +123,7 @@ def from_run(run):
         bytes_per_step=int(run.bucket_bytes.sum()) or None,
         joules_per_image=None if joules is None else float(
             joules.sum() / run.images[run.epoch == window.epoch].sum()),
+        measurements=measurements_of(run, window.epoch),
         link_gbit=link_of(run),
         hosts=origin.host_names,
         version=settings.version_of(origin),

@@ -4,13 +4,15 @@ import numpy as np
 
 from lockstep_report import metrics
 from lockstep_report.ladder import ladder_tables
+from lockstep_report.measurements import QUANTITIES
 from lockstep_report.points import IMBALANCE, from_run
 from lockstep_report.settings import list_hosts, plural, setting_of, setting_texts, version_of
 from lockstep_report.sweep import sweep_table
 from lockstep_report.tables import cell_texts, is_text
 from lockstep_report.window import timed_window
 
-PHASE_WORDS = {
+DEVICE_READINGS = ("energy_joules", "utilisation", "memory_used_bytes")
+PHASE_LABELS = {
     "data_wait": "waiting for data",
     "upload": "upload",
     "forward": "forward",
@@ -47,7 +49,7 @@ def summary(run):
         if name == IMBALANCE and point.ranks == 1:
             continue
         share = value / point.epoch_seconds
-        lines.append(f"  {PHASE_WORDS.get(name, name):<40}{value:>10.3f} s{share:>8.1%}")
+        lines.append(f"  {PHASE_LABELS.get(name, name):<40}{value:>10.3f} s{share:>8.1%}")
     lines += ["", *step_lines(run, point, window), *device_lines(run, point, window),
               *accuracy_lines(run)]
     return lines + [f"Note: {note}." for note in point.notes if not note.startswith("scaled from")]
@@ -160,21 +162,28 @@ def step_lines(run, point, window):
 
 
 def device_lines(run, point, window):
-    """Returns a line with the sensor readings of the devices; nothing for CPUs."""
+    """Returns a line with the sensor readings of the devices, which CPUs do not have, and one line
+    per further measurement."""
     def reading(name):
         return metrics.epoch_reading(run.epochs, name, run.epoch_numbers, window.epoch)
 
-    joules, busy, memory = map(reading, ("energy_joules", "utilisation", "memory_used_bytes"))
+    joules, busy, memory = map(reading, DEVICE_READINGS)
     parts = []
     if joules is not None:
         row = np.flatnonzero(run.epoch_numbers == window.epoch)[0]
         watts = joules / run.epochs["seconds"][row]
         parts.append(f"{point.joules_per_image:.3g} J per image, {watts.mean():,.0f} W per device")
     if busy is not None:
-        parts.append(f"busy {busy.mean():.0%} of the time by its own account")
+        parts.append(f"GPU utilisation {busy.mean():.0%}")
     if memory is not None:
-        parts.append(f"{memory.max() / 1e9:.2f} GB of its memory in use")
-    return [f"Device: {', '.join(parts)}."] if parts else []
+        parts.append(f"{memory.max() / 1e9:.2f} GB of device memory in use")
+    lines = [f"Device: {', '.join(parts)}."] if parts else []
+    for quantity in QUANTITIES:
+        if quantity.name in point.measurements and quantity.name not in DEVICE_READINGS:
+            value = point.measurements[quantity.name] / quantity.divisor
+            lines.append(f"{quantity.header}: {value:,.{quantity.digits}f}"
+                         + (", maximum over the ranks." if point.ranks > 1 else "."))
+    return lines
 
 
 def accuracy_lines(run):

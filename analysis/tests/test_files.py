@@ -115,13 +115,13 @@ def test_what_the_devices_said_is_reported(tmp_path, capsys):
         ):
             dataset(file, f"/epochs/{name}", np.array(values, float))
     assert main(["summary", str(path)]) == 0
-    line = "Device: 1 J per image, 50 W per device, busy 95% of the time by its own account, "
-    assert line + "2.00 GB of its memory in use." in capsys.readouterr().out
+    line = "Device: 1 J per image, 50 W per device, GPU utilisation 95%, "
+    assert line + "2.00 GB of device memory in use." in capsys.readouterr().out
     assert main(["validate", str(path)]) == 0
     with h5py.File(path, "r+") as file:
         file["epochs/energy_joules"][1, 0] = np.nan
     assert main(["summary", str(path)]) == 0
-    assert "Device: busy" in capsys.readouterr().out
+    assert "Device: GPU utilisation" in capsys.readouterr().out
 
 
 def test_summary_of_a_failed_run_says_why(tmp_path, capsys):
