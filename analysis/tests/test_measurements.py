@@ -29,6 +29,7 @@ def test_every_quantity_has_a_header_with_its_unit():
     assert headers["energy_joules"] == "Energy (J)"
     assert headers["utilisation"] == "Utilisation"
     assert headers["memory_used_bytes"] == "Memory used (MiB)"
+    assert headers["peak_resident_memory_bytes"] == "Peak resident memory (MiB)"
 
 
 def test_the_table_has_the_maximum_over_the_ranks_of_the_timed_epoch(tmp_path):
@@ -58,3 +59,9 @@ def test_repeats_have_the_median_of_what_all_of_them_measured(tmp_path):
         for value, extra in ((1, {}), (2, {"energy_joules": [[5, 5]] * 2}), (9, {}))]
     (merged,) = merge_repeats(points)
     assert merged.measurements == {"memory_used_bytes": pytest.approx(2)}
+
+
+def test_the_summary_prints_the_peak_memory(tmp_path, capsys):
+    path = write(tmp_path / "a.h5", peak_resident_memory_bytes=[[0, 0], [3 * 2**20, 5 * 2**20]])
+    assert main(["summary", str(path)]) == 0
+    assert "Peak resident memory (MiB): 5, maximum over the ranks." in capsys.readouterr().out

@@ -152,6 +152,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   // wait for it in their first step and record that time as exposed communication.
   context.world.barrier();
   const double energy_before = context.backend.read_sensors().energy_joules;
+  peak_memory.begin_interval();
   const auto begin = Clock::now();
   checkpoint_pause = 0;
   log.clear();
@@ -168,6 +169,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   const double seconds = seconds_since(begin) - checkpoint_pause;
   backend::SensorReading reading = context.backend.read_sensors();
   reading.energy_joules -= energy_before;
+  const auto peak_bytes = static_cast<double>(peak_memory.interval());
 
   report("gathering the times of the epoch");
   context.backend.fetch(replica->state, backend::StatePart::parameters);
@@ -175,6 +177,8 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   record.epoch = epoch + 1;
   record.seconds = seconds;
   add_readings(reading, record);
+  record.measurements["/epochs/peak_resident_memory_bytes"] =
+      context.world.gather(std::span(&peak_bytes, 1));
   const EpochEnd end_of_epoch = policy->finish_epoch(replica->state.parameters.as<float>(),
                                                      requests_after(progress.step), progress.step);
   record.parameter_hash = end_of_epoch.parameter_hash;

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -164,6 +165,24 @@ TEST_F(TrainerTest, RecordsEveryStepOfEveryRank) {
   EXPECT_TRUE(summary.epoch_complete);
   EXPECT_GT(summary.images_per_second, 0);
   EXPECT_EQ(summary.last_test_accuracy, witness.epochs[1].test_accuracy);
+}
+
+TEST_F(TrainerTest, RecordsThePeakMemoryOfEachEpochAndRank) {
+  constexpr double released = 128 << 20;
+  Witness witness;
+  const Config options = config();
+  Trainer trainer(place(options, *world_), witness);
+  // No epoch includes this memory, because it is released before the first one.
+  EXPECT_EQ(std::vector<char>(static_cast<std::size_t>(released), 1).back(), 1);
+  const auto peak_of_run = static_cast<double>(trainer.run().peak_memory_bytes);
+  EXPECT_GT(peak_of_run, released);
+  const bool can_reset = ::access("/proc/self/clear_refs", W_OK) == 0;
+  for (const auto& epoch : witness.epochs) {
+    const auto& peaks = epoch.measurements.at("/epochs/peak_resident_memory_bytes");
+    EXPECT_EQ(peaks.size(), static_cast<std::size_t>(world_->size()));
+    EXPECT_THAT(peaks, ::testing::Each(::testing::Gt(1e6)));
+    EXPECT_LT(peaks[0], can_reset ? peak_of_run - 0.5 * released : peak_of_run + 1);
+  }
 }
 
 TEST_F(TrainerTest, EvaluationSeesEachImageOnceOnAnyNumberOfRanks) {
