@@ -6,8 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from lockstep_report import __version__, contents, points, published, report, traffic
-from lockstep_report.arithmetic import KNOWN_PARAMETERS, Assumptions
+from lockstep_report import __version__, contents, points, report
 from lockstep_report.comparison import merge_repeats
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.joining import load_runs
@@ -15,6 +14,8 @@ from lockstep_report.ladder import ladder_tables
 from lockstep_report.output import CHECK, FIGURE, PAGE, TABLE, Folder
 from lockstep_report.paths import one_file, run_files
 from lockstep_report.summary import summary, summary_values
+from lockstep_report.published import check, traffic
+from lockstep_report.published.formulas import KNOWN_PARAMETERS, Assumptions
 from lockstep_report.settings import plural
 from lockstep_report.tables import markdown
 from lockstep_report.times_csv import read_times
@@ -41,42 +42,45 @@ def main(arguments=None):
 def parser():
     top = argparse.ArgumentParser(
         prog="lockstep-report",
-        description="Tables and figures from the run files of lockstep.",
+        description="Makes tables and figures from the run files of lockstep.",
         epilog="Formulas and method: docs/analysis.md. Exit status: 0 done, 2 bad option, "
                "3 bad or missing input, 6 output cannot be written.")
     top.add_argument("--version", action="version", version=f"lockstep-report {__version__}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     for name, function, text in (
-        ("tables", write_tables, "the tables, as Markdown, CSV and LaTeX"),
-        ("figures", write_figures, "the figures, as SVG and PNG"),
-        ("report", write_report, "tables, figures and the method box in one report.md"),
+        ("tables", write_tables, "write the tables as Markdown, CSV and LaTeX"),
+        ("figures", write_figures, "write the figures as SVG and PNG"),
+        ("report", write_report, "write report.md with all tables, figures and the method"),
     ):
         command = commands.add_parser(name, help=text, description=text)
         command.add_argument("runs", nargs="*", metavar="RUN.h5",
-                             help="run files; a directory stands for the *.h5 files in it")
+                             help="run files, or directories with run files (*.h5)")
         command.add_argument("--csv", action="append", default=[], metavar="TIMES.csv",
-                             help="epoch times: columns ranks (gpus, workers), batch_per_rank "
-                                  "(batch_per_gpu), epoch_seconds; may be given again")
+                             help="epoch times with the columns ranks (gpus, workers), "
+                                  "batch_per_rank (batch_per_gpu) and epoch_seconds; can be "
+                                  "repeated")
         command.add_argument("--link-gbit", type=positive, metavar="G",
-                             help="rate of the link between the ranks, Gbit/s (default: what the "
-                                  "runs were told, where they agree)")
-        command.add_argument("--out", required=True, metavar="DIR", help="folder for the files")
+                             help="rate of the link between the ranks in Gbit/s [--link-gbit of "
+                                  "each run]")
+        command.add_argument("--out", required=True, metavar="DIR", help="output directory")
         add_assumptions(command)
         command.set_defaults(command=function)
-    command = commands.add_parser("summary", help="one screen of text about one run")
+    command = commands.add_parser("summary", help="print a summary of each run")
     command.add_argument("runs", nargs="+", metavar="RUN.h5",
-                         help="a run file; its further parts beside it are read as well")
-    command.add_argument("--json", action="store_true", help="the values as JSON")
+                         help="run files; other parts of a run in the same directory are "
+                              "read as well")
+    command.add_argument("--json", action="store_true", help="print the values as JSON")
     command.set_defaults(command=print_summary)
-    command = commands.add_parser("validate", help="what a run file lacks against the format")
+    command = commands.add_parser("validate", help="check a run file against the format")
     command.add_argument("run", metavar="RUN.h5")
     command.set_defaults(command=print_problems)
     command = commands.add_parser(
-        "published", help="check published figures against the epoch times beside them",
-        description="Reproduces the columns published_* of a CSV of epoch times, marks each as "
-                    "agreeing or differing, and says which arithmetic gives the printed digits.")
+        "published", help="check published values against the epoch times in the same table",
+        description="Compares each column published_* of a CSV of epoch times with the value that "
+                    "follows from the times, and names the formula that gives the printed digits.")
     command.add_argument("csv", nargs="+", metavar="TIMES.csv")
-    command.add_argument("--out", metavar="DIR", help="write files as well")
+    command.add_argument("--out", metavar="DIR",
+                         help="output directory; without it, the tables are only printed")
     add_assumptions(command)
     command.set_defaults(command=print_published)
     return top
@@ -85,25 +89,24 @@ def parser():
 def add_assumptions(command):
     known = ", ".join(f"{name} {count:,}" for name, count in KNOWN_PARAMETERS.items())
     command.add_argument("--parameters", type=whole, metavar="P",
-                         help="trainable parameters behind the times of a CSV (4 bytes each). "
-                              f"Known: {known}. Default: tables take the first, published tries "
-                              "all")
+                         help="number of trainable parameters (4 bytes each) of the model in a "
+                              f"CSV. Known models: {known} [tables: the first of them; published: "
+                              "all are tried]")
     command.add_argument("--train-samples", type=whole, metavar="D",
-                         help="images per epoch behind the times of a CSV (default "
-                              f"{CSV_IMAGES:,})")
+                         help=f"images per epoch of a CSV [{CSV_IMAGES:,}]")
 
 
 def positive(text):
     value = float(text)
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError("a number above 0 is needed")
+        raise argparse.ArgumentTypeError("the number must be greater than 0")
     return value
 
 
 def whole(text):
     value = int(text.replace(",", ""))
     if value < 1:
-        raise argparse.ArgumentTypeError("a whole number above 0 is needed")
+        raise argparse.ArgumentTypeError("the number must be a positive integer")
     return value
 
 
@@ -125,7 +128,7 @@ def default_notes(options):
     return notes
 
 
-def gather(options):
+def read_input(options):
     """Reads the run files and CSVs of a command. Returns (points, runs, times). Raises
     `ReportError` if a file cannot be read or there is nothing to report."""
     if not options.runs and not options.csv:
@@ -171,18 +174,18 @@ def checks_of(options, times):
     assumptions = assumptions_of(options)
     made = []
     for table in times:
-        made += published.published_tables(table, assumptions)
-        moved = traffic.traffic_table(table, assumptions, f"{table.path.stem}-traffic")
-        made += [moved] if moved else []
+        made += check.published_tables(table, assumptions)
+        sent = traffic.traffic_table(table, assumptions, f"{table.path.stem}-traffic")
+        made += [sent] if sent else []
     return made
 
 
 def write_tables(options):
-    found, runs, times = gather(options)
+    found, runs, times = read_input(options)
     folder = Folder(options.out, TABLE, CHECK)
     write_all(folder, tables_of(options, found, runs), checks_of(options, times))
     folder.finish()
-    say(folder)
+    print_files(folder)
 
 
 def write_all(folder, tables, checks):
@@ -193,12 +196,12 @@ def write_all(folder, tables, checks):
 
 
 def write_figures(options):
-    found, runs, _ = gather(options)
+    found, runs, _ = read_input(options)
     folder = Folder(options.out, FIGURE)
     if not save_figures(folder, found, runs):
         print("no figure has data: give runs with several rank counts or batches", file=sys.stderr)
     folder.finish()
-    say(folder)
+    print_files(folder)
 
 
 def save_figures(folder, found, runs):
@@ -212,7 +215,7 @@ def save_figures(folder, found, runs):
 
 
 def write_report(options):
-    found, runs, times = gather(options)
+    found, runs, times = read_input(options)
     folder = Folder(options.out, TABLE, CHECK, FIGURE, PAGE)
     tables, checks = tables_of(options, found, runs), checks_of(options, times)
     write_all(folder, tables, checks)
@@ -224,7 +227,7 @@ def write_report(options):
     print(f"{page} ({len(folder.written)} files in {folder.path})")
 
 
-def say(folder):
+def print_files(folder):
     for path in folder.written:
         print(path)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from lockstep_report import metrics
 
-STRATEGIES = ("none", "allreduce", "overlap")
+REDUCERS = ("none", "allreduce", "overlap")
 
 
 def merge_repeats(points):
@@ -23,13 +23,13 @@ def merge_repeats(points):
         rows.setdefault(row_of(point), []).append(point)
     merged = [replace(p, detail=difference(p, group)) for group in rows.values() for p in group]
     return sorted(merged, key=lambda p: (
-        p.setting, p.batch_per_rank, p.ranks, strategy_order(p), p.mode))
+        p.setting, p.batch_per_rank, p.ranks, reducer_order(p), p.mode))
 
 
-def strategy_order(point):
-    """Returns the position of the point's reducer in tables and bar charts, as in STRATEGIES."""
-    known = point.reducer in STRATEGIES
-    return STRATEGIES.index(point.reducer) if known else len(STRATEGIES)
+def reducer_order(point):
+    """Returns the position of the point's reducer in tables and bar charts, as in REDUCERS."""
+    known = point.reducer in REDUCERS
+    return REDUCERS.index(point.reducer) if known else len(REDUCERS)
 
 
 def row_of(point):

@@ -10,8 +10,8 @@ from lockstep_report.sweep import sweep_table
 from lockstep_report.tables import Column, Note, Table
 
 INDEPENDENT_NOTE = (
-    '"independent replicas, no communication" (reducer none): every rank trains alone; the '
-    "baseline of what communication costs, not a way to train one network"
+    '"independent replicas, no communication" (reducer none): every rank trains its own network; '
+    "this is the baseline for the cost of communication"
 )
 PLACE = [
     Column("setting", "Setting"),
@@ -118,9 +118,9 @@ def weak_table(points):
          "ranks",
          Note("the interval of the median step is rank-based, over the steps of one run",
               ("step_low_ms",)),
-         Note("the efficiency against as many independent replicas at the same batch per rank "
-              "leaves out what the ranks cost each other without communicating (shared memory, "
-              "clock rate)", ("efficiency_independent",))]),
+         Note("the efficiency against the same number of independent replicas at the same batch "
+              "per rank excludes the slowdown of ranks that share a host without communicating "
+              "(memory bandwidth, clock rate)", ("efficiency_independent",))]),
         points)
 
 
@@ -214,8 +214,8 @@ def bandwidth_table(points, link_gbit=None):
         })
     notes = ["bandwidth = 2(N−1)/N · M · steps / T, with M the bytes all-reduced per step, N the "
              "ranks and T the seconds of communication per epoch; GB = 1e9 bytes",
-             Note("measured: T is the time in which an all-reduce was under way, waiting for "
-                  "slower ranks included", ("measured_gb_s",)),
+             Note("measured: T is the time during which an all-reduce was in progress, which "
+                  "includes waiting for slower ranks", ("measured_gb_s",)),
              Note("derived: T = T(N) − T(1)/N", ("derived_seconds", "derived_gb_s"))]
     if any(max(row["measured_percent"] or 0, row["derived_percent"] or 0) > 100 for row in rows):
         notes.append("more than 100 % of the link: not all messages used this link (several ranks "

@@ -11,8 +11,8 @@ COLUMNS = (
     Column("status", "Status"), Column("epoch_seconds", "Epoch (s)", 2),
     Column("training_seconds", "Training, without data wait (s)", 2),
     Column("images_per_second", "Images/s", 1), Column("measured", "Measured"),
-    Column("predicted_mib", "Memory planned (MiB)", 0),
-    Column("peak_mib", "Memory used at most (MiB)", 0),
+    Column("predicted_mib", "Estimated memory (MiB)", 0),
+    Column("peak_mib", "Peak memory (MiB)", 0),
     Column("steps", "Measured steps", csv_only=True),
     Column("is_extrapolated", "Extrapolated", csv_only=True),
 )
@@ -83,7 +83,8 @@ def table_of_points(points, name):
     has_details = any(p.detail for p in points)
     rows = [
         {"mode": p.mode if has_details else None, "batch_per_rank": p.batch_per_rank,
-         "status": "complete", "epoch_seconds": p.epoch_seconds, "training_seconds": p.training_seconds,
+         "status": "complete", "epoch_seconds": p.epoch_seconds,
+         "training_seconds": p.training_seconds,
          "images_per_second": p.images_per_second, "steps": p.steps,
          "is_extrapolated": int(p.scaled),
          "measured": next((note for note in p.notes if note.startswith("scaled from")), None)}

@@ -19,7 +19,7 @@ PHASE_LABELS = {
     "backward": "backward",
     "exposed_communication": "exposed communication",
     "update": "update",
-    IMBALANCE: "imbalance (slowest rank less the mean)",
+    IMBALANCE: "imbalance (slowest rank minus mean)",
 }
 
 
@@ -156,8 +156,8 @@ def step_lines(run, point, window):
         slowest = int(np.argmax(work))
         host = run.ranks["hostname"][slowest] if "hostname" in run.ranks else "unknown host"
         excess = work[slowest] / np.median(work) - 1
-        lines.append(f"Slowest rank: {slowest} on {host}, {excess:.1%} more work than the median "
-                     "rank (communication not counted).")
+        lines.append(f"Slowest rank: {slowest} on {host}, {excess:.1%} more time than the median "
+                     "rank, without communication.")
     return lines
 
 
@@ -181,8 +181,9 @@ def device_lines(run, point, window):
     for quantity in QUANTITIES:
         if quantity.name in point.measurements and quantity.name not in DEVICE_READINGS:
             value = point.measurements[quantity.name] / quantity.divisor
-            lines.append(f"{quantity.header}: {value:,.{quantity.digits}f}"
-                         + (", maximum over the ranks." if point.ranks > 1 else "."))
+            label = quantity.label[:1].upper() + quantity.label[1:]
+            text = f"{label}: {value:,.{quantity.digits}f} {quantity.unit}".rstrip()
+            lines.append(text + (" (maximum over the ranks)." if point.ranks > 1 else "."))
     return lines
 
 

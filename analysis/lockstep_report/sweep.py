@@ -3,7 +3,6 @@
 import numpy as np
 
 from lockstep_report import metrics
-from lockstep_report.former_names import current_algorithm
 from lockstep_report.settings import list_hosts, setting_of, setting_texts, version_of
 from lockstep_report.tables import Column, Table
 
@@ -37,8 +36,9 @@ def sweep_row(run, i):
     size = int(run.allreduce["bytes"][i])
     bus = metrics.bus_bandwidth(size, median, run.rank_count)
     return {
-        "source": run.path.name, "algorithm": current_algorithm(str(run.allreduce["algorithm"][i])),
-        "ranks": run.rank_count, "bytes": size, "median_us": 1e6 * median, "low_us": interval and 1e6 * interval.low,
+        "source": run.path.name, "algorithm": str(run.allreduce["algorithm"][i]),
+        "ranks": run.rank_count, "bytes": size,
+        "median_us": 1e6 * median, "low_us": interval and 1e6 * interval.low,
         "high_us": interval and 1e6 * interval.high,
         "algbw": size / median / 1e9 if bus else None, "busbw": bus and bus / 1e9,
         "wrong": int(run.allreduce["wrong"][i]), "repeats": len(seconds),

@@ -55,7 +55,7 @@ def test_report_writes_every_table_three_times_and_the_figures(runs, tmp_path):
     assert not [name for name in os.listdir(out) if name.endswith(".partial")]
 
 
-def test_the_three_forms_of_a_table_hold_the_same(runs, tmp_path):
+def test_markdown_csv_and_latex_have_the_same_values(runs, tmp_path):
     out = tmp_path / "out"
     main(["tables", *runs, "--out", str(out)])
     with (out / "table-1-time-speedup.csv").open() as file:
@@ -72,7 +72,7 @@ def test_a_figure_is_the_same_bytes_each_time(runs):
     assert render(phase_bars(found)) == render(phase_bars(found))
 
 
-def test_ladder_shows_the_end_of_memory(tmp_path):
+def test_ladder_table_has_the_batch_that_does_not_fit(tmp_path):
     out = tmp_path / "out"
     assert main(["report", str(write_ladder(tmp_path / "l.h5")), "--out", str(out)]) == 0
     text = (out / "batch-ladder.md").read_text()
@@ -92,7 +92,7 @@ def test_sweep_in_the_columns_of_a_bus_bandwidth_table(tmp_path):
     assert float(first["busbw"]) == pytest.approx(1.0)
 
 
-def test_summary_answers_the_three_questions(runs, capsys):
+def test_summary_has_epoch_time_throughput_and_communication(runs, capsys):
     assert main(["summary", runs[1]]) == 0
     text = capsys.readouterr().out
     assert "An epoch takes 0.62 s (100 images in 5 steps)" in text
@@ -102,7 +102,7 @@ def test_summary_answers_the_three_questions(runs, capsys):
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_what_the_devices_said_is_reported(tmp_path, capsys):
+def test_device_readings_are_reported(tmp_path, capsys):
     """2 ranks use 50 J each in an epoch of 1 s and 100 images: 1 J per image, 50 W per rank."""
     path = write_run(tmp_path / "g.h5", phases(20, TWO, TWO), 10, epochs=2, batch=5)
     assert main(["summary", str(path)]) == 0
@@ -124,7 +124,7 @@ def test_what_the_devices_said_is_reported(tmp_path, capsys):
     assert "Device: GPU utilisation" in capsys.readouterr().out
 
 
-def test_summary_of_a_failed_run_says_why(tmp_path, capsys):
+def test_summary_of_a_failed_run_has_the_failure(tmp_path, capsys):
     path = write_run(tmp_path / "f.h5", phases(4, STEP), 10, status="failed",
                      failure="loss is not finite")
     assert main(["summary", str(path)]) == 0
@@ -146,7 +146,7 @@ def test_published_prints_verdicts(capsys):
     assert "| published_speedup | differs |" in text
 
 
-def test_a_file_as_the_format_says_is_valid(runs, tmp_path, capsys):
+def test_files_of_the_format_are_valid(runs, tmp_path, capsys):
     for path in (*runs, write_ladder(tmp_path / "l.h5"), write_sweep(tmp_path / "s.h5")):
         assert main(["validate", str(path)]) == 0, capsys.readouterr().out
 
@@ -166,7 +166,7 @@ def test_a_file_as_the_format_says_is_valid(runs, tmp_path, capsys):
     (lambda f: f.__delitem__("epochs/evaluation_seconds"),
      "dataset /epochs/evaluation_seconds is missing"),
 ])
-def test_validate_says_what_is_missing(runs, damage, complaint):
+def test_validate_lists_each_problem(runs, damage, complaint):
     with h5py.File(runs[0], "r+") as file:
         damage(file)
     found = problems(runs[0])
@@ -257,7 +257,7 @@ def test_strings_of_fixed_length_and_bytes_are_read(runs):
     assert run.ranks["hostname"][0] == "host" and run.status == "complete"
 
 
-def test_a_file_under_way_is_read_beside_its_writer(runs):
+def test_a_file_is_read_while_it_is_written(runs):
     with h5py.File(runs[0], "r+", libver="latest") as file:
         file.swmr_mode = True
         text = subprocess.run(

@@ -64,4 +64,4 @@ def test_repeats_have_the_median_of_what_all_of_them_measured(tmp_path):
 def test_the_summary_prints_the_peak_memory(tmp_path, capsys):
     path = write(tmp_path / "a.h5", peak_resident_memory_bytes=[[0, 0], [3 * 2**20, 5 * 2**20]])
     assert main(["summary", str(path)]) == 0
-    assert "Peak resident memory (MiB): 5, maximum over the ranks." in capsys.readouterr().out
+    assert "Peak resident memory: 5 MiB (maximum over the ranks)." in capsys.readouterr().out

@@ -35,7 +35,7 @@ def test_speedups_and_efficiencies():
     assert metrics.weak_efficiency(0.05, 0.0625) == 0.8
 
 
-def test_derived_split_of_the_assignment():
+def test_derived_split_counts_the_rest_as_communication():
     assert metrics.derived_split(40, 25, 2) == (20, 5)
     assert metrics.derived_split(40, 8, 4) == (10, -2)  # 5 times as fast as one rank, with 4 ranks
 

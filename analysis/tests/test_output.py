@@ -80,7 +80,7 @@ def test_the_latex_of_a_report_is_balanced(tmp_path):
         assert rows and all(len(re.findall(r"(?<!\\)&", row)) == columns - 1 for row in rows)
 
 
-def test_strategies_are_sorted_by_how_much_they_overlap():
+def test_reducers_are_sorted_by_overlap():
     found = merge_repeats([points.Point("a", 2, 32, 1.0, reducer=reducer)
                                   for reducer in ("overlap", "none", "allreduce", "other")])
     assert [p.reducer for p in found] == ["none", "allreduce", "overlap", "other"]

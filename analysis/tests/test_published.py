@@ -7,7 +7,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from lockstep_report import published, traffic
+from lockstep_report.published import check as published
+from lockstep_report.published import traffic
 from lockstep_report.times_csv import read_times
 
 OWN = Path(__file__).parent / "data" / "own-times.csv"
@@ -20,21 +21,21 @@ def verdicts_of(path):
     return {v.column: v for v in published.check_times(read_times(path))}
 
 
-def all_words(verdict):
-    return " ".join(verdict.words)
+def all_mistakes(verdict):
+    return " ".join(verdict.mistakes)
 
 
 def test_right_columns_agree():
     verdicts = verdicts_of(OWN)
     for column in ("published_speedup_t1_over_tn", "published_computation_seconds"):
         assert verdicts[column].mark == published.AGREES
-        assert verdicts[column].words == ()
+        assert verdicts[column].mistakes == ()
 
 
 def test_a_single_wrong_cell_is_named():
     verdict = verdicts_of(OWN)["published_communication_seconds"]
     assert verdict.mark == published.EXCEPT
-    assert "2 x batch 200: published 1.1, right is 1.0" in all_words(verdict)
+    assert "2 x batch 200: published 1.1, correct is 1.0" in all_mistakes(verdict)
     assert [cell.agrees for cell in verdict.cells] == [True, True, False]
 
 
@@ -44,21 +45,21 @@ def test_speedup_against_the_previous_batch_is_recognised():
     assert verdict.found == "T(previous batch, same N)/T(N)"
     cell = verdict.cells[-1]
     assert (cell.published, cell.reproduced) == (Decimal("1.563"), Decimal("1.563"))
-    assert cell.right == Decimal("1.875")
+    assert cell.correct == Decimal("1.875")
 
 
 def test_bandwidth_of_one_all_reduce_is_recognised():
     verdict = verdicts_of(OWN)["published_bandwidth_gb_per_s"]
     assert verdict.mark == published.DIFFERS
-    assert "ONE all-reduce" in all_words(verdict) and len(verdict.words) == 1
-    assert float(verdict.cells[0].right) == pytest.approx(2.2347924)
+    assert "ONE all-reduce" in all_mistakes(verdict) and len(verdict.mistakes) == 1
+    assert float(verdict.cells[0].correct) == pytest.approx(2.2347924)
 
 
 def test_bandwidth_of_parameters_is_recognised():
     verdict = verdicts_of(OWN)["published_bandwidth_counted"]
     assert verdict.mark == published.DIFFERS
-    assert "parameters, not bytes" in verdict.words[0] and "4 times" in verdict.words[0]
-    assert "ceil(D/b)" in verdict.words[1]
+    assert "parameters, not bytes" in verdict.mistakes[0] and "4 times" in verdict.mistakes[0]
+    assert "ceil(D/b)" in verdict.mistakes[1]
     assert [cell.agrees for cell in verdict.cells] == [False, True, False]
 
 
@@ -77,7 +78,7 @@ def test_corrected_figures_would_agree(tmp_path):
     assert verdicts_of(path)["published_bandwidth_gb_per_s"].mark == published.AGREES
 
 
-def test_nonsense_is_not_explained(tmp_path):
+def test_a_value_without_formula_is_not_derivable(tmp_path):
     path = changed(tmp_path, "0.00894", "0.5")
     verdict = verdicts_of(path)["published_bandwidth_gb_per_s"]
     assert verdict.mark == published.UNEXPLAINED and verdict.found == ""
@@ -115,7 +116,7 @@ def test_table_a_counts_parameters():
     marks = [v.mark for v in verdicts.values()]
     assert marks == [published.AGREES] * 4 + [published.DIFFERS]
     verdict = verdicts["published_bandwidth_gparams_per_s"]
-    assert "11,173,962" in verdict.found and "parameters, not bytes" in verdict.words[0]
+    assert "11,173,962" in verdict.found and "parameters, not bytes" in verdict.mistakes[0]
     table = published.column_table(verdict, "a")
     # 4 * 0.363852 = 1.455408 with the published number of steps
     assert float(table.rows[0]["same_steps"]) == pytest.approx(4 * 0.363852, rel=1e-5)
@@ -127,17 +128,17 @@ def test_table_b_divides_one_all_reduce_by_an_epoch():
     assert verdicts["published_speedup_n_t1_over_tn"].mark == published.AGREES
     verdict = verdicts["published_bandwidth_gb_per_s"]
     assert verdict.mark == published.DIFFERS and "11,689,512" in verdict.found
-    assert "ONE all-reduce" in verdict.words[0]
+    assert "ONE all-reduce" in verdict.mistakes[0]
     # 2 GPUs, batch 32: 46,758,048 bytes * 782 steps / 33.27 s
-    assert float(verdict.cells[0].right) == pytest.approx(46_758_048 * 782 / 33.27e9)
+    assert float(verdict.cells[0].correct) == pytest.approx(46_758_048 * 782 / 33.27e9)
 
 
 @needs_folder
-def test_table_c_takes_the_previous_batch():
+def test_table_c_uses_the_previous_batch():
     verdict = verdicts_of(Path(FOLDER) / "ddp-c.csv")["published_speedup"]
     assert verdict.mark == published.DIFFERS
     assert verdict.found == "T(previous batch, same N)/T(N)"
-    assert float(verdict.cells[1].right) == pytest.approx(48.61245506 / 30.81851050)
+    assert float(verdict.cells[1].correct) == pytest.approx(48.61245506 / 30.81851050)
 
 
 @needs_folder

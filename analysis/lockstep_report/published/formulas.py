@@ -1,7 +1,7 @@
 """Candidate formulas for a published value: the correct formula and common mistakes.
 
-A `Candidate` computes a value from one row of a CSV of epoch times. `faults` describes how it
-differs from the correct formula; the correct one has no faults. `published.py` finds the candidate
+A `Candidate` computes a value from one row of a CSV of epoch times. `mistakes` describes how it
+differs from the correct formula; the correct one has no mistakes. `check.py` finds the candidate
 that reproduces the printed digits.
 """
 
@@ -21,9 +21,9 @@ KNOWN_PARAMETERS = {  # trainable parameters
 
 @dataclass(frozen=True)
 class Candidate:
-    words: str
+    description: str
     value: Callable  # Row -> Decimal, or None if it cannot be computed
-    faults: tuple = ()
+    mistakes: tuple = ()
 
 
 @dataclass(frozen=True)
@@ -71,26 +71,26 @@ def speedup_candidates(epochs, column):
     """Returns the candidates for a speedup; the formula that the column name states comes first."""
     plain = ("T(1)/T(N)", lambda row: ratio(epochs.one_rank(row), row))
     scaled = ("N·T(1)/T(N)", lambda row: ratio(epochs.one_rank(row), row, row.ranks))
-    right, other = (scaled, plain) if "n_t1_over_tn" in column else (plain, scaled)
+    correct, other = (scaled, plain) if "n_t1_over_tn" in column else (plain, scaled)
     return [
-        Candidate(*right),
-        Candidate(*other, faults=(f"is {other[0]}, not {right[0]}",)),
+        Candidate(*correct),
+        Candidate(*other, mistakes=(f"is {other[0]}, not {correct[0]}",)),
         Candidate(
             "T(previous batch, same N)/T(N)",
             lambda row: ratio(epochs.previous_batch(row), row),
             ("divides the time at the previous batch size and the SAME number of ranks by the "
-             "row's time: the gain from a larger batch, not from more ranks; a speedup is against "
-             "one rank at the same batch per rank",),
+             "time of the row: this is the effect of a larger batch, not of more ranks; a speedup "
+             "is relative to one rank at the same batch per rank",),
         ),
         Candidate(
             "T(previous row)/T",
             lambda row: ratio(epochs.previous_row(row), row),
-            ("is against the previous row of the table, not against one rank",),
+            ("is relative to the previous row of the table, not to one rank",),
         ),
         Candidate(
             "T(first row)/T",
             lambda row: ratio(epochs.first_row(row), row),
-            ("is against the first row of the table, at another batch size",),
+            ("is relative to the first row of the table, at another batch size",),
         ),
     ]
 
@@ -101,7 +101,7 @@ def computation_candidates(epochs, column):
     return [
         Candidate("T(1)/N", share),
         Candidate("T(1)", epochs.one_rank, ("is T(1), not divided by the number of ranks",)),
-        Candidate("T(N)", lambda row: row.seconds, ("is the whole epoch",)),
+        Candidate("T(N)", lambda row: row.seconds, ("is the time of the complete epoch",)),
     ]
 
 
@@ -138,9 +138,9 @@ def communication_candidates(epochs, column):
 
 @dataclass(frozen=True)
 class Steps:
-    words: str
+    description: str
     count: Callable
-    fault: str = None
+    mistake: str = None
 
 
 def step_counts(samples):
@@ -152,15 +152,15 @@ def step_counts(samples):
               "with batch b on each of N ranks an epoch has ceil(D/(b·N)) steps, about N times "
               "fewer"),
         Steps("one all-reduce", lambda row: 1,
-              "divides the bytes of ONE all-reduce by the communication time of a whole epoch: too "
-              "small by the number of steps, ceil(D/(b·N))"),
+              "divides the bytes of ONE all-reduce by the communication time of an epoch: too "
+              "small by a factor equal to the number of steps, ceil(D/(b·N))"),
     )
 
 
 ELEMENTS = (
     ("4 bytes", Decimal(4), None),
     ("parameters", Decimal(1),
-     "counts parameters, not bytes: the true figure in bytes is 4 times as large (float32)"),
+     "counts parameters, not bytes: the value in bytes is 4 times as large (float32)"),
 )
 UNITS = (
     ("1e9", Decimal(10**9), None),
@@ -168,33 +168,34 @@ UNITS = (
 )
 RINGS = (
     ("2(N−1)/N", lambda n: Decimal(2 * (n - 1)) / n, None),
-    ("(N−1)/N", lambda n: Decimal(n - 1) / n, "counts half of the ring: (N−1)/N, not 2(N−1)/N"),
-    ("1", lambda n: Decimal(1), "leaves out the ring's factor 2(N−1)/N"),
+    ("(N−1)/N", lambda n: Decimal(n - 1) / n,
+     "counts half of the bytes of a ring: (N−1)/N, not 2(N−1)/N"),
+    ("1", lambda n: Decimal(1), "omits the factor 2(N−1)/N of the ring algorithm"),
 )
 ROUNDINGS = (None, 2, 3, 4)
 
 
 def bandwidth_candidates(epochs, column, assumptions):
-    """Returns every combination of the alternatives above, sorted by the number of faults."""
+    """Returns every combination of the alternatives above, sorted by the number of mistakes."""
     del column
     candidates = []
     for (model, count), steps, element, unit, ring, digits, as_printed in itertools.product(
         assumptions.models, step_counts(assumptions.samples), ELEMENTS, UNITS, RINGS, ROUNDINGS,
         (False, True),
     ):
-        faults = [fault for fault in (element[2], steps.fault, unit[2], ring[2]) if fault]
+        mistakes = [text for text in (element[2], steps.mistake, unit[2], ring[2]) if text]
         if digits is not None:
-            faults.append(f"rounds the amount sent to {digits} decimals before dividing")
+            mistakes.append(f"rounds the amount sent to {digits} decimals before dividing")
         if as_printed:
-            faults.append("divides by the communication time as printed, after rounding")
+            mistakes.append("divides by the communication time as printed, after rounding")
         candidates.append(Candidate(
-            f"{ring[0]} · {count:,} {'· 4 bytes ' if element[1] == 4 else ''}· {steps.words} / "
-            f"communication / {unit[0]} ({model})",
+            f"{ring[0]} · {count:,} {'· 4 bytes ' if element[1] == 4 else ''}· "
+            f"{steps.description} / communication / {unit[0]} ({model})",
             bandwidth_value(epochs, count, steps, element[1], unit[1], ring[1], digits,
                             as_printed),
-            tuple(faults),
+            tuple(mistakes),
         ))
-    return sorted(candidates, key=lambda c: len(c.faults))
+    return sorted(candidates, key=lambda c: len(c.mistakes))
 
 
 def bandwidth_value(epochs, count, steps, element, unit, ring, digits, as_printed):

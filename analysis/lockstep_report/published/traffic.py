@@ -2,16 +2,16 @@
 
 import math
 
-from lockstep_report.arithmetic import Assumptions
 from lockstep_report.metrics import ring_bytes, speedup
+from lockstep_report.published.formulas import Assumptions
 from lockstep_report.tables import Column, Table
 
 
 def implied_allreduces(row, parameters):
     """Returns the number of ring all-reduces of float32 gradients per epoch that corresponds to the
     measured traffic."""
-    moved = row.network_mb_per_s * 1e6 * float(row.seconds)
-    return moved / ring_bytes(4 * parameters, row.ranks)
+    sent = row.network_mb_per_s * 1e6 * float(row.seconds)
+    return sent / ring_bytes(4 * parameters, row.ranks)
 
 
 def nearest_power_of_two(value):
@@ -52,20 +52,21 @@ def traffic_table(times, assumptions=Assumptions(), name="traffic"):
         [Column("ranks", "Workers"), Column("epoch_seconds", "Epoch (s)", 0),
          Column("speedup", "T(1)/T(N)", 2),
          Column("efficiency", "T(1)/(N·T(N))", 3), Column("cpu_percent", "CPU use (%)", 1),
-         Column("network", "Measured (MB/s)", 1), Column("gigabytes", "Moved per epoch (GB)", 2),
-         Column("implied", "All-reduces that is", 1),
+         Column("network", "Measured (MB/s)", 1), Column("gigabytes", "Sent per epoch (GB)", 2),
+         Column("implied", "Implied all-reduces", 1),
          Column("needed", f"Needed at global batch {batch} (MB/s)", 1)],
         rows,
         [f"one all-reduce sends 2(N−1)/N · {parameters:,} · 4 bytes from each worker ({model}; "
          + ("given" if len(assumptions.models) == 1 else
-            "of the known models the one that gives the roundest batch: an inference") + ")",
-         f"the traffic pays for about {middle:.0f} all-reduces per epoch; of "
-         f"{assumptions.samples:,} images that is a global batch of "
+            "inferred: the known model whose implied batch is nearest to a power of two") + ")",
+         f"the traffic corresponds to about {middle:.0f} all-reduces per epoch; with "
+         f"{assumptions.samples:,} images this implies a global batch of "
          f"{assumptions.samples / middle:.0f}, so {batch} is assumed: {steps} steps",
-         ("the number of all-reduces does not fall with the workers: the global batch was held "
-          "fixed (strong scaling)") if fixed else
-         "the number of all-reduces changes with the workers: the batch per worker was held fixed",
-         "CPU use is user + system, a mean over the nodes; MB = 1e6 bytes"])
+         ("the number of all-reduces does not decrease with the number of workers: the global "
+          "batch was fixed (strong scaling)") if fixed else
+         "the number of all-reduces changes with the number of workers: the batch per worker was "
+         "fixed (weak scaling)",
+         "CPU use: user + system, mean over the nodes; MB = 1e6 bytes"])
 
 
 def traffic_row(row, t_1, implied, parameters, steps):
