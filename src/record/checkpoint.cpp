@@ -65,7 +65,7 @@ void write_entry(const hdf5::Group& group, const Entry& entry) {
   const auto space = own<hdf5::Space>(
       shape.empty() ? H5Screate(H5S_SCALAR)
                     : H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr),
-      "describing a tensor");
+      "creating the shape of a tensor");
   const hdf5::Properties creation = hdf5::creation_properties(H5P_DATASET_CREATE);
   const auto dataset = own<hdf5::Dataset>(
       H5Dcreate2(group.get(), entry.name.c_str(), entry.is_count ? H5T_STD_I64LE : H5T_IEEE_F32LE,
@@ -130,7 +130,7 @@ void write_checkpoint(const fs::path& path, std::span<const Tensor> tensors,
   const fs::path temporary = temporary_path(path);
   std::error_code ignored;
   remove_if_stale(temporary);  // process ids are reused, in particular in containers
-  const Descriptor mark = create_in_use(temporary);
+  const Descriptor lock = create_in_use(temporary);
   try {
     std::string digest;
     hdf5::writing(temporary, [&] { digest = write_file(temporary, all, {counters, texts}); });

@@ -63,8 +63,8 @@ std::string text(const Shape& shape) {
 /// and with no filters except deflate, shuffle and Fletcher-32. Other storage could make HDF5 read
 /// other files or load plug-ins.
 void require_plain_storage(const hdf5::Dataset& dataset, const std::string& path) {
-  const auto creation =
-      own<hdf5::Properties>(H5Dget_create_plist(dataset.get()), "asking how a tensor is stored");
+  const auto creation = own<hdf5::Properties>(H5Dget_create_plist(dataset.get()),
+                                              "reading the storage layout of a tensor");
   const H5D_layout_t layout = H5Pget_layout(creation.get());
   bool plain = layout == H5D_CONTIGUOUS || layout == H5D_CHUNKED || layout == H5D_COMPACT;
   if (layout == H5D_CONTIGUOUS) plain = H5Pget_external_count(creation.get()) == 0;
@@ -86,7 +86,7 @@ Shape shape_of(const hdf5::Dataset& dataset) {
 }
 
 bool has_type(const hdf5::Dataset& dataset, hid_t little_endian, hid_t big_endian) {
-  const auto type = own<hdf5::Type>(H5Dget_type(dataset.get()), "asking for a type");
+  const auto type = own<hdf5::Type>(H5Dget_type(dataset.get()), "reading a type");
   return H5Tequal(type.get(), little_endian) > 0 || H5Tequal(type.get(), big_endian) > 0;
 }
 
@@ -97,8 +97,8 @@ Counters read_counters(const hdf5::File& file) {
     if (name == "format_version") continue;
     const auto attribute = own<hdf5::Attribute>(H5Aopen(file.get(), name.c_str(), H5P_DEFAULT),
                                                 "opening an attribute");
-    const auto type = own<hdf5::Type>(H5Aget_type(attribute.get()), "asking for a type");
-    const auto space = own<hdf5::Space>(H5Aget_space(attribute.get()), "asking for a shape");
+    const auto type = own<hdf5::Type>(H5Aget_type(attribute.get()), "reading a type");
+    const auto space = own<hdf5::Space>(H5Aget_space(attribute.get()), "reading a shape");
     if (H5Tget_class(type.get()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.get()) != 1) {
       continue;
     }
@@ -117,8 +117,8 @@ Texts read_texts(const hdf5::File& file) {
     if (name == "format" || name == "software_version" || name == "digest") continue;
     const auto attribute = own<hdf5::Attribute>(H5Aopen(file.get(), name.c_str(), H5P_DEFAULT),
                                                 "opening an attribute");
-    const auto type = own<hdf5::Type>(H5Aget_type(attribute.get()), "asking for a type");
-    const auto space = own<hdf5::Space>(H5Aget_space(attribute.get()), "asking for a shape");
+    const auto type = own<hdf5::Type>(H5Aget_type(attribute.get()), "reading a type");
+    const auto space = own<hdf5::Space>(H5Aget_space(attribute.get()), "reading a shape");
     // Checkpoints contain no variable-length texts, and HDF5 1.10 can crash on a damaged one.
     if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 ||
         H5Sget_simple_extent_npoints(space.get()) != 1 || H5Tget_size(type.get()) > longest) {

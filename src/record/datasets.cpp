@@ -19,9 +19,9 @@ namespace {
 
 hdf5::Type file_type(ElementType type) {
   switch (type) {
-    case ElementType::int64: return own<hdf5::Type>(H5Tcopy(H5T_STD_I64LE), "choosing a type");
-    case ElementType::uint64: return own<hdf5::Type>(H5Tcopy(H5T_STD_U64LE), "choosing a type");
-    case ElementType::float64: return own<hdf5::Type>(H5Tcopy(H5T_IEEE_F64LE), "choosing a type");
+    case ElementType::int64: return own<hdf5::Type>(H5Tcopy(H5T_STD_I64LE), "copying a type");
+    case ElementType::uint64: return own<hdf5::Type>(H5Tcopy(H5T_STD_U64LE), "copying a type");
+    case ElementType::float64: return own<hdf5::Type>(H5Tcopy(H5T_IEEE_F64LE), "copying a type");
     case ElementType::text: return hdf5::text_type();
     case ElementType::short_text: return hdf5::fixed_text_type(short_text_bytes);
   }
@@ -30,10 +30,9 @@ hdf5::Type file_type(ElementType type) {
 
 hdf5::Type memory_type(ElementType type) {
   switch (type) {
-    case ElementType::int64: return own<hdf5::Type>(H5Tcopy(H5T_NATIVE_INT64), "choosing a type");
-    case ElementType::uint64: return own<hdf5::Type>(H5Tcopy(H5T_NATIVE_UINT64), "choosing a type");
-    case ElementType::float64:
-      return own<hdf5::Type>(H5Tcopy(H5T_NATIVE_DOUBLE), "choosing a type");
+    case ElementType::int64: return own<hdf5::Type>(H5Tcopy(H5T_NATIVE_INT64), "copying a type");
+    case ElementType::uint64: return own<hdf5::Type>(H5Tcopy(H5T_NATIVE_UINT64), "copying a type");
+    case ElementType::float64: return own<hdf5::Type>(H5Tcopy(H5T_NATIVE_DOUBLE), "copying a type");
     default: return file_type(type);
   }
 }
@@ -70,7 +69,7 @@ std::string scale_path(std::string_view dimension) { return fmt::format("/{}", d
 
 bool exists(const hdf5::File& file, const std::string& path) {
   const htri_t found = H5Lexists(file.get(), path.c_str(), H5P_DEFAULT);
-  check(found < 0 ? -1 : 0, "looking for a dataset");
+  check(found < 0 ? -1 : 0, "checking for a dataset");
   return found > 0;
 }
 
@@ -88,8 +87,8 @@ hdf5::Dataset create(const hdf5::File& file, const DatasetSchema& schema,
     chunk.push_back(dimension.chunk);
   }
   const int rank = static_cast<int>(size.size());
-  const auto space =
-      own<hdf5::Space>(H5Screate_simple(rank, size.data(), limit.data()), "describing a dataset");
+  const auto space = own<hdf5::Space>(H5Screate_simple(rank, size.data(), limit.data()),
+                                      "creating the shape of a dataset");
   const hdf5::Properties creation = hdf5::creation_properties(H5P_DATASET_CREATE);
   // HDF5 stores variable-length texts in a heap, to which filters do not apply.
   if (schema.type != ElementType::text) {
@@ -98,7 +97,7 @@ hdf5::Dataset create(const hdf5::File& file, const DatasetSchema& schema,
   }
   if (schema.type == ElementType::float64) {
     const double missing = std::numeric_limits<double>::quiet_NaN();
-    check(H5Pset_fill_value(creation.get(), H5T_NATIVE_DOUBLE, &missing), "choosing a fill value");
+    check(H5Pset_fill_value(creation.get(), H5T_NATIVE_DOUBLE, &missing), "setting the fill value");
   }
   auto dataset =
       own<hdf5::Dataset>(H5Dcreate2(file.get(), schema.path.c_str(), file_type(schema.type).get(),
@@ -116,13 +115,13 @@ void create_scale(const hdf5::File& file, const std::string& dimension,
   if (exists(file, scale_path(dimension))) return;
   const DatasetSchema& schema = run_file_schema().dataset(scale_path(dimension));
   const hdf5::Dataset dataset = create(file, schema, dimensions);
-  check(H5DSset_scale(dataset.get(), dimension.c_str()), "making a scale");
+  check(H5DSset_scale(dataset.get(), dimension.c_str()), "creating a dimension scale");
 }
 
 /// Returns a hyperslab selection of the `count` rows from row `first` on.
 hdf5::Space select_rows(const hdf5::Dataset& dataset, std::vector<hsize_t> shape, hsize_t first,
                         hsize_t count) {
-  auto space = own<hdf5::Space>(H5Dget_space(dataset.get()), "asking for a shape");
+  auto space = own<hdf5::Space>(H5Dget_space(dataset.get()), "reading a shape");
   std::vector<hsize_t> start(shape.size(), 0);
   start[0] = first;
   shape[0] = count;
@@ -141,7 +140,8 @@ void write(const hdf5::Dataset& dataset, const hdf5::Space& space, const Column&
   core::check(H5Sget_select_npoints(space.get()) == static_cast<hssize_t>(count),
               "a column has another length than its dataset");
   if (count == 0) return;
-  const auto memory = own<hdf5::Space>(H5Screate_simple(1, &count, nullptr), "describing values");
+  const auto memory =
+      own<hdf5::Space>(H5Screate_simple(1, &count, nullptr), "creating the shape of values");
   const auto write_from = [&](const void* values) {
     check(H5Dwrite(dataset.get(), memory_type(schema.type).get(), memory.get(), space.get(),
                    H5P_DEFAULT, values),
@@ -198,7 +198,8 @@ void read_through(const hdf5::Dataset& dataset, ElementType element) {
     buffer.resize(rows * row_bytes);
     const hdf5::Space space = select_rows(dataset, shape, row, rows);
     const hsize_t length = rows * row_elements;
-    const auto memory = own<hdf5::Space>(H5Screate_simple(1, &length, nullptr), "describing rows");
+    const auto memory =
+        own<hdf5::Space>(H5Screate_simple(1, &length, nullptr), "creating the shape of rows");
     check(H5Dread(dataset.get(), type.get(), memory.get(), space.get(), H5P_DEFAULT, buffer.data()),
           "reading back");
   }
@@ -232,7 +233,7 @@ void check_rows(std::string_view dimension, const Columns& columns, const Dimens
 void write_columns(const hdf5::File& file, const Columns& columns) {
   for (const Column& column : columns) {
     const hdf5::Dataset dataset = open(file, std::string(column.path));
-    write(dataset, own<hdf5::Space>(H5Dget_space(dataset.get()), "asking for a shape"), column);
+    write(dataset, own<hdf5::Space>(H5Dget_space(dataset.get()), "reading a shape"), column);
   }
 }
 

@@ -50,18 +50,18 @@ herr_t note_cause(unsigned, const H5E_error2_t* error, void* data) {
 Properties file_access() {
   Properties access = properties(H5P_FILE_ACCESS);
   check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110),
-        "choosing the file format");
+        "setting the file format");
   // Many cluster file systems do not support HDF5's locks. The locks of files.hpp exclude
   // concurrent writers instead.
-  check(H5Pset_file_locking(access.get(), false, true), "leaving locks out");
+  check(H5Pset_file_locking(access.get(), false, true), "disabling file locking");
   return access;
 }
 
 void set_attribute(hid_t object, const std::string& name, hid_t type, const void* value) {
   const htri_t exists = H5Aexists(object, name.c_str());
-  check(exists < 0 ? -1 : 0, "looking for an attribute");
+  check(exists < 0 ? -1 : 0, "checking for an attribute");
   if (exists > 0) check(H5Adelete(object, name.c_str()), "replacing an attribute");
-  const auto space = own<Space>(H5Screate(H5S_SCALAR), "describing an attribute");
+  const auto space = own<Space>(H5Screate(H5S_SCALAR), "creating the shape of an attribute");
   const auto attribute =
       own<Attribute>(H5Acreate2(object, name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT),
                      "creating an attribute");
@@ -70,7 +70,7 @@ void set_attribute(hid_t object, const std::string& name, hid_t type, const void
 
 }  // namespace
 
-void log_close_failure() noexcept { core::log_warning("HDF5 failed to close something"); }
+void log_close_failure() noexcept { core::log_warning("HDF5 could not close an object"); }
 
 void check(herr_t result, const char* what) {
   if (result >= 0) return;
@@ -120,27 +120,27 @@ Properties properties(hid_t kind) {
 
 Properties creation_properties(hid_t kind) {
   Properties list = properties(kind);
-  check(H5Pset_obj_track_times(list.get(), false), "leaving times out");
+  check(H5Pset_obj_track_times(list.get(), false), "disabling object timestamps");
   return list;
 }
 
 Type fixed_text_type(std::size_t bytes) {
-  auto type = own<Type>(H5Tcopy(H5T_C_S1), "making a text type");
-  check(H5Tset_size(type.get(), bytes), "making a text type");
-  check(H5Tset_cset(type.get(), H5T_CSET_UTF8), "making a text type");
+  auto type = own<Type>(H5Tcopy(H5T_C_S1), "creating a string type");
+  check(H5Tset_size(type.get(), bytes), "creating a string type");
+  check(H5Tset_cset(type.get(), H5T_CSET_UTF8), "creating a string type");
   check(H5Tset_strpad(type.get(), bytes == H5T_VARIABLE ? H5T_STR_NULLTERM : H5T_STR_NULLPAD),
-        "making a text type");
+        "creating a string type");
   return type;
 }
 
 Type text_type() { return fixed_text_type(H5T_VARIABLE); }
 
 std::vector<hsize_t> extents(const Dataset& dataset) {
-  const auto space = own<Space>(H5Dget_space(dataset.get()), "asking for a shape");
+  const auto space = own<Space>(H5Dget_space(dataset.get()), "reading a shape");
   const int rank = H5Sget_simple_extent_ndims(space.get());
-  check(rank, "asking for a shape");
+  check(rank, "reading a shape");
   std::vector<hsize_t> shape(static_cast<std::size_t>(rank));
-  check(H5Sget_simple_extent_dims(space.get(), shape.data(), nullptr), "asking for a shape");
+  check(H5Sget_simple_extent_dims(space.get(), shape.data(), nullptr), "reading a shape");
   return shape;
 }
 
@@ -192,14 +192,14 @@ std::vector<std::string> attribute_names(hid_t object) {
 
 bool has_attribute(hid_t object, const char* name) {
   const htri_t exists = H5Aexists(object, name);
-  check(exists < 0 ? -1 : 0, "looking for an attribute");
+  check(exists < 0 ? -1 : 0, "checking for an attribute");
   return exists > 0;
 }
 
 std::string text_attribute(hid_t object, const char* name) {
   const auto attribute = own<Attribute>(H5Aopen(object, name, H5P_DEFAULT), "opening an attribute");
-  const auto stored = own<Type>(H5Aget_type(attribute.get()), "asking for an attribute's type");
-  const auto space = own<Space>(H5Aget_space(attribute.get()), "asking for an attribute's shape");
+  const auto stored = own<Type>(H5Aget_type(attribute.get()), "reading the type of an attribute");
+  const auto space = own<Space>(H5Aget_space(attribute.get()), "reading the shape of an attribute");
   if (H5Tget_class(stored.get()) != H5T_STRING || H5Sget_simple_extent_npoints(space.get()) != 1) {
     throw Failure(fmt::format("the attribute {} is not a text", name), 0);
   }
@@ -217,8 +217,8 @@ void set_plain_text(hid_t object, const std::string& name, const std::string& va
 
 std::string plain_text(hid_t object, const char* name, std::size_t bytes_at_most) {
   const auto attribute = own<Attribute>(H5Aopen(object, name, H5P_DEFAULT), "opening an attribute");
-  const auto type = own<Type>(H5Aget_type(attribute.get()), "asking for an attribute's type");
-  const auto space = own<Space>(H5Aget_space(attribute.get()), "asking for an attribute's shape");
+  const auto type = own<Type>(H5Aget_type(attribute.get()), "reading the type of an attribute");
+  const auto space = own<Space>(H5Aget_space(attribute.get()), "reading the shape of an attribute");
   const std::size_t bytes = H5Tget_size(type.get());
   if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 ||
       H5Sget_simple_extent_npoints(space.get()) != 1 || bytes > bytes_at_most) {

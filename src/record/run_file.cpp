@@ -92,7 +92,7 @@ void keep_stale(const fs::path& partial) {
     return;
   }
   const fs::path kept = rename_numbered(partial);
-  core::log_warning(fmt::format("{} was left by a run that ended early; it is now {}",
+  core::log_warning(fmt::format("{} is from a run that did not finish; it was renamed to {}",
                                 partial.string(), kept.string()));
 }
 
@@ -133,7 +133,7 @@ struct RunFile::State {
   OverwriteMode mode;
   RunHeader header;
   RunIdentity identity;
-  Descriptor mark;  ///< open and locked `partial`; empty after `finish`
+  Descriptor lock;  ///< open and locked `partial`; empty after `finish`
   hsize_t steps = 0, epochs = 0, points = 0;
   bool has_sweep = false;
   bool has_failed = false;  ///< whether a write has failed
@@ -149,9 +149,9 @@ struct RunFile::State {
 
   /// Allocates `bytes` on the disk, then calls `work`, which writes to the file.
   void write(std::size_t bytes, const std::function<void()>& work) {
-    core::check(bool{mark}, "a finished run file is written to");
+    core::check(bool{lock}, "a finished run file is written to");
     has_failed = true;
-    reserve(mark, bytes, partial);
+    reserve(lock, bytes, partial);
     hdf5::writing(partial, work);
     has_failed = false;
   }
@@ -182,7 +182,7 @@ RunFile::RunFile(const fs::path& path, OverwriteMode mode, const RunHeader& head
   state_->identity = {header.run_id.empty() ? new_run_id() : header.run_id,
                       fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", utc_of(time_now()))};
   keep_stale(state_->partial);
-  state_->mark = create_in_use(state_->partial);
+  state_->lock = create_in_use(state_->partial);
   try {
     refuse_existing(path, mode);  // another run may have created the file in the meantime
     state_->create(default_steps_per_chunk);
@@ -198,7 +198,7 @@ RunFile::RunFile(RunFile&&) noexcept = default;
 RunFile& RunFile::operator=(RunFile&&) noexcept = default;
 
 void RunFile::append(const EpochRecord& epoch) {
-  core::check(bool{state_->mark}, "a finished run file is written to");
+  core::check(bool{state_->lock}, "a finished run file is written to");
   check_epoch(epoch, state_->header);
   const hsize_t steps = epoch.loss.size();
   // Recreate the file with a chunk size that fits this epoch; it contains only the header so far.
@@ -247,7 +247,7 @@ void RunFile::write_result(const std::string& name, double value) {
 }
 
 void RunFile::finish(RunStatus status, const std::string& failure) {
-  core::check(bool{state_->mark}, "a run file is finished twice");
+  core::check(bool{state_->lock}, "a run file is finished twice");
   const fs::path copy = with_ending(state_->partial, ".finishing");
   try {
     state_->complete(copy, status, failure);
@@ -257,7 +257,7 @@ void RunFile::finish(RunStatus status, const std::string& failure) {
   } catch (const core::Error& error) {
     std::error_code ignored;
     fs::remove(copy, ignored);
-    core::log_warning(fmt::format("what was measured is in {}", state_->partial.string()));
+    core::log_warning(fmt::format("the measurements are in {}", state_->partial.string()));
     throw;
   }
   std::error_code failed;
@@ -265,7 +265,7 @@ void RunFile::finish(RunStatus status, const std::string& failure) {
     core::log_warning(fmt::format("{} could not be deleted; {} is complete",
                                   state_->partial.string(), state_->path.string()));
   }
-  state_->mark.reset();
+  state_->lock.reset();
 }
 
 void RunFile::State::complete(const fs::path& copy, RunStatus status,
@@ -326,7 +326,7 @@ void check_writable_beside(const fs::path& path) {
   std::error_code ignored;
   fs::remove(probe, ignored);
   if (written != static_cast<ssize_t>(block.size())) {
-    fail_output("writing beside", path, error_number);
+    fail_output("writing in the directory of", path, error_number);
   }
 }
 

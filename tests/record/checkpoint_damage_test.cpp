@@ -55,7 +55,7 @@ class CheckpointDamage : public testing::Test {
 };
 
 // LOCKSTEP_DAMAGE_ROUNDS=100000 runs a longer test.
-TEST_F(CheckpointDamage, AFlippedBitIsNoticedOrHarmless) {
+TEST_F(CheckpointDamage, AFlippedBitIsDetectedOrHasNoEffect) {
   const char* wanted = std::getenv("LOCKSTEP_DAMAGE_ROUNDS");
   const int rounds = wanted ? std::atoi(wanted) : 1500;
   core::Random random(5, core::RandomStream::test);
@@ -73,7 +73,7 @@ TEST_F(CheckpointDamage, AFlippedBitIsNoticedOrHarmless) {
   EXPECT_LT(taken, rounds / 2);
 }
 
-TEST_F(CheckpointDamage, ATruncatedFileIsRefused) {
+TEST_F(CheckpointDamage, ATruncatedFileIsRejected) {
   core::Random random(6, core::RandomStream::test);
   for (int round = 0; round < 300; ++round) {
     const std::size_t length = random.below(static_cast<std::uint32_t>(whole_.size()));
@@ -81,7 +81,7 @@ TEST_F(CheckpointDamage, ATruncatedFileIsRefused) {
   }
 }
 
-TEST_F(CheckpointDamage, ALostBlockIsNoticed) {
+TEST_F(CheckpointDamage, ALostBlockIsDetected) {
   core::Random random(8, core::RandomStream::test);
   constexpr std::size_t block = 512;
   for (std::size_t start = 0; start + block <= whole_.size(); start += block) {

@@ -104,7 +104,7 @@ class CheckpointTest : public testing::Test {
   Weights weights_{1};
 };
 
-TEST_F(CheckpointTest, GivesBackWhatWasWritten) {
+TEST_F(CheckpointTest, ReadsWrittenTensors) {
   write_checkpoint(path_, weights_.tensors(), some_counters);
   Weights target(100);
   const Counters counters = read_checkpoint(path_, target.tensors(), Verify::required);
@@ -142,14 +142,14 @@ TEST_F(CheckpointTest, ReadsAPartOfAFile) {
   EXPECT_EQ(target.values()[1], untouched.values()[1]);
 }
 
-TEST_F(CheckpointTest, IsTheSameFileForTheSameState) {
+TEST_F(CheckpointTest, IsIdenticalForEqualState) {
   write_checkpoint(path_, weights_.tensors(), some_counters);
   std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // the time in seconds differs
   write_checkpoint(directory_ / "again.h5", weights_.tensors(), some_counters);
   EXPECT_EQ(content(path_), content(directory_ / "again.h5"));
 }
 
-TEST_F(CheckpointTest, TakesFilesFromElsewhereWhereThatIsAllowed) {
+TEST_F(CheckpointTest, ReadsFilesWithoutDigestIfAllowed) {
   write_foreign(path_);
   Weights target(100);
   read_checkpoint(path_, target.tensors(), Verify::if_present);
@@ -157,7 +157,7 @@ TEST_F(CheckpointTest, TakesFilesFromElsewhereWhereThatIsAllowed) {
   expect_refused(path_, Verify::required, "carries no digest");
 }
 
-TEST_F(CheckpointTest, RefusesWhatIsNoCheckpoint) {
+TEST_F(CheckpointTest, RejectsOtherFiles) {
   put(directory_ / "text.h5", "not an HDF5 file");
   put(directory_ / "empty.h5", "");
   expect_refused(directory_ / "missing.h5", Verify::required, "no such file");
@@ -166,7 +166,7 @@ TEST_F(CheckpointTest, RefusesWhatIsNoCheckpoint) {
   expect_refused(directory_ / "empty.h5", Verify::if_present, "not");
 }
 
-TEST_F(CheckpointTest, RefusesWhatDoesNotFit) {
+TEST_F(CheckpointTest, RejectsOtherNamesAndShapes) {
   Weights other(1);
   other.tensors()[2].shape = {2, 5};
   write_checkpoint(path_, other.tensors(), some_counters);
@@ -176,7 +176,7 @@ TEST_F(CheckpointTest, RefusesWhatDoesNotFit) {
   expect_refused(path_, Verify::required, "lacks the tensor /momentum/linear.bias (10)");
 }
 
-TEST_F(CheckpointTest, RefusesOtherTypesAndLinks) {
+TEST_F(CheckpointTest, RejectsOtherTypesAndLinks) {
   const auto replace = [](hid_t file, hid_t type) {
     hdf5::check(H5Ldelete(file, "/state/linear.bias", H5P_DEFAULT), "deleting");
     const hsize_t size = 10;
@@ -198,7 +198,7 @@ TEST_F(CheckpointTest, RefusesOtherTypesAndLinks) {
   expect_refused(path_, Verify::if_present, "is not a dataset");
 }
 
-TEST_F(CheckpointTest, HoldsFilesWithADigestToIt) {
+TEST_F(CheckpointTest, VerifiesTheDigestIfThereIsOne) {
   write_checkpoint(path_, weights_.tensors(), some_counters);
   {
     hdf5::File file = hdf5::open_file(path_, hdf5::Access::modify);
@@ -209,7 +209,7 @@ TEST_F(CheckpointTest, HoldsFilesWithADigestToIt) {
   expect_refused(path_, Verify::if_present, "digest does not match");
 }
 
-TEST_F(CheckpointTest, KeepsTheOldFileWhereWritingFails) {
+TEST_F(CheckpointTest, KeepsTheOldFileIfWritingFails) {
   write_checkpoint(path_, weights_.tensors(), some_counters);
   const std::string before = content(path_);
   const auto child = [&] {
@@ -229,7 +229,7 @@ TEST_F(CheckpointTest, KeepsTheOldFileWhereWritingFails) {
   EXPECT_THAT(names_in(directory_.path()), ElementsAre("weights.h5"));
 }
 
-TEST_F(CheckpointTest, NeedsItsDirectory) {
+TEST_F(CheckpointTest, RequiresItsDirectory) {
   try {
     write_checkpoint(directory_ / "missing/weights.h5", weights_.tensors(), some_counters);
     ADD_FAILURE() << "written into nowhere";
@@ -239,7 +239,7 @@ TEST_F(CheckpointTest, NeedsItsDirectory) {
   }
 }
 
-TEST_F(CheckpointTest, FindsTheNewestThatIsWhole) {
+TEST_F(CheckpointTest, FindsTheNewestValidCheckpoint) {
   EXPECT_EQ(newest_checkpoint(directory_.path()), std::nullopt);
   EXPECT_EQ(newest_checkpoint(directory_ / "missing"), std::nullopt);
   for (const std::int64_t step : {9, 10, 100}) {
@@ -252,7 +252,7 @@ TEST_F(CheckpointTest, FindsTheNewestThatIsWhole) {
   EXPECT_EQ(newest_checkpoint(directory_.path()), checkpoint_path(directory_.path(), 10));
 }
 
-TEST_F(CheckpointTest, PrunesOldOnesAndLeftovers) {
+TEST_F(CheckpointTest, PrunesOldCheckpointsAndTemporaryFiles) {
   put(directory_ / ".checkpoint-12.h5.4711.tmp", "left by a killed writer");
   const Descriptor living = create_in_use(directory_ / ".checkpoint-13.h5.4712.tmp");
   put(directory_ / "notes.txt", "mine");
@@ -293,7 +293,7 @@ TEST_F(CheckpointTest, DamageToValuesAloneIsFoundBeforePruning) {
 }
 
 // The run is resumed from a checkpoint that is older than the newest one in the directory.
-TEST_F(CheckpointTest, KeepsThoseWrittenLastWhateverTheirSteps) {
+TEST_F(CheckpointTest, KeepsTheMostRecentlyWrittenCheckpoints) {
   CheckpointStore first(directory_.path(), 2, "run 1");
   for (const std::int64_t step : {100, 200}) first.save(step, weights_.tensors(), some_counters);
   CheckpointStore resumed(directory_.path(), 2, "run 1");
@@ -317,7 +317,7 @@ TEST_F(CheckpointTest, KeepsCheckpointsOfOtherRuns) {
   EXPECT_EQ(newest_checkpoint(directory_.path()), checkpoint_path(directory_.path(), 5));
 }
 
-TEST_F(CheckpointTest, LosesNothingToAKill) {
+TEST_F(CheckpointTest, KeepsACheckpointIfTheWriterIsKilled) {
   core::Random random(13, core::RandomStream::test);
   std::int64_t acknowledged = 0;
   for (int kill = 0; kill < 20; ++kill) {

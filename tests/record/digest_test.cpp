@@ -19,7 +19,7 @@ std::string digest_of(const std::vector<std::byte>& bytes) {
 
 // The expected digest was computed in Python with arbitrary-precision integers. Because it is
 // fixed, later versions can verify the checkpoints of this version.
-TEST(Digest, AgreesWithItsDefinition) {
+TEST(Digest, EqualsItsDefinition) {
   Digest digest;
   digest.add(std::string_view("lockstep"));
   digest.add(std::int64_t{-5});
@@ -28,7 +28,7 @@ TEST(Digest, AgreesWithItsDefinition) {
   EXPECT_EQ(digest.hex(), "0484e0d93589e10c10e79ccbd96acc70");
 }
 
-TEST(Digest, NoticesEveryFlippedBit) {
+TEST(Digest, DetectsEveryFlippedBit) {
   core::Random random(7, core::RandomStream::test);
   std::vector<std::byte> bytes(67);
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.below(256));
@@ -41,7 +41,7 @@ TEST(Digest, NoticesEveryFlippedBit) {
   }
 }
 
-TEST(Digest, KnowsWhereOnePieceEnds) {
+TEST(Digest, DependsOnTheLengthOfEachPart) {
   Digest one, other;
   one.add(std::string_view("ab"));
   one.add(std::string_view("c"));
@@ -50,7 +50,7 @@ TEST(Digest, KnowsWhereOnePieceEnds) {
   EXPECT_NE(one.hex(), other.hex());
 }
 
-TEST(Digest, KnowsTheOrder) {
+TEST(Digest, DependsOnTheOrder) {
   const std::vector<float> first{1, 2}, second{3, 4};
   Digest one, other;
   one.add(std::span<const float>(first));
@@ -60,7 +60,7 @@ TEST(Digest, KnowsTheOrder) {
   EXPECT_NE(one.hex(), other.hex());
 }
 
-TEST(Digest, TellsZerosOfAnyNumberApart) {
+TEST(Digest, DependsOnTheNumberOfZeros) {
   std::set<std::string> seen;
   for (std::size_t count = 0; count < 64; ++count) {
     EXPECT_TRUE(seen.insert(digest_of(std::vector<std::byte>(count))).second) << count;

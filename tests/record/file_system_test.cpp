@@ -80,7 +80,7 @@ TEST_F(FileSystemTest, FilesThatCannotBeSyncedDoNotFailARun) {
   }
 }
 
-TEST_F(FileSystemTest, AnErrorOfTheDiskDoesFailARun) {
+TEST_F(FileSystemTest, ADiskErrorFailsARun) {
   RunFile run(path_, OverwriteMode::refuse, header_);
   file_sync_error = EIO;
   try {
@@ -91,7 +91,7 @@ TEST_F(FileSystemTest, AnErrorOfTheDiskDoesFailARun) {
   }
 }
 
-TEST_F(FileSystemTest, WithoutLocksARunIsWrittenAllTheSame) {
+TEST_F(FileSystemTest, WithoutLocksARunIsWritten) {
   for (const int error : {ENOTSUP, ENOLCK, ENOSYS}) {
     flock_error = error;
     expect_a_finished_run();
@@ -99,7 +99,7 @@ TEST_F(FileSystemTest, WithoutLocksARunIsWrittenAllTheSame) {
 }
 
 // Without locks, a program cannot determine whether another process still writes the file.
-TEST_F(FileSystemTest, WithoutLocksTheFileOfAnotherRunStays) {
+TEST_F(FileSystemTest, WithoutLocksAnotherRunIsNotReplaced) {
   flock_error = ENOTSUP;
   RunFile run(path_, OverwriteMode::refuse, header_);
   run.append(samples::epoch(1, 4, header_));
@@ -115,7 +115,7 @@ TEST_F(FileSystemTest, WithoutLocksTheFileOfAnotherRunStays) {
 }
 
 // The next part has a different file name, so no existing file is overwritten.
-TEST_F(FileSystemTest, WithoutLocksAKilledRunIsContinued) {
+TEST_F(FileSystemTest, WithoutLocksAKilledRunIsResumed) {
   flock_error = ENOTSUP;
   const RunFile killed(path_, OverwriteMode::refuse, header_);
   EXPECT_NO_THROW(check_writable_beside(path_));

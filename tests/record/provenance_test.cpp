@@ -28,7 +28,7 @@ TEST(Provenance, RecordsListedVariablesAndNoOthers) {
   EXPECT_THAT(attributes, Not(Contains(Key("PATH"))));
 }
 
-TEST(Provenance, LeavesSecretsOut) {
+TEST(Provenance, OmitsSecrets) {
   for (const char* name :
        {"SLURM_JWT", "UCX_SOME_TOKEN", "OMPI_MCA_orte_precondition_transports"}) {
     ::setenv(name, "swordfish", 1);
@@ -45,7 +45,7 @@ TEST(Provenance, NamesTheBuildAndTheLibraries) {
   EXPECT_THAT(build_id(), HasSubstr("commit"));
 }
 
-TEST(DescribeProcess, KnowsHostProcessorsAndMemory) {
+TEST(DescribeProcess, ReturnsHostProcessorsAndMemory) {
   const RankInfo info = describe_process();
   char host[256] = {};
   ASSERT_EQ(::gethostname(host, sizeof host - 1), 0);

@@ -38,7 +38,7 @@ std::size_t expect_whole_epochs(const std::filesystem::path& path, const RunHead
   return epochs.size();
 }
 
-TEST(KilledRun, LeavesEveryEpochThatWasAppended) {
+TEST(KilledRun, KeepsAppendedEpochs) {
   const RunHeader header = samples::header(4, 3);
   core::Random random(11, core::RandomStream::test);
   for (int kill = 0; kill < 25; ++kill) {
@@ -69,7 +69,7 @@ LadderRow point_of(std::int64_t index) {
           index % 2 == 0};
 }
 
-TEST(KilledRun, LeavesEveryLadderPointThatWasAppended) {
+TEST(KilledRun, KeepsAppendedLadderPoints) {
   core::Random random(12, core::RandomStream::test);
   for (int kill = 0; kill < 10; ++kill) {
     const samples::Directory directory;

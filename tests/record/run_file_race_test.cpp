@@ -55,7 +55,7 @@ void wait_for(const std::atomic<int>& value, int target) {
   ::_exit(0);
 }
 
-TEST(RunsStartedTogether, OneOwnsTheFileAndTheOtherIsRefused) {
+TEST(RunsStartedTogether, OneWritesTheFileAndTheOtherFails) {
   auto* const memory =
       ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);

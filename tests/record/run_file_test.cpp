@@ -68,7 +68,7 @@ class RunFileTest : public testing::Test {
   const RunHeader header_ = samples::header(3, 2);
 };
 
-TEST_F(RunFileTest, HoldsWhatWasAppended) {
+TEST_F(RunFileTest, StoresAppendedEpochs) {
   RunFile run(path_, OverwriteMode::refuse, header_);
   run.append(samples::epoch(1, 5, header_));
   run.append(samples::epoch(2, 5, header_));
@@ -121,7 +121,7 @@ TEST_F(RunFileTest, IsReadableBetweenEpochs) {
 }
 
 // h5py and other programs lock a file for as long as they have it open for reading.
-TEST_F(RunFileTest, IsAppendedToWhileOthersReadAndLockIt) {
+TEST_F(RunFileTest, AppendsWhileReadersLockTheFile) {
   RunFile run(path_, OverwriteMode::refuse, header_);
   run.append(samples::epoch(1, 4, header_));
   const Descriptor reader(::open(partial_.c_str(), O_RDONLY));
@@ -146,7 +146,7 @@ TEST_F(RunFileTest, StoresAnEpochPerChunk) {
   EXPECT_EQ(H5Pget_nfilters(creation.get()), 1);
 }
 
-TEST_F(RunFileTest, RefusesAFileThatExists) {
+TEST_F(RunFileTest, RejectsAnExistingFile) {
   put(path_, "precious");
   expect_output_error([&] { RunFile(path_, OverwriteMode::refuse, header_); }, "--overwrite");
   expect_output_error([&] { check_writable(path_, OverwriteMode::refuse); }, "--overwrite");
@@ -168,7 +168,7 @@ TEST_F(RunFileTest, ReplacesOnlyAtTheEnd) {
   EXPECT_THAT(names_in(directory_.path()), UnorderedElementsAre("run.h5", "run.h5.partial.1"));
 }
 
-TEST_F(RunFileTest, KeepsWhatAppearedMeanwhile) {
+TEST_F(RunFileTest, DoesNotReplaceAFileCreatedDuringTheRun) {
   RunFile run(path_, OverwriteMode::refuse, header_);
   run.append(samples::epoch(1, 4, header_));
   put(path_, "somebody else's");
@@ -180,7 +180,7 @@ TEST_F(RunFileTest, KeepsWhatAppearedMeanwhile) {
   EXPECT_EQ(read_doubles(hdf5::open_file(path_, hdf5::Access::read), "/step").size(), 4u);
 }
 
-TEST_F(RunFileTest, KeepsWhatEarlierRunsLeft) {
+TEST_F(RunFileTest, RenamesPartialFilesOfEarlierRuns) {
   for (const char* text : {"first", "second"}) {
     put(partial_, text);
     const RunFile run(path_, OverwriteMode::refuse, header_);
@@ -190,7 +190,7 @@ TEST_F(RunFileTest, KeepsWhatEarlierRunsLeft) {
   EXPECT_EQ(content(directory_ / "run.h5.partial.2"), "second");
 }
 
-TEST_F(RunFileTest, LeavesTheFileOfALivingRunAlone) {
+TEST_F(RunFileTest, DoesNotReplaceTheFileOfAnActiveRun) {
   RunFile run(path_, OverwriteMode::refuse, header_);
   run.append(samples::epoch(1, 4, header_));
   expect_output_error([&] { RunFile(path_, OverwriteMode::replace, header_); }, "another process");
@@ -200,7 +200,7 @@ TEST_F(RunFileTest, LeavesTheFileOfALivingRunAlone) {
   EXPECT_EQ(read_doubles(hdf5::open_file(path_, hdf5::Access::read), "/step").size(), 8u);
 }
 
-TEST_F(RunFileTest, SaysWhatToDoWhereItCannotWrite) {
+TEST_F(RunFileTest, ReportsWhyAPathCannotBeWritten) {
   put(directory_ / "file", "");
   const std::pair<fs::path, std::string> cases[] = {
       {directory_ / "missing/run.h5", "mkdir -p"},
@@ -216,7 +216,7 @@ TEST_F(RunFileTest, SaysWhatToDoWhereItCannotWrite) {
 
 // If the program runs as root, renaming a file over a device would replace the device for the whole
 // machine.
-TEST_F(RunFileTest, RefusesWhatIsNotARegularFile) {
+TEST_F(RunFileTest, RejectsFilesThatAreNotRegular) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   fs::create_symlink("/dev/null", directory_ / "device.h5");
   for (const fs::path& path : {path_, directory_ / "device.h5", fs::path("/dev/null")}) {
@@ -229,14 +229,14 @@ TEST_F(RunFileTest, RefusesWhatIsNotARegularFile) {
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
 }
 
-TEST_F(RunFileTest, TakesALinkToNothingForAFileThatExists) {
+TEST_F(RunFileTest, RejectsADanglingLink) {
   fs::create_symlink("missing", path_);
   expect_output_error([&] { RunFile(path_, OverwriteMode::refuse, header_); }, "--overwrite");
 }
 
 // Temporary names are longer than the name of the file. A name that is too long must be rejected at
 // the start, not at the end of the run.
-TEST_F(RunFileTest, RefusesNamesThatAreTooLong) {
+TEST_F(RunFileTest, RejectsLongNames) {
   for (const std::size_t length : {240, 300, 5000}) {
     const fs::path name(std::string(length, 'x'));
     for (const fs::path& path : {directory_.path() / name, directory_.path() / name / "run.h5"}) {
@@ -250,7 +250,7 @@ TEST_F(RunFileTest, RefusesNamesThatAreTooLong) {
   EXPECT_TRUE(fs::exists(longest));
 }
 
-TEST_F(RunFileTest, CheckingLeavesNothingBehind) {
+TEST_F(RunFileTest, CheckLeavesNoFile) {
   check_writable(path_, OverwriteMode::refuse);
   EXPECT_THAT(names_in(directory_.path()), IsEmpty());
   put(partial_, "left by a run");
@@ -258,7 +258,7 @@ TEST_F(RunFileTest, CheckingLeavesNothingBehind) {
   EXPECT_EQ(content(partial_), "left by a run");
 }
 
-TEST_F(RunFileTest, RefusesAnEpochWhoseArraysDoNotFit) {
+TEST_F(RunFileTest, RejectsArraysOfAnotherSize) {
   RunFile run(path_, OverwriteMode::refuse, header_);
   run.append(samples::epoch(1, 4, header_));
   const std::string before = content(partial_);
@@ -270,7 +270,7 @@ TEST_F(RunFileTest, RefusesAnEpochWhoseArraysDoNotFit) {
 
 // A limit on the file size makes writes fail in the same way as a full disk. The test uses a child
 // process, which must also be able to exit normally after the failure.
-TEST_F(RunFileTest, KeepsWholeEpochsWhereTheDiskIsFull) {
+TEST_F(RunFileTest, KeepsCompleteEpochsIfTheDiskIsFull) {
   const auto child = [&] {
     std::signal(SIGXFSZ, SIG_IGN);
     RunFile run(path_, OverwriteMode::refuse, header_);
@@ -295,7 +295,7 @@ TEST_F(RunFileTest, KeepsWholeEpochsWhereTheDiskIsFull) {
   EXPECT_EQ(read_doubles(file, "/steps/loss"), expected);
 }
 
-TEST_F(RunFileTest, KeepsThePartialFileWhereFinishingFails) {
+TEST_F(RunFileTest, KeepsThePartialFileIfFinishingFails) {
   const auto child = [&] {
     std::signal(SIGXFSZ, SIG_IGN);
     RunFile run(path_, OverwriteMode::refuse, header_);
@@ -305,7 +305,7 @@ TEST_F(RunFileTest, KeepsThePartialFileWhereFinishingFails) {
     const auto finished = failure_of([&] { run.finish(RunStatus::complete); });
     std::exit(finished.first == core::ExitStatus::output ? 0 : 1);
   };
-  EXPECT_EXIT(child(), testing::ExitedWithCode(0), "what was measured is in");
+  EXPECT_EXIT(child(), testing::ExitedWithCode(0), "the measurements are in");
   EXPECT_THAT(names_in(directory_.path()), ElementsAre("run.h5.partial"));
   const hdf5::File file = hdf5::open_file(partial_, hdf5::Access::read);
   EXPECT_EQ(read_doubles(file, "/steps/phase_seconds"), samples::values(1, 300 * 3 * 6));

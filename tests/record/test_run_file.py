@@ -98,7 +98,7 @@ def test_numbers_carry_checksums(samples, name):
             assert dataset.fletcher32 or h5py.check_string_dtype(dataset.dtype), path
 
 
-def test_the_root_says_what_it_is(samples):
+def test_root_attributes(samples):
     with h5py.File(samples / "run.h5") as file:
         attributes = dict(file.attrs)
     assert attributes["format"] == "lockstep-run"
@@ -113,7 +113,7 @@ def test_the_root_says_what_it_is(samples):
         assert isinstance(attributes[name], str) and attributes[name]
 
 
-def test_the_root_places_the_file_in_its_run(samples):
+def test_parts_of_a_run(samples):
     names = ("part", "first_step", "steps_per_epoch", "images_per_epoch")
     with h5py.File(samples / "run.h5") as file:
         assert [file.attrs[name] for name in names] == [1, 0, 5, 320]
@@ -157,14 +157,14 @@ def test_the_layout(samples):
         assert dict(file["results"].attrs) == {"last_test_accuracy": 0.3}
 
 
-def test_a_failed_run_says_why(samples):
+def test_a_failed_run_has_the_error_message(samples):
     with h5py.File(samples / "failed.h5") as file:
         assert file.attrs["status"] == "failed"
         assert file.attrs["failure"] == "rank 0: the loss is not finite"
         assert len(file["buckets"]) == 0 and "bucket" not in file
 
 
-def test_a_running_file_opens_in_both_ways(samples):
+def test_a_running_file_opens_with_and_without_swmr(samples):
     for options in ({}, {"swmr": True, "libver": "latest"}):
         with h5py.File(samples / "running.h5.partial", "r", **options) as file:
             assert file.attrs["status"] == "running"
@@ -201,7 +201,7 @@ def test_a_checkpoint_is_one_dataset_per_tensor(samples):
 
 
 @pytest.mark.parametrize("name", RUNS + ("weights.h5",))
-def test_h5dump_reads_all_of_it(samples, name):
+def test_h5dump_reads_the_file(samples, name):
     result = subprocess.run(["h5dump", samples / name], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
 
