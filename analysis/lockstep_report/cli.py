@@ -59,7 +59,7 @@ def parser():
                              help="epoch times with the columns ranks (gpus, workers), "
                                   "batch_per_rank (batch_per_gpu) and epoch_seconds; can be "
                                   "repeated")
-        command.add_argument("--link-gbit", type=positive, metavar="G",
+        command.add_argument("--link-gbit", type=positive_number, metavar="G",
                              help="rate of the link between the ranks in Gbit/s [--link-gbit of "
                                   "each run]")
         command.add_argument("--out", required=True, metavar="DIR", help="output directory")
@@ -88,22 +88,22 @@ def parser():
 
 def add_assumptions(command):
     known = ", ".join(f"{name} {count:,}" for name, count in KNOWN_PARAMETERS.items())
-    command.add_argument("--parameters", type=whole, metavar="P",
+    command.add_argument("--parameters", type=positive_integer, metavar="P",
                          help="number of trainable parameters (4 bytes each) of the model in a "
                               f"CSV. Known models: {known} [tables: the first of them; published: "
                               "all are tried]")
-    command.add_argument("--train-samples", type=whole, metavar="D",
+    command.add_argument("--train-samples", type=positive_integer, metavar="D",
                          help=f"images per epoch of a CSV [{CSV_IMAGES:,}]")
 
 
-def positive(text):
+def positive_number(text):
     value = float(text)
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError("the number must be greater than 0")
     return value
 
 
-def whole(text):
+def positive_integer(text):
     value = int(text.replace(",", ""))
     if value < 1:
         raise argparse.ArgumentTypeError("the number must be a positive integer")

@@ -232,9 +232,9 @@ def scaling(points, series, title, efficiency, letters=None):
     with plt.rc_context(STYLE):
         figure, (left, right) = plt.subplots(
             1, 2, figsize=(9.0 + max(names, 1.5), max(4.0, 2.0 + 0.21 * len(series))))
-        broken = {"color": "#777777", "linewidth": 1, "linestyle": (0, (4, 3))}
-        left.plot([1, ranks[-1]], [1, ranks[-1]], **broken)
-        right.axhline(100, label="ideal", **broken)
+        dashed = {"color": "#777777", "linewidth": 1, "linestyle": (0, (4, 3))}
+        left.plot([1, ranks[-1]], [1, ranks[-1]], **dashed)
+        right.axhline(100, label="ideal", **dashed)
         has_replicas = False
         for index, (label, rows) in enumerate(series):
             marker = MARKERS[(index + index // len(SERIES)) % len(MARKERS)]

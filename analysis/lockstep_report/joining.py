@@ -12,7 +12,7 @@ from lockstep_report.measurements import QUANTITIES
 from lockstep_report.read import check_header, open_run, read_run
 
 PART_NAME = re.compile(r"(?P<stem>.+?)(\.part\d+)?(?P<suffix>\.[^.]+)(\.partial)?")
-# Columns of /epochs that are measured by one process and are valid only if it ran the whole epoch.
+# Columns of /epochs that are measured by one process and are valid only if it ran the complete epoch.
 MEASURED = ("seconds", *(quantity.name for quantity in QUANTITIES))
 
 
@@ -79,7 +79,7 @@ def join_group(group, notes):
     """Joins the files of one run id. Returns one run, or several if they cannot be joined."""
     kept = {}
     for run in sorted(group, key=lambda run: len(run.epoch), reverse=True):
-        key = (run.whole_number("part") or 1, str(run.attributes.get("date_utc", "")))
+        key = (run.integer("part") or 1, str(run.attributes.get("date_utc", "")))
         if key in kept:
             notes.append(f"{run.path} is a copy of {kept[key].path} and is not counted")
         else:

@@ -107,8 +107,8 @@ def ladder_row(ladder, i):
     is_extrapolated = bool(value("is_extrapolated")) if "is_extrapolated" in ladder else None
     measured = None
     if steps is not None:
-        measured = f"{int(steps)} steps, extrapolated" if is_extrapolated else (
-            f"whole epoch, {int(steps)} steps")
+        measured = f"{plural(int(steps), 'step')}, extrapolated" if is_extrapolated else (
+            f"complete epoch, {plural(int(steps), 'step')}")
     return {
         "batch_per_rank": int(ladder["batch_per_rank"][i]),
         "status": status,

@@ -78,7 +78,7 @@ class Run:
         """File name for tables, with the number of parts if several were joined."""
         return f"{self.path.name} ({len(self.parts)} parts)" if self.parts else self.path.name
 
-    def whole_number(self, name):
+    def integer(self, name):
         """Returns the root attribute `name` as an integer; 0 if the file lacks it."""
         return int(self.attributes.get(name, 0))
 

@@ -8,9 +8,9 @@ CAPTIONS = {
     "phases": "The time of an epoch by phase, mean over the ranks. The height of a bar is the "
               "epoch time (a step's time is the maximum over the ranks). Letters refer to the "
               "notes of the tables.",
-    "scaling": "Fixed batch per rank: epoch speedup and efficiency. The broken line is the ideal; "
+    "scaling": "Fixed batch per rank: epoch speedup and efficiency. The dashed line is the ideal; "
                "the lines join measured points and have no meaning between them.",
-    "strong-scaling": "Fixed global batch: speedup and efficiency. The broken line is the ideal.",
+    "strong-scaling": "Fixed global batch: speedup and efficiency. The dashed line is the ideal.",
     "batch-ladder": "Growing batch per rank at a fixed number of ranks.",
 }
 
@@ -28,7 +28,7 @@ def method_box(points, runs, file_notes=()):
                      "time of a step is the maximum over the ranks; throughput is images summed "
                      "over seconds summed")
         lines.append("> - Warm-up: the earliest complete epoch in which no process started is "
-                     "timed; without one, the first 10 % of the steps (at least 1) are left out")
+                     "timed; without one, the first 10 % of the steps (at least 1) are excluded")
     for rule in dict.fromkeys(p.rule for p in points):
         sources = [p.source for p in points if p.rule == rule]
         lines.append(f"> - Timed: {rule} ({', '.join(dict.fromkeys(sources))})")

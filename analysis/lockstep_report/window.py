@@ -82,7 +82,7 @@ def longest_sequence(epoch, step, starts_part):
 
 def epoch_size(run):
     """Returns the size of a complete epoch; it is estimated for a file of version 1."""
-    steps, images = (run.whole_number(f"{name}_per_epoch") for name in ("steps", "images"))
+    steps, images = (run.integer(f"{name}_per_epoch") for name in ("steps", "images"))
     if steps > 0 and images > 0:
         return EpochSize(steps, images)
     steps = estimate_steps_per_epoch(run)

@@ -16,7 +16,7 @@ def page_of(tmp_path, *paths):
 
 def test_extrapolated_points_are_marked(tmp_path):
     page = page_of(tmp_path, write_ladder(tmp_path / "l.h5", new_columns=True))
-    assert "| 32 | complete | 40.00 | 39.00 | 1,250.0 | whole epoch, 1562 steps | 100 | 110 |" in page
+    assert "| 32 | complete | 40.00 | 39.00 | 1,250.0 | complete epoch, 1562 steps | 100 | 110 |" in page
     assert "| 128 | complete | 20.00 | 19.00 | 2,500.0 | 3 steps, extrapolated | 400 | 410 |" in page
     assert "- extrapolated: the epoch was not run to its end" in page
     with (tmp_path / "out" / "batch-ladder.csv").open() as file:
