@@ -34,7 +34,7 @@ core::ExitStatus evaluate_command(const Invocation& invocation) {
   std::optional<train::Evaluator> evaluator;
   train::together(communicator, [&] {
     state = job.backend->make_state(job.graph);
-    evaluator.emplace(config, job.graph, data.test, *job.backend, state, communicator);
+    evaluator.emplace(config, job.graph, *data.test, *job.backend, state, communicator);
   });
   core::begin_activity(job.progress, "reading weights");
   train::load_weights(config.init_from, job.graph, state, communicator);

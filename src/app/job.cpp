@@ -107,16 +107,16 @@ data::DataOptions data_options(const train::Config& config, core::ProgressMonito
           .progress = progress};
 }
 
-graph::Graph make_graph(train::Config& config, const data::DataSizes& sizes) {
-  if (config.classes == 0) config.classes = sizes.classes;
-  if (config.classes < sizes.classes) {
+graph::Graph make_graph(train::Config& config, const data::DatasetInfo& dataset) {
+  if (config.classes == 0) config.classes = dataset.classes;
+  if (config.classes < dataset.classes) {
     core::fail(core::ExitStatus::usage,
                fmt::format("--classes {}: the data have {}; use at least as many", config.classes,
-                           sizes.classes));
+                           dataset.classes));
   }
   return graph::make_model(config.model,
                            {.classes = config.classes,
-                            .image = sizes.image,
+                            .image = dataset.image,
                             .label_smoothing = static_cast<float>(config.label_smoothing)});
 }
 
@@ -156,7 +156,7 @@ Job prepare_job(const Invocation& invocation) {
                                          .target_gpu = job.config.planned_for,
                                          .progress = job.progress});
     job.sizes = data::sizes(data_options(job.config, job.progress));
-    job.graph = make_graph(job.config, job.sizes);
+    job.graph = make_graph(job.config, job.sizes.info);
     train::require_enough_images(job.config, job.sizes.train);
   });
   name_devices(job, communicator);

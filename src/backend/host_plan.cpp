@@ -24,13 +24,13 @@ class HostStepExecutor final : public StepExecutor {
 
 }  // namespace
 
-void Plan::keep(std::span<const std::uint8_t>, std::span<const std::uint8_t>) {
+void Plan::load_dataset(std::span<const std::int32_t>, const ImageReader&) {
   core::fail(core::ExitStatus::usage,
              "--data-residency device is for GPUs; a CPU reads the images where they are");
 }
 
-void Plan::upload_kept(std::span<const std::int32_t>, std::span<const core::CropFlip>) {
-  core::check(false, "images are kept before they are asked for");
+void Plan::upload_samples(std::span<const std::int32_t>, std::span<const core::CropFlip>) {
+  core::check(false, "a dataset is loaded before its samples are uploaded");
 }
 
 void HostPlan::update(std::size_t first, std::size_t count) {

@@ -3,56 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
-#include "cifar10.hpp"
 #include "digest.hpp"
 #include "lockstep/core/error.hpp"
-#include "synthetic.hpp"
+#include "source.hpp"
 
 namespace lockstep::data {
 
 namespace {
 
-// Upper limit for a synthetic data set (3 GB in memory); a larger number is probably a mistake.
-constexpr std::size_t most_synthetic = 1'000'000;
-
-struct Source {
-  enum class Kind { cifar10, synthetic } kind;
-  std::string folder;       // folder of the files, if kind is cifar10
-  std::size_t samples = 0;  // number of training images, if kind is synthetic
-};
-
-std::size_t parse_samples(std::string_view text, const std::string& source) {
-  std::size_t samples = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), samples);
-  if (error != std::errc{} || end != text.data() + text.size() || samples == 0 ||
-      samples > most_synthetic) {
-    core::fail(core::ExitStatus::usage,
-               fmt::format("--data {}: the number of images must be from 1 to {}; use for example "
-                           "--data synthetic:{}",
-                           source, most_synthetic, synthetic::default_samples));
-  }
-  return samples;
-}
-
-Source parse(const std::string& source) {
-  const std::string_view text = source;
-  const std::size_t colon = text.find(':');
-  const std::string_view kind = text.substr(0, colon);
-  if (colon == std::string_view::npos) {
-    if (kind == "synthetic") return {Source::Kind::synthetic, "", synthetic::default_samples};
-  } else {
-    const std::string_view rest = text.substr(colon + 1);
-    if (kind == "synthetic") return {Source::Kind::synthetic, "", parse_samples(rest, source)};
-    if (kind == "cifar10" && !rest.empty()) return {Source::Kind::cifar10, std::string(rest), 0};
-  }
-  core::fail(
-      core::ExitStatus::usage,
-      fmt::format("--data {}: unknown source; use cifar10:DIR, synthetic or synthetic:N", source));
-}
-
+/// Returns the number of images to use: `wanted`, or all that were found if it is 0.
 std::size_t first(std::size_t wanted, std::size_t found, std::string_view option,
                   const std::string& source) {
   if (wanted > found) {
@@ -62,37 +23,47 @@ std::size_t first(std::size_t wanted, std::size_t found, std::string_view option
   return wanted == 0 ? found : wanted;
 }
 
-DataSizes available(const Source& source) {
-  if (source.kind == Source::Kind::cifar10) return cifar10::sizes(source.folder);
-  return {.train = source.samples, .test = std::max<std::size_t>(source.samples / 5, 1)};
+DataSizes sizes_of(const Source& source, const DataOptions& options) {
+  DataSizes sizes{.info = source.info()};
+  sizes.train =
+      first(options.train_samples, source.size(Split::train), "train-samples", options.source);
+  sizes.test =
+      first(options.test_samples, source.size(Split::test), "test-samples", options.source);
+  sizes.memory_bytes = source.memory_bytes(sizes.train + sizes.test);
+  return sizes;
 }
 
 }  // namespace
 
+void Dataset::copy_images(std::size_t first, std::span<std::uint8_t> images) const {
+  const std::size_t bytes = image_bytes();
+  for (std::size_t at = 0; at < images.size(); at += bytes, ++first) {
+    const auto to = images.subspan(at, bytes);
+    const auto from = read_image(first, to);
+    if (from.data() != to.data()) std::ranges::copy(from, to.begin());
+  }
+}
+
+std::vector<std::string> source_syntaxes() {
+  std::vector<std::string> texts;
+  for (const SourceEntry& entry : source_entries()) {
+    texts.push_back(fmt::format("{} ({})", entry.syntax, entry.help));
+  }
+  return texts;
+}
+
 DataSizes sizes(const DataOptions& options) {
-  DataSizes sizes = available(parse(options.source));
-  sizes.train = first(options.train_samples, sizes.train, "train-samples", options.source);
-  sizes.test = first(options.test_samples, sizes.test, "test-samples", options.source);
-  return sizes;
+  return sizes_of(*open_source(options.source, options.seed), options);
 }
 
 TrainingData load(const DataOptions& options) {
-  const Source source = parse(options.source);
-  const DataSizes wanted = sizes(options);
-  TrainingData data;
-  data.origin = options.source;
-  if (source.kind == Source::Kind::cifar10) {
-    auto [train, test] = cifar10::read(source.folder, wanted.train, wanted.test, options.progress);
-    data.train = std::move(train);
-    data.test = std::move(test);
-  } else {
-    data.train =
-        synthetic::generate(synthetic::Split::train, wanted.train, options.seed, options.progress);
-    data.test =
-        synthetic::generate(synthetic::Split::test, wanted.test, options.seed, options.progress);
-  }
+  const auto source = open_source(options.source, options.seed);
+  const DataSizes wanted = sizes_of(*source, options);
+  TrainingData data{.train = source->read(Split::train, wanted.train, options.progress),
+                    .test = source->read(Split::test, wanted.test, options.progress),
+                    .digest = {}};
   core::report_progress(options.progress);
-  data.digest = digest(data.train, data.test);
+  data.digest = digest(*data.train, *data.test);
   return data;
 }
 

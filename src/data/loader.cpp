@@ -18,6 +18,7 @@ namespace {
 struct Slot {
   core::Buffer images;
   std::vector<std::int32_t> labels;
+  std::vector<std::uint8_t> original;  // an image before augmentation, if it is not in memory
   bool ready = false;
   std::exception_ptr failure;  // exception thrown while preparing the batch; `next` rethrows it
 };
@@ -57,9 +58,6 @@ struct DataLoader::State {
 DataLoader::State::State(const Dataset& dataset_, const DistributedSampler& sampler_,
                          const LoaderOptions& options_)
     : dataset(dataset_), sampler(sampler_), options(options_) {
-  const auto image_bytes = static_cast<std::size_t>(dataset.image.elements());
-  core::check(dataset.images.size() == dataset.size() * image_bytes,
-              "a data set has one image per label");
   core::check(options.batch_per_rank == sampler.batch_per_rank() && options.rank >= 0 &&
                   options.rank < sampler.ranks() && options.threads >= 0,
               "loader and sampler agree on batch and ranks");
@@ -67,8 +65,9 @@ DataLoader::State::State(const Dataset& dataset_, const DistributedSampler& samp
   const auto workers = static_cast<std::size_t>(options.threads);
   slots.resize(workers == 0 ? 1 : workers + 2);
   for (Slot& slot : slots) {
-    slot.images = core::Buffer(options.batch_per_rank * image_bytes);
+    slot.images = core::Buffer(options.batch_per_rank * dataset.image_bytes());
     slot.labels.resize(options.batch_per_rank);
+    slot.original.resize(dataset.image_bytes());
   }
   threads.reserve(workers);
   for (std::size_t i = 0; i < workers; ++i) {
@@ -98,18 +97,18 @@ void DataLoader::State::work(const std::stop_token& stop) {
 }
 
 void DataLoader::State::prepare(std::size_t step, Slot& slot) const {
-  const auto image_bytes = static_cast<std::size_t>(dataset.image.elements());
+  const std::size_t image_bytes = dataset.image_bytes();
   const std::span<std::uint8_t> images = slot.images.as<std::uint8_t>();
   for (std::size_t i = 0; i < options.batch_per_rank; ++i) {
     const std::uint32_t sample = order[step * options.batch_per_rank + i];
     if (sample >= dataset.size()) {
       core::fail(core::ExitStatus::internal,
-                 fmt::format("internal error: sample {} of a data set of {}; please report it",
+                 fmt::format("internal error: sample {} of a dataset of {}; please report it",
                              sample, dataset.size()));
     }
-    augment(options.augmentation, dataset.image, dataset.pixels(sample),
+    augment(options.augmentation, dataset.info().image, dataset.read_image(sample, slot.original),
             images.subspan(i * image_bytes, image_bytes), options.seed, epoch, sample);
-    slot.labels[i] = dataset.labels[sample];
+    slot.labels[i] = dataset.label(sample);
   }
 }
 

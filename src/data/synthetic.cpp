@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <span>
+#include <vector>
 
 #include "lockstep/core/random.hpp"
 
@@ -11,18 +12,21 @@ namespace lockstep::data::synthetic {
 
 namespace {
 
-constexpr core::ImageShape image{3, 32, 32};
-constexpr std::size_t side = 32;
-constexpr std::size_t pixels = side * side;
-constexpr std::uint32_t classes = 10;
-
-// Names of the classes in the order of the labels; `covers` defines their shapes.
-constexpr std::array<const char*, classes> class_names{
+constexpr std::array<const char*, 10> shape_names{
     "disc", "ring", "square", "frame", "plus", "cross", "rows", "columns", "triangle", "checkers"};
+constexpr auto shapes = static_cast<std::int32_t>(shape_names.size());
 
-// Returns whether the shape of class `label` covers the point (u, v) of its box [-1, 1] x [-1, 1];
-// v points down. The function is even in u, so a mirrored image keeps its class.
-bool covers(std::uint32_t label, float u, float v) {
+// Returns the number of decimal digits of the largest label, which is the number of shapes of an
+// image.
+std::size_t count_digits(std::int32_t classes) {
+  std::size_t digits = 1;
+  for (std::int32_t largest = classes - 1; largest >= shapes; largest /= shapes) ++digits;
+  return digits;
+}
+
+// Returns whether the shape number `shape` covers the point (u, v) of its box [-1, 1] x [-1, 1]; v
+// points down. The function is even in u, so a mirrored image keeps its class.
+bool covers(std::int32_t shape, float u, float v) {
   const float a = std::fabs(u);
   const float b = std::fabs(v);
   const float radius2 = u * u + v * v;
@@ -30,7 +34,7 @@ bool covers(std::uint32_t label, float u, float v) {
   if (reach > 1) return false;
   // Stripes: three periods across the box, symmetric about its centre.
   const auto band = [](float distance) { return static_cast<int>(distance * 3 + 0.5f) % 2 == 0; };
-  switch (label) {
+  switch (shape) {
     case 0: return radius2 < 1;
     case 1: return radius2 < 1 && radius2 > 0.4f;
     case 2: return reach < 0.85f;
@@ -48,57 +52,114 @@ float between(core::Random& random, float low, float high) {
   return low + (high - low) * random.uniform();
 }
 
-void draw(std::uint32_t label, core::Random random, std::span<std::uint8_t> to) {
-  const float radius = between(random, 9, 11);
-  const float centre_x = between(random, 13, 19);
-  const float centre_y = between(random, 13, 19);
+// One shape and its place in the image, in pixels.
+struct Placement {
+  std::int32_t shape;
+  float centre_x, centre_y, radius_x, radius_y;
 
-  // Foreground and background differ clearly in each channel; the shape is brighter with
-  // probability 3/4. The colours are independent of the class, so colour or brightness alone does
-  // not determine it.
-  constexpr int noise = 24;
-  std::array<int, 3> background{};
-  std::array<int, 3> foreground{};
-  for (std::size_t c = 0; c < 3; ++c) {
-    const float contrast = between(random, 60, 120) * (random.below(4) == 0 ? -1.0f : 1.0f);
-    const float middle = between(random, 90, 165);
-    background[c] = static_cast<int>(middle - contrast / 2) - noise;
-    foreground[c] = static_cast<int>(middle + contrast / 2) - noise;
+  bool covers(float x, float y) const {
+    return synthetic::covers(shape, (x - centre_x) / radius_x, (y - centre_y) / radius_y);
   }
+};
 
-  for (std::size_t y = 0; y < side; ++y) {
-    const float v = (static_cast<float>(y) + 0.5f - centre_y) / radius;
-    for (std::size_t x = 0; x < side; ++x) {
-      const float u = (static_cast<float>(x) + 0.5f - centre_x) / radius;
-      const auto& colour = covers(label, u, v) ? foreground : background;
-      const std::uint32_t bits = random.bits();  // one byte of noise per channel
-      for (std::size_t c = 0; c < 3; ++c) {
-        const int byte = static_cast<int>((bits >> (8 * c)) & 0xffu);
-        to[c * pixels + y * side + x] =
-            static_cast<std::uint8_t>(std::clamp(colour[c] + byte * (2 * noise) / 255, 0, 255));
-      }
+// Places one shape for each decimal digit of `label`, the last digit at the top. Each shape has an
+// equal part of the height.
+std::vector<Placement> place_shapes(std::int32_t label, const Parameters& parameters,
+                                    core::Random& random) {
+  const std::size_t digits = count_digits(parameters.classes);
+  // The sizes are those of a part of 32 x 32 pixels.
+  const float unit_x = static_cast<float>(parameters.image.width) / 32;
+  const float unit_y =
+      static_cast<float>(parameters.image.height) / static_cast<float>(32 * digits);
+  std::vector<Placement> placements(digits);
+  float top = 0;
+  for (Placement& placement : placements) {
+    const float radius = between(random, 9, 11);
+    placement.shape = label % shapes;
+    placement.radius_x = radius * unit_x;
+    placement.radius_y = radius * unit_y;
+    placement.centre_x = between(random, 13, 19) * unit_x;
+    placement.centre_y = top + between(random, 13, 19) * unit_y;
+    label /= shapes;
+    top += 32 * unit_y;
+  }
+  return placements;
+}
+
+// Colour of the shapes and of the background in one channel, without noise.
+struct Colours {
+  int background, foreground;
+};
+
+constexpr int noise = 24;
+
+// Foreground and background differ clearly in each channel; the shape is brighter with probability
+// 3/4. The colours are independent of the class, so colour or brightness alone does not determine
+// it.
+Colours choose_colours(core::Random& random) {
+  const float contrast = between(random, 60, 120) * (random.below(4) == 0 ? -1.0f : 1.0f);
+  const float middle = between(random, 90, 165);
+  return {.background = static_cast<int>(middle - contrast / 2) - noise,
+          .foreground = static_cast<int>(middle + contrast / 2) - noise};
+}
+
+void draw(std::int32_t label, const Parameters& parameters, core::Random random,
+          std::span<std::uint8_t> to) {
+  const core::ImageShape image = parameters.image;
+  const std::vector<Placement> placements = place_shapes(label, parameters, random);
+  std::vector<Colours> colours(static_cast<std::size_t>(image.channels));
+  for (Colours& channel : colours) channel = choose_colours(random);
+
+  const auto pixels = static_cast<std::size_t>(image.pixels());
+  for (std::size_t pixel = 0; pixel < pixels; ++pixel) {
+    const auto width = static_cast<std::size_t>(image.width);
+    const float x = static_cast<float>(pixel % width) + 0.5f;
+    const float y = static_cast<float>(pixel / width) + 0.5f;
+    const bool is_covered =
+        std::ranges::any_of(placements, [&](const Placement& p) { return p.covers(x, y); });
+    std::uint32_t bits = 0;  // one byte of noise per channel
+    for (std::size_t c = 0; c < colours.size(); ++c) {
+      bits = c % 4 == 0 ? random.bits() : bits >> 8;
+      const int colour = is_covered ? colours[c].foreground : colours[c].background;
+      const int byte = static_cast<int>(bits & 0xffu);
+      to[c * pixels + pixel] =
+          static_cast<std::uint8_t>(std::clamp(colour + byte * (2 * noise) / 255, 0, 255));
     }
   }
 }
 
 }  // namespace
 
-Dataset generate(Split split, std::size_t samples, std::uint64_t seed,
-                 core::ProgressMonitor* progress) {
-  Dataset set{.image = image,
-              .images = std::vector<std::uint8_t>(samples * 3 * pixels),
-              .labels = std::vector<std::uint8_t>(samples),
-              .class_names = {class_names.begin(), class_names.end()}};
+LabelledImages generate(Split split, std::size_t samples, std::uint64_t seed,
+                        const Parameters& parameters, core::ProgressMonitor* progress) {
+  const auto bytes = static_cast<std::size_t>(parameters.image.elements());
+  LabelledImages content{.images = std::vector<std::uint8_t>(samples * bytes),
+                         .labels = std::vector<std::int32_t>(samples)};
   for (std::size_t sample = 0; sample < samples; ++sample) {
-    const auto label = static_cast<std::uint32_t>(sample % classes);
-    set.labels[sample] = static_cast<std::uint8_t>(label);
-    draw(label,
+    const auto label =
+        static_cast<std::int32_t>(sample % static_cast<std::size_t>(parameters.classes));
+    content.labels[sample] = label;
+    draw(label, parameters,
          core::Random(seed, core::RandomStream::synthetic, sample,
                       static_cast<std::uint32_t>(split)),
-         std::span(set.images).subspan(sample * 3 * pixels, 3 * pixels));
+         std::span(content.images).subspan(sample * bytes, bytes));
     if (sample % 1000 == 0) core::report_progress(progress);
   }
-  return set;
+  return content;
+}
+
+std::vector<std::string> class_names(std::int32_t classes) {
+  std::vector<std::string> names(static_cast<std::size_t>(classes));
+  const std::size_t digits = count_digits(classes);
+  for (std::int32_t label = 0; label < classes; ++label) {
+    std::string& name = names[static_cast<std::size_t>(label)];
+    std::int32_t rest = label;
+    for (std::size_t digit = 0; digit < digits; ++digit, rest /= shapes) {
+      if (digit > 0) name += ' ';
+      name += shape_names.at(static_cast<std::size_t>(rest % shapes));
+    }
+  }
+  return names;
 }
 
 }  // namespace lockstep::data::synthetic

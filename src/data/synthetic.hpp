@@ -2,22 +2,33 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
-#include "lockstep/data/dataset.hpp"
+#include "in_memory_dataset.hpp"
+#include "source.hpp"
 
 namespace lockstep::data::synthetic {
 
-enum class Split : std::uint32_t { train, test };
+/// Size of a synthetic dataset.
+struct Parameters {
+  std::size_t samples = 10'000;  ///< number of training images
+  core::ImageShape image{3, 32, 32};
+  std::int32_t classes = 10;
+};
 
-inline constexpr std::size_t default_samples = 10'000;
+/// Generates `samples` images of shapes (disc, ring, ...). The decimal digits of the label name the
+/// shapes, which are drawn one below the other: with at most 10 classes each image has one shape.
+/// The shapes have random positions, sizes and colours, and the images contain noise. All shapes
+/// are symmetric under horizontal flips and small enough for random crops of 32 x 32 images. Sample
+/// i depends only on (seed, split, i) and has label i mod classes. Classification by class means
+/// has low accuracy (the tests check it); a convolutional network learns ten classes within a few
+/// hundred steps.
+LabelledImages generate(Split split, std::size_t samples, std::uint64_t seed,
+                        const Parameters& parameters = {},
+                        core::ProgressMonitor* progress = nullptr);
 
-/// Generates `samples` images of ten classes of shapes (disc, ring, ...) with the size of CIFAR-10
-/// images (3 x 32 x 32). The shapes have random positions, sizes and colours, and the images
-/// contain noise. All shapes are symmetric under horizontal flips and small enough for random
-/// crops. Sample i depends only on (seed, split, i) and has label i mod 10. Classification by class
-/// means has low accuracy (the tests check it); a convolutional network learns the classes within a
-/// few hundred steps.
-Dataset generate(Split split, std::size_t samples, std::uint64_t seed,
-                 core::ProgressMonitor* progress = nullptr);
+/// Returns the names of the classes: the names of their shapes, from the top.
+std::vector<std::string> class_names(std::int32_t classes);
 
 }  // namespace lockstep::data::synthetic

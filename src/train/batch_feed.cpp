@@ -43,7 +43,11 @@ class ResidentFeed final : public BatchFeed {
         plan_(plan),
         samples_(static_cast<std::size_t>(config.batch_per_rank)),
         crops_(samples_.size()) {
-    plan.keep(images.images, images.labels);
+    std::vector<std::int32_t> labels(images.size());
+    for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = images.label(i);
+    plan.load_dataset(labels, [&images](std::size_t first, std::span<std::uint8_t> to) {
+      images.copy_images(first, to);
+    });
   }
 
   void start_epoch(std::int64_t epoch, std::size_t first_step) override {
@@ -61,7 +65,7 @@ class ResidentFeed final : public BatchFeed {
     next_ += samples_.size();
   }
 
-  void upload() override { plan_.upload_kept(samples_, crops_); }
+  void upload() override { plan_.upload_samples(samples_, crops_); }
 
  private:
   data::Augmentation augmentation_;

@@ -27,7 +27,7 @@ class BatchFeed {
 
 /// Creates a feed. The threads of the data loader prepare the batches; with --data-residency
 /// device, all images are stored in device memory and the device prepares the batches. `images`,
-/// `sampler` and `plan` must outlive the feed. Throws `Error` like `Plan::keep`.
+/// `sampler` and `plan` must outlive the feed. Throws `Error` like `Plan::load_dataset`.
 std::unique_ptr<BatchFeed> make_batch_feed(const Config& config, const data::Dataset& images,
                                            const data::DistributedSampler& sampler, int rank,
                                            backend::Plan& plan);

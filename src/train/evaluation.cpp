@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "dataset_match.hpp"
 #include "plan_options.hpp"
 
 namespace lockstep::train {
@@ -25,10 +26,13 @@ Evaluator::Evaluator(const Config& config, const graph::Graph& graph, const data
       batch_norm_(config.reducer == comm::ReducerKind::none ? BatchNormMode::local
                                                             : config.batch_norm),
       batch_(static_cast<std::size_t>(evaluation_batch(test.size(), communicator.size()))),
-      plan_(backend.compile(graph, state,
-                            inference_options(config, static_cast<std::int64_t>(batch_)))),
-      images_(batch_ * static_cast<std::size_t>(test.image.elements())),
-      labels_(batch_) {}
+      plan_(backend.compile(
+          graph, state,
+          inference_options(config, test.info().normalisation, static_cast<std::int64_t>(batch_)))),
+      images_(batch_ * test.image_bytes()),
+      labels_(batch_) {
+  require_match(graph, test.info());
+}
 
 Evaluation Evaluator::run() {
   if (batch_norm_ == BatchNormMode::broadcast) {
@@ -36,15 +40,15 @@ Evaluation Evaluator::run() {
     communicator_.broadcast(std::as_writable_bytes(state_.statistics.as<float>()), 0);
     backend_.store(state_, backend::StatePart::statistics);
   }
-  const auto image = static_cast<std::size_t>(test_.image.elements());
+  const std::size_t image = test_.image_bytes();
   const auto ranks = static_cast<std::size_t>(communicator_.size());
   std::array<double, 3> sums{};
   std::size_t sample = static_cast<std::size_t>(communicator_.rank());
   while (sample < test_.size()) {
     std::size_t count = 0;
     for (; count < batch_ && sample < test_.size(); ++count, sample += ranks) {
-      std::ranges::copy(test_.pixels(sample), images_.data() + count * image);
-      labels_[count] = test_.labels[sample];
+      test_.copy_images(sample, std::span(images_).subspan(count * image, image));
+      labels_[count] = test_.label(sample);
     }
     plan_->upload(std::span(images_).first(count * image), std::span(labels_).first(count));
     plan_->forward();

@@ -126,7 +126,7 @@ LadderResult run_ladder(const TrainingContext& context, const data::DataSizes& s
       result.end = LadderEnd::stopped;
       return result;
     }
-    if (static_cast<std::size_t>(batch * ranks) > context.data.train.size()) {
+    if (static_cast<std::size_t>(batch * ranks) > context.data.train->size()) {
       result.end = LadderEnd::out_of_data;
       return result;
     }

@@ -78,7 +78,7 @@ std::uint64_t largest_parameter(const graph::Graph& graph) {
 MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
                                const backend::Backend& backend, const data::DataSizes& sizes,
                                Ranks ranks, std::uint64_t process_bytes) {
-  const auto image = static_cast<std::uint64_t>(sizes.image.elements());
+  const auto image = static_cast<std::uint64_t>(sizes.info.image.elements());
   const auto batch = static_cast<std::uint64_t>(config.batch_per_rank);
   const auto slots =
       config.loader_threads == 0 ? 1u : static_cast<std::uint64_t>(config.loader_threads) + 2;
@@ -86,12 +86,13 @@ MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
   NoSum batch_norm_sum(ranks.all);
   const bool is_synchronous = config.batch_norm == BatchNormMode::sync;
   const auto plan =
-      backend.memory(graph, training_options(config, is_synchronous ? &batch_norm_sum : nullptr));
+      backend.memory(graph, training_options(config, sizes.info.normalisation,
+                                             is_synchronous ? &batch_norm_sum : nullptr));
 
   MemoryEstimate estimate;
   estimate.has_device = backend.memory_of_its_own().has_value();
   estimate.process = process_bytes + training_libraries;
-  estimate.data = (sizes.train + sizes.test) * (image + 1);
+  estimate.data = sizes.memory_bytes;
   estimate.loader = slots * batch * (image + sizeof(std::int32_t)) +
                     (sizes.train + sizes.train / static_cast<std::size_t>(ranks.all)) *
                         sizeof(std::uint32_t);  // order of the images, all and own
@@ -101,7 +102,8 @@ MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
   estimate.workspace = plan.workspace;
   if (config.evaluate_every >= 0) {
     const std::int64_t images = evaluation_batch(sizes.test, ranks.all);
-    estimate.evaluation = backend.memory(graph, inference_options(config, images)).plan();
+    estimate.evaluation =
+        backend.memory(graph, inference_options(config, sizes.info.normalisation, images)).plan();
     if (!estimate.has_device)
       estimate.evaluation += static_cast<std::uint64_t>(images) * image + inference_libraries;
   }

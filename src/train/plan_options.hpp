@@ -12,10 +12,12 @@ inline std::size_t bucket_elements(const Config& config) {
   return communicates ? comm::BucketPartition::bucket_length(config.bucket_bytes()) : 0;
 }
 
-/// Returns the options of the training plan of a rank for a configuration. `batch_norm_sum`: null
-/// unless `--bn sync`. `rank`, `ranks`: position in the group of ranks that share the global batch;
-/// image i of rank r is image i * ranks + r of the global batch (see data::DistributedSampler).
+/// Returns the options of the training plan of a rank for a configuration. `normalisation`: that of
+/// the dataset. `batch_norm_sum`: null unless `--bn sync`. `rank`, `ranks`: position in the group
+/// of ranks that share the global batch; image i of rank r is image i * ranks + r of the global
+/// batch (see data::DistributedSampler).
 inline backend::PlanOptions training_options(const Config& config,
+                                             const core::Normalisation& normalisation,
                                              core::StatisticsAllReduce* batch_norm_sum,
                                              int rank = 0, int ranks = 1) {
   return {.batch = config.batch_per_rank,
@@ -23,7 +25,7 @@ inline backend::PlanOptions training_options(const Config& config,
           .mode = backend::Mode::training,
           .convolution_algorithm = config.convolution_algorithm,
           .batch_norm_fusion = config.batch_norm_fusion,
-          .normalisation = {},
+          .normalisation = normalisation,
           .batch_norm_sum = batch_norm_sum,
           .listener = nullptr,
           .gradient_type = config.gradient_type,
@@ -35,12 +37,15 @@ inline backend::PlanOptions training_options(const Config& config,
 }
 
 /// Returns the options of the inference plan of a configuration for `batch` images.
-inline backend::PlanOptions inference_options(const Config& config, std::int64_t batch) {
+/// `normalisation`: that of the dataset.
+inline backend::PlanOptions inference_options(const Config& config,
+                                              const core::Normalisation& normalisation,
+                                              std::int64_t batch) {
   return {.batch = batch,
           .precision = config.precision,
           .mode = backend::Mode::inference,
           .convolution_algorithm = config.convolution_algorithm,
-          .normalisation = {},
+          .normalisation = normalisation,
           .batch_norm_sum = nullptr,
           .listener = nullptr};
 }

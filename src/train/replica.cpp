@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "dataset_match.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/weights.hpp"
 #include "plan_options.hpp"
@@ -11,7 +12,8 @@ namespace lockstep::train {
 namespace {
 
 data::DistributedSampler make_sampler(const TrainingContext& context) {
-  const std::size_t images = context.data.train.size();
+  const std::size_t images = context.data.train->size();
+  require_match(context.graph, context.data.train->info());
   require_enough_images(context.config, images);
   const auto global_batch = static_cast<std::size_t>(context.config.global_batch);
   return {images, global_batch, context.data_parallel.size(), context.config.seed,
@@ -26,12 +28,12 @@ Replica::Replica(const TrainingContext& context, core::StatisticsAllReduce* repl
       state(context.backend.make_state(context.graph, std::move(gradients))),
       plan(context.backend.compile(
           context.graph, state,
-          training_options(context.config, replicas, context.data_parallel.rank(),
-                           context.data_parallel.size()))),
-      feed(make_batch_feed(context.config, context.data.train, sampler,
+          training_options(context.config, context.data.train->info().normalisation, replicas,
+                           context.data_parallel.rank(), context.data_parallel.size()))),
+      feed(make_batch_feed(context.config, *context.data.train, sampler,
                            context.data_parallel.rank(), *plan)) {
   if (context.config.evaluate_every >= 0) {
-    evaluator.emplace(context.config, context.graph, context.data.test, context.backend, state,
+    evaluator.emplace(context.config, context.graph, *context.data.test, context.backend, state,
                       context.data_parallel);
   }
   initialise(context.graph, context.config.seed, state);

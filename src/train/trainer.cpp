@@ -281,7 +281,7 @@ RunSummary Trainer::Parts::run() {
   summary.peak_memory_bytes = peak_memory.total();
   if (progress.best_correct >= 0) {
     // The accuracies are those of the whole run, also if this process resumed it.
-    const auto images = static_cast<double>(context.data.test.size());
+    const auto images = static_cast<double>(context.data.test->size());
     summary.best_test_accuracy = static_cast<double>(progress.best_correct) / images;
     if (progress.last_correct >= 0) {
       summary.last_test_accuracy = static_cast<double>(progress.last_correct) / images;

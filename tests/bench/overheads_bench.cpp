@@ -29,8 +29,8 @@ double seconds_since(Clock::time_point begin) {
 /// in the order of the sampler, in images/s.
 void time_loader() {
   const data::TrainingData data = data::load({.source = "synthetic:10000"});
-  const data::DistributedSampler sampler(data.train.size(), 128, 1, 1, data::LastBatch::drop);
-  data::DataLoader loader(data.train, sampler, {.batch_per_rank = 128, .threads = 0});
+  const data::DistributedSampler sampler(data.train->size(), 128, 1, 1, data::LastBatch::drop);
+  data::DataLoader loader(*data.train, sampler, {.batch_per_rank = 128, .threads = 0});
   std::size_t images = 0;
   const auto begin = Clock::now();
   for (std::int64_t epoch = 0; epoch < 5; ++epoch) {

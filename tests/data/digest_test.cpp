@@ -11,29 +11,50 @@ namespace {
 TEST(Digest, StaysTheSameOverVersions) {
   EXPECT_EQ(digest(random_dataset(20, {3, 4, 4}), random_dataset(10, {3, 4, 4})),
             "edea2947cbb25ded");
-  EXPECT_EQ(digest(random_dataset(1, {1, 1, 1}), {}), "9188b263efd812a4");
+  EXPECT_EQ(digest(random_dataset(1, {1, 1, 1}), random_dataset(0, {1, 1, 1})), "9188b263efd812a4");
+}
+
+constexpr core::ImageShape shape{3, 4, 4};
+
+std::string digest_of(const LabelledImages& train, const LabelledImages& test,
+                      std::int64_t classes = 10) {
+  return digest(make_dataset(train, shape, classes), make_dataset(test, shape, classes));
 }
 
 TEST(Digest, SeesEveryPart) {
-  const Dataset train = random_dataset(20, {3, 4, 4});
-  const Dataset test = random_dataset(10, {3, 4, 4});
-  const std::string original = digest(train, test);
+  const LabelledImages train = random_content(20, shape);
+  const LabelledImages test = random_content(10, shape);
+  const std::string original = digest_of(train, test);
   EXPECT_EQ(original.size(), 16u);
-  EXPECT_EQ(original, digest(train, test));
+  EXPECT_EQ(original, digest_of(train, test));
 
-  Dataset changed = train;
+  LabelledImages changed = train;
   changed.images[500] ^= 1;
-  EXPECT_NE(digest(changed, test), original);
+  EXPECT_NE(digest_of(changed, test), original);
   changed = train;
   changed.labels[3] ^= 1;
-  EXPECT_NE(digest(changed, test), original);
+  EXPECT_NE(digest_of(changed, test), original);
   changed = test;
   changed.images[0] ^= 0x80;
-  EXPECT_NE(digest(train, changed), original);
+  EXPECT_NE(digest_of(train, changed), original);
   changed = test;
-  changed.labels[9] ^= 1;
-  EXPECT_NE(digest(train, changed), original);
-  EXPECT_NE(digest(test, train), original);
+  changed.labels[9] -= 1;
+  EXPECT_NE(digest_of(train, changed), original);
+  EXPECT_NE(digest_of(test, train), original);
+}
+
+TEST(Digest, SeesLabelsAboveTheBytes) {
+  LabelledImages train = random_content(20, shape);
+  const LabelledImages test = random_content(10, shape);
+  const std::string original = digest_of(train, test, 1000);
+  train.labels[3] += 256;
+  EXPECT_NE(digest_of(train, test, 1000), original);
+}
+
+TEST(Digest, DoesNotDependOnWhereTheImagesAre) {
+  const InMemoryDataset train = random_dataset(20, shape);
+  const InMemoryDataset test = random_dataset(10, shape);
+  EXPECT_EQ(digest(BufferedDataset(train), BufferedDataset(test)), digest(train, test));
 }
 
 }  // namespace

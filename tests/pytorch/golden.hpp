@@ -21,7 +21,7 @@ inline constexpr float momentum = 0.9f;
 inline constexpr float weight_decay = 5e-4f;
 inline constexpr std::size_t samples_per_tensor = 64;
 
-inline data::Dataset images() {
+inline std::unique_ptr<const data::Dataset> images() {
   return data::load({.source = "synthetic:" + std::to_string(steps * batch), .seed = seed}).train;
 }
 

@@ -64,16 +64,19 @@ class GoldenRun {
         set_(golden::images()) {
     graph::initialise_parameters(graph_, golden::seed, state_.parameters.as<float>());
     graph::initialise_statistics(graph_, state_.statistics.as<float>());
-    plan_ = backend_->compile(graph_, state_, {.batch = static_cast<std::int64_t>(batch)});
+    plan_ = backend_->compile(
+        graph_, state_,
+        {.batch = static_cast<std::int64_t>(batch), .normalisation = set_->info().normalisation});
   }
 
   /// Runs the forward and backward pass of batch number `step` of the data set. Returns the mean
   /// loss of the batch.
   double gradients_of(std::size_t step) {
-    const std::size_t bytes = static_cast<std::size_t>(set_.image.elements());
-    const auto labels = std::span(set_.labels).subspan(step * batch_, batch_);
-    const std::vector<std::int32_t> wide(labels.begin(), labels.end());
-    plan_->upload(std::span(set_.images).subspan(step * batch_ * bytes, batch_ * bytes), wide);
+    std::vector<std::uint8_t> images(batch_ * set_->image_bytes());
+    set_->copy_images(step * batch_, images);
+    std::vector<std::int32_t> labels(batch_);
+    for (std::size_t i = 0; i < batch_; ++i) labels[i] = set_->label(step * batch_ + i);
+    plan_->upload(images, labels);
     plan_->forward();
     NoListener listener;
     plan_->backward(listener);
@@ -98,7 +101,7 @@ class GoldenRun {
   graph::Graph graph_;
   std::unique_ptr<backend::Backend> backend_;
   backend::ModelState state_;
-  data::Dataset set_;
+  std::unique_ptr<const data::Dataset> set_;
   std::unique_ptr<backend::Plan> plan_;
 };
 

@@ -40,6 +40,24 @@ class TrainerTest : public ::testing::Test {
   Observer nobody_;
 };
 
+/// A dataset with other properties, for example another normalisation.
+class WithInfo final : public data::Dataset {
+ public:
+  WithInfo(const data::Dataset& images, data::DatasetInfo info)
+      : images_(images), info_(std::move(info)) {}
+  const data::DatasetInfo& info() const override { return info_; }
+  std::size_t size() const override { return images_.size(); }
+  std::int32_t label(std::size_t sample) const override { return images_.label(sample); }
+  std::span<const std::uint8_t> read_image(std::size_t sample,
+                                           std::span<std::uint8_t> buffer) const override {
+    return images_.read_image(sample, buffer);
+  }
+
+ private:
+  const data::Dataset& images_;
+  data::DatasetInfo info_;
+};
+
 std::vector<float> copy(const core::Buffer& buffer) {
   const auto values = buffer.as<float>();
   return {values.begin(), values.end()};
@@ -188,13 +206,55 @@ TEST_F(TrainerTest, RecordsThePeakMemoryOfEachEpochAndRank) {
 TEST_F(TrainerTest, EvaluationSeesEachImageOnceOnAnyNumberOfRanks) {
   backend::ModelState state = backend_->make_state(graph_);
   initialise(graph_, 5, state);
-  Evaluator many(config(), graph_, data_.test, *backend_, state, *world_);
-  Evaluator one(config(), graph_, data_.test, *backend_, state, *alone_);
+  Evaluator many(config(), graph_, *data_.test, *backend_, state, *world_);
+  Evaluator one(config(), graph_, *data_.test, *backend_, state, *alone_);
   const Evaluation actual = many.run();
   const Evaluation expected = one.run();
   EXPECT_EQ(actual.images, 11);
   EXPECT_EQ(actual.correct, expected.correct);
   EXPECT_NEAR(actual.loss_sum, expected.loss_sum, 1e-5 * expected.loss_sum);
+}
+
+TEST_F(TrainerTest, RefusesADatasetThatTheNetworkDoesNotMatch) {
+  for (const char* source : {"synthetic:64@3x16x16", "synthetic:64@1x32x32", "synthetic:64/11"}) {
+    const data::TrainingData other = data::load({.source = source});
+    const Config options = config();
+    try {
+      Trainer trainer({options, graph_, other, *backend_, *world_}, nobody_);
+      ADD_FAILURE() << source;
+    } catch (const AgreedError& error) {
+      EXPECT_EQ(error.status(), core::ExitStatus::usage);
+      EXPECT_THAT(error.what(), HasSubstr("the network small takes images of 3 x 32 x 32 in 10 "
+                                          "classes, but the dataset synthetic has images of"));
+    }
+    backend::ModelState state = backend_->make_state(graph_);
+    EXPECT_THROW(Evaluator(options, graph_, *other.test, *backend_, state, *world_), core::Error);
+  }
+}
+
+TEST_F(TrainerTest, NormalisesWithTheValuesOfTheDataset) {
+  // The standard deviation scales the images, so another one gives other parameters. Kernels that
+  // are selected by timing change them by rounding errors only.
+  const auto trained = [this](float deviation) {
+    data::DatasetInfo info = data_.train->info();
+    info.normalisation.standard_deviation.fill(deviation);
+    data::TrainingData data{.train = std::make_unique<WithInfo>(*data_.train, info),
+                            .test = std::make_unique<WithInfo>(*data_.test, info),
+                            .digest = data_.digest};
+    const Config options = config();
+    return train_to_end({options, graph_, data, *backend_, *world_}).parameters;
+  };
+  EXPECT_LT(relative_difference(trained(1), trained(1)), 1e-4);
+  EXPECT_GT(relative_difference(trained(2), trained(1)), 1e-3);
+
+  backend::ModelState state = backend_->make_state(graph_);
+  initialise(graph_, 5, state);
+  const auto loss_of = [&](const data::Dataset& set) {
+    return Evaluator(config(), graph_, set, *backend_, state, *world_).run().loss_sum;
+  };
+  data::DatasetInfo info = data_.test->info();
+  info.normalisation.standard_deviation.fill(0.1f);
+  EXPECT_NE(loss_of(WithInfo(*data_.test, info)), loss_of(*data_.test));
 }
 
 TEST_F(TrainerTest, IndependentReplicasGoTheirOwnWays) {

@@ -15,6 +15,7 @@
 #include "lockstep/core/crop_flip.hpp"
 #include "lockstep/core/data_type.hpp"
 #include "lockstep/core/device_queue.hpp"
+#include "lockstep/core/normalisation.hpp"
 #include "lockstep/core/progress.hpp"
 #include "lockstep/core/replica.hpp"
 #include "lockstep/core/timeline.hpp"
@@ -51,12 +52,11 @@ std::span<const core::NamedValue<ConvolutionAlgorithm>> named_values(Convolution
 enum class BatchNormFusion { automatic, none, sums, prologue };
 std::span<const core::NamedValue<BatchNormFusion>> named_values(BatchNormFusion);
 
-/// Coefficients of the image normalisation per channel: normalised = (pixel / 255 - mean) /
-/// standard_deviation. Channels beyond the third use the values of the third.
-struct Normalisation {
-  std::array<float, 3> mean{0.4914f, 0.4822f, 0.4465f};
-  std::array<float, 3> standard_deviation{0.2023f, 0.1994f, 0.2010f};
-};
+using core::Normalisation;
+
+/// Function that writes the images `first`, `first + 1`, ... of a dataset to `images` (n, channels,
+/// height, width).
+using ImageReader = std::function<void(std::size_t first, std::span<std::uint8_t> images)>;
 
 /// Callback invoked after each operation of a plan; used for profiling.
 class OperationListener {
@@ -74,7 +74,7 @@ struct PlanOptions {
   Mode mode = Mode::training;
   ConvolutionAlgorithm convolution_algorithm = ConvolutionAlgorithm::automatic;
   BatchNormFusion batch_norm_fusion = BatchNormFusion::automatic;
-  Normalisation normalisation{};
+  Normalisation normalisation{};  ///< of the images that are uploaded
   /// All-reduce of the batch-norm statistics over all replicas; null: statistics of this replica's
   /// batch only.
   core::StatisticsAllReduce* batch_norm_sum = nullptr;
@@ -146,7 +146,7 @@ struct LossScale {
 };
 
 /// A graph compiled for one batch size, precision and mode on one device. Memory is allocated by
-/// the constructor and by `keep`; a training step allocates none.
+/// the constructor and by `load_dataset`; a training step allocates none.
 class Plan {
  public:
   virtual ~Plan() = default;
@@ -159,15 +159,15 @@ class Plan {
   virtual void upload(std::span<const std::uint8_t> images,
                       std::span<const std::int32_t> labels) = 0;
 
-  /// Loads a data set into device memory: `images` (size, channels, height, width), `labels` (size)
+  /// Loads a dataset into device memory: the images that `read` returns and their `labels` (size)
   /// in [0, classes). Throws `Error`: usage if the device uses host memory, out_of_memory if the
-  /// data set does not fit.
-  virtual void keep(std::span<const std::uint8_t> images, std::span<const std::uint8_t> labels);
+  /// dataset does not fit, and the errors of `read`.
+  virtual void load_dataset(std::span<const std::int32_t> labels, const ImageReader& read);
 
-  /// Prepares a batch from the data set that `keep` has loaded: the indices `samples` (batch) of
-  /// its images, and how each image is cropped and mirrored, `crops` (batch).
-  virtual void upload_kept(std::span<const std::int32_t> samples,
-                           std::span<const core::CropFlip> crops);
+  /// Prepares a batch from the dataset that `load_dataset` has loaded: the indices `samples`
+  /// (batch) of its images, and how each image is cropped and mirrored, `crops` (batch).
+  virtual void upload_samples(std::span<const std::int32_t> samples,
+                              std::span<const core::CropFlip> crops);
 
   /// Computes the forward pass from the uploaded batch to the loss. In training, also updates the
   /// running statistics with this batch. Collective over the replicas if `batch_norm_sum` is set.

@@ -2,65 +2,88 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "lockstep/core/normalisation.hpp"
 #include "lockstep/core/progress.hpp"
 #include "lockstep/core/shape.hpp"
 
 namespace lockstep::data {
 
-/// Labelled images in memory: `images` (size, channels, height, width), `labels` (size) in [0,
-/// classes).
-struct Dataset {
-  core::ImageShape image{3, 32, 32};
-  std::vector<std::uint8_t> images;
-  std::vector<std::uint8_t> labels;
-  std::vector<std::string> class_names;
-
-  /// Returns the number of images.
-  std::size_t size() const { return labels.size(); }
-  /// Returns a view of image `sample`: (channels, height, width).
-  std::span<const std::uint8_t> pixels(std::size_t sample) const {
-    const auto bytes = static_cast<std::size_t>(image.elements());
-    return {images.data() + sample * bytes, bytes};
-  }
+/// Properties that the training and the test images of a dataset share.
+struct DatasetInfo {
+  std::string name;  ///< as in `DataOptions::source`, for example "cifar10"
+  core::ImageShape image{};
+  std::int64_t classes = 0;
+  std::vector<std::string> class_names{};  ///< in the order of the labels; empty if unknown
+  core::Normalisation normalisation{};
 };
 
-/// Training and test images of a data set.
+/// Labelled images: the training images or the test images of a dataset. All functions may be
+/// called by several threads at the same time.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  virtual const DatasetInfo& info() const = 0;
+
+  /// Returns the number of images.
+  virtual std::size_t size() const = 0;
+
+  /// Returns the label of image `sample`, in [0, classes).
+  virtual std::int32_t label(std::size_t sample) const = 0;
+
+  /// Returns the pixels of image `sample`: (channels, height, width). The result is a view either
+  /// of memory of the dataset or of `buffer`, which must have the size of an image. Throws `Error`
+  /// (input) if the image cannot be read.
+  virtual std::span<const std::uint8_t> read_image(std::size_t sample,
+                                                   std::span<std::uint8_t> buffer) const = 0;
+
+  /// Returns the size of an image in bytes.
+  std::size_t image_bytes() const { return static_cast<std::size_t>(info().image.elements()); }
+
+  /// Copies the images `first`, `first + 1`, ... to `images` (n, channels, height, width). Throws
+  /// `Error` like `read_image`.
+  void copy_images(std::size_t first, std::span<std::uint8_t> images) const;
+};
+
+/// Training and test images of a dataset.
 struct TrainingData {
-  Dataset train;
-  Dataset test;
-  std::string origin;  ///< value of `DataOptions::source`
+  std::unique_ptr<const Dataset> train;
+  std::unique_ptr<const Dataset> test;
   /// Hash of all images and labels, 16 hexadecimal digits; equal on ranks that have equal data.
   std::string digest;
 };
 
-/// Selection of a data set.
+/// Selection of a dataset.
 struct DataOptions {
-  /// "cifar10:DIR" or "synthetic[:N]" (N training images, default 10000).
-  std::string source = "synthetic";
-  std::size_t train_samples = 0;  ///< number of training images, from the first; 0 for all
-  std::size_t test_samples = 0;   ///< number of test images, from the first; 0 for all
-  std::uint64_t seed = 1;         ///< seed of the synthetic data set
+  std::string source = "synthetic";  ///< in one of the forms that `source_syntaxes` returns
+  std::size_t train_samples = 0;     ///< number of training images, from the first; 0 for all
+  std::size_t test_samples = 0;      ///< number of test images, from the first; 0 for all
+  std::uint64_t seed = 1;            ///< seed of the synthetic dataset
   core::ProgressMonitor* progress = nullptr;  ///< notified of each file or 1,000 generated images
 };
 
-/// Reads or generates the data set. Throws `Error`: usage if the source is unknown or has fewer
+/// Returns the forms of `DataOptions::source` and their meaning, one line per dataset, for
+/// `--help`.
+std::vector<std::string> source_syntaxes();
+
+/// Reads or generates the dataset. Throws `Error`: usage if the source is unknown or has fewer
 /// images than requested; input if a file is missing, truncated, oversized or contains labels out
 /// of range (the message names the file and the remedy).
 TrainingData load(const DataOptions& options);
 
-/// Numbers of training and test images, shape of the images and number of classes.
+/// Properties of a dataset that are known without reading its images.
 struct DataSizes {
-  std::size_t train = 0;
-  std::size_t test = 0;
-  core::ImageShape image{3, 32, 32};
-  std::int64_t classes = 10;
+  DatasetInfo info;
+  std::size_t train = 0;           ///< number of training images
+  std::size_t test = 0;            ///< number of test images
+  std::uint64_t memory_bytes = 0;  ///< host memory that the loaded dataset needs
 };
-/// Returns the sizes of the data set that `load` would return, without reading the images. Throws
+/// Returns the sizes of the dataset that `load` would return, without reading the images. Throws
 /// the same errors as `load` for invalid options, missing files and wrong file sizes.
 DataSizes sizes(const DataOptions& options);
 

@@ -29,7 +29,8 @@ std::int64_t evaluation_batch(std::size_t test_images, int ranks);
 /// the number of ranks, so that each image is evaluated exactly once.
 class Evaluator {
  public:
-  /// Compiles the inference plan for `state`. All arguments must outlive the evaluator.
+  /// Compiles the inference plan for `state`. All arguments must outlive the evaluator. Throws
+  /// `Error` (usage) if the network does not match the dataset.
   Evaluator(const Config& config, const graph::Graph& graph, const data::Dataset& test,
             const backend::Backend& backend, backend::ModelState& state,
             comm::Communicator& communicator);

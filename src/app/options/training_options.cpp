@@ -1,5 +1,9 @@
 // Options of the training itself: size of the run, network, data, optimiser.
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lockstep/data/dataset.hpp"
 #include "lockstep/graph/models.hpp"
 #include "option_rows.hpp"
 
@@ -109,6 +113,8 @@ std::vector<Option> network_options() {
 }
 
 std::vector<Option> data_options() {
+  static const std::string data_help =
+      fmt::format("dataset: {}", fmt::join(data::source_syntaxes(), "; "));
   return {
       {.name = "data",
        .value_name = "SOURCE",
@@ -117,10 +123,14 @@ std::vector<Option> data_options() {
        .commands = cmd_training | cmd_evaluate,
        .ranks = AcrossRanks::may_differ,  // the digests of the images are compared instead
        .timing = TimingEffect::setting,
-       .help = "source of the images: cifar10:DIR (the binary files as published) or synthetic[:N]",
-       .details =
-           "`jobs/download-cifar10` downloads the files of CIFAR-10. `synthetic:N` generates "
-           "N images from `--seed`, on which a network can be trained"},
+       .help = data_help,
+       .details = "`jobs/download-cifar10` downloads the files of CIFAR-10. Synthetic images are "
+                  "generated "
+                  "from `--seed`; a network can be trained on them. Each part after `synthetic` "
+                  "may be left "
+                  "out, for example `synthetic:5000` or `synthetic@3x224x224/1000`. The network is "
+                  "built for "
+                  "the image shape and the classes of the dataset"},
       {.name = "train-samples",
        .value_name = "N",
        .value = integer(&Config::train_samples, at_least(0)),

@@ -51,32 +51,40 @@ DeviceLabels ImageUpload::run(std::span<const std::uint8_t> images,
           .images = std::ssize(labels)};
 }
 
-void ImageUpload::keep(std::span<const std::uint8_t> images, std::span<const std::uint8_t> labels) {
-  const std::vector<std::int32_t> wide(labels.begin(), labels.end());
-  kept_images_ = core::device_buffer(images.size_bytes(), "the data set");
-  kept_labels_ = core::device_buffer(wide.size() * sizeof(std::int32_t), "the data set's labels");
-  core::copy_to_device(kept_images_.data(), std::as_bytes(images),
-                       "copying the data set to the GPU");
-  core::copy_to_device(kept_labels_.data(), std::as_bytes(std::span(wide)),
-                       "copying the data set to the GPU");
+void ImageUpload::load_dataset(std::span<const std::int32_t> labels, const ImageReader& read) {
+  constexpr std::size_t block_images = 1024;  // copied at a time, to limit the host memory
+  const auto image_bytes = static_cast<std::size_t>(image_.elements());
+  dataset_images_ = core::device_buffer(labels.size() * image_bytes, "the dataset");
+  dataset_labels_ = core::device_buffer(labels.size_bytes(), "the dataset's labels");
+  std::vector<std::uint8_t> block(std::min(block_images, labels.size()) * image_bytes);
+  for (std::size_t first = 0; first < labels.size(); first += block_images) {
+    const std::size_t count = std::min(block_images, labels.size() - first);
+    const auto images = std::span(block).first(count * image_bytes);
+    read(first, images);
+    core::copy_to_device(dataset_images_.data() + first * image_bytes, std::as_bytes(images),
+                         "copying the dataset to the GPU");
+  }
+  core::copy_to_device(dataset_labels_.data(), std::as_bytes(labels),
+                       "copying the dataset to the GPU");
 }
 
-DeviceLabels ImageUpload::run_kept(std::span<const std::int32_t> samples,
-                                   std::span<const core::CropFlip> crops, const FeatureMap& map) {
-  core::check(kept_images_.bytes() > 0, "images are kept before they are asked for");
+DeviceLabels ImageUpload::run_samples(std::span<const std::int32_t> samples,
+                                      std::span<const core::CropFlip> crops,
+                                      const FeatureMap& map) {
+  core::check(dataset_images_.bytes() > 0, "a dataset is loaded before its samples are uploaded");
   const std::byte* const block = staging_.bring({std::as_bytes(samples), std::as_bytes(crops)});
   check_cuda(cudaMemcpyAsync(numbers_.data(), block, samples.size_bytes(), cudaMemcpyDeviceToDevice,
                              context_.stream()),
              "copying samples");
   const auto* const source = numbers_.as<std::int32_t>().data();
   normalise(
-      {.pixels = kept_images_.data(),
+      {.pixels = dataset_images_.data(),
        .source = source,
        .crops = reinterpret_cast<const core::CropFlip*>(block + aligned(samples.size_bytes())),
        .images = std::ssize(samples)},
       map);
   staging_.release();
-  return {.labels = kept_labels_.as<std::int32_t>().data(),
+  return {.labels = dataset_labels_.as<std::int32_t>().data(),
           .source = source,
           .images = std::ssize(samples)};
 }

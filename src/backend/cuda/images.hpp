@@ -12,7 +12,7 @@
 
 namespace lockstep::backend::cuda {
 
-/// Uploads batches to a plan: either images and labels from the host, or, if the data set is in
+/// Uploads batches to a plan: either images and labels from the host, or, if the dataset is in
 /// device memory, only the indices of the samples and their crops.
 class ImageUpload {
  public:
@@ -24,17 +24,17 @@ class ImageUpload {
   DeviceLabels run(std::span<const std::uint8_t> images, std::span<const std::int32_t> labels,
                    const FeatureMap& map);
 
-  /// Copies a data set to device memory and waits for the copy. `images` (size, channels, height,
-  /// width), `labels` (size).
-  void keep(std::span<const std::uint8_t> images, std::span<const std::uint8_t> labels);
-  /// Returns the number of images of the data set in device memory.
-  std::size_t kept() const { return kept_labels_.bytes() / sizeof(std::int32_t); }
-  /// As `run`, for images of the data set in device memory. `samples` (n): their indices; `crops`
+  /// Copies a dataset to device memory and waits for the copy. `labels` (size); `read` returns the
+  /// images.
+  void load_dataset(std::span<const std::int32_t> labels, const ImageReader& read);
+  /// Returns the number of images of the dataset in device memory.
+  std::size_t dataset_size() const { return dataset_labels_.bytes() / sizeof(std::int32_t); }
+  /// As `run`, for images of the dataset in device memory. `samples` (n): their indices; `crops`
   /// (n).
-  DeviceLabels run_kept(std::span<const std::int32_t> samples,
-                        std::span<const core::CropFlip> crops, const FeatureMap& map);
+  DeviceLabels run_samples(std::span<const std::int32_t> samples,
+                           std::span<const core::CropFlip> crops, const FeatureMap& map);
 
-  /// Returns the device memory of an upload without a data set, in bytes.
+  /// Returns the device memory of an upload without a dataset, in bytes.
   static std::size_t device_bytes(std::int64_t batch, core::ImageShape image);
 
  private:
@@ -51,7 +51,7 @@ class ImageUpload {
   Staging staging_;
   /// Labels or sample indices of the batch, at the fixed address that a captured graph reads.
   core::Buffer numbers_;
-  core::Buffer kept_images_, kept_labels_;
+  core::Buffer dataset_images_, dataset_labels_;
 };
 
 }  // namespace lockstep::backend::cuda

@@ -205,17 +205,26 @@ void CudaPlan::upload(std::span<const std::uint8_t> images, std::span<const std:
   check(images.size() ==
             labels.size() * static_cast<std::size_t>(operations_.graph().image().elements()),
         "an image per label");
-  const std::int64_t classes = operations_.graph().classes();
-  for (const std::int32_t label : labels)
-    check(label >= 0 && label < classes, "a label is one of the classes");
+  check_labels(labels);
   take(upload_.run(images, labels, blueprint_.images()));
 }
 
-void CudaPlan::upload_kept(std::span<const std::int32_t> samples,
-                           std::span<const core::CropFlip> crops) {
+void CudaPlan::check_labels(std::span<const std::int32_t> labels) const {
+  const std::int64_t classes = operations_.graph().classes();
+  for (const std::int32_t label : labels)
+    check(label >= 0 && label < classes, "a label is one of the classes");
+}
+
+void CudaPlan::load_dataset(std::span<const std::int32_t> labels, const ImageReader& read) {
+  check_labels(labels);
+  upload_.load_dataset(labels, read);
+}
+
+void CudaPlan::upload_samples(std::span<const std::int32_t> samples,
+                              std::span<const core::CropFlip> crops) {
   check(std::ssize(samples) == batch() && crops.size() == samples.size(),
-        "a batch of kept images fits its plan");
-  take(upload_.run_kept(samples, crops, blueprint_.images()));
+        "a batch of samples fits its plan");
+  take(upload_.run_samples(samples, crops, blueprint_.images()));
 }
 
 void CudaPlan::take(const DeviceLabels& labels) {
@@ -239,8 +248,8 @@ void CudaPlan::upload_anything() {
       number = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(bound)));
     return numbers;
   };
-  if (upload_.kept() > 0) {
-    upload_kept(numbers_below(upload_.kept()), std::vector<core::CropFlip>(images));
+  if (upload_.dataset_size() > 0) {
+    upload_samples(numbers_below(upload_.dataset_size()), std::vector<core::CropFlip>(images));
   } else {
     std::vector<std::uint8_t> pixels(images * static_cast<std::size_t>(graph.image().elements()));
     for (auto& byte : pixels) byte = static_cast<std::uint8_t>(random.below(256));

@@ -60,7 +60,7 @@ class CudaOperations final : public OperationFactory {
 MemoryUse memory_of(const Blueprint& blueprint, const CudaOperations& operations);
 
 /// A blueprint with memory on the GPU. The functions of a training step enqueue their work and
-/// return; `upload` and `upload_kept` wait only for the copy of an earlier batch. `result`,
+/// return; `upload` and `upload_samples` wait only for the copy of an earlier batch. `result`,
 /// `logits` and `loss_scale` wait for the stream.
 class CudaPlan final : public Plan {
  public:
@@ -68,11 +68,9 @@ class CudaPlan final : public Plan {
            DnnPlanner& planner);
 
   void upload(std::span<const std::uint8_t> images, std::span<const std::int32_t> labels) override;
-  void keep(std::span<const std::uint8_t> images, std::span<const std::uint8_t> labels) override {
-    upload_.keep(images, labels);
-  }
-  void upload_kept(std::span<const std::int32_t> samples,
-                   std::span<const core::CropFlip> crops) override;
+  void load_dataset(std::span<const std::int32_t> labels, const ImageReader& read) override;
+  void upload_samples(std::span<const std::int32_t> samples,
+                      std::span<const core::CropFlip> crops) override;
   void forward() override;
   BatchResult result() const override;
   std::span<const float> logits() const override;
@@ -107,6 +105,7 @@ class CudaPlan final : public Plan {
   };
 
   void place_parameters();
+  void check_labels(std::span<const std::int32_t> labels) const;
   void take(const DeviceLabels& labels);
   void update_range(std::size_t first, std::size_t count);
   Scalars* scalars() const { return reinterpret_cast<Scalars*>(scalars_.data()); }

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "in_memory_dataset.hpp"
+#include "source.hpp"
+
+namespace lockstep::data {
+
+/// Description of a dataset in files of fixed-size records. A record consists of label bytes and
+/// the pixels (channels, height, width), one byte each. Files contain records and nothing else.
+struct RecordFormat {
+  std::string_view name;                       ///< as in `DatasetInfo`
+  std::string_view title;                      ///< for messages, for example "CIFAR-10"
+  std::string_view advice;                     ///< completes "get a fresh copy ..."
+  std::string_view archive_folder;             ///< folder of the files in the published archive
+  std::span<const char* const> train_files{};  ///< in the order of the training images
+  std::span<const char* const> test_files{};
+  const char* class_names_file = nullptr;  ///< one name per line; null: none is read
+  std::size_t most_records = 0;            ///< largest number of records in a file
+  /// Number of classes of each label byte. The last byte is the label of the image.
+  std::span<const std::int32_t> label_classes{};
+  core::ImageShape image{};
+  core::Normalisation normalisation{};
+
+  std::int32_t classes() const { return label_classes.back(); }
+  std::size_t record_bytes() const {
+    return label_classes.size() + static_cast<std::size_t>(image.elements());
+  }
+};
+
+/// Returns the number of records in a file of `bytes` bytes. Throws `Error` (input), naming `file`,
+/// if the file is empty, truncated or oversized.
+std::size_t count_records(const RecordFormat& format, std::uintmax_t bytes,
+                          const std::filesystem::path& file);
+
+/// Appends the records in `bytes` to `to`. Throws `Error` (input), naming `file`, in the cases of
+/// `count_records` and if a label is out of range.
+void append_records(const RecordFormat& format, std::span<const std::uint8_t> bytes,
+                    const std::filesystem::path& file, LabelledImages& to);
+
+/// Returns the class names in `text`, one per line; empty lines are ignored. Throws `Error`
+/// (input), naming `file`, if there is not one per class.
+std::vector<std::string> parse_class_names(const RecordFormat& format, const std::string& text,
+                                           const std::filesystem::path& file);
+
+/// A folder with the files of a dataset.
+class RecordFiles final : public Source {
+ public:
+  /// Finds the files in the folder that `request` names, or in the archive's folder in it. `format`
+  /// must outlive the object. Throws `Error`: usage if the request names no folder, input if a file
+  /// is missing, has a wrong size or does not contain one name per class.
+  RecordFiles(const RecordFormat& format, const SourceRequest& request);
+
+  const DatasetInfo& info() const override { return info_; }
+  std::size_t size(Split split) const override { return split == Split::train ? train_ : test_; }
+  std::unique_ptr<const Dataset> read(Split split, std::size_t samples,
+                                      core::ProgressMonitor* progress) const override;
+
+ private:
+  std::size_t count_all(std::span<const char* const> files) const;
+
+  const RecordFormat& format_;
+  std::filesystem::path folder_;
+  DatasetInfo info_;
+  std::size_t train_, test_;
+};
+
+}  // namespace lockstep::data

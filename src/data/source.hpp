@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lockstep/data/dataset.hpp"
+
+namespace lockstep::data {
+
+enum class Split : std::uint32_t { train, test };
+
+/// A dataset that has been found, but whose images have not been read or generated.
+class Source {
+ public:
+  virtual ~Source() = default;
+
+  virtual const DatasetInfo& info() const = 0;
+
+  /// Returns the number of images of `split`.
+  virtual std::size_t size(Split split) const = 0;
+
+  /// Returns the first `samples` images of `split`; there must be as many. Reports progress for
+  /// each file or 1,000 images. Throws `Error` (input) if a file is damaged.
+  virtual std::unique_ptr<const Dataset> read(Split split, std::size_t samples,
+                                              core::ProgressMonitor* progress) const = 0;
+
+  /// Returns the host memory in bytes that `samples` images need after `read`. The default is the
+  /// size of an `InMemoryDataset`.
+  virtual std::uint64_t memory_bytes(std::size_t samples) const;
+};
+
+/// Value of `--data`, split after the name of the dataset.
+struct SourceRequest {
+  std::string value;            ///< the whole value, for messages
+  std::string_view parameters;  ///< the rest after the name, with its first separator; may be empty
+  std::uint64_t seed = 1;
+};
+
+/// Function that opens a source. Throws `Error`: usage if the parameters are invalid, input if the
+/// files are missing or have wrong sizes.
+using OpenSource = std::unique_ptr<Source>(const SourceRequest& request);
+
+/// An entry of the registry of datasets.
+struct SourceEntry {
+  std::string_view name;    ///< first word of `--data`
+  std::string_view syntax;  ///< form of the whole value
+  std::string_view help;    ///< meaning of the value
+  OpenSource* open;
+};
+
+/// Returns the registry of datasets.
+std::span<const SourceEntry> source_entries();
+
+/// Opens the source that `value`, the value of `--data`, names. Throws like `OpenSource`, and
+/// `Error` (usage) if the name is unknown.
+std::unique_ptr<Source> open_source(const std::string& value, std::uint64_t seed);
+
+/// Throws `Error` (usage): the value of `--data` has none of the forms of the registry.
+[[noreturn]] void fail_source(const std::string& value);
+
+}  // namespace lockstep::data

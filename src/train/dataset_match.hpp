@@ -1,0 +1,12 @@
+#pragma once
+
+#include "lockstep/data/dataset.hpp"
+#include "lockstep/graph/graph.hpp"
+
+namespace lockstep::train {
+
+/// Throws `Error` (usage) if the network takes images of another shape than those of the dataset,
+/// or has fewer classes.
+void require_match(const graph::Graph& graph, const data::DatasetInfo& dataset);
+
+}  // namespace lockstep::train

@@ -1,0 +1,125 @@
+#include "record_files.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "data/images.hpp"
+#include "data/record_formats.hpp"
+
+namespace lockstep::data {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+class RecordFilesTest : public testing::TestWithParam<RecordFormat> {
+ protected:
+  // Returns `count` records of random pixels. Each label byte of record i is i mod 10.
+  Bytes records(std::size_t count) const {
+    Bytes bytes = random_bytes(count * format.record_bytes(), 1);
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t label = 0; label < format.label_classes.size(); ++label) {
+        bytes[i * format.record_bytes() + label] = static_cast<std::uint8_t>(i % 10);
+      }
+    }
+    return bytes;
+  }
+
+  const RecordFormat format = GetParam();
+};
+
+TEST_P(RecordFilesTest, TakesTheLastLabelAndThePixels) {
+  const std::size_t labels = format.label_classes.size();
+  Bytes bytes = records(3);
+  bytes[2 * format.record_bytes() + labels - 1] = 7;
+  LabelledImages content;
+  append_records(format, bytes, "file", content);
+  EXPECT_EQ(content.labels, (std::vector<std::int32_t>{0, 1, 7}));
+  const Bytes pixels(bytes.begin() + static_cast<std::ptrdiff_t>(labels),
+                     bytes.begin() + static_cast<std::ptrdiff_t>(format.record_bytes()));
+  EXPECT_EQ(Bytes(content.images.begin(), content.images.begin() + 105), pixels);
+}
+
+TEST_P(RecordFilesTest, ChecksEveryLabelByte) {
+  for (std::size_t label = 0; label < format.label_classes.size(); ++label) {
+    const std::int32_t classes = format.label_classes[label];
+    Bytes bytes = records(4);
+    LabelledImages content;
+    bytes[2 * format.record_bytes() + label] = static_cast<std::uint8_t>(classes - 1);
+    append_records(format, bytes, "file", content);
+    bytes[2 * format.record_bytes() + label] = static_cast<std::uint8_t>(classes);
+    expect_error(core::ExitStatus::input,
+                 {"file", "record 2", fmt::format("label {}, above {}", classes, classes - 1)},
+                 [&] { append_records(format, bytes, "file", content); });
+  }
+}
+
+TEST_P(RecordFilesTest, CountsWholeRecordsUpToTheLimit) {
+  const std::size_t record = format.record_bytes();
+  EXPECT_EQ(count_records(format, record, "file"), 1u);
+  EXPECT_EQ(count_records(format, 100 * record, "file"), 100u);
+  for (const std::size_t bytes : {std::size_t{0}, record - 1, record + 1, 101 * record}) {
+    expect_error(core::ExitStatus::input, {"file", "get a fresh copy from nowhere"},
+                 [&] { count_records(format, bytes, "file"); });
+  }
+}
+
+TEST_P(RecordFilesTest, ReadsOneClassNamePerLine) {
+  std::string text, windows;
+  for (std::int32_t i = 0; i < format.classes(); ++i) {
+    text += fmt::format("class{}\n", i);
+    windows += fmt::format("class{}\r\n", i);
+  }
+  EXPECT_EQ(parse_class_names(format, text + "\n", "file").back(),
+            fmt::format("class{}", format.classes() - 1));
+  EXPECT_EQ(parse_class_names(format, windows + "\r\n", "file"),
+            parse_class_names(format, text, "file"));
+  expect_error(core::ExitStatus::input, {"file", "class names instead of"},
+               [&] { parse_class_names(format, text + "another\n", "file"); });
+}
+
+// Applies the check of fuzz_record_files.cpp to random mutations of a valid file, with a fixed
+// seed: for any bytes, the parser either accepts all records or throws an input error.
+TEST_P(RecordFilesTest, AcceptsAllRecordsOrThrows) {
+  const Bytes valid = records(3);
+  const std::size_t record = format.record_bytes();
+  core::Random random(1, core::RandomStream::test, 99);
+  int accepted = 0;
+  int refused = 0;
+  for (int input = 0; input < 4000; ++input) {
+    Bytes bytes = valid;
+    switch (random.below(4)) {
+      case 0: bytes.resize(random.below(static_cast<std::uint32_t>(bytes.size()) + 1)); break;
+      case 1: bytes.resize(random.below(4) * record); break;
+      case 2: bytes.insert(bytes.end(), random.below(3) * (record + 1) / 2, std::uint8_t{9}); break;
+      default: break;
+    }
+    for (std::uint32_t flips = random.below(4); flips > 0 && !bytes.empty(); --flips) {
+      const std::size_t place = random.below(2) == 0
+                                    ? random.below(3) * record % bytes.size()
+                                    : random.below(static_cast<std::uint32_t>(bytes.size()));
+      bytes[place] = static_cast<std::uint8_t>(random.bits());
+    }
+    LabelledImages content;
+    try {
+      append_records(format, bytes, "input", content);
+      ++accepted;
+      ASSERT_EQ(content.labels.size() * record, bytes.size());
+      ASSERT_EQ(content.images.size() + content.labels.size() * format.label_classes.size(),
+                bytes.size());
+      for (const std::int32_t label : content.labels) ASSERT_LT(label, format.classes());
+    } catch (const core::Error& error) {
+      ++refused;
+      ASSERT_EQ(error.status(), core::ExitStatus::input) << error.what();
+    }
+  }
+  EXPECT_GT(accepted, 400) << "the mutations reach past the checks";
+  EXPECT_GT(refused, 400);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, RecordFilesTest, testing::ValuesIn(record_formats),
+                         [](const auto& parameter) {
+                           return fmt::format("{}Labels", parameter.param.label_classes.size());
+                         });
+
+}  // namespace
+}  // namespace lockstep::data
