@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from lockstep_report.window import epoch_size, images_of_data
+from lockstep_report.window import epoch_size, images_of_data, name_of_data
 
 SETTING_PARTS = ("model", "device", "precision", "data", "device name", "threads")
 
@@ -16,7 +16,6 @@ TIMING_EFFECTS = json.loads(Path(__file__).with_name("options.json").read_text(e
 
 def data_of(run):
     """Returns source and number of the training images, for example "cifar10, 50,000 images"."""
-    kind = run.option("data").partition(":")[0]
     images, is_known = images_of_data(run)
     if not run.has_steps and not is_known:
         images = None
@@ -25,7 +24,7 @@ def data_of(run):
         left_out = size.images // size.steps  # an incomplete last batch is dropped or padded
         if images is None or abs(images - size.images) >= left_out:
             images = size.images
-    return ", ".join(filter(None, (kind, f"{images:,} images" if images else "")))
+    return ", ".join(filter(None, (name_of_data(run), f"{images:,} images" if images else "")))
 
 
 def setting_of(run):

@@ -2,13 +2,16 @@
 states the rule."""
 
 import math
+import re
 from dataclasses import dataclass
 
 import numpy as np
 
 WARM_UP_FRACTION = 0.1
-CIFAR10_IMAGES = 50_000
-SYNTHETIC_IMAGES = 10_000  # images of `--data synthetic` without a number
+# Training images of the datasets of program versions that recorded `train-samples` as 0, "all".
+# Newer files contain the number of images that were used.
+UNRECORDED_IMAGES = {"cifar10": 50_000, "synthetic": 10_000}
+SYNTHETIC = re.compile(r"synthetic(?::(?P<images>\d+))?(?P<shape>(?:@[\dx]+)?(?:/\d+)?)")
 
 
 @dataclass(frozen=True)
@@ -115,15 +118,22 @@ def estimate_steps_per_epoch(run):
 
 
 def images_of_data(run):
-    """Returns the number of training images of a version-1 run, or None, and whether the options
-    determine it exactly."""
-    kind, _, rest = run.option("data").partition(":")
-    wanted = run.number("train-samples")
-    whole = {"cifar10": CIFAR10_IMAGES, "synthetic": SYNTHETIC_IMAGES}.get(kind)
-    if kind == "synthetic" and rest.isdigit():
-        whole = int(rest)
-    images = min(filter(None, (whole, wanted)), default=None)
-    return images, kind == "synthetic" or wanted is not None
+    """Returns the number of training images of a run, or None, and whether the file determines it
+    exactly."""
+    recorded = run.number("train-samples")
+    if recorded:
+        return recorded, True
+    synthetic = SYNTHETIC.fullmatch(run.option("data"))
+    if synthetic and synthetic["images"]:
+        return int(synthetic["images"]), True
+    return UNRECORDED_IMAGES.get(name_of_data(run)), synthetic is not None
+
+
+def name_of_data(run):
+    """Returns the name of the dataset, with the image shape and the classes of synthetic images if
+    they are given; for example "cifar10" or "synthetic@3x224x224/1000"."""
+    synthetic = SYNTHETIC.fullmatch(run.option("data"))
+    return "synthetic" + synthetic["shape"] if synthetic else run.option("data").partition(":")[0]
 
 
 def batch_per_rank(run):

@@ -96,6 +96,13 @@ def test_steps_of_a_version_1_run_are_scaled_to_its_data(tmp_path, data, images)
     assert point.epoch_seconds == pytest.approx(images / 100 * 0.1)
 
 
+@pytest.mark.parametrize("data", ["cifar10:/some/where", "other:/some/where", "synthetic"])
+def test_the_recorded_number_of_images_counts_more_than_the_name_of_the_data(tmp_path, data):
+    path = write_run(tmp_path / "a.h5", phases(5, (0, 0, 0.1, 0, 0, 0)), 100, batch=100,
+                     config={"steps": "5", "data": data, "train-samples": "3000"})
+    assert from_run(read_run(path)).epoch_seconds == pytest.approx(3.0)
+
+
 def test_the_recorded_epoch_size_counts_more_than_the_name_of_the_data(tmp_path):
     """The CIFAR-10 directory has 1,000 images: an epoch has 10 steps of 100 images."""
     path = write_run(
@@ -118,7 +125,13 @@ def test_a_complete_version_1_run_of_few_cifar10_images_is_not_scaled(tmp_path):
     ("cifar10:/some/where", "0", "drop", "cifar10, 50,000 images"),
     ("cifar10:/some/where", "1000", "drop", "cifar10, 1,000 images"),
     ("synthetic:5000", "0", "drop", "synthetic, 5,000 images"),
-    ("synthetic", "0", "pad", "synthetic, 10,000 images")])
+    ("synthetic", "0", "pad", "synthetic, 10,000 images"),
+    ("synthetic", "10000", "drop", "synthetic, 10,000 images"),
+    ("synthetic:5000@3x224x224/1000", "5000", "drop", "synthetic@3x224x224/1000, 5,000 images"),
+    ("synthetic@3x64x64", "10000", "drop", "synthetic@3x64x64, 10,000 images"),
+    ("synthetic:300/20", "0", "drop", "synthetic/20, 300 images"),
+    ("cifar100:/some/where", "50000", "drop", "cifar100, 50,000 images"),
+    ("other:/some/where", "1281167", "drop", "other, 1,281,167 images")])
 def test_images_of_the_data(tmp_path, data, samples, last, text):
     config = {"data": data, "train-samples": samples, "last-batch": last, "steps": "2"}
     run = read_run(write_run(tmp_path / "a.h5", phases(2, (0, 0, 1, 0, 0, 0)), 48, batch=48,

@@ -156,6 +156,8 @@ Job prepare_job(const Invocation& invocation) {
                                          .target_gpu = job.config.planned_for,
                                          .progress = job.progress});
     job.sizes = data::sizes(data_options(job.config, job.progress));
+    job.config.train_samples = static_cast<std::int64_t>(job.sizes.train);
+    job.config.test_samples = static_cast<std::int64_t>(job.sizes.test);
     job.graph = make_graph(job.config, job.sizes.info);
     train::require_enough_images(job.config, job.sizes.train);
   });
