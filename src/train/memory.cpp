@@ -93,7 +93,7 @@ MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
   estimate.has_device = backend.memory_of_its_own().has_value();
   estimate.process = process_bytes + training_libraries;
   estimate.data = sizes.memory_bytes;
-  estimate.loader = slots * batch * (image + sizeof(std::int32_t)) +
+  estimate.loader = slots * (batch * (image + sizeof(std::int32_t)) + image) +
                     (sizes.train + sizes.train / static_cast<std::size_t>(ranks.all)) *
                         sizeof(std::uint32_t);  // order of the images, all and own
   estimate.state = plan.state;

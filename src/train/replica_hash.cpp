@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <xxhash.h>
 
-#include <bit>
 #include <vector>
 
 #include "lockstep/train/agreement.hpp"
@@ -11,14 +11,7 @@
 namespace lockstep::train {
 
 std::string hash_of(std::span<const float> values) {
-  // One multiplication and one shift with XOR per value: every bit of a value affects every bit of
-  // the hash within the next two values.
-  std::uint64_t hash = 0x9E3779B97F4A7C15u ^ values.size();
-  for (const float value : values) {
-    hash = (hash ^ std::bit_cast<std::uint32_t>(value)) * 0xD6E8FEB86659FD93u;
-    hash ^= hash >> 32;
-  }
-  return fmt::format("{:016x}", hash);
+  return fmt::format("{:016x}", XXH64(values.data(), values.size_bytes(), 0));
 }
 
 std::string require_equal_replicas(comm::Communicator& communicator,
