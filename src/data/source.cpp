@@ -15,6 +15,7 @@ namespace lockstep::data {
 
 // Each function is defined in the file of its dataset.
 OpenSource open_cifar10;
+OpenSource open_cifar100;
 OpenSource open_synthetic;
 
 namespace {
@@ -22,6 +23,8 @@ namespace {
 constexpr std::array registry{
     SourceEntry{"cifar10", "cifar10:DIR", "CIFAR-10, directory with the binary files",
                 &open_cifar10},
+    SourceEntry{"cifar100", "cifar100:DIR",
+                "CIFAR-100 with its fine labels, directory with the binary files", &open_cifar100},
     SourceEntry{"synthetic", "synthetic:N@CxHxW/CLASSES",
                 "N generated images [10000] of the shape CxHxW [3x32x32] in CLASSES classes [10]",
                 &open_synthetic},
