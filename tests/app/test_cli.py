@@ -192,6 +192,41 @@ def test_different_data_on_two_ranks_are_an_error(cifar, tmp_path):
     assert "digest" in line and "rank 1" in line
 
 
+@pytest.mark.parametrize("model, source, classes", [
+    ("resnet18-cifar", "synthetic:24@1x12x20/3", 3), ("resnet18-imagenet", "synthetic:24@4x40x24/12", 12),
+    ("vgg11", "synthetic:24@3x32x33/100", 100)])
+def test_networks_are_built_for_the_images_and_classes_of_the_data(model, source, classes):
+    result = start(*train("--json", model=model, data=source, steps=1, evaluate_every=0))
+    found = json.loads(result.stdout)
+    assert found["config"]["classes"] == str(classes)
+    assert found["results"]["last_test_accuracy"] is not None
+
+
+def test_images_that_are_too_small_for_the_network():
+    line = the_failure(start(*train(model="vgg11", data="synthetic:24@3x16x16")), 2)
+    assert "vgg11" in line and "16 x 16" in line
+
+
+def test_the_run_file_contains_the_numbers_of_images(tmp_path):
+    for options, numbers in (({}, ("24", "4")), ({"train_samples": 10, "test_samples": 3}, ("10", "3"))):
+        path = tmp_path / "run.h5"
+        assert start(*train("--overwrite", output=path, **options)).returncode == 0
+        with h5py.File(path) as file:
+            assert tuple(file["config"].attrs[f"{part}-samples"] for part in ("train", "test")) == numbers
+
+
+def test_cifar100(tmp_path):
+    records = np.zeros((300, 3074), np.uint8)
+    records[:, 1] = np.arange(300) % 100
+    for name in ("train.bin", "test.bin"):
+        records.tofile(tmp_path / name)
+    result = start(*train("--json", data=f"cifar100:{tmp_path}", steps=1))
+    assert json.loads(result.stdout)["config"]["classes"] == "100"
+    records[7, 1] = 100
+    records.tofile(tmp_path / "train.bin")
+    assert "train.bin: record 7" in the_failure(start(*train(data=f"cifar100:{tmp_path}")), 3)
+
+
 # --- output --------------------------------------------------------------------------------------------------
 
 def test_existing_output_is_replaced_only_with_overwrite(tmp_path):
