@@ -52,8 +52,9 @@ DeviceLabels ImageUpload::run(std::span<const std::uint8_t> images,
 }
 
 void ImageUpload::load_dataset(std::span<const std::int32_t> labels, const ImageReader& read) {
-  constexpr std::size_t block_images = 1024;  // copied at a time, to limit the host memory
+  constexpr std::size_t copy_bytes = 4u << 20;  // copied at a time, to limit the host memory
   const auto image_bytes = static_cast<std::size_t>(image_.elements());
+  const std::size_t block_images = std::max<std::size_t>(copy_bytes / image_bytes, 1);
   dataset_images_ = core::device_buffer(labels.size() * image_bytes, "the dataset");
   dataset_labels_ = core::device_buffer(labels.size_bytes(), "the dataset's labels");
   std::vector<std::uint8_t> block(std::min(block_images, labels.size()) * image_bytes);
