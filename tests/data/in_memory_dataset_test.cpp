@@ -30,17 +30,5 @@ TEST(InMemoryDataset, RefusesContentThatDoesNotFit) {
   EXPECT_THROW(make_dataset(content, shape), core::Error);
 }
 
-TEST(Dataset, CopiesConsecutiveImages) {
-  const LabelledImages content = random_content(12, shape);
-  const InMemoryDataset set = make_dataset(content, shape);
-  const BufferedDataset buffered(set);
-  for (const Dataset* dataset :
-       {static_cast<const Dataset*>(&set), static_cast<const Dataset*>(&buffered)}) {
-    std::vector<std::uint8_t> copy(3 * 24);
-    dataset->copy_images(5, copy);
-    EXPECT_TRUE(std::equal(copy.begin(), copy.end(), content.images.begin() + 5 * 24));
-  }
-}
-
 }  // namespace
 }  // namespace lockstep::data
