@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
 
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/system.hpp"
 
 namespace lockstep::comm {
@@ -34,7 +36,26 @@ class SelfCommunicator final : public Communicator {
   void sum(std::span<double>) override {}
   void sum(std::span<float>) override {}
   void maximum(std::span<double>) override {}
-  void broadcast(std::span<std::byte>, int) override {}
+  void broadcast(std::span<std::byte>, int root) override { check_root("broadcast", root); }
+  void gather(std::span<const std::byte> data, std::span<std::byte> all, int root) override {
+    check_root("gather", root);
+    copy("gather", data, all);
+  }
+  void scatter(std::span<const std::byte> all, std::span<std::byte> data, int root) override {
+    check_root("scatter", root);
+    copy("scatter", all, data);
+  }
+  void send(std::span<const std::byte>, int destination) override {
+    core::fail(core::ExitStatus::internal,
+               fmt::format("send to rank {}: there is only one rank", destination));
+  }
+  void receive(std::span<std::byte>, int source) override {
+    core::fail(core::ExitStatus::internal,
+               fmt::format("receive from rank {}: there is only one rank", source));
+  }
+  std::unique_ptr<Communicator> split(int colour, int) override {
+    return colour < 0 ? nullptr : make_self_communicator(library_version_);
+  }
   std::vector<std::string> all_gather(const std::string& text) override { return {text}; }
   std::vector<double> gather(std::span<const double> values) override {
     return {values.begin(), values.end()};
@@ -56,6 +77,21 @@ class SelfCommunicator final : public Communicator {
   }
 
  private:
+  static void check_root(const char* operation, int root) {
+    if (root == 0) return;
+    core::fail(core::ExitStatus::internal,
+               fmt::format("{}: root {} is not one of 1 ranks", operation, root));
+  }
+  static void copy(const char* operation, std::span<const std::byte> from,
+                   std::span<std::byte> to) {
+    if (from.size() != to.size()) {
+      core::fail(core::ExitStatus::internal,
+                 fmt::format("{}: the array of the root has not 1 times the size of each part",
+                             operation));
+    }
+    std::ranges::copy(from, to.begin());
+  }
+
   std::string library_version_;
 };
 

@@ -3,10 +3,14 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
+#include <climits>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 
 #include "all_reduce/registry.hpp"
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
 #include "mpi_check.hpp"
@@ -24,6 +28,22 @@ void in_countable_parts(std::span<T> values, Action action) {
     action(part.data(), static_cast<int>(part.size()));
   }
 }
+
+constexpr int message_tag = 0;
+
+/// Blocks until `request` is complete. If ranks share a core, the rank that this one waits for must
+/// be able to run.
+void finish(MPI_Request& request) {
+  int is_complete = 0;
+  while (true) {
+    check_mpi(MPI_Test(&request, &is_complete, MPI_STATUS_IGNORE), "MPI_Test");
+    if (is_complete != 0) return;
+    sched_yield();
+  }
+}
+
+/// Creates the communicator of the ranks of `comm`. Collective over `comm`.
+std::unique_ptr<Communicator> make_communicator_of(MPI_Comm comm);
 
 class MpiCommunicator final : public Communicator {
  public:
@@ -52,10 +72,29 @@ class MpiCommunicator final : public Communicator {
   void maximum(std::span<double> values) override { reduce(values, MPI_DOUBLE, MPI_MAX); }
 
   void broadcast(std::span<std::byte> data, int root) override {
+    check_rooted("broadcast", root, data.size(), Fits::yes);
     in_countable_parts(data, [&](std::byte* part, int count) {
       check_mpi(MPI_Bcast(part, count, MPI_BYTE, root, collectives_.get()), "MPI_Bcast");
     });
   }
+
+  void gather(std::span<const std::byte> data, std::span<std::byte> all, int root) override {
+    check_rooted("gather", root, data.size(), fits(data.size(), all.size(), root));
+    const int count = static_cast<int>(data.size());
+    check_mpi(MPI_Gather(data.data(), count, MPI_BYTE, all.data(), count, MPI_BYTE, root,
+                         collectives_.get()),
+              "MPI_Gather");
+  }
+  void scatter(std::span<const std::byte> all, std::span<std::byte> data, int root) override {
+    check_rooted("scatter", root, data.size(), fits(data.size(), all.size(), root));
+    const int count = static_cast<int>(data.size());
+    check_mpi(MPI_Scatter(all.data(), count, MPI_BYTE, data.data(), count, MPI_BYTE, root,
+                          collectives_.get()),
+              "MPI_Scatter");
+  }
+  void send(std::span<const std::byte> data, int destination) override;
+  void receive(std::span<std::byte> data, int source) override;
+  std::unique_ptr<Communicator> split(int colour, int key) override;
 
   std::vector<std::string> all_gather(const std::string& text) override;
   std::vector<double> gather(std::span<const double> values) override;
@@ -67,14 +106,7 @@ class MpiCommunicator final : public Communicator {
               "MPI_Iallreduce");
   }
 
-  void finish_sum() override {
-    int is_complete = 0;
-    while (true) {
-      check_mpi(MPI_Test(&small_sum_, &is_complete, MPI_STATUS_IGNORE), "MPI_Test");
-      if (is_complete != 0) return;
-      sched_yield();
-    }
-  }
+  void finish_sum() override { finish(small_sum_); }
 
   core::Buffer allocate(std::size_t bytes) override { return resources_.allocate(bytes); }
   std::vector<AllReduceAlgorithm> algorithms(std::span<const float> values,
@@ -93,6 +125,18 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
+  /// Whether the array of the root has room for the data of all ranks.
+  enum class Fits { no, yes };
+  Fits fits(std::size_t bytes, std::size_t all_bytes, int root) const {
+    const bool has_room = all_bytes == bytes * static_cast<std::size_t>(size_);
+    return rank_ != root || (has_room && bytes <= INT_MAX) ? Fits::yes : Fits::no;
+  }
+  /// Throws `AgreedError` (internal) unless all ranks pass the same valid root and the same size,
+  /// and the array of the root has room. Collective.
+  void check_rooted(const char* operation, int root, std::size_t bytes, Fits room);
+  /// Throws `Error` (internal) if `peer` is not another rank or MPI cannot count `bytes`.
+  void check_message(const char* operation, int peer, std::size_t bytes) const;
+
   template <class T>
   void reduce(std::span<T> values, MPI_Datatype type, MPI_Op operation) {
     in_countable_parts(values, [&](T* part, int count) {
@@ -119,6 +163,79 @@ std::vector<AllReduceAlgorithm> MpiCommunicator::algorithms(std::span<const floa
   for (const AllReduceEntry& entry : all_reduce_registry())
     if (obstacle_of(entry, conditions).empty()) available.push_back(entry.algorithm);
   return available;
+}
+
+void MpiCommunicator::check_rooted(const char* operation, int root, std::size_t bytes, Fits room) {
+  const auto size = static_cast<std::int64_t>(bytes);
+  std::array<std::int64_t, 5> most = {root, -root, size, -size, room == Fits::yes ? 0 : 1};
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, most.data(), static_cast<int>(most.size()), MPI_INT64_T,
+                          MPI_MAX, collectives_.get()),
+            "MPI_Allreduce");
+  std::string mistake;
+  if (most[0] != -most[1]) {
+    mistake = fmt::format("ranks pass different roots, {} to {}", -most[1], most[0]);
+  } else if (root < 0 || root >= size_) {
+    mistake = fmt::format("root {} is not one of {} ranks", root, size_);
+  } else if (most[2] != -most[3]) {
+    mistake = fmt::format("ranks pass different sizes, {} to {} bytes", -most[3], most[2]);
+  } else if (most[4] != 0) {
+    mistake = fmt::format(
+        "the array of the root has not {} times the size of each part, {} bytes (less than 2 GiB)",
+        size_, bytes);
+  }
+  if (mistake.empty()) return;
+  fail_together(*this, core::ExitStatus::internal, fmt::format("{}: {}", operation, mistake));
+}
+
+void MpiCommunicator::check_message(const char* operation, int peer, std::size_t bytes) const {
+  if (peer < 0 || peer >= size_ || peer == rank_) {
+    core::fail(core::ExitStatus::internal,
+               fmt::format("{} on rank {}: rank {} is not another of {} ranks", operation, rank_,
+                           peer, size_));
+  }
+  if (bytes > INT_MAX) {
+    core::fail(core::ExitStatus::internal,
+               fmt::format("{} on rank {}: a message of {} bytes is not less than 2 GiB", operation,
+                           rank_, bytes));
+  }
+}
+
+void MpiCommunicator::send(std::span<const std::byte> data, int destination) {
+  check_message("send", destination, data.size());
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_BYTE, destination,
+                      message_tag, collectives_.get(), &request),
+            "MPI_Isend");
+  finish(request);
+}
+
+void MpiCommunicator::receive(std::span<std::byte> data, int source) {
+  check_message("receive", source, data.size());
+  MPI_Message message = MPI_MESSAGE_NULL;
+  MPI_Status status;
+  for (int has_arrived = 0; has_arrived == 0;) {
+    check_mpi(MPI_Improbe(source, message_tag, collectives_.get(), &has_arrived, &message, &status),
+              "MPI_Improbe");
+    if (has_arrived == 0) sched_yield();
+  }
+  int bytes = 0;
+  check_mpi(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
+  const bool is_expected = static_cast<std::size_t>(bytes) == data.size();
+  std::vector<std::byte> discarded(is_expected ? 0 : static_cast<std::size_t>(bytes));
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(
+      MPI_Imrecv(is_expected ? data.data() : discarded.data(), bytes, MPI_BYTE, &message, &request),
+      "MPI_Imrecv");
+  finish(request);
+  if (is_expected) return;
+  core::fail(core::ExitStatus::internal,
+             fmt::format("receive on rank {}: the message of rank {} has {} bytes instead of {}",
+                         rank_, source, bytes, data.size()));
+}
+
+std::unique_ptr<Communicator> MpiCommunicator::split(int colour, int key) {
+  const MpiComm group = comm::split(collectives_.get(), colour < 0 ? MPI_UNDEFINED : colour, key);
+  return group ? make_communicator_of(group.get()) : nullptr;
 }
 
 std::vector<std::string> MpiCommunicator::all_gather(const std::string& text) {
@@ -150,11 +267,15 @@ std::vector<double> MpiCommunicator::gather(std::span<const double> values) {
   return all;
 }
 
+std::unique_ptr<Communicator> make_communicator_of(MPI_Comm comm) {
+  if (size_of(comm) == 1) return make_self_communicator(mpi_library_version());
+  return std::make_unique<MpiCommunicator>(comm);
+}
+
 }  // namespace
 
 std::unique_ptr<Communicator> make_communicator(const MpiSession&) {
-  if (size_of(MPI_COMM_WORLD) == 1) return make_self_communicator(mpi_library_version());
-  return std::make_unique<MpiCommunicator>(MPI_COMM_WORLD);
+  return make_communicator_of(MPI_COMM_WORLD);
 }
 
 }  // namespace lockstep::comm

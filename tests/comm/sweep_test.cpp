@@ -31,6 +31,19 @@ class Broken final : public Communicator {
   }
   void maximum(std::span<double> values) override { inner_.maximum(values); }
   void broadcast(std::span<std::byte> data, int root) override { inner_.broadcast(data, root); }
+  void gather(std::span<const std::byte> data, std::span<std::byte> all, int root) override {
+    inner_.gather(data, all, root);
+  }
+  void scatter(std::span<const std::byte> all, std::span<std::byte> data, int root) override {
+    inner_.scatter(all, data, root);
+  }
+  void send(std::span<const std::byte> data, int destination) override {
+    inner_.send(data, destination);
+  }
+  void receive(std::span<std::byte> data, int source) override { inner_.receive(data, source); }
+  std::unique_ptr<Communicator> split(int colour, int key) override {
+    return inner_.split(colour, key);
+  }
   std::vector<std::string> all_gather(const std::string& text) override {
     return inner_.all_gather(text);
   }

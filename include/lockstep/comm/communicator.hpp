@@ -38,14 +38,36 @@ class Communicator {
   virtual void sum(std::span<float> values) = 0;   ///< sum over the ranks, in place. Collective.
   virtual void maximum(std::span<double> values) = 0;  ///< element-wise maximum over the ranks, in
                                                        ///< place. Collective.
-  /// Copies `data` of rank `root` to all ranks. `data` must have the same size on all ranks.
-  /// Collective.
+  /// Copies `data` of rank `root` to all ranks. Throws `AgreedError` (internal) unless all ranks
+  /// pass the same root and the same size. Collective.
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
+  /// Copies the `data` of all ranks to `all` of rank `root`, in rank order; `all` of the other
+  /// ranks is not used. Throws `AgreedError` (internal) unless all ranks pass the same root and the
+  /// same size of `data` (less than 2 GiB), and `all` of the root has `size()` times that size.
+  /// Collective.
+  virtual void gather(std::span<const std::byte> data, std::span<std::byte> all, int root) = 0;
+  /// Copies the parts of `all` of rank `root` to `data` of the ranks, in rank order; the inverse of
+  /// `gather`, with the same requirements. Collective.
+  virtual void scatter(std::span<const std::byte> all, std::span<std::byte> data, int root) = 0;
   /// Returns the `text` of every rank, in rank order, on all ranks. Collective.
   virtual std::vector<std::string> all_gather(const std::string& text) = 0;
   /// Returns the values of all ranks in rank order on rank 0, and an empty vector on the other
   /// ranks. All ranks must pass the same number of values. Collective.
   virtual std::vector<double> gather(std::span<const double> values) = 0;
+
+  /// Sends `data` to rank `destination`. May block until that rank calls `receive`. Messages
+  /// between two ranks arrive in the order in which they were sent. Throws `Error` (internal) if
+  /// `destination` is not another rank or `data` has 2 GiB or more.
+  virtual void send(std::span<const std::byte> data, int destination) = 0;
+  /// Blocks until the next message of rank `source` is in `data`. Throws `Error` (internal) if
+  /// `source` is not another rank or the message does not have the size of `data`; the message is
+  /// then discarded.
+  virtual void receive(std::span<std::byte> data, int source) = 0;
+
+  /// Divides the ranks into process groups. Returns the communicator of the ranks that pass the
+  /// same `colour`, ordered by `key` and then by their rank in this communicator; null if `colour`
+  /// is negative. The group does not depend on this communicator. Collective.
+  virtual std::unique_ptr<Communicator> split(int colour, int key) = 0;
 
   /// Non-blocking in-place sum of a small array over the ranks, which can overlap with other work:
   /// `start_sum` starts it, `finish_sum` blocks until `values` holds the sum. Only one may be in

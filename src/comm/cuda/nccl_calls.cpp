@@ -4,14 +4,29 @@
 
 namespace lockstep::comm {
 
+namespace {
+
+ncclConfig_t non_blocking(const char* name) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  config.commName = name;
+  return config;
+}
+
+}  // namespace
+
 ncclResult_t NcclCalls::make_id(ncclUniqueId& id) { return ncclGetUniqueId(&id); }
 
 ncclResult_t NcclCalls::open(ncclComm_t& comm, int ranks, const ncclUniqueId& id, int rank,
                              const char* name) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  config.commName = name;
+  ncclConfig_t config = non_blocking(name);
   return ncclCommInitRankConfig(&comm, ranks, id, rank, &config);
+}
+
+ncclResult_t NcclCalls::split(ncclComm_t comm, int colour, int key, ncclComm_t& group,
+                              const char* name) {
+  ncclConfig_t config = non_blocking(name);
+  return ncclCommSplit(comm, colour, key, &group, &config);
 }
 
 ncclResult_t NcclCalls::state(ncclComm_t comm, ncclResult_t& state) {
@@ -26,6 +41,21 @@ std::string NcclCalls::last_error(ncclComm_t comm) {
 ncclResult_t NcclCalls::sum(void* data, std::size_t elements, ncclDataType_t type, ncclComm_t comm,
                             cudaStream_t stream) {
   return ncclAllReduce(data, data, elements, type, ncclSum, comm, stream);
+}
+
+ncclResult_t NcclCalls::send(const void* data, std::size_t elements, ncclDataType_t type, int peer,
+                             ncclComm_t comm, cudaStream_t stream) {
+  return ncclSend(data, elements, type, peer, comm, stream);
+}
+
+ncclResult_t NcclCalls::receive(void* data, std::size_t elements, ncclDataType_t type, int peer,
+                                ncclComm_t comm, cudaStream_t stream) {
+  return ncclRecv(data, elements, type, peer, comm, stream);
+}
+
+ncclResult_t NcclCalls::broadcast(void* data, std::size_t elements, ncclDataType_t type, int root,
+                                  ncclComm_t comm, cudaStream_t stream) {
+  return ncclBroadcast(data, data, elements, type, root, comm, stream);
 }
 
 cudaError_t NcclCalls::query(cudaStream_t stream) { return cudaStreamQuery(stream); }

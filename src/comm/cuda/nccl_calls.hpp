@@ -22,12 +22,23 @@ class NcclCalls {
   /// Creates a non-blocking communicator. `name`: a string literal.
   virtual ncclResult_t open(ncclComm_t& comm, int ranks, const ncclUniqueId& id, int rank,
                             const char* name);
+  /// Creates the non-blocking communicator of the ranks of `comm` that pass the same `colour`,
+  /// ordered by `key`. `group` stays null if `colour` is NCCL_SPLIT_NOCOLOR.
+  virtual ncclResult_t split(ncclComm_t comm, int colour, int key, ncclComm_t& group,
+                             const char* name);
   virtual ncclResult_t state(ncclComm_t comm, ncclResult_t& state);
   virtual std::string last_error(ncclComm_t comm);
 
   /// Enqueues the in-place sum over the ranks on `stream`.
   virtual ncclResult_t sum(void* data, std::size_t elements, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream);
+  /// Enqueue messages between two ranks and a broadcast, in place, on `stream`.
+  virtual ncclResult_t send(const void* data, std::size_t elements, ncclDataType_t type, int peer,
+                            ncclComm_t comm, cudaStream_t stream);
+  virtual ncclResult_t receive(void* data, std::size_t elements, ncclDataType_t type, int peer,
+                               ncclComm_t comm, cudaStream_t stream);
+  virtual ncclResult_t broadcast(void* data, std::size_t elements, ncclDataType_t type, int root,
+                                 ncclComm_t comm, cudaStream_t stream);
   /// Returns cudaSuccess once all enqueued work is complete, otherwise cudaErrorNotReady or an
   /// error.
   virtual cudaError_t query(cudaStream_t stream);

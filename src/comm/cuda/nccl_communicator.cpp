@@ -51,6 +51,10 @@ NcclCommunicator::NcclCommunicator(Communicator& control, NcclCalls& calls,
   open();
 }
 
+NcclCommunicator::NcclCommunicator(Communicator& control, NcclCalls& calls,
+                                   const NcclOptions& options, ncclComm_t comm)
+    : control_(control), calls_(calls), options_(options), comm_(comm) {}
+
 NcclCommunicator::~NcclCommunicator() {
   if (comm_ == nullptr) return;
   // A rank that leaves because of an error must not wait for the others.
@@ -132,6 +136,59 @@ void NcclCommunicator::sum(void* data, std::size_t elements, core::DataType type
   // A non-blocking call may enqueue its work from a thread of NCCL. Wait for it, because the work
   // that the caller enqueues next must follow it in the stream.
   settle(calls_.sum(data, elements, nccl_type(type), comm_, stream), "start a sum");
+}
+
+void NcclCommunicator::require_peer(int peer, std::string_view what) const {
+  if (peer >= 0 && peer < control_.size() && peer != control_.rank()) return;
+  core::fail(core::ExitStatus::internal,
+             fmt::format("NCCL cannot {} on {}: rank {} is not another rank", what,
+                         describe_rank(control_), peer));
+}
+
+void NcclCommunicator::send(const void* data, std::size_t elements, core::DataType type, int peer,
+                            cudaStream_t stream) {
+  constexpr std::string_view what = "send a message";
+  require_open();
+  require_peer(peer, what);
+  settle(calls_.send(data, elements, nccl_type(type), peer, comm_, stream), what);
+}
+
+void NcclCommunicator::receive(void* data, std::size_t elements, core::DataType type, int peer,
+                               cudaStream_t stream) {
+  constexpr std::string_view what = "receive a message";
+  require_open();
+  require_peer(peer, what);
+  settle(calls_.receive(data, elements, nccl_type(type), peer, comm_, stream), what);
+}
+
+void NcclCommunicator::broadcast(void* data, std::size_t elements, core::DataType type, int root,
+                                 cudaStream_t stream) {
+  require_open();
+  if (root < 0 || root >= control_.size()) {
+    core::fail(core::ExitStatus::internal,
+               fmt::format("NCCL cannot broadcast on {}: there is no rank {}",
+                           describe_rank(control_), root));
+  }
+  settle(calls_.broadcast(data, elements, nccl_type(type), root, comm_, stream),
+         "start a broadcast");
+}
+
+std::unique_ptr<NcclCommunicator> NcclCommunicator::split(Communicator* group, int colour,
+                                                          int key) {
+  require_open();
+  constexpr std::string_view what = "divide the GPUs into groups";
+  ncclComm_t comm = nullptr;
+  together(control_, [&] {
+    core::check((group == nullptr) == (colour < 0), "a process group needs its communicator");
+  });
+  together(control_, [&] {
+    settle(calls_.split(comm_, colour < 0 ? NCCL_SPLIT_NOCOLOR : colour, key, comm, options_.name),
+           what);
+  });
+  if (comm == nullptr) return nullptr;
+  std::unique_ptr<NcclCommunicator> part(new NcclCommunicator(*group, calls_, options_, comm));
+  part->settle(ncclInProgress, what);
+  return part;
 }
 
 void NcclCommunicator::finish(cudaStream_t stream) {

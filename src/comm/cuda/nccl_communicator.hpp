@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,6 +48,28 @@ class NcclCommunicator {
   /// `Error` (internal) if communication has failed. Collective: all ranks must call this.
   void sum(void* data, std::size_t elements, core::DataType type, cudaStream_t stream);
 
+  /// Enqueues a message of `elements` values at `data` to rank `peer`, or the receipt of one from
+  /// it, on `stream`. Sizes must match; NCCL does not check them. Throws `Error` (internal) if
+  /// `peer` is not another rank or communication has failed.
+  void send(const void* data, std::size_t elements, core::DataType type, int peer,
+            cudaStream_t stream);
+  void receive(void* data, std::size_t elements, core::DataType type, int peer,
+               cudaStream_t stream);
+
+  /// Enqueues the copy of `elements` values at `data` of rank `root` to all ranks on `stream`.
+  /// Throws `Error` (internal) if there is no such rank or communication has failed. Collective:
+  /// all ranks must call this.
+  void broadcast(void* data, std::size_t elements, core::DataType type, int root,
+                 cudaStream_t stream);
+
+  /// Divides the ranks into process groups, like `Communicator::split`: returns the communicator of
+  /// the ranks that pass the same `colour`, ordered by `key` and then by rank; null if `colour` is
+  /// negative. `group`: the result of `split` of the control communicator with the same arguments;
+  /// it must outlive the new communicator. Throws `Error` (internal) if it is null for a colour
+  /// that is not negative, and `AgreedError` if NCCL fails on a rank. Collective: all ranks must
+  /// call this.
+  std::unique_ptr<NcclCommunicator> split(Communicator* group, int colour, int key);
+
   /// Blocks until the work in `stream` is complete, at most until the deadline. Throws `Error`
   /// (internal) if communication fails or the deadline passes.
   void finish(cudaStream_t stream);
@@ -59,7 +82,12 @@ class NcclCommunicator {
   void abort() noexcept;
 
  private:
+  /// Takes ownership of `comm`, which connects the ranks of `control`.
+  NcclCommunicator(Communicator& control, NcclCalls& calls, const NcclOptions& options,
+                   ncclComm_t comm);
+
   void open();
+  void require_peer(int peer, std::string_view what) const;
   void try_register(std::span<std::byte> memory);
   void deregister();
   /// Waits until NCCL has completed the call that returned `result`. `what`: the operation, for

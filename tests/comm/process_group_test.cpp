@@ -1,0 +1,219 @@
+// Tests process groups, messages between two ranks, and gather and scatter.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include "lockstep/comm/agreement.hpp"
+#include "lockstep/core/error.hpp"
+#include "world.hpp"
+
+namespace lockstep::comm {
+namespace {
+
+using testing::HasSubstr;
+
+class ProcessGroupTest : public testing::Test {
+ protected:
+  std::unique_ptr<Communicator> world = make_world();
+  int rank = world->rank();
+  int size = world->size();
+};
+
+template <class T>
+std::span<const std::byte> bytes_of(const std::vector<T>& values) {
+  return std::as_bytes(std::span<const T>(values));
+}
+template <class T>
+std::span<std::byte> writable(std::vector<T>& values) {
+  return std::as_writable_bytes(std::span<T>(values));
+}
+
+/// Returns the message of the error that `work` throws on this rank.
+std::string failure(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::internal);
+    return error.what();
+  }
+  return "no failure";
+}
+
+/// The same for an error that all ranks must throw together, so that none of them waits.
+std::string agreed_failure(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const AgreedError& error) {
+    return error.what();
+  } catch (const core::Error& error) {
+    return std::string("not agreed: ") + error.what();
+  }
+  return "no failure";
+}
+
+TEST_F(ProcessGroupTest, SplitOrdersRanksByKey) {
+  const auto group = world->split(rank % 2, -rank);  // even and odd ranks, in reverse order
+  ASSERT_NE(group, nullptr);
+  std::vector<std::string> members;
+  for (int r = size - 1; r >= 0; --r)
+    if (r % 2 == rank % 2) members.push_back(std::to_string(r));
+  EXPECT_EQ(group->size(), static_cast<int>(members.size()));
+  EXPECT_EQ(members[static_cast<std::size_t>(group->rank())], std::to_string(rank));
+  EXPECT_EQ(group->all_gather(std::to_string(rank)), members);
+  EXPECT_LE(group->local_size(), group->size());
+
+  std::vector<double> values = {1.0, static_cast<double>(rank)};
+  group->sum(std::span<double>(values));
+  double expected = 0;
+  for (const std::string& member : members) expected += std::stod(member);
+  EXPECT_EQ(values, (std::vector<double>{static_cast<double>(members.size()), expected}));
+}
+
+TEST_F(ProcessGroupTest, EqualKeysKeepTheOrderOfTheRanks) {
+  const auto group = world->split(0, 7);
+  EXPECT_EQ(group->rank(), rank);
+  EXPECT_EQ(group->size(), size);
+}
+
+TEST_F(ProcessGroupTest, NegativeColourIsInNoGroup) {
+  const auto group = world->split(rank == 0 ? -1 : 3, 0);
+  EXPECT_EQ(group == nullptr, rank == 0);
+  if (group) {
+    EXPECT_EQ(group->size(), size - 1);
+  }
+}
+
+TEST_F(ProcessGroupTest, GroupOfOneRankSendsNothing) {
+  const auto group = world->split(rank, 0);
+  EXPECT_EQ(group->size(), 1);
+  EXPECT_EQ(group->rank(), 0);
+  std::vector<float> values = {3.0F};
+  group->sum(std::span<float>(values));
+  EXPECT_EQ(values, std::vector<float>{3.0F});
+}
+
+TEST_F(ProcessGroupTest, GroupsAllReduceAtTheSameTimeAndAfterTheirParent) {
+  const auto group = world->split(rank % 2, rank);
+  world.reset();
+  const core::Buffer buffer = group->allocate(50'000 * sizeof(float));
+  const auto values = buffer.as<float>();
+  for (const auto algorithm : group->algorithms(values, core::DataType::float32)) {
+    std::ranges::fill(values, static_cast<float>(rank % 2 + 1));
+    const auto all_reduce = group->make_all_reduce(values, core::DataType::float32, algorithm);
+    all_reduce->start();
+    all_reduce->finish();
+    EXPECT_EQ(std::ranges::count(values, static_cast<float>((rank % 2 + 1) * group->size())),
+              std::ssize(values))
+        << algorithm.name();
+  }
+}
+
+TEST_F(ProcessGroupTest, GroupsCanBeSplitAgain) {
+  const auto half = world->split(rank / 2, rank);
+  const auto single = half->split(half->rank(), 0);
+  EXPECT_EQ(single->size(), 1);
+}
+
+TEST_F(ProcessGroupTest, MessagesArriveInOrder) {
+  const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
+  if (size == 1) return;
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{300'000}}) {
+    const std::vector<int> first(count, rank), second(count + 1, rank + 100);
+    std::vector<int> from_first(count), from_second(count + 1);
+    const auto send = [&] {
+      world->send(bytes_of(first), next);
+      world->send(bytes_of(second), next);
+    };
+    const auto receive = [&] {
+      world->receive(writable(from_first), previous);
+      world->receive(writable(from_second), previous);
+    };
+    // Rank 0 receives first: a ring in which all ranks sent first could block.
+    rank == 0 ? receive() : send();
+    rank == 0 ? send() : receive();
+    EXPECT_EQ(from_first, std::vector<int>(count, previous));
+    EXPECT_EQ(from_second, std::vector<int>(count + 1, previous + 100));
+  }
+}
+
+TEST_F(ProcessGroupTest, MessageOfAnotherSizeIsAnErrorAndDiscarded) {
+  if (size == 1) return;
+  if (rank == 0) {
+    world->send(bytes_of(std::vector<int>(3, 1)), 1);
+    world->send(bytes_of(std::vector<int>(2, 2)), 1);
+  } else if (rank == 1) {
+    std::vector<int> values(2);
+    const std::string what = failure([&] { world->receive(writable(values), 0); });
+    EXPECT_THAT(what, HasSubstr("the message of rank 0 has 12 bytes instead of 8"));
+    world->receive(writable(values), 0);
+    EXPECT_EQ(values, std::vector<int>(2, 2));
+  }
+  world->barrier();
+}
+
+TEST_F(ProcessGroupTest, MessagesNeedAnotherRank) {
+  std::vector<int> values(1);
+  for (const int peer : {-1, rank, size}) {
+    EXPECT_THAT(failure([&] { world->send(bytes_of(values), peer); }), HasSubstr("send"));
+    EXPECT_THAT(failure([&] { world->receive(writable(values), peer); }), HasSubstr("receive"));
+  }
+}
+
+TEST_F(ProcessGroupTest, GathersAndScattersFromEveryRoot) {
+  for (int root = 0; root < size; ++root) {
+    const std::vector<int> own = {rank, 10 * rank};
+    std::vector<int> all(rank == root ? 2 * static_cast<std::size_t>(size) : 0);
+    world->gather(bytes_of(own), writable(all), root);
+    if (rank == root) {
+      for (int r = 0; r < size; ++r) {
+        EXPECT_EQ(all[2 * static_cast<std::size_t>(r)], r);
+        EXPECT_EQ(all[2 * static_cast<std::size_t>(r) + 1], 10 * r);
+      }
+    }
+    std::vector<int> back(2);
+    world->scatter(bytes_of(all), writable(back), root);
+    EXPECT_EQ(back, own);
+  }
+}
+
+TEST_F(ProcessGroupTest, EmptyPartsAreGatheredAndScattered) {
+  EXPECT_NO_THROW(world->gather({}, {}, 0));
+  EXPECT_NO_THROW(world->scatter({}, {}, size - 1));
+}
+
+TEST_F(ProcessGroupTest, WrongSizesAreOneErrorOfAllRanks) {
+  std::vector<int> own(2), all(2 * static_cast<std::size_t>(size) + 1);
+  const auto gather = [&] { world->gather(bytes_of(own), writable(all), 0); };
+  const auto scatter = [&] { world->scatter(bytes_of(all), writable(own), 0); };
+  if (size > 1) {
+    EXPECT_THAT(agreed_failure(gather), HasSubstr("gather: the array of the root has not"));
+    EXPECT_THAT(agreed_failure(scatter), HasSubstr("scatter: the array of the root has not"));
+    own.resize(rank == 1 ? 3 : 2);
+    EXPECT_THAT(agreed_failure(gather), HasSubstr("different sizes, 8 to 12 bytes"));
+    EXPECT_THAT(agreed_failure([&] { world->broadcast(writable(own), 0); }),
+                HasSubstr("broadcast: ranks pass different sizes, 8 to 12 bytes"));
+  } else {
+    EXPECT_THAT(failure(gather), HasSubstr("gather: the array of the root has not"));
+    EXPECT_THAT(failure(scatter), HasSubstr("scatter: the array of the root has not"));
+  }
+}
+
+TEST_F(ProcessGroupTest, WrongRootsAreOneErrorOfAllRanks) {
+  std::vector<int> values(1), all(static_cast<std::size_t>(size));
+  for (const int root : {-1, size}) {
+    const auto wrong = HasSubstr("root " + std::to_string(root) + " is not one of");
+    EXPECT_THAT(failure([&] { world->broadcast(writable(values), root); }), wrong);
+    EXPECT_THAT(failure([&] { world->gather(bytes_of(values), writable(all), root); }), wrong);
+    EXPECT_THAT(failure([&] { world->scatter(bytes_of(all), writable(values), root); }), wrong);
+  }
+  if (size == 1) return;
+  EXPECT_THAT(agreed_failure([&] { world->broadcast(writable(values), rank == 0 ? 0 : 1); }),
+              HasSubstr("ranks pass different roots, 0 to 1"));
+}
+
+}  // namespace
+}  // namespace lockstep::comm
