@@ -71,7 +71,7 @@ std::vector<Option> run_options() {
            "No implementation is selected by timing, because timing may select another one in the "
            "next run. CPUs: each convolution uses the first algorithm that supports it, in the "
            "order amx (if the processor has AMX), winograd, direct, for every batch size; "
-           "`--all-reduce auto` uses pieces, which sums in rank order. GPUs: the first cuDNN "
+           "`--all-reduce auto` uses direct, which sums in rank order. GPUs: the first cuDNN "
            "kernel whose results are reproducible is used"},
   };
 }

@@ -15,11 +15,13 @@ AllReduceEntry shared_memory_all_reduce();
 AllReduceEntry hierarchical_all_reduce();
 AllReduceEntry direct_all_reduce();
 AllReduceEntry ring_all_reduce();
+AllReduceEntry recursive_doubling_all_reduce();
 AllReduceEntry mpi_all_reduce();
 
 std::span<const AllReduceEntry> all_reduce_registry() {
-  static const std::array entries{shared_memory_all_reduce(), hierarchical_all_reduce(),
-                                  direct_all_reduce(), ring_all_reduce(), mpi_all_reduce()};
+  static const std::array entries{
+      shared_memory_all_reduce(), hierarchical_all_reduce(),       direct_all_reduce(),
+      ring_all_reduce(),          recursive_doubling_all_reduce(), mpi_all_reduce()};
   return entries;
 }
 
