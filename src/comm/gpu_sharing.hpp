@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/core/device_queue.hpp"
 
 namespace lockstep::comm {
 
@@ -30,5 +31,11 @@ std::optional<std::pair<int, int>> first_sharers(std::span<const GpuPlace> place
 /// `AgreedError` (usage), naming two ranks, if they share a GPU and `allowed` is `own`. Collective:
 /// all ranks must call this.
 GpuUse find_gpu_use(Communicator& communicator, const std::string& gpu, GpuUse allowed);
+
+/// Makes the device of `queue` the current CUDA device and compares its PCI bus id with those of
+/// the other ranks; returns whether any ranks share a GPU. Throws `AgreedError` (usage) if a rank
+/// has no such device, or if two ranks share one and `allowed` is `own`. Collective: all ranks must
+/// call this. Only in builds with CUDA.
+GpuUse claim_gpu(Communicator& communicator, const core::DeviceQueue& queue, GpuUse allowed);
 
 }  // namespace lockstep::comm

@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "gpu_sharing.hpp"
 #include "lockstep/comm/agreement.hpp"
-#include "reducers/bucket_reducer.hpp"
 #include "transports.hpp"
 
 #ifdef LOCKSTEP_HAS_CUDA
-#include "cuda/gpu_place.hpp"
 #include "cuda/nccl_transport.hpp"
 #endif
 

@@ -1,4 +1,4 @@
-#include "lockstep/comm/launcher.hpp"
+#include "launcher.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "all_reduce/messages.hpp"
+#include "all_reduce/resources.hpp"
 
 #include <gtest/gtest.h>
 

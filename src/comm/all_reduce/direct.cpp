@@ -1,14 +1,12 @@
-#include "direct.hpp"
-
 #include <algorithm>
 #include <array>
 #include <type_traits>
 #include <vector>
 
 #include "../elements.hpp"
+#include "hierarchical.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "pipeline.hpp"
-#include "registry.hpp"
 
 namespace lockstep::comm {
 

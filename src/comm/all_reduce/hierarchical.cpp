@@ -1,5 +1,4 @@
-#include "direct.hpp"
-#include "shared_memory.hpp"
+#include "hierarchical.hpp"
 
 namespace lockstep::comm {
 

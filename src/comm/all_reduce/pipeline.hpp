@@ -5,9 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "../mpi_check.hpp"
 #include "lockstep/comm/all_reduce.hpp"
-#include "messages.hpp"
+#include "resources.hpp"
 
 namespace lockstep::comm {
 

@@ -1,5 +1,3 @@
-#include "shared_memory.hpp"
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "../elements.hpp"
+#include "hierarchical.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::comm {

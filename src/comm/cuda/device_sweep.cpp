@@ -1,5 +1,3 @@
-#include "device_sweep.hpp"
-
 #include <cuda_runtime_api.h>
 
 #include <string>

@@ -10,7 +10,6 @@
 #include "lockstep/core/cuda.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
-#include "nccl_check.hpp"
 
 namespace lockstep::comm {
 

@@ -7,16 +7,16 @@
 #include <cstdlib>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "../sweep_parts.hpp"
 #include "../transports.hpp"
-#include "device_sweep.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/system.hpp"
-#include "nccl_buckets.hpp"
-#include "nccl_check.hpp"
+#include "nccl_communicator.hpp"
 
 namespace lockstep::comm {
 
@@ -44,6 +44,91 @@ core::Buffer registrable_memory(std::size_t bytes) {
   // The other streams of this program do not wait for the legacy stream, which executes cudaMemset.
   core::check_cuda(cudaStreamSynchronize(cudaStreamLegacy), "cudaMemset");
   return {{static_cast<std::byte*>(data), bytes}, std::move(owner)};
+}
+
+/// Whether the gradients' memory is registered with NCCL; it must then be from ncclMemAlloc.
+enum class Registration { wanted, none };
+
+/// All-reduces buckets with NCCL on a stream of its own, concurrently with the compute stream. The
+/// host only enqueues work, the same in every step, so that steps can be captured in a CUDA graph.
+class NcclBuckets final : public BucketTransport {
+ public:
+  /// All references must outlive this object. Collective: all ranks must call this.
+  NcclBuckets(Communicator& control, NcclCalls& calls, const core::DeviceQueue& queue,
+              const core::GradientArray& gradients, Registration registration,
+              const BucketPartition& buckets, const BucketTimestamps& timestamps);
+
+  void start(std::size_t bucket) override;
+  std::size_t wait(std::size_t count) override;
+  bool is_recordable() const override { return true; }
+  void check() override { communicator_->check(); }
+  const AllReduceChoice& choice() const override { return choice_; }
+  core::DataType communication_type() const override { return gradients_.type; }
+
+ private:
+  /// Enqueues the all-reduce of `bucket` on `stream_`.
+  void sum(std::size_t bucket);
+  void warm_up();
+
+  core::GradientArray gradients_;
+  AllReduceChoice choice_;
+  cudaStream_t compute_;
+  core::Stream stream_;                             ///< stream of the all-reduces
+  std::vector<core::Event> final_;                  ///< the gradients of a bucket are final
+  std::vector<core::Event> reduced_;                ///< a bucket is reduced
+  std::unique_ptr<NcclCommunicator> communicator_;  ///< destroyed before the stream
+};
+
+NcclBuckets::NcclBuckets(Communicator& control, NcclCalls& calls, const core::DeviceQueue& queue,
+                         const core::GradientArray& gradients, Registration registration,
+                         const BucketPartition& buckets, const BucketTimestamps& timestamps)
+    : BucketTransport(buckets, timestamps),
+      gradients_(gradients),
+      compute_(static_cast<cudaStream_t>(queue.stream)) {
+  together(control, [&] {
+    stream_ = core::make_stream(core::StreamPriority::high);
+    for (std::size_t b = 0; b < buckets.count(); ++b) {
+      final_.push_back(core::make_event());
+      reduced_.push_back(core::make_event());
+    }
+  });
+  communicator_ =
+      std::make_unique<NcclCommunicator>(control, calls, NcclOptions{.name = "lockstep-gradients"});
+  if (registration == Registration::wanted)
+    communicator_->register_memory(
+        {gradients.data, gradients.elements * core::size_of(gradients.type)});
+  together(control, [&] { warm_up(); });
+}
+
+/// All-reduces every bucket once: NCCL establishes connections in the first call of each algorithm,
+/// which cannot be captured in a CUDA graph. The gradients are 0, so that the sums do not change
+/// them.
+void NcclBuckets::warm_up() {
+  for (std::size_t b = 0; b < buckets().count(); ++b) sum(b);
+  communicator_->finish(stream_.get());
+}
+
+void NcclBuckets::sum(std::size_t bucket) {
+  std::byte* const data =
+      gradients_.data + buckets().begin(bucket) * core::size_of(gradients_.type);
+  communicator_->sum(data, buckets().length(bucket), gradients_.type, stream_.get());
+}
+
+void NcclBuckets::start(std::size_t bucket) {
+  core::check_cuda(cudaEventRecord(final_[bucket].get(), compute_), "a full bucket");
+  core::check_cuda(cudaStreamWaitEvent(stream_.get(), final_[bucket].get()), "a full bucket");
+  timestamps().start(bucket, stream_.get());
+  sum(bucket);
+  timestamps().end(bucket, stream_.get());
+  core::check_cuda(cudaEventRecord(reduced_[bucket].get(), stream_.get()), "a reduced bucket");
+}
+
+std::size_t NcclBuckets::wait(std::size_t count) {
+  // All-reduces run in stream order: waiting for the last one is enough. Waiting for no more than
+  // `count` lets the compute stream continue as early as possible.
+  core::check_cuda(cudaStreamWaitEvent(compute_, reduced_[count - 1].get()),
+                   "waiting for a bucket");
+  return count;
 }
 
 /// All-reduces batch-norm statistics on the compute stream. It has a communicator of its own,

@@ -1,16 +1,151 @@
 #include <cuda_runtime_api.h>
+#include <sched.h>
 
 #include <memory>
+#include <optional>
+#include <vector>
 
+#include "../elements.hpp"
+#include "../sweep_parts.hpp"
 #include "../transports.hpp"
-#include "device_sweep.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
-#include "staged_buckets.hpp"
 
 namespace lockstep::comm {
 
 namespace {
+
+/// Copies buckets to the host on a stream of its own, all-reduces them there in float32, and copies
+/// the sums back on the compute stream.
+class StagedBuckets final : public BucketTransport {
+ public:
+  /// All references must outlive this object. Throws `AgreedError` (usage) if `algorithm` is not
+  /// available. Collective: all ranks must call this.
+  StagedBuckets(Communicator& communicator, const core::DeviceQueue& queue,
+                const core::GradientArray& gradients, AllReduceAlgorithm algorithm,
+                const BucketPartition& buckets, const BucketTimestamps& timestamps);
+
+  void begin_step() override;
+  void start(std::size_t bucket) override;
+  void progress() override { advance(); }
+  std::size_t wait(std::size_t count) override;
+  bool is_recordable() const override { return false; }
+  const AllReduceChoice& choice() const override { return all_reduces_->choice(); }
+  core::DataType communication_type() const override { return core::DataType::float32; }
+
+ private:
+  /// Memory of one bucket: gradients on the device, their copy in pinned host memory, and their
+  /// sums.
+  struct Place {
+    std::byte* device;
+    std::byte* host;
+    std::size_t bytes;
+    std::span<float> sums;
+  };
+
+  Place place(std::size_t bucket) const;
+  bool is_on_host(std::size_t bucket) const;
+  std::size_t advance();
+  void return_up_to(std::size_t count);
+
+  core::GradientArray gradients_;
+  cudaStream_t compute_;
+  core::Buffer pinned_;              ///< gradients in the data type of the device
+  core::Buffer sums_;                ///< gradients and their sums in float32
+  core::Stream stream_;              ///< stream of the copies to the host
+  std::vector<core::Event> final_;   ///< the gradients of a bucket are final
+  std::vector<core::Event> copied_;  ///< a bucket is on the host
+  std::optional<BucketAllReduces> all_reduces_;
+  std::size_t copying_ = 0;   ///< leading buckets whose copies to the host were enqueued
+  std::size_t reducing_ = 0;  ///< leading buckets whose all-reduces were started
+  std::size_t returned_ = 0;  ///< leading buckets whose copies to the device were enqueued
+};
+
+StagedBuckets::StagedBuckets(Communicator& communicator, const core::DeviceQueue& queue,
+                             const core::GradientArray& gradients, AllReduceAlgorithm algorithm,
+                             const BucketPartition& buckets, const BucketTimestamps& timestamps)
+    : BucketTransport(buckets, timestamps),
+      gradients_(gradients),
+      compute_(static_cast<cudaStream_t>(queue.stream)) {
+  together(communicator, [&] {
+    pinned_ = core::pinned_buffer(gradients.elements * core::size_of(gradients.type));
+    stream_ = core::make_stream(core::StreamPriority::high);
+    for (std::size_t b = 0; b < buckets.count(); ++b) {
+      final_.push_back(core::make_event());
+      copied_.push_back(core::make_event());
+    }
+  });
+  sums_ = communicator.allocate(gradients.elements * sizeof(float));
+  all_reduces_.emplace(communicator, sums_.as<float>(), buckets, core::DataType::float32,
+                       algorithm);
+}
+
+void StagedBuckets::begin_step() {
+  all_reduces_->begin_step();
+  copying_ = 0;
+  reducing_ = 0;
+  returned_ = 0;
+}
+
+StagedBuckets::Place StagedBuckets::place(std::size_t bucket) const {
+  const std::size_t size = core::size_of(gradients_.type);
+  const std::size_t begin = buckets().begin(bucket), length = buckets().length(bucket);
+  return {gradients_.data + begin * size, pinned_.data() + begin * size, length * size,
+          sums_.as<float>().subspan(begin, length)};
+}
+
+void StagedBuckets::start(std::size_t bucket) {
+  const Place at = place(bucket);
+  core::check_cuda(cudaEventRecord(final_[bucket].get(), compute_), "a full bucket");
+  core::check_cuda(cudaStreamWaitEvent(stream_.get(), final_[bucket].get()), "a full bucket");
+  timestamps().start(bucket, stream_.get());
+  core::check_cuda(
+      cudaMemcpyAsync(at.host, at.device, at.bytes, cudaMemcpyDeviceToHost, stream_.get()),
+      "copying gradients to the host");
+  core::check_cuda(cudaEventRecord(copied_[bucket].get(), stream_.get()), "a copied bucket");
+  ++copying_;
+}
+
+bool StagedBuckets::is_on_host(std::size_t bucket) const {
+  const cudaError_t status = cudaEventQuery(copied_[bucket].get());
+  if (status == cudaErrorNotReady) return false;
+  core::check_cuda(status, "copying gradients to the host");
+  return true;
+}
+
+/// Starts the all-reduces of buckets that have arrived on the host, in bucket order, which is the
+/// same on every rank, and advances those in progress. Returns the number of leading buckets that
+/// are reduced.
+std::size_t StagedBuckets::advance() {
+  for (; reducing_ < copying_ && is_on_host(reducing_); ++reducing_) {
+    const Place at = place(reducing_);
+    load_floats(at.host, gradients_.type, at.sums);
+    all_reduces_->start();
+  }
+  return all_reduces_->progress();
+}
+
+std::size_t StagedBuckets::wait(std::size_t count) {
+  std::size_t reduced = advance();
+  while (reduced < count) {
+    sched_yield();
+    reduced = advance();
+  }
+  return_up_to(reduced);
+  return reduced;
+}
+
+/// Enqueues the copies to the device of the first `count` sums.
+void StagedBuckets::return_up_to(std::size_t count) {
+  for (; returned_ < count; ++returned_) {
+    const Place at = place(returned_);
+    store_floats(at.sums, gradients_.type, at.host);
+    core::check_cuda(
+        cudaMemcpyAsync(at.device, at.host, at.bytes, cudaMemcpyHostToDevice, compute_),
+        "copying gradients to the device");
+    timestamps().end(returned_);
+  }
+}
 
 class StagedStatisticsAllReduce final : public core::StatisticsAllReduce {
  public:

@@ -1,12 +1,73 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
-#include "bucket_transport.hpp"
 #include "lockstep/comm/gradient_reducer.hpp"
+#include "lockstep/core/timeline.hpp"
 
 namespace lockstep::comm {
+
+/// Records the start and end of the all-reduce of each bucket on a timeline.
+class BucketTimestamps {
+ public:
+  BucketTimestamps(core::Timeline& timeline, std::size_t buckets);
+
+  /// `stream`: as in `Timeline::record`.
+  void start(std::size_t bucket, void* stream = nullptr);
+  void end(std::size_t bucket, void* stream = nullptr);
+
+  /// Returns the times of all buckets in the last step.
+  std::span<const BucketTimes> read() const;
+
+ private:
+  core::Timeline* timeline_;
+  core::TimestampRange timestamps_;
+  mutable std::vector<BucketTimes> times_;  ///< filled by `read`
+};
+
+/// Sums the buckets of one gradient buffer over the ranks. Each gradient transport implements it;
+/// the reducers determine only when a bucket is started and awaited, so that every reducer works
+/// with every transport.
+class BucketTransport {
+ public:
+  BucketTransport(const BucketPartition& buckets, const BucketTimestamps& timestamps)
+      : buckets_(buckets), timestamps_(timestamps) {}
+  virtual ~BucketTransport() = default;
+  BucketTransport(const BucketTransport&) = delete;
+  BucketTransport& operator=(const BucketTransport&) = delete;
+
+  /// Resets the transport for the next step; no bucket is in progress.
+  virtual void begin_step() {}
+  /// Starts the all-reduce of `bucket` and returns immediately. Its gradients are final, or will be
+  /// when the work that was submitted to the device so far has completed. Every step starts the
+  /// buckets in order. Collective: all ranks must call this.
+  virtual void start(std::size_t bucket) = 0;
+  /// Advances the all-reduces that were started, without blocking.
+  virtual void progress() {}
+  /// Blocks until the first `count` buckets, which were started, are reduced; returns the number of
+  /// leading buckets that are reduced. If the stream of the device can wait for the sums, the
+  /// stream blocks instead of the host. Collective: all ranks must call this.
+  virtual std::size_t wait(std::size_t count) = 0;
+
+  virtual bool is_recordable() const = 0;  ///< see `GradientReducer`
+  virtual void check() {}                  ///< see `GradientReducer`
+  virtual const AllReduceChoice& choice() const = 0;
+  /// Returns the data type in which the gradients are communicated.
+  virtual core::DataType communication_type() const = 0;
+
+  const BucketPartition& buckets() const { return buckets_; }
+  std::span<const BucketTimes> times() const { return timestamps_.read(); }
+
+ protected:
+  BucketTimestamps& timestamps() { return timestamps_; }
+
+ private:
+  BucketPartition buckets_;
+  BucketTimestamps timestamps_;
+};
 
 /// A reducer with one all-reduce per bucket. The derived class determines in `gradients_ready`
 /// which of them start during the backward pass; the others start after it.

@@ -1,4 +1,4 @@
-#include "gpu_place.hpp"
+#include "../gpu_sharing.hpp"
 
 #include <cuda_runtime_api.h>
 

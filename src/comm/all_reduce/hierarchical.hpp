@@ -1,12 +1,27 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <span>
 
 #include "registry.hpp"
 
+// The algorithms of which the hierarchical algorithm consists.
 namespace lockstep::comm {
+
+/// Creates an all-reduce with the direct algorithm (pairwise exchange). The array is divided into
+/// pieces, and each piece into one chunk per rank. Every rank sends chunk k to rank k, which adds
+/// the contributions in rank order and sends the sum to all ranks. Several pieces are in flight at
+/// the same time, so that a link carries contributions and sums in both directions. Throws `Error`
+/// (usage) if `communication_type` is not supported.
+std::unique_ptr<AllReduce> make_direct_all_reduce(const MessageRoute& route,
+                                                  std::span<float> values,
+                                                  core::DataType communication_type);
+
+/// Returns the workspace in bytes of the direct algorithm on each of `ranks` ranks.
+std::size_t direct_workspace_bytes(std::size_t elements, int ranks,
+                                   core::DataType communication_type);
 
 /// Creates the all-reduce over the hosts of `part`, which this rank has summed over its own host.
 using MakeBetween = std::function<std::unique_ptr<AllReduce>(std::span<float> part)>;
