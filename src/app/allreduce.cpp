@@ -96,7 +96,7 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
   const bool is_first = communicator.rank() == 0;
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
-  Console console(voice_of(job.config, communicator));
+  Console console(verbosity_of(job.config, communicator));
   check_output(config, communicator);
   if (config.dry_run) return end_dry_run(job, console, communicator);
   std::optional<record::RunFile> file;

@@ -30,13 +30,13 @@ bool has_spectator() {
 
 }  // namespace
 
-Console::Console(Voice voice)
-    : speaks_(voice == Voice::speaks), is_terminal_(speaks_ && has_spectator()) {}
+Console::Console(Verbosity verbosity)
+    : is_enabled_(verbosity == Verbosity::normal), is_terminal_(is_enabled_ && has_spectator()) {}
 
 Console::~Console() { erase_progress(); }
 
 void Console::print(const std::string& text) {
-  if (!speaks_) return;
+  if (!is_enabled_) return;
   erase_progress();
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
@@ -93,9 +93,10 @@ std::string describe_high_loss(const record::EpochRecord& epoch, std::int64_t cl
       epoch.test_loss, epoch.epoch, classes, uniform);
 }
 
-Console::Voice voice_of(const train::Config& config, const comm::Communicator& communicator) {
-  return communicator.rank() == 0 && !config.quiet && !config.json ? Console::Voice::speaks
-                                                                   : Console::Voice::silent;
+Console::Verbosity verbosity_of(const train::Config& config,
+                                const comm::Communicator& communicator) {
+  return communicator.rank() == 0 && !config.quiet && !config.json ? Console::Verbosity::normal
+                                                                   : Console::Verbosity::silent;
 }
 
 namespace {

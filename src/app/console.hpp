@@ -16,9 +16,9 @@ namespace lockstep::app {
 class Console {
  public:
   /// Whether the console prints.
-  enum class Voice { speaks, silent };
+  enum class Verbosity { normal, silent };
 
-  explicit Console(Voice voice);
+  explicit Console(Verbosity verbosity);
   ~Console();
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
@@ -37,15 +37,16 @@ class Console {
   void erase_progress();
   void show(const std::string& text);
 
-  bool speaks_;
+  bool is_enabled_;
   bool is_terminal_;
   bool has_progress_ = false;
   Clock::time_point shown_{};
   double seconds_per_step_ = 0;  ///< exponential moving average
 };
 
-/// Returns `speaks` on rank 0 unless `--quiet` or `--json` is given, otherwise `silent`.
-Console::Voice voice_of(const train::Config& config, const comm::Communicator& communicator);
+/// Returns `normal` on rank 0 unless `--quiet` or `--json` is given, otherwise `silent`.
+Console::Verbosity verbosity_of(const train::Config& config,
+                                const comm::Communicator& communicator);
 
 /// Returns a warning if the test loss of the epoch is above ln(classes), the loss of guessing all
 /// classes with equal probability. Returns an empty text if it is not, or if the epoch was not

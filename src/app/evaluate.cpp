@@ -22,11 +22,11 @@ core::ExitStatus evaluate_command(const Invocation& invocation) {
   train::together(communicator, [&] {
     if (!invocation.config.init_from.empty()) return;
     core::fail(core::ExitStatus::usage,
-               "evaluate needs the weights to score; name their file with --init-from FILE");
+               "evaluate requires weights; specify their file with --init-from FILE");
   });
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
-  Console console(voice_of(job.config, communicator));
+  Console console(verbosity_of(job.config, communicator));
   console.print(describe_place(job, communicator) + "\n");
 
   const data::TrainingData data = load_data(job, communicator);

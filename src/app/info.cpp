@@ -34,14 +34,15 @@ void write_device_description(const Job& job, comm::Communicator& communicator) 
     if (description.empty()) {
       core::fail(
           core::ExitStatus::usage,
-          fmt::format("--write-device-description is of GPUs, and this is '{}'; give --device "
-                      "cuda where there is one",
-                      job.backend->device_name()));
+          fmt::format(
+              "--write-device-description requires a GPU, but the device is '{}'; use --device "
+              "cuda on a machine with a GPU",
+              job.backend->device_name()));
     }
     std::ofstream file(job.config.device_description);
     file << description << '\n';
     if (!file.flush()) {
-      core::fail(core::ExitStatus::output, fmt::format("{} cannot be written; name another file",
+      core::fail(core::ExitStatus::output, fmt::format("{} cannot be written; specify another file",
                                                        job.config.device_description));
     }
   });
@@ -53,7 +54,7 @@ core::ExitStatus info_command(const Invocation& invocation) {
   comm::Communicator& communicator = invocation.communicator;
   const bool is_first = communicator.rank() == 0;
   const Job job = prepare_job(invocation);
-  Console console(voice_of(job.config, communicator));
+  Console console(verbosity_of(job.config, communicator));
   const std::string cpu = availability(backend::DeviceKind::cpu);
   const std::string cuda = availability(backend::DeviceKind::cuda);
   const auto free_bytes = core::available_memory();

@@ -111,8 +111,8 @@ graph::Graph make_graph(train::Config& config, const data::DatasetInfo& dataset)
   if (config.classes == 0) config.classes = dataset.classes;
   if (config.classes < dataset.classes) {
     core::fail(core::ExitStatus::usage,
-               fmt::format("--classes {}: the data have {}; use at least as many", config.classes,
-                           dataset.classes));
+               fmt::format("--classes {}: the dataset has {} classes; use at least as many",
+                           config.classes, dataset.classes));
   }
   return graph::make_model(config.model,
                            {.classes = config.classes,

@@ -40,7 +40,7 @@ void print_json(const nlohmann::json& json) {
 
 core::ExitStatus end_dry_run(const Job& job, Console& console,
                              const comm::Communicator& communicator) {
-  console.print("Everything is ready; --dry-run stops here.\n");
+  console.print("All checks passed; --dry-run stops before the first step.\n");
   if (communicator.rank() == 0 && job.config.json) print_json(describe_job(job));
   return core::ExitStatus::done;
 }

@@ -109,7 +109,7 @@ core::ExitStatus ladder_command(const Invocation& invocation) {
   const bool is_first = communicator.rank() == 0;
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
-  Console console(voice_of(job.config, communicator));
+  Console console(verbosity_of(job.config, communicator));
   const std::uint64_t limit = memory_limit(job, communicator);
   console.print(describe_place(job, communicator) + fmt::format("  {:<14} {} per rank\n\n",
                                                                 "memory limit",

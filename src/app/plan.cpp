@@ -131,7 +131,7 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   const bool is_first = communicator.rank() == 0;
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
-  Console console(voice_of(job.config, communicator));
+  Console console(verbosity_of(job.config, communicator));
   const std::uint64_t limit = memory_limit(job, communicator);
   const auto memory = estimate_memory(job, communicator);
   const graph::NodeCost cost = job.graph.total_cost();

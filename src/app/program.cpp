@@ -55,7 +55,7 @@ core::ExitStatus run_command(int argc, char** argv, comm::Communicator& communic
       return command({config, command_line(argc, argv), communicator, &watchdog});
     }
   }
-  core::fail(core::ExitStatus::internal, "internal error: a command without a function");
+  core::fail(core::ExitStatus::internal, "internal error: the command has no function");
 }
 
 void log_message(const comm::Communicator& communicator, const std::string& message) {

@@ -206,8 +206,8 @@ void warn_of_launcher(const train::Config& config) {
   if (!is_mpirun || has_timeout || is_forwarded || config.checkpoint_dir.empty()) return;
   core::log_warning(
       "if mpirun is stopped by SIGTERM or Ctrl-C, it kills the ranks after 1 s, before a "
-      "checkpoint "
-      "is saved; send it SIGUSR1 instead, or start it with jobs/forward-signals mpirun ...");
+      "checkpoint is saved; send it SIGUSR1 instead, or start it with jobs/forward-signals "
+      "mpirun ...");
 }
 
 }  // namespace
@@ -217,7 +217,7 @@ core::ExitStatus train_command(const Invocation& invocation) {
   const bool is_first = communicator.rank() == 0;
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
-  Console console(voice_of(job.config, communicator));
+  Console console(verbosity_of(job.config, communicator));
   const std::uint64_t limit = memory_limit(job, communicator);
   const auto memory = estimate_memory(job, communicator);
   require_memory(job, memory, limit, communicator);

@@ -85,8 +85,8 @@ void Watchdog::watch(const std::stop_token& stop) {
 void Watchdog::end_process() const {
   const std::int64_t step = step_.load();
   core::log_line(fmt::format(
-      "{}: watchdog timeout: no progress for {} s during {}{}; see whether another rank has failed "
-      "or a link is down, or allow more with --watchdog SECONDS",
+      "{}: watchdog timeout: no progress for {} s during {}{}; check whether another rank has "
+      "failed or a link is down, or increase --watchdog SECONDS",
       who_, limit_.count(), activity_.load(), step > 0 ? fmt::format(" of step {}", step) : ""));
   // The main thread is blocked, so destructors might not return.
   _exit(static_cast<int>(core::ExitStatus::internal));

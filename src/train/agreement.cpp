@@ -24,11 +24,11 @@ std::vector<std::string> lines(const std::string& text) {
   return result;
 }
 
-struct Said {
+struct Entry {
   std::string name, value;
 };
 
-Said split(const std::string& line) {
+Entry split(const std::string& line) {
   const std::size_t tab = line.find('\t');
   return {line.substr(0, tab), tab == std::string::npos ? "" : line.substr(tab + 1)};
 }
@@ -39,24 +39,25 @@ std::string difference(const std::string& first, const std::string& other, int o
   const auto b = lines(other);
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
     if (a[i] == b[i]) continue;
-    const Said said = split(a[i]);
-    return fmt::format("{} is '{}' on rank 0 but '{}' on rank {}", said.name, said.value,
+    const Entry entry = split(a[i]);
+    return fmt::format("{} is '{}' on rank 0 but '{}' on rank {}", entry.name, entry.value,
                        split(b[i]).value, other_rank);
   }
-  return fmt::format("rank {} has other names of options than rank 0", other_rank);
+  return fmt::format("rank {} has other entries than rank 0", other_rank);
 }
 
 }  // namespace
 
 void require_equal(comm::Communicator& communicator, const Entries& mine, const std::string& what) {
-  const auto said = communicator.all_gather(join(mine));
-  for (std::size_t rank = 1; rank < said.size(); ++rank) {
-    if (said[rank] == said[0]) continue;
+  const auto texts = communicator.all_gather(join(mine));
+  for (std::size_t rank = 1; rank < texts.size(); ++rank) {
+    if (texts[rank] == texts[0]) continue;
     const int other = static_cast<int>(rank);
-    throw AgreedError(core::ExitStatus::usage,
-                      fmt::format("the ranks do not have the same {}: {}; start all ranks alike",
-                                  what, difference(said[0], said[rank], other)),
-                      other, communicator.rank());
+    throw AgreedError(
+        core::ExitStatus::usage,
+        fmt::format("the ranks do not have the same {0}: {1}; start all ranks with the same {0}",
+                    what, difference(texts[0], texts[rank], other)),
+        other, communicator.rank());
   }
 }
 

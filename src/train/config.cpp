@@ -15,22 +15,23 @@ void require(bool condition, const std::string& message) {
 }
 
 void check_combinations(const Config& config) {
-  require(!config.nesterov || config.momentum > 0, "--nesterov needs a --momentum above 0");
+  require(!config.nesterov || config.momentum > 0, "--nesterov requires a --momentum above 0");
   require(
       config.gradient_type != core::DataType::float16 || config.precision == core::Precision::fp16,
       "--gradient-dtype fp16: sums of fp16 gradients overflow without the loss scaling of "
       "--precision fp16; use that, or fp32 or bf16");
   require(config.loss_scale == 0 || config.precision == core::Precision::fp16,
-          "--loss-scale is of --precision fp16; other precisions need none");
-  require(
-      config.reducer != comm::ReducerKind::none || config.batch_norm != BatchNormMode::sync,
-      "--reducer none sends nothing, --bn sync sends statistics every step; choose one of them");
+          "--loss-scale applies only to --precision fp16; remove it for other precisions");
+  require(config.reducer != comm::ReducerKind::none || config.batch_norm != BatchNormMode::sync,
+          "--reducer none excludes communication, but --bn sync communicates statistics in every "
+          "step; choose one of them");
   require(config.epochs == 0 || config.steps == 0 || config.command == "ladder",
           "--epochs and --steps were both given; give one of them");
   require(config.resume != "auto" || !config.checkpoint_dir.empty(),
-          "--resume auto needs --checkpoint-dir DIR to look in");
+          "--resume auto requires --checkpoint-dir DIR");
   require(config.resume == "none" || config.init_from.empty(),
-          "--init-from and --resume were both given; a resumed run has its weights already");
+          "--init-from and --resume were both given; a resumed run reads its weights from the "
+          "checkpoint");
   require(config.min_bytes <= config.max_bytes, "--min-bytes is larger than --max-bytes");
 }
 
@@ -41,13 +42,13 @@ void resolve_batch(Config& config, int ranks) {
       has_local != has_global,
       fmt::format("{}; give exactly one of --batch-per-rank B (images per rank: weak scaling) and "
                   "--global-batch B (over all ranks: strong scaling)",
-                  has_local ? "both batches were given" : "no batch was given"));
+                  has_local ? "both batch sizes were given" : "no batch size was given"));
   if (has_local) {
     config.global_batch = config.batch_per_rank * ranks;
     return;
   }
   require(config.global_batch % ranks == 0,
-          fmt::format("--global-batch {} cannot be shared out among {} ranks; use a multiple of {}",
+          fmt::format("--global-batch {} cannot be divided among {} ranks; use a multiple of {}",
                       config.global_batch, ranks, ranks));
   config.batch_per_rank = config.global_batch / ranks;
 }
@@ -84,10 +85,11 @@ Config resolve(Config config, int ranks) {
 
 void require_enough_images(const Config& config, std::size_t training_images) {
   if (training_images >= static_cast<std::size_t>(config.global_batch)) return;
-  core::fail(core::ExitStatus::input,
-             fmt::format("a global batch of {} images is more than the {} training images there "
-                         "are; use a smaller batch or fewer ranks",
-                         config.global_batch, training_images));
+  core::fail(
+      core::ExitStatus::input,
+      fmt::format("a global batch of {} images exceeds the {} training images; use a smaller "
+                  "batch or fewer ranks",
+                  config.global_batch, training_images));
 }
 
 }  // namespace lockstep::train

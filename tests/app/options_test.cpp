@@ -156,7 +156,7 @@ TEST(Options, BadValuesAreRefusedNamingOptionAndValue) {
 
 TEST(Options, InvalidArgumentsAreRefused) {
   EXPECT_THAT(refusal({"trian"}), AllOf(HasSubstr("'trian'"), HasSubstr("'train'")));
-  EXPECT_THAT(refusal({}), HasSubstr("there are: train"));
+  EXPECT_THAT(refusal({}), HasSubstr("the commands are: train"));
   EXPECT_THAT(refusal({"train", "stray"}), HasSubstr("'stray'"));
   EXPECT_THAT(refusal({"train", "--lr"}), HasSubstr("--lr"));
   EXPECT_THAT(refusal({"train", "--lr=1", "--lr=2"}), HasSubstr("--lr"));

@@ -38,10 +38,10 @@ TEST(Config, EitherBatchGivesTheOther) {
 }
 
 TEST(Config, WantsExactlyOneBatch) {
-  EXPECT_THAT(refusal(Config{}, 1), HasSubstr("no batch was given"));
+  EXPECT_THAT(refusal(Config{}, 1), HasSubstr("no batch size was given"));
   Config both = with_batch(32);
   both.global_batch = 32;
-  EXPECT_THAT(refusal(both, 1), HasSubstr("both batches"));
+  EXPECT_THAT(refusal(both, 1), HasSubstr("both batch sizes"));
 }
 
 TEST(Config, TwoEpochsUnlessSaidOtherwise) {

@@ -139,7 +139,7 @@ void fail_choice(std::string_view option, const std::string& text,
   std::vector<std::string> names;
   for (const auto& value : values) names.push_back(value.name);
   core::fail(core::ExitStatus::usage,
-             fmt::format("--{} {}: there is no such value; there are: {}{}", option, text,
+             fmt::format("--{} {}: unknown value; the values are: {}{}", option, text,
                          fmt::join(names, ", "), suggestion(text, names)));
 }
 

@@ -98,8 +98,9 @@ po::parsed_options parse_environment(const Environment& environment,
     }
     for (const std::string& known : names) {
       if (name.size() > 4 && edit_distance(name, known) <= 2) {
-        fail(fmt::format("the environment variable {} is no option; did you mean the one for --{}?",
-                         variable, known));
+        fail(fmt::format(
+            "the environment variable {} does not name an option; did you mean the one of --{}?",
+            variable, known));
       }
     }
   }
@@ -158,7 +159,7 @@ train::Config parse_options(const std::vector<std::string>& arguments,
   const std::string command = arguments.empty() ? "" : arguments.front();
   const auto commands = command_names();
   if (std::ranges::find(commands, command) == commands.end()) {
-    fail(fmt::format("there is no command '{}'; there are: {}{}", command,
+    fail(fmt::format("unknown command '{}'; the commands are: {}{}", command,
                      fmt::join(commands, ", "), suggestion(command, commands)));
   }
   train::Config config;

@@ -16,15 +16,15 @@ namespace lockstep::comm {
 namespace {
 
 /// Polling with a timeout: yields the core between polls at first, and sleeps for 0.1 ms later.
-class Patience {
+class Timeout {
  public:
-  explicit Patience(std::chrono::milliseconds limit) : limit_(limit) {}
+  explicit Timeout(std::chrono::milliseconds limit) : limit_(limit) {}
 
   /// Waits before the next poll. Returns false once the timeout has passed, but not before
-  /// `least_looks` polls, so that a process that was suspended meanwhile still polls again.
+  /// `least_polls` polls, so that a process that was suspended meanwhile still polls again.
   bool pause() {
     const auto waited = Clock::now() - begin_;
-    if (++looks_ > least_looks && waited > limit_) return false;
+    if (++polls_ > least_polls && waited > limit_) return false;
     if (waited < std::chrono::milliseconds(2)) {
       sched_yield();
     } else {
@@ -35,11 +35,11 @@ class Patience {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr int least_looks = 100;
+  static constexpr int least_polls = 100;
 
   Clock::time_point begin_ = Clock::now();
   std::chrono::milliseconds limit_;
-  int looks_ = 0;
+  int polls_ = 0;
 };
 
 }  // namespace
@@ -191,7 +191,7 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::split(Communicator* group, i
 }
 
 void NcclCommunicator::finish(cudaStream_t stream) {
-  Patience patience(options_.deadline);
+  Timeout timeout(options_.deadline);
   while (true) {
     const cudaError_t status = calls_.query(stream);
     if (status == cudaSuccess) return;
@@ -200,7 +200,7 @@ void NcclCommunicator::finish(cudaStream_t stream) {
       core::check_cuda(status, "waiting for a sum over the GPUs");
     }
     check();
-    if (!patience.pause()) fail_late("finish a sum");
+    if (!timeout.pause()) fail_late("finish a sum");
   }
 }
 
@@ -224,11 +224,11 @@ void NcclCommunicator::abort() noexcept {
 
 void NcclCommunicator::settle(ncclResult_t result, std::string_view what) {
   if (result == ncclSuccess) result = ncclInProgress;  // the asynchronous part may still fail
-  Patience patience(options_.deadline);
+  Timeout timeout(options_.deadline);
   while (result == ncclInProgress) {
     const ncclResult_t asked = calls_.state(comm_, result);
     if (asked != ncclSuccess) result = asked;
-    if (result == ncclInProgress && !patience.pause()) fail_late(what);
+    if (result == ncclInProgress && !timeout.pause()) fail_late(what);
   }
   if (result != ncclSuccess) fail(result, what);
 }
