@@ -25,6 +25,10 @@ std::size_t product(const std::vector<std::int64_t>& shape) {
   return elements;
 }
 
+bool ends_in_loss(const std::vector<Node>& nodes) {
+  return !nodes.empty() && std::holds_alternative<SoftmaxCrossEntropy>(nodes.back().operation);
+}
+
 }  // namespace
 
 std::vector<ImageShape> Graph::input_shapes(const Node& node) const {
@@ -95,10 +99,11 @@ NodeId Graph::softmax_cross_entropy(std::string name, NodeId from, SoftmaxCrossE
   return append(std::move(name), op, {from});
 }
 
-void Graph::seal() {
+void Graph::seal(std::vector<NodeId> outputs) {
   check(!sealed_, "a graph is sealed once");
-  check(!nodes_.empty() && std::holds_alternative<SoftmaxCrossEntropy>(nodes_.back().operation),
-        "a graph ends in a loss");
+  check(!outputs.empty() || ends_in_loss(nodes_), "a graph ends in a loss or has outputs");
+  for (const NodeId output : outputs) node(output);  // throws if there is no such node
+  boundary_outputs_ = std::move(outputs);
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
     for (const std::size_t index : node->parameters) {
       parameters_[index].offset = parameter_elements_;
@@ -112,13 +117,26 @@ void Graph::seal() {
   sealed_ = true;
 }
 
+std::vector<NodeId> Graph::boundary_inputs() const {
+  std::vector<NodeId> ids;
+  for (std::size_t id = 0; id < nodes_.size(); ++id) {
+    if (std::holds_alternative<BoundaryInput>(nodes_[id].operation))
+      ids.push_back(static_cast<NodeId>(id));
+  }
+  return ids;
+}
+
+bool Graph::is_whole() const {
+  return ends_in_loss(nodes_) && boundary_outputs_.empty() && boundary_inputs().empty();
+}
+
 std::int64_t Graph::classes() const {
-  check(nodes_.size() >= 2, "a graph has nodes");
+  check(ends_in_loss(nodes_), "a graph with classes ends in a loss");
   return node(nodes_.back().inputs.at(0)).output.channels;
 }
 
 ImageShape Graph::image() const {
-  check(!nodes_.empty(), "a graph has nodes");
+  check(!nodes_.empty() && is_input(nodes_.front().operation), "a graph with images has an input");
   return nodes_.front().output;
 }
 

@@ -159,8 +159,8 @@ std::size_t input_count(const Operation& operation) {
 
 OutputForm output_form(const Operation& operation) {
   return std::visit(
-      []<class Kind>(const Kind&) {
-        if constexpr (requires { Kind::form; }) return Kind::form;
+      [](const auto& kind) {
+        if constexpr (requires { kind.form; }) return kind.form;
         return OutputForm::feature_map;
       },
       operation);

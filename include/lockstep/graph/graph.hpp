@@ -48,12 +48,16 @@ struct Node {
   std::vector<std::size_t> statistics;
 };
 
-/// Description of a network: nodes in forward order with inferred shapes, parameters and costs. It
-/// is independent of batch size, precision and device; a backend compiles it into a plan.
+/// Description of a network, or of a part of one: nodes in forward order with inferred shapes,
+/// parameters and costs. It is independent of batch size, precision and device; a backend compiles
+/// it into a plan.
 ///
 /// `append` and the functions `input` to `softmax_cross_entropy`, which call it, append a node and
 /// return its id. They throw `Error` (internal) if the shapes of the inputs do not fit. `seal` must
 /// be called once, after the last node has been appended.
+///
+/// A whole network begins with `Input` and ends with the loss. A part of a network (stage) may have
+/// boundary inputs, which other stages compute, and boundary outputs, which other stages read.
 class Graph {
  public:
   explicit Graph(std::string model) : model_(std::move(model)) {}
@@ -73,14 +77,31 @@ class Graph {
   NodeId softmax_cross_entropy(std::string name, NodeId from, SoftmaxCrossEntropy operation);
 
   /// Completes the graph: assigns offsets to the parameters (backward order) and statistics
-  /// (forward order). Throws `Error` (internal) if the last node is not a loss.
-  void seal();
+  /// (forward order). `outputs`: the boundary outputs; empty: the last node must be a loss, else
+  /// this function throws `Error` (internal).
+  void seal(std::vector<NodeId> outputs = {});
+
+  /// Cuts a sealed network into `stages` contiguous stages, in forward order, so that the training
+  /// FLOPs of the largest stage are as few as possible. Each stage but the first begins with one
+  /// boundary input: the value, and the name of the node, of the boundary output of the stage
+  /// before it. Nodes, parameters and statistics keep their names and order; offsets are those of
+  /// the stage. The network is cut only where a single value is passed on, and not before batch
+  /// norms and element-wise operations, because backends fuse them with the operation before them.
+  /// Throws `Error` (usage) if the network cannot be cut into that many stages.
+  std::vector<Graph> cut(int stages) const;
 
   const std::string& model() const { return model_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const Node& node(NodeId id) const { return nodes_.at(static_cast<std::size_t>(id)); }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<Statistic>& statistics() const { return statistics_; }
+
+  /// Returns the ids of the `BoundaryInput` nodes.
+  std::vector<NodeId> boundary_inputs() const;
+  /// Returns the ids of the nodes whose values other stages read.
+  const std::vector<NodeId>& boundary_outputs() const { return boundary_outputs_; }
+  /// Returns whether the graph is a whole network: from the images to the loss.
+  bool is_whole() const;
 
   /// Returns the number of classes: the channels of the loss node's input.
   std::int64_t classes() const;
@@ -105,6 +126,7 @@ class Graph {
 
  private:
   std::vector<core::ImageShape> input_shapes(const Node& node) const;
+  Graph stage(std::size_t first, std::size_t last) const;
 
   std::string model_;
   std::vector<Node> nodes_;
@@ -112,6 +134,7 @@ class Graph {
   std::vector<Statistic> statistics_;
   std::size_t parameter_elements_ = 0;
   std::size_t statistic_elements_ = 0;
+  std::vector<NodeId> boundary_outputs_;
   bool sealed_ = false;
 };
 

@@ -20,7 +20,7 @@
 //   core::ImageShape output(Shapes inputs) const          shape of the output; throws `Error`
 //                                                         (internal) if the inputs do not fit
 //   static constexpr std::size_t input_count              number of inputs [1]
-//   static constexpr OutputForm form                      [OutputForm::feature_map]
+//   OutputForm form, static or not                        [OutputForm::feature_map]
 //   static constexpr bool is_random                       whether training draws random numbers
 //                                                         [false]
 //   std::vector<ParameterSpec> parameters(Shapes) const   trainable tensors [none]
@@ -81,6 +81,15 @@ struct NodeCost {
 struct Input {
   static constexpr std::size_t input_count = 0;
   core::ImageShape shape;
+
+  core::ImageShape output(Shapes) const { return shape; }
+};
+
+/// A value that another part of the network computes (see Graph::cut); it needs a gradient.
+struct BoundaryInput {
+  static constexpr std::size_t input_count = 0;
+  core::ImageShape shape;
+  OutputForm form = OutputForm::feature_map;  ///< never `same_as_input`
 
   core::ImageShape output(Shapes) const { return shape; }
 };
@@ -182,8 +191,8 @@ struct SoftmaxCrossEntropy {
 };
 
 /// Each backend implements every alternative; a missing implementation does not compile.
-using Operation = std::variant<Input, Convolution, BatchNorm, Relu, Add, MaxPool, GlobalAveragePool,
-                               Flatten, Linear, Dropout, SoftmaxCrossEntropy>;
+using Operation = std::variant<Input, BoundaryInput, Convolution, BatchNorm, Relu, Add, MaxPool,
+                               GlobalAveragePool, Flatten, Linear, Dropout, SoftmaxCrossEntropy>;
 
 /// Operations without inputs; a plan does not compute them.
 template <class Kind>

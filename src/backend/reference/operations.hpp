@@ -72,9 +72,13 @@ std::size_t exchanged_values(const Kind&, core::ImageShape) {
 }
 std::size_t exchanged_values(const graph::BatchNorm&, core::ImageShape x);
 
-// The plan writes the input.
-inline void forward(const graph::Input&, NodeData&, PlanData&) {}
-inline void backward(const graph::Input&, NodeData&, const PlanData&) {}
+// The plan writes the output of operations without inputs.
+template <class Kind>
+requires graph::is_source<Kind>
+void forward(const Kind&, NodeData&, PlanData&) {}
+template <class Kind>
+requires graph::is_source<Kind>
+void backward(const Kind&, NodeData&, const PlanData&) {}
 
 void forward(const graph::Convolution&, NodeData&, PlanData&);
 void backward(const graph::Convolution&, NodeData&, const PlanData&);

@@ -51,7 +51,7 @@ std::size_t exchanged_values_of(const graph::Graph& graph, const graph::Node& no
 ReferencePlan::ReferencePlan(const graph::Graph& graph, ModelState& state,
                              const PlanOptions& options)
     : HostPlan(state),
-      graph_(graph),
+      graph_(require_whole(graph)),
       memory_(memory_use(graph, options)),
       parameters_(graph.parameter_elements()),
       ready_gradients_(final_gradients(graph)),
@@ -177,6 +177,7 @@ std::vector<OperationChoice> choices_of(const graph::Graph& graph, Mode mode) {
 }
 
 MemoryUse memory_use(const graph::Graph& graph, const PlanOptions& options) {
+  require_whole(graph);
   const bool training = options.mode == Mode::training;
   const auto batch = static_cast<std::size_t>(options.batch);
   MemoryUse use;

@@ -1,0 +1,135 @@
+// Cuts a network into contiguous stages with balanced work (see Graph::cut).
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+#include <variant>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/graph/graph.hpp"
+
+namespace lockstep::graph {
+
+namespace {
+
+/// Returns whether backends may fuse the operation with the one before it, or whether it needs the
+/// value of the one before it only (the loss).
+bool belongs_to_previous(const Operation& operation) {
+  return std::holds_alternative<BatchNorm>(operation) ||
+         std::holds_alternative<SoftmaxCrossEntropy>(operation) ||
+         output_form(operation) == OutputForm::same_as_input;
+}
+
+/// Returns the positions p, in ascending order, such that nodes [0, p) and [p, end) may be
+/// different stages: only the value of node p - 1 passes from the first part to the second one.
+std::vector<std::size_t> cut_positions(const std::vector<Node>& nodes) {
+  std::vector<std::size_t> last_reader(nodes.size(), 0);
+  for (std::size_t id = 0; id < nodes.size(); ++id) {
+    for (const NodeId input : nodes[id].inputs) last_reader[static_cast<std::size_t>(input)] = id;
+  }
+  std::vector<std::size_t> positions;
+  std::size_t latest = 0;  // last reader of the values of nodes [0, position - 1)
+  for (std::size_t position = 2; position < nodes.size(); ++position) {
+    latest = std::max(latest, last_reader[position - 2]);
+    if (latest < position && !belongs_to_previous(nodes[position].operation))
+      positions.push_back(position);
+  }
+  return positions;
+}
+
+OutputForm stored_form(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const OutputForm form = output_form(node.operation);
+  return form == OutputForm::same_as_input ? stored_form(graph, node.inputs[0]) : form;
+}
+
+/// Returns the sums of `work` between consecutive bounds: bounds[i] to bounds[i + 1].
+std::vector<double> work_between(const std::vector<std::size_t>& bounds,
+                                 const std::vector<double>& work) {
+  std::vector<double> sums(bounds.size() - 1);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    for (std::size_t id = bounds[i]; id < bounds[i + 1]; ++id) sums[i] += work[id];
+  }
+  return sums;
+}
+
+/// Divides the segments into `groups` non-empty consecutive groups so that the largest sum is as
+/// small as possible. Returns the first segment of each group. Dynamic programming over (groups,
+/// segments).
+std::vector<std::size_t> balance(const std::vector<double>& segments, std::size_t groups) {
+  const std::size_t count = segments.size();
+  const double infinity = std::numeric_limits<double>::infinity();
+  // best[g][n]: smallest largest sum of the first n segments in g groups; from[g][n]: the first
+  // segment of the last group.
+  std::vector best(groups + 1, std::vector<double>(count + 1, infinity));
+  std::vector from(groups + 1, std::vector<std::size_t>(count + 1, 0));
+  best[0][0] = 0;
+  for (std::size_t g = 1; g <= groups; ++g) {
+    for (std::size_t n = g; n <= count; ++n) {
+      double sum = 0;
+      for (std::size_t first = n; first-- > g - 1;) {
+        sum += segments[first];
+        const double largest = std::max(best[g - 1][first], sum);
+        if (largest < best[g][n]) {
+          best[g][n] = largest;
+          from[g][n] = first;
+        }
+      }
+    }
+  }
+  std::vector<std::size_t> firsts(groups);
+  std::size_t end = count;
+  for (std::size_t g = groups; g > 0; --g) firsts[g - 1] = end = from[g][end];
+  return firsts;
+}
+
+}  // namespace
+
+Graph Graph::stage(std::size_t first, std::size_t last) const {
+  Graph part(model_);
+  std::map<NodeId, NodeId> ids;  // from this graph to the stage
+  if (first > 0) {
+    const auto before = static_cast<NodeId>(first - 1);
+    ids[before] = part.append(node(before).name,
+                              BoundaryInput{node(before).output, stored_form(*this, before)}, {});
+  }
+  NodeId latest = 0;
+  for (std::size_t id = first; id < last; ++id) {
+    const Node& from = nodes_[id];
+    std::vector<NodeId> inputs;
+    for (const NodeId input : from.inputs) inputs.push_back(ids.at(input));
+    latest = ids[static_cast<NodeId>(id)] = part.append(from.name, from.operation, inputs);
+  }
+  const bool is_last = last == nodes_.size();
+  part.seal(is_last ? std::vector<NodeId>{} : std::vector<NodeId>{latest});
+  return part;
+}
+
+std::vector<Graph> Graph::cut(int stages) const {
+  core::check(is_whole() && sealed_, "a whole, sealed network is cut");
+  core::check(stages >= 1, "a network has at least one stage");
+  std::vector<std::size_t> bounds = cut_positions(nodes_);
+  bounds.insert(bounds.begin(), 0);
+  const auto count = static_cast<std::size_t>(stages);
+  if (count > bounds.size()) {
+    core::fail(core::ExitStatus::usage,
+               fmt::format("{} cannot be cut into {} stages; use at most {}", model_, stages,
+                           bounds.size()));
+  }
+  bounds.push_back(nodes_.size());
+  std::vector<double> work;
+  for (std::size_t id = 0; id < nodes_.size(); ++id)
+    work.push_back(cost(static_cast<NodeId>(id)).training_flops());
+  const std::vector<std::size_t> firsts = balance(work_between(bounds, work), count);
+  std::vector<Graph> parts;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t end = i + 1 < count ? bounds[firsts[i + 1]] : nodes_.size();
+    parts.push_back(stage(bounds[firsts[i]], end));
+  }
+  return parts;
+}
+
+}  // namespace lockstep::graph
