@@ -109,12 +109,12 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
 
   core::begin_activity(job.progress, "all-reduce sweep");
   const auto transport = comm::make_gradient_transport(
-      communicator, job.backend->queue(),
+      communicator, job.backend->device().queue(),
       {.kind = config.transport, .allow_sharing = config.allow_gpu_sharing});
   console.print(
       fmt::format("All-reduce over {} ({}), {}. Times are medians of {} repeats; the time of a "
                   "repeat is that of its slowest rank.\n\n",
-                  plural(communicator.size(), "rank"), job.backend->device_name(),
+                  plural(communicator.size(), "rank"), job.backend->device().name(),
                   transport->library_version(), config.repeats));
   const auto rows = transport->sweep({.min_bytes = config.min_bytes,
                                       .max_bytes = config.max_bytes,

@@ -127,8 +127,9 @@ std::string describe_choices(const train::Trainer& trainer) {
 std::string describe_place(const Job& job, comm::Communicator& communicator) {
   const auto& config = job.config;
   return line("ranks", hosts(job)) +
-         line("device", fmt::format("{}: {}, {}", core::name(config.device),
-                                    job.backend->device_name(), job.backend->library_versions())) +
+         line("device",
+              fmt::format("{}: {}, {}", core::name(config.device), job.backend->device().name(),
+                          job.backend->device().library_versions())) +
          line("binding", binding(job)) + line("MPI", communicator.library_version()) +
          line("model",
               fmt::format("{}, {} parameters, {} classes, {}FLOP per image forward, {}FLOP "

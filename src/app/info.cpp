@@ -21,7 +21,7 @@ namespace {
 std::string availability(backend::DeviceKind kind) {
   try {
     const auto device = backend::make_backend(kind, 1);
-    return fmt::format("{}, {}", device->device_name(), device->library_versions());
+    return fmt::format("{}, {}", device->device().name(), device->device().library_versions());
   } catch (const core::Error& error) {
     return fmt::format("not available: {}", error.what());
   }
@@ -30,14 +30,14 @@ std::string availability(backend::DeviceKind kind) {
 void write_device_description(const Job& job, comm::Communicator& communicator) {
   train::together(communicator, [&] {
     if (communicator.rank() != 0) return;
-    const std::string description = job.backend->description();
+    const std::string description = job.backend->device().description();
     if (description.empty()) {
       core::fail(
           core::ExitStatus::usage,
           fmt::format(
               "--write-device-description requires a GPU, but the device is '{}'; use --device "
               "cuda on a machine with a GPU",
-              job.backend->device_name()));
+              job.backend->device().name()));
     }
     std::ofstream file(job.config.device_description);
     file << description << '\n';

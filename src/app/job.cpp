@@ -75,7 +75,7 @@ void warn(Job& job, const comm::Communicator& communicator, const std::string& w
 /// Replaces the processors in `job.ranks` by the devices that compute, if these are other devices.
 /// Collective: all ranks must call this.
 void name_devices(Job& job, comm::Communicator& communicator) {
-  const auto device = job.backend->identity();
+  const auto device = job.backend->device().identity();
   record::RankInfo own = job.ranks.at(static_cast<std::size_t>(communicator.rank()));
   if (device) {
     own.device_name = device->name;
@@ -122,7 +122,7 @@ graph::Graph make_graph(train::Config& config, const data::DatasetInfo& dataset)
 
 /// Returns the number of bytes that this rank can use now.
 std::uint64_t free_memory(const backend::Backend& device, int local_ranks) {
-  if (const auto bytes = device.memory_of_its_own()) return *bytes;
+  if (const auto bytes = device.device().available_memory()) return *bytes;
   // The memory that this process has already taken is not free, but it is part of its share.
   return core::available_memory() / static_cast<std::uint64_t>(local_ranks) +
          core::resident_memory().now;
@@ -204,7 +204,7 @@ record::RunHeader run_header(const Job& job, const Invocation& invocation,
   header.config = entries(job.config);
   header.environment = record::provenance();
   header.environment.emplace_back("mpi_version", invocation.communicator.library_version());
-  header.environment.emplace_back("device_library", job.backend->library_versions());
+  header.environment.emplace_back("device_library", job.backend->device().library_versions());
   std::vector<std::string> warnings = job.warnings;
   std::ranges::copy(invocation.communicator.warnings(), std::back_inserter(warnings));
   header.environment.emplace_back("warnings", fmt::format("{}", fmt::join(warnings, "\n")));

@@ -21,7 +21,7 @@ nlohmann::json describe_job(const Job& job) {
   }
   return {{"command", job.config.command},
           {"build", record::build_id()},
-          {"device_library", job.backend->library_versions()},
+          {"device_library", job.backend->device().library_versions()},
           {"config", options},
           {"learning_rate", job.config.global_batch > 0
                                 ? nlohmann::json(job.config.peak_learning_rate())

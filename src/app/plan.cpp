@@ -159,7 +159,7 @@ core::ExitStatus plan_command(const Invocation& invocation) {
     console.print(
         "\nThe estimate exceeds the memory limit; use a smaller batch or fewer ranks per host.\n");
   }
-  const bool is_gpu = job.backend->kind() == backend::DeviceKind::cuda;
+  const bool is_gpu = job.backend->device().kind() == backend::DeviceKind::cuda;
   std::vector<backend::OperationChoice> kernels;
   train::together(communicator, [&] {
     if (config.json || is_gpu) kernels = train::planned_kernels(config, job.graph, *job.backend);

@@ -44,6 +44,7 @@ std::unique_ptr<StepExecutor> HostPlan::make_step_executor(std::unique_ptr<StepW
 }
 
 core::GradientArray Backend::gradients(const ModelState& state, core::DataType type) const {
+  if (state.device != nullptr) return state.device->gradients(type);
   return {state.gradients.data(), state.gradients.bytes() / core::size_of(type), type};
 }
 

@@ -82,12 +82,12 @@ bool train_point(const TrainingContext& ladder, const Config& config, LadderPoin
   const TrainingContext context{config,       ladder.graph,         ladder.data,    ladder.backend,
                                 ladder.world, ladder.data_parallel, ladder.progress};
   PointTimer timer(static_cast<std::size_t>(context.world.size()), config.steps > 0 ? 1 : 0);
-  const auto free_before = context.backend.memory_of_its_own();
+  const auto free_before = context.backend.device().available_memory();
   Trainer trainer(context, timer);
   const RunSummary summary = trainer.run();
   point.row.peak_bytes = summary.peak_memory_bytes;
   if (free_before) {
-    const std::uint64_t free_now = *context.backend.memory_of_its_own();
+    const std::uint64_t free_now = *context.backend.device().available_memory();
     point.row.peak_bytes = *free_before > free_now ? *free_before - free_now : 0;
   }
   if (summary.status == record::RunStatus::preempted) return false;
@@ -145,7 +145,7 @@ LadderResult run_ladder(const TrainingContext& context, const data::DataSizes& s
     // A device with memory of its own reports by itself whether a batch fits, and remains usable if
     // it does not: then the estimate need not be below the limit.
     const bool can_try =
-        context.backend.memory_of_its_own().has_value() && context.config.memory_limit == 0;
+        context.backend.device().available_memory().has_value() && context.config.memory_limit == 0;
     point.has_memory = point.row.predicted_bytes <= limit || can_try;
     try {
       // A stopped point is not recorded; the next iteration of the loop then detects the signal.

@@ -90,7 +90,7 @@ MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
                                              is_synchronous ? &batch_norm_sum : nullptr));
 
   MemoryEstimate estimate;
-  estimate.has_device = backend.memory_of_its_own().has_value();
+  estimate.has_device = backend.device().available_memory().has_value();
   estimate.process = process_bytes + training_libraries;
   estimate.data = sizes.memory_bytes;
   estimate.loader = slots * (batch * (image + sizeof(std::int32_t)) + image) +

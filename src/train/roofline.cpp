@@ -118,7 +118,7 @@ RooflineBounds measure_roofline(const Config& config, const graph::Graph& graph,
     core::fail(core::ExitStatus::usage,
                fmt::format("--measure compares with a device's ceilings, which '{}' does not "
                            "measure; use --device cpu",
-                           core::name(backend.kind())));
+                           core::name(backend.device().kind())));
   }
   Stopwatch watch;
   backend::ModelState state = backend.make_state(graph);

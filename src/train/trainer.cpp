@@ -29,7 +29,7 @@ double seconds_since(Clock::time_point begin) {
 
 std::unique_ptr<comm::GradientTransport> make_transport(const TrainingContext& context) {
   return comm::make_gradient_transport(
-      context.data_parallel, context.backend.queue(),
+      context.data_parallel, context.backend.device().queue(),
       {.kind = context.config.transport, .allow_sharing = context.config.allow_gpu_sharing});
 }
 
@@ -151,7 +151,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   // Rank 0 may have written files since the last epoch. Without this barrier the other ranks would
   // wait for it in their first step and record that time as exposed communication.
   context.world.barrier();
-  const double energy_before = context.backend.read_sensors().energy_joules;
+  const double energy_before = context.backend.device().read_sensors().energy_joules;
   peak_memory.begin_interval();
   const auto begin = Clock::now();
   checkpoint_pause = 0;
@@ -167,7 +167,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   }
   while (progress.step < queued) collect_step();
   const double seconds = seconds_since(begin) - checkpoint_pause;
-  backend::SensorReading reading = context.backend.read_sensors();
+  backend::SensorReading reading = context.backend.device().read_sensors();
   reading.energy_joules -= energy_before;
   const auto peak_bytes = static_cast<double>(peak_memory.interval());
 

@@ -222,9 +222,9 @@ std::map<std::string, EngineFacts> stem_engines(const Target& target) {
   const auto x = graph.input(2, {images, 4, 32, 32}, type);
   graph.output(graph.convolution_backward_weights(dy, x, {64, 4, 3, 3}, {1, 1}), 3, type);
   EXPECT_EQ(graph.seal(), std::nullopt);
-  const auto operands = graph.operands();
-  EXPECT_EQ(operands.size(), 3u);
-  EXPECT_EQ(operands.back().bytes, 64u * 4 * 9 * sizeof(float));
+  const auto ports = graph.ports();
+  EXPECT_EQ(ports.size(), 3u);
+  EXPECT_EQ(ports.back().bytes, 64u * 4 * 9 * sizeof(float));
   EXPECT_EQ(graph.find_engines(Heuristics::best_first), std::nullopt);
   static_cast<void>(graph.find_engines(Heuristics::fallback));
   std::map<std::string, EngineFacts> engines;

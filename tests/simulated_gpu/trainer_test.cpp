@@ -188,8 +188,9 @@ TEST_F(SimulatedGpu, ResumesWithTheLossScale) {
 
 TEST_F(SimulatedGpu, SumsOfTheSweepAreRightInEveryType) {
   const auto backend = backend::make_backend(backend::DeviceKind::cuda, 1);
-  const auto transport = comm::make_gradient_transport(
-      *world_, backend->queue(), {.kind = comm::TransportKind::staged, .allow_sharing = true});
+  const auto transport =
+      comm::make_gradient_transport(*world_, backend->device().queue(),
+                                    {.kind = comm::TransportKind::staged, .allow_sharing = true});
   for (const auto type :
        {core::DataType::float32, core::DataType::bfloat16, core::DataType::float16}) {
     const auto rows = transport->sweep(

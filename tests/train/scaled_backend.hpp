@@ -50,29 +50,27 @@ class ScaledPlan final : public backend::Plan {
 /// Wraps another backend and compiles its plans as `ScaledPlan`.
 class ScaledBackend final : public backend::Backend {
  public:
-  explicit ScaledBackend(std::unique_ptr<backend::Backend> device) : device_(std::move(device)) {}
+  explicit ScaledBackend(std::unique_ptr<backend::Backend> inner) : inner_(std::move(inner)) {}
 
-  backend::DeviceKind kind() const override { return device_->kind(); }
-  std::string device_name() const override { return device_->device_name(); }
-  std::string library_versions() const override { return device_->library_versions(); }
+  const backend::Device& device() const override { return inner_->device(); }
   backend::ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const override {
-    return device_->make_state(graph, std::move(gradients));
+    return inner_->make_state(graph, std::move(gradients));
   }
   std::unique_ptr<backend::Plan> compile(const graph::Graph& graph, backend::ModelState& state,
                                          const backend::PlanOptions& options) const override {
-    return std::make_unique<ScaledPlan>(device_->compile(graph, state, options));
+    return std::make_unique<ScaledPlan>(inner_->compile(graph, state, options));
   }
   backend::MemoryUse memory(const graph::Graph& graph,
                             const backend::PlanOptions& options) const override {
-    return device_->memory(graph, options);
+    return inner_->memory(graph, options);
   }
   std::vector<backend::OperationChoice> choices(
       const graph::Graph& graph, const backend::PlanOptions& options) const override {
-    return device_->choices(graph, options);
+    return inner_->choices(graph, options);
   }
 
  private:
-  std::unique_ptr<backend::Backend> device_;
+  std::unique_ptr<backend::Backend> inner_;
 };
 
 }  // namespace lockstep::train::testing

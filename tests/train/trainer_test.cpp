@@ -220,7 +220,7 @@ TEST_F(TrainerTest, RefusesADatasetThatTheNetworkDoesNotMatch) {
     const data::TrainingData other = data::load({.source = source});
     const Config options = config();
     try {
-      Trainer trainer({options, graph_, other, *backend_, *world_}, nobody_);
+      Trainer trainer({options, graph_, other, *backend_, *world_, *world_}, nobody_);
       ADD_FAILURE() << source;
     } catch (const AgreedError& error) {
       EXPECT_EQ(error.status(), core::ExitStatus::usage);
@@ -242,7 +242,7 @@ TEST_F(TrainerTest, NormalisesWithTheValuesOfTheDataset) {
                             .test = std::make_unique<WithInfo>(*data_.test, info),
                             .digest = data_.digest};
     const Config options = config();
-    return train_to_end({options, graph_, data, *backend_, *world_}).parameters;
+    return train_to_end({options, graph_, data, *backend_, *world_, *world_}).parameters;
   };
   EXPECT_LT(relative_difference(trained(1), trained(1)), 1e-4);
   EXPECT_GT(relative_difference(trained(2), trained(1)), 1e-3);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -9,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/backend/sensors.hpp"
+#include "lockstep/backend/device.hpp"
 #include "lockstep/backend/step_executor.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/crop_flip.hpp"
@@ -23,14 +24,6 @@
 #include "lockstep/optim/sgd.hpp"
 
 namespace lockstep::backend {
-
-enum class DeviceKind {
-  automatic,  ///< cuda if a usable GPU is present, otherwise cpu
-  reference,
-  cpu,
-  cuda
-};
-std::span<const core::NamedValue<DeviceKind>> named_values(DeviceKind);
 
 enum class Mode {
   training,   ///< batch statistics; the backward pass is available
@@ -99,10 +92,23 @@ struct PlanOptions {
   std::int64_t global_image(std::int64_t image) const { return first_image + image * image_stride; }
 };
 
+/// Part of a state that is copied between the host and a device.
+enum class StatePart { all, parameters, statistics };
+
+struct ModelState;
+
 /// Memory of a model state on a device with its own memory.
 class DeviceState {
  public:
   virtual ~DeviceState() = default;
+
+  /// Copy a part of the state to (`fetch`) and from (`store`) the buffers of `host`. Both wait for
+  /// all work that is queued on the device.
+  virtual void fetch(ModelState& host, StatePart part) const = 0;
+  virtual void store(const ModelState& host, StatePart part) = 0;
+
+  /// Returns the flat gradients in device memory, as elements of `type`.
+  virtual core::GradientArray gradients(core::DataType type) const = 0;
 };
 
 /// The values of a replica: flat float32 buffers in the layout of the graph. A state must outlive
@@ -116,9 +122,6 @@ struct ModelState {
   std::int64_t batches_tracked = 0;       ///< number of training batches in the running statistics
   std::unique_ptr<DeviceState> device{};  ///< null if the device uses host memory
 };
-
-/// Part of a state that is copied between the host and a device.
-enum class StatePart { all, parameters, statistics };
 
 /// Memory use in bytes, by purpose. `state` belongs to the ModelState, the rest to one plan.
 struct MemoryUse {
@@ -219,16 +222,8 @@ struct Ceilings {
   std::string product;          ///< size and data type of that product: "1024x1024x1024 in fp32"
 };
 
-/// Identity of a device with its own memory, as other tools report it.
-struct DeviceIdentity {
-  std::string name;
-  std::string uuid;
-  std::string pci_bus_id;
-  std::uint64_t memory_bytes = 0;
-};
-
-/// A device that compiles graphs into plans. The rest of the program accesses CPUs and GPUs only
-/// through this interface and `make_backend`.
+/// Compiles graphs into plans for one device. The rest of the program accesses CPUs and GPUs only
+/// through this interface, `Device` and `make_backend`.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -236,9 +231,7 @@ class Backend {
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
 
-  virtual DeviceKind kind() const = 0;
-  virtual std::string device_name() const = 0;       ///< model name of the processor or GPU
-  virtual std::string library_versions() const = 0;  ///< "oneDNN 2.6.3 (avx2)"
+  virtual const Device& device() const = 0;
 
   /// Returns a state with zero-filled flat buffers for the graph. The caller initialises or loads
   /// parameters and statistics.
@@ -255,17 +248,18 @@ class Backend {
   virtual core::DataType gradient_type(core::DataType) const { return core::DataType::float32; }
 
   /// Returns the flat gradients in device memory, as elements of `type`.
-  virtual core::GradientArray gradients(const ModelState& state, core::DataType type) const;
+  core::GradientArray gradients(const ModelState& state, core::DataType type) const;
 
   /// `fetch` copies a part of the state from the device to the host, `store` from the host to the
   /// device. No effect if the device uses host memory.
-  virtual void fetch(ModelState&, StatePart) const {}
-  virtual void store(const ModelState&, StatePart) const {}
+  void fetch(ModelState& state, StatePart part) const {
+    if (state.device != nullptr) state.device->fetch(state, part);
+  }
+  void store(const ModelState& state, StatePart part) const {
+    if (state.device != nullptr) state.device->store(state, part);
+  }
   void fetch(ModelState& state) const { fetch(state, StatePart::all); }
   void store(const ModelState& state) const { store(state, StatePart::all); }
-
-  /// Returns the queue (CUDA stream) in which the device executes its work in order.
-  virtual core::DeviceQueue queue() const { return {}; }
 
   /// Compiles the graph. Throws `Error`: usage if this device does not support the graph or the
   /// precision, out_of_memory if the plan does not fit.
@@ -284,38 +278,7 @@ class Backend {
   /// plan.
   virtual std::vector<OperationChoice> choices(const graph::Graph& graph,
                                                const PlanOptions& options) const = 0;
-
-  /// Returns the free device memory in bytes, or the total memory of a target GPU
-  /// (`DeviceOptions::target_gpu`); nothing if the device uses host memory.
-  virtual std::optional<std::uint64_t> memory_of_its_own() const { return std::nullopt; }
-
-  /// Returns the identity of the device; nothing for the host processor and for a target GPU.
-  virtual std::optional<DeviceIdentity> identity() const { return std::nullopt; }
-
-  /// Reads the sensors of the device. May be called at any time, also while the device executes
-  /// work.
-  virtual SensorReading read_sensors() const { return {}; }
-
-  /// Returns the description of the device in the format of its library, for planning on machines
-  /// without this device; empty if the device has none.
-  virtual std::string description() const { return {}; }
 };
-
-struct DeviceOptions {
-  DeviceKind kind = DeviceKind::cpu;
-  int threads = 1;     ///< CPU threads of this replica (>= 1)
-  int local_rank = 0;  ///< selects the GPU: local_rank modulo the number of GPUs of the host
-  bool deterministic = false;  ///< use only kernels that give the same bits in every run
-  /// Target GPU of offline planning ("h200"); empty: a GPU of this machine. For a target GPU the
-  /// backend can plan, but not run.
-  std::string target_gpu{};
-  /// Must outlive the backend and its plans; may be null.
-  core::ProgressMonitor* progress = nullptr;
-};
-
-/// Returns the device kind that `automatic` selects on this machine; returns any other kind
-/// unchanged.
-DeviceKind resolve(DeviceKind kind);
 
 /// Creates a backend. Throws `Error` (usage) if this build or this machine does not have the
 /// device; the message says what is missing.

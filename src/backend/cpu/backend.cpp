@@ -80,13 +80,6 @@ PlanOptions CpuBackend::with_progress(PlanOptions options) const {
   return options;
 }
 
-std::string CpuBackend::device_name() const {
-  const std::string model = core::cpu_model();
-  return model.empty() ? "CPU" : model;
-}
-
-std::string CpuBackend::library_versions() const { return onednn_version(); }
-
 ModelState CpuBackend::make_state(const graph::Graph& graph, core::Buffer gradients) const {
   const std::size_t bytes = graph.parameter_elements() * sizeof(float);
   return {core::Buffer(bytes), std::move(gradients), core::Buffer(bytes),

@@ -2,6 +2,7 @@
 
 #include "convolution_choice.hpp"
 #include "lockstep/backend/backend.hpp"
+#include "processor.hpp"
 
 namespace lockstep::backend::cpu {
 
@@ -11,9 +12,7 @@ class CpuBackend : public Backend {
  public:
   explicit CpuBackend(const DeviceOptions& options);
 
-  DeviceKind kind() const override { return DeviceKind::cpu; }
-  std::string device_name() const override;
-  std::string library_versions() const override;
+  const Device& device() const override { return device_; }
   using Backend::make_state;
   ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const override;
   std::unique_ptr<Plan> compile(const graph::Graph& graph, ModelState& state,
@@ -26,6 +25,7 @@ class CpuBackend : public Backend {
  private:
   PlanOptions with_progress(PlanOptions options) const;
 
+  Processor device_;
   int threads_;
   core::ProgressMonitor* progress_;
   mutable ConvolutionChooser chooser_;  ///< caches the algorithms that it has chosen by timing

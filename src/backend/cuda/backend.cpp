@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "device/planning_driver.hpp"
 #include "dnn/convolution_graphs.hpp"
 #include "lockstep/core/error.hpp"
 #include "plan.hpp"
@@ -19,22 +18,6 @@ namespace lockstep::backend::cuda {
 using core::check_cuda;
 
 namespace {
-
-Target open_target(const DeviceOptions& options) {
-  if (!options.target_gpu.empty()) {
-    open_planning_driver();
-    return Target::description(device_description(options.target_gpu));
-  }
-  const int devices = device_count();
-  if (devices == 0) describe_device(0);  // throws; its message states what is missing
-  return Target::device(options.local_rank % devices);
-}
-
-CudaState& device_state(const ModelState& state) {
-  auto* const device = dynamic_cast<CudaState*>(state.device.get());
-  core::check(device != nullptr, "a GPU works on a GPU's state");
-  return *device;
-}
 
 /// Returns the shortest of several measured execution times of `work` on the stream, in seconds.
 template <class Work>
@@ -58,35 +41,9 @@ double seconds_of(cudaStream_t stream, Work&& work) {
 }  // namespace
 
 CudaBackend::CudaBackend(const DeviceOptions& options)
-    : target_(open_target(options)),
-      planner_(target_, {.deterministic = options.deterministic, .progress = options.progress},
-               target_.is_present() ? EngineCache(EngineCache::default_file()) : EngineCache()) {
-  if (target_.is_present()) sensors_ = std::make_unique<Sensors>(target_.info().pci_bus_id);
-}
-
-std::string CudaBackend::device_name() const {
-  return target_.is_present() ? target_.info().name : target_.info().name + " (not here)";
-}
-
-std::string CudaBackend::library_versions() const {
-  int runtime = 0, driver = 0;
-  cudaRuntimeGetVersion(&runtime);
-  cudaDriverGetVersion(&driver);
-  const std::size_t dnn = cudnnGetVersion();
-  return fmt::format(
-      "CUDA {}.{} (driver {}.{}), cuDNN {}.{}.{}, compute capability {}.{}", runtime / 1000,
-      runtime % 1000 / 10, driver / 1000, driver % 1000 / 10, dnn / 10000, dnn % 10000 / 100,
-      dnn % 100, target_.info().compute_capability / 10, target_.info().compute_capability % 10);
-}
-
-void CudaBackend::require_presence(std::string_view what) const {
-  if (target_.is_present()) return;
-  core::fail(
-      core::ExitStatus::usage,
-      fmt::format("{} needs the GPU itself: a {} is only described here, which is enough for "
-                  "'lockstep plan --for'",
-                  what, target_.info().name));
-}
+    : gpu_(options),
+      planner_(target(), {.deterministic = options.deterministic, .progress = options.progress},
+               target().is_present() ? EngineCache(EngineCache::default_file()) : EngineCache()) {}
 
 PlanOptions CudaBackend::with_progress(PlanOptions options) const {
   options.progress = planner_.rules().progress;
@@ -99,37 +56,22 @@ ModelState CudaBackend::make_state(const graph::Graph& graph) const {
 }
 
 ModelState CudaBackend::make_state(const graph::Graph& graph, core::Buffer gradients) const {
-  require_presence("training");
+  gpu_.require_presence("training");
   const std::size_t bytes = graph.parameter_elements() * sizeof(float);
   ModelState state{core::Buffer(bytes), core::Buffer(bytes), core::Buffer(bytes),
                    core::Buffer(graph.statistic_elements() * sizeof(float)), 0};
-  state.device = std::make_unique<CudaState>(graph, std::move(gradients));
+  state.device = std::make_unique<CudaState>(graph, std::move(gradients), target().stream());
   return state;
 }
 
-core::GradientArray CudaBackend::gradients(const ModelState& state, core::DataType type) const {
-  const CudaState& device = device_state(state);
-  return {device.gradients(), device.elements(), type};
-}
-
-void CudaBackend::fetch(ModelState& state, StatePart part) const {
-  device_state(state).fetch(target_.stream(), state, part);
-}
-
-void CudaBackend::store(const ModelState& state, StatePart part) const {
-  device_state(state).store(target_.stream(), state, part);
-}
-
-core::DeviceQueue CudaBackend::queue() const { return {target_.index(), target_.stream()}; }
-
 std::unique_ptr<Plan> CudaBackend::compile(const graph::Graph& graph, ModelState& state,
                                            const PlanOptions& options) const {
-  require_presence("training");
+  gpu_.require_presence("training");
   return std::make_unique<CudaPlan>(graph, state, with_progress(options), planner_);
 }
 
 Ceilings CudaBackend::ceilings(core::Precision precision) const {
-  require_presence("measuring");
+  gpu_.require_presence("measuring");
   // A 1x1 convolution is a matrix product: (pixels, channels) by (channels, channels).
   constexpr ConvolutionShape product{.images = 8,
                                      .in_channels = 4096,
@@ -140,7 +82,7 @@ Ceilings CudaBackend::ceilings(core::Precision precision) const {
   constexpr std::int64_t pixels = product.images * product.in_height * product.in_width;
   constexpr std::size_t copy_bytes = std::size_t{1} << 30;
   const auto graph = convolution_forward(planner_, product, precision);
-  const std::size_t element = core::size_of(element_type(precision, target_.info()));
+  const std::size_t element = core::size_of(element_type(precision, target().info()));
   const auto map_bytes = static_cast<std::size_t>(pixels * product.in_channels) * element;
   const auto weight_bytes =
       static_cast<std::size_t>(product.in_channels * product.out_channels) * element;
@@ -157,10 +99,10 @@ Ceilings CudaBackend::ceilings(core::Precision precision) const {
                             Binding{convolution_tensor::weights, from.data() + map_bytes},
                             Binding{convolution_tensor::y, to.data()}};
   const double product_seconds =
-      seconds_of(target_.stream(), [&] { graph->run(bindings, workspace.data()); });
-  const double copy_seconds = seconds_of(target_.stream(), [&] {
+      seconds_of(target().stream(), [&] { graph->run(bindings, workspace.data()); });
+  const double copy_seconds = seconds_of(target().stream(), [&] {
     check_cuda(cudaMemcpyAsync(to.data(), from.data(), copy_bytes, cudaMemcpyDeviceToDevice,
-                               target_.stream()),
+                               target().stream()),
                "measuring");
   });
   return {.flops_per_second = 2.0 * static_cast<double>(pixels) * product.in_channels *
@@ -179,28 +121,6 @@ std::vector<OperationChoice> CudaBackend::choices(const graph::Graph& graph,
                                                   const PlanOptions& options) const {
   CudaOperations operations(graph, with_progress(options), planner_);
   return Blueprint(operations).choices();
-}
-
-std::optional<std::uint64_t> CudaBackend::memory_of_its_own() const {
-  if (!target_.is_present()) return target_.info().total_memory;
-  std::size_t free = 0, total = 0;
-  check_cuda(cudaMemGetInfo(&free, &total), "asking for the GPU's free memory");
-  return free;
-}
-
-std::optional<DeviceIdentity> CudaBackend::identity() const {
-  if (!target_.is_present()) return std::nullopt;
-  const DeviceInfo& info = target_.info();
-  return DeviceIdentity{info.name, info.uuid, info.pci_bus_id, info.total_memory};
-}
-
-SensorReading CudaBackend::read_sensors() const {
-  return sensors_ != nullptr ? sensors_->read() : SensorReading{};
-}
-
-std::string CudaBackend::description() const {
-  require_presence("describing");
-  return write_device_description(target_.index());
 }
 
 }  // namespace lockstep::backend::cuda

@@ -59,12 +59,6 @@ std::vector<std::int64_t> multiples(std::size_t portion, std::size_t below) {
   return all;
 }
 
-CudaState& device_state(ModelState& state) {
-  auto* const device = dynamic_cast<CudaState*>(state.device.get());
-  check(device != nullptr, "a GPU's plan works on a GPU's state");
-  return *device;
-}
-
 }  // namespace
 
 DataType element_type(core::Precision precision, const DeviceInfo& device) {
@@ -122,14 +116,14 @@ CudaPlan::CudaPlan(const graph::Graph& graph, ModelState& state, const PlanOptio
     : operations_(graph, options, planner),
       blueprint_(operations_),
       host_(state),
-      state_(device_state(state)),
+      state_(CudaState::of(state)),
       stream_(planner.target().stream()),
       timeline_(stream_),
       arena_(device_buffer(blueprint_.arena_bytes(), "feature maps")),
       workspace_(device_buffer(blueprint_.workspace_bytes(), "workspace")),
       scalars_(device_buffer(sizeof(Scalars), "a step's numbers")),
       vectors_(device_buffer(operations_.fusion_plan().bytes(), "batch norm's sums")),
-      weights_(state_.native_weights(stream_, operations_.context().element)),
+      weights_(state_.native_weights(operations_.context().element)),
       upload_(operations_.context(), graph.image()),
       is_random_(std::ranges::any_of(graph.nodes(), [](const graph::Node& node) {
         return graph::is_random(node.operation);

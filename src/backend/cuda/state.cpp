@@ -110,19 +110,25 @@ void NativeWeights::refresh(cudaStream_t stream, const float* flat) const {
   launch(stream, kernels::RefreshWeights{segments_.all(), flat});
 }
 
-CudaState::CudaState(const graph::Graph& graph, core::Buffer gradients)
+CudaState::CudaState(const graph::Graph& graph, core::Buffer gradients, cudaStream_t stream)
     : graph_(graph),
+      stream_(stream),
       parameters_(device_buffer(graph.parameter_elements() * sizeof(float), "parameters")),
       momentum_(device_buffer(graph.parameter_elements() * sizeof(float), "momentum")),
       statistics_(device_buffer(graph.statistic_elements() * sizeof(float), "statistics")),
       gradients_(std::move(gradients)) {}
 
-std::shared_ptr<const NativeWeights> CudaState::native_weights(cudaStream_t stream,
-                                                               core::DataType element) {
+CudaState& CudaState::of(ModelState& state) {
+  auto* const device = dynamic_cast<CudaState*>(state.device.get());
+  core::check(device != nullptr, "a GPU's plan works on a GPU's state");
+  return *device;
+}
+
+std::shared_ptr<const NativeWeights> CudaState::native_weights(core::DataType element) {
   std::weak_ptr<const NativeWeights>& known = native_[element];
   if (auto weights = known.lock()) return weights;
   auto weights = std::make_shared<const NativeWeights>(graph_, element);
-  weights->refresh(stream, parameters());
+  weights->refresh(stream_, parameters());
   known = weights;
   return weights;
 }
@@ -153,8 +159,8 @@ std::vector<float> CudaState::reordered(std::span<const float> flat, Order order
   return result;
 }
 
-void CudaState::fetch(cudaStream_t stream, ModelState& state, StatePart part) const {
-  check_cuda(cudaStreamSynchronize(stream), "a training step");
+void CudaState::fetch(ModelState& host, StatePart part) const {
+  check_cuda(cudaStreamSynchronize(stream_), "a training step");
   const auto fetch_floats = [&](const core::Buffer& from, std::span<float> to) {
     check_cuda(cudaMemcpy(to.data(), from.data(), to.size_bytes(), cudaMemcpyDeviceToHost),
                "copying the replica's values to the host");
@@ -164,11 +170,11 @@ void CudaState::fetch(cudaStream_t stream, ModelState& state, StatePart part) co
     fetch_floats(from, device);
     std::ranges::copy(reordered(device, Order::device_to_host), to.as<float>().begin());
   };
-  if (part != StatePart::statistics) fetch_flat(parameters_, state.parameters);
-  if (part != StatePart::parameters) fetch_floats(statistics_, state.statistics.as<float>());
+  if (part != StatePart::statistics) fetch_flat(parameters_, host.parameters);
+  if (part != StatePart::parameters) fetch_floats(statistics_, host.statistics.as<float>());
   if (part != StatePart::all) return;
-  fetch_flat(momentum_, state.momentum);
-  fetch_gradients(state.gradients);
+  fetch_flat(momentum_, host.momentum);
+  fetch_gradients(host.gradients);
 }
 
 void CudaState::fetch_gradients(const core::Buffer& to) const {
@@ -181,20 +187,20 @@ void CudaState::fetch_gradients(const core::Buffer& to) const {
   std::ranges::copy(reordered(values, Order::device_to_host), to.as<float>().begin());
 }
 
-void CudaState::store(cudaStream_t stream, const ModelState& state, StatePart part) {
-  check_cuda(cudaStreamSynchronize(stream), "a training step");
+void CudaState::store(const ModelState& host, StatePart part) {
+  check_cuda(cudaStreamSynchronize(stream_), "a training step");
   const auto store_floats = [&](std::span<const float> from, const core::Buffer& to) {
     core::copy_to_device(to.data(), std::as_bytes(from), "copying the replica's values to the GPU");
   };
   const auto store_flat = [&](const core::Buffer& from, const core::Buffer& to) {
     store_floats(reordered(from.as<float>(), Order::host_to_device), to);
   };
-  if (part == StatePart::all) store_flat(state.momentum, momentum_);
-  if (part != StatePart::parameters) store_floats(state.statistics.as<float>(), statistics_);
+  if (part == StatePart::all) store_flat(host.momentum, momentum_);
+  if (part != StatePart::parameters) store_floats(host.statistics.as<float>(), statistics_);
   if (part == StatePart::statistics) return;
-  store_flat(state.parameters, parameters_);
+  store_flat(host.parameters, parameters_);
   for (const auto& [type, known] : native_) {
-    if (const auto weights = known.lock()) weights->refresh(stream, parameters());
+    if (const auto weights = known.lock()) weights->refresh(stream_, parameters());
   }
 }
 

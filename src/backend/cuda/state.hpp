@@ -63,7 +63,10 @@ class NativeWeights {
 /// convolution weights (and their momentum and gradients) are in KRSC order.
 class CudaState final : public DeviceState {
  public:
-  CudaState(const graph::Graph& graph, core::Buffer gradients);
+  CudaState(const graph::Graph& graph, core::Buffer gradients, cudaStream_t stream);
+
+  /// Returns the state in GPU memory. Throws `Error` (internal) if it was made for another device.
+  static CudaState& of(ModelState& state);
 
   float* parameters() const { return parameters_.as<float>().data(); }
   float* momentum() const { return momentum_.as<float>().data(); }
@@ -76,12 +79,13 @@ class CudaState final : public DeviceState {
 
   /// Returns the native weights in data type `element`. They are shared by all plans of that type
   /// and created when the first plan requests them.
-  std::shared_ptr<const NativeWeights> native_weights(cudaStream_t stream, core::DataType element);
+  std::shared_ptr<const NativeWeights> native_weights(core::DataType element);
 
-  /// Copy `part` between the host copies in `state` and the device: `fetch` to the host, `store` to
-  /// the device. Both first wait for all work enqueued on `stream`.
-  void fetch(cudaStream_t stream, ModelState& state, StatePart part) const;
-  void store(cudaStream_t stream, const ModelState& state, StatePart part);
+  void fetch(ModelState& host, StatePart part) const override;
+  void store(const ModelState& host, StatePart part) override;
+  core::GradientArray gradients(core::DataType type) const override {
+    return {gradients(), elements(), type};
+  }
 
  private:
   enum class Order { host_to_device, device_to_host };
@@ -89,6 +93,7 @@ class CudaState final : public DeviceState {
   void fetch_gradients(const core::Buffer& to) const;
 
   graph::Graph graph_;
+  cudaStream_t stream_;
   core::Buffer parameters_, momentum_, statistics_, gradients_;
   core::DataType gradient_type_ = core::DataType::float32;
   std::map<core::DataType, std::weak_ptr<const NativeWeights>> native_;

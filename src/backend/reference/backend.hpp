@@ -10,13 +10,19 @@ namespace lockstep::backend::reference {
 /// Reference implementation: every operation as plain loops on one thread. It accepts any precision
 /// and always computes in float64; its results are those that the precisions approximate.
 class ReferenceBackend : public Backend {
+ private:
+  class ReferenceDevice final : public Device {
+   public:
+    DeviceKind kind() const override { return DeviceKind::reference; }
+    std::string name() const override { return "reference"; }
+    std::string library_versions() const override { return "plain loops (float64)"; }
+  };
+
  public:
   /// `progress` is notified of each operation; may be null.
   explicit ReferenceBackend(core::ProgressMonitor* progress = nullptr) : progress_(progress) {}
 
-  DeviceKind kind() const override { return DeviceKind::reference; }
-  std::string device_name() const override { return "reference"; }
-  std::string library_versions() const override { return "plain loops (float64)"; }
+  const Device& device() const override { return device_; }
   using Backend::make_state;
   ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const override;
   std::unique_ptr<Plan> compile(const graph::Graph& graph, ModelState& state,
@@ -26,6 +32,7 @@ class ReferenceBackend : public Backend {
                                        const PlanOptions& options) const override;
 
  private:
+  ReferenceDevice device_;
   core::ProgressMonitor* progress_;
 };
 

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lockstep/backend/sensors.hpp"
+#include "lockstep/core/device_queue.hpp"
+#include "lockstep/core/named_value.hpp"
+#include "lockstep/core/progress.hpp"
+
+namespace lockstep::backend {
+
+enum class DeviceKind {
+  automatic,  ///< cuda if a usable GPU is present, otherwise cpu
+  reference,
+  cpu,
+  cuda
+};
+std::span<const core::NamedValue<DeviceKind>> named_values(DeviceKind);
+
+/// Identity of a device with its own memory, as other tools report it.
+struct DeviceIdentity {
+  std::string name;
+  std::string uuid;
+  std::string pci_bus_id;
+  std::uint64_t memory_bytes = 0;
+};
+
+/// The processor or GPU on which a rank computes: its identity, memory and sensors.
+class Device {
+ public:
+  virtual ~Device() = default;
+  Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  virtual DeviceKind kind() const = 0;
+  virtual std::string name() const = 0;              ///< model name of the processor or GPU
+  virtual std::string library_versions() const = 0;  ///< "oneDNN 2.6.3 (avx2)"
+
+  /// Returns the queue (CUDA stream) in which the device executes its work in order.
+  virtual core::DeviceQueue queue() const { return {}; }
+
+  /// Returns the free device memory in bytes, or the total memory of a target GPU
+  /// (`DeviceOptions::target_gpu`); nothing if the device uses host memory.
+  virtual std::optional<std::uint64_t> available_memory() const { return std::nullopt; }
+
+  /// Returns the identity of the device; nothing for the host processor and for a target GPU.
+  virtual std::optional<DeviceIdentity> identity() const { return std::nullopt; }
+
+  /// Reads the sensors of the device. May be called at any time, also while the device executes
+  /// work.
+  virtual SensorReading read_sensors() const { return {}; }
+
+  /// Returns the description of the device in the format of its library, for planning on machines
+  /// without this device; empty if the device has none.
+  virtual std::string description() const { return {}; }
+};
+
+struct DeviceOptions {
+  DeviceKind kind = DeviceKind::cpu;
+  int threads = 1;     ///< CPU threads of this replica (>= 1)
+  int local_rank = 0;  ///< selects the GPU: local_rank modulo the number of GPUs of the host
+  bool deterministic = false;  ///< use only kernels that give the same bits in every run
+  /// Target GPU of offline planning ("h200"); empty: a GPU of this machine. For a target GPU the
+  /// backend can plan, but not run.
+  std::string target_gpu{};
+  /// Must outlive the backend and its plans; may be null.
+  core::ProgressMonitor* progress = nullptr;
+};
+
+/// Returns the device kind that `automatic` selects on this machine; returns any other kind
+/// unchanged.
+DeviceKind resolve(DeviceKind kind);
+
+}  // namespace lockstep::backend
