@@ -154,8 +154,12 @@ std::string describe_training(const Job& job, const RunSize& size,
          line("augmentation", std::string(core::name(config.augment))) +
          line("learning rate", rate(config)) +
          line("optimiser",
-              fmt::format("SGD, momentum {}{}, weight decay {}, seed {}", config.momentum,
-                          config.nesterov ? " (Nesterov)" : "", config.weight_decay, config.seed)) +
+              fmt::format("SGD, momentum {}{}, weight decay {}{}, seed {}", config.momentum,
+                          config.nesterov ? " (Nesterov)" : "", config.weight_decay,
+                          config.max_gradient_norm > 0
+                              ? fmt::format(", gradient norm at most {}", config.max_gradient_norm)
+                              : "",
+                          config.seed)) +
          line("communication", communication(job, bucket_bytes)) +
          line("checkpoints", config.checkpoint_dir.empty()
                                  ? "none (--checkpoint-dir DIR writes checkpoints)"

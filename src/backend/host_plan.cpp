@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/optim/gradient_clipping.hpp"
 
 namespace lockstep::backend {
 
@@ -34,9 +35,17 @@ void Plan::upload_samples(std::span<const std::int32_t>, std::span<const core::C
 }
 
 void HostPlan::update(std::size_t first, std::size_t count) {
-  optim::update(sgd_, state_.parameters.as<float>().subspan(first, count),
-                state_.gradients.as<float>().subspan(first, count),
-                state_.momentum.as<float>().subspan(first, count));
+  const auto gradients = state_.gradients.as<float>();
+  optim::Sgd sgd = sgd_;
+  if (max_gradient_norm_ > 0) {
+    // The norm is known only when all gradients are available.
+    if (first + count < gradients.size()) return;
+    first = 0;
+    count = gradients.size();
+    sgd.gradient_scale *= optim::clipping_factor(max_gradient_norm_, sgd.gradient_scale, gradients);
+  }
+  optim::update(sgd, state_.parameters.as<float>().subspan(first, count),
+                gradients.subspan(first, count), state_.momentum.as<float>().subspan(first, count));
 }
 
 std::unique_ptr<StepExecutor> HostPlan::make_step_executor(std::unique_ptr<StepWork> work) {

@@ -7,7 +7,8 @@ namespace lockstep::backend {
 /// Base class of plans that compute in host memory.
 class HostPlan : public Plan {
  public:
-  explicit HostPlan(ModelState& state) : state_(state) {}
+  HostPlan(ModelState& state, const PlanOptions& options)
+      : state_(state), max_gradient_norm_(options.max_gradient_norm) {}
   void set_sgd(const optim::Sgd& sgd) override { sgd_ = sgd; }
   void update(std::size_t first, std::size_t count) override;
   core::Timeline& timeline() override { return timeline_; }
@@ -19,6 +20,7 @@ class HostPlan : public Plan {
  private:
   optim::Sgd sgd_;
   core::HostTimeline timeline_;
+  double max_gradient_norm_;  ///< 0: no clipping
 };
 
 }  // namespace lockstep::backend

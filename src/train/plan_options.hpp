@@ -31,6 +31,7 @@ inline backend::PlanOptions training_options(const Config& config,
           .gradient_type = config.gradient_type,
           .gradient_portion = bucket_elements(config),
           .loss_scale = config.loss_scale,
+          .max_gradient_norm = config.max_gradient_norm,
           .seed = config.seed,
           .first_image = rank,
           .image_stride = ranks};

@@ -1,11 +1,12 @@
 // Tests the arithmetic of the CUDA kernels that process the parameters, on the host: conversion
-// between flat buffers and native tensors, SGD update, loss scaling.
+// between flat buffers and native tensors, SGD update, clipping, loss scaling.
 
 #include <array>
 
-#include "backend/cuda/kernels/sgd.hpp"
+#include "backend/cuda/kernels/gradient_clipping.hpp"
 #include "cuda_kernels.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/optim/gradient_clipping.hpp"
 #include "lockstep/optim/sgd.hpp"
 
 namespace lockstep::backend::cuda::kernels::test {
@@ -217,6 +218,46 @@ TYPED_TEST(CudaStep, UpdateIsTheOtherBackends) {
     check_update<core::BFloat16, TypeParam>(nesterov);
     check_update<Float16, TypeParam>(nesterov);
   }
+}
+
+// The gradients are multiples of 2^-11 times the loss scale, so dividing by it is exact.
+TYPED_TEST(CudaStep, ClippingFactorIsTheOtherBackends) {
+  using W = TypeParam;
+  for (const std::int64_t n : {1, 8, 29, 5003}) {
+    const auto gradients = random_values<W>(n, 80, 0, 64);
+    std::vector<float> plain;
+    for (const W& gradient : gradients) plain.push_back(widen(gradient) / 128);
+    const SgdCoefficients coefficients{.gradient_scale = 0.25F};
+    const LossScale scale{.scale = 128};
+    for (const double max_norm : {0.01, 1e6}) {
+      GradientClipping clipping;
+      run_on_host(GradientSquares<W>{gradients.data(), &clipping, n});
+      run_on_host(ClippingFactor{&clipping, &coefficients, &scale, max_norm});
+      EXPECT_NEAR(clipping.factor, optim::clipping_factor(max_norm, 0.25F, plain),
+                  1e-6F * clipping.factor);
+      EXPECT_EQ(clipping.factor == 1.0F, max_norm == 1e6);
+    }
+  }
+}
+
+TYPED_TEST(CudaStep, UpdateAppliesTheClippingFactor) {
+  Model<TypeParam> clipped, scaled;
+  const auto gradients = random_values<float>(Model<TypeParam>::flat_elements, 61);
+  const float half = 0.5F;
+  SgdCoefficients coefficients{.learning_rate = 0.05F, .momentum = 0.9F, .gradient_scale = 0.25F};
+  for (auto [model, factor] : {std::pair{&clipped, &half}, {&scaled, nullptr}}) {
+    const auto segments = make_segments(model->table);
+    if (factor == nullptr) coefficients.gradient_scale *= half;
+    run_on_host(SgdUpdate<float>{{segments.data(), std::ssize(segments)},
+                                 model->parameters.data(),
+                                 model->velocity.data(),
+                                 gradients.data(),
+                                 &coefficients,
+                                 nullptr,
+                                 factor});
+  }
+  EXPECT_EQ(clipped.parameters, scaled.parameters);
+  EXPECT_EQ(clipped.velocity, scaled.velocity);
 }
 
 TYPED_TEST(CudaStep, OverflowIsSeenWhereverItIs) {

@@ -104,6 +104,19 @@ TEST_F(SimulatedGpu, DropoutFollowsTheCpuInReplayedSteps) {
     EXPECT_NEAR(gpu.steps[i].loss, cpu.steps[i].loss, 1e-3);
 }
 
+// The clipping is part of the captured step. With fp16, the gradients are clipped after they are
+// divided by the loss scale.
+TEST_F(SimulatedGpu, ClipsGradientsAsTheCpuDoes) {
+  Config clipped = config();
+  clipped.max_gradient_norm = 0.05;
+  const Outcome cpu = train(backend::DeviceKind::cpu, clipped, *alone_);
+  const Outcome gpu = on_gpu(clipped);
+  EXPECT_LT(relative_difference(gpu.parameters, cpu.parameters), 1e-4);
+  EXPECT_GT(relative_difference(on_gpu(config()).parameters, gpu.parameters), 1e-2);
+  clipped.precision = core::Precision::fp16;
+  EXPECT_LT(relative_difference(on_gpu(clipped).parameters, gpu.parameters), 1e-2);
+}
+
 TEST_F(SimulatedGpu, TimesEveryPhaseOfEveryStep) {
   for (const auto& epoch : on_gpu(config()).epochs) {
     ASSERT_EQ(epoch.phase_seconds.size(), epoch.images.size() * record::phase_count);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <csignal>
 
 #include "lockstep/record/checkpoint.hpp"
@@ -147,6 +148,55 @@ INSTANTIATE_TEST_SUITE_P(, FollowingTest,
                                                      comm::ReducerKind::allreduce},
                                            Following{Norm::with_batch_norm, BatchNormMode::sync,
                                                      comm::ReducerKind::overlap}));
+
+/// Returns the global norm of the change of the parameters.
+double distance(const std::vector<float>& before, const std::vector<float>& after) {
+  double squares = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const double change = double(after[i]) - double(before[i]);
+    squares += change * change;
+  }
+  return std::sqrt(squares);
+}
+
+// Without momentum and weight decay, the first step changes the parameters by the learning rate
+// times the clipped mean of the gradients over the ranks. The tolerance is the rounding of the
+// parameters.
+TEST_F(TrainerTest, ClipsTheGlobalNormOfTheMeanGradients) {
+  const auto reference = backend::make_backend(backend::DeviceKind::reference, 1);
+  for (const backend::Backend* device : {backend_.get(), reference.get()}) {
+    const auto parameters_after_one_step = [&](double rate, double max_norm) {
+      Config some = config();
+      some.epochs = 0;
+      some.steps = 1;
+      some.momentum = 0;
+      some.weight_decay = 0;
+      some.learning_rate = rate;
+      some.max_gradient_norm = max_norm;
+      return train_to_end({some, graph_, data_, *device, *world_}).parameters;
+    };
+    const auto before = parameters_after_one_step(0, 0);
+    const auto unclipped = parameters_after_one_step(1, 0);
+    const double norm = distance(before, unclipped);
+    EXPECT_NEAR(distance(before, parameters_after_one_step(1, norm / 8)), norm / 8, 1e-5 * norm);
+    EXPECT_EQ(parameters_after_one_step(1, 2 * norm), unclipped);
+  }
+}
+
+TEST_F(TrainerTest, ClippingFollowsOneRank) {
+  Config many = config();
+  many.epochs = 0;
+  many.steps = 6;
+  many.max_gradient_norm = 0.05;
+  Config one = many;
+  one.batch_per_rank = one.global_batch;
+  const Outcome expected = train_to_end(place(one, *alone_));
+  const Outcome actual = train_to_end(place(many, *world_));
+  EXPECT_LT(relative_difference(actual.parameters, expected.parameters), 1e-5);
+  many.max_gradient_norm = 0;
+  EXPECT_GT(relative_difference(train_to_end(place(many, *world_)).parameters, actual.parameters),
+            1e-3);
+}
 
 TEST_F(TrainerTest, RecordsEveryStepOfEveryRank) {
   Witness witness;

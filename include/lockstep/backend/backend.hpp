@@ -79,6 +79,9 @@ struct PlanOptions {
   /// become final together at the end.
   std::size_t gradient_portion = 0;
   double loss_scale = 0;  ///< loss scale of fp16; 0: dynamic loss scaling
+  /// Maximum of the global norm of the scaled gradients; larger gradients are clipped. 0: no
+  /// clipping.
+  double max_gradient_norm = 0;
   /// Seed of the random numbers of operations. They also depend on the number of the training step
   /// (`ModelState::batches_tracked` at `upload`) and on the index of the image in the global batch.
   std::uint64_t seed = 1;
@@ -192,7 +195,9 @@ class Plan {
   virtual void set_sgd(const optim::Sgd& sgd) = 0;
 
   /// Updates `count` parameters from index `first` on, in the flat layout, from their gradients by
-  /// SGD. In each step the calls must cover all parameters exactly once, in ascending order.
+  /// SGD. In each step the calls must cover all parameters exactly once, in ascending order. If the
+  /// gradients are clipped or scaled, the last call of a step updates all parameters, because the
+  /// update depends on all gradients.
   virtual void update(std::size_t first, std::size_t count) = 0;
 
   /// Returns the timeline of the device for the timestamps of a step between `begin` and `run` of

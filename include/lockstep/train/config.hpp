@@ -79,6 +79,7 @@ struct Config {
   double warmup_epochs = 0;
   optim::Scaling scaling = optim::Scaling::none;
   std::int64_t reference_batch = 128;
+  double max_gradient_norm = 0;  ///< global norm to which gradients are clipped; 0: no clipping
 
   // communication
   comm::ReducerKind reducer = comm::ReducerKind::overlap;

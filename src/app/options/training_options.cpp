@@ -236,6 +236,16 @@ std::vector<Option> optimiser_options() {
        .commands = cmd_training,
        .timing = TimingEffect::step,
        .help = "reference batch: the global batch for which --lr is given"},
+      {.name = "grad-clip",
+       .value_name = "NORM",
+       .value = real(&Config::max_gradient_norm, at_least(0), {"none", 0}),
+       .group = OptionGroup::optimiser,
+       .commands = cmd_training,
+       .timing = TimingEffect::step,
+       .help = "maximum of the global gradient norm; larger gradients are scaled down to it",
+       .details = "The norm is that of the gradients of all parameters, averaged over the ranks, "
+                  "without weight decay (`torch.nn.utils.clip_grad_norm_`). It depends on all "
+                  "gradients, so the update starts after the all-reduce of the last bucket"},
   };
 }
 

@@ -72,7 +72,7 @@ MemoryUse memory_of(const Blueprint& blueprint, const graph::Graph& graph) {
 
 CpuPlan::CpuPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options,
                  int threads, ConvolutionChooser& chooser)
-    : HostPlan(state),
+    : HostPlan(state, options),
       operations_(graph, options, threads, chooser),
       blueprint_(operations_),
       arena_(blueprint_.arena_bytes()),

@@ -298,31 +298,47 @@ void CudaPlan::set_sgd(const optim::Sgd& sgd) {
 }
 
 void CudaPlan::update(std::size_t first, std::size_t count) {
-  if (!has_loss_scale()) {
+  if (!has_loss_scale() && !has_clipping()) {
     update_range(first, count);
     return;
   }
-  // Whether to skip the step is known only when all gradients are available. All ranks have the
-  // same reduced gradients, so they make the same decision.
+  // Whether to skip the step, and the norm of the gradients, are known only when all gradients are
+  // available. All ranks have the same reduced gradients, so they make the same decision.
   if (first + count < state_.elements()) return;
+  if (has_loss_scale()) {
+    with_type(operations_.options().gradient_type, [&](auto zero) {
+      using W = decltype(zero);
+      launch(stream_, kernels::FiniteCheck<W>{reinterpret_cast<const W*>(state_.gradients()),
+                                              &scalars()->loss_scale,
+                                              static_cast<std::int64_t>(state_.elements())});
+    });
+  }
+  if (has_clipping()) compute_clipping_factor();
+  update_range(0, state_.elements());
+  if (has_loss_scale()) launch(stream_, kernels::LossScaleUpdate{&scalars()->loss_scale});
+}
+
+void CudaPlan::compute_clipping_factor() {
   with_type(operations_.options().gradient_type, [&](auto zero) {
     using W = decltype(zero);
-    launch(stream_, kernels::FiniteCheck<W>{reinterpret_cast<const W*>(state_.gradients()),
-                                            &scalars()->loss_scale,
-                                            static_cast<std::int64_t>(state_.elements())});
+    launch(stream_, kernels::GradientSquares<W>{reinterpret_cast<const W*>(state_.gradients()),
+                                                &scalars()->clipping,
+                                                static_cast<std::int64_t>(state_.elements())});
   });
-  update_range(0, state_.elements());
-  launch(stream_, kernels::LossScaleUpdate{&scalars()->loss_scale});
+  launch(stream_, kernels::ClippingFactor{&scalars()->clipping, &scalars()->sgd,
+                                          has_loss_scale() ? &scalars()->loss_scale : nullptr,
+                                          operations_.options().max_gradient_norm});
 }
 
 void CudaPlan::update_range(std::size_t first, std::size_t count) {
   const kernels::SegmentTable table = segments_.part(first, first + count);
   const kernels::LossScale* const scale = has_loss_scale() ? &scalars()->loss_scale : nullptr;
+  const float* const clip_factor = has_clipping() ? &scalars()->clipping.factor : nullptr;
   with_type(operations_.options().gradient_type, [&](auto zero) {
     using W = decltype(zero);
     launch(stream_, kernels::SgdUpdate<W>{table, state_.parameters(), state_.momentum(),
                                           reinterpret_cast<const W*>(state_.gradients()),
-                                          &scalars()->sgd, scale});
+                                          &scalars()->sgd, scale, clip_factor});
   });
 }
 

@@ -7,6 +7,7 @@
 #include "../build_operation.hpp"
 #include "batch_norm/fusion_plan.hpp"
 #include "images.hpp"
+#include "kernels/gradient_clipping.hpp"
 #include "kernels/sgd.hpp"
 #include "native_gradients.hpp"
 #include "operations.hpp"
@@ -102,15 +103,18 @@ class CudaPlan final : public Plan {
     kernels::SgdCoefficients sgd;
     kernels::LossScale loss_scale;
     std::uint32_t step;
+    kernels::GradientClipping clipping;
   };
 
   void place_parameters();
   void check_labels(std::span<const std::int32_t> labels) const;
   void take(const DeviceLabels& labels);
   void update_range(std::size_t first, std::size_t count);
+  void compute_clipping_factor();
   Scalars* scalars() const { return reinterpret_cast<Scalars*>(scalars_.data()); }
   bool has_loss_scale() const { return operations_.options().precision == core::Precision::fp16; }
   bool has_dynamic_loss_scale() const;
+  bool has_clipping() const { return operations_.options().max_gradient_norm > 0; }
 
   CudaOperations operations_;
   Blueprint blueprint_;

@@ -50,7 +50,7 @@ std::size_t exchanged_values_of(const graph::Graph& graph, const graph::Node& no
 
 ReferencePlan::ReferencePlan(const graph::Graph& graph, ModelState& state,
                              const PlanOptions& options)
-    : HostPlan(state),
+    : HostPlan(state, options),
       graph_(require_whole(graph)),
       memory_(memory_use(graph, options)),
       parameters_(graph.parameter_elements()),

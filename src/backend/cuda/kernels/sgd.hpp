@@ -39,7 +39,8 @@ struct SgdUpdate {
   float* velocity;     ///< flat buffer
   const W* gradients;  ///< flat buffer
   const SgdCoefficients* coefficients;
-  const LossScale* loss_scale;  ///< null: scale 1, no check for overflow
+  const LossScale* loss_scale;         ///< null: scale 1, no check for overflow
+  const float* clip_factor = nullptr;  ///< one factor of all gradients; null: 1
 
   LOCKSTEP_HOST_DEVICE std::int64_t count() const { return table.count(); }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
@@ -51,6 +52,7 @@ struct SgdUpdate {
       if (loss_scale->overflow != 0) return;
       sgd.gradient_scale /= loss_scale->scale;
     }
+    if (clip_factor != nullptr) sgd.gradient_scale *= *clip_factor;
     const std::int64_t flat = segment.flat + element;
     float parameter = parameters[flat];
     float speed = velocity[flat];
