@@ -86,7 +86,7 @@ def test_sweep_in_the_columns_of_a_bus_bandwidth_table(tmp_path):
     assert main(["tables", str(write_sweep(tmp_path / "s.h5")), "--out", str(out)]) == 0
     with (out / "allreduce-sweep.csv").open() as file:
         first, second = csv.DictReader(file)
-    assert second["way"] == "direct"  # the file has the former name
+    assert second["algorithm"] == "direct"  # the file has the former name
     # 1e6 bytes in 1e-3 s on 2 ranks: algbw = 1 GB/s, busbw = 2*(2-1)/2 * algbw
     assert float(first["algbw"]) == pytest.approx(1.0)
     assert float(first["busbw"]) == pytest.approx(1.0)

@@ -79,7 +79,7 @@ def test_values_that_are_not_in_the_schema_are_reported(tmp_path):
 
 def test_former_names_and_values_are_read_as_the_current_ones(tmp_path):
     sweep = write_sweep(tmp_path / "s.h5", algorithm="/allreduce/way")
-    assert read_run(sweep).allreduce["algorithm"].tolist() == ["mpi", "pieces"]
+    assert read_run(sweep).allreduce["algorithm"].tolist() == ["mpi", "direct"]
     ladder = write_ladder(tmp_path / "l.h5", done="ok")
     assert read_run(ladder).ladder["status"].tolist() == ["complete", "complete", "out_of_memory"]
     assert problems(sweep) == problems(ladder) == []

@@ -66,7 +66,7 @@ std::string table_row(const comm::SweepRow& row, int ranks, const train::Config&
 
 nlohmann::json to_json(const comm::SweepRow& row, int ranks) {
   const double seconds = median(row.seconds);
-  nlohmann::json json = {{"way", row.algorithm},
+  nlohmann::json json = {{"algorithm", row.algorithm},
                          {"bytes", row.bytes()},
                          {"elements", row.elements},
                          {"type", type_name(row.type)},

@@ -17,9 +17,9 @@ std::string grouped(std::int64_t number);
 /// Describes ranks, hosts, device, binding, MPI, model, data and precision, one line each.
 std::string describe_place(const Job& job, comm::Communicator& communicator);
 
-/// Describes the all-reduce algorithm and the times of all candidates: "shared: 4.19 MB in 1.1 ms
-/// (direct 3.2 ms, ring 3.4 ms)". Returns the name of the transport if that chooses the algorithm
-/// itself, and "none" if nothing is communicated.
+/// Describes the all-reduce algorithm and the times of all candidates: "shared-memory: 4.19 MB
+/// in 1.1 ms (direct 3.2 ms, ring 3.4 ms)". Returns the name of the transport if that chooses the
+/// algorithm itself, and "none" if nothing is communicated.
 std::string describe_all_reduce(const train::Trainer& trainer);
 
 /// Describes what was chosen at the start of the run, one line each: the all-reduce algorithm, and

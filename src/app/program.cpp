@@ -97,7 +97,7 @@ int run_program(int argc, char** argv, comm::Communicator& communicator,
   try {
     failure = train::outcome_of([&] { status = run_command(argc, argv, communicator, watchdog); });
   } catch (const train::AgreedError& error) {
-    if (error.speaks()) log_message(communicator, error.what());
+    if (error.is_reporting()) log_message(communicator, error.what());
     return static_cast<int>(error.status());
   }
   if (!failure) return static_cast<int>(status);

@@ -8,7 +8,7 @@
 #include "feature_map.hpp"
 #include "fusion.hpp"
 #include "lockstep/backend/backend.hpp"
-#include "lockstep/backend/memory_planner.hpp"
+#include "memory_planner.hpp"
 #include "operation.hpp"
 
 namespace lockstep::backend {

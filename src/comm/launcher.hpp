@@ -10,7 +10,7 @@ namespace lockstep::comm {
 using EnvironmentLookup = std::function<const char*(const char* name)>;
 
 /// The number of ranks that the launcher of this process announces in the environment.
-struct LaunchPromise {
+struct AnnouncedRanks {
   std::string variable;  ///< environment variable that contains the number, for example
                          ///< "SLURM_STEP_NUM_TASKS"
   int ranks = 0;
@@ -20,10 +20,10 @@ struct LaunchPromise {
 /// process was not started by a launcher. A batch script and the shell of an allocation are not
 /// launchers: a program started in them without `srun` or `mpirun` is correctly a single rank,
 /// whatever the value of SLURM_NTASKS.
-std::optional<LaunchPromise> promised_ranks(const EnvironmentLookup& lookup);
+std::optional<AnnouncedRanks> announced_ranks(const EnvironmentLookup& lookup);
 
 /// Throws `Error` (usage) if the launcher announced several ranks and MPI has only one: launcher
 /// and MPI library do not work together, and each process would train alone as a singleton.
-void refuse_singletons(const std::optional<LaunchPromise>& promise, int mpi_ranks);
+void refuse_singletons(const std::optional<AnnouncedRanks>& announced, int mpi_ranks);
 
 }  // namespace lockstep::comm

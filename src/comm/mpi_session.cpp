@@ -38,7 +38,7 @@ bool is_srun_step(const EnvironmentLookup& lookup) {
 
 /// Open MPI sends messages of more than 64 KiB over TCP only after a rendezvous handshake, for
 /// which both ranks must be in an MPI call; while one of them executes a compute kernel, the link
-/// is idle. This raises the eager limit so that the messages of the algorithm `pieces` are sent
+/// is idle. This raises the eager limit so that the messages of the algorithm `direct` are sent
 /// immediately. Values that the user or the launcher has set take precedence; other MPI libraries
 /// ignore these variables.
 void prefer_eager_messages() {
@@ -49,28 +49,28 @@ void prefer_eager_messages() {
 
 }  // namespace
 
-std::optional<LaunchPromise> promised_ranks(const EnvironmentLookup& lookup) {
+std::optional<AnnouncedRanks> announced_ranks(const EnvironmentLookup& lookup) {
   // The variables of mpirun come first, because mpirun may itself run in a job step of srun.
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "PMI_SIZE"}) {
     if (const auto ranks = number(lookup, name))
-      return LaunchPromise{name, static_cast<int>(*ranks)};
+      return AnnouncedRanks{name, static_cast<int>(*ranks)};
   }
   if (!is_srun_step(lookup)) return std::nullopt;
   for (const char* name : {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}) {
     if (const auto ranks = number(lookup, name))
-      return LaunchPromise{name, static_cast<int>(*ranks)};
+      return AnnouncedRanks{name, static_cast<int>(*ranks)};
   }
   return std::nullopt;
 }
 
-void refuse_singletons(const std::optional<LaunchPromise>& promise, int mpi_ranks) {
-  if (!promise || promise->ranks <= 1 || mpi_ranks > 1) return;
-  const bool by_srun = promise->variable.starts_with("SLURM");
+void refuse_singletons(const std::optional<AnnouncedRanks>& announced, int mpi_ranks) {
+  if (!announced || announced->ranks <= 1 || mpi_ranks > 1) return;
+  const bool by_srun = announced->variable.starts_with("SLURM");
   core::fail(
       core::ExitStatus::usage,
       fmt::format("{} ranks were started ({}={}) but MPI sees only this one (launcher and MPI "
                   "library do not work together); {}",
-                  promise->ranks, promise->variable, promise->ranks,
+                  announced->ranks, announced->variable, announced->ranks,
                   by_srun ? "start with `srun --mpi=pmix` (`srun --mpi=list` shows what there "
                             "is), or with mpirun inside the job"
                           : "start with the mpirun of the MPI library this program was built "
@@ -79,7 +79,7 @@ void refuse_singletons(const std::optional<LaunchPromise>& promise, int mpi_rank
 
 MpiSession::MpiSession(int& argc, char**& argv) {
   // Read the variables before MPI_Init_thread, which may set some of them itself.
-  const auto promise = promised_ranks([](const char* name) { return std::getenv(name); });
+  const auto announced = announced_ranks([](const char* name) { return std::getenv(name); });
   int is_initialized = 0;
   MPI_Initialized(&is_initialized);
   if (is_initialized != 0) return;
@@ -97,7 +97,7 @@ MpiSession::MpiSession(int& argc, char**& argv) {
     }
     int ranks = 0;
     check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
-    refuse_singletons(promise, ranks);
+    refuse_singletons(announced, ranks);
   } catch (...) {
     MPI_Finalize();  // every rank gets here, or this is the only rank
     throw;

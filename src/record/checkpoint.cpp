@@ -12,10 +12,10 @@
 #include "build.hpp"
 #include "checkpoint_names.hpp"
 #include "checkpoint_reader.hpp"
+#include "digest.hpp"
 #include "files.hpp"
 #include "hdf5.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/record/digest.hpp"
 
 namespace lockstep::record {
 

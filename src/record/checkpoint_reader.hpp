@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "digest.hpp"
 #include "lockstep/record/checkpoint.hpp"
-#include "lockstep/record/digest.hpp"
 
 namespace lockstep::record {
 

@@ -1,4 +1,4 @@
-#include "lockstep/record/digest.hpp"
+#include "digest.hpp"
 
 #include <fmt/format.h>
 

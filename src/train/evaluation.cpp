@@ -14,10 +14,20 @@ std::int64_t evaluation_batch(std::size_t test_images, int ranks) {
   return static_cast<std::int64_t>(std::min(most, (test_images + count - 1) / count));
 }
 
+namespace {
+
+/// Returns `test` if it matches the network. Throws `Error` (usage) otherwise.
+const data::Dataset& matching(const graph::Graph& graph, const data::Dataset& test) {
+  require_match(graph, test.info());
+  return test;
+}
+
+}  // namespace
+
 Evaluator::Evaluator(const Config& config, const graph::Graph& graph, const data::Dataset& test,
                      const backend::Backend& backend, backend::ModelState& state,
                      comm::Communicator& communicator)
-    : test_(test),
+    : test_(matching(graph, test)),
       backend_(backend),
       state_(state),
       communicator_(communicator),
@@ -30,9 +40,7 @@ Evaluator::Evaluator(const Config& config, const graph::Graph& graph, const data
           graph, state,
           inference_options(config, test.info().normalisation, static_cast<std::int64_t>(batch_)))),
       images_(batch_ * test.image_bytes()),
-      labels_(batch_) {
-  require_match(graph, test.info());
-}
+      labels_(batch_) {}
 
 Evaluation Evaluator::run() {
   if (batch_norm_ == BatchNormMode::broadcast) {

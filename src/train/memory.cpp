@@ -85,9 +85,9 @@ MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
 
   NoSum batch_norm_sum(ranks.all);
   const bool is_synchronous = config.batch_norm == BatchNormMode::sync;
-  const auto plan =
-      backend.memory(graph, training_options(config, sizes.info.normalisation,
-                                             is_synchronous ? &batch_norm_sum : nullptr));
+  const auto plan = backend.memory(
+      graph, training_options(config, sizes.info.normalisation,
+                              is_synchronous ? &batch_norm_sum : nullptr, 0, ranks.all));
 
   MemoryEstimate estimate;
   estimate.has_device = backend.device().available_memory().has_value();

@@ -18,8 +18,8 @@ inline std::size_t bucket_elements(const Config& config) {
 /// batch (see data::DistributedSampler).
 inline backend::PlanOptions training_options(const Config& config,
                                              const core::Normalisation& normalisation,
-                                             core::StatisticsAllReduce* batch_norm_sum,
-                                             int rank = 0, int ranks = 1) {
+                                             core::StatisticsAllReduce* batch_norm_sum, int rank,
+                                             int ranks) {
   return {.batch = config.batch_per_rank,
           .precision = config.precision,
           .mode = backend::Mode::training,

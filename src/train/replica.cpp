@@ -59,8 +59,9 @@ comm::ReducerOptions reducer_options(const TrainingContext& context) {
   // For gradients in host memory, `automatic` selects the algorithm by timing, but the algorithm
   // determines the order of summation.
   const bool is_free = config.all_reduce == comm::AllReduceAlgorithm::automatic;
-  const bool is_fixed =
-      config.deterministic && is_free && context.backend.device().queue().is_host();
+  const bool is_fixed = config.deterministic && is_free &&
+                        (context.backend.device().queue().is_host() ||
+                         config.transport == comm::TransportKind::staged);
   return {.kind = config.reducer,
           .bucket_bytes = config.bucket_bytes(),
           .gradient_type = config.gradient_type,

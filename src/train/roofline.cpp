@@ -107,7 +107,7 @@ double parameter_bytes(const graph::Graph& graph, graph::NodeId id) {
 std::vector<backend::OperationChoice> planned_kernels(const Config& config,
                                                       const graph::Graph& graph,
                                                       const backend::Backend& backend) {
-  return backend.choices(graph, training_options(config, {}, nullptr));
+  return backend.choices(graph, training_options(config, {}, nullptr, 0, 1));
 }
 
 RooflineBounds measure_roofline(const Config& config, const graph::Graph& graph,
@@ -124,7 +124,7 @@ RooflineBounds measure_roofline(const Config& config, const graph::Graph& graph,
   backend::ModelState state = backend.make_state(graph);
   initialise(graph, config.seed, state);
   backend.store(state);
-  backend::PlanOptions options = training_options(config, {}, nullptr);  // random images
+  backend::PlanOptions options = training_options(config, {}, nullptr, 0, 1);
   options.listener = &watch;
   const auto plan = backend.compile(graph, state, options);
   const auto batch = static_cast<std::size_t>(config.batch_per_rank);

@@ -203,7 +203,7 @@ def test_networks_are_built_for_the_images_and_classes_of_the_data(model, source
 
 
 def test_images_that_are_too_small_for_the_network():
-    line = the_failure(start(*train(model="vgg11", data="synthetic:24@3x16x16")), 2)
+    line = expect_failure(start(*train(model="vgg11", data="synthetic:24@3x16x16")), 2)
     assert "vgg11" in line and "16 x 16" in line
 
 
@@ -224,7 +224,7 @@ def test_cifar100(tmp_path):
     assert json.loads(result.stdout)["config"]["classes"] == "100"
     records[7, 1] = 100
     records.tofile(tmp_path / "train.bin")
-    assert "train.bin: record 7" in the_failure(start(*train(data=f"cifar100:{tmp_path}")), 3)
+    assert "train.bin: record 7" in expect_failure(start(*train(data=f"cifar100:{tmp_path}")), 3)
 
 
 # --- output --------------------------------------------------------------------------------------------------

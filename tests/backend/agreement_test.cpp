@@ -56,7 +56,8 @@ TEST_P(Agreement, ForwardAndBackwardAreTheReferences) {
   // only some batch sizes use two threads.
   for (const auto& [batch, all_threads] : {std::pair{1, std::vector{1}}, {2, {2}}, {5, {1, 2}}}) {
     const Batch images = random_batch(network.graph, batch, 7);
-    Replica reference(DeviceKind::reference, 1, network.graph, {.batch = batch});
+    Replica reference(DeviceKind::reference, 1, network.graph,
+                      {.batch = batch, .normalisation = cifar10_normalisation});
     reference.step(images);
     for (const int threads : all_threads) {
       SCOPED_TRACE(fmt::format("batch {}, {} threads", batch, threads));
@@ -64,6 +65,7 @@ TEST_P(Agreement, ForwardAndBackwardAreTheReferences) {
                       {.batch = batch,
                        .precision = device.precision,
                        .batch_norm_fusion = device.fusion,
+                       .normalisation = cifar10_normalisation,
                        .loss_scale = 1});
       replica.step(images);
       expect_same_forward(network.graph, reference, replica, allowed.scores);
@@ -76,9 +78,13 @@ TEST_P(Agreement, InferenceOfFullAndPartialBatchesIsTheReferences) {
   const auto& [network, device] = GetParam();
   REQUIRE_DEVICE(device.kind);
   const Batch images = random_batch(network.graph, 5, 8);
-  Replica reference(DeviceKind::reference, 1, network.graph, {.batch = 5, .mode = Mode::inference});
+  Replica reference(DeviceKind::reference, 1, network.graph,
+                    {.batch = 5, .mode = Mode::inference, .normalisation = cifar10_normalisation});
   Replica replica(device.kind, 2, network.graph,
-                  {.batch = 5, .precision = device.precision, .mode = Mode::inference});
+                  {.batch = 5,
+                   .precision = device.precision,
+                   .mode = Mode::inference,
+                   .normalisation = cifar10_normalisation});
   for (const std::int64_t count : {5, 2, 1, 5}) {
     SCOPED_TRACE(fmt::format("{} of 5 images", count));
     const Batch some = part(network.graph, images, 5 - count, count);

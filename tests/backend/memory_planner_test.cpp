@@ -1,4 +1,4 @@
-#include "lockstep/backend/memory_planner.hpp"
+#include "memory_planner.hpp"
 
 #include <gmock/gmock.h>
 

@@ -56,15 +56,18 @@ TEST_P(ModelAgreement, OneTrainingStepIsTheReferences) {
   constexpr std::int64_t batch = 2;
   const graph::Graph graph = graph::make_model(GetParam().name, GetParam().options);
   const Batch images = random_batch(graph, batch, 3);
-  Replica reference(DeviceKind::reference, 1, graph, {.batch = batch});
+  Replica reference(DeviceKind::reference, 1, graph,
+                    {.batch = batch, .normalisation = cifar10_normalisation});
   reference.step(images);
   {
-    Replica device(tested, 2, graph, {.batch = batch});
+    Replica device(tested, 2, graph, {.batch = batch, .normalisation = cifar10_normalisation});
     device.step(images);
     expect_same_forward(graph, reference, device, 1e-4);
     expect_same_gradients(graph, reference, device, 5e-2);
   }
-  Replica device(tested, 1, graph, {.batch = batch, .precision = core::Precision::bf16});
+  Replica device(
+      tested, 1, graph,
+      {.batch = batch, .precision = core::Precision::bf16, .normalisation = cifar10_normalisation});
   device.step(images);
   expect_same_forward(graph, reference, device, 0.1);
   for (const graph::Parameter& parameter : graph.parameters()) {

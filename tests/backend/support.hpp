@@ -28,6 +28,10 @@ Batch random_batch(const graph::Graph& graph, std::int64_t images, std::uint64_t
 /// Returns images [first, first + count) of a batch.
 Batch part(const graph::Graph& graph, const Batch& batch, std::int64_t first, std::int64_t count);
 
+/// Normalisation of CIFAR-10: random images then have a mean of about 0 and a deviation of about 1.
+inline constexpr core::Normalisation cifar10_normalisation{
+    .mean = {0.4914f, 0.4822f, 0.4465f}, .standard_deviation = {0.2023f, 0.1994f, 0.2010f}};
+
 /// A network on a device, with a plan. Parameters and running statistics are random, including
 /// those of batch norm, whose usual initial values are 1 and 0. They depend only on the graph and
 /// the seed, so they are the same on every device.

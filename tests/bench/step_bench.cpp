@@ -26,6 +26,10 @@ namespace {
 
 using namespace lockstep;
 
+/// As in the PyTorch programs that this program is compared with.
+constexpr core::Normalisation cifar10_normalisation{
+    .mean = {0.4914f, 0.4822f, 0.4465f}, .standard_deviation = {0.2023f, 0.1994f, 0.2010f}};
+
 struct NoListener : core::GradientListener {
   void gradients_ready(std::size_t) override {}
 };
@@ -78,7 +82,8 @@ class Replica {
         labels_(static_cast<std::size_t>(options.batch)) {
     core::Random random(1, core::RandomStream::test);
     for (auto& value : images_) value = static_cast<std::uint8_t>(random.below(256));
-    for (auto& label : labels_) label = static_cast<std::int32_t>(random.below(10));
+    for (auto& label : labels_)
+      label = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(graph_.classes())));
   }
 
   void print_choices() const {
@@ -128,10 +133,11 @@ class Replica {
   std::unique_ptr<backend::Plan> make_plan() {
     graph::initialise_parameters(graph_, 1, state_.parameters.as<float>());
     graph::initialise_statistics(graph_, state_.statistics.as<float>());
-    return backend_->compile(graph_, state_,
-                             {.batch = options_.batch,
-                              .precision = options_.precision == "bf16" ? core::Precision::bf16
-                                                                        : core::Precision::fp32});
+    return backend_->compile(
+        graph_, state_,
+        {.batch = options_.batch,
+         .precision = options_.precision == "bf16" ? core::Precision::bf16 : core::Precision::fp32,
+         .normalisation = cifar10_normalisation});
   }
 
   Options options_;

@@ -19,7 +19,9 @@ class AllReduceRanksTest : public testing::TestWithParam<std::size_t> {
   template <class Fill, class Check>
   void run_all(Fill fill, Check check) {
     for (const auto type : {core::DataType::float32, core::DataType::bfloat16}) {
-      for (const AllReduceAlgorithm algorithm : world->algorithms(values, type)) {
+      const auto available = world->algorithms(values, type);
+      if (type == core::DataType::float32) require_algorithms_of_messages(available);
+      for (const AllReduceAlgorithm algorithm : available) {
         SCOPED_TRACE(algorithm.name());
         const auto all_reduce = world->make_all_reduce(values, type, algorithm);
         for (int round = 0; round < 2; ++round) {
@@ -29,6 +31,15 @@ class AllReduceRanksTest : public testing::TestWithParam<std::size_t> {
           check();
         }
       }
+    }
+  }
+
+  /// The algorithms that send messages are available on every host.
+  void require_algorithms_of_messages(const std::vector<AllReduceAlgorithm>& available) const {
+    if (world->size() == 1) return;
+    for (const AllReduceAlgorithm algorithm : all_reduce_algorithms()) {
+      if (shares_memory(algorithm)) continue;
+      EXPECT_NE(std::ranges::find(available, algorithm), available.end()) << algorithm.name();
     }
   }
 

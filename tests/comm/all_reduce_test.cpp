@@ -49,7 +49,7 @@ std::vector<float> expected_sum(const Communicator& world, std::size_t count, in
   const bool has_levels = algorithm == AllReduceAlgorithm::hierarchical ||
                           algorithm == AllReduceAlgorithm::shared_memory;
   const int group = has_levels ? world.local_size() : 1;  // ranks that sum without messages
-  const bool travels = world.size() > group;
+  const bool communicates = world.size() > group;
   std::vector<float> sum(count, 0.0F);
   for (int first = 0; first < world.size(); first += group) {
     std::vector<float> part = values_of(first, count, round, algorithm);
@@ -57,9 +57,10 @@ std::vector<float> expected_sum(const Communicator& world, std::size_t count, in
       const auto other = values_of(rank, count, round, algorithm);
       for (std::size_t i = 0; i < count; ++i) part[i] += other[i];
     }
-    for (std::size_t i = 0; i < count; ++i) sum[i] += travels ? as_sent(part[i], type) : part[i];
+    for (std::size_t i = 0; i < count; ++i)
+      sum[i] += communicates ? as_sent(part[i], type) : part[i];
   }
-  for (float& value : sum) value = travels ? as_sent(value, type) : value;
+  for (float& value : sum) value = communicates ? as_sent(value, type) : value;
   return sum;
 }
 

@@ -74,7 +74,7 @@ class ReducerTest : public testing::TestWithParam<ReducerKind> {
 };
 
 TEST_P(ReducerTest, SumsEveryStepForAnyBuckets) {
-  const bool travels = GetParam() != ReducerKind::none;
+  const bool communicates = GetParam() != ReducerKind::none;
   for (int layout = 0; layout < 4; ++layout) {
     std::vector<float> gradients(1 + common.below(400'000));
     const std::size_t bucket_bytes = 4 * (1 + common.below(150'000)) + common.below(4);
@@ -82,7 +82,7 @@ TEST_P(ReducerTest, SumsEveryStepForAnyBuckets) {
     for (int step = 0; step < 3; ++step) {
       backward(reducer, gradients, world->rank(), step, own);
       reducer->finish();
-      if (travels) {
+      if (communicates) {
         EXPECT_EQ(count_wrong_sums(gradients, world->size(), step), 0U);
       } else {
         for (std::size_t i = 0; i < gradients.size(); ++i) {

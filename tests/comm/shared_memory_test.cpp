@@ -75,7 +75,7 @@ TEST_F(SharedMemoryTest, AllRanksFailTogetherIfOneRankHasNoMemoryForFlags) {
     ADD_FAILURE() << "no error";
   } catch (const AgreedError& error) {
     EXPECT_EQ(error.status(), core::ExitStatus::out_of_memory);
-    prints[0] = error.speaks() ? 1.0F : 0.0F;
+    prints[0] = error.is_reporting() ? 1.0F : 0.0F;
   }
   world->sum(std::span<float>(prints));
   EXPECT_EQ(prints[0], 1.0F);

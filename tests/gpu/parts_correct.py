@@ -140,7 +140,7 @@ def check_all_reduce(context, report, transport):
     context.numbers[name] = rows
     if rows:
         last = rows[-1]
-        report.add_text(f"All-reduce of bf16 gradients with transport {transport} (algorithm {last['way']}), "
+        report.add_text(f"All-reduce of bf16 gradients with transport {transport} (algorithm {last['algorithm']}), "
                         f"{rows[0]['bytes']:,} to {last['bytes']:,} bytes as float32: "
                         f"{sum(row['wrong'] for row in rows)} wrong elements. The median time of the largest size is "
                         f"{last['median_seconds'] * 1e6:.0f} us.")

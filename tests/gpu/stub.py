@@ -140,7 +140,7 @@ def plan(words, faults):
 def allreduce(words, faults):
     if os.environ.get("OMPI_COMM_WORLD_RANK") == "0":
         print(json.dumps({"synthetic": True, "allreduce": [
-            {"way": value_of(words, "--transport"), "bytes": 1024, "wrong": 1 if "wrong" in faults else 0,
+            {"algorithm": value_of(words, "--transport"), "bytes": 1024, "wrong": 1 if "wrong" in faults else 0,
              "median_seconds": 1e-4}]}))
     return 0
 

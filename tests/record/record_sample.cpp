@@ -48,7 +48,7 @@ void write_runs(const std::filesystem::path& directory) {
 
   RunFile sweep(directory / "sweep.h5", OverwriteMode::refuse, samples::header(3, 2));
   sweep.write_allreduce(
-      {{"mpi", 4096, {1e-5, 2e-5, 3e-5}, 0}, {"pieces", 8192, {2e-5, 3e-5, 4e-5}, 1}});
+      {{"mpi", 4096, {1e-5, 2e-5, 3e-5}, 0}, {"direct", 8192, {2e-5, 3e-5, 4e-5}, 1}});
   const double unknown = std::nan("");
   sweep.append(LadderRow{32, "complete", 10.5, 9.5, 4761.9, 1000, 1100, 3, true});
   sweep.append(LadderRow{128, "out_of_memory", unknown, unknown, unknown, 4000, 0, 0, false});

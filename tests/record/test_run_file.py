@@ -173,7 +173,7 @@ def test_a_running_file_opens_with_and_without_swmr(samples):
 
 def test_sweep_and_ladder(samples):
     with h5py.File(samples / "sweep.h5") as file:
-        assert file["allreduce/algorithm"].asstr()[()].tolist() == ["mpi", "pieces"]
+        assert file["allreduce/algorithm"].asstr()[()].tolist() == ["mpi", "direct"]
         assert file["allreduce/bytes"][()].tolist() == [4096, 8192]
         assert file["allreduce/seconds"][()].tolist() == [[1e-5, 2e-5, 3e-5], [2e-5, 3e-5, 4e-5]]
         assert file["allreduce/wrong"][()].tolist() == [0, 1]

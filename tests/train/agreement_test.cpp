@@ -35,7 +35,7 @@ TEST_F(AgreementTest, AllThrowWhatOneThrewAndThatOneSpeaks) {
   } catch (const AgreedError& error) {
     EXPECT_EQ(error.status(), core::ExitStatus::input);
     EXPECT_STREQ(error.what(), "no such file; find it");
-    EXPECT_EQ(error.speaks(), world_->rank() == last());
+    EXPECT_EQ(error.is_reporting(), world_->rank() == last());
   }
 }
 
@@ -45,7 +45,7 @@ TEST_F(AgreementTest, TheFirstOfSeveralFailingRanksSpeaks) {
     FAIL() << "a failure was kept from this rank";
   } catch (const AgreedError& error) {
     EXPECT_EQ(error.status(), core::ExitStatus::out_of_memory);
-    EXPECT_EQ(error.speaks(), world_->rank() == 0);
+    EXPECT_EQ(error.is_reporting(), world_->rank() == 0);
   }
 }
 

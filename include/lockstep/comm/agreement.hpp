@@ -13,14 +13,14 @@ namespace lockstep::comm {
 /// another. One rank reports it to the user.
 class AgreedError : public core::Error {
  public:
-  /// `speaker`: the rank that reports the error. `rank`: this rank.
-  AgreedError(core::ExitStatus status, const std::string& message, int speaker, int rank)
-      : core::Error(status, message), speaks_(speaker == rank) {}
+  /// `reporter`: the rank that reports the error. `rank`: this rank.
+  AgreedError(core::ExitStatus status, const std::string& message, int reporter, int rank)
+      : core::Error(status, message), is_reporting_(reporter == rank) {}
   /// Returns whether this rank reports the error.
-  bool speaks() const { return speaks_; }
+  bool is_reporting() const { return is_reporting_; }
 
  private:
-  bool speaks_;
+  bool is_reporting_;
 };
 
 /// Agrees on the outcome of an operation: `failure` is the error of this rank, or empty if it

@@ -66,7 +66,7 @@ struct EpochRecord {
 
 /// One row of an all-reduce sweep.
 struct AllReduceRow {
-  std::string algorithm;    ///< all-reduce algorithm: "mpi", "pieces" (direct algorithm), ...
+  std::string algorithm;    ///< all-reduce algorithm: "mpi", "direct", ...
   std::uint64_t bytes = 0;  ///< bytes that each rank contributes, as communicated
   /// (repeat), maximum over ranks. All rows must have the same number of repeats.
   std::vector<double> seconds;

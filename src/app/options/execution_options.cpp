@@ -45,7 +45,8 @@ std::vector<Option> communication_options() {
        .timing = TimingEffect::point,
        .help = "data type of gradients in communication",
        .details = "fp16 requires `--precision fp16`. Sums in host memory are computed in float32. "
-                  "Ranks that sum in shared memory (`--all-reduce shared-memory`) communicate float32"},
+                  "Ranks that sum in shared memory (`--all-reduce shared-memory`) communicate "
+                  "fp32; ring, recursive-doubling and mpi support only fp32"},
       {.name = "link-gbit",
        .value_name = "RATE",
        .value = real(&Config::link_gbit, at_least(0)),

@@ -85,7 +85,7 @@ class CudaPlan final : public Plan {
   MemoryUse memory() const override { return memory_of(blueprint_, operations_); }
   std::vector<OperationChoice> choices() const override { return blueprint_.choices(); }
 
-  /// Uploads random images in the way in which training will upload its images, for steps that are
+  /// Uploads random images as training will upload its images, for steps that are
   /// run only for capture and timing.
   void upload_anything();
   /// Resets the loss scale to its initial value, after steps that were run only for capture and

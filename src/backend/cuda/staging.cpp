@@ -11,7 +11,7 @@ using core::check_cuda;
 Staging::Staging(cudaStream_t compute, std::size_t bytes)
     : compute_(compute), copies_(core::make_stream()) {
   for (Place& place : places_) {
-    place = {core::pinned_buffer(bytes), core::device_buffer(bytes, "batches on their way"),
+    place = {core::pinned_buffer(bytes), core::device_buffer(bytes, "staging of batches"),
              core::make_event(), core::make_event()};
   }
 }

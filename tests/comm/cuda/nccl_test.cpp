@@ -23,7 +23,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 /// Mock of NCCL: records the calls in `log` and returns the results that the test has set.
-class PlayedNccl final : public NcclCalls {
+class MockNccl final : public NcclCalls {
  public:
   std::vector<std::string> log;
   ncclResult_t answer = ncclInProgress;  ///< result of the calls
@@ -120,7 +120,7 @@ class NcclTest : public testing::Test {
   }
 
   std::unique_ptr<Communicator> world = make_world();
-  PlayedNccl nccl;
+  MockNccl nccl;
   std::array<std::byte, 64> memory{};
 };
 
@@ -316,14 +316,14 @@ TEST_F(NcclTest, GroupNeedsItsControlCommunicator) {
 }
 
 /// Creates a transport that uses a mock of NCCL, which is returned in `mock`.
-std::unique_ptr<GradientTransport> transport_of(Communicator& world, PlayedNccl*& mock) {
-  auto calls = std::make_unique<PlayedNccl>();
+std::unique_ptr<GradientTransport> transport_of(Communicator& world, MockNccl*& mock) {
+  auto calls = std::make_unique<MockNccl>();
   mock = calls.get();
   return make_nccl_transport(world, {.device = 0}, GpuUse::own, std::move(calls));
 }
 
 TEST_F(NcclTest, ReducerThatDoesNotCommunicateNeedsNoNccl) {
-  PlayedNccl* mock = nullptr;
+  MockNccl* mock = nullptr;
   const auto transport = transport_of(*world, mock);
   core::HostTimeline timeline;
   const core::GradientArray gradients{.data = memory.data(), .elements = 16};
@@ -340,7 +340,7 @@ TEST_F(NcclTest, ReducerThatDoesNotCommunicateNeedsNoNccl) {
 }
 
 TEST_F(NcclTest, AlgorithmsOfCpusAreRefused) {
-  PlayedNccl* mock = nullptr;
+  MockNccl* mock = nullptr;
   const auto transport = transport_of(*world, mock);
   core::HostTimeline timeline;
   EXPECT_THROW(

@@ -39,16 +39,16 @@ PlanningDriver open_planning_driver() {
   // return the library that is already loaded. The stub stays open until the process exits, as the
   // driver does.
   if (void* loaded = dlopen(library_name, RTLD_NOW | RTLD_NOLOAD))
-    return dlsym(loaded, "lockstep_planning_driver") != nullptr ? PlanningDriver::stand_in
+    return dlsym(loaded, "lockstep_planning_driver") != nullptr ? PlanningDriver::stub
                                                                 : PlanningDriver::already_loaded;
   std::string tried;
   for (const auto& path : candidates()) {
-    if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr) return PlanningDriver::stand_in;
+    if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr) return PlanningDriver::stub;
     tried += fmt::format("; {}", dlerror());
   }
   core::fail(core::ExitStatus::usage,
-             fmt::format("planning for a GPU that is not here needs Lockstep's stand-in for the "
-                         "driver, which is not found{}; install it or name it in "
+             fmt::format("planning for a target GPU requires Lockstep's stub of the CUDA "
+                         "driver, which was not found{}; install it, or set its path in "
                          "LOCKSTEP_PLANNING_DRIVER",
                          tried));
 }

@@ -3,7 +3,7 @@
 namespace lockstep::backend::cuda {
 
 enum class PlanningDriver {
-  stand_in,        ///< the stub is loaded: planning works, and this process sees no GPU
+  stub,            ///< the stub is loaded: planning works, and this process sees no GPU
   already_loaded,  ///< a CUDA driver was already loaded; cuDNN may reject runtime-compiled engines
 };
 

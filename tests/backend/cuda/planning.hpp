@@ -24,7 +24,7 @@ inline constexpr float momentum = 0.1f;
 
 /// Returns the target for offline planning with the device description `name`.
 inline Target described(std::string_view name) {
-  EXPECT_EQ(open_planning_driver(), PlanningDriver::stand_in);
+  EXPECT_EQ(open_planning_driver(), PlanningDriver::stub);
   return Target::description(device_description(name));
 }
 

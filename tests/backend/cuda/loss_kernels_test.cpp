@@ -3,7 +3,7 @@
 
 #include "backend/cuda/kernels/linear.hpp"
 #include "backend/cuda/kernels/loss.hpp"
-#include "cuda_kernels.hpp"
+#include "kernels.hpp"
 
 namespace lockstep::backend::cuda::kernels::test {
 namespace {

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "backend/cuda/dnn/batch_norm_graphs.hpp"
-#include "cuda_planning.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/graph/models.hpp"
+#include "planning.hpp"
 
 namespace lockstep::backend::cuda::test {
 namespace {

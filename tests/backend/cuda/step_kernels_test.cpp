@@ -4,7 +4,7 @@
 #include <array>
 
 #include "backend/cuda/kernels/gradient_clipping.hpp"
-#include "cuda_kernels.hpp"
+#include "kernels.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/optim/gradient_clipping.hpp"
 #include "lockstep/optim/sgd.hpp"

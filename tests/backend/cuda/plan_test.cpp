@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "backend/cuda/dnn/batch_norm_graphs.hpp"
-#include "cuda_planning.hpp"
 #include "lockstep/core/error.hpp"
+#include "planning.hpp"
 
 namespace lockstep::backend::cuda::test {
 namespace {

@@ -1,7 +1,7 @@
 // Tests the arithmetic of the CUDA kernels on the host: number formats, integer division, teams of
 // threads, images, pooling, elementwise operations.
 
-#include "cuda_kernels.hpp"
+#include "kernels.hpp"
 
 #include <bit>
 

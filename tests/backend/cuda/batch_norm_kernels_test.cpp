@@ -2,7 +2,7 @@
 
 #include "backend/cuda/kernels/batch_norm.hpp"
 #include "backend/cuda/kernels/batch_norm_gradient.hpp"
-#include "cuda_kernels.hpp"
+#include "kernels.hpp"
 
 namespace lockstep::backend::cuda::kernels::test {
 namespace {

@@ -1,0 +1,71 @@
+#include "step_log.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <vector>
+
+#include "lockstep/core/system.hpp"
+#include "replica_policy.hpp"
+
+namespace lockstep::train {
+namespace {
+
+TEST(StepLog, ReturnsStepsAsTheyWereGiven) {
+  const auto alone = comm::make_self_communicator();
+  const auto replicas = make_replica_policy(comm::ReducerKind::overlap, *alone);
+  StepLog log(3, 1);
+  for (int step = 0; step < 2; ++step) {
+    const std::vector<comm::BucketTimes> buckets{{0.5 + step, 0.75 + step}};
+    log.add(0.1 * (step + 1), {.loss_sum = 8.0 + step, .correct = 1 + step, .images = 4},
+            {1, 2, 3, 4, 5, 6.0 + step}, buckets);
+  }
+  const record::EpochRecord epoch = log.gather(*alone, *replicas);
+  EXPECT_THAT(epoch.learning_rate, ::testing::ElementsAre(0.1, 0.2));
+  EXPECT_THAT(epoch.loss, ::testing::ElementsAre(2.0, 2.25));
+  EXPECT_THAT(epoch.images, ::testing::ElementsAre(4, 4));
+  EXPECT_THAT(epoch.phase_seconds, ::testing::ElementsAre(1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 7));
+  EXPECT_THAT(epoch.bucket_end_seconds, ::testing::ElementsAre(0.75, 1.75));
+  EXPECT_DOUBLE_EQ(epoch.train_loss, 17.0 / 8);
+  EXPECT_DOUBLE_EQ(epoch.train_accuracy, 3.0 / 8);
+  EXPECT_TRUE(std::isnan(epoch.test_accuracy));
+}
+
+// With 8 buckets the log takes 208 bytes per step, which is 208 MB for an epoch of a million steps
+// (a million images with batch size 1).
+TEST(StepLog, TakesTheEstimatedMemory) {
+  constexpr StepLogSize size{.steps = 300'000, .buckets = 8, .ranks = 1};
+  const auto alone = comm::make_self_communicator();
+  const auto replicas = make_replica_policy(comm::ReducerKind::overlap, *alone);
+  const auto path = std::filesystem::path(::testing::TempDir()) / "lockstep-step-log.h5";
+  record::RunHeader header;
+  header.ranks.resize(1);
+  header.bucket_bytes.assign(size.buckets, 1000);
+  const auto before = core::resident_memory();
+  ASSERT_LT(before.peak, before.now + 5'000'000) << "an earlier peak would hide this one";
+  StepLog log(size.steps, size.buckets);
+  const std::vector<comm::BucketTimes> buckets(size.buckets, {0.5, 0.75});
+  for (std::size_t step = 0; step < size.steps; ++step) {
+    log.add(0.1, {.loss_sum = 8.0, .correct = 1, .images = 4}, {1, 2, 3, 4, 5, 6}, buckets);
+  }
+  const auto taken = static_cast<double>(core::resident_memory().now - before.now);
+  EXPECT_NEAR(taken, double(step_log_bytes(size)), 0.1 * taken);
+  {
+    record::EpochRecord epoch = log.gather(*alone, *replicas);
+    epoch.epoch = 1;
+    record::RunFile file(path, record::OverwriteMode::replace, header);
+    file.append(epoch);
+    file.finish(record::RunStatus::complete);
+  }
+  std::filesystem::remove(path);
+#ifndef __SANITIZE_ADDRESS__  // AddressSanitizer keeps freed memory in a quarantine, which raises
+                              // the peak
+  const auto peak = static_cast<double>(core::resident_memory().peak - before.now);
+  EXPECT_NEAR(peak, double(step_log_bytes(size) + step_gather_bytes(size)), 0.15 * peak);
+#endif
+}
+
+}  // namespace
+}  // namespace lockstep::train
