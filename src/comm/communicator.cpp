@@ -22,8 +22,8 @@ class SelfAllReduce final : public AllReduce {
 
 class SelfCommunicator final : public Communicator {
  public:
-  explicit SelfCommunicator(std::string library_version)
-      : library_version_(std::move(library_version)) {}
+  SelfCommunicator(std::string library_version, TerminateAll terminate)
+      : library_version_(std::move(library_version)), terminate_(terminate) {}
 
   int rank() const override { return 0; }
   int size() const override { return 1; }
@@ -54,7 +54,7 @@ class SelfCommunicator final : public Communicator {
                fmt::format("receive from rank {}: there is only one rank", source));
   }
   std::unique_ptr<Communicator> split(int colour, int) override {
-    return colour < 0 ? nullptr : make_self_communicator(library_version_);
+    return colour < 0 ? nullptr : make_self_communicator(library_version_, terminate_);
   }
   std::vector<std::string> all_gather(const std::string& text) override { return {text}; }
   std::vector<double> gather(std::span<const double> values) override {
@@ -73,6 +73,7 @@ class SelfCommunicator final : public Communicator {
   }
   [[noreturn]] void abort(int status) noexcept override {
     std::fflush(nullptr);
+    if (terminate_ != nullptr) terminate_(status);
     std::_Exit(status);
   }
 
@@ -93,12 +94,14 @@ class SelfCommunicator final : public Communicator {
   }
 
   std::string library_version_;
+  TerminateAll terminate_;  ///< may be null
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_self_communicator(std::string library_version) {
-  return std::make_unique<SelfCommunicator>(std::move(library_version));
+std::unique_ptr<Communicator> make_self_communicator(std::string library_version,
+                                                     TerminateAll terminate) {
+  return std::make_unique<SelfCommunicator>(std::move(library_version), terminate);
 }
 
 std::string describe_rank(const Communicator& communicator) {

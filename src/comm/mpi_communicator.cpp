@@ -43,7 +43,9 @@ void finish(MPI_Request& request) {
 }
 
 /// Creates the communicator of the ranks of `comm`. Collective over `comm`.
-std::unique_ptr<Communicator> make_communicator_of(MPI_Comm comm);
+std::unique_ptr<Communicator> make_communicator_of(MPI_Comm comm, TerminateAll terminate);
+
+void abort_all(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
 
 class MpiCommunicator final : public Communicator {
  public:
@@ -120,7 +122,7 @@ class MpiCommunicator final : public Communicator {
 
   [[noreturn]] void abort(int status) noexcept override {
     std::fflush(nullptr);
-    MPI_Abort(MPI_COMM_WORLD, status);
+    abort_all(status);
     std::_Exit(status);
   }
 
@@ -235,7 +237,7 @@ void MpiCommunicator::receive(std::span<std::byte> data, int source) {
 
 std::unique_ptr<Communicator> MpiCommunicator::split(int colour, int key) {
   const MpiComm group = comm::split(collectives_.get(), colour < 0 ? MPI_UNDEFINED : colour, key);
-  return group ? make_communicator_of(group.get()) : nullptr;
+  return group ? make_communicator_of(group.get(), abort_all) : nullptr;
 }
 
 std::vector<std::string> MpiCommunicator::all_gather(const std::string& text) {
@@ -267,15 +269,15 @@ std::vector<double> MpiCommunicator::gather(std::span<const double> values) {
   return all;
 }
 
-std::unique_ptr<Communicator> make_communicator_of(MPI_Comm comm) {
-  if (size_of(comm) == 1) return make_self_communicator(mpi_library_version());
+std::unique_ptr<Communicator> make_communicator_of(MPI_Comm comm, TerminateAll terminate) {
+  if (size_of(comm) == 1) return make_self_communicator(mpi_library_version(), terminate);
   return std::make_unique<MpiCommunicator>(comm);
 }
 
 }  // namespace
 
 std::unique_ptr<Communicator> make_communicator(const MpiSession&) {
-  return make_communicator_of(MPI_COMM_WORLD);
+  return make_communicator_of(MPI_COMM_WORLD, nullptr);
 }
 
 }  // namespace lockstep::comm

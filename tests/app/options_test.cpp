@@ -327,7 +327,7 @@ TEST(Suggestion, MeasuresEditDistance) {
   EXPECT_EQ(suggestion("zzzzzz", {"epochs", "steps"}), "");
 }
 
-TEST(Suggestion, KnowsBeginningsAndSynonyms) {
+TEST(Suggestion, SuggestsForPrefixesAndSynonyms) {
   EXPECT_THAT(refusal({"train", "--model", "resnet18"}),
               HasSubstr("did you mean 'resnet18-cifar'"));
   EXPECT_THAT(refusal({"train", "--device", "gpu"}), HasSubstr("did you mean 'cuda'"));

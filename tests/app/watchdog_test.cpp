@@ -18,7 +18,7 @@ class WatchdogDeathTest : public testing::Test {
   WatchdogDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
-TEST_F(WatchdogDeathTest, EndsAProcessWithoutProgressAndSaysWhereItIs) {
+TEST_F(WatchdogDeathTest, EndsAProcessWithoutProgressAndReportsItsActivity) {
   EXPECT_EXIT(
       {
         Watchdog watchdog(1s, "process 7");
@@ -64,7 +64,7 @@ TEST_F(WatchdogDeathTest, LeavesASlowProcessAloneThatMakesProgress) {
       testing::ExitedWithCode(0), "");
 }
 
-TEST_F(WatchdogDeathTest, WatchesNothingWithALimitOf0) {
+TEST_F(WatchdogDeathTest, LimitOf0DisablesTheWatchdog) {
   EXPECT_EXIT(
       {
         Watchdog watchdog(1s, "rank 0");

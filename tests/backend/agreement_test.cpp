@@ -48,7 +48,7 @@ Tolerance tolerance(const Device& device, const Network& network) {
 
 class Agreement : public testing::TestWithParam<std::tuple<Network, Device>> {};
 
-TEST_P(Agreement, ForwardAndBackwardAreTheReferences) {
+TEST_P(Agreement, ForwardAndBackwardEqualTheReference) {
   const auto& [network, device] = GetParam();
   REQUIRE_DEVICE(device.kind);
   const Tolerance allowed = tolerance(device, network);
@@ -74,7 +74,7 @@ TEST_P(Agreement, ForwardAndBackwardAreTheReferences) {
   }
 }
 
-TEST_P(Agreement, InferenceOfFullAndPartialBatchesIsTheReferences) {
+TEST_P(Agreement, InferenceOfFullAndPartialBatchesEqualsTheReference) {
   const auto& [network, device] = GetParam();
   REQUIRE_DEVICE(device.kind);
   const Batch images = random_batch(network.graph, 5, 8);

@@ -41,7 +41,7 @@ void expect_valid(std::span<const Lifetime> lifetimes, const MemoryLayout& layou
   }
 }
 
-TEST(MemoryPlanner, NothingTakesNothing) { EXPECT_EQ(plan_memory({}).bytes, 0u); }
+TEST(MemoryPlanner, NoBlocksNeedNoMemory) { EXPECT_EQ(plan_memory({}).bytes, 0u); }
 
 TEST(MemoryPlanner, RandomLifetimesNeverOverlapWhileAlive) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
@@ -77,7 +77,7 @@ TEST(MemoryPlanner, ShrinkingChainTakesItsFirstTwo) {
   EXPECT_EQ(layout.bytes, largest_need(chain));
 }
 
-TEST(MemoryPlanner, NestedLifetimesTakeTheirSum) {
+TEST(MemoryPlanner, NestedLifetimesNeedTheSumOfTheirSizes) {
   // Training: the backward pass reads the tensors in the reverse of the order in which the forward
   // pass writes them.
   std::vector<Lifetime> nested;

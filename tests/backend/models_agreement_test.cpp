@@ -51,7 +51,7 @@ constexpr DeviceKind tested = DeviceKind::cuda;
 constexpr DeviceKind tested = DeviceKind::cpu;
 #endif
 
-TEST_P(ModelAgreement, OneTrainingStepIsTheReferences) {
+TEST_P(ModelAgreement, OneTrainingStepEqualsTheReference) {
   REQUIRE_DEVICE(tested);
   constexpr std::int64_t batch = 2;
   const graph::Graph graph = graph::make_model(GetParam().name, GetParam().options);

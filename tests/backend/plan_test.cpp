@@ -121,7 +121,7 @@ TEST_P(PlanContract, NewParametersAreUsedAtTheNextStep) {
   EXPECT_EQ(copy(used.gradients()), copy(fresh.gradients()));
 }
 
-TEST_P(PlanContract, PartialBatchesOfInferenceDependOnTheirImagesAlone) {
+TEST_P(PlanContract, PartialBatchesOfInferenceDependOnlyOnTheirImages) {
   const graph::Graph graph = network("block_projected");
   const Batch images = random_batch(graph, 5, 3);
   Replica replica(GetParam().kind, 1, graph, options(5, Mode::inference));

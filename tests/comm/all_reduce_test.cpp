@@ -115,7 +115,7 @@ TEST_P(AllReduceTest, SumsAnySizeAgainAndAgain) {
   });
 }
 
-TEST_P(AllReduceTest, SeveralAreOnTheirWayAtOnceAndRanksDiffer) {
+TEST_P(AllReduceTest, SeveralAreInProgressInDifferentOrdersOnTheRanks) {
   for_each_algorithm([&](AllReduceAlgorithm algorithm) {
     const std::vector<std::size_t> counts = {300'000, 5, 700'001, 64, 150'000};
     // The arrays are adjacent in one allocation, like the gradient buckets.
@@ -192,7 +192,7 @@ TEST_P(AllReduceTest, FastRankMayStartTheNextSumEarly) {
   });
 }
 
-TEST_P(AllReduceTest, IsNotStartedTwice) {
+TEST_P(AllReduceTest, SecondStartIsAnError) {
   for_each_algorithm([&](AllReduceAlgorithm algorithm) {
     const core::Buffer buffer = world->allocate(sizeof(float) << 20);
     const auto values = buffer.as<float>();

@@ -33,7 +33,7 @@ TEST(BucketPartition, BucketIsFullWithItsLastElement) {
   EXPECT_EQ(partition.full(all), 4U);
 }
 
-TEST(BucketPartition, BeyondAnElementIsTheBucketThatHoldsIt) {
+TEST(BucketPartition, NeededBucketContainsTheNextElement) {
   const BucketPartition partition(1000, 300 * 4);
   EXPECT_EQ(partition.needed_beyond(0), 1U);
   EXPECT_EQ(partition.needed_beyond(299), 1U);
@@ -86,7 +86,7 @@ TEST(BucketPartition, EmptyBufferHasNoBuckets) {
   EXPECT_EQ(partition.prefix(0), 0U);
 }
 
-TEST(BucketPartition, WithoutBucketsAllIsThereAtOnce) {
+TEST(BucketPartition, WithoutBucketsTheWholeBufferIsReduced) {
   const auto partition = BucketPartition::without_buckets(1000);
   EXPECT_EQ(partition.count(), 0U);
   EXPECT_TRUE(partition.bucket_bytes(4).empty());

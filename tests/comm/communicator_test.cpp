@@ -21,7 +21,7 @@ class CommunicatorTest : public testing::Test {
   int size = world->size();
 };
 
-TEST_F(CommunicatorTest, KnowsItsPlace) {
+TEST_F(CommunicatorTest, ReturnsRankSizeAndHost) {
   int expected_rank = -1;
   int expected_size = -1;
   MPI_Comm_rank(MPI_COMM_WORLD, &expected_rank);
@@ -128,7 +128,7 @@ TEST_F(CommunicatorTest, RefusesAnUnsupportedCommunicationType) {
   }
 }
 
-TEST(SelfCommunicator, IsAWorldOfOne) {
+TEST(SelfCommunicator, HasOneRank) {
   const auto self = make_self_communicator();
   EXPECT_EQ(self->rank(), 0);
   EXPECT_EQ(self->size(), 1);

@@ -161,7 +161,7 @@ TEST_F(TransportTest, SharedGpusAreRefusedUnlessAllowed) {
   EXPECT_EQ(find_gpu_use(*world, own, GpuUse::own), GpuUse::own);
 }
 
-TEST_F(TransportTest, FirstFailingRankSpeaksForAll) {
+TEST_F(TransportTest, FirstFailingRankReports) {
   EXPECT_NO_THROW(together(*world, [] {}));
   const auto error = refusal([&] {
     together(*world, [&] {

@@ -82,7 +82,7 @@ TEST(Launcher, TextThatIsNoNumberAnnouncesNoRanks) {
   EXPECT_FALSE(announced_in({{"OMPI_COMM_WORLD_SIZE", "4x"}}));
 }
 
-TEST(Launcher, RefusesSingletonsAndSaysWhatToDo) {
+TEST(Launcher, RefusesSingletonsWithARemedy) {
   try {
     refuse_singletons(AnnouncedRanks{"SLURM_STEP_NUM_TASKS", 4}, 1);
     FAIL() << "4 singletons were accepted";

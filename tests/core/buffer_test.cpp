@@ -21,7 +21,7 @@ TEST(Buffer, IsAlignedAndZeroed) {
   }
 }
 
-TEST(Buffer, OfNothingHasNoMemory) {
+TEST(Buffer, EmptyBufferHasNoMemory) {
   EXPECT_EQ(Buffer().data(), nullptr);
   EXPECT_EQ(Buffer(0).data(), nullptr);
   EXPECT_TRUE(Buffer(0).as<float>().empty());
@@ -43,7 +43,7 @@ TEST(Buffer, MovesItsMemory) {
   EXPECT_EQ(to.as<int>()[3], 42);
 }
 
-TEST(Buffer, SaysWhenMemoryIsOut) {
+TEST(Buffer, ReportsOutOfMemory) {
   try {
     const Buffer buffer(std::numeric_limits<std::size_t>::max() / 4);
     FAIL() << "four exabytes";

@@ -27,7 +27,7 @@ TEST_F(HandleTest, ClosesOnceAtTheEnd) {
   EXPECT_THAT(closed, testing::ElementsAre(0));
 }
 
-TEST_F(HandleTest, ThatOwnsNothingClosesNothing) {
+TEST_F(HandleTest, EmptyHandleClosesNothing) {
   {
     const CountedHandle handle;
     EXPECT_FALSE(handle);

@@ -26,7 +26,7 @@ TEST(NamedValue, AcceptsAliasesButWritesTheName) {
   EXPECT_EQ(name(*value_of<Colour>("rot")), "red");
 }
 
-TEST(NamedValue, UnusedAliasesNameNothing) { EXPECT_EQ(value_of<Colour>(""), std::nullopt); }
+TEST(NamedValue, EmptyAliasesMatchNoText) { EXPECT_EQ(value_of<Colour>(""), std::nullopt); }
 
 TEST(NamedValue, AValueWithoutANameIsAnInternalError) {
   EXPECT_THROW(static_cast<void>(name(Colour::unnamed)), Error);

@@ -31,7 +31,7 @@ TEST(Philox, GivesThePublishedNumbers) {
       ElementsAre(0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u));
 }
 
-TEST(Random, IsAFunctionOfItsFourNumbers) {
+TEST(Random, DependsOnlyOnItsFourNumbers) {
   const auto first = [](std::uint64_t seed, RandomStream stream, std::uint64_t index,
                         std::uint32_t sub_index) {
     return Random(seed, stream, index, sub_index).bits();

@@ -10,7 +10,7 @@
 namespace lockstep::core {
 namespace {
 
-TEST(System, KnowsHostProcessorsAndMemory) {
+TEST(System, ReturnsHostProcessorsAndMemory) {
   char host[256] = {};
   ASSERT_EQ(::gethostname(host, sizeof host - 1), 0);
   EXPECT_EQ(host_name(), host);

@@ -32,7 +32,7 @@ std::vector<std::uint8_t> plain(core::ImageShape shape, const std::vector<std::u
 
 class AugmentTest : public testing::TestWithParam<core::ImageShape> {};
 
-TEST_P(AugmentTest, IsThePlainFormula) {
+TEST_P(AugmentTest, EqualsThePlainFormula) {
   const core::ImageShape shape = GetParam();
   const auto from = random_bytes(static_cast<std::size_t>(shape.elements()), 1);
   std::vector<std::uint8_t> to(from.size(), 77);

@@ -73,7 +73,7 @@ TEST(Sampler, PadTakesFromTheStartOfTheEpoch) {
   for (std::size_t i = 103; i < 120; ++i) EXPECT_EQ(order[i], order[i - 103]);
 }
 
-TEST(Sampler, PadAddsNothingToWholeBatches) {
+TEST(Sampler, PadDoesNotChangeWholeBatches) {
   EXPECT_EQ(DistributedSampler(100, 20, 2, 5, LastBatch::pad).steps_per_epoch(), 5u);
   EXPECT_EQ(DistributedSampler(20, 20, 2, 5, LastBatch::pad).steps_per_epoch(), 1u);
 }

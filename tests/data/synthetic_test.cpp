@@ -19,7 +19,7 @@ std::span<const std::uint8_t> pixels(const LabelledImages& set, std::size_t samp
   return std::span(set.images).subspan(sample * image_bytes, image_bytes);
 }
 
-TEST(Synthetic, IsAFunctionOfSeedSplitAndSample) {
+TEST(Synthetic, DependsOnlyOnSeedSplitAndSample) {
   const LabelledImages set = generate(Split::train, 40, 1);
   EXPECT_EQ(set.images, generate(Split::train, 40, 1).images);
   EXPECT_NE(set.images, generate(Split::train, 40, 2).images);

@@ -52,7 +52,7 @@ TEST_F(Initialise, BatchNormsStartAsTheIdentity) {
   }
 }
 
-TEST_F(Initialise, IsAFunctionOfTheSeed) {
+TEST_F(Initialise, DependsOnlyOnTheSeed) {
   EXPECT_EQ(initialised(1), initialised(1));
   EXPECT_NE(initialised(1), initialised(2));
 }

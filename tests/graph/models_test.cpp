@@ -70,7 +70,7 @@ std::size_t vgg_parameters(const std::vector<std::size_t>& widths) {
   return sum;
 }
 
-TEST(Models, VggsHaveTheirParameters) {
+TEST(Models, VggsHaveTheDocumentedNumbersOfParameters) {
   const std::size_t vgg11 = make_model("vgg11", {}).parameter_count();
   EXPECT_EQ(vgg11, vgg_parameters({64, 128, 256, 256, 512, 512, 512, 512}));
   EXPECT_EQ(vgg11, 9'231'114u);

@@ -191,7 +191,7 @@ std::vector<std::string> batch_norms_of(BatchNormFusion fusion) {
   return names;
 }
 
-TEST(BatchNormFusion, IsAsTheOptionSays) {
+TEST(BatchNormFusion, FollowsTheOption) {
   const auto with = [](const std::vector<std::string>& names, std::string_view part) {
     return std::ranges::count_if(
         names, [&](const auto& name) { return name.find(part) != std::string::npos; });
@@ -211,7 +211,7 @@ TEST(BatchNormFusion, IsAsTheOptionSays) {
   EXPECT_EQ(with(prologue, "applied by the next convolution"), 1);
 }
 
-TEST(Planner, TimesNothingWhereRunsAreToBeRepeatable) {
+TEST(Planner, DeterministicPlannerTimesNothing) {
   const Target target = Target::device(0);
   DnnPlanner timed(target, {}, EngineCache());
   DnnPlanner repeatable(target, {.deterministic = true}, EngineCache());

@@ -20,13 +20,13 @@ class AgreementTest : public ::testing::Test {
   int last() const { return world_->size() - 1; }
 };
 
-TEST_F(AgreementTest, NobodyThrowsWhereNobodyFailed) {
+TEST_F(AgreementTest, NoRankThrowsIfNoRankFailed) {
   int calls = 0;
   together(*world_, [&] { ++calls; });
   EXPECT_EQ(calls, 1);
 }
 
-TEST_F(AgreementTest, AllThrowWhatOneThrewAndThatOneSpeaks) {
+TEST_F(AgreementTest, AllRanksThrowTheErrorThatTheFailingRankReports) {
   try {
     together(*world_, [&] {
       if (world_->rank() == last()) core::fail(core::ExitStatus::input, "no such file; find it");
@@ -39,7 +39,7 @@ TEST_F(AgreementTest, AllThrowWhatOneThrewAndThatOneSpeaks) {
   }
 }
 
-TEST_F(AgreementTest, TheFirstOfSeveralFailingRanksSpeaks) {
+TEST_F(AgreementTest, TheFirstOfSeveralFailingRanksReports) {
   try {
     together(*world_, [] { throw std::bad_alloc(); });
     FAIL() << "a failure was kept from this rank";

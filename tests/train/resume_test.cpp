@@ -122,7 +122,7 @@ TEST_F(ResumedRun, HasTheReplicaOfEachRank) {
   EXPECT_EQ(resumed.statistics, expected.statistics);
 }
 
-TEST_F(ResumedRun, OfIndependentReplicasSavesWhatIsDueAtTheEndOfTheEpoch) {
+TEST_F(ResumedRun, IndependentReplicasSaveADueCheckpointAtTheEndOfTheEpoch) {
   Config parts = with_directory();
   parts.reducer = comm::ReducerKind::none;
   parts.checkpoint_steps = 3;
@@ -179,7 +179,7 @@ TEST_F(ResumedRun, EvaluatesWhatAKilledProcessCouldNot) {
   EXPECT_TRUE(std::isfinite(resumed.summary.best_test_accuracy));
 }
 
-TEST_F(ResumedRun, ThatIsCompleteChangesNothing) {
+TEST_F(ResumedRun, ResumeOfACompleteRunChangesNothing) {
   const Result first = train(with_directory());
   world_->barrier();
   const fs::path last = record::checkpoint_path(directory_.path(), 8);

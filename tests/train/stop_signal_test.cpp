@@ -7,7 +7,7 @@
 namespace lockstep::train {
 namespace {
 
-TEST(StopSignal, RemembersASignalAndGivesHandlersBack) {
+TEST(StopSignal, StoresASignalAndRestoresTheHandlers) {
   auto* const before = std::signal(SIGUSR1, SIG_IGN);
   {
     StopSignal stop;

@@ -318,7 +318,7 @@ TEST_F(TrainerTest, NormalisesWithTheValuesOfTheDataset) {
   EXPECT_NE(loss_of(WithInfo(*data_.test, info)), loss_of(*data_.test));
 }
 
-TEST_F(TrainerTest, IndependentReplicasGoTheirOwnWays) {
+TEST_F(TrainerTest, IndependentReplicasDiverge) {
   Config options = config();
   options.reducer = comm::ReducerKind::none;
   Witness witness;

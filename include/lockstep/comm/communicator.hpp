@@ -125,8 +125,13 @@ class MpiSession {
 /// messages. Collective.
 std::unique_ptr<Communicator> make_communicator(const MpiSession& session);
 
+/// Terminates all processes of the program with exit status `status`.
+using TerminateAll = void (*)(int status);
+
 /// Creates a communicator of one rank that does not use MPI. `library_version`: the name and
-/// version of the communication library that it reports.
-std::unique_ptr<Communicator> make_self_communicator(std::string library_version = "none");
+/// version of the communication library that it reports. `terminate` is called by `abort`; null if
+/// there are no other processes.
+std::unique_ptr<Communicator> make_self_communicator(std::string library_version = "none",
+                                                     TerminateAll terminate = nullptr);
 
 }  // namespace lockstep::comm

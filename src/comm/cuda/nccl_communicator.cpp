@@ -184,9 +184,12 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::split(Communicator* group, i
     settle(calls_.split(comm_, colour < 0 ? NCCL_SPLIT_NOCOLOR : colour, key, comm, options_.name),
            what);
   });
-  if (comm == nullptr) return nullptr;
-  std::unique_ptr<NcclCommunicator> part(new NcclCommunicator(*group, calls_, options_, comm));
-  part->settle(ncclInProgress, what);
+  std::unique_ptr<NcclCommunicator> part;
+  together(control_, [&] {
+    if (comm == nullptr) return;
+    part.reset(new NcclCommunicator(*group, calls_, options_, comm));
+    part->settle(ncclInProgress, what);
+  });
   return part;
 }
 

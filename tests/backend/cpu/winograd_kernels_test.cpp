@@ -98,7 +98,7 @@ class WinogradKernels : public testing::TestWithParam<Case> {
   std::vector<float> weights;
 };
 
-TEST_P(WinogradKernels, OutputIsTheDirectOne) {
+TEST_P(WinogradKernels, OutputEqualsDirectConvolution) {
   std::vector<float> bias(channels);
   for (float& b : bias) b = value(random);
   const Tiling tiling = tiling_of(y.map);
@@ -133,7 +133,7 @@ TEST_P(WinogradKernels, OutputIsTheDirectOne) {
   EXPECT_LE(std::sqrt(error / norm), GetParam().type == DataType::float32 ? 5e-6 : 4e-3);
 }
 
-TEST_P(WinogradKernels, WeightGradientIsTheDirectOneAndAddsUp) {
+TEST_P(WinogradKernels, WeightGradientEqualsDirectConvolutionAndAccumulates) {
   y.fill(random);
   const Tiling tiling = tiling_of(y.map);
   std::vector<float> gradient(weights.size(), 0.5f), sums(channels);

@@ -111,7 +111,7 @@ template <class T>
 class CudaBatchNorm : public ::testing::Test {};
 TYPED_TEST_SUITE(CudaBatchNorm, ActivationTypes, ActivationTypeNames);
 
-TYPED_TEST(CudaBatchNorm, StatisticsAreTheBatchs) {
+TYPED_TEST(CudaBatchNorm, StatisticsEqualThoseOfTheBatch) {
   using T = TypeParam;
   for (const std::int64_t channels : {5, 24}) {
     for (const std::int64_t slabs : {1, 10, 203}) {
@@ -270,7 +270,7 @@ std::vector<float> sums_of(const std::vector<T>& a, const std::vector<double>& b
   return {sums.begin(), sums.end()};
 }
 
-TYPED_TEST(CudaBatchNorm, OfSumsThatAreThereIsTheSame) {
+TYPED_TEST(CudaBatchNorm, GivenSumsHaveTheSameResult) {
   using T = TypeParam;
   for (const std::int64_t channels : {5, 24}) {
     const std::int64_t rows = 203;

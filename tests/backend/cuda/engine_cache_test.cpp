@@ -64,7 +64,7 @@ TEST_F(EngineCacheFile, KeepsEnginesWhole) {
   EXPECT_FALSE(nowhere.find_plan("a | b"));
 }
 
-TEST_F(EngineCacheFile, IsIgnoredWhereDamagedAndThenReplaced) {
+TEST_F(EngineCacheFile, DamagedFileIsIgnoredAndReplaced) {
   std::filesystem::create_directories(file().parent_path());
   for (const char* text : {"", "{", "[]", "{\"format\": 1}", "{\"format\": 2, \"engines\": {}}",
                            "{\"format\": 1, \"engines\": {\"a\": {\"engine\": 5}}}"}) {
@@ -76,7 +76,7 @@ TEST_F(EngineCacheFile, IsIgnoredWhereDamagedAndThenReplaced) {
   }
 }
 
-TEST_F(EngineCacheFile, ThatCannotBeWrittenStopsNothing) {
+TEST_F(EngineCacheFile, FileThatCannotBeWrittenIsNoError) {
   std::ofstream(folder_ / "below") << "a file, no folder";
   EngineCache cache(file());
   cache.store("a", {"eng1", 1e-3, 0});

@@ -63,7 +63,7 @@ class FusedPrologues : public testing::TestWithParam<const char*> {};
 /// With this fusion the output of the batch norm is not stored. The three graphs that need it are
 /// planned: the forward convolution, the gradient of its weights and the gradient of the batch
 /// norm.
-TEST_P(FusedPrologues, OfFloat16ExistForAllWhoNeedThem) {
+TEST_P(FusedPrologues, Float16PrologueExistsForEveryConvolutionThatNeedsIt) {
   const Target target = described(GetParam());
   DnnPlanner planner = planner_for(target);
   for (const auto& shape : resnet18_convolutions(Precision::fp16)) {
@@ -81,7 +81,7 @@ TEST_P(FusedPrologues, OfFloat16ExistForAllWhoNeedThem) {
 INSTANTIATE_TEST_SUITE_P(Devices, FusedPrologues, testing::Values("h200", "a100"),
                          [](const auto& test) { return std::string(test.param); });
 
-TEST(FusedPrologue, OfOtherTypesIsRefused) {
+TEST(FusedPrologue, OtherDataTypesAreRefused) {
   const Target target = described("h200");
   DnnPlanner planner = planner_for(target);
   const ConvolutionShape shape{32, 64, 16, 16, 64, 3, 1, 1};
@@ -94,7 +94,7 @@ TEST(FusedPrologue, OfOtherTypesIsRefused) {
   }
 }
 
-TEST(FusedSum, IsNotDeterministicWhereItIsAReduction) {
+TEST(FusedSum, ReductionIsNotDeterministic) {
   const Target target = described("h200");
   DnnPlanner planner = planner_for(target, {.deterministic = true});
   const ConvolutionShape shape{32, 64, 16, 16, 64, 3, 1, 1};
@@ -106,7 +106,7 @@ TEST(FusedSum, IsNotDeterministicWhereItIsAReduction) {
             nullptr);
 }
 
-TEST(FusedSum, OfTrueFloat32IsRefused) {
+TEST(FusedSum, Float32WithoutTf32IsRefused) {
   const Target target = described("h200");
   DnnPlanner planner = planner_for(target);
   EXPECT_EQ(convolution_with_sums(planner, {32, 64, 16, 16, 64, 3, 1, 1}, Precision::fp32,

@@ -131,7 +131,7 @@ TEST(Philox, GivesTheNumbersOfTheHost) {
   }
 }
 
-TYPED_TEST(CudaKernels, NothingIsWrittenBeyondTheEnd) {
+TYPED_TEST(CudaKernels, WritesNothingBeyondTheEnd) {
   using T = TypeParam;
   for (const std::int64_t n : {1, 3, 7, 8, 15, 29}) {
     const auto a = random_values<T>(n + 16, 1);
@@ -213,7 +213,7 @@ TYPED_TEST(CudaKernels, ImagesAreNormalisedAndPadded) {
   }
 }
 
-TYPED_TEST(CudaKernels, ImagesAreTakenFromTheirSource) {
+TYPED_TEST(CudaKernels, ReadsImagesByIndex) {
   using T = TypeParam;
   const ImageBatch stored = random_images({.channels = 3, .height = 4, .width = 3}, 5);
   const std::vector<std::int32_t> source = {4, 0, 4, 2};
@@ -231,7 +231,7 @@ TYPED_TEST(CudaKernels, ImagesAreTakenFromTheirSource) {
   expect_same_bits(y, normalised_images<T>(wanted, 8));
 }
 
-TYPED_TEST(CudaKernels, CropsAndFlipsAreTheLoadersOwn) {
+TYPED_TEST(CudaKernels, CropsAndFlipsEqualThoseOfTheLoader) {
   using T = TypeParam;
   constexpr std::int64_t images = 200;  // 9 x 9 offsets, mirrored or not: 162 different crops
   const ImageBatch stored = random_images({.channels = 3, .height = 6, .width = 5}, images);

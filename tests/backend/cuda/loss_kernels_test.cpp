@@ -129,7 +129,7 @@ TEST(CudaLoss, AgreesWithTheFormula) {
   }
 }
 
-TEST(CudaLoss, OfLargeLogitsIsFiniteAndOfNanIsNan) {
+TEST(CudaLoss, LargeLogitsHaveAFiniteLossAndNanHasNan) {
   std::vector<float> logits = {1000, -1000, std::nanf(""), 0};
   const std::vector<std::int32_t> labels = {0, 1};
   std::vector<double> losses(2, -1);

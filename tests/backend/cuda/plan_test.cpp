@@ -87,7 +87,7 @@ TEST(Convolution, ThatRepeatsIsSharedAndPlannedOnce) {
   EXPECT_EQ(planner.planned().size(), 2u);
 }
 
-TEST(Convolution, OfADescribedDeviceCannotRun) {
+TEST(Convolution, PlanForATargetGpuCannotRun) {
   const Target target = described("h200");
   DnnPlanner planner = planner_for(target);
   const auto graph = convolution_forward(planner, {32, 64, 16, 16, 64, 3, 1, 1}, Precision::bf16);
@@ -105,7 +105,7 @@ TEST(Convolution, OnTuringHasNoBfloat16) {
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
 }
 
-TEST(Convolution, AtALimitOfNothingTakesNoWorkspace) {
+TEST(Convolution, WorkspaceLimitOfZeroSelectsEnginesWithoutWorkspace) {
   const Target target = described("h200");
   DnnPlanner planner = planner_for(target, {.workspace_limit = 0});
   const auto graph =
@@ -303,7 +303,7 @@ TEST(Devices, DamagedDescriptionsAreRefused) {
   EXPECT_NE(message_of([] { Target::description("{}"); }), "");
 }
 
-TEST(Devices, ThatAreNotHereGiveOneClearLine) {
+TEST(Devices, AbsentDeviceIsOneErrorLine) {
   open_planning_driver();  // hides the GPU if one is present
   EXPECT_EQ(device_count(), 0);
   const auto message = message_of([] { Target::device(0); });

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* library = LOCKSTEP_FAKE_NVML;
 
-TEST(Sensors, ReadWhatTheLibrarySays) {
+TEST(Sensors, ReturnReadingsOfTheLibrary) {
   const Sensors sensors("0000:17:00.0", library);
   EXPECT_EQ(sensors.refusal(), "");
   const SensorReading first = sensors.read(), second = sensors.read();
@@ -21,7 +21,7 @@ TEST(Sensors, ReadWhatTheLibrarySays) {
   EXPECT_TRUE(std::isnan(first.utilisation)) << "not supported";
 }
 
-TEST(Sensors, OfAnUnknownGpuAreUnknown) {
+TEST(Sensors, UnknownGpuHasNoReadings) {
   const Sensors sensors("0000:18:00.0", library);
   EXPECT_NE(sensors.refusal().find("0000:18:00.0: Not Found"), std::string::npos)
       << sensors.refusal();

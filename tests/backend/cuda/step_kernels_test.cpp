@@ -212,7 +212,7 @@ void check_update(bool nesterov) {
   expect_native_copies(model);
 }
 
-TYPED_TEST(CudaStep, UpdateIsTheOtherBackends) {
+TYPED_TEST(CudaStep, UpdateEqualsThatOfTheOtherBackends) {
   for (const bool nesterov : {false, true}) {
     check_update<float, TypeParam>(nesterov);
     check_update<core::BFloat16, TypeParam>(nesterov);
@@ -221,7 +221,7 @@ TYPED_TEST(CudaStep, UpdateIsTheOtherBackends) {
 }
 
 // The gradients are multiples of 2^-11 times the loss scale, so dividing by it is exact.
-TYPED_TEST(CudaStep, ClippingFactorIsTheOtherBackends) {
+TYPED_TEST(CudaStep, ClippingFactorEqualsThatOfTheOtherBackends) {
   using W = TypeParam;
   for (const std::int64_t n : {1, 8, 29, 5003}) {
     const auto gradients = random_values<W>(n, 80, 0, 64);
@@ -260,7 +260,7 @@ TYPED_TEST(CudaStep, UpdateAppliesTheClippingFactor) {
   EXPECT_EQ(clipped.velocity, scaled.velocity);
 }
 
-TYPED_TEST(CudaStep, OverflowIsSeenWhereverItIs) {
+TYPED_TEST(CudaStep, DetectsAnOverflowAtAnyPosition) {
   using W = TypeParam;
   for (const std::int64_t n : {1, 8, 29}) {
     auto gradients = random_values<W>(n, 70);

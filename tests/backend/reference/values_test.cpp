@@ -214,7 +214,7 @@ TEST(ReferenceValues, BatchNormOfOneValueIsRefused) {
   EXPECT_NO_THROW(backend->compile(graph, state, {.batch = 1, .mode = Mode::inference}));
 }
 
-TEST(ReferenceValues, LossOfEqualScoresIsTheLogarithmOfTheClasses) {
+TEST(ReferenceValues, LossOfEqualScoresIsTheLogarithmOfTheNumberOfClasses) {
   Probe probe({7, 1, 1}, nothing, 2);
   probe.scores(std::vector<std::uint8_t>(14, 0), {0, 3});
   const BatchResult result = probe.replica.plan->result();
