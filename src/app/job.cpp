@@ -154,6 +154,7 @@ Job prepare_job(const Invocation& invocation) {
                                          .local_rank = communicator.local_rank(),
                                          .deterministic = job.config.deterministic,
                                          .target_gpu = job.config.planned_for,
+                                         .cache_directory = core::cache_directory(),
                                          .progress = job.progress});
     job.sizes = data::sizes(data_options(job.config, job.progress));
     job.config.train_samples = static_cast<std::int64_t>(job.sizes.train);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <optional>
@@ -91,6 +92,15 @@ std::uint64_t available_memory() {
   constexpr auto unknown = std::numeric_limits<std::uint64_t>::max();
   return std::min(bytes_in("/proc/meminfo", "MemAvailable").value_or(unknown),
                   available_in_control_group().value_or(unknown));
+}
+
+std::filesystem::path cache_directory() {
+  if (const char* directory = std::getenv("LOCKSTEP_CACHE_DIR")) return directory;
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
+    return std::filesystem::path(cache) / "lockstep";
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
+    return std::filesystem::path(home) / ".cache" / "lockstep";
+  return {};
 }
 
 ResidentMemory resident_memory() {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <vector>
 
 namespace lockstep::core {
@@ -33,6 +34,19 @@ TEST(ResidentMemory, GrowsWithTheMemoryThatIsWritten) {
   // Only half of the growth is required, because other memory may be released at the same time.
   EXPECT_GT(after.now, before.now + bytes / 2) << written.size();
   EXPECT_GE(after.peak, after.now);
+}
+
+TEST(System, CacheDirectoryFollowsTheEnvironment) {
+  ::setenv("LOCKSTEP_CACHE_DIR", "/some/where", 1);
+  EXPECT_EQ(cache_directory(), "/some/where");
+  ::setenv("LOCKSTEP_CACHE_DIR", "", 1);
+  EXPECT_TRUE(cache_directory().empty());
+  ::unsetenv("LOCKSTEP_CACHE_DIR");
+  ::setenv("XDG_CACHE_HOME", "/x", 1);
+  EXPECT_EQ(cache_directory(), "/x/lockstep");
+  ::unsetenv("XDG_CACHE_HOME");
+  ::setenv("HOME", "/h", 1);
+  EXPECT_EQ(cache_directory(), "/h/.cache/lockstep");
 }
 
 }  // namespace

@@ -38,9 +38,6 @@ struct CUevent_st {
 
 namespace {
 
-/// Disables the engine cache on disk: execution times of a simulated GPU must not be stored.
-[[maybe_unused]] const int forgets = setenv("LOCKSTEP_CACHE_DIR", "", 1);
-
 std::set<CUstream_st*>& streams() {
   static std::set<CUstream_st*> all;
   return all;

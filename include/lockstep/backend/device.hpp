@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -68,6 +69,9 @@ struct DeviceOptions {
   /// Target GPU of offline planning ("h200"); empty: a GPU of this machine. For a target GPU the
   /// backend can plan, but not run.
   std::string target_gpu{};
+  /// Directory in which the engines that were selected by timing are stored for later runs; empty:
+  /// they are not stored.
+  std::filesystem::path cache_directory{};
   /// Must outlive the backend and its plans; may be null.
   core::ProgressMonitor* progress = nullptr;
 };

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
-// Facts about this host and this process, as Linux reports them.
+// Facts about this host, this process and its environment, as Linux reports them.
 namespace lockstep::core {
 
 /// Returns the name of this host; "unknown" if the system does not provide it.
@@ -22,6 +23,11 @@ std::uint64_t installed_memory();
 /// what remains of the memory limit of the control group of this process if that is less. Returns
 /// the largest number if neither is known.
 std::uint64_t available_memory();
+
+/// Returns the directory for files that later runs reuse: LOCKSTEP_CACHE_DIR, else
+/// $XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep. Returns an empty path (no such directory) if
+/// LOCKSTEP_CACHE_DIR is set but empty, or if there is no home directory.
+std::filesystem::path cache_directory();
 
 /// Resident memory of this process in bytes.
 struct ResidentMemory {

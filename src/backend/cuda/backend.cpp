@@ -38,12 +38,18 @@ double seconds_of(cudaStream_t stream, Work&& work) {
   return shortest;
 }
 
+/// Engines that are planned for a target GPU are not timed, so they are not stored.
+EngineCache make_engine_cache(const Target& target, const std::filesystem::path& directory) {
+  if (!target.is_present() || directory.empty()) return EngineCache();
+  return EngineCache(directory / "engines.json");
+}
+
 }  // namespace
 
 CudaBackend::CudaBackend(const DeviceOptions& options)
     : gpu_(options),
       planner_(target(), {.deterministic = options.deterministic, .progress = options.progress},
-               target().is_present() ? EngineCache(EngineCache::default_file()) : EngineCache()) {}
+               make_engine_cache(target(), options.cache_directory)) {}
 
 PlanOptions CudaBackend::with_progress(PlanOptions options) const {
   options.progress = planner_.rules().progress;

@@ -101,18 +101,5 @@ TEST(EngineCacheKey, TellsWhatTheAnswerDependsOn) {
   EXPECT_NE(keys.begin()->find("cuDNN"), std::string::npos);
 }
 
-TEST(EngineCacheFolder, FollowsTheEnvironment) {
-  setenv("LOCKSTEP_CACHE_DIR", "/some/where", 1);
-  EXPECT_EQ(EngineCache::default_file(), "/some/where/engines.json");
-  setenv("LOCKSTEP_CACHE_DIR", "", 1);
-  EXPECT_TRUE(EngineCache::default_file().empty());
-  unsetenv("LOCKSTEP_CACHE_DIR");
-  setenv("XDG_CACHE_HOME", "/x", 1);
-  EXPECT_EQ(EngineCache::default_file(), "/x/lockstep/engines.json");
-  unsetenv("XDG_CACHE_HOME");
-  setenv("HOME", "/h", 1);
-  EXPECT_EQ(EngineCache::default_file(), "/h/.cache/lockstep/engines.json");
-}
-
 }  // namespace
 }  // namespace lockstep::backend::cuda

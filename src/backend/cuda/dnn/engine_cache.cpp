@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <cudnn_frontend/thirdparty/nlohmann/json.hpp>
 #include <fstream>
 #include <functional>
@@ -43,17 +42,6 @@ bool replace(const std::filesystem::path& file, const std::string& text) {
 }  // namespace
 
 EngineCache::EngineCache(std::filesystem::path file) : file_(std::move(file)) { read(); }
-
-std::filesystem::path EngineCache::default_file() {
-  if (const char* directory = std::getenv("LOCKSTEP_CACHE_DIR"))
-    return *directory == '\0' ? std::filesystem::path()
-                              : std::filesystem::path(directory) / "engines.json";
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
-    return std::filesystem::path(cache) / "lockstep" / "engines.json";
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
-    return std::filesystem::path(home) / ".cache" / "lockstep" / "engines.json";
-  return {};
-}
 
 std::optional<CachedEngine> EngineCache::find(const std::string& key) const {
   if (const auto found = engines_.find(key); found != engines_.end()) return found->second;

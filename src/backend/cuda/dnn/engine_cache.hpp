@@ -25,12 +25,8 @@ struct CachedEngine {
 class EngineCache {
  public:
   EngineCache() = default;  ///< caches in memory only
+  /// `file`: name of the file; empty: caches in memory only.
   explicit EngineCache(std::filesystem::path file);
-
-  /// Returns the path of "engines.json" in LOCKSTEP_CACHE_DIR, else in $XDG_CACHE_HOME/lockstep,
-  /// else in ~/.cache/lockstep. Returns an empty path (no file) if LOCKSTEP_CACHE_DIR is set but
-  /// empty, or if there is no home directory.
-  static std::filesystem::path default_file();
 
   std::optional<CachedEngine> find(const std::string& key) const;
   void store(const std::string& key, const CachedEngine& engine);
