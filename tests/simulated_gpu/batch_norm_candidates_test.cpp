@@ -92,7 +92,7 @@ struct Memory {
   BatchNormMemory view;
 };
 
-class BatchNormWays : public testing::TestWithParam<Pattern> {
+class BatchNormCandidates : public testing::TestWithParam<Pattern> {
  protected:
   BatchNormSetting setting() const {
     const Pattern& pattern = GetParam();
@@ -164,7 +164,7 @@ class BatchNormWays : public testing::TestWithParam<Pattern> {
                    .target = &target_};
 };
 
-TEST_P(BatchNormWays, MeanTheSame) {
+TEST_P(BatchNormCandidates, HaveTheSameResult) {
   const Pattern& pattern = GetParam();
   const bool is_known = !pattern.residual || pattern.relu;
   // 6 pairs with the single cuDNN node, and 6 with the cuDNN graphs that replace it. Forward
@@ -246,7 +246,7 @@ TEST(Planner, TakesTheEnginesOfAnEarlierRun) {
   std::filesystem::remove_all(folder);
 }
 
-INSTANTIATE_TEST_SUITE_P(Patterns, BatchNormWays,
+INSTANTIATE_TEST_SUITE_P(Patterns, BatchNormCandidates,
                          testing::Values(Pattern{"alone"},
                                          Pattern{"two_gradients", false, false, 2},
                                          Pattern{"relu", false, true},
