@@ -12,7 +12,7 @@ import pytest
 def program():
     path = os.environ.get("LOCKSTEP_BIN")
     if not path or not pathlib.Path(path).exists():
-        pytest.skip("LOCKSTEP_BIN names no program; run by ctest")
+        pytest.skip("LOCKSTEP_BIN is not set to the program; CTest sets it")
     return path
 
 

@@ -26,7 +26,7 @@ enum class CommunicationTypes {
 /// Whether an algorithm reads the memory of other ranks of its host.
 enum class SharedMemoryUse { no, yes };
 
-/// An all-reduce algorithm in the registry. Each algorithm has a file of its own, which defines the
+/// An all-reduce algorithm in the registry. Each algorithm has a separate file, which defines the
 /// function that returns its entry.
 struct AllReduceEntry {
   AllReduceAlgorithm algorithm;

@@ -49,7 +49,7 @@ core::Buffer registrable_memory(std::size_t bytes) {
 /// Whether the gradients' memory is registered with NCCL; it must then be from ncclMemAlloc.
 enum class Registration { wanted, none };
 
-/// All-reduces buckets with NCCL on a stream of its own, concurrently with the compute stream. The
+/// All-reduces buckets with NCCL on a separate stream, concurrently with the compute stream. The
 /// host only enqueues work, the same in every step, so that steps can be captured in a CUDA graph.
 class NcclBuckets final : public BucketTransport {
  public:
@@ -131,7 +131,7 @@ std::size_t NcclBuckets::wait(std::size_t count) {
   return count;
 }
 
-/// All-reduces batch-norm statistics on the compute stream. It has a communicator of its own,
+/// All-reduces batch-norm statistics on the compute stream. It has a separate communicator,
 /// because the all-reduces of buckets run at the same time.
 class NcclStatisticsAllReduce final : public core::StatisticsAllReduce {
  public:

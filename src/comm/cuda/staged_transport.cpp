@@ -15,7 +15,7 @@ namespace lockstep::comm {
 
 namespace {
 
-/// Copies buckets to the host on a stream of its own, all-reduces them there in float32, and copies
+/// Copies buckets to the host on a separate stream, all-reduces them there in float32, and copies
 /// the sums back on the compute stream.
 class StagedBuckets final : public BucketTransport {
  public:

@@ -96,7 +96,7 @@ class BucketReducer : public GradientReducer {
   std::size_t reduced_ = 0;  ///< number of leading buckets that are reduced
 };
 
-/// A gradient reducer in the registry. Each reducer has a file of its own, which defines the
+/// A gradient reducer in the registry. Each reducer has a separate file, which defines the
 /// function that returns its entry.
 struct ReducerEntry {
   ReducerKind kind;
