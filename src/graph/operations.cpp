@@ -166,15 +166,6 @@ OutputForm output_form(const Operation& operation) {
       operation);
 }
 
-bool is_random(const Operation& operation) {
-  return std::visit(
-      []<class Kind>(const Kind&) {
-        if constexpr (requires { Kind::is_random; }) return Kind::is_random;
-        return false;
-      },
-      operation);
-}
-
 ImageShape output_shape(const Operation& operation, Shapes inputs) {
   check(inputs.size() == input_count(operation), "an operation has all its inputs");
   return std::visit([&](const auto& kind) { return kind.output(inputs); }, operation);

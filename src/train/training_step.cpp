@@ -6,13 +6,17 @@ namespace lockstep::train {
 
 using record::Phase;
 
-/// The work of every step after the upload of the batch. A GPU captures it once as a CUDA graph and
-/// replays it, unless the reducer does not allow that.
+/// The work of every step after the copy of its inputs to the device. A GPU captures it once as a
+/// CUDA graph and replays it, unless the reducer does not allow that.
 class TrainingStep::Work final : public backend::StepWork {
  public:
-  Work(backend::Plan& plan, StepClock& clock, std::unique_ptr<comm::GradientReducer> reducer,
-       std::size_t parameters)
-      : plan_(plan), clock_(clock), reducer_(std::move(reducer)), parameters_(parameters) {}
+  Work(const TrainingContext& context, backend::Plan& plan, StepClock& clock,
+       std::unique_ptr<comm::GradientReducer> reducer)
+      : plan_(plan),
+        clock_(clock),
+        reducer_(std::move(reducer)),
+        parameters_(context.graph.parameter_elements()),
+        may_share_gpu_(context.config.allow_gpu_sharing) {}
 
   void queue() override {
     clock_.begin_work();
@@ -31,6 +35,8 @@ class TrainingStep::Work final : public backend::StepWork {
   }
 
   bool is_capturable() const override { return reducer_->is_recordable(); }
+  /// On a shared GPU, each collective waits until the other ranks have the GPU, some 10 ms.
+  int timed_replays() const override { return may_share_gpu_ ? 0 : StepWork::timed_replays(); }
   void check() override { reducer_->check(); }
 
  private:
@@ -38,6 +44,7 @@ class TrainingStep::Work final : public backend::StepWork {
   StepClock& clock_;
   std::unique_ptr<comm::GradientReducer> reducer_;
   std::size_t parameters_;  ///< number of elements
+  bool may_share_gpu_;
 };
 
 void TrainingStep::queue(std::int64_t step, const optim::Sgd& sgd) {
@@ -45,9 +52,9 @@ void TrainingStep::queue(std::int64_t step, const optim::Sgd& sgd) {
   clock_.begin(step);
   feed_.wait();
   clock_.end(Phase::data_wait);
+  plan_.set_sgd(sgd);
   feed_.upload();
   clock_.end(Phase::upload);
-  plan_.set_sgd(sgd);
   executor_->run();  // Work::queue, or its CUDA graph
 }
 
@@ -85,8 +92,8 @@ TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, Rep
       clock_(plan_.timeline(), context.progress, reducer->bucket_bytes().size()),
       reducer_(*reducer) {
   core::begin_activity(context.progress, "preparing the first step");
-  executor_ = plan_.make_step_executor(std::make_unique<Work>(plan_, clock_, std::move(reducer),
-                                                              context.graph.parameter_elements()));
+  executor_ =
+      plan_.make_step_executor(std::make_unique<Work>(context, plan_, clock_, std::move(reducer)));
 }
 
 }  // namespace lockstep::train

@@ -175,8 +175,9 @@ class Plan {
   virtual void upload_samples(std::span<const std::int32_t> samples,
                               std::span<const core::CropFlip> crops);
 
-  /// Computes the forward pass from the uploaded batch to the loss. In training, also updates the
-  /// running statistics with this batch. Collective over the replicas if `batch_norm_sum` is set.
+  /// Computes the forward pass from the uploaded batch to the loss. A GPU also normalises the
+  /// images here. In training, also updates the running statistics with this batch. Collective over
+  /// the replicas if `batch_norm_sum` is set.
   virtual void forward() = 0;
 
   /// Returns loss and number of correct predictions of the last forward pass.
@@ -191,7 +192,7 @@ class Plan {
   /// replicas if `batch_norm_sum` is set.
   virtual void backward(core::GradientListener& listener) = 0;
 
-  /// Sets the coefficients of all following updates.
+  /// Sets the coefficients of the updates of all batches that are uploaded after this call.
   virtual void set_sgd(const optim::Sgd& sgd) = 0;
 
   /// Updates `count` parameters from index `first` on, in the flat layout, from their gradients by

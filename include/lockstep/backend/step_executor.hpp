@@ -35,6 +35,10 @@ class StepWork {
   /// Returns whether the device may capture the work once (CUDA graph) and replay it.
   virtual bool is_capturable() const { return true; }
 
+  /// Returns how often a captured step is replayed with timestamps and how often without, to
+  /// measure their overhead; 0: not measured.
+  virtual int timed_replays() const { return 11; }
+
   /// Called repeatedly while the host waits for the device; throws to end the wait.
   virtual void check() {}
 };

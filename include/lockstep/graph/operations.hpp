@@ -21,8 +21,6 @@
 //                                                         (internal) if the inputs do not fit
 //   static constexpr std::size_t input_count              number of inputs [1]
 //   OutputForm form, static or not                        [OutputForm::feature_map]
-//   static constexpr bool is_random                       whether training draws random numbers
-//                                                         [false]
 //   std::vector<ParameterSpec> parameters(Shapes) const   trainable tensors [none]
 //   std::vector<StatisticSpec> statistics(Shapes) const   running statistics [none]
 //   NodeCost cost(Shapes inputs, core::ImageShape output) const
@@ -174,7 +172,6 @@ struct Linear {
 /// 1 / (1 - probability); the identity in inference (as PyTorch).
 struct Dropout {
   static constexpr OutputForm form = OutputForm::same_as_input;
-  static constexpr bool is_random = true;
   float probability = 0.5f;  ///< from 0 to below 1
   std::uint32_t layer = 0;   ///< layers with the same number have the same mask
 
@@ -205,7 +202,6 @@ constexpr bool is_source = requires {
 bool is_input(const Operation& operation);  ///< whether the operation is `Input`
 std::size_t input_count(const Operation& operation);
 OutputForm output_form(const Operation& operation);
-bool is_random(const Operation& operation);
 core::ImageShape output_shape(const Operation& operation, Shapes inputs);
 std::vector<ParameterSpec> parameters_of(const Operation& operation, Shapes inputs);
 std::vector<StatisticSpec> statistics_of(const Operation& operation, Shapes inputs);

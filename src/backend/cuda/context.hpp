@@ -8,6 +8,7 @@
 #include "../operation.hpp"
 #include "device/device.hpp"
 #include "kernels/loss.hpp"
+#include "kernels/step_inputs.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/error.hpp"
 
@@ -29,9 +30,8 @@ struct DeviceParameters {
   float* statistics = nullptr;        ///< running statistics, flat buffer
   const float* loss_scale = nullptr;  ///< one value
   kernels::DeviceResult* result = nullptr;
-  /// Number of the training step, for random numbers; set at each upload if an operation draws
-  /// random numbers.
-  const std::uint32_t* step = nullptr;
+  /// Values of the uploaded step; the address changes with each upload.
+  const kernels::StepInputs* step_inputs = nullptr;
 };
 
 /// Labels of a batch in device memory, and the number of images in the batch.

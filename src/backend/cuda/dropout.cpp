@@ -1,5 +1,5 @@
 // Dropout: y = m x / (1 - p), dx = m dy / (1 - p); the identity in inference. Both passes compute
-// the mask m from the number of the step in device memory, so that captured graphs can be replayed.
+// the mask m from the number of the uploaded step.
 
 #include "kernels/dropout.hpp"
 #include "launch.hpp"
@@ -26,7 +26,7 @@ class DropoutOf : public Operation {
              .step = nullptr};
   }
 
-  void bind(const MemoryBinding&) override { mask_.step = context_.parameters->step; }
+  void bind(const MemoryBinding&) override {}
 
   void forward() override {
     const FeatureMap& from = *operands().inputs[0];
@@ -46,7 +46,8 @@ class DropoutOf : public Operation {
   }
 
  private:
-  void apply_mask(const FeatureMap& from, const FeatureMap& to) const {
+  void apply_mask(const FeatureMap& from, const FeatureMap& to) {
+    mask_.step = context_.parameters->step_inputs;
     launch(context_.stream(), kernels::Dropout<T>{from.as<T>(), to.as<T>(), mask_, to.images,
                                                   to.shape.pixels(), to.shape.channels});
   }

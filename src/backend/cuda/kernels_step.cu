@@ -28,8 +28,6 @@ template void launch(cudaStream_t, const SgdUpdate<core::BFloat16>&);
 template void launch(cudaStream_t, const SgdUpdate<Float16>&);
 
 template void launch(cudaStream_t, const RefreshWeights&);
-template void launch(cudaStream_t, const SetCoefficients&);
-template void launch(cudaStream_t, const SetStep&);
 template void launch(cudaStream_t, const LossScaleUpdate&);
 
 }  // namespace lockstep::backend::cuda

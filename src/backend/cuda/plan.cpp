@@ -105,7 +105,7 @@ MemoryUse memory_of(const Blueprint& blueprint, const CudaOperations& operations
                 .activations = blueprint.arena_bytes(),
                 .weights = NativeWeights::bytes(graph, context.element),
                 .workspace = blueprint.workspace_bytes() + operations.fusion_plan().bytes() +
-                             ImageUpload::device_bytes(context.options.batch, graph.image())};
+                             StepUpload::device_bytes(context.options.batch, graph.image())};
   if (context.is_training())
     use.weights += NativeGradients::bytes(graph, context.element, context.options.gradient_type);
   return use;
@@ -124,10 +124,7 @@ CudaPlan::CudaPlan(const graph::Graph& graph, ModelState& state, const PlanOptio
       scalars_(device_buffer(sizeof(Scalars), "a step's numbers")),
       vectors_(device_buffer(operations_.fusion_plan().bytes(), "batch norm's sums")),
       weights_(state_.native_weights(operations_.context().element)),
-      upload_(operations_.context(), graph.image()),
-      is_random_(std::ranges::any_of(graph.nodes(), [](const graph::Node& node) {
-        return graph::is_random(node.operation);
-      })) {
+      upload_(operations_.context(), graph.image()) {
   place_parameters();
   operations_.fusion_plan().place(vectors_.data());
   blueprint_.bind(arena_.data(), workspace_.data(), state);
@@ -152,7 +149,6 @@ void CudaPlan::place_parameters() {
   }
   parameters.statistics = state_.statistics();
   parameters.result = &scalars()->result;
-  parameters.step = &scalars()->step;
   if (!has_loss_scale() || !context.is_training()) return;
   parameters.loss_scale = &scalars()->loss_scale.scale;
   restart_loss_scale();
@@ -200,7 +196,8 @@ void CudaPlan::upload(std::span<const std::uint8_t> images, std::span<const std:
             labels.size() * static_cast<std::size_t>(operations_.graph().image().elements()),
         "an image per label");
   check_labels(labels);
-  take(upload_.run(images, labels, blueprint_.images()));
+  upload_.run(step_inputs(), images, labels);
+  take_upload();
 }
 
 void CudaPlan::check_labels(std::span<const std::int32_t> labels) const {
@@ -218,18 +215,20 @@ void CudaPlan::upload_samples(std::span<const std::int32_t> samples,
                               std::span<const core::CropFlip> crops) {
   check(std::ssize(samples) == batch() && crops.size() == samples.size(),
         "a batch of samples fits its plan");
-  take(upload_.run_samples(samples, crops, blueprint_.images()));
+  upload_.run_samples(step_inputs(), samples, crops);
+  take_upload();
 }
 
-void CudaPlan::take(const DeviceLabels& labels) {
-  images_ = labels.images;
-  operations_.set_labels(labels);
-  if (!operations_.context().is_training()) return;
-  if (is_random_) {
-    const auto step = static_cast<std::uint32_t>(host_.batches_tracked);
-    launch(stream_, kernels::SetStep{step, &scalars()->step});
-  }
-  ++host_.batches_tracked;
+kernels::StepInputs CudaPlan::step_inputs() const {
+  return {.sgd = sgd_, .step = static_cast<std::uint32_t>(host_.batches_tracked)};
+}
+
+void CudaPlan::take_upload() {
+  const UploadedStep& step = upload_.current();
+  images_ = step.labels.images;
+  operations_.set_labels(step.labels);
+  operations_.parameters().step_inputs = step.inputs;
+  if (operations_.context().is_training()) ++host_.batches_tracked;
 }
 
 void CudaPlan::upload_anything() {
@@ -253,6 +252,7 @@ void CudaPlan::upload_anything() {
 }
 
 void CudaPlan::forward() {
+  upload_.normalise(blueprint_.images());
   // Some cuDNN engines accumulate into the sums.
   if (const std::size_t bytes = operations_.fusion_plan().sums_bytes(); bytes > 0)
     check_cuda(cudaMemsetAsync(vectors_.data(), 0, bytes, stream_), "clearing sums");
@@ -289,12 +289,11 @@ std::unique_ptr<StepExecutor> CudaPlan::make_step_executor(std::unique_ptr<StepW
 }
 
 void CudaPlan::set_sgd(const optim::Sgd& sgd) {
-  launch(stream_, kernels::SetCoefficients{{.learning_rate = sgd.learning_rate,
-                                            .momentum = sgd.momentum,
-                                            .weight_decay = sgd.weight_decay,
-                                            .gradient_scale = sgd.gradient_scale,
-                                            .nesterov = sgd.nesterov ? 1 : 0},
-                                           &scalars()->sgd});
+  sgd_ = {.learning_rate = sgd.learning_rate,
+          .momentum = sgd.momentum,
+          .weight_decay = sgd.weight_decay,
+          .gradient_scale = sgd.gradient_scale,
+          .nesterov = sgd.nesterov ? 1 : 0};
 }
 
 void CudaPlan::update(std::size_t first, std::size_t count) {
@@ -325,7 +324,7 @@ void CudaPlan::compute_clipping_factor() {
                                                 &scalars()->clipping,
                                                 static_cast<std::int64_t>(state_.elements())});
   });
-  launch(stream_, kernels::ClippingFactor{&scalars()->clipping, &scalars()->sgd,
+  launch(stream_, kernels::ClippingFactor{&scalars()->clipping, &upload_.current().inputs->sgd,
                                           has_loss_scale() ? &scalars()->loss_scale : nullptr,
                                           operations_.options().max_gradient_norm});
 }
@@ -338,7 +337,7 @@ void CudaPlan::update_range(std::size_t first, std::size_t count) {
     using W = decltype(zero);
     launch(stream_, kernels::SgdUpdate<W>{table, state_.parameters(), state_.momentum(),
                                           reinterpret_cast<const W*>(state_.gradients()),
-                                          &scalars()->sgd, scale, clip_factor});
+                                          &upload_.current().inputs->sgd, scale, clip_factor});
   });
 }
 

@@ -6,12 +6,12 @@
 #include "../blueprint.hpp"
 #include "../build_operation.hpp"
 #include "batch_norm/fusion_plan.hpp"
-#include "images.hpp"
 #include "kernels/gradient_clipping.hpp"
 #include "kernels/sgd.hpp"
 #include "native_gradients.hpp"
 #include "operations.hpp"
 #include "state.hpp"
+#include "step_upload.hpp"
 #include "timeline.hpp"
 
 namespace lockstep::backend::cuda {
@@ -61,7 +61,9 @@ class CudaOperations final : public OperationFactory {
 MemoryUse memory_of(const Blueprint& blueprint, const CudaOperations& operations);
 
 /// A blueprint with memory on the GPU. The functions of a training step enqueue their work and
-/// return; `upload` and `upload_samples` wait only for the copy of an earlier batch. `result`,
+/// return; `upload` and `upload_samples` wait only for the copy of an earlier batch. The inputs of
+/// successive steps are in two places in turn; the work of `forward`, `backward` and `update` reads
+/// them in the place of the last upload. `result`,
 /// `logits` and `loss_scale` wait for the stream.
 class CudaPlan final : public Plan {
  public:
@@ -91,6 +93,9 @@ class CudaPlan final : public Plan {
   /// Resets the loss scale to its initial value, after steps that were run only for capture and
   /// timing.
   void restart_loss_scale();
+  /// Return the place of the last upload and that of the next one, in [0, Staging::places).
+  std::size_t place() const { return upload_.place(); }
+  std::size_t next_place() const { return upload_.next_place(); }
   const kernels::DeviceResult* device_result() const {
     return operations_.context().parameters->result;
   }
@@ -100,15 +105,14 @@ class CudaPlan final : public Plan {
   /// Values in device memory besides the feature maps.
   struct Scalars {
     kernels::DeviceResult result;
-    kernels::SgdCoefficients sgd;
     kernels::LossScale loss_scale;
-    std::uint32_t step;
     kernels::GradientClipping clipping;
   };
 
   void place_parameters();
   void check_labels(std::span<const std::int32_t> labels) const;
-  void take(const DeviceLabels& labels);
+  kernels::StepInputs step_inputs() const;
+  void take_upload();
   void update_range(std::size_t first, std::size_t count);
   void compute_clipping_factor();
   Scalars* scalars() const { return reinterpret_cast<Scalars*>(scalars_.data()); }
@@ -126,9 +130,9 @@ class CudaPlan final : public Plan {
   std::shared_ptr<const NativeWeights> weights_;
   std::unique_ptr<NativeGradients> gradients_;  ///< null in inference
   Segments segments_;                           ///< of the parameters, for the update
-  ImageUpload upload_;
-  bool is_random_;           ///< whether operations draw random numbers
-  std::int64_t images_ = 0;  ///< number of images in the last batch
+  StepUpload upload_;
+  kernels::SgdCoefficients sgd_;  ///< of the steps that are uploaded next
+  std::int64_t images_ = 0;       ///< number of images in the last batch
   mutable std::vector<float> logits_;
 };
 

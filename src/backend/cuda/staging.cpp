@@ -16,15 +16,18 @@ Staging::Staging(cudaStream_t compute, std::size_t bytes)
   }
 }
 
-std::byte* Staging::bring(std::initializer_list<std::span<const std::byte>> parts) {
-  current_ = (current_ + 1) % places_.size();
+void Staging::bring(std::span<const std::span<const std::byte>> parts,
+                    std::span<const std::byte*> addresses) {
+  check_cuda(cudaEventRecord(places_[current_].used.get(), compute_), "ordering copies");
+  current_ = next_place();
   const Place& place = places_[current_];
   check_cuda(cudaEventSynchronize(place.copied.get()), "waiting for an earlier batch's copy");
   std::size_t bytes = 0;
-  for (const auto& part : parts) {
-    core::check(bytes + part.size() <= place.pinned.bytes(), "a block fits its place");
-    std::ranges::copy(part, place.pinned.data() + bytes);
-    bytes += aligned(part.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    core::check(bytes + parts[i].size() <= place.pinned.bytes(), "a block fits its place");
+    std::ranges::copy(parts[i], place.pinned.data() + bytes);
+    addresses[i] = place.device.data() + bytes;
+    bytes += aligned(parts[i].size());
   }
   bytes = std::min(bytes, place.pinned.bytes());
   check_cuda(cudaStreamWaitEvent(copies_.get(), place.used.get(), 0), "ordering copies");
@@ -33,11 +36,6 @@ std::byte* Staging::bring(std::initializer_list<std::span<const std::byte>> part
              "copying a batch to the GPU");
   check_cuda(cudaEventRecord(place.copied.get(), copies_.get()), "ordering copies");
   check_cuda(cudaStreamWaitEvent(compute_, place.copied.get(), 0), "ordering copies");
-  return place.device.data();
-}
-
-void Staging::release() {
-  check_cuda(cudaEventRecord(places_[current_].used.get(), compute_), "ordering copies");
 }
 
 }  // namespace lockstep::backend::cuda

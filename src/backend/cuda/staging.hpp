@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstddef>
-#include <initializer_list>
 #include <span>
 
 #include "device/alignment.hpp"
@@ -19,17 +18,29 @@ class Staging {
   /// `bytes`: the largest size of a block.
   Staging(cudaStream_t compute, std::size_t bytes);
 
-  /// Copies the parts to one block of device memory, one after the other, each at a multiple of 256
-  /// bytes, and returns its address. Work that is enqueued on the compute stream after this call
-  /// finds the parts there. Waits only until the copy before the previous one is complete, because
-  /// it used the same pinned buffer. `release` must be called after the work that reads the block
-  /// is enqueued.
-  std::byte* bring(std::initializer_list<std::span<const std::byte>> parts);
+  static constexpr std::size_t places = 2;
 
-  /// Marks the block as free for reuse after the work that is now enqueued on the compute stream.
-  void release();
+  /// Copies the parts to the next of the two blocks of device memory, one after the other, each at
+  /// a multiple of 256 bytes, and returns their addresses. Work that is enqueued on the compute
+  /// stream after this call finds the parts there. They stay valid for work that is enqueued before
+  /// the call after the next one. Waits only until the copy before the previous one is complete,
+  /// because it used the same pinned buffer.
+  template <std::size_t count>
+  std::array<const std::byte*, count> bring(
+      const std::array<std::span<const std::byte>, count>& parts) {
+    std::array<const std::byte*, count> addresses{};
+    bring(parts, addresses);
+    return addresses;
+  }
+
+  /// Returns the index of the block that holds the last parts, and of the one for the next parts.
+  std::size_t place() const { return current_; }
+  std::size_t next_place() const { return (current_ + 1) % places; }
 
  private:
+  void bring(std::span<const std::span<const std::byte>> parts,
+             std::span<const std::byte*> addresses);
+
   struct Place {
     core::Buffer pinned, device;
     core::Event copied, used;
@@ -37,7 +48,7 @@ class Staging {
 
   cudaStream_t compute_;
   core::Stream copies_;
-  std::array<Place, 2> places_;
+  std::array<Place, places> places_;
   std::size_t current_ = 0;
 };
 

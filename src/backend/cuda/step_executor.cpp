@@ -17,8 +17,7 @@ using core::check_cuda;
 
 namespace {
 
-/// Number of timed replays, each with timestamps and without, to measure the cost of timestamps.
-constexpr int timed_replays = 11;
+static_assert(CudaTimeline::slots == Staging::places, "each slot has its own step inputs");
 
 struct GraphTraits {
   using type = cudaGraph_t;
@@ -57,10 +56,10 @@ CudaStepExecutor::CudaStepExecutor(CudaPlan& plan, CudaTimeline& timeline, cudaS
 /// Executes the step without capture, once per slot: libraries load their kernels and open their
 /// connections, and events are created.
 void CudaStepExecutor::warm_up() {
-  plan_.upload_anything();
   for (std::size_t slot = 0; slot < CudaTimeline::slots; ++slot) {
     begin();
     timeline_.record(core::Timeline::start);
+    plan_.upload_anything();
     run();
     collect();
   }
@@ -69,16 +68,18 @@ void CudaStepExecutor::warm_up() {
 /// Captures the step for every slot, and measures the overhead of the timestamps.
 void CudaStepExecutor::capture_all() {
   for (std::size_t slot = 0; slot < CudaTimeline::slots; ++slot) {
-    timeline_.select(slot);
-    graphs_[slot] = capture(CudaTimeline::Recording::captured);
+    begin();
+    plan_.upload_anything();
+    graphs_[slot_] = capture(CudaTimeline::Recording::captured);
   }
   const GraphExec without_timestamps = capture(CudaTimeline::Recording::none);
   std::vector<double> with, without;
-  for (int replay = 0; replay < timed_replays; ++replay) {
-    with.push_back(seconds_of(graphs_[0]));
+  for (int replay = 0; replay < work().timed_replays(); ++replay) {
+    with.push_back(seconds_of(graphs_[slot_]));
     without.push_back(seconds_of(without_timestamps));
   }
-  overhead_ = {.with_timestamps = median(with), .without_timestamps = median(without)};
+  if (!with.empty())
+    overhead_ = {.with_timestamps = median(with), .without_timestamps = median(without)};
 }
 
 GraphExec CudaStepExecutor::capture(CudaTimeline::Recording timestamps) {
@@ -88,7 +89,7 @@ GraphExec CudaStepExecutor::capture(CudaTimeline::Recording timestamps) {
              "capturing a training step");
   cudaGraph_t captured = nullptr;
   try {
-    work().queue();
+    queue_step();
   } catch (...) {
     cudaStreamEndCapture(stream_, &captured);
     const core::Handle<GraphTraits> dropped(captured);
@@ -116,23 +117,28 @@ double CudaStepExecutor::seconds_of(const GraphExec& graph) {
 }
 
 void CudaStepExecutor::begin() {
-  slot_ = (slot_ + 1) % CudaTimeline::slots;
+  slot_ = plan_.next_place();
   core::check(std::ranges::find(in_flight_, slot_) == in_flight_.end(),
               "a step is collected before its slot is used again");
   timeline_.select(slot_);
 }
 
-void CudaStepExecutor::run() {
-  const nvtx3::scoped_range range("lockstep step");
-  if (const GraphExec& graph = graphs_[slot_]) {
-    check_cuda(cudaGraphLaunch(graph.get(), stream_), "replaying a training step");
-  } else {
-    work().queue();
-  }
+void CudaStepExecutor::queue_step() {
+  work().queue();
   auto* const results = reinterpret_cast<kernels::DeviceResult*>(results_.data());
   check_cuda(cudaMemcpyAsync(results + slot_, plan_.device_result(), sizeof(kernels::DeviceResult),
                              cudaMemcpyDeviceToHost, stream_),
              "copying a step's result");
+}
+
+void CudaStepExecutor::run() {
+  const nvtx3::scoped_range range("lockstep step");
+  core::check(plan_.place() == slot_, "a step is run after the upload of its batch");
+  if (const GraphExec& graph = graphs_[slot_]) {
+    check_cuda(cudaGraphLaunch(graph.get(), stream_), "replaying a training step");
+  } else {
+    queue_step();
+  }
   check_cuda(cudaEventRecord(done_[slot_].get(), stream_), "recording the end of a step");
   in_flight_.push_back(slot_);
 }

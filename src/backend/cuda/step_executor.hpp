@@ -18,7 +18,8 @@ using GraphExec = core::Handle<GraphExecTraits>;
 
 /// Captures the work of a training step into CUDA graphs and replays them. Up to two steps are in
 /// flight: while the GPU runs one, the host prepares the next. Each of the two slots has its own
-/// executable graph; the graphs differ only in the events of their timestamps.
+/// executable graph; the graphs differ only in the place of the step's inputs, in that of its
+/// result and in the events of their timestamps.
 class CudaStepExecutor final : public StepExecutor {
  public:
   CudaStepExecutor(CudaPlan& plan, CudaTimeline& timeline, cudaStream_t stream,
@@ -33,6 +34,7 @@ class CudaStepExecutor final : public StepExecutor {
  private:
   void warm_up();
   void capture_all();
+  void queue_step();
   GraphExec capture(CudaTimeline::Recording timestamps);
   double seconds_of(const GraphExec& graph);
   void wait_for(const core::Event& event);

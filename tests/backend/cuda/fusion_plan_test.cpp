@@ -81,6 +81,19 @@ TEST_P(FusedPrologues, Float16PrologueExistsForEveryConvolutionThatNeedsIt) {
 INSTANTIATE_TEST_SUITE_P(Devices, FusedPrologues, testing::Values("h200", "a100"),
                          [](const auto& test) { return std::string(test.param); });
 
+/// A batch norm without a residual need not read its output in the backward pass.
+TEST(RecomputedMask, ExistsInAllDataTypes) {
+  const Target target = described("h200");
+  DnnPlanner planner = planner_for(target);
+  for (const Precision precision : {Precision::fp16, Precision::bf16, Precision::tf32}) {
+    for (const auto incoming : {IncomingGradients::one, IncomingGradients::two})
+      batch_norm_backward(planner, {images, 64, 32, 32}, precision,
+                          {.incoming = incoming, .mask = ReluMask::recomputed});
+  }
+  EXPECT_EQ(planner.planned().size(), 6u);
+  EXPECT_EQ(refusals(planner), "");
+}
+
 TEST(FusedPrologue, OtherDataTypesAreRefused) {
   const Target target = described("h200");
   DnnPlanner planner = planner_for(target);

@@ -185,10 +185,8 @@ void check_update(bool nesterov) {
   for (const W& gradient : gradients) plain.push_back(widen(gradient) / 128);
   optim::update(sgd, parameters, plain, velocity);
 
-  SgdCoefficients coefficients;
-  run_on_host(SetCoefficients{
-      {sgd.learning_rate, sgd.momentum, sgd.weight_decay, sgd.gradient_scale, nesterov ? 1 : 0},
-      &coefficients});
+  const SgdCoefficients coefficients{sgd.learning_rate, sgd.momentum, sgd.weight_decay,
+                                     sgd.gradient_scale, nesterov ? 1 : 0};
   LossScale scale{.scale = 128};
   SgdUpdate<W> update{
       all, model.parameters.data(), model.velocity.data(), gradients.data(), &coefficients, &scale};

@@ -32,7 +32,10 @@ class OneNodeBackward final : public BatchNormBackward {
   OneNodeBackward(std::shared_ptr<const DnnGraph> graph, ReluMask mask, std::int64_t channels)
       : graph_(std::move(graph)), mask_(mask), channels_(channels) {}
 
-  std::string name() const override { return "one node, " + graph_->engine(); }
+  std::string name() const override {
+    const std::string mask = mask_ == ReluMask::recomputed ? "mask recomputed, " : "";
+    return "one node, " + mask + graph_->engine();
+  }
   bool reads_output() const override { return mask_ == ReluMask::from_output; }
   std::size_t workspace_bytes() const override { return graph_->workspace_bytes(); }
 
@@ -244,6 +247,15 @@ std::unique_ptr<BatchNormBackward> ours(const BatchNormSetting& setting, bool ha
   return make_for<OwnBackward, BatchNormBackward>(setting.context->element, setting, mask);
 }
 
+/// Returns the ways to find the mask of the ReLU, the one that reads least memory first. cuDNN has
+/// no engine that recomputes the output of a residual addition.
+std::vector<ReluMask> relu_masks(const BatchNormSetting& setting) {
+  if (!setting.has_relu) return {ReluMask::none};
+  if (!setting.output_is_written) return {ReluMask::recomputed};
+  if (setting.has_residual) return {ReluMask::from_output};
+  return {ReluMask::recomputed, ReluMask::from_output};
+}
+
 }  // namespace
 
 std::vector<std::unique_ptr<BatchNormBackward>> backward_candidates(
@@ -252,17 +264,20 @@ std::vector<std::unique_ptr<BatchNormBackward>> backward_candidates(
   const core::Precision precision = context.options.precision;
   const bool is_alone = context.options.batch_norm_sum == nullptr;
   const bool is_known = setting.wants_input_gradient && (!setting.has_residual || setting.has_relu);
+  const auto masks = relu_masks(setting);
   BatchNormGradientFlow flow{
       .incoming = setting.output_gradients > 1 ? IncomingGradients::two : IncomingGradients::one,
-      .mask = setting.has_relu ? ReluMask::from_output : ReluMask::none,
+      .mask = masks.back(),
       .fork = setting.wants_residual_gradient ? GradientFork::written : GradientFork::none};
-  if (!setting.output_is_written) flow.mask = ReluMask::recomputed;
   std::vector<std::unique_ptr<BatchNormBackward>> candidates;
   if (is_alone && is_known) {
-    const PlannedGraph one = batch_norm_backward(*context.planner, setting.shape, precision, flow);
-    if (one.graph != nullptr)
-      candidates.push_back(
-          std::make_unique<OneNodeBackward>(one.graph, flow.mask, setting.channels()));
+    for (const ReluMask mask : masks) {
+      flow.mask = mask;
+      const auto one = batch_norm_backward(*context.planner, setting.shape, precision, flow);
+      if (one.graph != nullptr)
+        candidates.push_back(
+            std::make_unique<OneNodeBackward>(one.graph, mask, setting.channels()));
+    }
   }
   const bool has_graphs = is_alone && is_known && flow.mask != ReluMask::recomputed;
   if (has_graphs && candidates.empty() && context.target->is_present()) {

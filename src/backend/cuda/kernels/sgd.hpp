@@ -8,18 +8,9 @@
 
 #include "loss_scale.hpp"
 #include "segments.hpp"
+#include "step_inputs.hpp"
 
 namespace lockstep::backend::cuda::kernels {
-
-/// Coefficients of one step. They are in device memory, so that each replay of a captured step
-/// reads the current values.
-struct SgdCoefficients {
-  float learning_rate = 0;
-  float momentum = 0;
-  float weight_decay = 0;
-  float gradient_scale = 1;
-  std::int32_t nesterov = 0;
-};
 
 /// Updates one parameter and its velocity by one step.
 LOCKSTEP_HOST_DEVICE inline void sgd_step(const SgdCoefficients& sgd, float gradient,
@@ -62,24 +53,6 @@ struct SgdUpdate {
     if (segment.weight != nullptr)
       store_as(segment.weight_type, segment.weight, segment.native(element), parameter);
   }
-};
-
-/// Writes the coefficients to device memory, in stream order.
-struct SetCoefficients {
-  SgdCoefficients value;
-  SgdCoefficients* to;
-
-  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return 1; }
-  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t) const { *to = value; }
-};
-
-/// Writes the number of the step to device memory, in stream order.
-struct SetStep {
-  std::uint32_t value;
-  std::uint32_t* to;
-
-  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return 1; }
-  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t) const { *to = value; }
 };
 
 }  // namespace lockstep::backend::cuda::kernels

@@ -1,0 +1,106 @@
+#include "step_upload.hpp"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "kernels/images.hpp"
+#include "launch.hpp"
+
+namespace lockstep::backend::cuda {
+
+namespace {
+
+/// Returns the size of one upload: inputs, labels and images. Sample indices and crops need less.
+std::size_t block_bytes(std::int64_t batch, core::ImageShape image) {
+  return aligned(sizeof(kernels::StepInputs)) +
+         aligned(static_cast<std::size_t>(batch) * sizeof(std::int32_t)) +
+         aligned(static_cast<std::size_t>(batch * image.elements()));
+}
+
+std::span<const std::byte> bytes_of(const kernels::StepInputs& inputs) {
+  return std::as_bytes(std::span(&inputs, 1));
+}
+
+const kernels::StepInputs* as_inputs(const std::byte* data) {
+  return reinterpret_cast<const kernels::StepInputs*>(data);
+}
+
+}  // namespace
+
+std::size_t StepUpload::device_bytes(std::int64_t batch, core::ImageShape image) {
+  return Staging::places * block_bytes(batch, image);
+}
+
+StepUpload::StepUpload(const Context& context, core::ImageShape image)
+    : context_(context),
+      image_(image),
+      staging_(context.stream(), block_bytes(context.options.batch, image)) {}
+
+void StepUpload::run(const kernels::StepInputs& inputs, std::span<const std::uint8_t> images,
+                     std::span<const std::int32_t> labels) {
+  const auto parts =
+      staging_.bring<3>({bytes_of(inputs), std::as_bytes(labels), std::as_bytes(images)});
+  current_ = {.inputs = as_inputs(parts[0]),
+              .pixels = parts[2],
+              .crops = nullptr,
+              .labels = {.labels = reinterpret_cast<const std::int32_t*>(parts[1]),
+                         .source = nullptr,
+                         .images = std::ssize(labels)}};
+}
+
+void StepUpload::load_dataset(std::span<const std::int32_t> labels, const ImageReader& read) {
+  constexpr std::size_t copy_bytes = 4u << 20;  // copied at a time, to limit the host memory
+  const auto image_bytes = static_cast<std::size_t>(image_.elements());
+  const std::size_t block_images = std::max<std::size_t>(copy_bytes / image_bytes, 1);
+  dataset_images_ = core::device_buffer(labels.size() * image_bytes, "the dataset");
+  dataset_labels_ = core::device_buffer(labels.size_bytes(), "the dataset's labels");
+  std::vector<std::uint8_t> block(std::min(block_images, labels.size()) * image_bytes);
+  for (std::size_t first = 0; first < labels.size(); first += block_images) {
+    const std::size_t count = std::min(block_images, labels.size() - first);
+    const auto images = std::span(block).first(count * image_bytes);
+    read(first, images);
+    core::copy_to_device(dataset_images_.data() + first * image_bytes, std::as_bytes(images),
+                         "copying the dataset to the GPU");
+  }
+  core::copy_to_device(dataset_labels_.data(), std::as_bytes(labels),
+                       "copying the dataset to the GPU");
+}
+
+void StepUpload::run_samples(const kernels::StepInputs& inputs,
+                             std::span<const std::int32_t> samples,
+                             std::span<const core::CropFlip> crops) {
+  core::check(dataset_images_.bytes() > 0, "a dataset is loaded before its samples are uploaded");
+  const auto parts =
+      staging_.bring<3>({bytes_of(inputs), std::as_bytes(samples), std::as_bytes(crops)});
+  current_ = {.inputs = as_inputs(parts[0]),
+              .pixels = dataset_images_.data(),
+              .crops = reinterpret_cast<const core::CropFlip*>(parts[2]),
+              .labels = {.labels = dataset_labels_.as<std::int32_t>().data(),
+                         .source = reinterpret_cast<const std::int32_t*>(parts[1]),
+                         .images = std::ssize(samples)}};
+}
+
+void StepUpload::normalise(const FeatureMap& map) const {
+  const Normalisation& normalisation = context_.options.normalisation;
+  with_type(map.type, [&](auto zero) {
+    using T = decltype(zero);
+    kernels::NormaliseImages<T> kernel{
+        .pixels = reinterpret_cast<const std::uint8_t*>(current_.pixels),
+        .source = current_.labels.source,
+        .crops = current_.crops,
+        .y = map.as<T>(),
+        .images = current_.labels.images,
+        .channels = image_.channels,
+        .height = image_.height,
+        .width = image_.width,
+        .padded_channels = map.shape.channels,
+        .mean = {},
+        .deviation = {}};
+    std::ranges::copy(normalisation.mean, kernel.mean);
+    std::ranges::copy(normalisation.standard_deviation, kernel.deviation);
+    launch(context_.stream(), kernel);
+  });
+}
+
+}  // namespace lockstep::backend::cuda
