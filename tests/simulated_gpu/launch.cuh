@@ -14,10 +14,12 @@ namespace lockstep::backend::cuda {
 template <class Kernel>
 void launch(cudaStream_t stream, const Kernel& kernel) {
   if (kernel.count() <= 0) return;
-  simulated_gpu::enqueue(stream, [kernel] {
-    // In descending order, because kernels must not depend on the order of their indices.
-    for (std::int64_t index = kernel.count(); index-- > 0;) kernel(index);
-  });
+  simulated_gpu::enqueue(stream, {simulated_gpu::WorkKind::kernel, [kernel] {
+                                    // In descending order, because kernels must not depend on the
+                                    // order of their indices.
+                                    for (std::int64_t index = kernel.count(); index-- > 0;)
+                                      kernel(index);
+                                  }});
 }
 
 }  // namespace lockstep::backend::cuda

@@ -343,7 +343,7 @@ std::optional<std::string> OperationGraph::run(std::size_t, std::span<const Bind
   if (places.size() != ports().size()) return "a tensor is given that the graph does not know";
   // The graph may be destroyed before the stream executes this work, so the work holds a copy of
   // its parts. The bound memory must still exist then.
-  simulated_gpu::enqueue(parts_->target->stream(), [parts = *parts_, places] {
+  const auto execute = [parts = *parts_, places] {
     std::vector<Value> values = parts.values;
     for (const Outlet& outlet : parts.inputs) {
       auto& elements = values[outlet.tensor].elements;
@@ -359,7 +359,8 @@ std::optional<std::string> OperationGraph::run(std::size_t, std::span<const Bind
         kernels::store_as(outlet.port.type, places.at(outlet.port.uid),
                           static_cast<std::int64_t>(i), elements[i]);
     }
-  });
+  };
+  simulated_gpu::enqueue(parts_->target->stream(), {simulated_gpu::WorkKind::dnn, execute});
   return std::nullopt;
 }
 

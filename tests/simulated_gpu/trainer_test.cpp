@@ -93,6 +93,37 @@ TEST_F(SimulatedGpu, DestroysCapturedGraphsBeforeTheWorkThatTheyContain) {
   EXPECT_EQ(graphs, 0);
 }
 
+// All steps replay the same graph, and the host enqueues the same work outside it.
+TEST_F(SimulatedGpu, EveryStepLaunchesOneGraphAndTheSameWork) {
+  Config steps = config();
+  steps.epochs = 0;
+  steps.evaluate_every = -1;
+  const auto counters_of = [&](std::int64_t count) {
+    steps.steps = count;
+    simulated_gpu::reset_counters();
+    on_gpu(steps);
+    return simulated_gpu::counters();
+  };
+  const auto two = counters_of(2), three = counters_of(3), four = counters_of(4);
+  EXPECT_EQ(three.graph_launches - two.graph_launches, 1);
+  EXPECT_EQ(four.graph_launches - three.graph_launches, 1);
+  const auto more = [](std::int64_t simulated_gpu::WorkCounters::*kind,
+                       const simulated_gpu::WorkCounters& a,
+                       const simulated_gpu::WorkCounters& b) { return b.*kind - a.*kind; };
+  using simulated_gpu::WorkCounters;
+  for (const auto kind : {&WorkCounters::kernel_launches, &WorkCounters::dnn_executions,
+                          &WorkCounters::memsets, &WorkCounters::copies_to_device,
+                          &WorkCounters::copies_to_host, &WorkCounters::event_records}) {
+    EXPECT_EQ(more(kind, two.issued, three.issued), more(kind, three.issued, four.issued));
+    EXPECT_EQ(more(kind, two.in_graphs, three.in_graphs),
+              more(kind, three.in_graphs, four.in_graphs));
+  }
+  EXPECT_GT(more(&WorkCounters::kernel_launches, two.in_graphs, three.in_graphs), 0);
+  EXPECT_GT(more(&WorkCounters::dnn_executions, two.in_graphs, three.in_graphs), 0);
+  EXPECT_EQ(more(&WorkCounters::dnn_executions, two.issued, three.issued), 0);
+  EXPECT_EQ(four.allocations, three.allocations);
+}
+
 // Replayed graphs must draw a new mask in each step, and the same one as the CPU.
 TEST_F(SimulatedGpu, DropoutFollowsTheCpuInReplayedSteps) {
   graph_ = small_dropout_graph();

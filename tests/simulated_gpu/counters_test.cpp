@@ -1,0 +1,118 @@
+// Tests the counters of the simulated GPU, and its order of execution.
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "lockstep/core/cuda.hpp"
+#include "simulated_gpu/runtime.hpp"
+
+namespace lockstep::simulated_gpu {
+namespace {
+
+using core::check_cuda;
+
+class SimulatedCounters : public testing::Test {
+ protected:
+  /// Enqueues one item of every kind of work that the CUDA runtime has.
+  void queue_work() {
+    const cudaStream_t stream = stream_.get();
+    enqueue(stream, {WorkKind::kernel, [] {}});
+    check_cuda(cudaMemsetAsync(device_.data(), 1, 16, stream), "memset");
+    check_cuda(
+        cudaMemcpyAsync(device_.data() + 32, device_.data(), 8, cudaMemcpyDeviceToDevice, stream),
+        "copy");
+    check_cuda(cudaMemcpyAsync(host_.data(), device_.data(), 16, cudaMemcpyDeviceToHost, stream),
+               "copy");
+    check_cuda(
+        cudaMemcpyAsync(device_.data(), host_.data() + 32, 4, cudaMemcpyHostToDevice, stream),
+        "copy");
+  }
+  static constexpr WorkCounters one{.kernel_launches = 1,
+                                    .memsets = 1,
+                                    .copies_to_device = 1,
+                                    .copies_to_host = 1,
+                                    .copies_on_device = 1,
+                                    .bytes_to_device = 4,
+                                    .bytes_to_host = 16,
+                                    .bytes_on_device = 8};
+
+  core::Stream stream_ = core::make_stream();
+  core::Buffer device_ = core::device_buffer(64, "a test"), host_ = core::pinned_buffer(64);
+};
+
+TEST_F(SimulatedCounters, WorkInStreamsIsIssued) {
+  reset_counters();
+  queue_work();
+  EXPECT_EQ(counters().issued, one);
+  EXPECT_EQ(counters().in_graphs, WorkCounters{});
+}
+
+TEST_F(SimulatedCounters, WorkOfAGraphCountsInEveryLaunch) {
+  reset_counters();
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  check_cuda(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal), "capture");
+  queue_work();
+  check_cuda(cudaStreamEndCapture(stream_.get(), &graph), "capture");
+  check_cuda(cudaGraphInstantiate(&exec, graph, 0), "capture");
+  EXPECT_EQ(counters().issued, WorkCounters{});
+  EXPECT_EQ(counters().in_graphs, WorkCounters{});
+  for (int launch = 0; launch < 3; ++launch)
+    check_cuda(cudaGraphLaunch(exec, stream_.get()), "launch");
+  check_cuda(cudaStreamSynchronize(stream_.get()), "launch");
+  EXPECT_EQ(counters().issued, WorkCounters{});
+  EXPECT_EQ(counters().in_graphs.kernel_launches, 3);
+  EXPECT_EQ(counters().in_graphs.bytes_to_host, 48);
+  EXPECT_EQ(counters().graph_launches, 3);
+  check_cuda(cudaGraphExecDestroy(exec), "capture");
+  check_cuda(cudaGraphDestroy(graph), "capture");
+}
+
+TEST_F(SimulatedCounters, PollingUntilSuccessIsOneWait) {
+  const core::Event event = core::make_event();
+  queue_work();
+  check_cuda(cudaEventRecord(event.get(), stream_.get()), "record");
+  reset_counters();
+  while (cudaEventQuery(event.get()) == cudaErrorNotReady) {
+  }
+  EXPECT_EQ(counters().host_waits, 1);
+  check_cuda(cudaEventSynchronize(event.get()), "event");
+  check_cuda(cudaStreamSynchronize(stream_.get()), "stream");
+  EXPECT_EQ(counters().host_waits, 3);
+  EXPECT_EQ(counters().allocations, 0);
+  const core::Buffer more = core::device_buffer(8, "a test");
+  EXPECT_EQ(counters().allocations, 1);
+}
+
+// The nodes of a forked stream are executed only when the capturing stream waits for them.
+TEST_F(SimulatedCounters, NodesOfAGraphRunAsLateAsTheirDependenciesAllow) {
+  const core::Stream side = core::make_stream();
+  const core::Event fork = core::make_event(), join = core::make_event();
+  std::string order;
+  const auto step = [&](const core::Stream& stream, char name) {
+    enqueue(stream.get(), {WorkKind::kernel, [&order, name] { order += name; }});
+  };
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  check_cuda(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal), "capture");
+  step(stream_, 'a');
+  check_cuda(cudaEventRecord(fork.get(), stream_.get()), "fork");
+  check_cuda(cudaStreamWaitEvent(side.get(), fork.get(), 0), "fork");
+  step(side, 's');
+  check_cuda(cudaEventRecord(join.get(), side.get()), "join");
+  step(stream_, 'b');
+  check_cuda(cudaStreamWaitEvent(stream_.get(), join.get(), 0), "join");
+  step(stream_, 'c');
+  check_cuda(cudaStreamEndCapture(stream_.get(), &graph), "capture");
+  check_cuda(cudaGraphInstantiate(&exec, graph, 0), "capture");
+  check_cuda(cudaGraphLaunch(exec, stream_.get()), "launch");
+  EXPECT_EQ(order, "");
+  check_cuda(cudaStreamSynchronize(stream_.get()), "launch");
+  EXPECT_EQ(order, "absc");
+  check_cuda(cudaGraphExecDestroy(exec), "capture");
+  check_cuda(cudaGraphDestroy(graph), "capture");
+}
+
+}  // namespace
+}  // namespace lockstep::simulated_gpu
