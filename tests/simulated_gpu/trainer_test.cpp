@@ -124,6 +124,32 @@ TEST_F(SimulatedGpu, EveryStepLaunchesOneGraphAndTheSameWork) {
   EXPECT_EQ(four.allocations, three.allocations);
 }
 
+// Between two graphs, the host enqueues one copy of all inputs of the step, and events. The copy of
+// the result is part of the graph.
+TEST_F(SimulatedGpu, HostEnqueuesOneCopyPerStep) {
+  Config steps = config();
+  steps.epochs = 0;
+  steps.evaluate_every = -1;
+  const auto counters_of = [&](std::int64_t count) {
+    steps.steps = count;
+    simulated_gpu::reset_counters();
+    on_gpu(steps);
+    return simulated_gpu::counters();
+  };
+  const auto two = counters_of(2), three = counters_of(3);
+  EXPECT_EQ(three.issued.kernel_launches, two.issued.kernel_launches);
+  EXPECT_EQ(three.issued.memsets, two.issued.memsets);
+  EXPECT_EQ(three.issued.copies_to_device, two.issued.copies_to_device + 1);
+  EXPECT_EQ(three.issued.copies_on_device, two.issued.copies_on_device);
+  EXPECT_EQ(three.issued.copies_to_host, two.issued.copies_to_host);
+  // The start of the step, the ends of data_wait and upload, the end of the step, and the two
+  // events that order the copy.
+  EXPECT_EQ(three.issued.event_records, two.issued.event_records + 6);
+  EXPECT_EQ(three.in_graphs.copies_to_host, two.in_graphs.copies_to_host + 1);
+  EXPECT_EQ(three.in_graphs.copies_on_device, two.in_graphs.copies_on_device);
+  EXPECT_EQ(three.in_graphs.bytes_to_host - two.in_graphs.bytes_to_host, 16);
+}
+
 // Replayed graphs must draw a new mask in each step, and the same one as the CPU.
 TEST_F(SimulatedGpu, DropoutFollowsTheCpuInReplayedSteps) {
   graph_ = small_dropout_graph();
