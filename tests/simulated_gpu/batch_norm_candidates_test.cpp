@@ -38,9 +38,27 @@ struct Pattern {
   friend void PrintTo(const Pattern& pattern, std::ostream* out) { *out << pattern.name; }
 };
 
-std::vector<float> random_values(std::size_t count, std::uint64_t seed) {
+/// Allocates device memory, which the host can access because the GPU is simulated.
+template <class T>
+struct DeviceAllocator {
+  using value_type = T;
+  DeviceAllocator() = default;
+  template <class Other>
+  DeviceAllocator(const DeviceAllocator<Other>&) {}
+  T* allocate(std::size_t count) {
+    void* data = nullptr;
+    core::check_cuda(cudaMalloc(&data, count * sizeof(T)), "a test");
+    return static_cast<T*>(data);
+  }
+  void deallocate(T* data, std::size_t) { cudaFree(data); }
+  friend bool operator==(const DeviceAllocator&, const DeviceAllocator&) { return true; }
+};
+template <class T>
+using DeviceVector = std::vector<T, DeviceAllocator<T>>;
+
+DeviceVector<float> random_values(std::size_t count, std::uint64_t seed) {
   core::Random random(seed, core::RandomStream::test);
-  std::vector<float> values(count);
+  DeviceVector<float> values(count);
   for (float& value : values) value = 2 * random.uniform() - 0.7f;
   return values;
 }
@@ -57,8 +75,8 @@ struct Memory {
         beta(random_values(channels, 6)),
         running_mean(random_values(channels, 7)),
         running_variance(channels, 2),
-        workspace(workspace_bytes + 256) {
-    const auto bytes = [](std::vector<float>& of) {
+        workspace(workspace_bytes + 1) {
+    const auto bytes = [](DeviceVector<float>& of) {
       return reinterpret_cast<std::byte*>(of.data());
     };
     view = {.x = bytes(x), .y = bytes(y), .dy = bytes(dy), .dx = bytes(dx)};
@@ -81,14 +99,14 @@ struct Memory {
     }
   }
 
-  std::vector<float> x, residual, dy, dy_more, gamma, beta, running_mean, running_variance;
-  std::vector<std::byte> workspace;
-  std::vector<float> y = std::vector<float>(map_size, NAN), dx = y, masked = y;
-  std::vector<float> gamma_gradient = std::vector<float>(channels, NAN),
-                     beta_gradient = gamma_gradient;
-  std::vector<float> saved =
-      std::vector<float>(static_cast<std::size_t>(batch_norm_saved_floats(channels)), NAN);
-  std::vector<float> sums = std::vector<float>(channels), squares = sums;
+  DeviceVector<float> x, residual, dy, dy_more, gamma, beta, running_mean, running_variance;
+  DeviceVector<std::byte> workspace;
+  DeviceVector<float> y = DeviceVector<float>(map_size, NAN), dx = y, masked = y;
+  DeviceVector<float> gamma_gradient = DeviceVector<float>(channels, NAN),
+                      beta_gradient = gamma_gradient;
+  DeviceVector<float> saved =
+      DeviceVector<float>(static_cast<std::size_t>(batch_norm_saved_floats(channels)), NAN);
+  DeviceVector<float> sums = DeviceVector<float>(channels), squares = sums;
   BatchNormMemory view;
 };
 
@@ -120,7 +138,7 @@ class BatchNormCandidates : public testing::TestWithParam<Pattern> {
   }
 
   void expect_same(const Memory& got, const Memory& want) const {
-    const auto expect = [&](const std::vector<float> Memory::*part, const char* what) {
+    const auto expect = [&](const DeviceVector<float> Memory::*part, const char* what) {
       EXPECT_LE(test::relative_error(got.*part, want.*part), 1e-5) << what;
     };
     expect(&Memory::y, "y");
@@ -232,11 +250,12 @@ TEST(Planner, TakesTheEnginesOfAnEarlierRun) {
     DnnPlanner planner(target, {}, EngineCache(std::filesystem::path(folder) / "engines.json"));
     const PlannedGraph planned =
         batch_norm_sums(planner, {images, channels, height, width}, core::Precision::fp32);
-    std::vector<float> sums(2 * channels);
+    DeviceVector<float> sums(2 * channels);
+    DeviceVector<std::byte> workspace(planned.graph->workspace_bytes());
     const std::vector<Binding> bindings{{batch_norm_tensor::x, x.data()},
                                         {batch_norm_tensor::sums, sums.data()},
                                         {batch_norm_tensor::products, sums.data() + channels}};
-    planned.graph->run(bindings, nullptr);
+    planned.graph->run(bindings, workspace.data());
     core::check_cuda(cudaStreamSynchronize(target.stream()), "sums");
     return std::pair(sums, planned.graph->seconds());
   };

@@ -4,6 +4,7 @@
 #include "backend/cuda/device/device.hpp"
 
 #include "lockstep/core/error.hpp"
+#include "simulated_gpu/runtime.hpp"
 
 namespace lockstep::backend::cuda {
 
@@ -18,11 +19,16 @@ std::string write_device_description(int) { return "{}"; }
 void DnnHandleTraits::close(type) noexcept {}
 
 Target Target::device(int index) {
+  simulated_gpu::require_no_capture("cudnnCreate");
   static int handle = 0;  // only its address is used
+  simulated_gpu::unload_modules();
   Target target;
   target.info_ = describe_device(index);
   target.index_ = index;
   target.stream_ = core::make_stream();
+  check_cudnn(simulated_gpu::allocation_fails() ? CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED
+                                                : CUDNN_STATUS_SUCCESS,
+              "opening cuDNN");
   target.handle_ = DnnHandle(reinterpret_cast<cudnnHandle_t>(&handle));
   return target;
 }

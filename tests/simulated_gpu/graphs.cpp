@@ -1,24 +1,68 @@
 // Replaces the functions of the CUDA runtime for stream capture and graphs.
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+
 #include "state.hpp"
 
 namespace lockstep::simulated_gpu {
 
 namespace {
 
-int executable_graphs = 0;
+/// Calls `visit` with a node after the nodes that it depends on, unless that was done before.
+template <class Visit>
+void visit_node(const std::vector<Node>& nodes, std::size_t index, std::vector<bool>& visited,
+                const Visit& visit) {
+  if (visited[index]) return;
+  visited[index] = true;
+  for (const std::size_t before : nodes[index].dependencies)
+    visit_node(nodes, before, visited, visit);
+  visit(nodes[index]);
+}
 
-/// Executes a node after the nodes that it depends on, unless it is done.
-void run_node(const CUgraph_st& graph, std::size_t index, std::vector<bool>& done) {
-  if (done[index]) return;
-  done[index] = true;
-  for (const std::size_t before : graph.nodes[index].dependencies) run_node(graph, before, done);
-  graph.nodes[index].task.run();
+/// Executes each node as late as possible: those of other streams only when a node of the capturing
+/// stream depends on them.
+void run_graph(const CUgraph_st& graph, std::uint64_t launch) {
+  current_launch() = launch;
+  std::vector<bool> done(graph.nodes.size());
+  for (const std::size_t end : graph.ends)
+    visit_node(graph.nodes, end, done, [](const Node& node) { run_task(node.task); });
+  current_launch() = 0;
+}
+
+void require_joined(const Capture& capture, const std::vector<std::size_t>& ends) {
+  std::vector<bool> reached(capture.nodes.size());
+  for (const std::size_t end : ends) visit_node(capture.nodes, end, reached, [](const Node&) {});
+  const auto missing = std::ranges::count(reached, false);
+  if (missing > 0)
+    violation("fork that is not joined",
+              fmt::format("the capturing stream does not depend on {} captured tasks", missing));
+}
+
+std::set<std::uint64_t> used_allocations(const std::vector<Node>& nodes) {
+  std::set<std::uint64_t> ids;
+  for (const Node& node : nodes) {
+    for (const auto* accesses : {&node.task.reads, &node.task.writes}) {
+      for (const Access& access : *accesses)
+        if (const Allocation* found = find_allocation(access.data)) ids.insert(found->id);
+    }
+  }
+  return ids;
 }
 
 }  // namespace
 
-int count_executable_graphs() { return executable_graphs; }
+std::uint64_t& current_launch() {
+  static std::uint64_t number = 0;
+  return number;
+}
+
+std::set<const CUgraph_st*>& executable_graphs() {
+  static std::set<const CUgraph_st*> all;
+  return all;
+}
 
 }  // namespace lockstep::simulated_gpu
 
@@ -27,41 +71,63 @@ using namespace lockstep::simulated_gpu;
 extern "C" {
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  stream->capture = std::make_shared<Capture>();
+  if (is_default(stream) || stream->capture != nullptr) {
+    violation("capture-unsafe call", "cudaStreamBeginCapture of a stream that cannot be captured");
+    return cudaErrorIllegalState;
+  }
+  stream->capture = std::make_shared<Capture>(Capture{.origin = stream, .nodes = {}});
   stream->captured.clear();
+  ++open_captures();
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const std::shared_ptr<Capture> capture = stream->capture;
-  *graph = new CUgraph_st{capture->nodes, stream->captured};
+  if (capture == nullptr || capture->origin != stream) {
+    violation("fork that is not joined", "cudaStreamEndCapture of another stream than the first");
+    return cudaErrorStreamCaptureUnmatched;
+  }
+  // A capture that ends because of an error is dropped.
+  if (std::current_exception() == nullptr) require_joined(*capture, stream->captured);
+  *graph = new CUgraph_st{capture->nodes, stream->captured, used_allocations(capture->nodes),
+                          device_allocations()};
+  ++mutable_objects().graphs;
   for (const cudaStream_t one : streams()) {
     if (one->capture == capture) one->capture = nullptr;
   }
+  capture->is_open = false;
+  capture->nodes.clear();
+  --open_captures();
   return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  if (allocation_fails()) return cudaErrorMemoryAllocation;
   *exec = new CUgraphExec_st{std::make_shared<const CUgraph_st>(*graph)};
-  ++executable_graphs;
+  executable_graphs().insert((*exec)->graph.get());
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  static std::uint64_t launches = 0;
   ++mutable_counters().graph_launches;
-  for (const Node& node : exec->graph->nodes) count(node.task, mutable_counters().in_graphs);
-  enqueue(stream, {WorkKind::other, [graph = exec->graph] {
-                     // Each node as late as possible: those of other streams only when a node of
-                     // the capturing stream depends on them.
-                     std::vector<bool> done(graph->nodes.size());
-                     for (const std::size_t end : graph->ends) run_node(*graph, end, done);
-                   }});
+  const auto existing = device_allocations();
+  if (!std::ranges::includes(existing, exec->graph->existing))
+    violation("memory freed before the graph that uses it",
+              "a graph is launched after memory was freed that existed at its capture");
+  for (const Node& node : exec->graph->nodes) {
+    count(node.task, mutable_counters().in_graphs);
+    if (node.task.event != nullptr) ++node.task.event->pending;
+  }
+  enqueue(stream, {.run = [graph = exec->graph, launch = ++launches] { run_graph(*graph, launch); },
+                   .graph = exec->graph});
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   delete graph;
+  --mutable_objects().graphs;
   return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  executable_graphs().erase(exec->graph.get());
   delete exec;
-  --executable_graphs;
   return cudaSuccess;
 }
 

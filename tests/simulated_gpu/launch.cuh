@@ -7,19 +7,30 @@
 
 #include "kernels/device.hpp"
 #include "launch.hpp"
+#include "launch_shape.hpp"
+#include "lockstep/core/cuda.hpp"
 #include "simulated_gpu/runtime.hpp"
 
 namespace lockstep::backend::cuda {
 
 template <class Kernel>
 void launch(cudaStream_t stream, const Kernel& kernel) {
-  if (kernel.count() <= 0) return;
-  simulated_gpu::enqueue(stream, {simulated_gpu::WorkKind::kernel, [kernel] {
-                                    // In descending order, because kernels must not depend on the
-                                    // order of their indices.
-                                    for (std::int64_t index = kernel.count(); index-- > 0;)
-                                      kernel(index);
-                                  }});
+  const LaunchShape shape = launch_shape(kernel);
+  if (shape.blocks == 0) return;
+  static simulated_gpu::Module module;
+  simulated_gpu::require_launchable(
+      {.blocks = {shape.blocks, 1, 1}, .threads = {shape.threads, 1, 1}});
+  if (module.load("a kernel")) {
+    simulated_gpu::Task task{.kind = simulated_gpu::WorkKind::kernel, .run = [kernel] {
+                               // In descending order, because kernels must not depend on the order
+                               // of their indices.
+                               for (std::int64_t index = kernel.count(); index-- > 0;)
+                                 kernel(index);
+                             }};
+    simulated_gpu::add_pointers(std::as_bytes(std::span(&kernel, 1)), task);
+    simulated_gpu::enqueue(stream, std::move(task));
+  }
+  core::check_cuda(cudaGetLastError(), "launching a kernel on the GPU");
 }
 
 }  // namespace lockstep::backend::cuda

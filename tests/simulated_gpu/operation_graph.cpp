@@ -4,9 +4,11 @@
 #include "backend/cuda/dnn/operation_graph.hpp"
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <map>
 
+#include "backend/cuda/dnn/refusal.hpp"
 #include "backend/cuda/kernels/segments.hpp"
 #include "lockstep/core/error.hpp"
 #include "simulated_gpu/runtime.hpp"
@@ -36,6 +38,7 @@ struct OperationGraph::Parts {
   std::vector<std::function<void(std::vector<Value>&)>> steps;
   bool has_engine = false;
   bool has_batch_norm = false;
+  mutable simulated_gpu::Module module;
 
   std::size_t add(const Extents& extents) {
     values.push_back({extents, {}});
@@ -321,7 +324,10 @@ std::size_t OperationGraph::engines() const {
 }
 EngineFacts OperationGraph::facts(std::size_t) const { return {.name = "plain loops"}; }
 std::optional<std::string> OperationGraph::build(std::size_t, std::size_t) { return std::nullopt; }
-std::size_t OperationGraph::workspace_bytes(std::size_t) const { return 64; }
+std::size_t OperationGraph::workspace_bytes(std::size_t engine) const {
+  // Different for every graph and engine, and of odd size.
+  return 61 * parts_->values.size() + 17 * engine;
+}
 void OperationGraph::keep_only(std::size_t) {}
 
 std::vector<std::uint8_t> OperationGraph::serialise(std::size_t) const { return {1, 2, 3}; }
@@ -333,34 +339,74 @@ std::unique_ptr<OperationGraph> OperationGraph::restored(std::span<const std::ui
   return copy;
 }
 
-std::optional<std::string> OperationGraph::run(std::size_t, std::span<const Binding> bindings,
-                                               void*) const {
-  std::map<std::int64_t, void*> places;
+namespace {
+
+using Places = std::map<std::int64_t, void*>;
+
+/// Returns the message of cudnn-frontend if cuDNN cannot allocate memory.
+std::string allocation_failed() {
+  return std::string("detail::execute(handle, plan, pack) failed with message: , and code: ") +
+         cudnnGetErrorString(CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED);
+}
+
+constexpr std::size_t tensor_alignment = 16, workspace_alignment = 256;
+
+void require_aligned(const void* data, std::size_t alignment) {
+  if (reinterpret_cast<std::uintptr_t>(data) % alignment != 0)
+    simulated_gpu::violation("alignment of memory",
+                             "cuDNN needs a multiple of " + std::to_string(alignment));
+}
+
+void add_access(const Places& places, const OperationGraph::Port& port,
+                std::vector<simulated_gpu::Access>& to) {
+  void* const data = places.at(port.uid);
+  require_aligned(data, tensor_alignment);
+  to.push_back({data, port.bytes});
+}
+
+void load(const Outlet& from, const Places& places, std::vector<Value>& values) {
+  auto& elements = values[from.tensor].elements;
+  elements.resize(static_cast<std::size_t>(values[from.tensor].extents.elements()));
+  for (std::size_t i = 0; i < elements.size(); ++i)
+    elements[i] =
+        kernels::load_as(from.port.type, places.at(from.port.uid), static_cast<std::int64_t>(i));
+}
+
+void store(const Outlet& to, const Places& places, const std::vector<Value>& values) {
+  const auto& elements = values[to.tensor].elements;
+  for (std::size_t i = 0; i < elements.size(); ++i)
+    kernels::store_as(to.port.type, places.at(to.port.uid), static_cast<std::int64_t>(i),
+                      elements[i]);
+}
+
+}  // namespace
+
+std::optional<std::string> OperationGraph::run(std::size_t engine,
+                                               std::span<const Binding> bindings,
+                                               void* workspace) const {
+  Places places;
   for (const Binding& binding : bindings) places[binding.uid] = binding.data;
   for (const Port& port : ports()) {
     if (places[port.uid] == nullptr) return "tensor " + std::to_string(port.uid) + " has no place";
   }
   if (places.size() != ports().size()) return "a tensor is given that the graph does not know";
+  if (!parts_->module.load("a cuDNN graph")) return refusal_of(allocation_failed());
+  simulated_gpu::Task task{.kind = simulated_gpu::WorkKind::dnn};
+  for (const Outlet& outlet : parts_->inputs) add_access(places, outlet.port, task.reads);
+  for (const Outlet& outlet : parts_->outputs) add_access(places, outlet.port, task.writes);
+  const std::size_t workspace_size = workspace_bytes(engine);
+  require_aligned(workspace, workspace_alignment);
+  task.writes.push_back({workspace, workspace_size});
   // The graph may be destroyed before the stream executes this work, so the work holds a copy of
   // its parts. The bound memory must still exist then.
-  const auto execute = [parts = *parts_, places] {
+  task.run = [parts = *parts_, places, workspace, workspace_size] {
+    std::memset(workspace, 0xff, workspace_size);  // no engine may rely on earlier contents
     std::vector<Value> values = parts.values;
-    for (const Outlet& outlet : parts.inputs) {
-      auto& elements = values[outlet.tensor].elements;
-      elements.resize(static_cast<std::size_t>(values[outlet.tensor].extents.elements()));
-      for (std::size_t i = 0; i < elements.size(); ++i)
-        elements[i] = kernels::load_as(outlet.port.type, places.at(outlet.port.uid),
-                                       static_cast<std::int64_t>(i));
-    }
+    for (const Outlet& outlet : parts.inputs) load(outlet, places, values);
     for (const auto& step : parts.steps) step(values);
-    for (const Outlet& outlet : parts.outputs) {
-      const auto& elements = values[outlet.tensor].elements;
-      for (std::size_t i = 0; i < elements.size(); ++i)
-        kernels::store_as(outlet.port.type, places.at(outlet.port.uid),
-                          static_cast<std::int64_t>(i), elements[i]);
-    }
+    for (const Outlet& outlet : parts.outputs) store(outlet, places, values);
   };
-  simulated_gpu::enqueue(parts_->target->stream(), {simulated_gpu::WorkKind::dnn, execute});
+  simulated_gpu::enqueue(parts_->target->stream(), std::move(task));
   return std::nullopt;
 }
 

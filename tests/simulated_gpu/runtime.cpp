@@ -3,13 +3,26 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cstring>
+#include <cstdio>
+
+#include "runtime.hpp"
+
+namespace {
+
+int bus = 0;
+
+}  // namespace
+
+void lockstep::simulated_gpu::set_pci_bus(int number) { bus = number; }
 
 extern "C" {
 
-cudaError_t cudaGetLastError() { return cudaSuccess; }
-const char* cudaGetErrorString(cudaError_t) { return "simulated"; }
-const char* cudaGetErrorName(cudaError_t) { return "simulated"; }
+const char* cudaGetErrorString(cudaError_t error) {
+  return error == cudaErrorMemoryAllocation ? "out of memory" : "simulated";
+}
+const char* cudaGetErrorName(cudaError_t error) {
+  return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "simulated";
+}
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
@@ -24,7 +37,7 @@ cudaError_t cudaDriverGetVersion(int* version) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* address, int length, int) {
-  std::strncpy(address, "0000:00:00.0", static_cast<std::size_t>(length));
+  std::snprintf(address, static_cast<std::size_t>(length), "0000:%02x:00.0", bus);
   return cudaSuccess;
 }
 

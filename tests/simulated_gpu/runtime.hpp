@@ -2,16 +2,21 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 // A simulated GPU on the host, for testing the CUDA backend without a GPU, except for cuDNN and the
 // machine code of the kernels. `memory.cpp`, `streams.cpp`, `events.cpp`, `graphs.cpp` and
 // `device.cpp` replace the CUDA runtime and the device query, `operation_graph.cpp` replaces cuDNN,
-// and `launch.cuh` replaces kernel launches.
+// and `launch.cuh` replaces kernel launches. README.md lists the contracts that the simulation
+// checks.
 //
 // Work in a stream is executed as late as possible: when the host waits for the device, for the
 // stream or for a later event in it, when it queries the stream or the event, when the execution of
@@ -34,11 +39,25 @@ enum class WorkKind {
   other        ///< not counted: the wait for an event, the launch of a graph
 };
 
+/// Memory that a task uses.
+struct Access {
+  const void* data;
+  std::size_t bytes;
+  enum class In { device, page_locked_host, any_host } in = In::device;
+};
+
+struct EventState;
+
 /// An item of work in a stream.
 struct Task {
   WorkKind kind = WorkKind::other;
-  std::function<void()> run;
-  std::size_t bytes = 0;  ///< of a copy
+  std::function<void()> run = {};
+  std::size_t bytes = 0;                        ///< of a copy
+  std::vector<Access> reads = {}, writes = {};  ///< must be allocated memory
+  std::shared_ptr<const void> owner = {};       ///< what a graph refers to if it contains the task
+  std::shared_ptr<EventState> event = {};       ///< that the task records; null if it records none
+  /// The graph that the task executes; null if it executes none.
+  std::shared_ptr<const CUgraph_st> graph = {};
 };
 
 /// Enqueues `task` on `stream`, or records it if the stream is being captured. On the default
@@ -74,8 +93,62 @@ struct Counters {
 Counters counters();
 void reset_counters();
 
-/// Returns the number of executable graphs that were instantiated and not yet destroyed.
-int count_executable_graphs();
+/// Adds the allocations to which 8-byte words of the arguments of a kernel point to `task`.
+void add_pointers(std::span<const std::byte> arguments, Task& task);
+
+/// Number of blocks and of threads per block in three dimensions, and bytes of shared memory.
+struct Launch {
+  std::array<std::int64_t, 3> blocks = {1, 1, 1}, threads = {1, 1, 1};
+  std::size_t shared_bytes = 0;
+};
+/// Reports a violation if the launch exceeds a limit of all supported GPUs.
+void require_launchable(const Launch& launch);
+
+/// Machine code that is loaded when it is first used, which allocates device memory.
+class Module {
+ public:
+  /// Loads the module unless it is loaded. Returns false if the memory does not suffice;
+  /// cudaGetLastError then returns the error. `what`: the code, for messages.
+  bool load(const char* what);
+
+ private:
+  int loaded_for_ = 0;
+};
+/// Unloads all modules, as in a new process.
+void unload_modules();
+
+/// Lets one of the following requests for memory fail as if the memory were full, and resets their
+/// number. Requests are the allocations of device and page-locked memory, the creation of streams,
+/// events and cuDNN handles, the instantiation of graphs, and the first use of every kernel and of
+/// every cuDNN graph. `number`: of the request, from 1; 0 lets none fail.
+void fail_allocation(std::int64_t number);
+/// Returns the number of requests since the last `fail_allocation`.
+std::int64_t allocation_requests();
+/// Counts a request for memory; returns whether it fails.
+bool allocation_fails();
+
+/// Objects of the simulated GPU that exist.
+struct Objects {
+  std::size_t device_allocations = 0, page_locked_allocations = 0;
+  std::size_t streams = 0, events = 0, graphs = 0, executable_graphs = 0;
+
+  friend bool operator==(const Objects&, const Objects&) = default;
+};
+Objects count_objects();
+
+/// Reports that the program violates a contract of CUDA, cuDNN or NCCL. `rule`: the contract as in
+/// README.md. Writes the message to stderr and aborts the process, so that neither a C function nor
+/// a destructor can ignore it.
+void violation(std::string_view rule, const std::string& detail);
+
+/// Reports a violation if a stream capture is open: `call` is not allowed then.
+void require_no_capture(const char* call);
+
+/// Runs `work`, whose violations do not abort the process; returns their messages.
+std::vector<std::string> record_violations(const std::function<void()>& work);
+
+/// Sets the PCI bus of the GPU of this process, at first 0. Ranks with equal numbers share a GPU.
+void set_pci_bus(int number);
 
 /// Sets whether the simulated cuDNN supports batch norm as a single node, as cuDNN does on GPUs
 /// from Ampere on. The initial value is true.

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "runtime.hpp"
@@ -15,12 +16,14 @@ namespace lockstep::simulated_gpu {
 /// A task of a graph, and the indices of the nodes that it depends on.
 struct Node {
   Task task;
-  std::vector<std::size_t> dependencies;
+  std::vector<std::size_t> dependencies = {};
 };
 
 /// The stream capture that creates a graph.
 struct Capture {
-  std::vector<Node> nodes;
+  cudaStream_t origin = nullptr;
+  std::vector<Node> nodes = {};
+  bool is_open = true;
 };
 
 /// The state of an event. Queued work keeps it alive if the program destroys the event.
@@ -30,7 +33,11 @@ struct EventState {
   std::shared_ptr<Capture> capture;   ///< that contains the last record; null outside a capture
   std::vector<std::size_t> captured;  ///< the nodes before the record in the capture
   std::chrono::steady_clock::time_point time;
-  bool has_time = false;
+  bool has_timing = false;   ///< created with timing
+  bool has_time = false;     ///< recorded at least once
+  int pending = 0;           ///< queued records that are not executed yet
+  std::uint64_t order = 0;   ///< of the last executed record among all records
+  std::uint64_t launch = 0;  ///< the launch of the graph that contains it; 0 outside graphs
 };
 
 /// Streams that were created and not destroyed.
@@ -45,6 +52,42 @@ void run_until(cudaStream_t stream, std::uint64_t position);
 
 /// Executes all queued work of all streams.
 void run_all();
+
+/// Executes a task that is at the head of a stream or of a graph.
+void run_task(const Task& task);
+
+/// Number of open captures.
+int& open_captures();
+
+/// Number of the launch whose graph is being executed; 0 outside graphs.
+std::uint64_t& current_launch();
+
+/// Executable graphs that exist.
+std::set<const CUgraph_st*>& executable_graphs();
+
+/// Numbers of events and graphs that exist.
+Objects& mutable_objects();
+
+struct Allocation {
+  std::uintptr_t begin;
+  std::size_t bytes;
+  Access::In in;
+  std::uint64_t id;
+};
+/// Returns the allocation that contains `at`; null if there is none.
+const Allocation* find_allocation(const void* at);
+/// Returns the ids of all allocations of device memory.
+std::set<std::uint64_t> device_allocations();
+
+enum class TaskState { queued, captured };
+/// Reports a violation if memory that the task uses is not allocated, or is pageable host memory in
+/// a capture.
+void require_memory(const Task& task, TaskState state);
+
+/// Fills the host memory to which `task` copies, so that the program cannot mistake an earlier
+/// value for the result: with 0xff, which is NaN in every floating-point type. Does not fill memory
+/// that queued work still reads.
+void poison_results(const Task& task);
 
 /// Adds `task` to `work`.
 void count(const Task& task, WorkCounters& work);
@@ -66,7 +109,9 @@ struct CUevent_st {
 };
 struct CUgraph_st {
   std::vector<lockstep::simulated_gpu::Node> nodes;
-  std::vector<std::size_t> ends;  ///< the nodes after which all nodes are done
+  std::vector<std::size_t> ends;     ///< the nodes after which all nodes are done
+  std::set<std::uint64_t> used;      ///< ids of the allocations that the nodes use
+  std::set<std::uint64_t> existing;  ///< ids of all allocations when the capture ended
 };
 struct CUgraphExec_st {
   std::shared_ptr<const CUgraph_st> graph;

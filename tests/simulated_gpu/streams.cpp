@@ -17,9 +17,21 @@ void run_until(cudaStream_t stream, std::uint64_t position) {
   while (stream->done < position && !stream->queue.empty()) {
     const Task task = std::move(stream->queue.front());
     stream->queue.pop_front();
-    task.run();
+    run_task(task);
     ++stream->done;
   }
+}
+
+void run_task(const Task& task) {
+  task.run();
+  if (task.event == nullptr) return;
+  static std::uint64_t order = 0;
+  EventState& event = *task.event;
+  --event.pending;
+  event.time = std::chrono::steady_clock::now();
+  event.has_time = true;
+  event.order = ++order;
+  event.launch = current_launch();
 }
 
 void run_all() {
@@ -28,15 +40,20 @@ void run_all() {
 
 void enqueue(cudaStream_t stream, Task task) {
   if (!is_default(stream) && stream->capture != nullptr) {
+    require_memory(task, TaskState::captured);
     std::vector<Node>& nodes = stream->capture->nodes;
     nodes.push_back({std::move(task), std::move(stream->captured)});
     stream->captured = {nodes.size() - 1};
     return;
   }
+  task.owner = nullptr;
+  require_memory(task, TaskState::queued);
   count(task, mutable_counters().issued);
+  if (task.event != nullptr) ++task.event->pending;
   if (is_default(stream)) {
-    task.run();
+    run_task(task);
   } else {
+    poison_results(task);
     stream->queue.push_back(std::move(task));
     ++stream->queued;
   }
@@ -54,25 +71,34 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int, int) {
+  require_no_capture("cudaStreamCreateWithPriority");
+  if (allocation_fails()) return cudaErrorMemoryAllocation;
   *stream = *streams().insert(new CUstream_st).first;
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  if (stream->capture != nullptr)
+    violation("capture-unsafe call", "cudaStreamDestroy of a stream that is being captured");
   run_until(stream, stream->queued);
   streams().erase(stream);
   delete stream;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
+  require_no_capture("cudaDeviceSynchronize");
   ++mutable_counters().host_waits;
   run_all();
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  require_no_capture("cudaStreamSynchronize");
   ++mutable_counters().host_waits;
   if (!is_default(stream)) run_until(stream, stream->queued);
   return cudaSuccess;
 }
-cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  require_no_capture("cudaStreamQuery");
+  return cudaStreamSynchronize(stream);
+}
 
 }  // extern "C"

@@ -71,13 +71,13 @@ TEST_F(SimulatedGpu, FollowsTheCpu) {
 /// Work of a step that stores the number of executable graphs at its destruction.
 class Work final : public backend::StepWork {
  public:
-  Work(backend::Plan& plan, int& graphs) : plan_(plan), graphs_(graphs) {}
-  ~Work() override { graphs_ = simulated_gpu::count_executable_graphs(); }
+  Work(backend::Plan& plan, std::size_t& graphs) : plan_(plan), graphs_(graphs) {}
+  ~Work() override { graphs_ = simulated_gpu::count_objects().executable_graphs; }
   void queue() override { plan_.forward(); }
 
  private:
   backend::Plan& plan_;
-  int& graphs_;
+  std::size_t& graphs_;
 };
 
 // NCCL does not destroy a communicator while a CUDA graph contains its all-reduces. The work of a
@@ -86,11 +86,12 @@ TEST_F(SimulatedGpu, DestroysCapturedGraphsBeforeTheWorkThatTheyContain) {
   const auto backend = backend::make_backend(backend::DeviceKind::cuda, 1);
   backend::ModelState state = backend->make_state(graph_);
   const auto plan = backend->compile(graph_, state, {.batch = 4});
-  int graphs = -1;
+  std::size_t graphs = 99;
   auto executor = plan->make_step_executor(std::make_unique<Work>(*plan, graphs));
-  EXPECT_EQ(simulated_gpu::count_executable_graphs(), executor->depth());
+  EXPECT_EQ(simulated_gpu::count_objects().executable_graphs,
+            static_cast<std::size_t>(executor->depth()));
   executor.reset();
-  EXPECT_EQ(graphs, 0);
+  EXPECT_EQ(graphs, 0u);
 }
 
 // All steps replay the same graph, and the host enqueues the same work outside it.
@@ -275,19 +276,77 @@ TEST_F(SimulatedGpu, SumsOfTheSweepAreRightInEveryType) {
   }
 }
 
-// The staged transport sums the gradients of the GPUs in host memory. The sums must be those of one
-// rank with the whole batch.
-TEST_F(SimulatedGpu, RanksFollowOneRankByWayOfTheHosts) {
+// The sums over the GPUs must be those of one rank with the whole batch.
+class TransportsOfGpus : public SimulatedGpu {
+ protected:
+  Config many() const {
+    Config many = small_config(world_->size());
+    many.learning_rate = 0.01;
+    return many;
+  }
+  /// Expects that training on all ranks has the same result as training on one rank.
+  void expect_same_as_one_rank(const Config& many, double tolerance = 1e-5) {
+    Config one = many;
+    one.batch_per_rank = one.global_batch;
+    one.transport = comm::TransportKind::automatic;
+    const Outcome expected = on_gpu(one);
+    const Outcome actual = train(backend::DeviceKind::cuda, many, *world_);
+    EXPECT_LT(relative_difference(actual.parameters, expected.parameters), tolerance);
+    if (!expected.statistics.empty()) {
+      EXPECT_LT(relative_difference(actual.statistics, expected.statistics), tolerance);
+    }
+  }
+};
+
+TEST_F(TransportsOfGpus, StagedSumsInHostMemory) {
   graph_ = small_graph(Norm::without);
-  Config many = small_config(world_->size());
-  many.transport = comm::TransportKind::staged;
-  many.allow_gpu_sharing = true;
-  many.learning_rate = 0.01;
-  Config one = many;
-  one.batch_per_rank = one.global_batch;
-  const Outcome expected = on_gpu(one);
-  const Outcome actual = train(backend::DeviceKind::cuda, many, *world_);
-  EXPECT_LT(relative_difference(actual.parameters, expected.parameters), 1e-5);
+  Config config = many();
+  config.transport = comm::TransportKind::staged;
+  config.allow_gpu_sharing = true;
+  expect_same_as_one_rank(config);
+}
+
+TEST_F(TransportsOfGpus, NcclSumsInsideTheGraph) {
+  graph_ = small_graph(Norm::without);
+  Config config = many();
+  config.transport = comm::TransportKind::nccl;
+  config.allow_gpu_sharing = true;
+  for (const auto reducer : {comm::ReducerKind::overlap, comm::ReducerKind::allreduce}) {
+    config.reducer = reducer;
+    simulated_gpu::reset_counters();
+    expect_same_as_one_rank(config);
+    const auto counters = simulated_gpu::counters();
+    EXPECT_EQ(counters.in_graphs.collectives > 0, world_->size() > 1);
+  }
+}
+
+// Ranks with separate GPUs register the memory of the gradients with NCCL.
+TEST_F(TransportsOfGpus, NcclSumsRegisteredMemory) {
+  graph_ = small_graph(Norm::without);
+  simulated_gpu::set_pci_bus(world_->rank());
+  Config config = many();
+  config.transport = comm::TransportKind::nccl;
+  expect_same_as_one_rank(config);
+  simulated_gpu::set_pci_bus(0);
+}
+
+TEST_F(TransportsOfGpus, NcclSumsStatisticsAndGradientsTogether) {
+  Config config = many();
+  config.transport = comm::TransportKind::nccl;
+  config.allow_gpu_sharing = true;
+  config.batch_norm = BatchNormMode::sync;
+  expect_same_as_one_rank(config, 1e-4);
+}
+
+TEST_F(TransportsOfGpus, NcclSumsHalfPrecision) {
+  Config config = many();
+  config.transport = comm::TransportKind::nccl;
+  config.allow_gpu_sharing = true;
+  config.batch_norm = BatchNormMode::sync;
+  config.precision = core::Precision::fp16;
+  config.gradient_type = core::DataType::float16;
+  config.max_gradient_norm = 1;
+  expect_same_as_one_rank(config, 2e-2);
 }
 
 }  // namespace

@@ -4,27 +4,19 @@
 
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <string>
 #include <type_traits>
 
 #include "kernels/device.hpp"
 #include "launch.hpp"
-#include "lockstep/core/error.hpp"
+#include "launch_shape.hpp"
+#include "lockstep/core/cuda.hpp"
 
 namespace lockstep::backend::cuda {
 
-/// Number of threads that work on one index.
-template <class Kernel>
-constexpr int team_of = 1;
-
-template <class Kernel>
-requires(Kernel::team > 0) constexpr int team_of<Kernel> = Kernel::team;
-
 template <class Kernel>
 __global__ void __launch_bounds__(kernels::block_threads) run_kernel(const Kernel kernel) {
-  constexpr int per_block = kernels::block_threads / team_of<Kernel>;
+  constexpr std::int64_t per_block = indices_per_block<Kernel>;
   const std::int64_t count = kernel.count();
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * per_block;
   const std::int64_t first =
@@ -36,20 +28,11 @@ __global__ void __launch_bounds__(kernels::block_threads) run_kernel(const Kerne
 template <class Kernel>
 void launch(cudaStream_t stream, const Kernel& kernel) {
   static_assert(std::is_trivially_copyable_v<Kernel>);
-  constexpr std::int64_t per_block = kernels::block_threads / team_of<Kernel>;
-  constexpr std::int64_t most_blocks = 0x7fffffff;
-  const std::int64_t count = kernel.count();
-  if (count <= 0) return;
-  const auto blocks =
-      static_cast<unsigned int>(std::min((count + per_block - 1) / per_block, most_blocks));
-  run_kernel<Kernel><<<blocks, kernels::block_threads, 0, stream>>>(kernel);
-  const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess) {
-    core::fail(core::ExitStatus::internal,
-               std::string("a kernel could not be launched on the GPU (") +
-                   cudaGetErrorString(error) +
-                   "); this is a bug, or the GPU is of a kind that this build was not made for");
-  }
+  const LaunchShape shape = launch_shape(kernel);
+  if (shape.blocks == 0) return;
+  run_kernel<Kernel><<<static_cast<unsigned int>(shape.blocks),
+                       static_cast<unsigned int>(shape.threads), 0, stream>>>(kernel);
+  core::check_cuda(cudaGetLastError(), "launching a kernel on the GPU");
 }
 
 }  // namespace lockstep::backend::cuda

@@ -9,6 +9,7 @@
 
 #include "../device/frontend.hpp"
 #include "lockstep/core/error.hpp"
+#include "refusal.hpp"
 
 namespace lockstep::backend::cuda {
 namespace {
@@ -18,18 +19,9 @@ using TensorPointer = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 constexpr std::size_t most_ports = 16;
 
-/// Returns the reason for a cuDNN error in one line. cuDNN's messages have many lines; the first
-/// one that contains "Reason" names the check that failed.
-std::string one_line(fe::error_t status) {
-  std::string text = status.get_message();
-  if (const auto at = text.find("Reason: "); at != std::string::npos) text = text.substr(at + 8);
-  text = text.substr(0, text.find('\n'));
-  return text.empty() ? "cuDNN gives no reason" : text;
-}
-
 std::optional<std::string> refusal(fe::error_t status) {
   if (status.is_good()) return std::nullopt;
-  return one_line(std::move(status));
+  return refusal_of(status.get_message());
 }
 
 fe::DataType_t convert(core::DataType type) {

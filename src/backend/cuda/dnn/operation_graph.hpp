@@ -54,7 +54,7 @@ enum class Heuristics { best_first, fallback };
 /// (here: engines). Only `run` needs a GPU. The functions that add tensors to the graph throw
 /// `Error` (internal) if the program uses them wrongly, e.g. if it repeats a uid. The functions
 /// that return an optional string return std::nullopt on success, and otherwise cuDNN's reason in
-/// one line.
+/// one line; they throw `Error` (out_of_memory) if an allocation failed.
 class OperationGraph {
  public:
   using Tensor = std::size_t;

@@ -7,7 +7,10 @@
 // block). A kernel requests a team with `static constexpr int team`. On the host, one thread
 // emulates the team and adds in the same order.
 
+#include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 
 #include "half.hpp"
 #include "lockstep/core/data_type.hpp"
@@ -63,6 +66,19 @@ LOCKSTEP_HOST_DEVICE inline void narrow(float value, Float16& to) {
 #endif
 }
 
+/// Ends the process with a message if `data` is not a multiple of `alignment` bytes. The device
+/// reports such an access itself, as cudaErrorMisalignedAddress.
+LOCKSTEP_HOST_DEVICE inline void require_aligned(const void* data, std::size_t alignment) {
+#ifdef __CUDA_ARCH__
+  static_cast<void>(data), static_cast<void>(alignment);
+#else
+  if (reinterpret_cast<std::uintptr_t>(data) % alignment == 0) return;
+  std::fprintf(stderr, "a kernel accesses %zu bytes at the misaligned address %p\n", alignment,
+               data);
+  std::abort();
+#endif
+}
+
 /// Returns the index of this thread in its team; 0 on the host. Thread 0 does the work that is done
 /// once per team.
 template <int team>
@@ -98,6 +114,7 @@ LOCKSTEP_HOST_DEVICE Value team_reduce(std::int64_t n, Value identity, Read read
   for (int distance = warp / 2; distance > 0; distance /= 2)
     value = combine(value, __shfl_xor_sync(0xffffffffu, value, distance));
   if constexpr (team > warp) {
+    static_assert(sizeof(Value) * (team / warp) <= 48 << 10, "static shared memory of a block");
     __shared__ Value warps[team / warp];
     __syncthreads();  // threads may still read the values of an earlier call
     if (threadIdx.x % warp == 0) warps[threadIdx.x / warp] = value;

@@ -6,6 +6,7 @@
 // A group of 16 bytes is accessed with one load or store. The base addresses of tensors and tables
 // must be multiples of 16 bytes.
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -37,9 +38,13 @@ LOCKSTEP_HOST_DEVICE void store(T* to, std::int64_t i, float value) {
 template <class T>
 constexpr int lanes_of = 16 / static_cast<int>(sizeof(T));
 
-/// `width` consecutive elements, read and written with one access.
+/// Alignment of `bytes` that are read and written together: they are accessed in groups of 16
+/// bytes.
+constexpr std::size_t pack_alignment(std::size_t bytes) { return bytes < 16 ? bytes : 16; }
+
+/// `width` consecutive elements, read and written with one access per 16 bytes.
 template <class T, int width>
-struct alignas(sizeof(T) * static_cast<unsigned>(width)) Pack {
+struct alignas(pack_alignment(sizeof(T) * static_cast<std::size_t>(width))) Pack {
   T values[width];
 
   LOCKSTEP_HOST_DEVICE float operator[](int lane) const { return widen(values[lane]); }
@@ -47,11 +52,13 @@ struct alignas(sizeof(T) * static_cast<unsigned>(width)) Pack {
 
 template <int width, class T>
 LOCKSTEP_HOST_DEVICE Pack<T, width> load_pack(const T* from) {
+  require_aligned(from, alignof(Pack<T, width>));
   return *reinterpret_cast<const Pack<T, width>*>(from);
 }
 
 template <int width, class T>
 LOCKSTEP_HOST_DEVICE void store_pack(T* to, const float (&from)[width]) {
+  require_aligned(to, alignof(Pack<T, width>));
   Pack<T, width> pack;
   for (int lane = 0; lane < width; ++lane) narrow(from[lane], pack.values[lane]);
   *reinterpret_cast<Pack<T, width>*>(to) = pack;

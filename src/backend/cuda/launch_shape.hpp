@@ -1,0 +1,38 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/device.hpp"
+
+namespace lockstep::backend::cuda {
+
+/// Number of threads that work on one index.
+template <class Kernel>
+constexpr int team_of = 1;
+
+template <class Kernel>
+requires(Kernel::team > 0) constexpr int team_of<Kernel> = Kernel::team;
+
+/// Number of indices that one block processes at a time.
+template <class Kernel>
+constexpr std::int64_t indices_per_block = kernels::block_threads / team_of<Kernel>;
+
+/// A one-dimensional launch without dynamic shared memory.
+struct LaunchShape {
+  std::int64_t blocks;  ///< 0: nothing is launched
+  std::int64_t threads;
+};
+
+/// Returns the shape of the launch of `kernel`: blocks for all its indices, at most as many as a
+/// grid can have; each block processes several indices if there are more.
+template <class Kernel>
+LaunchShape launch_shape(const Kernel& kernel) {
+  constexpr std::int64_t most_blocks = 0x7fffffff;
+  constexpr std::int64_t per_block = indices_per_block<Kernel>;
+  const std::int64_t count = std::max<std::int64_t>(kernel.count(), 0);
+  return {std::min(count / per_block + (count % per_block > 0 ? 1 : 0), most_blocks),
+          kernels::block_threads};
+}
+
+}  // namespace lockstep::backend::cuda

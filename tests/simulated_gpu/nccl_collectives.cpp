@@ -1,0 +1,160 @@
+// Replaces the collectives and messages of NCCL. They are executed when the simulated GPU reaches
+// them in its stream, and block until the other ranks reach them too.
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <array>
+#include <chrono>
+
+#include "comm/elements.hpp"
+#include "nccl_state.hpp"
+
+namespace lockstep::simulated_gpu {
+
+namespace {
+
+using Header = std::array<std::int64_t, 5>;
+
+core::DataType type_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclBfloat16: return core::DataType::bfloat16;
+    case ncclFloat16: return core::DataType::float16;
+    default: return core::DataType::float32;
+  }
+}
+
+std::size_t size_of(ncclDataType_t type) { return core::size_of(type_of(type)); }
+
+std::size_t bytes_of(const NcclOperation& operation) {
+  return static_cast<std::size_t>(operation.elements) * size_of(operation.type);
+}
+
+std::string describe(const Header& header) {
+  return fmt::format("operation {} of {} elements of type {} and root {} on communicator {}",
+                     header[1], header[2], header[3], header[4], header[0]);
+}
+
+/// Returns whether all ranks have reached an operation within the timeout.
+bool wait_for(MPI_Request request) {
+  constexpr std::chrono::seconds timeout(20);
+  const auto begin = std::chrono::steady_clock::now();
+  int is_done = 0;
+  while (true) {
+    MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
+    if (is_done != 0) return true;
+    if (std::chrono::steady_clock::now() - begin > timeout) return false;
+    sched_yield();
+  }
+}
+
+/// Reports a violation unless all ranks execute the same operation.
+bool agree(const NcclState& state, const Header& mine) {
+  constexpr std::string_view rule = "order of collectives";
+  std::vector<Header> all(static_cast<std::size_t>(state.size));
+  MPI_Request request = MPI_REQUEST_NULL;
+  constexpr int length = std::tuple_size_v<Header>;
+  MPI_Iallgather(mine.data(), length, MPI_INT64_T, all.data(), length, MPI_INT64_T, state.mpi,
+                 &request);
+  if (!wait_for(request)) {
+    violation(rule,
+              fmt::format("rank {} waits for the other ranks in {}", state.rank, describe(mine)));
+    return false;
+  }
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] == mine) continue;
+    violation(rule, fmt::format("rank {} executes {}, rank {} {}", state.rank, describe(mine), rank,
+                                describe(all[rank])));
+    return false;
+  }
+  return true;
+}
+
+Task task_of(ncclComm_t comm, void* data, std::size_t bytes, std::function<void()> run) {
+  return {.kind = WorkKind::collective,
+          .run = std::move(run),
+          .bytes = bytes,
+          .reads = {{data, bytes}},
+          .writes = {{data, bytes}},
+          .owner = comm->graphs};
+}
+
+ncclResult_t begin(ncclComm_t comm, const char* call, const NcclOperation& operation, void* data,
+                   cudaStream_t stream) {
+  Task task = task_of(comm, data, bytes_of(operation), [state = comm->state, operation, data] {
+    execute(*state, operation, static_cast<std::byte*>(data));
+  });
+  return begin_call(comm, call, ncclSuccess,
+                    [stream, task = std::move(task)] { enqueue(stream, task); });
+}
+
+}  // namespace
+
+void execute(const NcclState& state, const NcclOperation& operation, std::byte* data) {
+  if (state.is_aborted) return;
+  if (!agree(state, {state.id, static_cast<std::int64_t>(operation.kind), operation.elements,
+                     static_cast<std::int64_t>(operation.type), operation.root}))
+    return;
+  if (operation.kind == NcclOperation::Kind::broadcast) {
+    MPI_Bcast(data, static_cast<int>(bytes_of(operation)), MPI_BYTE,
+              static_cast<int>(operation.root), state.mpi);
+    return;
+  }
+  std::vector<float> values(static_cast<std::size_t>(operation.elements));
+  comm::load_floats(data, type_of(operation.type), values);
+  MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM,
+                state.mpi);
+  comm::store_floats(values, type_of(operation.type), data);
+}
+
+}  // namespace lockstep::simulated_gpu
+
+using namespace lockstep::simulated_gpu;
+
+extern "C" {
+
+ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t elements, ncclDataType_t type,
+                           ncclRedOp_t operation, ncclComm_t comm, cudaStream_t stream) {
+  if (from != to || operation != ncclSum)
+    violation("arguments of ncclAllReduce", "the simulation sums in place only");
+  return begin(comm, "ncclAllReduce",
+               {NcclOperation::Kind::sum, static_cast<std::int64_t>(elements), type, 0}, to,
+               stream);
+}
+ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t elements, ncclDataType_t type,
+                           int root, ncclComm_t comm, cudaStream_t stream) {
+  if (from != to) violation("arguments of ncclBroadcast", "the simulation copies in place only");
+  return begin(comm, "ncclBroadcast",
+               {NcclOperation::Kind::broadcast, static_cast<std::int64_t>(elements), type, root},
+               to, stream);
+}
+ncclResult_t ncclSend(const void* data, std::size_t elements, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  const std::size_t bytes = elements * size_of(type);
+  Task task = task_of(comm, const_cast<void*>(data), bytes, [=, state = comm->state] {
+    if (!state->is_aborted) MPI_Send(data, static_cast<int>(bytes), MPI_BYTE, peer, 0, state->mpi);
+  });
+  return begin_call(comm, "ncclSend", ncclSuccess,
+                    [stream, task = std::move(task)] { enqueue(stream, task); });
+}
+ncclResult_t ncclRecv(void* data, std::size_t elements, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  const std::size_t bytes = elements * size_of(type);
+  Task task = task_of(comm, data, bytes, [=, state = comm->state] {
+    if (state->is_aborted) return;
+    MPI_Status status;
+    int received = 0;
+    MPI_Probe(peer, 0, state->mpi, &status);
+    MPI_Get_count(&status, MPI_BYTE, &received);
+    if (static_cast<std::size_t>(received) != bytes)
+      violation("order of collectives",
+                fmt::format("a message of {} bytes is received as {}", received, bytes));
+    std::vector<std::byte> message(static_cast<std::size_t>(received));
+    MPI_Recv(message.data(), received, MPI_BYTE, peer, 0, state->mpi, MPI_STATUS_IGNORE);
+    std::copy_n(message.begin(), std::min(message.size(), bytes), static_cast<std::byte*>(data));
+  });
+  return begin_call(comm, "ncclRecv", ncclSuccess,
+                    [stream, task = std::move(task)] { enqueue(stream, task); });
+}
+
+}  // extern "C"
