@@ -14,15 +14,23 @@
 
 namespace lockstep::backend::cuda {
 
+/// Number of blocks for whose registers one multiprocessor must have space; 0: the compiler
+/// decides.
 template <class Kernel>
-__global__ void __launch_bounds__(kernels::block_threads) run_kernel(const Kernel kernel) {
-  constexpr std::int64_t per_block = indices_per_block<Kernel>;
-  const std::int64_t count = kernel.count();
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * per_block;
-  const std::int64_t first =
-      static_cast<std::int64_t>(blockIdx.x) * per_block + threadIdx.x / team_of<Kernel>;
-  // All threads of a team have the same index, so they leave the loop together.
-  for (std::int64_t index = first; index < count; index += step) kernel(index);
+constexpr int resident_blocks_of = 0;
+
+template <class Kernel>
+requires(Kernel::resident_blocks >
+         0) constexpr int resident_blocks_of<Kernel> = Kernel::resident_blocks;
+
+template <class Kernel>
+__global__ void __launch_bounds__(kernels::block_threads, resident_blocks_of<Kernel>)
+    run_kernel(const Kernel kernel) {
+  // One index per team: if this were a loop over indices, the compiler would unroll it, at the cost
+  // of registers and of a 64-bit division.
+  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * indices_per_block<Kernel> +
+                             threadIdx.x / team_of<Kernel>;
+  if (index < kernel.count()) kernel(index);
 }
 
 template <class Kernel>

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/device.hpp"
+#include "lockstep/core/error.hpp"
 
 namespace lockstep::backend::cuda {
 
@@ -14,7 +15,7 @@ constexpr int team_of = 1;
 template <class Kernel>
 requires(Kernel::team > 0) constexpr int team_of<Kernel> = Kernel::team;
 
-/// Number of indices that one block processes at a time.
+/// Number of indices that one block processes.
 template <class Kernel>
 constexpr std::int64_t indices_per_block = kernels::block_threads / team_of<Kernel>;
 
@@ -24,15 +25,16 @@ struct LaunchShape {
   std::int64_t threads;
 };
 
-/// Returns the shape of the launch of `kernel`: blocks for all its indices, at most as many as a
-/// grid can have; each block processes several indices if there are more.
+/// Returns the shape of the launch of `kernel`: one team for each of its indices. Throws `Error`
+/// (internal) if a grid cannot have that many blocks.
 template <class Kernel>
 LaunchShape launch_shape(const Kernel& kernel) {
   constexpr std::int64_t most_blocks = 0x7fffffff;
   constexpr std::int64_t per_block = indices_per_block<Kernel>;
   const std::int64_t count = std::max<std::int64_t>(kernel.count(), 0);
-  return {std::min(count / per_block + (count % per_block > 0 ? 1 : 0), most_blocks),
-          kernels::block_threads};
+  const std::int64_t blocks = count / per_block + (count % per_block > 0 ? 1 : 0);
+  core::check(blocks <= most_blocks, "a kernel has at most 2^31 - 1 blocks");
+  return {blocks, kernels::block_threads};
 }
 
 }  // namespace lockstep::backend::cuda

@@ -45,13 +45,13 @@ constexpr std::int64_t batch_norm_partial_size(std::int64_t slabs, std::int64_t 
 /// first pixel and of its square.
 template <class T>
 struct BatchNormSums {
+  static constexpr int resident_blocks = slab_blocks;
+
   const T* x;
   float* partial;
   std::int64_t rows, channels, slabs;
 
-  LOCKSTEP_HOST_DEVICE std::int64_t count() const {
-    return slabs * (channels / channel_width<T>(channels));
-  }
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return slabs * channel_groups<T>(channels); }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
     if (channel_width<T>(channels) > 1) {
       sum<lanes_of<T>>(index);
@@ -253,9 +253,7 @@ struct BatchNormApply {
   std::int64_t rows, channels;
   Activation activation = Activation::none;
 
-  LOCKSTEP_HOST_DEVICE std::int64_t count() const {
-    return rows * (channels / channel_width<T>(channels));
-  }
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return rows * channel_groups<T>(channels); }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
     if (channel_width<T>(channels) > 1) {
       apply<lanes_of<T>>(index);

@@ -89,6 +89,8 @@ struct GradientMaps {
 /// Computes `partial` (slabs, 2, channels): for each slab, the sums of g and of g xhat.
 template <class T>
 struct BatchNormGradientSums {
+  static constexpr int resident_blocks = slab_blocks;
+
   GradientMaps<T> maps;
   T* masked;                       ///< output g (rows, channels); null: not stored
   const float* mean;               ///< (channels)
@@ -96,9 +98,7 @@ struct BatchNormGradientSums {
   float* partial;
   std::int64_t rows, channels, slabs;
 
-  LOCKSTEP_HOST_DEVICE std::int64_t count() const {
-    return slabs * (channels / channel_width<T>(channels));
-  }
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return slabs * channel_groups<T>(channels); }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
     if (channel_width<T>(channels) > 1) {
       sum<lanes_of<T>>(index);
@@ -112,10 +112,9 @@ struct BatchNormGradientSums {
   LOCKSTEP_HOST_DEVICE void sum(std::int64_t index) const {
     const auto [slab, group] = divide(index, channels / width);
     const std::int64_t channel = group * width;
-    float scales[width], offsets[width], means[width], inverses[width];
+    float scales[width], offsets[width], means[width];
     maps.read_tables(channel, scales, offsets);
     load_table(mean + channel, means);
-    load_table(inverse_deviation + channel, inverses);
     float sums[width] = {}, products[width] = {};
     stream_rows<2>(
         slab_rows(slab, slabs, rows),
@@ -125,10 +124,13 @@ struct BatchNormGradientSums {
         [&](std::int64_t row, const GradientPiece<width>& piece) {
           for (int lane = 0; lane < width; ++lane) {
             sums[lane] += piece.g[lane];
-            products[lane] += piece.g[lane] * (piece.x[lane] - means[lane]) * inverses[lane];
+            products[lane] += piece.g[lane] * (piece.x[lane] - means[lane]);
           }
           if (masked != nullptr) store_pack(masked + row * channels + channel, piece.g);
         });
+    float inverses[width];
+    load_table(inverse_deviation + channel, inverses);
+    for (int lane = 0; lane < width; ++lane) products[lane] *= inverses[lane];
     float* const to = partial + 2 * slab * channels + channel;
     store_pack(to, sums);
     store_pack(to + channels, products);
@@ -229,6 +231,8 @@ struct BatchNormGradientOfSums {
 /// (`masked`), pass it as maps.dy with ReluMask::none.
 template <class T>
 struct BatchNormInputGradient {
+  static constexpr int resident_blocks = 4;
+
   GradientMaps<T> maps;
   const float* a;  ///< (channels)
   const float* b;  ///< (channels)
@@ -236,9 +240,7 @@ struct BatchNormInputGradient {
   T* dx;
   std::int64_t rows, channels;
 
-  LOCKSTEP_HOST_DEVICE std::int64_t count() const {
-    return rows * (channels / channel_width<T>(channels));
-  }
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return rows * channel_groups<T>(channels); }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
     if (channel_width<T>(channels) > 1) {
       compute<lanes_of<T>>(index);

@@ -6,6 +6,9 @@
 // A team is a group of threads that works on one index of a kernel: 32 threads (a warp) or 256 (a
 // block). A kernel requests a team with `static constexpr int team`. On the host, one thread
 // emulates the team and adds in the same order.
+//
+// A kernel that waits for memory requests `static constexpr int resident_blocks` if the compiler
+// would otherwise use so many registers that fewer blocks are resident on a multiprocessor.
 
 #include <cstddef>
 #include <cstdint>

@@ -31,18 +31,26 @@ struct GradientSquares {
 
   LOCKSTEP_HOST_DEVICE std::int64_t count() const { return clipping_parts; }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t part) const {
-    const std::int64_t groups = lane_groups<W>(elements);
+    const std::int64_t groups = elements / lanes_of<W>;
     const std::int64_t first = groups * part / clipping_parts;
     const std::int64_t end = groups * (part + 1) / clipping_parts;
-    const double sum = team_sum<team, double>(end - first, [&](std::int64_t group) -> double {
-      float values[lanes_of<W>];
-      load_lanes(gradients, (first + group) * lanes_of<W>, elements, values);
+    double sum = team_sum<team, double>(end - first, [&](std::int64_t group) -> double {
+      const auto values = load_pack<lanes_of<W>>(gradients + (first + group) * lanes_of<W>);
       double squares = 0;
-      for (const float value : values)
-        squares += static_cast<double>(value) * static_cast<double>(value);
+      for (int lane = 0; lane < lanes_of<W>; ++lane) squares += square(values[lane]);
       return squares;
     });
-    if (team_lane<team>() == 0) clipping->squares[part] = sum;
+    if (team_lane<team>() != 0) return;
+    if (part == clipping_parts - 1) {
+      for (std::int64_t i = groups * lanes_of<W>; i < elements; ++i)
+        sum += square(load(gradients, i));
+    }
+    clipping->squares[part] = sum;
+  }
+
+ private:
+  LOCKSTEP_HOST_DEVICE static double square(float value) {
+    return static_cast<double>(value) * static_cast<double>(value);
   }
 };
 

@@ -36,7 +36,7 @@ struct AveragePoolBackward {
   std::int64_t images, pixels, channels;
 
   LOCKSTEP_HOST_DEVICE std::int64_t count() const {
-    return images * pixels * channels / channel_width<T>(channels);
+    return images * pixels * channel_groups<T>(channels);
   }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
     if (channel_width<T>(channels) > 1) {
@@ -67,14 +67,15 @@ struct MaxPoolShape {
 
 /// Rows (or columns) [begin, end) of x.
 struct WindowRange {
-  std::int64_t begin, end;
+  std::int32_t begin, end;
 };
 
 LOCKSTEP_HOST_DEVICE inline WindowRange window(const MaxPoolShape& shape, std::int64_t at,
                                                std::int64_t size) {
-  const std::int64_t begin = at * shape.stride - shape.padding;
-  const std::int64_t end = begin + shape.kernel;
-  return {begin > 0 ? begin : 0, end < size ? end : size};
+  const auto begin = static_cast<std::int32_t>(at * shape.stride - shape.padding);
+  const auto end = static_cast<std::int32_t>(begin + shape.kernel);
+  const auto last = static_cast<std::int32_t>(size);
+  return {begin > 0 ? begin : 0, end < last ? end : last};
 }
 
 /// The maxima of window (p, q), and the pixels of `plane` (height, width, channels) at which they
@@ -89,15 +90,15 @@ struct WindowMaximum {
     const WindowRange rows = window(shape, p, shape.height);
     const WindowRange columns = window(shape, q, shape.width);
     bool is_first = true;
-    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      for (std::int64_t column = columns.begin; column < columns.end; ++column) {
-        const std::int64_t pixel = row * shape.width + column;
+    for (std::int32_t row = rows.begin; row < rows.end; ++row) {
+      for (std::int32_t column = columns.begin; column < columns.end; ++column) {
+        const auto pixel = static_cast<std::int32_t>(row * shape.width + column);
         const auto values = load_pack<width>(plane + pixel * shape.channels);
         for (int lane = 0; lane < width; ++lane) {
           const bool is_nan = values[lane] != values[lane];  // larger than every number
           if (!is_first && !is_nan && !(values[lane] > largest[lane])) continue;
           largest[lane] = values[lane];
-          winner[lane] = static_cast<std::int32_t>(pixel);
+          winner[lane] = pixel;
         }
         is_first = false;
       }
@@ -113,8 +114,7 @@ struct MaxPoolForward {
   MaxPoolShape shape;
 
   LOCKSTEP_HOST_DEVICE std::int64_t count() const {
-    return shape.images * shape.out_height * shape.out_width * shape.channels /
-           channel_width<T>(shape.channels);
+    return shape.images * shape.out_height * shape.out_width * channel_groups<T>(shape.channels);
   }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
     if (channel_width<T>(shape.channels) > 1) {
@@ -140,14 +140,15 @@ struct MaxPoolForward {
 /// and x. Each kernel index gathers the gradients from all windows that contain its pixel.
 template <class T>
 struct MaxPoolBackward {
+  static constexpr int resident_blocks = 3;
+
   const T* x;
   const T* dy;
   T* dx;
   MaxPoolShape shape;
 
   LOCKSTEP_HOST_DEVICE std::int64_t count() const {
-    return shape.images * shape.height * shape.width * shape.channels /
-           channel_width<T>(shape.channels);
+    return shape.images * shape.height * shape.width * channel_groups<T>(shape.channels);
   }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
     if (channel_width<T>(shape.channels) > 1) {
@@ -160,10 +161,11 @@ struct MaxPoolBackward {
  private:
   /// Returns the windows [begin, end) that contain row (or column) `at`.
   LOCKSTEP_HOST_DEVICE WindowRange windows(std::int64_t at, std::int64_t outputs) const {
-    const std::int64_t last = (at + shape.padding) / shape.stride + 1;
+    const std::int64_t last = divide(at + shape.padding, shape.stride).quotient + 1;
     const std::int64_t before = at + shape.padding - shape.kernel;
-    const std::int64_t first = before < 0 ? 0 : before / shape.stride + 1;
-    return {first, last < outputs ? last : outputs};
+    const std::int64_t first = before < 0 ? 0 : divide(before, shape.stride).quotient + 1;
+    return {static_cast<std::int32_t>(first),
+            static_cast<std::int32_t>(last < outputs ? last : outputs)};
   }
 
   template <int width>
@@ -178,8 +180,8 @@ struct MaxPoolBackward {
     const WindowRange rows = windows(row, shape.out_height);
     const WindowRange columns = windows(column, shape.out_width);
     float sums[width] = {};
-    for (std::int64_t p = rows.begin; p < rows.end; ++p) {
-      for (std::int64_t q = columns.begin; q < columns.end; ++q) {
+    for (std::int32_t p = rows.begin; p < rows.end; ++p) {
+      for (std::int32_t q = columns.begin; q < columns.end; ++q) {
         const WindowMaximum<T, width> maximum(shape, plane, p, q);
         const auto values =
             load_pack<width>(gradients + (p * shape.out_width + q) * shape.channels);

@@ -81,6 +81,12 @@ LOCKSTEP_HOST_DEVICE int channel_width(std::int64_t channels) {
   return channels % lanes_of<T> == 0 ? lanes_of<T> : 1;
 }
 
+/// Returns the number of groups of `channel_width<T>(channels)` channels.
+template <class T>
+LOCKSTEP_HOST_DEVICE std::int64_t channel_groups(std::int64_t channels) {
+  return channels % lanes_of<T> == 0 ? channels / lanes_of<T> : channels;
+}
+
 /// Reads `lanes_of<T>` elements from index `first` of an array of `elements`; those beyond the end
 /// read as 0.
 template <class T>
@@ -117,8 +123,9 @@ struct Division {
   std::int64_t quotient, remainder;
 };
 
-/// Returns quotient and remainder of non-negative numbers. Divides in 32 bits if both fit, because
-/// the device has no instruction for 64-bit division.
+/// Returns quotient and remainder of non-negative numbers. Divides in 32 bits if both fit, and
+/// otherwise bit by bit: the device has no instruction for 64-bit division, and the function that
+/// the compiler calls instead makes kernels use more registers and spill some of them.
 LOCKSTEP_HOST_DEVICE inline Division divide(std::int64_t value, std::int64_t by) {
   if (((value | by) >> 32) == 0) {
     const auto value32 = static_cast<std::uint32_t>(value);
@@ -126,8 +133,20 @@ LOCKSTEP_HOST_DEVICE inline Division divide(std::int64_t value, std::int64_t by)
     const std::uint32_t quotient = value32 / by32;
     return {quotient, value32 - quotient * by32};
   }
-  const std::int64_t quotient = value / by;
-  return {quotient, value - quotient * by};
+  auto divisor = static_cast<std::uint64_t>(by);
+  auto remainder = static_cast<std::uint64_t>(value);
+  std::int64_t quotient = 0;
+  int bits = 1;  // of the quotient; the first may be 0
+  for (; divisor << 1 <= remainder; divisor <<= 1) ++bits;
+  for (; bits > 0; --bits) {
+    quotient <<= 1;
+    if (remainder >= divisor) {
+      remainder -= divisor;
+      quotient |= 1;
+    }
+    divisor >>= 1;
+  }
+  return {quotient, static_cast<std::int64_t>(remainder)};
 }
 
 }  // namespace lockstep::backend::cuda::kernels

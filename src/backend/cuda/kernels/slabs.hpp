@@ -12,14 +12,19 @@
 
 namespace lockstep::backend::cuda::kernels {
 
+/// Number of blocks per multiprocessor of kernels whose threads read 16 bytes at once: 512 threads
+/// with several reads in flight saturate the memory bandwidth, and may have 128 registers each.
+constexpr int slab_blocks = 2;
+
 /// Returns the number of slabs (>= 1). There are enough threads to saturate the memory bandwidth of
-/// an H100 or H200 (132 multiprocessors of 2,048 threads; a quarter of them if each thread reads 16
-/// bytes at once, i.e. eight 16-bit or four 32-bit elements), but at least 16 rows per slab, so
-/// that there are few partial sums compared to elements.
+/// an H100 or H200 (132 multiprocessors of 2,048 threads; `slab_blocks` blocks on each of them if
+/// each thread reads 16 bytes at once, i.e. eight 16-bit or four 32-bit elements), but at least 16
+/// rows per slab, so that there are few partial sums compared to elements.
 template <class T>
 inline std::int64_t slab_count(std::int64_t rows, std::int64_t channels) {
   const std::int64_t width = channel_width<T>(channels);
-  const std::int64_t threads = std::int64_t{132} * (width == 1 ? 2048 : 512);
+  const std::int64_t threads =
+      std::int64_t{132} * (width == 1 ? 2048 : slab_blocks * block_threads);
   const std::int64_t groups = channels / width;
   return std::clamp<std::int64_t>(threads / groups, 1, std::max<std::int64_t>(rows / 16, 1));
 }
@@ -29,9 +34,14 @@ struct RowRange {
   std::int64_t begin, end;
 };
 
+/// Returns the rows of one slab. The first slabs have one row more than the others if `slabs` does
+/// not divide `rows`.
 LOCKSTEP_HOST_DEVICE inline RowRange slab_rows(std::int64_t slab, std::int64_t slabs,
                                                std::int64_t rows) {
-  return {rows * slab / slabs, rows * (slab + 1) / slabs};
+  const Division each = divide(rows, slabs);
+  const std::int64_t longer = slab < each.remainder ? slab : each.remainder;
+  const std::int64_t begin = slab * each.quotient + longer;
+  return {begin, begin + each.quotient + (slab < each.remainder ? 1 : 0)};
 }
 
 /// Calls `use(row, read(row))` for each row in order; up to `ahead` reads are in flight.
@@ -51,13 +61,13 @@ LOCKSTEP_HOST_DEVICE void stream_rows(RowRange rows, Read read, Use use) {
 /// slab. Reads x once.
 template <class T>
 struct ChannelSlabSums {
+  static constexpr int resident_blocks = slab_blocks;
+
   const T* x;
   float* partial;
   std::int64_t rows, channels, slabs;
 
-  LOCKSTEP_HOST_DEVICE std::int64_t count() const {
-    return slabs * (channels / channel_width<T>(channels));
-  }
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return slabs * channel_groups<T>(channels); }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
     if (channel_width<T>(channels) > 1) {
       sum<lanes_of<T>>(index);
