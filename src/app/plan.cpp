@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "console.hpp"
 #include "header.hpp"
@@ -14,6 +15,7 @@
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/memory.hpp"
 #include "lockstep/train/roofline.hpp"
+#include "prediction_output.hpp"
 
 namespace lockstep::app {
 
@@ -132,6 +134,8 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
   Console console(verbosity_of(job.config, communicator));
+  std::optional<PredictionModels> models;
+  train::together(communicator, [&] { models = prediction_models(config); });
   const std::uint64_t limit = memory_limit(job, communicator);
   const auto memory = estimate_memory(job, communicator);
   const graph::NodeCost cost = job.graph.total_cost();
@@ -164,7 +168,16 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   train::together(communicator, [&] {
     if (config.json || is_gpu) kernels = train::planned_kernels(config, job.graph, *job.backend);
   });
-  if (is_gpu) console.print(describe_kernels(job, kernels));
+  std::optional<Prediction> prediction;
+  if (models) {
+    const auto kind =
+        invocation.config.global_batch > 0 ? train::ScalingKind::strong : train::ScalingKind::weak;
+    train::together(communicator, [&] {
+      prediction = predict(job, std::move(*models), kernels, communicator.size(), kind);
+    });
+  }
+  if (is_gpu && !prediction) console.print(describe_kernels(job, kernels));
+  if (prediction) console.print("\n" + describe(*prediction));
   std::optional<train::RooflineBounds> bounds;
   if (config.measure) {
     train::together(communicator,
@@ -192,6 +205,7 @@ core::ExitStatus plan_command(const Invocation& invocation) {
                                  {"kernel", kernel.implementation}});
     }
     if (bounds) json["floor"] = to_json(*bounds);
+    if (prediction) json["prediction"] = to_json(*prediction);
     print_json(json);
   }
   return core::ExitStatus::done;

@@ -5,7 +5,7 @@
 #include <utility>
 #include <variant>
 
-#include "fusion.hpp"
+#include "lockstep/backend/fusion.hpp"
 #include "operation.hpp"
 
 namespace lockstep::backend {

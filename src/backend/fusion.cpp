@@ -1,4 +1,4 @@
-#include "fusion.hpp"
+#include "lockstep/backend/fusion.hpp"
 
 #include <optional>
 #include <variant>

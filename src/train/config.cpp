@@ -32,6 +32,10 @@ void check_combinations(const Config& config) {
   require(config.resume == "none" || config.init_from.empty(),
           "--init-from and --resume were both given; a resumed run reads its weights from the "
           "checkpoint");
+  require(!config.predict || !config.planned_for.empty(),
+          "--predict requires --for GPU, the target GPU");
+  require(config.predicted_ranks.empty() || !config.planned_for.empty(),
+          "--ranks requires --for GPU, the target GPU");
   require(config.min_bytes <= config.max_bytes, "--min-bytes is larger than --max-bytes");
 }
 

@@ -261,7 +261,7 @@ struct Counted {
   std::int64_t count() const { return indices; }
 };
 
-TEST_F(Contracts, EveryNumberOfIndicesHasALaunchWithinTheLimits) {
+TEST_F(Contracts, LaunchesAreWithinTheLimits) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   const auto blocks = [](const auto& kernel) {
     const backend::cuda::LaunchShape shape = backend::cuda::launch_shape(kernel);
@@ -275,8 +275,10 @@ TEST_F(Contracts, EveryNumberOfIndicesHasALaunchWithinTheLimits) {
   EXPECT_EQ(blocks(Counted<1>{257}), 2);
   EXPECT_EQ(blocks(Counted<32>{257}), 33);
   EXPECT_EQ(blocks(Counted<256>{257}), 257);
-  EXPECT_EQ(blocks(Counted<1>{most}), 0x7fffffff);
-  EXPECT_EQ(blocks(Counted<256>{most}), 0x7fffffff);
+  constexpr std::int64_t most_blocks = 0x7fffffff;
+  EXPECT_EQ(blocks(Counted<256>{most_blocks}), most_blocks);
+  EXPECT_THROW(blocks(Counted<256>{most_blocks + 1}), core::Error);
+  EXPECT_THROW(blocks(Counted<1>{most}), core::Error);
 }
 
 TEST_F(Contracts, MisalignedVectorAccessEndsTheProcess) {

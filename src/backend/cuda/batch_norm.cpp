@@ -5,6 +5,7 @@
 
 #include "batch_norm/fusion_plan.hpp"
 #include "batch_norm/passes.hpp"
+#include "batch_norm/traffic.hpp"
 #include "operations.hpp"
 
 namespace lockstep::backend::cuda {
@@ -30,8 +31,12 @@ class BatchNorm final : public Operation {
     channels_ = setting.channels();
     const SumsFrom sums = fused_ != nullptr ? SumsFrom::convolution : SumsFrom::batch_norm;
     forward_ = fastest(setting, forward_candidates(setting, sums)).candidate;
-    if (context.is_training())
-      backward_ = fastest(setting, backward_candidates(setting, *forward_)).candidate;
+    forward_traffic_ = forward_traffic(setting, forward_->structure());
+    if (!context.is_training()) return;
+    backward_ = fastest(setting, backward_candidates(setting, *forward_)).candidate;
+    backward_traffic_ =
+        backward_traffic(setting, backward_->structure(),
+                         backward_->reads_output() ? OutputRead::needed : OutputRead::none);
   }
 
   std::size_t output_gradients_taken() const override { return 2; }
@@ -75,8 +80,9 @@ class BatchNorm final : public Operation {
   void backward() override { backward_->run(); }
 
   std::vector<OperationChoice> choices() const override {
-    std::vector<OperationChoice> all{{id_, "forward", forward_->name()}};
-    if (backward_ != nullptr) all.push_back({id_, "backward", backward_->name()});
+    std::vector<OperationChoice> all{{id_, "forward", forward_->name(), 1, forward_traffic_}};
+    if (backward_ != nullptr)
+      all.push_back({id_, "backward", backward_->name(), 1, backward_traffic_});
     return all;
   }
 
@@ -107,6 +113,7 @@ class BatchNorm final : public Operation {
   std::int64_t channels_ = 0;
   std::unique_ptr<BatchNormForward> forward_;
   std::unique_ptr<BatchNormBackward> backward_;  ///< null in inference
+  MapTraffic forward_traffic_, backward_traffic_;
 };
 
 }  // namespace

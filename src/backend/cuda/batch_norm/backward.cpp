@@ -36,6 +36,7 @@ class OneNodeBackward final : public BatchNormBackward {
     const std::string mask = mask_ == ReluMask::recomputed ? "mask recomputed, " : "";
     return "one node, " + mask + graph_->engine();
   }
+  PassStructure structure() const override { return PassStructure::one_kernel; }
   bool reads_output() const override { return mask_ == ReluMask::from_output; }
   std::size_t workspace_bytes() const override { return graph_->workspace_bytes(); }
 
@@ -111,6 +112,7 @@ class OwnBackward final : public TwoPassBackward {
         slabs_(kernels::slab_count<T>(setting.rows(), setting.channels())) {}
 
   std::string name() const override { return "two passes"; }
+  PassStructure structure() const override { return PassStructure::own_kernels; }
   bool reads_output() const override { return mask_ == kernels::ReluMask::output; }
   std::size_t workspace_bytes() const override {
     return static_cast<std::size_t>(partial_floats() + vector_floats()) * sizeof(float);
@@ -184,6 +186,7 @@ class GraphsBackward final : public TwoPassBackward {
   std::string name() const override {
     return "two graphs, " + sums_graph_->engine() + ", " + gradient_graph_->engine();
   }
+  PassStructure structure() const override { return PassStructure::graphs; }
   bool reads_output() const override { return mask_ == ReluMask::from_output; }
 
   /// Memory layout: the sums (2 channels), the vectors, then the workspace of the two graphs.

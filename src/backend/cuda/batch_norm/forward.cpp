@@ -32,6 +32,7 @@ class OneNodeForward final : public BatchNormForward {
       : graph_(std::move(graph)), channels_(channels) {}
 
   std::string name() const override { return "one node, " + graph_->engine(); }
+  PassStructure structure() const override { return PassStructure::one_kernel; }
   bool leaves_coefficients() const override { return false; }
   std::size_t workspace_bytes() const override { return graph_->workspace_bytes(); }
 
@@ -92,6 +93,12 @@ class TwoPassForward final : public BatchNormForward {
     if (apply_ == Apply::graph) text += ", " + graphs_.apply->engine();
     if (apply_ == Apply::reader) text += ", applied by the next convolution";
     return text;
+  }
+
+  PassStructure structure() const override {
+    if (apply_ == Apply::reader) return PassStructure::given_sums_unwritten;
+    if (statistics_ == Statistics::convolution) return PassStructure::given_sums;
+    return apply_ == Apply::graph ? PassStructure::graphs : PassStructure::own_kernels;
   }
 
   /// Memory layout: the sums (partial sums of the kernels, or sums of a graph), then the workspace
