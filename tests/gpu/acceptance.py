@@ -1,29 +1,23 @@
-"""GPU acceptance test: checks correctness, accuracy, memory use and throughput of Lockstep on this GPU.
+#!/usr/bin/env python3
+"""GPU acceptance test of Lockstep, in two calls of at most 8.5 minutes.
 
-usage: acceptance.py --lockstep PROGRAM --data DIR --out DIR [--tests PROGRAM ...] [--minutes 9.5] [--parts abcdef]
+usage: acceptance.py first-contact --lockstep PROGRAM --data DIR --out DIR [--tests PROGRAM ...]
+       acceptance.py measure       --lockstep PROGRAM --data DIR --out DIR [--cache FOLDER_OR_ARCHIVE]
+       acceptance.py CALL --dry-run [--lockstep PROGRAM]
 
-Writes DIR/acceptance.md (the report), DIR/acceptance.json (raw numbers), DIR/runs (run files) and DIR/logs (command
-line and output of every program). Exit status: 0 if no part failed, 1 if a part failed, 2 if the arguments are invalid.
-Needs one GPU and a Python with PyTorch, h5py and NumPy. A part skips measurements that would exceed its share of
---minutes; the report lists them as SKIPPED. The parts run in this order:
+first-contact checks that training on this GPU is correct and measures it at batch 512. measure is a
+second call that reuses the selected engines: other batch sizes, max-autotune, losses compared with
+PyTorch, the memory limit. schedule.py lists the parts. README.md describes the results.
 
-  a  operations compared with the reference implementation (the GoogleTest programs of --tests); compute-sanitizer
-  b  test accuracy on CIFAR-10 in bf16 and fp16, compared with PyTorch
-  f  losses of 20 steps, compared with PyTorch from the same initial weights
-  e  two ranks that share the GPU compared with one rank, with the transports nccl and staged
-  d  throughput in images per second, compared with PyTorch and with the roofline bound
-  c  batch ladder: batch sizes up to the memory limit
+Writes acceptance.md (the report), acceptance.json and part-N.tar.gz to --out after every step, so
+that a call that is cut off keeps what it has measured. Needs one GPU and a Python with h5py, NumPy
+and, for the comparisons, PyTorch.
 
---dry-run needs no GPU and measures nothing. It checks that the programs and images exist and that `lockstep --help`
-lists every option and value that the test would use. It runs all parts with a stub of every program, and it runs the
-PyTorch code on the CPU if PyTorch has the required features (not with --skip-torch).
-"""
+Exit status: 0 if no part is wrong, 1 if a part is wrong, 2 if the arguments are invalid."""
 
 import argparse
-import json
 import os
 import pathlib
-import platform
 import shlex
 import shutil
 import signal
@@ -33,192 +27,184 @@ import time
 import traceback
 
 import dry_run
-import part_throughput
-import parts_correct
-import parts_training
-from context import Clock, Context, Programs
-from measures import Unreadable, parse_json_lines
-from reports import NO_TIME, Page, Report
+import stub
+from clock import Clock
+from context import Context, Programs
+from environment import OPEN_MPI, program_variables
+from measures import Unreadable
+from reports import Page, Report, verdict_table
+from results import REPORT, Results, restore_cache
 from running import Runner, last_lines
+from schedule import CALLS, SECONDS
 
-# The parts in execution order: (letter, title, function, share of the time). PyTorch compiles while the parts before d
-# run, because they measure no time. Part c is last, because it uses all of the GPU memory.
-PARTS = (
-    ("a", "operations compared with the reference implementation", parts_correct.operations, 20),
-    ("b", "test accuracy on CIFAR-10", parts_training.accuracy, 10),
-    ("f", "losses compared with PyTorch", parts_correct.losses, 8),
-    ("e", "two ranks on one GPU", parts_correct.two_ranks, 8),
-    ("d", "throughput compared with PyTorch", part_throughput.throughput, 43),
-    ("c", "batch ladder", parts_training.ladder, 11),
-)
-TORCH_SCRIPT = pathlib.Path(__file__).resolve().parent.parent / "bench" / "pytorch_gpu.py"
-GPU_FIELDS = "name,driver_version,memory.total,clocks.sm,clocks.mem,power.limit,temperature.gpu,utilization.gpu"
+BENCH = pathlib.Path(__file__).resolve().parent.parent / "bench"
+GPU_ENVIRONMENT = pathlib.Path(".gpu/env.sh")
 
 
-def parse_arguments():
+def make_parser():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lockstep", required=True, metavar="PROGRAM", help="path of the program lockstep")
-    parser.add_argument("--data", required=True, metavar="DIR", help="folder of the CIFAR-10 binary files")
-    parser.add_argument("--out", required=True, type=pathlib.Path, metavar="DIR",
-                        help="folder for the report, the run files and the logs")
-    parser.add_argument("--tests", nargs="*", default=[], metavar="PROGRAM", help="GoogleTest programs that part a runs")
-    parser.add_argument("--parts", default="abcdef", metavar="LETTERS", help="parts to run [%(default)s]")
-    parser.add_argument("--minutes", type=float, default=9.5, help="time limit of the whole test [%(default)s]")
-    parser.add_argument("--batches", type=int, nargs="+", default=[512, 128, 2048], metavar="B",
-                        help="batch sizes of part d; if time is short, the last ones are skipped [512 128 2048]")
-    parser.add_argument("--rounds", type=int, default=3,
-                        help="measurements of each configuration in part d [%(default)s]")
-    parser.add_argument("--epochs", type=int, default=10, help="epochs of each run in part b [%(default)s]")
-    parser.add_argument("--seed", type=int, default=1, help="seed of Lockstep and PyTorch [%(default)s]")
-    parser.add_argument("--loader-threads", type=int, default=8, metavar="N",
-                        help="data-loading threads of Lockstep in part d [%(default)s]")
-    parser.add_argument("--mpirun", default="mpirun --oversubscribe --bind-to none", metavar="COMMAND",
-                        help="command that starts ranks [%(default)s]")
-    parser.add_argument("--compile-alone", action="store_true",
-                        help="compile the PyTorch variants one after another in part d, while no other program uses the "
-                             "GPU; takes minutes")
-    parser.add_argument("--dry-run", action="store_true", help="run the parts with stubs of all programs; needs no GPU")
-    parser.add_argument("--skip-torch", action="store_true", help="omit the PyTorch code on the CPU from the dry run")
-    args = parser.parse_args()
-    unknown = set(args.parts) - {letter for letter, *_ in PARTS}
-    if unknown or not args.parts:
-        parser.error(f"--parts {args.parts}: the value must consist of the letters abcdef")
-    if args.minutes <= 0 or args.rounds < 1 or args.epochs < 1 or min(args.batches) < 1:
-        parser.error("--minutes, --rounds, --epochs and --batches must be positive")
+    add = parser.add_argument
+    add("call", choices=CALLS, help="first-contact or measure")
+    add("--lockstep", metavar="PROGRAM", help="path of the program lockstep")
+    add("--data", metavar="DIR", help="folder of the CIFAR-10 binary files")
+    add("--out", type=pathlib.Path, metavar="DIR", help="folder for the results: at most 8 files")
+    add("--tests", nargs="*", default=[], metavar="PROGRAM",
+        help="GoogleTest programs of first-contact (cuda_agreement_test)")
+    add("--cache", type=pathlib.Path, metavar="PATH",
+        help="engines of an earlier call: a part-N.tar.gz or the folder of its results "
+             "[first-contact: none; measure: those that --work has]")
+    add("--work", type=pathlib.Path, metavar="DIR", help="folder for temporary files "
+        "[lockstep-acceptance in the temporary directory]")
+    add("--environment", metavar="FILE",
+        help="shell script that sets the environment of lockstep, mpirun and --tests, but not of "
+             "PyTorch [.gpu/env.sh if it exists]")
+    add("--library-path", nargs="*", default=[], metavar="DIR",
+        help="folders for LD_LIBRARY_PATH of lockstep, mpirun and --tests, but not of PyTorch")
+    add("--mpirun", default="mpirun --oversubscribe --bind-to none", metavar="COMMAND",
+        help="command that starts ranks [%(default)s]")
+    add("--seconds", type=float, default=SECONDS, help="time limit of the call [%(default)s]")
+    add("--rounds", type=int, default=3, help="turns of each configuration [%(default)s]")
+    add("--seed", type=int, default=1, help="seed of Lockstep and PyTorch [%(default)s]")
+    add("--loader-threads", type=int, default=8, metavar="N",
+        help="data-loading threads of Lockstep [%(default)s]")
+    add("--dry-run", action="store_true",
+        help="run all branches of the call with stubs of all programs, and check that --lockstep has "
+             "the options that the test uses; needs no GPU")
+    add("--check-pytorch", action="store_true",
+        help="with --dry-run: also run the PyTorch code on the CPU; takes minutes")
+    add("--stubs", action="store_true", help=argparse.SUPPRESS)  # used by the dry run
+    return parser
+
+
+def parse_arguments(words):
+    parser = make_parser()
+    args = parser.parse_args(words)
+    if args.dry_run:
+        return args
+    missing = [name for name in ("lockstep", "data", "out") if not getattr(args, name)]
+    if missing:
+        parser.error("required: " + ", ".join(f"--{name}" for name in missing))
+    if args.seconds <= 0 or args.rounds < 1:
+        parser.error("--seconds and --rounds must be positive")
     args.out = args.out.resolve()
-    args.lockstep = str(pathlib.Path(args.lockstep).resolve()) if os.sep in args.lockstep else args.lockstep
+    args.data = pathlib.Path(args.data).resolve()
+    args.work = (args.work or pathlib.Path(tempfile.gettempdir()) / "lockstep-acceptance").resolve()
+    if args.environment is None and GPU_ENVIRONMENT.is_file():
+        args.environment = str(GPU_ENVIRONMENT)
     return args
 
 
 def installed_programs(args):
     """Returns the commands of the programs that are tested and of the tools on the PATH."""
     sanitizer = shutil.which("compute-sanitizer")
-    return Programs(lockstep=[args.lockstep], torch=[sys.executable, str(TORCH_SCRIPT)], mpirun=shlex.split(args.mpirun),
-                    nvidia_smi=["nvidia-smi"], sanitizer=[sanitizer] if sanitizer else None,
+    return Programs(lockstep=[str(pathlib.Path(args.lockstep).resolve())],
+                    torch=[sys.executable, str(BENCH / "pytorch_gpu.py")],
+                    torch_features=[sys.executable, str(BENCH / "pytorch_features.py")],
+                    mpirun=shlex.split(args.mpirun), nvidia_smi=["nvidia-smi"],
+                    sanitizer=[sanitizer] if sanitizer else None,
                     tests=[[str(pathlib.Path(program).resolve())] for program in args.tests])
 
 
-def describe_machine(context, report):
-    """Returns the device, the driver and the versions as rows of a table. Records a failure in `report` if a program
-    that prints them fails."""
-    rows = [["host", f"{platform.node()}, {os.cpu_count()} processors, {platform.platform()}"]]
-    smi = context.runner.run("head nvidia-smi", [*context.programs.nvidia_smi, f"--query-gpu={GPU_FIELDS}",
-                                                 "--format=csv,noheader"], context.clock.limit(20))
-    info = context.runner.run("head lockstep info", context.lockstep(
-        "info", "--device", "cuda", "--write-device-description", context.path("device.txt"), "--json"),
-        context.clock.limit(40))
-    torch = context.runner.run("head torch versions", context.torch("versions"), context.clock.limit(60))
-    for outcome in (smi, info, torch):
-        report.checks += 1
-        if not outcome.ok:
-            report.fail_outcome(outcome)
-    rows.append([f"GPU ({GPU_FIELDS})", "; ".join(smi.stdout.strip().splitlines()) if smi.ok else "unknown"])
-    versions = parse_json_lines(torch.stdout)
-    missing = versions.pop("missing", [])
-    report.check(not missing, f"head torch versions: PyTorch {versions.get('torch')} lacks {', '.join(missing)}")
-    rows.append(["PyTorch", ", ".join(f"{key} {value}" for key, value in versions.items()) or "unknown"])
+def make_context(args, report):
+    """Returns the Context of a call: empty working folders and the cache of engines. Problems with
+    the environment or the cache are recorded in `report`; the call goes on without them."""
+    variables, notes = dict(OPEN_MPI), []
     try:
-        description = json.loads(info.stdout) if info.ok else {}
-    except json.JSONDecodeError:
-        description = {}
-        report.fail("head lockstep info: the program printed no JSON object")
-    rows.append(["Lockstep", description.get("build", "unknown")])
-    devices = ", ".join(f"{name}: {text}" for name, text in description.get("devices", {}).items())
-    rows.append(["devices of Lockstep", devices or "unknown"])
-    rows += [["version", f"{key} {value}"] for key, value in description.get("versions", {}).items()
-             if key in ("mpi", "compiler", "hdf5_version", "cuda", "cudnn", "nccl", "driver", "git_commit")]
-    return rows
+        variables = program_variables(args.environment, args.library_path)
+    except (OSError, ValueError) as error:
+        notes.append(str(error))
+    cache = args.work / "cache"
+    # The first call selects all engines itself; the second call uses those of the first.
+    removed = [] if args.call == "measure" else [cache, args.work / "inductor"]
+    for path in [*args.work.glob("part-*"), args.work / "scratch", *removed]:
+        shutil.rmtree(path, ignore_errors=True)
+    cache.mkdir(parents=True, exist_ok=True)
+    if args.cache:
+        try:
+            count = restore_cache(args.cache, cache)
+            report.add_text(f"{count} files of engines were restored from {args.cache}.")
+        except OSError as error:
+            notes.append(f"--cache: {error}")
+    if args.call == "measure" and not any(cache.iterdir()):
+        report.not_run("engines of the first call", "--cache is not given and --work has none, so "
+                                                    "all engines are selected again")
+    for note in notes:
+        report.fail(note)
+    own = {"PYTHONDONTWRITEBYTECODE": "1", "TORCHINDUCTOR_CACHE_DIR": str(args.work / "inductor")}
+    runner = Runner(args.work / "head", dict(os.environ) | own)
+    clock = Clock(args.seconds, {part.number: part.seconds for part in CALLS[args.call]})
+    programs = stub.programs() if args.stubs else installed_programs(args)
+    return Context(args, runner, clock, programs, Results(args.out, cache), args.work, variables,
+                   shortest_limit=dry_run.SHORTEST_LIMIT if args.stubs else 0.0)
 
 
-def run_part(context, report, function):
-    """Runs one part. Any exception becomes a failure of this part, so that the other parts still run."""
-    start = time.monotonic()
-    context.clock.begin(report.letter)
+def run_step(context, report, step):
+    """Runs one step. Any exception becomes a failure of this step, so that the others still run."""
+    print(f"{context.clock.seconds:5.0f} s  {report.number} {report.title}: {step.__name__}",
+          flush=True)
     try:
-        if context.clock.left < 2:
-            report.skip(f"part {report.letter}", NO_TIME)
+        if context.clock.left < 1:
+            report.not_run(step.__name__, "no time")
         else:
-            function(context, report)
+            step(context, report)
     except Unreadable as error:
         report.fail(str(error))
     except Exception as error:
-        report.fail(f"{report.letter}: the acceptance test failed: {type(error).__name__}: {error}",
-                    last_lines(traceback.format_exc()))
-    report.is_done, report.seconds = True, time.monotonic() - start
+        report.fail(f"{step.__name__}: the acceptance test itself failed: {type(error).__name__}: "
+                    f"{error}", last_lines(traceback.format_exc()))
 
 
-def start_background(context):
-    """Starts the PyTorch programs of parts d and f in the background, because they start and compile slowly."""
-    if "f" in context.args.parts:
-        parts_correct.start_torch_losses(context)
-    if "d" in context.args.parts and not context.args.compile_alone:
-        part_throughput.start_processes(context)
-
-
-def run_parts(context, page):
-    """Runs the selected parts and writes the report after each of them. Returns the reports of all parts."""
-    selected = [part for part in PARTS if part[0] in context.args.parts]
-    head = Report("0", "device and versions")
-    reports = [head, *(Report(letter, title) for letter, title, *_ in selected)]
-    unselected = [Report(letter, title) for letter, title, *_ in PARTS if letter not in context.args.parts]
-    for report in unselected:
-        report.not_run(f"part {report.letter}", "--parts does not select it")
-        report.is_done = True
-    is_complete = False
+def save(context, page, reports, report, is_complete=False):
+    """Writes all results. A full disk must not end the call."""
     try:
-        page.head = describe_machine(context, head)
-        head.is_done, head.seconds = True, context.clock.seconds
-        head.add_text("The table at the top of this report lists the device and the versions.")
-        start_background(context)
-        page.write(reports, context.clock.seconds, False)
-        for report, (_, _, function, _) in zip(reports[1:], selected):
-            print(f"{context.clock.seconds:5.0f} s  part {report.letter}: {report.title}", flush=True)
-            run_part(context, report, function)
-            print(f"{context.clock.seconds:5.0f} s  part {report.letter}: {report.verdict} {report.remarks}", flush=True)
-            page.write(reports, context.clock.seconds, False)
-        reports += unselected
-        if context.args.dry_run:
-            reports += dry_run.check_installation(context)
+        context.results.content |= {"call": context.args.call, "has_stubs": context.args.stubs,
+                                    "is_complete": is_complete}
+        if report is not None:
+            context.results.save(report.number, context.folder,
+                                 report.to_json(context.runner.outcomes))
+        else:
+            context.results.write_numbers()
+        page.head = context.head_rows
+        page.write(reports, context.clock.seconds, is_complete)
+    except OSError as error:
+        print(f"results cannot be written: {error}", flush=True)
+
+
+def run_call(context, page, reports):
+    """Runs the parts of a call and writes the results after every step."""
+    is_complete, report, start = False, reports[0], time.monotonic()
+    try:
+        for report, part in zip(reports, CALLS[context.args.call]):
+            context.begin_part(part.number)
+            start = time.monotonic()
+            for step in part.steps:
+                run_step(context, report, step)
+                context.runner.stop_all()
+                report.seconds = time.monotonic() - start
+                save(context, page, reports, report)
+            print(f"{context.clock.seconds:5.0f} s  {part.number} {part.title}: {report.verdict}; "
+                  f"{report.remarks}", flush=True)
         is_complete = True
     finally:
-        part_throughput.stop_processes(context)
         context.runner.stop_all()
-        write_numbers(context, page.path.parent / "acceptance.json")
-        page.write(reports, context.clock.seconds, is_complete)
-    return reports
+        report.seconds = time.monotonic() - start
+        save(context, page, reports, report, is_complete)
 
 
-def write_numbers(context, path):
-    """Writes the raw results and the outcomes of all commands as JSON."""
-    commands = [{"name": outcome.name, "command": outcome.command, "status": outcome.status,
-                 "seconds": outcome.seconds, "timed_out": outcome.timed_out} for outcome in context.runner.outcomes]
-    content = {"dry_run": context.args.dry_run, "numbers": context.numbers, "commands": commands}
-    path.write_text(json.dumps(content, indent=1, default=str))
-
-
-def main():
-    args = parse_arguments()
+def main(words=None):
+    args = parse_arguments(words)
+    if args.dry_run:
+        return dry_run.run(args)
     # SIGTERM raises SystemExit, so that this script ends its programs and writes the report.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     args.out.mkdir(parents=True, exist_ok=True)
-    environment = dict(os.environ) | {
-        "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PYTHONDONTWRITEBYTECODE": "1",
-        # Up to three PyTorch processes compile at the same time and share the cores.
-        "TORCHINDUCTOR_COMPILE_THREADS": os.environ.get("TORCHINDUCTOR_COMPILE_THREADS", "5")}
-    shares = {"0": 5} | {letter: share for letter, _, _, share in PARTS if letter in args.parts}
-    clock = Clock(args.minutes, shares)
-    clock.begin("0")
-    programs = dry_run.stub_programs(args) if args.dry_run else installed_programs(args)
-    page = Page(args.out / "acceptance.md", [sys.executable, *sys.argv], args.dry_run)
-    with tempfile.TemporaryDirectory(prefix="lockstep-dry-run-") as temporary:
-        folder = pathlib.Path(temporary) if args.dry_run else args.out
-        (folder / "runs").mkdir(exist_ok=True)
-        reports = run_parts(Context(args, Runner(folder, environment), clock, programs, folder), page)
-    failed = [report.letter for report in reports if report.failures]
-    skipped = [report.letter for report in reports if report.skipped]
-    print(f"{page.path}: " + (f"FAILED: {', '.join(failed)}" if failed else "no part failed")
-          + (f"; skipped measurements in: {', '.join(skipped)}" if skipped else ""))
-    return 1 if failed else 0
+    reports = [Report(part.number, part.title) for part in CALLS[args.call]]
+    page = Page(args.out / REPORT, args.call, [sys.executable, *sys.argv], args.stubs)
+    run_call(make_context(args, reports[0]), page, reports)
+    print("\n".join(verdict_table(reports)))
+    wrong = [str(report.number) for report in reports if report.failures]
+    print(f"{page.path}: " + (f"wrong: part {', '.join(wrong)}" if wrong else "no part is wrong"))
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -1,52 +1,25 @@
-"""State that all parts of the acceptance test share: programs, folders and time limits."""
+"""State that all parts of a call share: programs, folders and time limits."""
 
 import pathlib
-import time
 from dataclasses import dataclass, field
 
+import environment
+import gpus
 from measures import Unreadable, read_run
+from results import Results
 
-RESERVE_SECONDS = 8.0  # reserved for ending programs and writing the report
-
-
-class Clock:
-    """Divides the time of the test among the parts, in proportion to their shares. A part may use the time that earlier
-    parts did not use, but not the time of later parts."""
-
-    def __init__(self, minutes, shares):
-        self.began = time.monotonic()
-        total, cumulative = sum(shares.values()), 0.0
-        self.deadlines = {}
-        for part, share in shares.items():
-            cumulative += share
-            self.deadlines[part] = self.began + (minutes * 60 - RESERVE_SECONDS) * cumulative / total
-        self.deadline = self.began + minutes * 60
-
-    def begin(self, part):
-        """Starts a part: sets the deadline to its end."""
-        self.deadline = self.deadlines[part]
-
-    @property
-    def left(self):
-        """Seconds until the deadline of the current part."""
-        return self.deadline - time.monotonic()
-
-    @property
-    def seconds(self):
-        """Seconds since the start of the test."""
-        return time.monotonic() - self.began
-
-    def limit(self, seconds):
-        """Returns `seconds`, or the time that the current part has left if it is shorter."""
-        return max(min(seconds, self.left), 0.1)
+OUT_OF_MEMORY = 4  # docs/exit-status.md
+LOSS_SCALE = "1024"  # of fp16 here and in pytorch_gpu.py: constant, so that no step is skipped
+BATCH = 512  # of the first measurements
 
 
 @dataclass
 class Programs:
-    """The command, as a list of words, that starts each program. In a dry run, all commands start stub.py."""
+    """The command, as a list of words, that starts each program. With stubs, all start stub.py."""
 
     lockstep: list
     torch: list
+    torch_features: list
     mpirun: list
     nvidia_smi: list
     sanitizer: list | None
@@ -55,59 +28,117 @@ class Programs:
 
 @dataclass
 class Context:
-    """Arguments and state of one acceptance test."""
+    """Arguments and state of one call of the acceptance test."""
 
     args: object
     runner: object
-    clock: Clock
+    clock: object
     programs: Programs
-    folder: pathlib.Path
-    lockstep_arguments: list = field(default_factory=list)  # argument list of every lockstep command
-    background: dict = field(default_factory=dict)  # PyTorch processes by name
-    numbers: dict = field(default_factory=dict)  # raw results for acceptance.json
+    results: Results
+    work: pathlib.Path  # working folder; its contents do not come back
+    variables: dict  # environment variables of the programs under test
+    folder: pathlib.Path = None  # folder of the current part; its contents come back
+    gpu: object = gpus.OTHER  # kind of the device
+    head_rows: list = field(default_factory=list)  # device and versions, for the report
+    diagnosed: dict = field(default_factory=dict)  # conclusions of automatic reruns, by configuration
+    references: dict = field(default_factory=dict)  # losses of small runs on the CPU, by batch
+    whole: float = 0.0  # deadline of the part while only a share of its time may be used
+    shortest_limit: float = 0.0  # with stubs, the limits of commands are scaled down to this
+
+    def begin_part(self, number):
+        """Starts a part: its folder, the time that it may use, and the record of the cache."""
+        self.folder = self.work / f"part-{number}"
+        self.runner.begin_part(self.folder)
+        self.results.begin_part()
+        self.clock.begin(number)
+
+    def path(self, name):
+        """Returns the path of a file that comes back; its name has no spaces."""
+        return str(self.folder / name.replace(" ", "-"))
+
+    def scratch(self, name):
+        """Returns the path of a file that does not come back, because it is large."""
+        folder = self.work / "scratch"
+        folder.mkdir(exist_ok=True)
+        return str(folder / name)
+
+    @property
+    def cache(self):
+        """Folder of the engines that were selected while no other program used the GPU."""
+        return self.results.cache
 
     @property
     def data(self):
         """The value of --data for CIFAR-10."""
         return f"cifar10:{self.args.data}"
 
-    def path(self, name):
-        """Returns the path of a file in the folder of run files."""
-        return str(self.folder / "runs" / name)
+    def program(self, words, **variables):
+        """Returns the command that starts a program under test with its environment variables. A
+        value of None removes a variable."""
+        pairs = self.variables | {"LOCKSTEP_CACHE_DIR": str(self.cache)} | variables
+        assignments = [f"{name}={value}" for name, value in pairs.items() if value is not None]
+        return ["env", *assignments, *map(str, words)]
 
-    def lockstep(self, *arguments):
-        """Returns the command line of lockstep and records the arguments, which a dry run checks against --help."""
-        words = [str(argument) for argument in arguments]
-        self.lockstep_arguments.append(words)
-        return [*self.programs.lockstep, *words]
+    def lockstep(self, *arguments, prefix=(), **variables):
+        """Returns the command line of lockstep; `prefix` starts it (mpirun, compute-sanitizer)."""
+        return self.program([*prefix, *self.programs.lockstep, *arguments], **variables)
 
-    def torch(self, *arguments):
-        """Returns the command line of pytorch_gpu.py."""
-        return [*self.programs.torch, *(str(argument) for argument in arguments)]
+    def run(self, name, command, limit):
+        """Runs a command for at most `limit` seconds, and not longer than the part lasts."""
+        own = max(self.shortest_limit, limit * 0.01) if self.shortest_limit else limit
+        left = self.clock.left
+        outcome = self.runner.run(name, command, max(min(own, left), 0.1))
+        outcome.is_cut_off = outcome.timed_out and left < own
+        return outcome
 
-    def train_arguments(self, output, precision, *arguments):
-        """Returns the arguments of a `lockstep train` run on the GPU that writes the run file `output`."""
-        return ["train", "--device", "cuda", "--precision", precision, *arguments,
-                "--seed", self.args.seed, "--output", output, "--overwrite", "--json", "--quiet"]
+    def has_time(self, report, name, seconds):
+        """Returns whether the part has `seconds` left; otherwise reports `name` as not run."""
+        if self.shortest_limit:
+            seconds *= 0.01
+        if self.clock.left < seconds:
+            report.not_run(name, f"{self.clock.left:.0f} s were left")
+            return False
+        return True
 
-    def run_training(self, report, name, arguments, limit, prefix=()):
-        """Runs `lockstep train` and returns (outcome, run). If the run is not valid, `run` is None and `report` has
-        recorded the failure."""
-        output = arguments[arguments.index("--output") + 1]
+    def train_arguments(self, name, precision, *arguments, engines="timed", fusion="auto"):
+        """Returns the arguments of `lockstep train` on the GPU with the run file `name`.h5."""
+        scale = ["--loss-scale", LOSS_SCALE] if precision == "fp16" else []
+        return ["train", "--device", "cuda", "--precision", precision, *scale, "--engines", engines,
+                "--bn-fusion", fusion, *map(str, arguments), "--seed", str(self.args.seed),
+                "--output", self.path(f"{name}.h5"), "--overwrite", "--json", "--quiet"]
+
+    def run_training(self, report, name, arguments, limit, prefix=(), accepted=(), **variables):
+        """Runs `lockstep train` and returns (outcome, run, has_failed). If the run is not valid, `run`
+        is None and `report` has recorded the reason, unless `accepted` has the exit status."""
+        output = pathlib.Path(arguments[arguments.index("--output") + 1])
         # The file of an earlier run must not be read as the result of this run.
-        pathlib.Path(output).unlink(missing_ok=True)
-        command = [*prefix, *self.lockstep(*arguments)]
-        outcome = self.runner.run(name, command, self.clock.limit(limit))
+        output.unlink(missing_ok=True)
+        outcome = self.run(name, self.lockstep(*arguments, prefix=prefix, **variables), limit)
+        if outcome.status in accepted:
+            return outcome, None, False
         if not outcome.ok:
-            report.fail_outcome(outcome)
-            return outcome, None
+            return outcome, None, report.add_outcome(outcome)
+        failure, run = "", None
         try:
             run = read_run(output)
+            if run.status != "complete":
+                failure = f"the status in the run file is {run.status}"
+            elif not run.is_finite:
+                failure = "a loss is not finite, or the run file has no losses"
         except Unreadable as error:
-            report.fail(f"{name}: {error}", outcome.tail)
-            return outcome, None
-        if not report.check(run.status == "complete", f"{name}: the status in the run file is {run.status}"):
-            return outcome, None
-        if not report.check(run.is_finite, f"{name}: a loss is not finite, or the run file has no losses"):
-            return outcome, None
-        return outcome, run
+            failure = str(error)
+        report.check(not failure, f"{name}: {failure}")
+        return outcome, None if failure else run, bool(failure)
+
+    def begin_share(self, count):
+        """Limits the following measurements to 1/count of the time that the part has left."""
+        self.whole = self.clock.deadline
+        self.clock.deadline = self.whole - self.clock.left * (1 - 1 / count)
+
+    def end_share(self):
+        """Ends `begin_share`. The deadline may have moved because of reruns."""
+        self.clock.deadline = max(self.whole, self.clock.deadline)
+
+    def core_dump(self):
+        """Variables of commands whose speed is not measured; see environment.core_dump."""
+        return environment.core_dump(self.folder)

@@ -44,6 +44,7 @@ class Run:
     learning_rate: np.ndarray
     rates: list  # images/s of each complete epoch, from the durations of the phases
     wall_rates: list  # images/s of each complete epoch, from its wall-clock time
+    step_seconds: np.ndarray  # per step: maximum over ranks of the sum over phases
     test_accuracy: float  # of the last evaluated epoch; NaN if there is none
 
     @property
@@ -70,6 +71,7 @@ def read_run(path):
                 learning_rate=file["steps/learning_rate"][()],
                 rates=[float(images[pick].sum() / seconds[pick].sum()) for pick in in_epoch],
                 wall_rates=[float(images[pick].sum() / wall[i]) for i, pick in enumerate(in_epoch)],
+                step_seconds=seconds,
                 test_accuracy=float(accuracy[-1]) if len(accuracy) else math.nan,
             )
     except (OSError, KeyError, ValueError, IndexError) as error:

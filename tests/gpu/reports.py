@@ -5,9 +5,16 @@ import pathlib
 import shlex
 from dataclasses import dataclass, field
 
-NO_TIME = "the time was not sufficient"
-DRY_RUN_NOTE = ("**Dry run: nothing was measured.** Every number in this report is synthetic: it comes from "
-                "tests/gpu/stub.py, not from a GPU.")
+from results import replace_file
+
+NO_TIME = "the time of this part was not sufficient"
+STUB_NOTE = ("**Dry run: nothing was measured.** Every number in this report is synthetic: it comes "
+             "from tests/gpu/stub.py, not from a GPU.")
+LEGEND = (
+    "**correct**: every check of the part that ran has passed. **wrong**: a check failed, or a "
+    "program failed or did not end. **not run**: no check ran. A part with the verdict correct can "
+    "still lack measurements, which the remarks list. Throughput has no verdict: the tables state "
+    "it with its ratio to PyTorch, its share of the roofline bound, and the target.")
 
 
 def markdown_table(head, rows):
@@ -19,21 +26,18 @@ def markdown_table(head, rows):
 
 @dataclass
 class Report:
-    """Results of one part of the acceptance test.
+    """Results of one part: text, checks, and what was not measured."""
 
-    Besides failures, it lists measurements that were skipped for lack of time, and measurements that were not run
-    because they were not selected or a requirement is missing."""
-
-    letter: str
+    number: int
     title: str
     lines: list = field(default_factory=list)
     checks: int = 0
     failures: list = field(default_factory=list)
-    skipped: list = field(default_factory=list)
-    unavailable: list = field(default_factory=list)
-    headline: str = ""
+    not_measured: list = field(default_factory=list)
+    diagnoses: list = field(default_factory=list)  # one line per failed configuration
+    headlines: list = field(default_factory=list)
+    numbers: dict = field(default_factory=dict)  # raw results
     seconds: float = 0.0
-    is_done: bool = False
 
     def add_text(self, *paragraphs):
         """Appends Markdown paragraphs."""
@@ -52,74 +56,87 @@ class Report:
         return condition
 
     def fail(self, failure, output=""):
-        """Records a failure with the relevant output of the program."""
+        """Records a wrong result or a failed program, with the relevant output of the program."""
         self.failures.append(failure)
-        self.lines += [f"**FAILED** {failure}", ""]
+        self.lines += [f"**WRONG** {failure}", ""]
         if output:
             self.lines += ["```text", output, "```", ""]
 
-    def fail_outcome(self, outcome):
-        """Records the failure of a command."""
-        self.fail(outcome.failure, outcome.tail)
-
-    def skip(self, name, reason):
-        """Records a measurement that was skipped or ended for lack of time."""
-        self.skipped.append(name)
-        self.lines += [f"**SKIPPED** {name}: {reason}", ""]
-
     def not_run(self, name, reason):
-        """Records a measurement that was not selected, or for which a requirement is missing."""
-        self.unavailable.append(name)
+        """Records a measurement that did not run or is not complete."""
+        self.not_measured.append(name)
         self.lines += [f"**NOT RUN** {name}: {reason}", ""]
+
+    def add_outcome(self, outcome):
+        """Records a command that did not succeed: as not run if the time of the part ended before
+        the command did, otherwise as a failure. Returns whether it is a failure."""
+        if outcome.is_cut_off:
+            self.not_run(outcome.name, outcome.failure)
+        else:
+            self.fail(outcome.failure, outcome.tail)
+        return not outcome.is_cut_off
+
+    def add_diagnosis(self, line):
+        """Records the conclusion from the automatic reruns of a failed command."""
+        self.diagnoses.append(line)
+        self.lines += [f"**DIAGNOSIS** {line}", ""]
 
     @property
     def verdict(self):
         if self.failures:
-            return "FAILED"
-        if not self.is_done:
-            return "NOT STARTED"
-        if self.checks:
-            return "PASS"
-        return "SKIPPED" if self.skipped else "NOT RUN"
+            return "wrong"
+        return "correct" if self.checks else "not run"
 
     @property
     def remarks(self):
-        parts = [self.headline] if self.headline else []
+        parts = list(self.headlines)
         if self.failures:
-            parts.append(f"{len(self.failures)} failed: {self.failures[0][:160]}")
-        if self.skipped:
-            parts.append("skipped: " + ", ".join(self.skipped))
-        if self.unavailable:
-            parts.append("not run: " + ", ".join(self.unavailable))
+            parts.append(f"{len(self.failures)} wrong: {self.failures[0][:200]}")
+        parts += self.diagnoses
+        if self.not_measured:
+            parts.append("not run: " + ", ".join(self.not_measured))
         return "; ".join(parts)
+
+    def to_json(self, outcomes):
+        """Returns the results with the outcomes of the commands as a JSON object."""
+        commands = [{"name": one.name, "command": shlex.join(map(str, one.command)),
+                     "status": one.status, "seconds": round(one.seconds, 3),
+                     "timed_out": one.timed_out, "is_cut_off": one.is_cut_off}
+                    for one in outcomes]
+        return {"part": self.number, "title": self.title, "verdict": self.verdict,
+                "seconds": self.seconds, "checks": self.checks, "failures": self.failures,
+                "not_run": self.not_measured, "diagnoses": self.diagnoses,
+                "headlines": self.headlines, "numbers": self.numbers, "commands": commands}
 
 
 class Page:
-    """The Markdown file. It is rewritten after every part, so that a test that is killed leaves the completed parts."""
+    """The Markdown file of one call."""
 
-    def __init__(self, path, command, is_dry):
-        self.path, self.command, self.is_dry = pathlib.Path(path), command, is_dry
-        self.head = []
+    def __init__(self, path, title, command, has_stubs):
+        self.path, self.title, self.command = pathlib.Path(path), title, command
+        self.has_stubs = has_stubs
+        self.head = []  # rows of the table at the top: device and versions
         self.date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
 
     def write(self, reports, seconds, is_complete):
-        lines = ["# GPU acceptance test", ""]
-        if self.is_dry:
-            lines += [DRY_RUN_NOTE, ""]
+        lines = [f"# GPU acceptance test: {self.title}", ""]
+        if self.has_stubs:
+            lines += [STUB_NOTE, ""]
         if not is_complete:
-            lines += ["**Not complete:** the test was running or was interrupted when this report was written.", ""]
-        lines += markdown_table(["property", "value"],
-                                [["date", self.date], ["command", f"`{shlex.join(self.command)}`"],
-                                 ["duration", f"{seconds:.0f} s"], *self.head])
-        lines += ["## Verdicts", ""]
-        lines += markdown_table(["part", "verdict", "checks", "seconds", "remarks"],
-                                [[f"{report.letter} {report.title}", report.verdict, report.checks,
-                                  f"{report.seconds:.0f}", report.remarks] for report in reports])
-        lines += ["A part fails if one of its checks or one of its programs fails. SKIPPED: the time was not sufficient. "
-                  "NOT RUN: the measurement was not selected, or a requirement is missing.", ""]
+            lines += ["**Not complete:** the test was running or was interrupted when this report "
+                      "was written.", ""]
+        head = [["date", self.date], ["command", f"`{shlex.join(self.command)}`"],
+                ["duration", f"{seconds:.0f} s"], *self.head]
+        lines += markdown_table(["property", "value"], head)
+        lines += ["## Verdicts", "", *verdict_table(reports), LEGEND, ""]
         for report in reports:
-            lines += [f"## {report.letter}. {report.title}", ""]
+            lines += [f"## {report.number}. {report.title}", ""]
             lines += report.lines or ["Not started.", ""]
-        partial = self.path.with_suffix(".partial")
-        partial.write_text("\n".join(lines))
-        partial.replace(self.path)
+        replace_file(self.path, "\n".join(lines))
+
+
+def verdict_table(reports):
+    """Returns the lines of the table of verdicts."""
+    rows = [[f"{report.number} {report.title}", report.verdict, report.checks,
+             f"{report.seconds:.0f}", report.remarks] for report in reports]
+    return markdown_table(["part", "verdict", "checks", "seconds", "remarks"], rows)

@@ -77,7 +77,8 @@ def last_lines(text, count=12, width=300):
 
 @dataclass
 class Outcome:
-    """Result of a command. `status` is None if the command reached its time limit or could not be started."""
+    """Result of a command. `status` is None if the command reached its time limit or could not be started.
+    `is_cut_off`: the time of the part of the test ended before the time limit of the command."""
 
     name: str
     command: list
@@ -87,6 +88,7 @@ class Outcome:
     stderr: str = ""
     timed_out: bool = False
     error: str = ""
+    is_cut_off: bool = False
 
     @property
     def ok(self):
@@ -95,8 +97,10 @@ class Outcome:
     @property
     def failure(self):
         """One line that states how the command failed."""
+        if self.is_cut_off:
+            return f"{self.name}: not complete after {self.seconds:.0f} s, when the time of the part ended"
         if self.timed_out:
-            return f"{self.name}: reached its time limit after {self.seconds:.0f} s"
+            return f"{self.name}: did not end within its time limit of {self.seconds:.0f} s"
         if self.error:
             return f"{self.name}: {self.error}"
         return f"{self.name}: exit status {self.status}"
@@ -108,24 +112,29 @@ class Outcome:
 
 
 class Runner:
-    """Runs commands, writes their command lines and output to `folder`/logs, and records their outcomes."""
+    """Runs commands, writes their command lines and output to `folder`, and records their outcomes."""
 
     def __init__(self, folder, environment):
-        self.folder = pathlib.Path(folder) / "logs"
+        self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.environment = environment
         self.outcomes = []
         self.running = []
 
+    def begin_part(self, folder):
+        """Uses another folder for the following commands and forgets the outcomes of the earlier ones."""
+        self.folder, self.outcomes = pathlib.Path(folder), []
+        self.folder.mkdir(parents=True, exist_ok=True)
+
     def path(self, name, suffix):
         return self.folder / f"{name.replace(' ', '-').replace('/', '-')}.{suffix}"
 
-    def start(self, name, command, environment=None, stdin=subprocess.DEVNULL, stdout=None):
+    def start(self, name, command, stdin=subprocess.DEVNULL, stdout=None):
         """Starts a command. Writes its output to files, or its stdout to `stdout` if this argument is given."""
         self.path(name, "command").write_text(shlex.join(command) + "\n")
         with open(self.path(name, "err"), "w") as err, open(self.path(name, "out"), "w") as out:
             process = subprocess.Popen(command, stdin=stdin, stdout=stdout or out, stderr=err, text=True,
-                                       env=self.environment | (environment or {}), start_new_session=True)
+                                       env=self.environment, start_new_session=True)
         self.running.append(process)
         return process
 
@@ -148,16 +157,34 @@ class Runner:
         path = self.path(name, suffix)
         return path.read_text(errors="replace") if path.is_file() else ""
 
-    def run(self, name, command, limit, environment=None):
-        """Runs a command for at most `limit` seconds and returns its Outcome; adds `environment` to its environment."""
+    def run(self, name, command, limit):
+        """Runs a command for at most `limit` seconds and returns its Outcome."""
         began = time.monotonic()
         try:
-            process = self.start(name, command, environment)
+            process = self.start(name, command)
         except OSError as error:
             outcome = Outcome(name, command, None, 0.0, error=f"cannot be started: {error.strerror or error}")
             self.outcomes.append(outcome)
             return outcome
         return self.finish(name, command, process, limit, began)
+
+    def run_together(self, commands, limit):
+        """Runs the commands, {name: command}, at the same time, for at most `limit` seconds in total.
+        Returns their Outcomes in this order."""
+        began, processes, outcomes = time.monotonic(), {}, []
+        for name, command in commands.items():
+            try:
+                processes[name] = self.start(name, command)
+            except OSError as error:
+                processes[name] = f"cannot be started: {error.strerror or error}"
+        for name, process in processes.items():
+            if isinstance(process, str):
+                outcomes.append(Outcome(name, commands[name], None, 0.0, error=process))
+                self.outcomes.append(outcomes[-1])
+            else:
+                left = limit - (time.monotonic() - began)
+                outcomes.append(self.finish(name, commands[name], process, left, began))
+        return outcomes
 
     def stop_all(self):
         """Ends all commands that still run, and all other descendants of this process."""
@@ -169,24 +196,6 @@ class Runner:
         unrecorded = descendants(os.getpid())
         send_signal(unrecorded, signal.SIGKILL)
         wait_for_end(unrecorded)
-
-
-class BackgroundCommand:
-    """A command that runs in the background; `result` waits until it ends."""
-
-    def __init__(self, runner, name, command):
-        self.runner, self.name, self.command, self.began = runner, name, command, time.monotonic()
-        self.process, self.error = None, ""
-        try:
-            self.process = runner.start(name, command)
-        except OSError as error:
-            self.error = f"cannot be started: {error.strerror or error}"
-
-    def result(self, limit):
-        """Waits at most `limit` seconds until the command ends, then ends it, and returns its Outcome."""
-        if self.process is None:
-            return Outcome(self.name, self.command, None, 0.0, error=self.error)
-        return self.runner.finish(self.name, self.command, self.process, limit, self.began)
 
 
 class InteractiveProcess:
