@@ -19,10 +19,12 @@ Variants:
   host           like graph, with batches from host memory
   compile        torch.compile(mode="max-autotune"): Inductor's own CUDA graphs, SGD outside of them
   compile_graph  torch.compile(mode="max-autotune-no-cudagraphs"), from forward to SGD captured as one CUDA graph
+  compile_default  torch.compile in its default mode, from forward to SGD captured as one CUDA graph
 
 losses: writes initial weights to FILE.h5 (one dataset per tensor under /state), then prints as JSON the loss of each
 step on the images that FILE.npy lists (indices, steps x batch), without augmentation: in float32 with eager execution
-and, for each precision, with eager execution, with eager execution without channels-last, and with torch.compile.
+and, for each precision, in each mode of --modes: with eager execution (eager), with eager execution without channels-last
+(contiguous), and with torch.compile (compiled).
 
 accuracy: trains with a captured CUDA graph and the learning rates in FILE.npy (one per step); prints the test accuracy
 as JSON.
@@ -48,6 +50,7 @@ from pytorch_features import missing_features  # noqa: E402
 WARM_UP_EPOCHS = 2
 SLOTS = 3  # buffers in pinned memory: one is filled, one is copied, one is in use by the step
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+COMPILE_MODES = {"compile": "max-autotune", "compile_graph": "max-autotune-no-cudagraphs", "compile_default": "default"}
 LOSS_SCALE = 1024.0  # for fp16; constant, so that no step is skipped
 
 
@@ -225,13 +228,12 @@ def variant_epoch(name, images, args):
     """Returns a function that trains one epoch with variant `name` and returns the last loss."""
     options = None
     if name.startswith("compile"):
-        mode = "max-autotune" if name == "compile" else "max-autotune-no-cudagraphs"
-        options = {"mode": mode} if args.device == "cuda" else {"backend": "eager"}
+        options = {"mode": COMPILE_MODES[name]} if args.device == "cuda" else {"backend": "eager"}
     trainer = Trainer(args.device, "bf16", 0.1 * args.batch / 1024, options)
     if name == "host":
         return HostEpochs(images, trainer, args.batch)
     step = trainer.step
-    if name in ("graph", "compile_graph"):
+    if name in ("graph", "compile_graph", "compile_default"):
         pixels, labels = images.epoch()
         step = GraphedStep(step, pixels[: args.batch], labels[: args.batch])
     return lambda: device_epoch(images, step, args.batch)
@@ -303,6 +305,7 @@ def losses(args):
         if precision != "fp32":
             compiler = {} if args.device == "cuda" else {"backend": "eager"}
             modes |= {"contiguous": {"channels_last": False}, "compiled": {"compile_options": compiler}}
+            modes = {mode: modes[mode] for mode in args.modes}
         result[precision] = {}
         for mode, options in modes.items():
             trainer = Trainer(args.device, precision, args.lr, state=state, **options)
@@ -360,7 +363,7 @@ def main():
     parser.add_argument("command", choices=["versions", "speed", "losses", "accuracy"])
     parser.add_argument("--data", metavar="DIR", help="folder of the CIFAR-10 binary files")
     parser.add_argument("--batch", type=int, default=512, help="images per step for speed and accuracy [%(default)s]")
-    parser.add_argument("--variants", nargs="+", default=["eager", "graph", "host", "compile", "compile_graph"],
+    parser.add_argument("--variants", nargs="+", default=["eager", "graph", "host", "compile_default", "compile", "compile_graph"],
                         help="variants for speed [all]")
     parser.add_argument("--train-samples", type=int, metavar="N", help="use the first N training images [all]")
     parser.add_argument("--test-samples", type=int, metavar="N", help="use the first N test images [all]")
@@ -368,6 +371,8 @@ def main():
     parser.add_argument("--weights", metavar="FILE", help="HDF5 file to which losses writes the initial weights")
     parser.add_argument("--precision", nargs="+", choices=["bf16", "fp16"], default=["bf16", "fp16"],
                         help="precisions for losses, besides float32 [bf16 fp16]")
+    parser.add_argument("--modes", nargs="+", choices=["eager", "contiguous", "compiled"],
+                        default=["eager", "contiguous", "compiled"], help="modes for losses [all]")
     parser.add_argument("--lr", type=float, default=0.01, help="learning rate for losses [%(default)s]")
     parser.add_argument("--rates", metavar="FILE", help="npy file of the learning rate of each step for accuracy")
     parser.add_argument("--seed", type=int, default=1, help="seed for losses and accuracy [%(default)s]")

@@ -105,6 +105,16 @@ def installed_programs(args):
                     tests=[[str(pathlib.Path(program).resolve())] for program in args.tests])
 
 
+def check_inputs(args, report):
+    """Checks that the programs and images exist. Without lockstep, there is nothing to measure."""
+    if not os.access(args.lockstep, os.X_OK):
+        sys.exit(f"--lockstep {args.lockstep}: the program does not exist or is not executable")
+    for program in args.tests:
+        report.check(os.access(program, os.X_OK), f"--tests {program}: the program does not exist")
+    report.check((args.data / "data_batch_1.bin").is_file(),
+                 f"--data {args.data}: data_batch_1.bin does not exist")
+
+
 def make_context(args, report):
     """Returns the Context of a call: empty working folders and the cache of engines. Problems with
     the environment or the cache are recorded in `report`; the call goes on without them."""
@@ -130,6 +140,8 @@ def make_context(args, report):
                                                     "all engines are selected again")
     for note in notes:
         report.fail(note)
+    if not args.stubs:
+        check_inputs(args, report)  # after the environment, whose script may unpack the programs
     own = {"PYTHONDONTWRITEBYTECODE": "1", "TORCHINDUCTOR_CACHE_DIR": str(args.work / "inductor")}
     runner = Runner(args.work / "head", dict(os.environ) | own)
     clock = Clock(args.seconds, {part.number: part.seconds for part in CALLS[args.call]})

@@ -1,6 +1,7 @@
 """State that all parts of a call share: programs, folders and time limits."""
 
 import pathlib
+import shutil
 from dataclasses import dataclass, field
 
 import environment
@@ -67,6 +68,13 @@ class Context:
         """Folder of the engines that were selected while no other program used the GPU."""
         return self.results.cache
 
+    def cache_copy(self):
+        """Returns the variable that selects a copy of the cache, for runs that would otherwise add
+        engines that were timed while the GPU was busy or slowed down."""
+        copy = self.scratch("cache-copy")
+        shutil.copytree(self.cache, copy, dirs_exist_ok=True)
+        return {"LOCKSTEP_CACHE_DIR": copy}
+
     @property
     def data(self):
         """The value of --data for CIFAR-10."""
@@ -75,7 +83,9 @@ class Context:
     def program(self, words, **variables):
         """Returns the command that starts a program under test with its environment variables. A
         value of None removes a variable."""
-        pairs = self.variables | {"LOCKSTEP_CACHE_DIR": str(self.cache)} | variables
+        # Runs with quick engines leave the cache of the selected engines as it is.
+        cache = self.scratch("quick-cache") if "quick" in words else str(self.cache)
+        pairs = self.variables | {"LOCKSTEP_CACHE_DIR": cache} | variables
         assignments = [f"{name}={value}" for name, value in pairs.items() if value is not None]
         return ["env", *assignments, *map(str, words)]
 
@@ -102,8 +112,7 @@ class Context:
 
     def train_arguments(self, name, precision, *arguments, engines="timed", fusion="auto"):
         """Returns the arguments of `lockstep train` on the GPU with the run file `name`.h5."""
-        scale = ["--loss-scale", LOSS_SCALE] if precision == "fp16" else []
-        return ["train", "--device", "cuda", "--precision", precision, *scale, "--engines", engines,
+        return ["train", "--device", "cuda", "--precision", precision, "--engines", engines,
                 "--bn-fusion", fusion, *map(str, arguments), "--seed", str(self.args.seed),
                 "--output", self.path(f"{name}.h5"), "--overwrite", "--json", "--quiet"]
 

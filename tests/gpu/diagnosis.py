@@ -6,9 +6,9 @@ import re
 
 import environment
 from running import last_lines
-from small_runs import Configuration, deviations, gpu_arguments, losses_of
+from small_runs import SmallRun, deviations, gpu_arguments, losses_of
 
-SECONDS = 60  # time of all reruns of one configuration; later parts become shorter
+SECONDS = 75  # time of all reruns of one configuration; later parts become shorter
 RUN_SECONDS, MEMCHECK_SECONDS = 12, 25  # time limits of one rerun
 PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
 
@@ -16,9 +16,10 @@ REPEAT, BLOCKING, MEMCHECK = "same options", "CUDA_LAUNCH_BLOCKING=1", "memcheck
 NO_FUSION, FP32, EAGER, QUICK = "--bn-fusion none", "fp32", "without CUDA graph", "--engines quick"
 # The options of each rerun that differ from the failed configuration. Transport `staged` is not
 # captured, so one rank that uses it executes every step without a CUDA graph.
-CHANGES = {REPEAT: {}, BLOCKING: {}, MEMCHECK: {}, NO_FUSION: {"fusion": "none"},
-           FP32: {"precision": "fp32", "engines": "quick"}, EAGER: {"transport": "staged"},
-           QUICK: {"engines": "quick"}}
+# memcheck is the slowest and decides nothing by itself, so it is last.
+CHANGES = {REPEAT: {}, BLOCKING: {}, EAGER: {"transport": "staged"}, NO_FUSION: {"fusion": "none"},
+           FP32: {"precision": "fp32", "engines": "quick"}, QUICK: {"engines": "quick"},
+           MEMCHECK: {}}
 
 
 def conclusion(configuration, results, memcheck=""):
@@ -61,7 +62,9 @@ def sanitizer_command(context, tool, *options):
     """Returns the words that start compute-sanitizer, or an empty list if it is not installed."""
     if context.programs.sanitizer is None:
         return []
-    return [*context.programs.sanitizer, "--tool", tool, "--error-exitcode", "99",
+    # cuDNN calls functions of the runtime that fail and handles the errors itself.
+    api = ["--report-api-errors", "no"] if tool == "memcheck" else []
+    return [*context.programs.sanitizer, "--tool", tool, *api, "--error-exitcode", "99",
             "--target-processes", "all", *options]
 
 
@@ -69,11 +72,12 @@ def rerun(context, name, configuration, label):
     """Runs one rerun; returns (result, reason of a failure, first error of memcheck)."""
     changed = dataclasses.replace(configuration, **CHANGES[label])
     log = environment.cudnn_log(context.path(f"{name}-cudnn.log"))
-    variables, prefix, limit = context.core_dump() | log, [], RUN_SECONDS
+    own = log | (context.cache_copy() if changed.engines == "timed" else {})
+    variables, prefix, limit = context.core_dump() | own, [], RUN_SECONDS
     if label == BLOCKING:
         variables |= {"CUDA_LAUNCH_BLOCKING": "1"}
     if label == MEMCHECK:
-        variables, limit = dict(log), MEMCHECK_SECONDS  # no core dump: both use the debugger API
+        variables, limit = own, MEMCHECK_SECONDS  # no core dump: both use the debugger API
         prefix = sanitizer_command(context, "memcheck")
         if not prefix:
             return NOT_RUN, "compute-sanitizer is not installed", ""
@@ -94,7 +98,7 @@ def rerun(context, name, configuration, label):
 def diagnose(context, report, precision, batch, engines="timed", fusion="auto"):
     """Reruns a failed configuration and adds the conclusion to the report. A configuration is rerun
     only once per call."""
-    configuration = Configuration(precision, batch, engines, fusion)
+    configuration = SmallRun(precision, batch, engines, fusion)
     if configuration in context.diagnosed:
         report.add_diagnosis(f"{context.diagnosed[configuration]} (reruns of an earlier failure)")
         return

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from context import BATCH
+from context import BATCH, LOSS_SCALE
 from diagnosis import diagnose
 from measures import Unreadable, loss_band, parse_json_lines
 from pytorch import is_usable
@@ -83,7 +83,8 @@ def losses(context, report):
     outcome = context.run("losses pytorch", [
         *context.programs.torch, "losses", "--data", str(context.args.data), "--train-samples",
         str(STEPS * LOSS_BATCH), "--order", order, "--weights", weights, "--lr", str(LOSS_RATE),
-        "--seed", str(context.args.seed), "--precision", *PRECISIONS], 150)
+        "--seed", str(context.args.seed), "--precision", *PRECISIONS, "--modes", "eager",
+        "contiguous"], 100)
     reference = parse_json_lines(outcome.stdout).get("losses") or {}
     if not outcome.ok or any(one not in reference for one in ("fp32", *PRECISIONS)):
         report.not_run("losses PyTorch", f"{outcome.failure} {outcome.tail[-300:]}")
@@ -95,7 +96,8 @@ def losses(context, report):
         arguments = context.train_arguments(
             name, precision, "--data", context.data, "--train-samples", STEPS * LOSS_BATCH,
             "--batch-per-rank", LOSS_BATCH, "--steps", STEPS, "--augment", "none", "--init-from",
-            weights, "--lr", LOSS_RATE, "--evaluate-every", "never")
+            weights, "--lr", LOSS_RATE, "--evaluate-every", "never",
+            *(["--loss-scale", LOSS_SCALE] if precision == "fp16" else []))
         _, run, has_failed = context.run_training(report, name, arguments, 60)
         if run is not None:
             curves = {"float32": reference["fp32"]["eager"]} | reference[precision]

@@ -75,7 +75,7 @@ def fits_in_memory(context, report, batch):
     limit; None if the program fails otherwise, or has no time."""
     name = f"batch {batch}"
     arguments = context.train_arguments(
-        "try", "bf16", "--data", f"synthetic:{IMAGES}", "--batch-per-rank", batch, "--steps", "2",
+        "try", "bf16", "--data", f"synthetic:{batch}", "--batch-per-rank", batch, "--steps", "2",
         "--evaluate-every", "never", "--memory-limit", NO_LIMIT, engines="quick")
     outcome = context.run(name, context.lockstep(*arguments), RUN_SECONDS)
     if outcome.ok or outcome.status == OUT_OF_MEMORY:

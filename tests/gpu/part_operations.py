@@ -5,7 +5,7 @@ import re
 
 from diagnosis import MEMCHECK_SECONDS, diagnose, first_error, sanitizer_command
 from running import last_lines
-from small_runs import Configuration, gpu_arguments
+from small_runs import SmallRun, gpu_arguments
 
 SHARDS = 8  # processes that share the GPU
 # Batch norm is the least known part, and the fusions contain it: these tests run first.
@@ -142,7 +142,7 @@ def sanitizers(context, report):
             continue
         # racecheck omits the kernels of cuDNN: they are not part of this project and take minutes.
         options = ["--kernel-regex", "kns=lockstep"] if own else []
-        arguments = gpu_arguments(context, name, Configuration(precision, batch=8))
+        arguments = gpu_arguments(context, name, SmallRun(precision, batch=8))
         prefix = sanitizer_command(context, tool, *options)
         outcome = context.run(name, context.lockstep(*arguments, "--watchdog", "0", prefix=prefix),
                               SANITIZER_SECONDS)

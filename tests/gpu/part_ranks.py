@@ -154,7 +154,7 @@ def overlap(context, report):
             OVERLAP_STEPS, "--lr", "0.01", "--data-residency", "device", "--evaluate-every", "never",
             "--allow-gpu-sharing", "--transport", "nccl", "--reducer", reducer, "--watchdog", "25")
         outcome, run, _ = context.run_training(report, name, arguments, 40, two_rank_prefix(context),
-                                               **nccl_log(context, name))
+                                               **nccl_log(context, name), **context.cache_copy())
         if run is None:
             if outcome.timed_out:
                 report.add_diagnosis(f"{name}: {state_of_hang(context, name)}; "

@@ -10,7 +10,7 @@ from candidates import report_candidates
 from context import BATCH
 from diagnosis import diagnose
 from gpus import describe_rates, gpu_of
-from small_runs import BOUNDS, CPU_BATCH, Configuration, deviations, gpu_arguments, reference_losses
+from small_runs import BOUNDS, CPU_BATCH, SmallRun, deviations, gpu_arguments, reference_losses
 
 GPU_FIELDS = ("name,driver_version,memory.total,memory.used,clocks.sm,clocks.max.sm,clocks.mem,"
               "power.limit,temperature.gpu,utilization.gpu")
@@ -41,6 +41,7 @@ def versions(context, report):
     device = smi.stdout.strip().splitlines()[0] if smi.ok and smi.stdout.strip() else "unknown"
     rows.append([f"GPU ({GPU_FIELDS})", device])
     description = context.path("device.json")
+    context.run("ldd", context.program(["ldd", *context.programs.lockstep[:1]]), 15)
     info = context.run("lockstep info", context.lockstep(
         "info", "--device", "cuda", "--write-device-description", description, "--json"), 40)
     if not report.check(info.ok, info.failure):
@@ -75,8 +76,9 @@ def check_small_run(context, report, configuration, limit, engine_log=None):
     reference, source = reference_losses(context, configuration.batch)
     if reference is None:
         report.not_run(f"reference for {name}", source)
-    outcome, run, has_failed = context.run_training(report, name, arguments, limit,
-                                                    **context.core_dump())
+    # A core dump slows the GPU down, so it is not used while engines are timed.
+    variables = context.core_dump() if configuration.engines == "quick" else {}
+    outcome, run, has_failed = context.run_training(report, name, arguments, limit, **variables)
     row = [name, "", "", f"{outcome.seconds:.1f}"]
     if run is not None:
         wrong = deviations(context, configuration, run.loss)
@@ -93,7 +95,7 @@ def quick_steps(context, report):
     """Three steps in each precision with quick engines: nothing is compiled at run time, and batch
     norm uses our own kernels."""
     for precision in ("fp32", "bf16", "fp16"):
-        check_small_run(context, report, Configuration(precision), 25)
+        check_small_run(context, report, SmallRun(precision), 25)
     bounds = "; ".join(f"{precision} " + ", ".join(f"{bound:g} up to step {last}"
                                                    for last, bound in steps)
                        for precision, steps in BOUNDS.items())
@@ -104,5 +106,5 @@ def quick_steps(context, report):
 def full_precision(context, report):
     """Three steps in bf16 at the batch size of the measurements with selected engines."""
     log = context.path("engines-bf16.jsonl")
-    check_small_run(context, report, Configuration("bf16", BATCH, "timed"), 150, engine_log=log)
+    check_small_run(context, report, SmallRun("bf16", BATCH, "timed"), 150, engine_log=log)
     report_candidates(report, "bf16", BATCH, log)

@@ -58,7 +58,10 @@ def stop_tree(process):
         pass
     tree += descendants(process.pid)
     send_signal(tree[1:] if process.poll() is not None else tree, signal.SIGKILL)
-    process.wait()
+    try:  # a process that waits for the GPU in the kernel cannot be killed
+        process.wait(GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        pass
     wait_for_end(tree)
 
 
@@ -177,13 +180,19 @@ class Runner:
                 processes[name] = self.start(name, command)
             except OSError as error:
                 processes[name] = f"cannot be started: {error.strerror or error}"
+        started = [process for process in processes.values() if not isinstance(process, str)]
+        while time.monotonic() < began + limit and any(one.poll() is None for one in started):
+            time.sleep(0.02)
+        late = [process for process in started if process.poll() is None]
+        send_signal([process.pid for process in late], signal.SIGTERM)  # all at once, then one by one
         for name, process in processes.items():
             if isinstance(process, str):
                 outcomes.append(Outcome(name, commands[name], None, 0.0, error=process))
                 self.outcomes.append(outcomes[-1])
             else:
-                left = limit - (time.monotonic() - began)
-                outcomes.append(self.finish(name, commands[name], process, left, began))
+                outcome = self.finish(name, commands[name], process, GRACE_SECONDS, began)
+                outcome.timed_out = outcome.is_cut_off = process in late
+                outcomes.append(outcome)
         return outcomes
 
     def stop_all(self):

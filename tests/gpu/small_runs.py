@@ -17,7 +17,7 @@ BOUNDS = {"fp32": ((1, 1e-4), (STEPS, 1e-2)), "bf16": ((1, 5e-3), (STEPS, 2e-2))
 
 
 @dataclass(frozen=True)
-class Configuration:
+class SmallRun:
     """What selects the code that a small run executes on the GPU."""
 
     precision: str
@@ -69,7 +69,7 @@ def reference_losses(context, batch):
         else:
             name, text = f"reference fp32 {batch}", "the GPU in fp32 with quick engines"
             command = context.lockstep(
-                *gpu_arguments(context, name, Configuration("fp32", batch, fusion="none")))
+                *gpu_arguments(context, name, SmallRun("fp32", batch, fusion="none")))
         losses, reason = losses_of(context, name, command, 30)
         context.references[batch] = losses, text if losses is not None else reason
     return context.references[batch]

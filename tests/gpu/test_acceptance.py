@@ -1,20 +1,15 @@
-"""Tests of the acceptance test on a machine without a GPU: dry runs with stubs of all programs, and injected faults.
+"""Tests of the acceptance test on a machine without a GPU: the scenarios of the dry run, and the
+functions that decide. Needs pytest, h5py and NumPy, but no PyTorch. LOCKSTEP_TEST_PYTORCH=1 adds a
+test that runs tests/bench/pytorch_gpu.py with the installed PyTorch on the CPU (takes minutes)."""
 
-Needs pytest, h5py and NumPy. The tests do not depend on the installed PyTorch. LOCKSTEP_TEST_PYTORCH=1 adds a test that
-runs tests/bench/pytorch_gpu.py with the installed PyTorch on the CPU (takes minutes; PyTorch 2.3 or newer).
-
-Runs in which a program hangs until its time limit start at the beginning and run in the background
-(`background_runs`); the tests at the end of this file check their results.
-"""
-
+import concurrent.futures
 import json
 import os
 import pathlib
-import re
 import signal
-import stat
 import subprocess
 import sys
+import tarfile
 import time
 import types
 
@@ -23,137 +18,27 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import acceptance  # noqa: E402
+import candidates  # noqa: E402
+import diagnosis  # noqa: E402
 import dry_run  # noqa: E402
+import environment  # noqa: E402
+import gpus  # noqa: E402
 import measures  # noqa: E402
-import part_throughput  # noqa: E402
+import part_operations  # noqa: E402
+import part_ranks  # noqa: E402
+import part_speed  # noqa: E402
+import pytorch  # noqa: E402
+import results  # noqa: E402
 import running  # noqa: E402
 import sample_order  # noqa: E402
-from running import Runner  # noqa: E402
-
-# Contents of modules named torch that replace the installed PyTorch.
-NO_TORCH = "raise ModuleNotFoundError('No module named torch')\n"
-DAMAGED_TORCH = "raise OSError('libtorch.so: cannot open shared object file')\n"
-OLD_TORCH = """
-__version__ = "1.13.1"
-class optim:
-    class SGD:
-        def __init__(self, params, lr, momentum=0, foreach=None): pass
-"""
-
-# Each entry is one run: (parts, injected faults, {part: text that its section of the report must contain}). A part that
-# runs and is not in the dictionary must pass.
-FAULTY_RUNS = [
-    ("abce", ["fail:info", "fail:gtest", "nan:--precision fp16", "garbage:ladder", "wrong:allreduce"],
-     {"0": "head lockstep info: exit status 70", "a": "exit status 70", "b": "b fp16: a loss is not finite",
-      "c": "printed no JSON object", "e": "e all-reduce nccl: a sum is wrong"}),
-    ("abcdef", ["garbage:gtest", "wrong:b-bf16.h5", "crash:--memory-limit", "fail:plan", "nan:--transport staged",
-                "wrong:--init-from"],
-     {"a": "ran no test", "b": "is below the minimum", "c": "expected status 0 or 4",
-      "d": "d roofline bound 16 bf16: exit status 70", "e": "a loss is not finite", "f": "outside"}),
-    ("abcdef", ["fail:memcheck", "fail:accuracy", "out-of-memory:ladder", "short-phases:--data-residency", "wrong:--transport nccl",
-                "garbage:losses"],
-     {"a": "a sanitizer memcheck: exit status 70", "b": "b pytorch: exit status 70", "c": "exit status 4",
-      "d": "the wall clock", "e": "step 2", "f": "printed no losses"}),
-    ("abcdef", ["out-of-memory:--batch-per-rank 27244", "fail:--data-residency host", "garbage:--transport nccl",
-                "fail:losses"],
-     {"c": "is predicted to fit", "d": "d 16 bf16 host 1: exit status 70", "e": "cannot be read",
-      "f": "exit status 70"}),
-    ("cde", ["fail:ladder", "fail:speed"], {"c": "injected failure", "d": "no PyTorch configuration was measured"}),
-    ("cf", ["fail:c-after"], {"c": "smaller batch afterwards: exit status 70"}),
-]
-# Runs in which a program hangs until its time limit: {name: (parts, minutes, fault, text in the report)}.
-HANGING_RUNS = {
-    "two ranks": ("e", "0.45", "hang:--transport nccl", "reached its time limit"),
-    "ladder": ("c", "0.45", "hang:ladder", "reached its time limit"),
-    "PyTorch throughput": ("d", "0.6", "hang:speed", "not ready in time"),
-    "PyTorch losses": ("f", "0.45", "hang:losses", "reached its time limit"),
-}
-TOO_MANY_ROUNDS = "too many rounds"
-
-
-@pytest.fixture(scope="session")
-def data(tmp_path_factory):
-    """A folder with files that have the names and sizes of the CIFAR-10 files."""
-    folder = tmp_path_factory.mktemp("cifar")
-    for name in dry_run.DATA_FILES:
-        with open(folder / name, "wb") as file:
-            file.truncate(dry_run.RECORDS * dry_run.RECORD_BYTES)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def command_in(data, tmp_path_factory):
-    """A function that returns the command and environment of a dry run in `folder`. A shell script that starts the stub
-    replaces lockstep."""
-    cache = tmp_path_factory.mktemp("cache")
-
-    def make(folder, *arguments, faults="", hidden=""):
-        program = folder / "lockstep"
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{HERE}/stub.py" lockstep "$@"\n')
-        program.chmod(program.stat().st_mode | stat.S_IXUSR)
-        command = [sys.executable, "-B", str(HERE / "acceptance.py"), "--lockstep", str(program), "--data", str(data),
-                   "--out", str(folder / "out"), "--tests", str(program), "--mpirun", "sh", "--dry-run", "--batches",
-                   "16", "--rounds", "1", *arguments]
-        return command, os.environ | {"STUB_FAULTS": faults, "STUB_HIDDEN_OPTIONS": hidden, "STUB_CACHE": str(cache),
-                                      "TMPDIR": str(folder)}
-
-    return make
-
-
-@pytest.fixture(scope="session", autouse=True)
-def background_runs(command_in, tmp_path_factory):
-    """Starts the runs that wait for a time limit; yields {name: (process, folder)}."""
-    runs = {}
-
-    def start(name, *arguments, faults=""):
-        folder = tmp_path_factory.mktemp("background")
-        command, environment = command_in(folder, "--skip-torch", *arguments, faults=faults)
-        runs[name] = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL), folder
-
-    for name, (parts, minutes, faults, _) in HANGING_RUNS.items():
-        start(name, "--parts", parts, "--minutes", minutes, faults=faults)
-    start(TOO_MANY_ROUNDS, "--parts", "d", "--minutes", "0.6", "--rounds", "5")
-    yield runs
-    for process, _ in runs.values():
-        if process.poll() is None:
-            running.stop_tree(process)
-
-
-@pytest.fixture
-def run(command_in, tmp_path):
-    """A function that runs the command and returns (exit status, report, {part: verdict}). `torch` is None to omit the
-    PyTorch code, the contents of a module that replaces PyTorch, or empty for the installed PyTorch."""
-    def run_command(*arguments, faults="", hidden="", torch=None):
-        command, environment = command_in(tmp_path, *arguments, faults=faults, hidden=hidden)
-        if torch is None:
-            command.append("--skip-torch")
-        elif torch:
-            module = tmp_path / "modules" / "torch.py"
-            module.parent.mkdir()
-            module.write_text(torch)
-            environment["PYTHONPATH"] = str(module.parent)
-        result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
-        return result.returncode, *report_of(tmp_path, result.stderr)
-
-    return run_command
-
-
-def report_of(folder, errors=""):
-    """Returns (report, {part: verdict}) of a complete run and checks that all of its processes have ended."""
-    path = folder / "out" / "acceptance.md"
-    assert path.is_file(), errors
-    report = path.read_text()
-    assert "Not complete" not in report
-    assert not running_processes(folder)
-    return report, verdicts(report)
-
-
-def verdicts(report):
-    return dict(re.findall(r"^\| (\w) [^|]*\| ([^|]*?) \|", report, re.MULTILINE))
-
-
-def section(report, letter):
-    return re.search(rf"^## {letter}\. .*?(?=^## |\Z)", report, re.MULTILINE | re.DOTALL).group()
+import schedule  # noqa: E402
+import turns  # noqa: E402
+from clock import Clock  # noqa: E402
+from reports import Report  # noqa: E402
+from running import Outcome, Runner  # noqa: E402
+from scenarios import SCENARIOS, Scenario  # noqa: E402
+from small_runs import SmallRun  # noqa: E402
 
 
 def running_processes(folder):
@@ -170,102 +55,362 @@ def running_processes(folder):
     return commands
 
 
-# --- dry runs without faults ---------------------------------------------------------------------------------
+# --- scenarios -----------------------------------------------------------------------------------
 
-def test_dry_run_runs_every_part(run, tmp_path):
-    status, report, verdict_of = run()
-    assert status == 0, report
-    assert "**Dry run: nothing was measured.**" in report.split("## Verdicts")[0]
-    assert verdict_of == dict.fromkeys("0abfedcP", "PASS") | {"T": "NOT RUN"}
-    for text in ("Lockstep bf16 device", "Lockstep fp16 host", "PyTorch compile_graph", "PyTorch host",
-                 "share of the roofline bound", "32768 | out_of_memory", "Measured limit", "racecheck", "one rank",
-                 "minimum test accuracy", "PyTorch contiguous", "computes the statistics of 1 of 1 batch norms",
-                 "fp16 device none", "bf16 gradients with transport nccl", "bf16 gradients with transport staged"):
-        assert text in report, text
-    raw = json.loads((tmp_path / "out" / "acceptance.json").read_text())
-    assert raw["dry_run"] is True
-    assert all(command["status"] in (0, 4) for command in raw["commands"])
+@pytest.fixture(scope="module")
+def scenario_results(tmp_path_factory):
+    """Starts all scenarios, some at the same time; {(call, name): future of (mistakes, folder)}."""
+    parent = tmp_path_factory.mktemp("scenarios")
 
+    def run(number, scenario):
+        folder = parent / str(number)
+        folder.mkdir()
+        return dry_run.run_scenario(scenario, folder)[0], folder
 
-def test_report_lists_the_parts_that_are_not_selected(run):
-    status, report, verdict_of = run("--parts", "b")
-    assert status == 0
-    assert verdict_of["b"] == "PASS"
-    assert verdict_of["d"] == "NOT RUN"
-    assert "--parts does not select it" in report
+    with concurrent.futures.ThreadPoolExecutor(dry_run.PARALLEL) as pool:
+        yield {(one.call, one.name): pool.submit(run, i, one)
+               for i, one in enumerate(SCENARIOS)}
 
 
-@pytest.mark.parametrize("torch, expected", [
-    (NO_TORCH, ("PyTorch (none)",)),
-    (DAMAGED_TORCH, ("cannot open shared object file",)),
-    (OLD_TORCH, ("PyTorch 1.13.1", "torch.compile", "SGD(fused=True)")),
-])
-def test_unusable_pytorch_is_reported_and_not_run(run, torch, expected):
-    status, report, verdict_of = run("--parts", "b", torch=torch)
-    assert (status, verdict_of["T"]) == (0, "NOT RUN"), report
-    for text in expected:
-        assert text in section(report, "T")
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: f"{one.call}: {one.name}")
+def test_scenario_ends_with_the_expected_verdicts_and_no_processes(scenario_results, scenario):
+    mistakes, folder = scenario_results[scenario.call, scenario.name].result()
+    assert not mistakes
+    assert not running_processes(folder)
 
 
-@pytest.mark.skipif(os.environ.get("LOCKSTEP_TEST_PYTORCH") != "1", reason="LOCKSTEP_TEST_PYTORCH is not 1")
-def test_pytorch_code_runs_on_the_cpu(run):
-    status, report, verdict_of = run("--parts", "b", torch="")
-    assert verdict_of["T"] == "PASS", report
-    assert status == 0
+def test_dry_run_detects_other_verdicts_and_missing_texts(tmp_path):
+    scenario = Scenario("none", "measure", verdicts={1: "wrong"}, texts={1: ("this text",)})
+    (tmp_path / "one").mkdir()
+    mistakes, _ = dry_run.run_scenario(scenario, tmp_path / "one")
+    assert mistakes == ["exit status 0", "part 1 is correct instead of wrong",
+                        "part 1 lacks: this text"]
 
 
-# --- missing programs and injected faults --------------------------------------------------------------------
-
-def test_unknown_options_are_reported(run):
-    status, report, verdict_of = run("--parts", "bc", hidden="--data-residency,--write-device-description")
-    assert (status, verdict_of["P"], verdict_of["b"]) == (1, "FAILED", "PASS")
-    assert "--data-residency is not an option of train" in report
-    assert "--write-device-description is not an option of info" in report
-
-
-def test_option_mistakes_are_unknown_options_and_values():
-    descriptions = dry_run.parse_help("Group:\n  --device WHICH  device of\n         a rank: cpu, cuda [cpu]\n  --json  JSON\n")
-    assert not dry_run.option_mistakes(["train", "--device", "cuda", "--json"], descriptions)
-    assert dry_run.option_mistakes(["train", "--device", "gpu"], descriptions) == ["--device gpu: the values are cpu, cuda"]
-    assert dry_run.option_mistakes(["train", "--jsn"], descriptions) == ["--jsn is not an option of train"]
+def test_second_call_restores_the_engines_of_the_first(scenario_results, tmp_path):
+    _, folder = scenario_results["first-contact", "success"].result()
+    count = results.restore_cache(folder / "out", tmp_path)
+    assert count >= 3
+    assert (tmp_path / "engines.json").is_file()
+    assert sorted(path.name for path in (tmp_path / "plans").iterdir()) == ["bf16-512", "fp16-512"]
 
 
-def test_missing_programs_and_images_are_reported(run, tmp_path):
-    status, report, verdict_of = run("--parts", "b", "--lockstep", str(tmp_path / "nothing"), "--data", str(tmp_path),
-                              "--tests", str(tmp_path / "none_test"))
-    assert (status, verdict_of["P"]) == (1, "FAILED")
-    for text in ("nothing does not exist", "none_test: the program does not exist", "data_batch_1.bin does not exist"):
-        assert text in report
-
-
-@pytest.mark.parametrize("parts, faults, expected", FAULTY_RUNS, ids=range(1, len(FAULTY_RUNS) + 1))
-def test_injected_faults_fail_only_their_parts(run, parts, faults, expected):
-    status, report, verdict_of = run("--parts", parts, faults=",".join(faults))
-    assert status == 1
-    for part, text in expected.items():
-        assert verdict_of[part] == "FAILED", section(report, part)
-        assert text in section(report, part)
-    for part in {"0", *parts} - set(expected):
-        assert verdict_of[part] == "PASS", section(report, part)
-
-
-def test_sigterm_ends_all_programs_and_writes_the_report(command_in, tmp_path):
-    command, environment = command_in(tmp_path, "--skip-torch", "--parts", "bc", faults="hang:ladder")
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-    for line in process.stdout:
-        if "part c" in line:
-            break
-    while not any("stub.py lockstep ladder" in line for line in running_processes(tmp_path)):
+def test_sigterm_ends_all_programs_and_keeps_the_results(tmp_path):
+    folder = tmp_path / "one"
+    folder.mkdir()
+    command, variables = dry_run.command_of(
+        Scenario("", "first-contact", faults=("hang:--engine-log",), seconds=300), folder)
+    process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not any("--engine-log" in line for line in running_processes(folder)):
+        assert time.monotonic() < deadline
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 143
-    report = (tmp_path / "out" / "acceptance.md").read_text()
+    report = (folder / "out" / "acceptance.md").read_text()
     assert "**Not complete:**" in report
-    assert verdicts(report)["b"] == "PASS"
-    assert not running_processes(tmp_path)
+    content = json.loads((folder / "out" / "acceptance.json").read_text())
+    assert content["is_complete"] is False
+    assert content["parts"]["1"]["verdict"] == "correct"
+    with tarfile.open(folder / "out" / "part-1.tar.gz") as tar:
+        assert "part-1/steps-fp32-32.h5" in tar.getnames()
+    assert not running_processes(folder)
 
 
-# --- functions -----------------------------------------------------------------------------------------------
+@pytest.mark.skipif(os.environ.get("LOCKSTEP_TEST_PYTORCH") != "1",
+                    reason="LOCKSTEP_TEST_PYTORCH is not 1")
+def test_pytorch_code_runs_on_the_cpu(tmp_path):
+    assert dry_run.check_pytorch(tmp_path) == ([], "")
+
+
+@pytest.mark.parametrize("module, expected", [
+    ("raise ModuleNotFoundError('No module named torch')\n", (None, ["PyTorch"])),
+    ("raise OSError('libtorch.so: cannot open')\n",
+     (None, ["a PyTorch that can be imported (libtorch.so: cannot open)"])),
+])
+def test_unusable_pytorch_is_described(tmp_path, module, expected):
+    (tmp_path / "torch.py").write_text(module)
+    result = subprocess.run([sys.executable, "-B", str(dry_run.BENCH / "pytorch_features.py")],
+                            env=os.environ | {"PYTHONPATH": str(tmp_path)}, text=True,
+                            capture_output=True, timeout=60)
+    found = json.loads(result.stdout)
+    assert (found["torch"], found["missing"]) == expected
+
+
+# --- schedule and clock --------------------------------------------------------------------------
+
+@pytest.mark.parametrize("call", schedule.CALLS)
+def test_parts_fill_the_call_and_their_files_come_back(call):
+    parts = schedule.CALLS[call]
+    assert sum(part.seconds for part in parts) == schedule.SECONDS
+    assert [part.number for part in parts] == list(range(1, len(parts) + 1))
+    assert len(parts) <= results.MAX_PARTS
+    assert results.MAX_PARTS + 2 <= 8  # the report and the JSON file
+    assert results.MAX_PARTS * results.ARCHIVE_BYTES < 64 * 2**20
+
+
+def test_pytorch_does_not_start_before_engines_are_selected():
+    steps = [step for part in schedule.FIRST_CONTACT for step in part.steps]
+    assert steps.index(part_speed.pytorch_512) > steps.index(part_speed.speed_512)
+
+
+def test_time_that_a_part_did_not_use_is_distributed_over_later_parts(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("clock.time.monotonic", lambda: now[0])
+    clock = Clock(60, {1: 10, 2: 20, 3: 30})
+    clock.begin(1)
+    assert clock.left == pytest.approx(10)
+    now[0] += 5
+    clock.begin(2)
+    assert clock.left == pytest.approx(22)  # 55 s in the ratio 20 : 30
+    clock.extend(40)
+    assert clock.left == pytest.approx(40)
+    clock.extend(1000)
+    assert clock.left == pytest.approx(55)  # not beyond the end of the call
+
+
+# --- results -------------------------------------------------------------------------------------
+
+def test_archive_has_the_part_and_its_new_engines_only(tmp_path):
+    out, cache, folder = (tmp_path / name for name in ("out", "cache", "part-2"))
+    for path in (out, cache, folder):
+        path.mkdir()
+    (cache / "old").write_text("old")
+    one = results.Results(out, cache)
+    one.begin_part()
+    (cache / "engines.json").write_text("{}")
+    (folder / "run.h5").write_text("run")
+    one.save(2, folder, {"verdict": "correct"})
+    with tarfile.open(out / "part-2.tar.gz") as tar:
+        assert tar.getnames() == ["part-2/part-2.json", "part-2/run.h5", "cache/engines.json"]
+    assert json.loads((out / "acceptance.json").read_text())["parts"]["2"]["left_out"] == []
+    assert sorted(path.name for path in out.iterdir()) == ["acceptance.json", "part-2.tar.gz"]
+
+
+def test_archive_leaves_out_files_that_exceed_its_limit(tmp_path):
+    (tmp_path / "small").write_bytes(os.urandom(1000))
+    (tmp_path / "large").write_bytes(os.urandom(5000))
+    files = {"large": tmp_path / "large", "small": tmp_path / "small", "gone": tmp_path / "gone"}
+    assert results.pack(tmp_path / "a.tar.gz", files, limit=4000) == ["large", "gone"]
+    with tarfile.open(tmp_path / "a.tar.gz") as tar:
+        assert tar.getnames() == ["small"]
+
+
+def test_long_logs_keep_their_end(tmp_path):
+    (tmp_path / "a.log").write_text("begin" + "x" * 100 + "end")
+    (tmp_path / "a.h5").write_text("y" * 100)
+    for path in tmp_path.iterdir():
+        results.shorten(path, 10)
+    assert (tmp_path / "a.log").read_text().endswith("xxxxxxxend")
+    assert len((tmp_path / "a.h5").read_text()) == 100
+
+
+def test_cache_is_not_restored_from_damaged_archives_or_to_other_folders(tmp_path):
+    (tmp_path / "part-1.tar.gz").write_text("not an archive")
+    with pytest.raises(OSError):
+        results.restore_cache(tmp_path, tmp_path / "cache")
+    with pytest.raises(OSError):
+        results.restore_cache(tmp_path / "none.tar.gz", tmp_path / "cache")
+    (tmp_path / "file").write_text("x")
+    with tarfile.open(tmp_path / "part-1.tar.gz", "w:gz") as tar:
+        tar.add(tmp_path / "file", "cache/../../outside")
+        tar.add(tmp_path / "file", "part-1/run.h5")
+    assert results.restore_cache(tmp_path / "part-1.tar.gz", tmp_path / "inner" / "cache") == 0
+    assert not (tmp_path / "outside").exists()
+
+
+# --- verdicts of parts and reruns ----------------------------------------------------------------
+
+def test_verdict_is_wrong_only_after_a_failure():
+    report = Report(1, "title")
+    assert report.verdict == "not run"
+    report.not_run("speed", "no time")
+    assert report.verdict == "not run"
+    report.check(True, "")
+    assert report.verdict == "correct"
+    assert not report.add_outcome(Outcome("a", [], None, 1.0, timed_out=True, is_cut_off=True))
+    assert report.verdict == "correct"
+    assert report.add_outcome(Outcome("a", [], None, 1.0, timed_out=True))
+    assert report.verdict == "wrong"
+
+
+P, F, N = diagnosis.PASSED, diagnosis.FAILED, diagnosis.NOT_RUN
+OTHERS = (diagnosis.BLOCKING, diagnosis.EAGER, diagnosis.NO_FUSION, diagnosis.FP32, diagnosis.QUICK)
+
+
+@pytest.mark.parametrize("changed, expected", [
+    ({diagnosis.REPEAT: P}, "not reproduced by three steps"),
+    ({diagnosis.REPEAT: N}, "no conclusion"),
+    ({}, "none of graph capture, fusion and precision alone"),
+    ({diagnosis.EAGER: P}, "cause: CUDA graph capture"),
+    ({diagnosis.NO_FUSION: P, diagnosis.FP32: P}, "cause: batch-norm fusion"),
+    ({diagnosis.EAGER: P, diagnosis.NO_FUSION: P},
+     "cause: CUDA graph capture together with batch-norm fusion"),
+    ({diagnosis.QUICK: P, diagnosis.FP32: P}, "cause: a selected engine"),
+    ({diagnosis.FP32: P}, "cause: precision bf16"),
+    ({diagnosis.BLOCKING: P}, "an order between streams is missing"),
+])
+def test_conclusion_names_the_cause(changed, expected):
+    one = {diagnosis.REPEAT: F} | dict.fromkeys(OTHERS, F) | changed
+    line = diagnosis.conclusion(SmallRun("bf16", 512, "timed"), one)
+    assert expected in line and "\n" not in line
+
+
+def test_conclusion_has_the_first_error_of_memcheck():
+    text = ("========= COMPUTE-SANITIZER\n========= Invalid __global__ write of size 16 bytes\n"
+            "=========     at run_kernel\n========= Invalid __shared__ read of size 4 bytes\n")
+    error = diagnosis.first_error(text)
+    assert error == "Invalid __global__ write of size 16 bytes"
+    assert error in diagnosis.conclusion(SmallRun("fp32"), {diagnosis.REPEAT: F}, error)
+    assert diagnosis.first_error("========= ERROR SUMMARY: 0 errors") == ""
+
+
+@pytest.mark.parametrize("outcomes, expected", [
+    ({"staged": "correct", "nccl": "correct"}, ""),
+    ({"staged": "wrong", "nccl": "correct"}, "the cause is not NCCL"),
+    ({"staged": "failed", "nccl": "hang"}, "a cause that both share"),
+    ({"staged": "correct", "nccl": "hang"}, "the cause is NCCL or its capture"),
+    ({"staged": "correct", "nccl": "wrong", "no overlap": "correct"}, "the overlap is the cause"),
+    ({"staged": "correct", "nccl": "wrong", "no overlap": "hang"}, "--reducer allreduce is hang"),
+    ({"nccl": "not run"}, ""),
+])
+def test_conclusion_of_two_ranks(outcomes, expected):
+    line = part_ranks.conclusion(outcomes)
+    assert expected in line if expected else line == ""
+
+
+# --- agreement tests -----------------------------------------------------------------------------
+
+GTEST_OUTPUT = """\
+[ RUN      ] A.Forward/bn_1_cuda_bf16
+[       OK ] A.Forward/bn_1_cuda_bf16 (5 ms)
+[ RUN      ] A.Forward/bn_1_cuda_fp16_fusion_sums
+[  FAILED  ] A.Forward/bn_1_cuda_fp16_fusion_sums, where GetParam() = (bn_1, cuda) (7 ms)
+[ RUN      ] A.Skipped
+[  SKIPPED ] A.Skipped (0 ms)
+[ RUN      ] A.Forward/block_cuda_fp32
+"""
+
+
+def test_results_of_tests_are_read_from_incomplete_output():
+    assert part_operations.read_tests(GTEST_OUTPUT) == {
+        "A.Forward/bn_1_cuda_bf16": "OK", "A.Forward/bn_1_cuda_fp16_fusion_sums": "FAILED",
+        "A.Skipped": "SKIPPED", "A.Forward/block_cuda_fp32": "RUN"}
+    summary = "[  FAILED  ] 1 test, listed below:\n[  FAILED  ] A.Forward/bn_1_cuda_fp16_fusion_sums, w\n"
+    assert part_operations.read_tests(GTEST_OUTPUT + summary) == \
+        part_operations.read_tests(GTEST_OUTPUT)
+
+
+def test_failed_tests_are_described_by_what_they_have_in_common():
+    line = part_operations.pattern_of(
+        ["A/bn_1_cuda_bf16_fusion_sums", "A/block_cuda_bf16_fusion_sums"],
+        ["A/bn_1_cuda_bf16", "A/conv_cuda_bf16_fusion_sums", "A/bn_1_cuda_fp32"])
+    assert "bf16 fusion sums: 2 of 3 failed" in line
+    assert "only precision bf16 and fusion sums" in line
+    assert "no failure in bf16 fusion auto, fp32 fusion auto" in line
+
+
+# --- measurements --------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("name, kind", [
+    ("NVIDIA H100 80GB HBM3", "H100"), ("NVIDIA H200", "H200"), ("NVIDIA H100 PCIe", "other"),
+    ("NVIDIA H200 NVL", "other"), ("NVIDIA A100-SXM4-80GB", "other")])
+def test_kind_of_gpu_follows_from_its_name(name, kind):
+    assert gpus.gpu_of(name).kind == kind
+
+
+def test_roofline_bound_sums_the_larger_time_of_each_operation():
+    operations = [{"flops": 10.0, "bytes": 1.0}, {"flops": 1.0, "bytes": 8.0}]
+    assert gpus.bound_seconds(operations, 5.0, 2.0) == pytest.approx(2.0 + 4.0)
+    assert gpus.H200.attainable_bytes > gpus.H100.attainable_bytes
+
+
+def test_candidates_are_summarised_without_the_incomplete_last_line(tmp_path):
+    log = tmp_path / "log"
+    rows = [{"graph": "a", "engine": "1", "seconds": 3.0, "build_seconds": 1, "chosen": False},
+            {"graph": "a", "engine": "2", "seconds": 2.0, "build_seconds": 1, "chosen": True},
+            {"graph": "b", "engine": "1", "seconds": None, "refusal": "no", "chosen": True}]
+    log.write_text("\n".join(map(json.dumps, rows)) + '\n{"graph": "c"')
+    found = candidates.summary(candidates.read_candidates(log))
+    assert (found["graphs"], found["candidates"], found["timed"], found["refused"]) == (2, 3, 2, 1)
+    assert (found["first_candidate_seconds"], found["chosen_seconds"]) == (3.0, 2.0)
+    assert candidates.read_candidates(tmp_path / "none") == []
+
+
+def test_ratio_uses_the_fastest_pytorch_configuration_of_the_same_round():
+    process = object()
+    ours = turns.Configuration(512, "bf16 device", rounds=[[200.0], [300.0]])
+    theirs = [turns.Configuration(512, "graph", process, rounds=[[100.0], [100.0]]),
+              turns.Configuration(512, "compile", process, rounds=[[80.0], [150.0]])]
+    references = turns.reference_medians([ours, *theirs], 2)
+    assert turns.ratios(ours, references) == [2.0, 2.0]
+    assert turns.reference_medians([ours], 2) == {}
+
+
+def test_slow_result_is_correct():
+    report = Report(4, "speed")
+    ours = turns.Configuration(512, "bf16 device", rounds=[[10.0]], wall_rounds=[[10.0]])
+    theirs = turns.Configuration(512, "graph", object(), rounds=[[100.0]])
+    assert turns.report_turns(report, 512, [ours, theirs], 1) == pytest.approx(0.1)
+    assert report.verdict == "correct"
+    assert "ratio to PyTorch 0.10 (target 2)" in report.remarks
+
+
+# --- environment and arguments -------------------------------------------------------------------
+
+def test_variables_of_the_script_reach_the_programs_but_not_this_process(tmp_path):
+    (tmp_path / ".gpu").mkdir()
+    script = tmp_path / ".gpu" / "env.sh"
+    script.write_text('echo noise\nexport LD_LIBRARY_PATH=$PWD/.gpu/lib OPAL_PREFIX=/x\n')
+    found = environment.program_variables(str(script), ["/own"])
+    assert found["LD_LIBRARY_PATH"] == f"/own:{tmp_path}/.gpu/lib"
+    assert found["OPAL_PREFIX"] == "/x"
+    assert "OPAL_PREFIX" not in os.environ
+    script.write_text("exit 3\n")
+    with pytest.raises(OSError, match="exit status 3"):
+        environment.program_variables(str(script), [])
+
+
+def test_only_programs_under_test_are_wrapped(scenario_results):
+    _, folder = scenario_results["first-contact", "success"].result()
+    content = json.loads((folder / "out" / "acceptance.json").read_text())
+    commands = [one["command"] for part in content["parts"].values() for one in part["commands"]]
+    assert all(line.startswith("env ") for line in commands if "stub.py lockstep" in line)
+    assert not any(line.startswith("env ") for line in commands if "stub.py torch" in line)
+    quick = [line for line in commands if "--engines quick" in line]
+    assert quick and all("LOCKSTEP_CACHE_DIR=" in line and "/cache " not in line for line in quick)
+    assert all("CUDA_ENABLE_COREDUMP" not in line for line in commands if "--engines timed" in line)
+
+
+def test_missing_arguments_and_programs_end_the_call_at_once(tmp_path):
+    with pytest.raises(SystemExit) as error:
+        acceptance.parse_arguments(["measure", "--data", str(tmp_path)])
+    assert error.value.code == 2
+    args = types.SimpleNamespace(lockstep=str(tmp_path / "none"), tests=[], data=tmp_path)
+    with pytest.raises(SystemExit, match="does not exist"):
+        acceptance.check_inputs(args, Report(1, ""))
+    report = Report(1, "")
+    args.lockstep, args.tests = sys.executable, [str(tmp_path / "test")]
+    acceptance.check_inputs(args, report)
+    assert len(report.failures) == 2
+
+
+def test_option_mistakes_are_unknown_options_and_values(tmp_path):
+    descriptions = dry_run.parse_help("Group:\n  --device WHICH  device of\n         a rank: cpu, "
+                                      "cuda [cpu]\n  --json  JSON\n")
+    mistakes = dry_run.option_mistakes
+    assert not mistakes(["train", "--device", "cuda", "--json"], descriptions)
+    assert mistakes(["train", "--device", "gpu"], descriptions) == \
+        ["--device gpu: the values are cpu, cuda"]
+    assert mistakes(["train", "--jsn"], descriptions) == ["--jsn is not an option of train"]
+    program = tmp_path / "lockstep"
+    program.write_text("#!/bin/sh\necho '  --json  JSON'\n")
+    program.chmod(0o755)
+    assert dry_run.check_options(str(program), [["plan", "--json"], ["plan", "--other", "1"]]) == \
+        ["--other is not an option of plan"]
+
+
+# --- programs ------------------------------------------------------------------------------------
 
 def test_command_that_ignores_sigterm_is_killed_with_its_children(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "GRACE_SECONDS", 1.0)
@@ -284,14 +429,26 @@ def test_command_that_does_not_exist_is_a_failure(tmp_path):
     assert not runner.running
 
 
+def test_commands_run_together_until_their_common_limit(tmp_path):
+    runner = Runner(tmp_path, dict(os.environ))
+    began = time.monotonic()
+    outcomes = runner.run_together({"a": ["sleep", "300"], "b": ["sh", "-c", "echo b"],
+                                    "c": [str(tmp_path / "none")], "d": ["sleep", "300"]}, 1.0)
+    assert time.monotonic() - began < 30
+    assert [one.timed_out for one in outcomes] == [True, False, False, True]
+    assert outcomes[1].stdout == "b\n" and "cannot be started" in outcomes[2].error
+    assert not runner.running
+
+
 def test_unrecorded_process_is_killed(tmp_path):
-    """Simulates a signal that interrupts `Runner.start` before it records the process. The test uses a separate Python
-    process, because `stop_all` ends all descendants of its process."""
+    """Simulates a signal that interrupts `Runner.start` before it records the process. The test uses
+    a separate Python process, because `stop_all` ends all descendants of its process."""
     script = (f"import os, sys; sys.path.insert(0, {str(HERE)!r}); from running import Runner; "
               f"runner = Runner({str(tmp_path)!r}, dict(os.environ)); "
               "process = runner.start('unrecorded', ['sleep', '300']); "
               "runner.running.clear(); runner.stop_all(); print(process.wait(10))")
-    result = subprocess.run([sys.executable, "-B", "-c", script], capture_output=True, text=True, timeout=60)
+    result = subprocess.run([sys.executable, "-B", "-c", script], capture_output=True, text=True,
+                            timeout=60)
     assert result.stdout == f"{-signal.SIGKILL}\n", result.stderr
 
 
@@ -311,15 +468,18 @@ print('{"all_ready": ["graph", "host"]}', flush=True)
 time.sleep(300)
 """
     runner = Runner(tmp_path, dict(os.environ))
+    programs = types.SimpleNamespace(torch=[sys.executable, "-c", program])
     context = types.SimpleNamespace(runner=runner, args=types.SimpleNamespace(data=""),
-                                    torch=lambda *_: [sys.executable, "-c", program])
-    process = part_throughput.PytorchProcess(context, 16, ("graph", "eager", "host"))
-    process.wait_for_warm_up(time.monotonic() + 5)
+                                    programs=programs)
+    process = pytorch.PytorchProcess(context, 16, ("graph", "eager", "host"))
+    process.wait_for_warm_up(5)
     assert process.ready == ["graph", "host"]
-    assert process.errors == {"eager": part_throughput.NOT_READY}
+    assert process.errors == {"eager": pytorch.NOT_READY}
     process.stop()
     assert not runner.running
 
+
+# --- image order and losses ----------------------------------------------------------------------
 
 def test_philox_returns_the_published_numbers():
     zeros = sample_order.philox(np.zeros((1, 4), np.uint64), (0, 0))
@@ -350,24 +510,3 @@ def test_losses_deviate_if_they_are_outside_the_band_by_more_than_the_spread():
     assert len(band.deviations([2.1, 1.9, 1.85])) == 2
     assert band.deviations([2.0, 1.9, float("nan")])
     assert band.deviations([2.0])
-
-
-# --- runs in the background: their tests are last, because the runs take longest -----------------------------
-
-@pytest.mark.parametrize("name", HANGING_RUNS)
-def test_hanging_program_is_ended_at_its_time_limit(background_runs, name):
-    process, folder = background_runs[name]
-    part, _, _, text = HANGING_RUNS[name]
-    assert process.wait(150) == 1
-    report, verdict_of = report_of(folder)
-    assert verdict_of[part] == "FAILED", report
-    assert text in report
-
-
-def test_measurements_that_exceed_the_time_are_skipped(background_runs):
-    process, folder = background_runs[TOO_MANY_ROUNDS]
-    process.wait(150)
-    report, _ = report_of(folder)
-    assert "**SKIPPED** d batch 16 Lockstep fp16 host" in report
-    assert "skipped: " in report
-
