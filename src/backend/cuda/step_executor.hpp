@@ -42,9 +42,9 @@ class CudaStepExecutor final : public StepExecutor {
   CudaPlan& plan_;
   CudaTimeline& timeline_;
   cudaStream_t stream_;
-  std::array<GraphExec, CudaTimeline::slots> graphs_;
-  std::array<core::Event, CudaTimeline::slots> done_;
   core::Buffer results_;  ///< pinned host memory: one kernels::DeviceResult per slot
+  std::array<GraphExec, CudaTimeline::slots> graphs_;  ///< destroyed before the memory they use
+  std::array<core::Event, CudaTimeline::slots> done_;
   std::deque<std::size_t> in_flight_;
   std::size_t slot_ = 0;
   TimestampOverhead overhead_;

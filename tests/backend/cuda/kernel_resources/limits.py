@@ -60,8 +60,6 @@ LIMITS = {
     "RefreshWeights": Limit(32),
     "ReluBackward": Limit(40),
     "ReluForward": Limit(32),
-    "SetCoefficients": Limit(32),
-    "SetStep": Limit(32),
     "SgdUpdate": Limit(32),
     "SoftmaxCrossEntropy": Limit(64),
     "SumResults": Limit(32, TOTALS),
