@@ -43,6 +43,7 @@ constexpr std::int64_t batch_norm_partial_size(std::int64_t slabs, std::int64_t 
 
 /// Computes `partial` (slabs, 2, channels) from x (rows, channels): for each slab, the sums of x -
 /// first pixel and of its square.
+/// Memory traffic: reads x (its first row once per slab); writes partial.
 template <class T>
 struct BatchNormSums {
   static constexpr int resident_blocks = slab_blocks;
@@ -85,6 +86,7 @@ struct BatchNormSums {
 
 /// Computes `totals` (2 channels + 1) from `partial` (slabs, 2, channels): the sums of x - shift,
 /// the sums of (x - shift)^2, and the number of rows.
+/// Memory traffic: reads partial (uncoalesced); writes totals; from caches: x, shift.common.
 template <class T>
 struct BatchNormTotals {
   static constexpr int team = 256;
@@ -126,10 +128,11 @@ struct BatchNormCoefficients {
   float* offset;
 
   LOCKSTEP_HOST_DEVICE void set(std::int64_t channel, float average, float inverse) const {
+    const float factor = gamma[channel] * inverse;
     mean[channel] = average;
     inverse_deviation[channel] = inverse;
-    scale[channel] = gamma[channel] * inverse;
-    offset[channel] = beta[channel] - average * scale[channel];
+    scale[channel] = factor;
+    offset[channel] = beta[channel] - average * factor;
   }
 };
 
@@ -153,13 +156,16 @@ struct BatchNormOutcome {
     const auto mean = static_cast<float>(shift + distance);
     coefficients.set(channel, mean,
                      static_cast<float>(1 / std::sqrt(variance + static_cast<double>(epsilon))));
-    running_mean[channel] += momentum * (mean - running_mean[channel]);
-    running_variance[channel] +=
-        momentum * (static_cast<float>(unbiased) - running_variance[channel]);
+    const float old_mean = running_mean[channel], old_variance = running_variance[channel];
+    running_mean[channel] = old_mean + momentum * (mean - old_mean);
+    running_variance[channel] =
+        old_variance + momentum * (static_cast<float>(unbiased) - old_variance);
   }
 };
 
 /// Computes the statistics in `outcome` from `totals` (2 channels + 1), of one or of all replicas.
+/// Memory traffic: reads totals, gamma, beta, running_mean (twice), running_variance; writes mean,
+/// inverse_deviation, scale, offset, running_mean, running_variance.
 template <class T>
 struct BatchNormStatistics {
   const float* totals;
@@ -181,6 +187,9 @@ struct BatchNormStatistics {
 
 /// Combines BatchNormTotals and BatchNormStatistics in one kernel, for totals that are not summed
 /// over replicas.
+/// Memory traffic: reads partial (uncoalesced), totals, gamma, beta, running_mean (three times),
+/// running_variance; writes totals, mean, inverse_deviation, scale, offset, running_mean,
+/// running_variance; from caches: x.
 template <class T>
 struct BatchNormTotalsAndStatistics {
   static constexpr int team = BatchNormTotals<T>::team;
@@ -202,6 +211,9 @@ struct BatchNormTotalsAndStatistics {
 /// Because nothing is subtracted from x, float32 sums lose accuracy by cancellation if the mean is
 /// large compared to the deviation: the relative error of the variance is about 2^-24 mean^2 /
 /// variance.
+/// Memory traffic: reads sums, squares, gamma, beta, scale, offset, running_mean, running_variance;
+/// writes half_scale, half_offset, mean, inverse_deviation, scale, offset, running_mean,
+/// running_variance.
 struct BatchNormStatisticsOfSums {
   const float* sums;     ///< (channels)
   const float* squares;  ///< (channels)
@@ -221,6 +233,8 @@ struct BatchNormStatisticsOfSums {
 };
 
 /// Computes the coefficients from the running statistics instead of the batch statistics.
+/// Memory traffic: reads gamma, beta, running_mean, running_variance; writes mean,
+/// inverse_deviation, scale, offset.
 struct BatchNormInferenceCoefficients {
   const float* running_mean;
   const float* running_variance;
@@ -243,6 +257,7 @@ LOCKSTEP_HOST_DEVICE inline float normalised(float x, float scale, float offset)
 
 /// Computes y = [relu](scale x + offset [+ residual]). x, y and the residual (null: none) are
 /// (rows, channels). y may alias x or the residual.
+/// Memory traffic: reads x, residual; writes y; from caches: scale, offset.
 template <class T>
 struct BatchNormApply {
   const T* x;

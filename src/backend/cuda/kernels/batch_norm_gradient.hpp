@@ -87,6 +87,8 @@ struct GradientMaps {
 };
 
 /// Computes `partial` (slabs, 2, channels): for each slab, the sums of g and of g xhat.
+/// Memory traffic: reads x, dy, dy2, y; writes masked, partial; from caches: mean,
+/// inverse_deviation.
 template <class T>
 struct BatchNormGradientSums {
   static constexpr int resident_blocks = slab_blocks;
@@ -138,6 +140,7 @@ struct BatchNormGradientSums {
 };
 
 /// Computes `totals` (2 channels) from `partial` (slabs, 2, channels): the sums of g and of g xhat.
+/// Memory traffic: reads partial (uncoalesced); writes totals, beta_gradient, gamma_gradient.
 struct BatchNormGradientTotals {
   static constexpr int team = 256;
 
@@ -155,12 +158,17 @@ struct BatchNormGradientTotals {
     const double product = team_sum<team, double>(
         slabs, [&](std::int64_t slab) -> double { return from[(2 * slab + 1) * channels]; });
     if (team_lane<team>() != 0) return;
-    totals[channel] = beta_gradient[channel] = static_cast<float>(sum);
-    totals[channels + channel] = gamma_gradient[channel] = static_cast<float>(product);
+    const auto beta = static_cast<float>(sum), gamma = static_cast<float>(product);
+    totals[channel] = beta;
+    beta_gradient[channel] = beta;
+    totals[channels + channel] = gamma;
+    gamma_gradient[channel] = gamma;
   }
 };
 
 /// Computes a, b and c (channels) from `totals` (2 channels), of one or of all replicas.
+/// Memory traffic: reads totals, gamma, mean, inverse_deviation; writes a, b, c; from caches:
+/// all_rows.
 struct BatchNormGradientCoefficients {
   const float* totals;
   /// Number of rows of all replicas, stored at &totals[2 channels] of the forward pass; null:
@@ -191,6 +199,8 @@ struct BatchNormGradientCoefficients {
 
 /// Combines BatchNormGradientTotals and BatchNormGradientCoefficients in one kernel, for totals
 /// that are not summed over replicas.
+/// Memory traffic: reads partial (uncoalesced), totals, gamma, mean, inverse_deviation; writes
+/// totals, beta_gradient, gamma_gradient, a, b, c; from caches: all_rows.
 struct BatchNormGradientTotalsAndCoefficients {
   static constexpr int team = BatchNormGradientTotals::team;
 
@@ -206,6 +216,8 @@ struct BatchNormGradientTotalsAndCoefficients {
 
 /// Computes the totals, the gradients of beta and gamma, and a, b and c from the sums of g and of g
 /// x that a cuDNN graph has computed.
+/// Memory traffic: reads sums, products, totals, gamma, mean (twice), inverse_deviation (twice);
+/// writes totals, beta_gradient, gamma_gradient, a, b, c; from caches: all_rows.
 struct BatchNormGradientOfSums {
   const float* sums;      ///< (channels)
   const float* products;  ///< (channels)
@@ -217,18 +229,23 @@ struct BatchNormGradientOfSums {
   LOCKSTEP_HOST_DEVICE std::int64_t count() const { return coefficients.channels; }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t channel) const {
     const std::int64_t channels = coefficients.channels;
-    const auto sum = static_cast<double>(sums[channel]);
+    const float beta = sums[channel];
     const auto product = static_cast<double>(products[channel]);
     const auto mean = static_cast<double>(coefficients.mean[channel]);
-    totals[channel] = beta_gradient[channel] = sums[channel];
-    totals[channels + channel] = gamma_gradient[channel] = static_cast<float>(
-        (product - mean * sum) * static_cast<double>(coefficients.inverse_deviation[channel]));
+    const auto gamma =
+        static_cast<float>((product - mean * static_cast<double>(beta)) *
+                           static_cast<double>(coefficients.inverse_deviation[channel]));
+    totals[channel] = beta;
+    beta_gradient[channel] = beta;
+    totals[channels + channel] = gamma;
+    gamma_gradient[channel] = gamma;
     coefficients(channel);
   }
 };
 
 /// Computes dx = a g + b x + c (rows, channels). dx may alias dy, dy2 or x. If g was stored
 /// (`masked`), pass it as maps.dy with ReluMask::none.
+/// Memory traffic: reads x, dy, dy2, y; writes dx; from caches: a, b, c.
 template <class T>
 struct BatchNormInputGradient {
   static constexpr int resident_blocks = 4;

@@ -7,6 +7,11 @@
 // block). A kernel requests a team with `static constexpr int team`. On the host, one thread
 // emulates the team and adds in the same order.
 //
+// "Memory traffic" in the documentation of a kernel lists the tensors that it accesses. Each byte
+// is read or written once, unless the text states otherwise. Small tensors whose values many
+// threads read are listed after "from caches". "Uncoalesced": the threads of a warp do not read
+// contiguous bytes.
+//
 // A kernel that waits for memory requests `static constexpr int resident_blocks` if the compiler
 // would otherwise use so many registers that fewer blocks are resident on a multiprocessor.
 

@@ -8,6 +8,7 @@
 namespace lockstep::backend::cuda::kernels {
 
 /// Computes y = max(x, 0). x and y are (elements); y may alias x.
+/// Memory traffic: reads x; writes y.
 template <class T>
 struct ReluForward {
   const T* x;
@@ -26,6 +27,7 @@ struct ReluForward {
 
 /// Computes dx = dy [+ dy2] where y > 0, else 0. dy, dy2 (null: none), y and dx are (elements); dx
 /// may alias any of the others.
+/// Memory traffic: reads dy, dy2, y; writes dx.
 template <class T>
 struct ReluBackward {
   const T* dy;
@@ -49,6 +51,7 @@ struct ReluBackward {
 
 /// Computes sum = [relu](a + b). a, b and `sum` are (elements); `sum` may alias a or b (in-place
 /// addition).
+/// Memory traffic: reads a, b; writes sum.
 template <class T>
 struct Add {
   const T* a;

@@ -16,6 +16,7 @@ LOCKSTEP_HOST_DEVICE inline std::int64_t map_index_of_feature(std::int64_t index
   return (image.quotient * pixels + row.remainder) * channels + image.remainder;
 }
 
+/// Memory traffic: reads x (uncoalesced); writes y.
 template <class T>
 struct FlattenForward {
   const T* x;
@@ -28,6 +29,7 @@ struct FlattenForward {
   }
 };
 
+/// Memory traffic: reads dy; writes dx.
 template <class T>
 struct FlattenBackward {
   const float* dy;

@@ -21,6 +21,7 @@ struct GradientClipping {
 };
 
 /// Computes the partial sums of squares of the gradients (elements).
+/// Memory traffic: reads gradients; writes clipping.
 template <class W>
 struct GradientSquares {
   static constexpr int team = 256;
@@ -55,6 +56,7 @@ struct GradientSquares {
 };
 
 /// Computes the factor from the partial sums.
+/// Memory traffic: reads clipping; writes clipping; from caches: coefficients, loss_scale.
 struct ClippingFactor {
   static constexpr int team = 256;
 

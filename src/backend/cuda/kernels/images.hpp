@@ -13,6 +13,7 @@ namespace lockstep::backend::cuda::kernels {
 
 /// Computes y (images, height, width, padded_channels) from `pixels` (stored images, channels,
 /// height, width). Padding channels are set to 0.
+/// Memory traffic: reads pixels; writes y; from caches: source, crops.
 template <class T>
 struct NormaliseImages {
   const std::uint8_t* pixels;

@@ -23,6 +23,8 @@ struct DeviceResult {
 
 /// Rows from `images` on contain no image; their losses, hits and gradients are 0. One warp
 /// processes one row.
+/// Memory traffic: reads logits (five times); writes gradients, losses, hits; from caches: labels,
+/// source, loss_scale.
 struct SoftmaxCrossEntropy {
   static constexpr int team = 32;
 
@@ -85,6 +87,7 @@ struct SoftmaxCrossEntropy {
 };
 
 /// Sums `losses` and `hits` (rows) to `result`. Uses one block.
+/// Memory traffic: reads losses, hits; writes result.
 struct SumResults {
   static constexpr int team = 256;
 

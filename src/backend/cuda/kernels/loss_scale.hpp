@@ -22,6 +22,7 @@ constexpr std::int32_t good_steps_before_growth = 2000;
 constexpr float largest_loss_scale = 65536.0f * 1024.0f;
 
 /// Sets `state->overflow` if one of the gradients (elements) is infinite or NaN.
+/// Memory traffic: reads gradients.
 template <class W>
 struct FiniteCheck {
   const W* gradients;
@@ -39,6 +40,7 @@ struct FiniteCheck {
 };
 
 /// Updates the state; launched once per step, after the update of the parameters.
+/// Memory traffic: reads state; writes state.
 struct LossScaleUpdate {
   LossScale* state;
 

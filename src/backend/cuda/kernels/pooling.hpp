@@ -12,6 +12,7 @@
 namespace lockstep::backend::cuda::kernels {
 
 /// Computes y (images, channels) in float32 from x (images, pixels, channels).
+/// Memory traffic: reads x; writes y.
 template <class T>
 struct AveragePoolForward {
   const T* x;
@@ -29,6 +30,7 @@ struct AveragePoolForward {
 };
 
 /// Computes dx (images, pixels, channels) from dy (images, channels) in float32.
+/// Memory traffic: writes dx; from caches: dy.
 template <class T>
 struct AveragePoolBackward {
   const float* dy;
@@ -107,6 +109,7 @@ struct WindowMaximum {
 };
 
 /// Computes y (images, out_height, out_width, channels) from x (images, height, width, channels).
+/// Memory traffic: reads x (once per window that contains the pixel); writes y.
 template <class T>
 struct MaxPoolForward {
   const T* x;
@@ -138,6 +141,8 @@ struct MaxPoolForward {
 
 /// Computes dx (images, height, width, channels) from dy (images, out_height, out_width, channels)
 /// and x. Each kernel index gathers the gradients from all windows that contain its pixel.
+/// Memory traffic: reads x (once per pair of a window that contains the pixel and a pixel of the
+/// window), dy (once per pixel of its window); writes dx.
 template <class T>
 struct MaxPoolBackward {
   static constexpr int resident_blocks = 3;

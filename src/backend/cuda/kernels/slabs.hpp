@@ -58,7 +58,8 @@ LOCKSTEP_HOST_DEVICE void stream_rows(RowRange rows, Read read, Use use) {
 }
 
 /// Computes `partial` (slabs, channels) from x (rows, channels): the sums over the rows of each
-/// slab. Reads x once.
+/// slab.
+/// Memory traffic: reads x; writes partial.
 template <class T>
 struct ChannelSlabSums {
   static constexpr int resident_blocks = slab_blocks;
@@ -93,6 +94,7 @@ struct ChannelSlabSums {
 };
 
 /// Computes `sums` (channels) from `partial` (slabs, channels): the sums over the slabs.
+/// Memory traffic: reads partial (uncoalesced); writes sums.
 struct ChannelTotals {
   static constexpr int team = 256;
 
