@@ -118,7 +118,7 @@ OptionValue integers(std::vector<int> Config::*member, Range range) {
   OptionValue value{.type = "list", .range = "numbers " + range.describe()};
   value.parse = [=](Config& config, std::string_view option, const std::string& text) {
     std::vector<int> numbers;
-    for (std::size_t begin = 0; begin <= text.size();) {
+    for (std::size_t begin = 0; !text.empty() && begin <= text.size();) {
       const std::size_t end = std::min(text.find(',', begin), text.size());
       const std::int64_t number = parse_integer(option, text.substr(begin, end - begin));
       if (!range.contains(static_cast<double>(number))) fail_range(option, text, range.describe());
