@@ -107,6 +107,12 @@ data::DataOptions data_options(const train::Config& config, core::ProgressMonito
           .progress = progress};
 }
 
+/// Returns the name of the engine log of a rank; empty if none is to be written.
+std::string engine_log(const train::Config& config, int rank) {
+  if (config.engine_log.empty() || rank == 0) return config.engine_log;
+  return fmt::format("{}.rank{}", config.engine_log, rank);
+}
+
 graph::Graph make_graph(train::Config& config, const data::DatasetInfo& dataset) {
   if (config.classes == 0) config.classes = dataset.classes;
   if (config.classes < dataset.classes) {
@@ -155,6 +161,8 @@ Job prepare_job(const Invocation& invocation) {
                                          .deterministic = job.config.deterministic,
                                          .target_gpu = job.config.planned_for,
                                          .cache_directory = core::cache_directory(),
+                                         .engines = job.config.engines,
+                                         .engine_log = engine_log(job.config, communicator.rank()),
                                          .progress = job.progress});
     job.sizes = data::sizes(data_options(job.config, job.progress));
     job.config.train_samples = static_cast<std::int64_t>(job.sizes.train);
@@ -187,13 +195,14 @@ std::uint64_t memory_limit(const Job& job, comm::Communicator& communicator) {
   return static_cast<std::uint64_t>(-negated[0]);
 }
 
-train::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& communicator) {
+train::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& communicator,
+                                      train::MemoryDetail detail) {
   core::begin_activity(job.progress, "planning and kernel timing");
   train::MemoryEstimate memory;
   train::together(communicator, [&] {
-    memory =
-        train::estimate_memory(job.config, job.graph, *job.backend, job.sizes,
-                               {communicator.size(), communicator.local_size()}, job.process_bytes);
+    memory = train::estimate_memory(job.config, job.graph, *job.backend, job.sizes,
+                                    {communicator.size(), communicator.local_size()},
+                                    job.process_bytes, detail);
   });
   return memory;
 }

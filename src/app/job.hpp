@@ -44,7 +44,8 @@ std::uint64_t memory_limit(const Job& job, comm::Communicator& communicator);
 
 /// Returns the estimated memory of a rank of this job. Throws `AgreedError` (usage) if the device
 /// does not support the configuration. Collective: all ranks must call this.
-train::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& communicator);
+train::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& communicator,
+                                      train::MemoryDetail detail = train::MemoryDetail::planned);
 
 /// Returns the header of the run file of this job.
 record::RunHeader run_header(const Job& job, const Invocation& invocation,

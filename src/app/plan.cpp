@@ -92,13 +92,14 @@ std::string describe_kernels(const Job& job, const std::vector<backend::Operatio
     (known != rows.end() ? *known : rows.emplace_back(row)).count += 1;
   }
   const bool is_here = job.config.planned_for.empty();
+  const bool is_quick = job.config.engines == backend::EngineSelection::quick;
   std::string text = fmt::format(
       "\n{}\n\n{:<48} {:<17} {:>2}  {}\n",
-      is_here
-          ? "Kernels, the fastest of those that were timed on this GPU."
-          : "Kernels as the library plans them for this GPU from its description, without it. On "
-            "the GPU itself\nthe fastest is found by timing: it may be another one, with "
-            "another workspace.",
+      is_quick  ? "Kernels, the first precompiled ones that the library names (--engines quick)."
+      : is_here ? "Kernels, the fastest of those that were timed on this GPU."
+                : "Kernels as the library plans them for this GPU from its description, without "
+                  "it. On the GPU itself\nthe fastest is found by timing: it may be another one, "
+                  "with another workspace.",
       "operation", "phase", "n", "kernel");
   for (const Row& row : rows)
     text += fmt::format("{:<48} {:<17} {:>2}  {}\n", row.what, row.phase, row.count, row.kernel);

@@ -219,6 +219,10 @@ core::ExitStatus train_command(const Invocation& invocation) {
   const train::Config& config = job.config;
   Console console(verbosity_of(job.config, communicator));
   const std::uint64_t limit = memory_limit(job, communicator);
+  // Engines for a batch that cannot fit must not be timed.
+  if (job.backend->device().available_memory())
+    require_memory(job, estimate_memory(job, communicator, train::MemoryDetail::least), limit,
+                   communicator);
   const auto memory = estimate_memory(job, communicator);
   require_memory(job, memory, limit, communicator);
   check_output(config, communicator);

@@ -24,6 +24,16 @@ std::span<const core::NamedValue<DeviceKind>> named_values(DeviceKind) {
   return values;
 }
 
+std::span<const core::NamedValue<EngineSelection>> named_values(EngineSelection) {
+  static constexpr std::array<core::NamedValue<EngineSelection>, 2> values{
+      {{EngineSelection::timed, "timed",
+        "the fastest by measurement; compiles engines at run time"},
+       {EngineSelection::quick, "quick",
+        "the first precompiled engine that cuDNN names, and batch norm by kernels of this program; "
+        "compiles and times nothing"}}};
+  return values;
+}
+
 std::span<const core::NamedValue<ConvolutionAlgorithm>> named_values(ConvolutionAlgorithm) {
   using enum ConvolutionAlgorithm;
   static constexpr std::array<core::NamedValue<ConvolutionAlgorithm>, 4> values{
@@ -85,7 +95,11 @@ DeviceKind resolve(DeviceKind kind) {
 }
 
 std::unique_ptr<Backend> make_backend(const DeviceOptions& options) {
-  switch (resolve(options.kind)) {
+  const DeviceKind kind = resolve(options.kind);
+  if (!options.engine_log.empty() && kind != DeviceKind::cuda)
+    core::fail(core::ExitStatus::usage,
+               "--engine-log: only GPUs have engines; omit it or use --device cuda");
+  switch (kind) {
     case DeviceKind::reference:
       return std::make_unique<reference::ReferenceBackend>(options.progress);
     case DeviceKind::cuda: return make_cuda(options);

@@ -136,17 +136,28 @@ LadderResult run_ladder(const TrainingContext& context, const data::DataSizes& s
     point.row.batch_per_rank = batch;
     point.row.epoch_seconds = point.row.training_seconds = point.row.images_per_second =
         std::numeric_limits<double>::quiet_NaN();
-    together(communicator, [&] {
-      point.row.predicted_bytes = estimate_memory(config, context.graph, context.backend, sizes,
-                                                  {ranks, communicator.local_size()}, process_bytes)
-                                      .limited();
-    });
-    point.row.predicted_bytes = largest(communicator, point.row.predicted_bytes);
-    // A device with memory of its own reports by itself whether a batch fits, and remains usable if
-    // it does not: then the estimate need not be below the limit.
-    const bool can_try =
-        context.backend.device().available_memory().has_value() && context.config.memory_limit == 0;
-    point.has_memory = point.row.predicted_bytes <= limit || can_try;
+    const auto estimate = [&](MemoryDetail detail) {
+      std::uint64_t bytes = 0;
+      together(communicator, [&] {
+        bytes = estimate_memory(config, context.graph, context.backend, sizes,
+                                {ranks, communicator.local_size()}, process_bytes, detail)
+                    .limited();
+      });
+      return largest(communicator, bytes);
+    };
+    const bool has_device = context.backend.device().available_memory().has_value();
+    // First from the shapes: engines for a batch that cannot fit must not be timed.
+    if (has_device) {
+      point.row.predicted_bytes = estimate(MemoryDetail::least);
+      point.has_memory = point.row.predicted_bytes <= limit;
+    }
+    if (point.has_memory) {
+      point.row.predicted_bytes = estimate(MemoryDetail::planned);
+      // A device with memory of its own reports by itself whether a batch fits, and remains usable
+      // if it does not: then the estimate need not be below the limit.
+      const bool can_try = has_device && context.config.memory_limit == 0;
+      point.has_memory = point.row.predicted_bytes <= limit || can_try;
+    }
     try {
       // A stopped point is not recorded; the next iteration of the loop then detects the signal.
       if (point.has_memory && !train_point(context, config, point)) continue;

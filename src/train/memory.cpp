@@ -77,17 +77,20 @@ std::uint64_t largest_parameter(const graph::Graph& graph) {
 
 MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
                                const backend::Backend& backend, const data::DataSizes& sizes,
-                               Ranks ranks, std::uint64_t process_bytes) {
+                               Ranks ranks, std::uint64_t process_bytes, MemoryDetail detail) {
   const auto image = static_cast<std::uint64_t>(sizes.info.image.elements());
   const auto batch = static_cast<std::uint64_t>(config.batch_per_rank);
   const auto slots =
       config.loader_threads == 0 ? 1u : static_cast<std::uint64_t>(config.loader_threads) + 2;
 
+  const auto memory_of = [&](const backend::PlanOptions& options) {
+    return detail == MemoryDetail::planned ? backend.memory(graph, options)
+                                           : backend.least_memory(graph, options);
+  };
   NoSum batch_norm_sum(ranks.all);
   const bool is_synchronous = config.batch_norm == BatchNormMode::sync;
-  const auto plan = backend.memory(
-      graph, training_options(config, sizes.info.normalisation,
-                              is_synchronous ? &batch_norm_sum : nullptr, 0, ranks.all));
+  const auto plan = memory_of(training_options(
+      config, sizes.info.normalisation, is_synchronous ? &batch_norm_sum : nullptr, 0, ranks.all));
 
   MemoryEstimate estimate;
   estimate.has_device = backend.device().available_memory().has_value();
@@ -103,7 +106,7 @@ MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
   if (config.evaluate_every >= 0) {
     const std::int64_t images = evaluation_batch(sizes.test, ranks.all);
     estimate.evaluation =
-        backend.memory(graph, inference_options(config, sizes.info.normalisation, images)).plan();
+        memory_of(inference_options(config, sizes.info.normalisation, images)).plan();
     if (!estimate.has_device)
       estimate.evaluation += static_cast<std::uint64_t>(images) * image + inference_libraries;
   }

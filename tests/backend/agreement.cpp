@@ -26,6 +26,7 @@ std::int64_t close_calls(std::span<const float> scores, std::int64_t classes, do
 
 void expect_same_forward(const graph::Graph& graph, Replica& reference, Replica& device,
                          double tolerance) {
+  SCOPED_TRACE(describe_choices(graph, *device.plan));
   const BatchResult want = reference.plan->result();
   const BatchResult got = device.plan->result();
   const auto images = static_cast<double>(want.images);
@@ -51,6 +52,7 @@ void expect_same_forward(const graph::Graph& graph, Replica& reference, Replica&
 
 void expect_same_gradients(const graph::Graph& graph, Replica& reference, Replica& device,
                            double tolerance) {
+  SCOPED_TRACE(describe_choices(graph, *device.plan));
   for (const graph::Parameter& parameter : graph.parameters()) {
     const auto want = reference.gradients().subspan(parameter.offset, parameter.elements);
     const auto got = device.gradients().subspan(parameter.offset, parameter.elements);

@@ -13,7 +13,8 @@ struct Tolerance {
 /// Expects that the logits and the loss of the last forward pass and the running statistics of
 /// `device` agree with those of `reference` within `tolerance` (relative Euclidean norms). The
 /// number of correct predictions may differ by the number of images whose two largest logits in the
-/// reference differ by at most 4 `tolerance` times the largest absolute logit.
+/// reference differ by at most 4 `tolerance` times the largest absolute logit. The message of a
+/// failure of this and the next function contains the implementations that the device uses.
 void expect_same_forward(const graph::Graph& graph, Replica& reference, Replica& device,
                          double tolerance);
 

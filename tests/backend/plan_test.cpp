@@ -1,6 +1,7 @@
 // Tests the guarantees of plans other than the values they compute, for each device and precision.
 
 #include <gmock/gmock.h>
+#include <gtest/gtest-spi.h>
 
 #include <fmt/format.h>
 
@@ -361,6 +362,28 @@ TEST(MakeBackend, CudaIsRefusedInABuildWithoutIt) {
     EXPECT_EQ(error.status(), core::ExitStatus::usage);
     EXPECT_THAT(error.what(), testing::HasSubstr("CUDA"));
   }
+}
+
+TEST(AgreementMessages, NameTheImplementations) {
+  const auto networks = small_networks();
+  const graph::Graph& graph = networks.front().graph;
+  const Batch images = random_batch(graph, 2, 7);
+  Replica reference(DeviceKind::reference, 1, graph, {.batch = 2});
+  Replica device(DeviceKind::cpu, 1, graph, {.batch = 2});
+  reference.step(images);
+  device.step(images);
+  for (float& gradient : device.gradients()) gradient += 1;
+  ::testing::TestPartResultArray failures;
+  {
+    const ::testing::ScopedFakeTestPartResultReporter reporter(&failures);
+    expect_same_gradients(graph, reference, device, 1e-5);
+  }
+  ASSERT_GT(failures.size(), 0);
+  const std::string message = failures.GetTestPartResult(0).message();
+  for (const OperationChoice& choice : device.plan->choices())
+    EXPECT_NE(message.find(choice.phase + ": " + choice.implementation), std::string::npos)
+        << message;
+  EXPECT_FALSE(device.plan->choices().empty());
 }
 
 }  // namespace

@@ -64,6 +64,14 @@ void Replica::step(const Batch& batch) {
   backend->fetch(state);
 }
 
+std::string describe_choices(const graph::Graph& graph, const Plan& plan) {
+  std::string text = "implementations:";
+  for (const OperationChoice& choice : plan.choices())
+    text +=
+        "\n  " + graph.node(choice.node).name + " " + choice.phase + ": " + choice.implementation;
+  return text;
+}
+
 std::string why_not(DeviceKind device) {
   try {
     make_backend(device, 1);

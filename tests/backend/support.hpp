@@ -56,6 +56,10 @@ class Replica {
   std::unique_ptr<Plan> plan;
 };
 
+/// Returns the implementations that the plan uses, one line per phase of a node, for the messages
+/// of failed comparisons.
+std::string describe_choices(const graph::Graph& graph, const Plan& plan);
+
 /// Returns why the device cannot be used; empty if it can.
 std::string why_not(DeviceKind device);
 

@@ -18,18 +18,34 @@ std::string device_description(std::string_view) { return "{}"; }
 std::string write_device_description(int) { return "{}"; }
 void DnnHandleTraits::close(type) noexcept {}
 
-Target Target::device(int index) {
+namespace {
+
+DnnHandle make_handle() {
+  static int object = 0;  // only its address is used
   simulated_gpu::require_no_capture("cudnnCreate");
-  static int handle = 0;  // only its address is used
+  check_cudnn(simulated_gpu::allocation_fails() ? CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED
+                                                : CUDNN_STATUS_SUCCESS,
+              "opening cuDNN");
+  return DnnHandle(reinterpret_cast<cudnnHandle_t>(&object));
+}
+
+}  // namespace
+
+Target Target::device(int index) {
   simulated_gpu::unload_modules();
   Target target;
   target.info_ = describe_device(index);
   target.index_ = index;
   target.stream_ = core::make_stream();
-  check_cudnn(simulated_gpu::allocation_fails() ? CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED
-                                                : CUDNN_STATUS_SUCCESS,
-              "opening cuDNN");
-  target.handle_ = DnnHandle(reinterpret_cast<cudnnHandle_t>(&handle));
+  target.handle_ = make_handle();
+  return target;
+}
+
+Target Target::sibling() const {
+  Target target;
+  target.info_ = info_;
+  target.index_ = index_;
+  target.handle_ = make_handle();
   return target;
 }
 

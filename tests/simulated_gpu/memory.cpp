@@ -72,6 +72,9 @@ void require_memory(const Access& access, bool is_captured) {
               fmt::format("{} bytes at {}", access.bytes, access.data));
 }
 
+std::size_t free_memory = std::size_t{1} << 33;
+int failed_allocations = 0;
+
 std::size_t& count_of(Access::In in) {
   Objects& objects = mutable_objects();
   return in == Access::In::device ? objects.device_allocations : objects.page_locked_allocations;
@@ -80,7 +83,10 @@ std::size_t& count_of(Access::In in) {
 cudaError_t allocate(void** data, std::size_t bytes, Access::In in) {
   constexpr std::size_t alignment = 256;
   static std::uint64_t id = 0;
-  if (allocation_fails()) return cudaErrorMemoryAllocation;
+  if (allocation_fails() || bytes > free_memory) {
+    ++failed_allocations;
+    return cudaErrorMemoryAllocation;
+  }
   ++mutable_counters().allocations;
   *data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
   std::memset(*data, 0xff, bytes);  // NaN in every type
@@ -133,6 +139,9 @@ Task memset_task(void* data, int value, std::size_t bytes) {
 
 }  // namespace
 
+void set_free_memory(std::size_t bytes) { free_memory = bytes; }
+int count_failed_allocations() { return failed_allocations; }
+
 const Allocation* find_allocation(const void* at) {
   auto after = allocations().upper_bound(address(at));
   if (after == allocations().begin()) return nullptr;
@@ -182,7 +191,8 @@ using namespace lockstep::simulated_gpu;
 extern "C" {
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  *free = *total = std::size_t{1} << 33;
+  *total = std::size_t{1} << 33;
+  *free = free_memory;
   return cudaSuccess;
 }
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {

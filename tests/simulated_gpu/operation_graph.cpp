@@ -3,14 +3,21 @@
 
 #include "backend/cuda/dnn/operation_graph.hpp"
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
 
 #include "backend/cuda/dnn/refusal.hpp"
 #include "backend/cuda/kernels/segments.hpp"
 #include "lockstep/core/error.hpp"
+#include "simulated_gpu/engines.hpp"
 #include "simulated_gpu/runtime.hpp"
 
 namespace lockstep::backend::cuda {
@@ -29,6 +36,24 @@ struct Outlet {
 
 bool has_one_node_batch_norm = true;
 
+std::vector<simulated_gpu::Engine> scripted;
+simulated_gpu::EngineCalls calls;
+std::mutex calls_mutex;  // engines are built by several threads
+std::atomic<int> graphs = 0;
+
+const std::vector<simulated_gpu::Engine>& engines_of(const Extents& first) {
+  // Several engines make the backend time them. Only small graphs have two, because timing large
+  // graphs on the host would take long.
+  constexpr std::int64_t small = 4096;
+  static const std::vector<simulated_gpu::Engine> one{{.name = "plain loops"}};
+  static const std::vector<simulated_gpu::Engine> two{{.name = "plain loops"},
+                                                      {.name = "plain loops again", .workspace_bytes = 81}};
+  if (!scripted.empty()) return scripted;
+  return first.elements() < small ? two : one;
+}
+
+void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
 }  // namespace
 
 struct OperationGraph::Parts {
@@ -36,7 +61,7 @@ struct OperationGraph::Parts {
   std::vector<Value> values;
   std::vector<Outlet> inputs, outputs;
   std::vector<std::function<void(std::vector<Value>&)>> steps;
-  bool has_engine = false;
+  std::vector<simulated_gpu::Engine> engines;
   bool has_batch_norm = false;
   mutable simulated_gpu::Module module;
 
@@ -49,8 +74,9 @@ struct OperationGraph::Parts {
 OperationGraph::OperationGraph(const Target& target, core::DataType)
     : parts_(std::make_unique<Parts>()) {
   parts_->target = &target;
+  ++graphs;
 }
-OperationGraph::~OperationGraph() = default;
+OperationGraph::~OperationGraph() { --graphs; }
 
 namespace {
 
@@ -311,31 +337,51 @@ std::optional<std::string> OperationGraph::seal() {
   if (parts_->has_batch_norm && !has_one_node_batch_norm) return "no kernel for batch norm";
   return std::nullopt;
 }
-std::optional<std::string> OperationGraph::find_engines(Heuristics) {
-  parts_->has_engine = true;
+std::optional<std::string> OperationGraph::find_engines(Heuristics heuristics) {
+  if (heuristics == Heuristics::fallback) return "no fallback";
+  parts_->engines = engines_of(parts_->values.front().extents);
+  if (scripted.empty()) {  // different for every graph, and of odd size
+    for (auto& engine : parts_->engines) engine.workspace_bytes += 61 * parts_->values.size() - 64;
+  }
   return std::nullopt;
 }
-std::size_t OperationGraph::engines() const {
-  // Several engines make the backend time them. Only small graphs have two, because timing large
-  // graphs on the host would take long.
-  constexpr std::int64_t small = 4096;
-  if (!parts_->has_engine) return 0;
-  return parts_->values.front().extents.elements() < small ? 2 : 1;
+std::size_t OperationGraph::engines() const { return parts_->engines.size(); }
+EngineFacts OperationGraph::facts(std::size_t engine) const {
+  const simulated_gpu::Engine& facts = parts_->engines.at(engine);
+  return {.name = facts.name,
+          .tensor_core = facts.has_tensor_cores,
+          .runtime_compiled = facts.is_runtime_compiled};
 }
-EngineFacts OperationGraph::facts(std::size_t) const { return {.name = "plain loops"}; }
-std::optional<std::string> OperationGraph::build(std::size_t, std::size_t) { return std::nullopt; }
+std::optional<std::string> OperationGraph::build(std::size_t engine, std::size_t limit) {
+  const simulated_gpu::Engine& one = parts_->engines.at(engine);
+  sleep(one.build_seconds);
+  const std::lock_guard lock(calls_mutex);
+  calls.built.push_back(one.name);
+  const std::int64_t images = parts_->values.front().extents.n;
+  calls.largest_built = std::max(calls.largest_built, images);
+  const bool applies = images >= one.refused_images;
+  if (!one.refusal.empty() && applies) return one.refusal;
+  if (one.workspace_bytes > limit) return "the workspace is too large";
+  return std::nullopt;
+}
 std::size_t OperationGraph::workspace_bytes(std::size_t engine) const {
-  // Different for every graph and engine, and of odd size.
-  return 61 * parts_->values.size() + 17 * engine;
+  return parts_->engines.at(engine).workspace_bytes;
 }
 void OperationGraph::keep_only(std::size_t) {}
 
-std::vector<std::uint8_t> OperationGraph::serialise(std::size_t) const { return {1, 2, 3}; }
+std::vector<std::uint8_t> OperationGraph::serialise(std::size_t engine) const {
+  const std::string& name = parts_->engines.at(engine).name;
+  return {name.begin(), name.end()};
+}
 std::unique_ptr<OperationGraph> OperationGraph::restored(std::span<const std::uint8_t> bytes,
-                                                         const std::string&) const {
-  if (bytes.size() != 3) return nullptr;
+                                                         const std::string& name) const {
+  if (!std::ranges::equal(bytes, name)) return nullptr;
+  const auto& known = engines_of(parts_->values.front().extents);
+  const auto engine = std::ranges::find(known, name, &simulated_gpu::Engine::name);
+  if (engine == known.end()) return nullptr;
   auto copy = std::make_unique<OperationGraph>(*parts_->target, core::DataType::float32);
   *copy->parts_ = *parts_;
+  copy->parts_->engines = {*engine};
   return copy;
 }
 
@@ -391,6 +437,9 @@ std::optional<std::string> OperationGraph::run(std::size_t engine,
   }
   if (places.size() != ports().size()) return "a tensor is given that the graph does not know";
   if (!parts_->module.load("a cuDNN graph")) return refusal_of(allocation_failed());
+  const simulated_gpu::Engine& one = parts_->engines.at(engine);
+  calls.run.push_back(one.name);
+  calls.largest_run = std::max(calls.largest_run, parts_->values.front().extents.n);
   simulated_gpu::Task task{.kind = simulated_gpu::WorkKind::dnn};
   for (const Outlet& outlet : parts_->inputs) add_access(places, outlet.port, task.reads);
   for (const Outlet& outlet : parts_->outputs) add_access(places, outlet.port, task.writes);
@@ -399,7 +448,8 @@ std::optional<std::string> OperationGraph::run(std::size_t engine,
   task.writes.push_back({workspace, workspace_size});
   // The graph may be destroyed before the stream executes this work, so the work holds a copy of
   // its parts. The bound memory must still exist then.
-  task.run = [parts = *parts_, places, workspace, workspace_size] {
+  task.run = [parts = *parts_, places, workspace, workspace_size, seconds = one.run_seconds] {
+    sleep(seconds);
     std::memset(workspace, 0xff, workspace_size);  // no engine may rely on earlier contents
     std::vector<Value> values = parts.values;
     for (const Outlet& outlet : parts.inputs) load(outlet, places, values);
@@ -415,3 +465,14 @@ std::optional<std::string> OperationGraph::run(std::size_t engine,
 void lockstep::simulated_gpu::set_one_node_batch_norm(bool is_there) {
   lockstep::backend::cuda::has_one_node_batch_norm = is_there;
 }
+
+void lockstep::simulated_gpu::set_engines(std::vector<Engine> engines) {
+  lockstep::backend::cuda::scripted = std::move(engines);
+  lockstep::backend::cuda::calls = {};
+}
+
+lockstep::simulated_gpu::EngineCalls lockstep::simulated_gpu::engine_calls() {
+  return lockstep::backend::cuda::calls;
+}
+
+int lockstep::simulated_gpu::count_operation_graphs() { return lockstep::backend::cuda::graphs; }

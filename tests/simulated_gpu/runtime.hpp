@@ -150,6 +150,12 @@ std::vector<std::string> record_violations(const std::function<void()>& work);
 /// Sets the PCI bus of the GPU of this process, at first 0. Ranks with equal numbers share a GPU.
 void set_pci_bus(int number);
 
+/// Sets the free memory of the GPU in bytes. A larger allocation fails. The initial value is 8 GiB;
+/// memory that is allocated does not reduce it.
+void set_free_memory(std::size_t bytes);
+/// Returns the number of allocations that failed.
+int count_failed_allocations();
+
 /// Sets whether the simulated cuDNN supports batch norm as a single node, as cuDNN does on GPUs
 /// from Ampere on. The initial value is true.
 void set_one_node_batch_norm(bool is_there);

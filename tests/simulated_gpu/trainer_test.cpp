@@ -8,6 +8,8 @@
 
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/phase.hpp"
+#include "lockstep/train/ladder.hpp"
+#include "simulated_gpu/engines.hpp"
 #include "simulated_gpu/runtime.hpp"
 #include "train/small.hpp"
 
@@ -255,6 +257,36 @@ TEST_F(SimulatedGpu, ResumesWithTheLossScale) {
     EXPECT_EQ(scale[0], 65536);
     EXPECT_EQ(scale[1], static_cast<float>(steps));
   }
+}
+
+// Timing the engines of a batch that cannot fit takes long and fails in ways that end the ladder.
+TEST_F(SimulatedGpu, LadderSelectsNoEnginesForABatchThatCannotFit) {
+  Config ladder = config();
+  ladder.command = "ladder";
+  ladder.ladder_start = 4;
+  ladder.steps = 1;
+  const data::DataSizes sizes =
+      data::sizes({.source = "synthetic:64", .train_samples = 64, .test_samples = 11, .seed = 3});
+  const auto backend = backend::make_backend(backend::DeviceKind::cuda, 1);
+  const auto bytes_of = [&](std::int64_t batch) {
+    Config one = ladder;
+    one.batch_per_rank = one.global_batch = batch;
+    one.evaluate_every = -1;
+    return estimate_memory(one, graph_, *backend, sizes, {}, 0, MemoryDetail::least).limited();
+  };
+  const std::uint64_t limit = (bytes_of(4) + bytes_of(16)) / 2;
+  ASSERT_LT(bytes_of(4), limit);
+  simulated_gpu::set_engines({{.name = "plain"}, {.name = "loops"}});
+  const LadderResult result = run_ladder({ladder, graph_, data_, *backend, *alone_, *alone_}, sizes,
+                                         0, limit, [](const LadderPoint&) {});
+  const auto calls = simulated_gpu::engine_calls();
+  simulated_gpu::set_engines({});
+  EXPECT_EQ(result.end, LadderEnd::out_of_memory);
+  ASSERT_EQ(result.points.size(), 2u);
+  EXPECT_TRUE(result.points[0].has_memory);
+  EXPECT_FALSE(result.points[1].has_memory);
+  EXPECT_EQ(result.points[1].row.predicted_bytes, bytes_of(16));
+  EXPECT_EQ(calls.largest_built, 4) << "an engine for the second batch";
 }
 
 TEST_F(SimulatedGpu, SumsOfTheSweepAreRightInEveryType) {

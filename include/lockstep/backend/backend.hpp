@@ -294,6 +294,12 @@ class Backend {
   /// Returns the memory that `make_state` and `compile` would allocate, without allocating it.
   virtual MemoryUse memory(const graph::Graph& graph, const PlanOptions& options) const = 0;
 
+  /// Returns a lower bound of `memory`, as far as it follows from the shapes: no implementation is
+  /// selected or timed if the device selects them by timing.
+  virtual MemoryUse least_memory(const graph::Graph& graph, const PlanOptions& options) const {
+    return memory(graph, options);
+  }
+
   /// Returns the implementations that `compile` would choose, without allocating the memory of the
   /// plan.
   virtual std::vector<OperationChoice> choices(const graph::Graph& graph,

@@ -22,6 +22,16 @@ enum class DeviceKind {
 };
 std::span<const core::NamedValue<DeviceKind>> named_values(DeviceKind);
 
+/// Selection of the kernels that cuDNN (as engines) and this program have for an operation on a
+/// GPU.
+enum class EngineSelection {
+  timed,  ///< the fastest by measurement, including engines that are compiled at run time
+  /// The first precompiled engine in the order of cuDNN's heuristics, tensor cores first, and batch
+  /// norm by the kernels of this program: nothing is compiled at run time, and nothing is timed.
+  quick,
+};
+std::span<const core::NamedValue<EngineSelection>> named_values(EngineSelection);
+
 /// Identity of a device with its own memory, as other tools report it.
 struct DeviceIdentity {
   std::string name;
@@ -72,6 +82,11 @@ struct DeviceOptions {
   /// Directory in which the engines that were selected by timing are stored for later runs; empty:
   /// they are not stored.
   std::filesystem::path cache_directory{};
+  EngineSelection engines = EngineSelection::timed;
+  /// File to which a GPU backend writes the candidates for each operation, as JSON lines
+  /// (docs/performance.md); empty: none. `make_backend` throws `Error`: output if the file cannot
+  /// be written, usage if the device has no engines.
+  std::filesystem::path engine_log{};
   /// Must outlive the backend and its plans; may be null.
   core::ProgressMonitor* progress = nullptr;
 };

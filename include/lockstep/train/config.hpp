@@ -61,6 +61,8 @@ struct Config {
   int threads = 0;  ///< CPU threads per rank; 0: the cores of the host divided among its ranks
   backend::ConvolutionAlgorithm convolution_algorithm = backend::ConvolutionAlgorithm::automatic;
   backend::BatchNormFusion batch_norm_fusion = backend::BatchNormFusion::automatic;
+  backend::EngineSelection engines = backend::EngineSelection::timed;
+  std::string engine_log;  ///< file for the candidates of each kernel selection; empty: none
   std::uint64_t memory_limit = 0;  ///< bytes per rank; 0: the available memory
   bool deterministic = false;
 

@@ -40,10 +40,16 @@ struct Ranks {
   int all = 1, local = 1;
 };
 
+enum class MemoryDetail {
+  planned,  ///< with the implementations that are chosen, which may time them on the device
+  least,    ///< a lower bound from the shapes; times nothing on the device
+};
+
 /// Estimates the memory of one rank. `config` must be resolved. `process_bytes`: resident memory of
 /// the process at its start, in bytes.
 MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
                                const backend::Backend& backend, const data::DataSizes& sizes,
-                               Ranks ranks, std::uint64_t process_bytes);
+                               Ranks ranks, std::uint64_t process_bytes,
+                               MemoryDetail detail = MemoryDetail::planned);
 
 }  // namespace lockstep::train

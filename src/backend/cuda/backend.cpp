@@ -48,8 +48,13 @@ EngineCache make_engine_cache(const Target& target, const std::filesystem::path&
 
 CudaBackend::CudaBackend(const DeviceOptions& options)
     : gpu_(options),
-      planner_(target(), {.deterministic = options.deterministic, .progress = options.progress},
-               make_engine_cache(target(), options.cache_directory)) {}
+      log_(options.engine_log),
+      planner_(target(),
+               {.deterministic = options.deterministic,
+                .progress = options.progress,
+                .selection = options.engines,
+                .build_threads = options.threads},
+               make_engine_cache(target(), options.cache_directory), &log_) {}
 
 PlanOptions CudaBackend::with_progress(PlanOptions options) const {
   options.progress = planner_.rules().progress;
@@ -121,6 +126,26 @@ Ceilings CudaBackend::ceilings(core::Precision precision) const {
 MemoryUse CudaBackend::memory(const graph::Graph& graph, const PlanOptions& options) const {
   CudaOperations operations(graph, with_progress(options), planner_);
   return memory_of(Blueprint(operations), operations);
+}
+
+MemoryUse CudaBackend::least_memory(const graph::Graph& graph, const PlanOptions& options) const {
+  DnnPlanner sizes(target(), planner_.rules(), EngineCache(), nullptr, Planning::sizes_only);
+  const auto with = [&](BatchNormFusion fusion) {
+    PlanOptions changed = options;
+    changed.batch_norm_fusion = fusion;
+    CudaOperations operations(graph, changed, sizes);
+    const Blueprint blueprint(operations);
+    MemoryUse use = memory_of(blueprint, operations);
+    use.workspace -= blueprint.workspace_bytes();  // unknown without engines
+    return use;
+  };
+  if (options.batch_norm_fusion != BatchNormFusion::automatic)
+    return with(options.batch_norm_fusion);
+  // Fused normalisation saves the output of batch norms. cuDNN supports it in float16.
+  const MemoryUse separate = with(BatchNormFusion::none);
+  if (options.precision != core::Precision::fp16) return separate;
+  const MemoryUse fused = with(BatchNormFusion::prologue);
+  return fused.total() < separate.total() ? fused : separate;
 }
 
 std::vector<OperationChoice> CudaBackend::choices(const graph::Graph& graph,

@@ -24,6 +24,7 @@ class CudaBackend final : public Backend {
                                 const PlanOptions& options) const override;
   Ceilings ceilings(core::Precision precision) const override;
   MemoryUse memory(const graph::Graph& graph, const PlanOptions& options) const override;
+  MemoryUse least_memory(const graph::Graph& graph, const PlanOptions& options) const override;
   std::vector<OperationChoice> choices(const graph::Graph& graph,
                                        const PlanOptions& options) const override;
 
@@ -33,6 +34,7 @@ class CudaBackend final : public Backend {
   const Target& target() const { return gpu_.target(); }
 
   Gpu gpu_;
+  mutable EngineLog log_;
   mutable DnnPlanner planner_;  ///< caches planned graphs
 };
 

@@ -30,10 +30,10 @@ class BatchNorm final : public Operation {
          .output_is_written = fused_ == nullptr || !fused_->has_reader()});
     channels_ = setting.channels();
     const SumsFrom sums = fused_ != nullptr ? SumsFrom::convolution : SumsFrom::batch_norm;
-    forward_ = fastest(setting, forward_candidates(setting, sums)).candidate;
+    forward_ = fastest_forward(setting, sums).candidate;
     forward_traffic_ = forward_traffic(setting, forward_->structure());
     if (!context.is_training()) return;
-    backward_ = fastest(setting, backward_candidates(setting, *forward_)).candidate;
+    backward_ = fastest_backward(setting, *forward_).candidate;
     backward_traffic_ =
         backward_traffic(setting, backward_->structure(),
                          backward_->reads_output() ? OutputRead::needed : OutputRead::none);

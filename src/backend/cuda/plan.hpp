@@ -16,6 +16,8 @@
 
 namespace lockstep::backend::cuda {
 
+class DnnGraph;
+
 /// Returns the data type of feature maps. GPUs from Ampere on support all precisions; Turing
 /// supports all except bf16 and tf32, for which this function throws `Error` (usage).
 core::DataType element_type(core::Precision precision, const DeviceInfo& device);
@@ -100,6 +102,8 @@ class CudaPlan final : public Plan {
     return operations_.context().parameters->result;
   }
   std::int64_t batch() const { return operations_.options().batch; }
+  /// Returns the cuDNN graphs that the plan may execute.
+  std::vector<std::shared_ptr<const DnnGraph>> dnn_graphs() const;
 
  private:
   /// Values in device memory besides the feature maps.

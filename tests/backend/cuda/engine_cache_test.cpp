@@ -33,13 +33,15 @@ class EngineCacheFile : public testing::Test {
 TEST_F(EngineCacheFile, KeepsWhatWasStored) {
   EngineCache cache(file()), beside(file());
   EXPECT_FALSE(cache.find("a | b"));
-  cache.store("a | b", {"eng1_k2=3", 1.5e-4, 131});
-  beside.store("c", {"eng4", 2e-4, 0});  // as a second process that read the file before the store
+  cache.store("a | b", {"eng1_k2=3", 1.5e-4, 131, {"eng1_k2=3", "eng5"}});
+  beside.store("c",
+               {"eng4", 2e-4, 0, {}});  // as a second process that read the file before the store
   const EngineCache again(file());
   ASSERT_TRUE(again.find("a | b"));
   EXPECT_EQ(again.find("a | b")->name, "eng1_k2=3");
   EXPECT_EQ(again.find("a | b")->seconds, 1.5e-4);
   EXPECT_EQ(again.find("a | b")->workspace_bytes, 131u);
+  EXPECT_EQ(again.find("a | b")->ranking, (std::vector<std::string>{"eng1_k2=3", "eng5"}));
   EXPECT_TRUE(again.find("c"));
   std::size_t files = 0;
   for ([[maybe_unused]] const auto& entry :
@@ -66,12 +68,12 @@ TEST_F(EngineCacheFile, KeepsEnginesWhole) {
 
 TEST_F(EngineCacheFile, DamagedFileIsIgnoredAndReplaced) {
   std::filesystem::create_directories(file().parent_path());
-  for (const char* text : {"", "{", "[]", "{\"format\": 1}", "{\"format\": 2, \"engines\": {}}",
-                           "{\"format\": 1, \"engines\": {\"a\": {\"engine\": 5}}}"}) {
+  for (const char* text : {"", "{", "[]", "{\"format\": 2}", "{\"format\": 1, \"engines\": {}}",
+                           "{\"format\": 2, \"engines\": {\"a\": {\"engine\": 5}}}"}) {
     std::ofstream(file()) << text;
     EngineCache cache(file());
     EXPECT_FALSE(cache.find("a")) << text;
-    cache.store("b", {"eng1", 1e-3, 0});
+    cache.store("b", {"eng1", 1e-3, 0, {}});
     EXPECT_TRUE(EngineCache(file()).find("b")) << text;
   }
 }
@@ -79,7 +81,7 @@ TEST_F(EngineCacheFile, DamagedFileIsIgnoredAndReplaced) {
 TEST_F(EngineCacheFile, FileThatCannotBeWrittenIsNoError) {
   std::ofstream(folder_ / "below") << "a file, no folder";
   EngineCache cache(file());
-  cache.store("a", {"eng1", 1e-3, 0});
+  cache.store("a", {"eng1", 1e-3, 0, {}});
   EXPECT_TRUE(cache.find("a"));
 }
 

@@ -32,10 +32,10 @@ class OneNodeBackward final : public BatchNormBackward {
   OneNodeBackward(std::shared_ptr<const DnnGraph> graph, ReluMask mask, std::int64_t channels)
       : graph_(std::move(graph)), mask_(mask), channels_(channels) {}
 
-  std::string name() const override {
-    const std::string mask = mask_ == ReluMask::recomputed ? "mask recomputed, " : "";
-    return "one node, " + mask + graph_->engine();
+  std::string kind() const override {
+    return mask_ == ReluMask::recomputed ? "one node, mask recomputed" : "one node";
   }
+  std::string name() const override { return kind() + ", " + graph_->engine(); }
   PassStructure structure() const override { return PassStructure::one_kernel; }
   bool reads_output() const override { return mask_ == ReluMask::from_output; }
   std::size_t workspace_bytes() const override { return graph_->workspace_bytes(); }
@@ -111,7 +111,8 @@ class OwnBackward final : public TwoPassBackward {
         mask_(mask),
         slabs_(kernels::slab_count<T>(setting.rows(), setting.channels())) {}
 
-  std::string name() const override { return "two passes"; }
+  std::string kind() const override { return "two passes"; }
+  std::string name() const override { return kind(); }
   PassStructure structure() const override { return PassStructure::own_kernels; }
   bool reads_output() const override { return mask_ == kernels::ReluMask::output; }
   std::size_t workspace_bytes() const override {
@@ -183,8 +184,9 @@ class GraphsBackward final : public TwoPassBackward {
         sums_graph_(std::move(sums)),
         gradient_graph_(std::move(gradient)) {}
 
+  std::string kind() const override { return "two graphs"; }
   std::string name() const override {
-    return "two graphs, " + sums_graph_->engine() + ", " + gradient_graph_->engine();
+    return kind() + ", " + sums_graph_->engine() + ", " + gradient_graph_->engine();
   }
   PassStructure structure() const override { return PassStructure::graphs; }
   bool reads_output() const override { return mask_ == ReluMask::from_output; }
@@ -265,7 +267,7 @@ std::vector<std::unique_ptr<BatchNormBackward>> backward_candidates(
     const BatchNormSetting& setting, const BatchNormForward& forward) {
   const Context& context = *setting.context;
   const core::Precision precision = context.options.precision;
-  const bool is_alone = context.options.batch_norm_sum == nullptr;
+  const bool can_use_cudnn = may_use_cudnn(context);
   const bool is_known = setting.wants_input_gradient && (!setting.has_residual || setting.has_relu);
   const auto masks = relu_masks(setting);
   BatchNormGradientFlow flow{
@@ -273,7 +275,7 @@ std::vector<std::unique_ptr<BatchNormBackward>> backward_candidates(
       .mask = masks.back(),
       .fork = setting.wants_residual_gradient ? GradientFork::written : GradientFork::none};
   std::vector<std::unique_ptr<BatchNormBackward>> candidates;
-  if (is_alone && is_known) {
+  if (can_use_cudnn && is_known) {
     for (const ReluMask mask : masks) {
       flow.mask = mask;
       const auto one = batch_norm_backward(*context.planner, setting.shape, precision, flow);
@@ -282,7 +284,7 @@ std::vector<std::unique_ptr<BatchNormBackward>> backward_candidates(
             std::make_unique<OneNodeBackward>(one.graph, mask, setting.channels()));
     }
   }
-  const bool has_graphs = is_alone && is_known && flow.mask != ReluMask::recomputed;
+  const bool has_graphs = can_use_cudnn && is_known && flow.mask != ReluMask::recomputed;
   if (has_graphs && candidates.empty() && context.target->is_present()) {
     const PlannedGraph sums =
         batch_norm_gradient_sums(*context.planner, setting.shape, precision, flow);

@@ -31,7 +31,8 @@ class OneNodeForward final : public BatchNormForward {
   OneNodeForward(std::shared_ptr<const DnnGraph> graph, std::int64_t channels)
       : graph_(std::move(graph)), channels_(channels) {}
 
-  std::string name() const override { return "one node, " + graph_->engine(); }
+  std::string kind() const override { return "one node"; }
+  std::string name() const override { return kind() + ", " + graph_->engine(); }
   PassStructure structure() const override { return PassStructure::one_kernel; }
   bool leaves_coefficients() const override { return false; }
   std::size_t workspace_bytes() const override { return graph_->workspace_bytes(); }
@@ -83,18 +84,21 @@ class TwoPassForward final : public BatchNormForward {
         graphs_(std::move(graphs)),
         slabs_(kernels::slab_count<T>(setting.rows(), setting.channels())) {}
 
-  std::string name() const override {
+  std::string kind() const override {
     std::string text;
     switch (statistics_) {
       case Statistics::ours: text = "two passes"; break;
-      case Statistics::graph: text = "two graphs, " + graphs_.sums->engine(); break;
+      case Statistics::graph: text = "two graphs"; break;
       case Statistics::convolution: text = "sums from the convolution"; break;
     }
-    if (apply_ == Apply::graph) text += ", " + graphs_.apply->engine();
-    if (apply_ == Apply::reader) text += ", applied by the next convolution";
+    return apply_ == Apply::reader ? text + ", applied by the next convolution" : text;
+  }
+  std::string name() const override {
+    std::string text = kind();
+    for (const auto& graph : {graphs_.sums, graphs_.apply})
+      if (graph != nullptr) text += ", " + graph->engine();
     return text;
   }
-
   PassStructure structure() const override {
     if (apply_ == Apply::reader) return PassStructure::given_sums_unwritten;
     if (statistics_ == Statistics::convolution) return PassStructure::given_sums;
@@ -234,15 +238,15 @@ std::vector<std::unique_ptr<BatchNormForward>> forward_candidates(const BatchNor
     return candidates;
   }
   const auto tail = tail_of(setting);
-  const bool is_alone = context.is_training() && context.options.batch_norm_sum == nullptr;
+  const bool can_use_cudnn = context.is_training() && may_use_cudnn(context);
   const core::Precision precision = context.options.precision;
-  if (is_alone && tail) {
+  if (can_use_cudnn && tail) {
     const PlannedGraph one = batch_norm_forward(*context.planner, setting.shape, precision, *tail,
                                                 setting.epsilon, setting.momentum);
     if (one.graph != nullptr)
       candidates.push_back(std::make_unique<OneNodeForward>(one.graph, setting.channels()));
   }
-  if (is_alone && tail && candidates.empty() && context.target->is_present()) {
+  if (can_use_cudnn && tail && candidates.empty() && context.target->is_present()) {
     const PlannedGraph sum = batch_norm_sums(*context.planner, setting.shape, precision);
     const PlannedGraph apply = batch_norm_apply(*context.planner, setting.shape, precision, *tail);
     if (sum.graph != nullptr && apply.graph != nullptr)

@@ -1,7 +1,12 @@
 #include "fusion_plan.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <initializer_list>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -41,6 +46,12 @@ ConvolutionShape shape_of(const Context& context, const std::vector<Step>& steps
                                 convolution.output.channels);
 }
 
+std::string describe(const ConvolutionShape& shape) {
+  return fmt::format("convolution n{} c{} h{} w{} k{} r{} stride{}", shape.images,
+                     shape.in_channels, shape.in_height, shape.in_width, shape.out_channels,
+                     shape.kernel, shape.stride);
+}
+
 BatchNormSetting setting_of(const Context& context, const std::vector<Step>& steps,
                             const Step& step, std::size_t readers, bool output_is_written) {
   const auto wants = [&](std::size_t input) {
@@ -62,6 +73,7 @@ class TotalSeconds {
     else
       is_known_ = false;
   }
+  std::optional<double> seconds() const { return is_known_ ? std::optional(total_) : std::nullopt; }
   bool is_less_than(const TotalSeconds& other) const {
     return is_known_ && other.is_known_ && total_ < other.total_;
   }
@@ -70,6 +82,25 @@ class TotalSeconds {
   double total_ = 0;
   bool is_known_ = true;
 };
+
+struct Variant {
+  std::string_view name;
+  TotalSeconds seconds;
+};
+
+/// Writes the variants of a fusion to the engine log.
+void log_variants(const Context& context, const std::string& what,
+                  std::initializer_list<Variant> variants, int chosen) {
+  int index = 0;
+  for (const Variant& variant : variants)
+    context.planner->log().write(
+        {.graph = what,
+         .engine = std::string(variant.name),
+         .kind = CandidateKind::implementation,
+         .seconds = variant.seconds.seconds(),
+         .refusal = variant.seconds.seconds() ? "" : "a kernel of it was not timed",
+         .is_chosen = index++ == chosen});
+}
 
 bool is_forced(const Context& context) {
   return context.options.batch_norm_fusion != BatchNormFusion::automatic;
@@ -83,9 +114,12 @@ bool sums_win(const Context& context, const ConvolutionShape& shape,
   if (is_forced(context)) return true;
   TotalSeconds together, apart;
   together.add(with_sums.seconds());
-  together.add(fastest(setting, forward_candidates(setting, SumsFrom::convolution)).seconds);
+  together.add(fastest_forward(setting, SumsFrom::convolution, SingleCandidate::timed).seconds);
   apart.add(convolution_forward(*context.planner, shape, context.options.precision)->seconds());
-  apart.add(fastest(setting, forward_candidates(setting, SumsFrom::batch_norm)).seconds);
+  apart.add(fastest_forward(setting, SumsFrom::batch_norm, SingleCandidate::timed).seconds);
+  log_variants(context, "batch norm behind " + describe(shape),
+               {{"fused statistics", together}, {"separate", apart}},
+               together.is_less_than(apart) ? 0 : 1);
   return together.is_less_than(apart);
 }
 
@@ -109,9 +143,9 @@ std::optional<TotalSeconds> seconds_with_reader(const Context& context,
   TotalSeconds total;
   total.add(forward.graph->seconds());
   total.add(weights.graph->seconds());
-  const auto best = fastest(setting, forward_candidates(setting, SumsFrom::convolution));
+  const auto best = fastest_forward(setting, SumsFrom::convolution, SingleCandidate::timed);
   total.add(best.seconds);
-  total.add(fastest(setting, backward_candidates(setting, *best.candidate)).seconds);
+  total.add(fastest_backward(setting, *best.candidate, SingleCandidate::timed).seconds);
   return total;
 }
 
@@ -120,7 +154,7 @@ std::optional<TotalSeconds> seconds_with_reader(const Context& context,
 BatchNormFusionPlan::BatchNormFusionPlan(const Context& context, const std::vector<Step>& steps) {
   const BatchNormFusion fusion = context.options.batch_norm_fusion;
   const bool can_be = context.is_training() && context.options.batch_norm_sum == nullptr;
-  const bool can_choose = fusion != BatchNormFusion::automatic || context.target->is_present();
+  const bool can_choose = fusion != BatchNormFusion::automatic || context.planner->is_timing();
   if (!can_be || !can_choose || fusion == BatchNormFusion::none) return;
   const Readers readers = readers_of(steps);
   find_sums(context, steps, readers);
@@ -165,7 +199,15 @@ void BatchNormFusionPlan::find_readers(const Context& context, const std::vector
                                  setting_of(context, steps, step, 1, output_is_written));
     };
     const auto unwritten = seconds(false);
-    if (!unwritten || (!is_forced(context) && !unwritten->is_less_than(*seconds(true)))) continue;
+    if (!unwritten) continue;
+    if (!is_forced(context)) {
+      const TotalSeconds written = *seconds(true);
+      const bool is_faster = unwritten->is_less_than(written);
+      log_variants(context, "batch norm before " + describe(shape),
+                   {{"fused normalisation", *unwritten}, {"stored output", written}},
+                   is_faster ? 0 : 1);
+      if (!is_faster) continue;
+    }
     fused->reader = reader.node;
   }
 }

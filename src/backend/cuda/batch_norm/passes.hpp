@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -91,6 +92,7 @@ enum class PassStructure {
 class BatchNormPass {
  public:
   virtual ~BatchNormPass() = default;
+  virtual std::string kind() const = 0;  ///< name without the engines of cuDNN
   virtual std::string name() const = 0;
   virtual PassStructure structure() const = 0;
   virtual std::size_t workspace_bytes() const = 0;
@@ -120,6 +122,14 @@ BatchNormSetting make_batch_norm_setting(const graph::BatchNorm& operation, cons
                                          const Step& step,
                                          const BatchNormRequirements& requirements);
 
+/// Returns whether a pass may use cuDNN. cuDNN cannot sum over replicas, it compiles its batch norm
+/// at run time, which --engines quick excludes, and its workspace is unknown if only sizes are.
+inline bool may_use_cudnn(const Context& context) {
+  return context.options.batch_norm_sum == nullptr &&
+         context.planner->rules().selection == EngineSelection::timed &&
+         context.planner->planning() == Planning::engines;
+}
+
 /// The operation that computes the sums over a batch.
 enum class SumsFrom { batch_norm, convolution };
 
@@ -134,9 +144,16 @@ std::vector<std::unique_ptr<BatchNormBackward>> backward_candidates(
     const BatchNormSetting& setting, const BatchNormForward& forward);
 
 /// Returns the execution time of a pass on the GPU with cold caches, in seconds. The time is stored
-/// in the engine cache. Returns 0 if no GPU is present, if the memory does not suffice for timing,
-/// or if runs must be deterministic.
+/// in the engine cache. Returns 0 if nothing is selected by timing, if the memory does not suffice,
+/// or if the statistics are summed over replicas: the pass is then collective, but the ranks need
+/// not time the same passes.
 double seconds_of(const BatchNormSetting& setting, BatchNormPass& pass);
+
+/// Writes the outcome for each candidate to the engine log. `seconds`: of the candidates, in the
+/// same order; 0: not timed.
+void log_candidates(const BatchNormSetting& setting,
+                    const std::vector<const BatchNormPass*>& candidates,
+                    const std::vector<double>& seconds, const std::string& chosen);
 
 /// An implementation with its execution time in seconds; 0: not timed.
 template <class Pass>
@@ -144,18 +161,54 @@ struct TimedCandidate {
   std::unique_ptr<Pass> candidate;
   double seconds = 0;
 };
-/// Times `candidates` and returns the fastest one with its time; the first one and 0 if none can be
-/// timed.
-template <class Pass>
-TimedCandidate<Pass> fastest(const BatchNormSetting& setting,
-                             std::vector<std::unique_ptr<Pass>> candidates) {
-  TimedCandidate<Pass> best;
+
+/// Whether an implementation without alternatives is timed, which only a comparison with other
+/// operations needs.
+enum class SingleCandidate { not_timed, timed };
+
+/// Returns the fastest of the candidates that `make_candidates` returns for the setting, with its
+/// time; the first one and 0 if they cannot be timed. Candidates are timed with at most
+/// `most_timed_images` images.
+template <class MakeCandidates>
+auto fastest(const BatchNormSetting& setting, const MakeCandidates& make_candidates,
+             SingleCandidate single = SingleCandidate::not_timed) {
+  auto candidates = make_candidates(setting);
+  using Pass = typename decltype(candidates)::value_type::element_type;
+  if (candidates.size() == 1 && single == SingleCandidate::not_timed)
+    return TimedCandidate<Pass>{std::move(candidates.front()), 0};
+  BatchNormSetting timed = setting;
+  timed.shape.images = std::min(setting.shape.images, most_timed_images);
+  const bool is_smaller = timed.shape.images < setting.shape.images;
+  const auto samples = is_smaller ? make_candidates(timed) : decltype(candidates){};
+  std::vector<const BatchNormPass*> passes;
+  std::vector<double> seconds;
   for (auto& candidate : candidates) {
-    const double seconds = seconds_of(setting, *candidate);
-    const bool is_faster = seconds > 0 && (best.seconds == 0 || seconds < best.seconds);
-    if (best.candidate == nullptr || is_faster) best = {std::move(candidate), seconds};
+    // The timed candidate of the same kind; a kind may lack an engine at one of the two sizes.
+    const auto& list = is_smaller ? samples : candidates;
+    const auto sample = std::ranges::find(list, candidate->kind(), &BatchNormPass::kind);
+    passes.push_back(candidate.get());
+    seconds.push_back(sample != list.end() ? seconds_of(timed, **sample) : 0);
   }
-  return best;
+  std::size_t chosen = 0;
+  for (std::size_t i = 0; i < seconds.size(); ++i)
+    if (seconds[i] > 0 && (seconds[chosen] == 0 || seconds[i] < seconds[chosen])) chosen = i;
+  log_candidates(setting, passes, seconds, candidates[chosen]->kind());
+  return TimedCandidate<Pass>{std::move(candidates[chosen]), seconds[chosen]};
+}
+
+/// Return the fastest implementation candidate of a pass.
+inline TimedCandidate<BatchNormForward> fastest_forward(
+    const BatchNormSetting& setting, SumsFrom sums,
+    SingleCandidate single = SingleCandidate::not_timed) {
+  return fastest(
+      setting, [&](const BatchNormSetting& of) { return forward_candidates(of, sums); }, single);
+}
+inline TimedCandidate<BatchNormBackward> fastest_backward(
+    const BatchNormSetting& setting, const BatchNormForward& forward,
+    SingleCandidate single = SingleCandidate::not_timed) {
+  return fastest(
+      setting, [&](const BatchNormSetting& of) { return backward_candidates(of, forward); },
+      single);
 }
 
 }  // namespace lockstep::backend::cuda

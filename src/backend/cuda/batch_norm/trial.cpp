@@ -10,6 +10,20 @@ namespace lockstep::backend::cuda {
 
 namespace {
 
+std::size_t map_bytes(const BatchNormSetting& setting) {
+  return static_cast<std::size_t>(setting.rows() * setting.channels()) *
+         core::size_of(setting.context->element);
+}
+
+/// Returns the device memory that the feature maps and the workspace of a trial need; the vectors
+/// are negligible.
+std::size_t trial_bytes(const BatchNormSetting& setting, std::size_t workspace_bytes) {
+  const std::size_t maps = 4 + (setting.has_residual ? 1u : 0u) +
+                           (setting.output_gradients > 1 ? 1u : 0u) +
+                           (setting.wants_residual_gradient ? 1u : 0u);
+  return maps * map_bytes(setting) + workspace_bytes;
+}
+
 /// Device memory for one pass, laid out as in a plan.
 class TrialMemory {
  public:
@@ -40,9 +54,7 @@ class TrialMemory {
 
  private:
   std::byte* map() {
-    const core::DataType type = setting_.context->element;
-    const auto elements = static_cast<std::size_t>(setting_.rows() * setting_.channels());
-    buffers_.push_back(random_buffer(elements * core::size_of(type), type));
+    buffers_.push_back(random_buffer(map_bytes(setting_), setting_.context->element));
     return buffers_.back().data();
   }
   float* floats(std::int64_t count) {
@@ -56,11 +68,10 @@ class TrialMemory {
   BatchNormMemory memory_;
 };
 
-std::string key_of(const BatchNormSetting& setting, const BatchNormPass& pass) {
+std::string describe(const BatchNormSetting& setting) {
   const BatchNormShape& shape = setting.shape;
-  return fmt::format("batch norm's {} pass{}{}{}{} n{} c{} h{} w{} {}", pass.name(),
-                     setting.has_residual ? " residual" : "", setting.has_relu ? " relu" : "",
-                     setting.output_gradients > 1 ? " add" : "",
+  return fmt::format("pass{}{}{}{} n{} c{} h{} w{} {}", setting.has_residual ? " residual" : "",
+                     setting.has_relu ? " relu" : "", setting.output_gradients > 1 ? " add" : "",
                      setting.wants_residual_gradient ? " fork" : "", shape.images, shape.channels,
                      shape.height, shape.width, core::name(setting.context->options.precision));
 }
@@ -69,9 +80,12 @@ std::string key_of(const BatchNormSetting& setting, const BatchNormPass& pass) {
 
 double seconds_of(const BatchNormSetting& setting, BatchNormPass& pass) {
   const Context& context = *setting.context;
-  if (!context.target->is_present() || context.planner->rules().deterministic) return 0;
+  if (!context.planner->is_timing() || context.options.batch_norm_sum != nullptr) return 0;
   return context.planner->remembered_seconds(
-      key_of(setting, pass), context.options.precision, [&]() -> double {
+      fmt::format("batch norm's {} {}", pass.name(), describe(setting)), context.options.precision,
+      [&]() -> double {
+        const std::size_t bytes = trial_bytes(setting, pass.workspace_bytes());
+        if (!ColdStopwatch::fits(*context.target, bytes)) return 0;
         try {
           const TrialMemory memory(setting, pass.workspace_bytes());
           pass.bind(memory.get());
@@ -84,6 +98,23 @@ double seconds_of(const BatchNormSetting& setting, BatchNormPass& pass) {
           return 0;
         }
       });
+}
+
+void log_candidates(const BatchNormSetting& setting,
+                    const std::vector<const BatchNormPass*>& candidates,
+                    const std::vector<double>& seconds, const std::string& chosen) {
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    CandidateRecord record{.graph = "batch norm's " + describe(setting),
+                           .engine = candidates[i]->name(),
+                           .kind = CandidateKind::implementation,
+                           .workspace_bytes = candidates[i]->workspace_bytes(),
+                           .is_chosen = candidates[i]->kind() == chosen};
+    if (seconds[i] > 0)
+      record.seconds = seconds[i];
+    else
+      record.refusal = "not timed";
+    setting.context->planner->log().write(record);
+  }
 }
 
 }  // namespace lockstep::backend::cuda

@@ -67,10 +67,23 @@ core::Buffer random_buffer(std::size_t bytes, core::DataType type) {
   return memory;
 }
 
+namespace {
+
+std::size_t flush_bytes(const Target& target) { return 2 * target.info().l2_cache; }
+
+}  // namespace
+
 ColdStopwatch::ColdStopwatch(const Target& target)
     : target_(target),
-      flush_(
-          core::device_buffer(2 * target.info().l2_cache, "clearing the cache between timings")) {}
+      flush_(core::device_buffer(flush_bytes(target), "clearing the cache between timings")) {}
+
+bool ColdStopwatch::fits(const Target& target, std::size_t bytes) {
+  // Each allocation is rounded up, and fragments of the free memory may be too small.
+  constexpr std::size_t reserve = std::size_t{64} << 20;
+  std::size_t free = 0, total = 0;
+  check_cuda(cudaMemGetInfo(&free, &total), "asking for the GPU's free memory");
+  return bytes + flush_bytes(target) + reserve <= free;
+}
 
 double ColdStopwatch::seconds(const std::function<bool()>& enqueue) const {
   constexpr double failed = std::numeric_limits<double>::infinity();

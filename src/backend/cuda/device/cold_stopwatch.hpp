@@ -15,6 +15,10 @@ class ColdStopwatch {
  public:
   explicit ColdStopwatch(const Target& target);
 
+  /// Returns whether the GPU has free memory for a stopwatch and `bytes` more, without an
+  /// allocation.
+  static bool fits(const Target& target, std::size_t bytes);
+
   /// Returns the median execution time of several runs in seconds, or infinity if `enqueue` returns
   /// false. `enqueue` enqueues the work on the target's stream.
   double seconds(const std::function<bool()>& enqueue) const;

@@ -100,6 +100,16 @@ void DnnHandleTraits::close(type handle) noexcept {
   if (cudnnDestroy(handle) != CUDNN_STATUS_SUCCESS) core::log_warning("closing cuDNN failed");
 }
 
+namespace {
+
+DnnHandle make_handle() {
+  cudnnHandle_t handle = nullptr;
+  check_cudnn(cudnnCreate(&handle), "opening cuDNN");
+  return DnnHandle(handle);
+}
+
+}  // namespace
+
 Target Target::device(int index) {
   Target target;
   target.info_ = describe_device(index);
@@ -107,10 +117,20 @@ Target Target::device(int index) {
   target.index_ = index;
   check_cuda(cudaSetDevice(index), fmt::format("opening GPU {}", index));
   target.stream_ = core::make_stream();
-  cudnnHandle_t handle = nullptr;
-  check_cudnn(cudnnCreate(&handle), "opening cuDNN");
-  target.handle_ = DnnHandle(handle);
-  check_cudnn(cudnnSetStream(handle, target.stream()), "giving cuDNN its stream");
+  target.handle_ = make_handle();
+  check_cudnn(cudnnSetStream(target.handle(), target.stream()), "giving cuDNN its stream");
+  return target;
+}
+
+Target Target::sibling() const {
+  Target target;
+  target.info_ = info_;
+  target.index_ = index_;
+  target.properties_ = properties_;
+  if (is_present()) {
+    check_cuda(cudaSetDevice(index_), fmt::format("opening GPU {}", index_));
+    target.handle_ = make_handle();
+  }
   return target;
 }
 

@@ -74,6 +74,11 @@ class Target {
   /// is too old.
   static Target description(std::string_view json);
 
+  /// Returns a target for the same GPU on which graphs can be planned by another thread: it has its
+  /// own cuDNN handle and no stream. Makes the GPU the current device of the calling thread. Throws
+  /// `Error` if cuDNN cannot create the handle.
+  Target sibling() const;
+
   const DeviceInfo& info() const { return info_; }
   bool is_present() const { return static_cast<bool>(handle_); }
 

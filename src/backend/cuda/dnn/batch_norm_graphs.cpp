@@ -22,7 +22,7 @@ Extents map_of(const BatchNormShape& shape) {
 
 Extents vector_of(const BatchNormShape& shape) { return {1, shape.channels, 1, 1}; }
 
-std::string sizes(const BatchNormShape& shape, core::Precision precision) {
+std::string sizes_of(const BatchNormShape& shape, core::Precision precision) {
   return fmt::format("n{} c{} h{} w{} {}", shape.images, shape.channels, shape.height, shape.width,
                      core::name(precision));
 }
@@ -49,7 +49,7 @@ std::string key_of(std::string_view what, const BatchNormShape& shape, core::Pre
                    const BatchNormGradientFlow& flow) {
   return fmt::format("{}{}{}{} {}", flow.incoming == IncomingGradients::two ? "add+" : "",
                      name(flow.mask), what, flow.fork == GradientFork::written ? "+fork" : "",
-                     sizes(shape, precision));
+                     sizes_of(shape, precision));
 }
 
 /// Adds the input dy [+ dy_more], set to 0 where y <= 0 if the mask comes from the output.
@@ -72,26 +72,29 @@ PlannedGraph batch_norm_forward(DnnPlanner& planner, const BatchNormShape& shape
                                 core::Precision precision, BatchNormTail tail, float epsilon,
                                 float momentum) {
   const core::DataType type = activation_type(precision);
-  const Extents map = map_of(shape), vector = vector_of(shape);
-  const std::string key = fmt::format("{} {} epsilon{} momentum{}", name(tail),
-                                      sizes(shape, precision), epsilon, momentum);
-  return planner.plan(key, precision, normalisation, [&](OperationGraph& graph) {
-    const auto x = graph.input(tensor::x, map, type);
-    const auto scale = graph.input(tensor::scale, vector, float32);
-    const auto bias = graph.input(tensor::bias, vector, float32);
-    const auto running_mean = graph.input(tensor::running_mean, vector, float32);
-    const auto running_variance = graph.input(tensor::running_variance, vector, float32);
-    const auto norm =
-        graph.batch_norm(x, scale, bias, running_mean, running_variance, epsilon, momentum);
-    graph.output(norm.mean, tensor::mean, float32);
-    graph.output(norm.inverse_deviation, tensor::inverse_deviation, float32);
-    graph.output(norm.running_mean, tensor::next_running_mean, float32);
-    graph.output(norm.running_variance, tensor::next_running_variance, float32);
-    auto y = norm.y;
-    if (tail == BatchNormTail::add_relu)
-      y = graph.pointwise(Pointwise::add, y, graph.input(tensor::residual, map, type));
-    if (tail != BatchNormTail::none) y = graph.pointwise(Pointwise::relu, y);
-    graph.output(y, tensor::y, type);
+  return planner.plan(shape, precision, normalisation, [=](const BatchNormShape& sizes) {
+    const Extents map = map_of(sizes), vector = vector_of(sizes);
+    return GraphRecipe{
+        fmt::format("{} {} epsilon{} momentum{}", name(tail), sizes_of(sizes, precision), epsilon,
+                    momentum),
+        [=](OperationGraph& graph) {
+          const auto x = graph.input(tensor::x, map, type);
+          const auto scale = graph.input(tensor::scale, vector, float32);
+          const auto bias = graph.input(tensor::bias, vector, float32);
+          const auto running_mean = graph.input(tensor::running_mean, vector, float32);
+          const auto running_variance = graph.input(tensor::running_variance, vector, float32);
+          const auto norm =
+              graph.batch_norm(x, scale, bias, running_mean, running_variance, epsilon, momentum);
+          graph.output(norm.mean, tensor::mean, float32);
+          graph.output(norm.inverse_deviation, tensor::inverse_deviation, float32);
+          graph.output(norm.running_mean, tensor::next_running_mean, float32);
+          graph.output(norm.running_variance, tensor::next_running_variance, float32);
+          auto y = norm.y;
+          if (tail == BatchNormTail::add_relu)
+            y = graph.pointwise(Pointwise::add, y, graph.input(tensor::residual, map, type));
+          if (tail != BatchNormTail::none) y = graph.pointwise(Pointwise::relu, y);
+          graph.output(y, tensor::y, type);
+        }};
   });
 }
 
@@ -102,51 +105,58 @@ PlannedGraph batch_norm_backward(DnnPlanner& planner, const BatchNormShape& shap
               "a fork of an unchanged gradient is the gradient itself");
   core::check(!forks || flow.mask != ReluMask::recomputed, "a residual's sum is in memory");
   const core::DataType type = activation_type(precision);
-  const Extents map = map_of(shape), vector = vector_of(shape);
-  const std::string key = key_of("batch-norm-backward", shape, precision, flow);
-  return planner.plan(key, precision, normalisation, [&](OperationGraph& graph) {
-    auto dy = incoming(graph, map, type, flow);
-    if (forks) graph.output(dy, tensor::masked_dy, type);
-    const auto x = graph.input(tensor::x, map, type);
-    const auto scale = graph.input(tensor::scale, vector, float32);
-    const auto mean = graph.input(tensor::mean, vector, float32);
-    const auto deviation = graph.input(tensor::inverse_deviation, vector, float32);
-    if (flow.mask == ReluMask::recomputed) {
-      const auto bias = graph.input(tensor::bias, vector, float32);
-      const auto y = graph.batch_norm_apply(x, mean, deviation, scale, bias);
-      dy = graph.pointwise(Pointwise::relu_backward, dy, y);
-    }
-    const auto gradients = graph.batch_norm_backward(dy, x, scale, mean, deviation);
-    graph.output(gradients.dx, tensor::dx, type);
-    graph.output(gradients.dscale, tensor::dscale, float32);
-    graph.output(gradients.dbias, tensor::dbias, float32);
+  return planner.plan(shape, precision, normalisation, [=](const BatchNormShape& sizes) {
+    const Extents map = map_of(sizes), vector = vector_of(sizes);
+    return GraphRecipe{
+        key_of("batch-norm-backward", sizes, precision, flow), [=](OperationGraph& graph) {
+          auto dy = incoming(graph, map, type, flow);
+          if (forks) graph.output(dy, tensor::masked_dy, type);
+          const auto x = graph.input(tensor::x, map, type);
+          const auto scale = graph.input(tensor::scale, vector, float32);
+          const auto mean = graph.input(tensor::mean, vector, float32);
+          const auto deviation = graph.input(tensor::inverse_deviation, vector, float32);
+          if (flow.mask == ReluMask::recomputed) {
+            const auto bias = graph.input(tensor::bias, vector, float32);
+            const auto y = graph.batch_norm_apply(x, mean, deviation, scale, bias);
+            dy = graph.pointwise(Pointwise::relu_backward, dy, y);
+          }
+          const auto gradients = graph.batch_norm_backward(dy, x, scale, mean, deviation);
+          graph.output(gradients.dx, tensor::dx, type);
+          graph.output(gradients.dscale, tensor::dscale, float32);
+          graph.output(gradients.dbias, tensor::dbias, float32);
+        }};
   });
 }
 
 PlannedGraph batch_norm_sums(DnnPlanner& planner, const BatchNormShape& shape,
                              core::Precision precision) {
-  const std::string key = fmt::format("sums {}", sizes(shape, precision));
-  return planner.plan(key, precision, sums_of_maps, [&](OperationGraph& graph) {
-    const auto x = graph.input(tensor::x, map_of(shape), activation_type(precision));
-    graph.output(graph.channel_sum(x, shape.channels), tensor::sums, float32);
-    const auto squares = graph.pointwise(Pointwise::multiply, x, x);
-    graph.output(graph.channel_sum(squares, shape.channels), tensor::products, float32);
+  return planner.plan(shape, precision, sums_of_maps, [=](const BatchNormShape& sizes) {
+    return GraphRecipe{
+        fmt::format("sums {}", sizes_of(sizes, precision)), [=](OperationGraph& graph) {
+          const auto x = graph.input(tensor::x, map_of(sizes), activation_type(precision));
+          graph.output(graph.channel_sum(x, sizes.channels), tensor::sums, float32);
+          const auto squares = graph.pointwise(Pointwise::multiply, x, x);
+          graph.output(graph.channel_sum(squares, sizes.channels), tensor::products, float32);
+        }};
   });
 }
 
 PlannedGraph batch_norm_apply(DnnPlanner& planner, const BatchNormShape& shape,
                               core::Precision precision, BatchNormTail tail) {
   const core::DataType type = activation_type(precision);
-  const Extents map = map_of(shape), vector = vector_of(shape);
-  const std::string key = fmt::format("apply-{} {}", name(tail), sizes(shape, precision));
-  return planner.plan(key, precision, maps_only, [&](OperationGraph& graph) {
-    auto y = graph.pointwise(Pointwise::multiply, graph.input(tensor::x, map, type),
-                             graph.input(tensor::scale, vector, float32));
-    y = graph.pointwise(Pointwise::add, y, graph.input(tensor::bias, vector, float32));
-    if (tail == BatchNormTail::add_relu)
-      y = graph.pointwise(Pointwise::add, y, graph.input(tensor::residual, map, type));
-    if (tail != BatchNormTail::none) y = graph.pointwise(Pointwise::relu, y);
-    graph.output(y, tensor::y, type);
+  return planner.plan(shape, precision, maps_only, [=](const BatchNormShape& sizes) {
+    const Extents map = map_of(sizes), vector = vector_of(sizes);
+    return GraphRecipe{
+        fmt::format("apply-{} {}", name(tail), sizes_of(sizes, precision)),
+        [=](OperationGraph& graph) {
+          auto y = graph.pointwise(Pointwise::multiply, graph.input(tensor::x, map, type),
+                                   graph.input(tensor::scale, vector, float32));
+          y = graph.pointwise(Pointwise::add, y, graph.input(tensor::bias, vector, float32));
+          if (tail == BatchNormTail::add_relu)
+            y = graph.pointwise(Pointwise::add, y, graph.input(tensor::residual, map, type));
+          if (tail != BatchNormTail::none) y = graph.pointwise(Pointwise::relu, y);
+          graph.output(y, tensor::y, type);
+        }};
   });
 }
 
@@ -155,15 +165,17 @@ PlannedGraph batch_norm_gradient_sums(DnnPlanner& planner, const BatchNormShape&
                                       const BatchNormGradientFlow& flow) {
   core::check(flow.mask != ReluMask::recomputed, "this graph reads the output");
   const core::DataType type = activation_type(precision);
-  const std::string key = key_of("gradient-sums", shape, precision, flow);
-  return planner.plan(key, precision, sums_of_maps, [&](OperationGraph& graph) {
-    const Extents map = map_of(shape);
-    const auto dy = incoming(graph, map, type, flow);
-    if (flow.fork == GradientFork::written) graph.output(dy, tensor::masked_dy, type);
-    const auto products =
-        graph.pointwise(Pointwise::multiply, dy, graph.input(tensor::x, map, type));
-    graph.output(graph.channel_sum(dy, shape.channels), tensor::sums, float32);
-    graph.output(graph.channel_sum(products, shape.channels), tensor::products, float32);
+  return planner.plan(shape, precision, sums_of_maps, [=](const BatchNormShape& sizes) {
+    return GraphRecipe{
+        key_of("gradient-sums", sizes, precision, flow), [=](OperationGraph& graph) {
+          const Extents map = map_of(sizes);
+          const auto dy = incoming(graph, map, type, flow);
+          if (flow.fork == GradientFork::written) graph.output(dy, tensor::masked_dy, type);
+          const auto products =
+              graph.pointwise(Pointwise::multiply, dy, graph.input(tensor::x, map, type));
+          graph.output(graph.channel_sum(dy, sizes.channels), tensor::sums, float32);
+          graph.output(graph.channel_sum(products, sizes.channels), tensor::products, float32);
+        }};
   });
 }
 
@@ -173,17 +185,20 @@ PlannedGraph batch_norm_input_gradient(DnnPlanner& planner, const BatchNormShape
   core::check(flow.mask != ReluMask::recomputed && flow.fork == GradientFork::none,
               "this graph reads the output, and writes dx alone");
   const core::DataType type = activation_type(precision);
-  const std::string key = key_of("input-gradient", shape, precision, flow);
-  return planner.plan(key, precision, maps_only, [&](OperationGraph& graph) {
-    const Extents map = map_of(shape), vector = vector_of(shape);
-    const auto times = [&](OperationGraph::Tensor of, std::int64_t factor) {
-      return graph.pointwise(Pointwise::multiply, of, graph.input(factor, vector, float32));
-    };
-    const auto gradient = times(incoming(graph, map, type, flow), tensor::a);
-    const auto slope = times(graph.input(tensor::x, map, type), tensor::b);
-    const auto sum = graph.pointwise(Pointwise::add, gradient, slope);
-    graph.output(graph.pointwise(Pointwise::add, sum, graph.input(tensor::c, vector, float32)),
-                 tensor::dx, type);
+  return planner.plan(shape, precision, maps_only, [=](const BatchNormShape& sizes) {
+    return GraphRecipe{
+        key_of("input-gradient", sizes, precision, flow), [=](OperationGraph& graph) {
+          const Extents map = map_of(sizes), vector = vector_of(sizes);
+          const auto times = [&](OperationGraph::Tensor of, std::int64_t factor) {
+            return graph.pointwise(Pointwise::multiply, of, graph.input(factor, vector, float32));
+          };
+          const auto gradient = times(incoming(graph, map, type, flow), tensor::a);
+          const auto slope = times(graph.input(tensor::x, map, type), tensor::b);
+          const auto sum = graph.pointwise(Pointwise::add, gradient, slope);
+          graph.output(
+              graph.pointwise(Pointwise::add, sum, graph.input(tensor::c, vector, float32)),
+              tensor::dx, type);
+        }};
   });
 }
 

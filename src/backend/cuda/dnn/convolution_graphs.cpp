@@ -35,14 +35,14 @@ std::string key_of(std::string_view what, const ConvolutionShape& s, core::Preci
 
 /// Returns the planned graph. Throws `Error` (usage) if cuDNN has no engine for it; the message
 /// names the convolution.
-std::shared_ptr<const DnnGraph> demand(DnnPlanner& planner, const std::string& key,
-                                       core::Precision precision,
-                                       const std::function<void(OperationGraph&)>& define) {
-  const PlannedGraph& planned = planner.plan(key, precision, products, define);
+template <class MakeRecipe>
+std::shared_ptr<const DnnGraph> demand(DnnPlanner& planner, const ConvolutionShape& shape,
+                                       core::Precision precision, const MakeRecipe& make_recipe) {
+  const PlannedGraph& planned = planner.plan(shape, precision, products, make_recipe);
   if (planned.graph == nullptr)
     core::fail(core::ExitStatus::usage,
                fmt::format("cuDNN has no engine on {} for {}: {}; use another --precision",
-                           planner.target().info().name, key, planned.refusal));
+                           planner.target().info().name, make_recipe(shape).key, planned.refusal));
   return planned.graph;
 }
 
@@ -69,24 +69,25 @@ PlannedGraph with_sums(DnnPlanner& planner, const ConvolutionShape& shape,
       fmt::format("{}convolution+{}", input == ConvolutionInput::normalised ? "normalise+" : "",
                   is_one_node ? "sums" : "reductions");
   const GraphNature nature{.has_products = true, .has_fused_sums = true};
-  return planner.plan(key_of(what, shape, precision), precision, nature,
-                      [&](OperationGraph& graph) {
-                        const core::DataType type = activation_type(precision);
-                        const auto x = read_input(graph, shape, type, input);
-                        const auto weights = graph.input(tensor::weights, weights_of(shape), type);
-                        const auto y = graph.convolution(x, weights, window_of(shape));
-                        graph.output(y, tensor::y, type);
-                        OperationGraph::ChannelSums sums{};
-                        if (is_one_node) {
-                          sums = graph.channel_sums(y);
-                        } else {
-                          const auto squares = graph.pointwise(Pointwise::multiply, y, y);
-                          sums = {graph.channel_sum(y, shape.out_channels),
-                                  graph.channel_sum(squares, shape.out_channels)};
-                        }
-                        graph.output(sums.sum, tensor::sums, core::DataType::float32);
-                        graph.output(sums.squares, tensor::squares, core::DataType::float32);
-                      });
+  const core::DataType type = activation_type(precision);
+  return planner.plan(shape, precision, nature, [=](const ConvolutionShape& sizes) {
+    return GraphRecipe{key_of(what, sizes, precision), [=](OperationGraph& graph) {
+                         const auto x = read_input(graph, sizes, type, input);
+                         const auto weights = graph.input(tensor::weights, weights_of(sizes), type);
+                         const auto y = graph.convolution(x, weights, window_of(sizes));
+                         graph.output(y, tensor::y, type);
+                         OperationGraph::ChannelSums sums{};
+                         if (is_one_node) {
+                           sums = graph.channel_sums(y);
+                         } else {
+                           const auto squares = graph.pointwise(Pointwise::multiply, y, y);
+                           sums = {graph.channel_sum(y, sizes.out_channels),
+                                   graph.channel_sum(squares, sizes.out_channels)};
+                         }
+                         graph.output(sums.sum, tensor::sums, core::DataType::float32);
+                         graph.output(sums.squares, tensor::squares, core::DataType::float32);
+                       }};
+  });
 }
 
 }  // namespace
@@ -114,22 +115,27 @@ PlannedGraph convolution_with_sums(DnnPlanner& planner, const ConvolutionShape& 
   if (input == ConvolutionInput::normalised) return best;
   const PlannedGraph other = with_sums(planner, shape, precision, input, SumsKind::reductions);
   if (other.graph == nullptr) return best.graph != nullptr ? best : other;
-  const bool is_faster = best.graph == nullptr || other.graph->seconds() < best.graph->seconds();
+  if (best.graph == nullptr) return other;
+  const bool is_faster =
+      other.graph->seconds() > 0 && other.graph->seconds() < best.graph->seconds();
   return is_faster ? other : best;
 }
 
 PlannedGraph convolution_backward_weights_of_normalised(DnnPlanner& planner,
                                                         const ConvolutionShape& shape,
                                                         core::Precision precision) {
-  return planner.plan(
-      key_of("convolution-backward-weights-of-normalised", shape, precision), precision, products,
-      [&](OperationGraph& graph) {
-        const core::DataType type = activation_type(precision);
-        const auto dy = graph.input(tensor::dy, output_of(shape), type);
-        const auto x = read_input(graph, shape, type, ConvolutionInput::normalised);
-        graph.output(graph.convolution_backward_weights(dy, x, weights_of(shape), window_of(shape)),
-                     tensor::dweights, type);
-      });
+  const core::DataType type = activation_type(precision);
+  return planner.plan(shape, precision, products, [=](const ConvolutionShape& sizes) {
+    return GraphRecipe{
+        key_of("convolution-backward-weights-of-normalised", sizes, precision),
+        [=](OperationGraph& graph) {
+          const auto dy = graph.input(tensor::dy, output_of(sizes), type);
+          const auto x = read_input(graph, sizes, type, ConvolutionInput::normalised);
+          graph.output(
+              graph.convolution_backward_weights(dy, x, weights_of(sizes), window_of(sizes)),
+              tensor::dweights, type);
+        }};
+  });
 }
 
 std::shared_ptr<const DnnGraph> convolution_forward(DnnPlanner& planner,
@@ -137,45 +143,52 @@ std::shared_ptr<const DnnGraph> convolution_forward(DnnPlanner& planner,
                                                     core::Precision precision, BiasVector bias) {
   const bool adds_bias = bias == BiasVector::added;
   const core::DataType type = activation_type(precision);
-  return demand(planner, key_of(adds_bias ? "convolution+bias" : "convolution", shape, precision),
-                precision, [&](OperationGraph& graph) {
-                  const auto x = graph.input(tensor::x, input_of(shape), type);
-                  const auto weights = graph.input(tensor::weights, weights_of(shape), type);
-                  auto y = graph.convolution(x, weights, window_of(shape));
-                  if (adds_bias) {
-                    const Extents vector{1, shape.out_channels, 1, 1};
-                    y = graph.pointwise(Pointwise::add, y, graph.input(tensor::bias, vector, type));
-                  }
-                  graph.output(y, tensor::y, type);
-                });
+  return demand(planner, shape, precision, [=](const ConvolutionShape& sizes) {
+    return GraphRecipe{key_of(adds_bias ? "convolution+bias" : "convolution", sizes, precision),
+                       [=](OperationGraph& graph) {
+                         const auto x = graph.input(tensor::x, input_of(sizes), type);
+                         const auto weights = graph.input(tensor::weights, weights_of(sizes), type);
+                         auto y = graph.convolution(x, weights, window_of(sizes));
+                         if (adds_bias) {
+                           const Extents vector{1, sizes.out_channels, 1, 1};
+                           y = graph.pointwise(Pointwise::add, y,
+                                               graph.input(tensor::bias, vector, type));
+                         }
+                         graph.output(y, tensor::y, type);
+                       }};
+  });
 }
 
 std::shared_ptr<const DnnGraph> convolution_backward_data(DnnPlanner& planner,
                                                           const ConvolutionShape& shape,
                                                           core::Precision precision) {
   const core::DataType type = activation_type(precision);
-  return demand(planner, key_of("convolution-backward-data", shape, precision), precision,
-                [&](OperationGraph& graph) {
-                  const auto dy = graph.input(tensor::dy, output_of(shape), type);
-                  const auto weights = graph.input(tensor::weights, weights_of(shape), type);
-                  graph.output(graph.convolution_backward_data(dy, weights, input_of(shape),
-                                                               window_of(shape)),
-                               tensor::dx, type);
-                });
+  return demand(planner, shape, precision, [=](const ConvolutionShape& sizes) {
+    return GraphRecipe{
+        key_of("convolution-backward-data", sizes, precision), [=](OperationGraph& graph) {
+          const auto dy = graph.input(tensor::dy, output_of(sizes), type);
+          const auto weights = graph.input(tensor::weights, weights_of(sizes), type);
+          graph.output(
+              graph.convolution_backward_data(dy, weights, input_of(sizes), window_of(sizes)),
+              tensor::dx, type);
+        }};
+  });
 }
 
 std::shared_ptr<const DnnGraph> convolution_backward_weights(DnnPlanner& planner,
                                                              const ConvolutionShape& shape,
                                                              core::Precision precision) {
   const core::DataType type = activation_type(precision);
-  return demand(
-      planner, key_of("convolution-backward-weights", shape, precision), precision,
-      [&](OperationGraph& graph) {
-        const auto dy = graph.input(tensor::dy, output_of(shape), type);
-        const auto x = graph.input(tensor::x, input_of(shape), type);
-        graph.output(graph.convolution_backward_weights(dy, x, weights_of(shape), window_of(shape)),
-                     tensor::dweights, type);
-      });
+  return demand(planner, shape, precision, [=](const ConvolutionShape& sizes) {
+    return GraphRecipe{
+        key_of("convolution-backward-weights", sizes, precision), [=](OperationGraph& graph) {
+          const auto dy = graph.input(tensor::dy, output_of(sizes), type);
+          const auto x = graph.input(tensor::x, input_of(sizes), type);
+          graph.output(
+              graph.convolution_backward_weights(dy, x, weights_of(sizes), window_of(sizes)),
+              tensor::dweights, type);
+        }};
+  });
 }
 
 }  // namespace lockstep::backend::cuda

@@ -8,48 +8,33 @@ namespace lockstep::backend::cuda {
 namespace {
 
 /// Returns the graph with the execution plan that an earlier run stored in the cache; null if there
-/// is none or no GPU is present.
-std::shared_ptr<const DnnGraph> remembered_graph(const OperationGraph& operations,
-                                                 const Target& target, const EngineCache& cache,
-                                                 const std::string& key) {
-  if (!target.is_present()) return nullptr;
+/// is none.
+ChosenEngine remembered_engine(const OperationGraph& operations, const EngineCache& cache,
+                               const std::string& key) {
   const auto engine = cache.find(key);
   const auto plan = engine ? cache.find_plan(key) : std::nullopt;
-  if (!plan) return nullptr;
-  auto restored = operations.restored(*plan, engine->name);
-  if (restored == nullptr) return nullptr;
-  return std::make_shared<const DnnGraph>(std::move(restored), 0, engine->seconds);
-}
-
-PlannedGraph make(const Target& target, const EngineRules& rules, const GraphNature& nature,
-                  EngineCache& cache, const std::string& key, core::DataType virtual_type,
-                  const std::function<void(OperationGraph&)>& define) {
-  auto operations = std::make_unique<OperationGraph>(target, virtual_type);
-  define(*operations);
-  const std::string full_key = cache_key(target.info(), rules, key);
-  if (auto remembered = remembered_graph(*operations, target, cache, full_key))
-    return {std::move(remembered), {}};
-  if (auto refusal = operations->seal()) return {nullptr, *std::move(refusal)};
-  const ChosenEngine chosen = choose_engine(*operations, target, rules, nature, cache, full_key);
-  if (!chosen.found) return {nullptr, chosen.refusal};
-  return {std::make_shared<const DnnGraph>(std::move(operations), chosen.engine, chosen.seconds),
-          {}};
+  if (!plan) return {};
+  return {.graph = operations.restored(*plan, engine->name),
+          .seconds = engine->seconds,
+          .ranking = engine->ranking};
 }
 
 }  // namespace
 
-DnnGraph::DnnGraph(std::unique_ptr<const OperationGraph> operations, std::size_t engine,
-                   double seconds)
-    : operations_(std::move(operations)),
-      engine_(engine),
-      seconds_(seconds),
-      name_(operations_->facts(engine).name),
-      workspace_bytes_(operations_->workspace_bytes(engine)) {}
+DnnGraph::DnnGraph(std::string key, ChosenEngine chosen)
+    : key_(std::move(key)),
+      operations_(std::move(chosen.graph)),
+      engine_(chosen.engine),
+      seconds_(chosen.seconds),
+      ranking_(std::move(chosen.ranking)),
+      name_(operations_->facts(engine_).name),
+      workspace_bytes_(operations_->workspace_bytes(engine_)) {}
 
 void DnnGraph::run(std::span<const Binding> bindings, void* workspace) const {
+  core::check(operations_ != nullptr, "a graph of which only the sizes are known cannot run");
   if (const auto refusal = operations_->run(engine_, bindings, workspace))
     core::fail(core::ExitStatus::internal,
-               fmt::format("cuDNN's engine {} failed: {}", name_, *refusal));
+               fmt::format("cuDNN's engine {} failed for {}: {}", name_, key_, *refusal));
 }
 
 EngineRules DnnPlanner::rules_for(core::Precision precision) const {
@@ -63,15 +48,59 @@ EngineRules DnnPlanner::rules_for(core::Precision precision) const {
   return rules;
 }
 
-const PlannedGraph& DnnPlanner::plan(const std::string& key, core::Precision precision,
-                                     GraphNature nature,
-                                     const std::function<void(OperationGraph&)>& define) {
-  if (const auto found = planned_.find(key); found != planned_.end()) return found->second;
+const PlannedGraph& DnnPlanner::plan(const GraphRecipe& recipe, core::Precision precision,
+                                     GraphNature nature) {
+  return plan_as(recipe, precision, nature, nullptr);
+}
+
+const PlannedGraph& DnnPlanner::plan_as(const GraphRecipe& recipe, core::Precision precision,
+                                        GraphNature nature, const DnnGraph* sample) {
+  if (const auto found = planned_.find(recipe.key); found != planned_.end()) return found->second;
+  return planned_.emplace(recipe.key, make(recipe, precision, nature, sample)).first->second;
+}
+
+PlannedGraph DnnPlanner::make(const GraphRecipe& recipe, core::Precision precision,
+                              GraphNature nature, const DnnGraph* sample) {
+  if (planning_ == Planning::sizes_only) return {std::make_shared<const DnnGraph>(recipe.key), {}};
   const EngineRules rules = rules_for(precision);
   const core::DataType virtual_type =
       nature.rounds_inside ? activation_type(precision) : core::DataType::float32;
-  return planned_.emplace(key, make(target_, rules, nature, cache_, key, virtual_type, define))
-      .first->second;
+  EngineSearch search{.target = target_,
+                      .rules = rules,
+                      .nature = nature,
+                      .graph = recipe.key,
+                      .cache_key = cache_key(target_.info(), rules, recipe.key),
+                      .make = [&](const Target& target) {
+                        auto graph = std::make_unique<OperationGraph>(target, virtual_type);
+                        recipe.define(*graph);
+                        return graph;
+                      }};
+  if (sample != nullptr) {
+    search.ranking = sample->ranking();
+    if (search.ranking.empty()) search.ranking = {sample->engine()};
+    search.ranking_seconds = sample->seconds();
+  }
+  ChosenEngine chosen;
+  if (is_timing()) {
+    chosen = remembered_engine(*search.make(target_), cache_, search.cache_key);
+    if (chosen.graph != nullptr)
+      log_->write({.graph = recipe.key,
+                   .engine = chosen.graph->facts(0).name,
+                   .seconds = chosen.seconds,
+                   .workspace_bytes = chosen.graph->workspace_bytes(0),
+                   .is_chosen = true,
+                   .is_cached = true});
+  }
+  if (chosen.graph == nullptr) chosen = choose_engine(search, cache_, *log_);
+  if (chosen.graph == nullptr) return {nullptr, std::move(chosen.refusal)};
+  return {std::make_shared<const DnnGraph>(recipe.key, std::move(chosen)), {}};
+}
+
+std::vector<std::shared_ptr<const DnnGraph>> DnnPlanner::graphs() const {
+  std::vector<std::shared_ptr<const DnnGraph>> graphs;
+  for (const auto& [key, planned] : planned_)
+    if (planned.graph != nullptr) graphs.push_back(planned.graph);
+  return graphs;
 }
 
 double DnnPlanner::remembered_seconds(const std::string& what, core::Precision precision,

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "engine_choice.hpp"
+#include "engine_log.hpp"
 #include "operation_graph.hpp"
 
 namespace lockstep::backend::cuda {
@@ -16,24 +17,35 @@ namespace lockstep::backend::cuda {
 /// A cuDNN graph with its selected engine; it can be run any number of times.
 class DnnGraph {
  public:
-  DnnGraph(std::unique_ptr<const OperationGraph> operations, std::size_t engine, double seconds);
+  /// `key`: describes the graph in error messages.
+  DnnGraph(std::string key, ChosenEngine chosen);
+  /// A graph of which only the sizes of the tensors are known: it has no engine and no workspace.
+  explicit DnnGraph(std::string key) : key_(std::move(key)) {}
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }
   const std::string& engine() const { return name_; }  ///< "eng67_k2=4_k13=0"
-  double seconds() const { return seconds_; }          ///< measured execution time; 0: not timed
+  /// Execution time of the engine in seconds, measured with at most `most_timed_images` images; 0:
+  /// not timed.
+  double seconds() const { return seconds_; }
+  /// Names of the engines that were timed, the fastest first; may be empty.
+  const std::vector<std::string>& ranking() const { return ranking_; }
 
   /// Enqueues the graph on the target's stream. It allocates no device memory and does not wait, so
-  /// it can be captured into a CUDA graph, which must not outlive this object. `bindings`: every
+  /// it can be captured into a CUDA graph, which must not outlive this object (`CudaStepExecutor`
+  /// keeps it). `bindings`: every
   /// input and output of the graph once, in any order. `workspace`: `workspace_bytes()`, aligned to
-  /// 256 bytes. Throws `Error` (internal) if cuDNN fails or if no GPU is present.
+  /// 256 bytes. Throws `Error` (internal), with the key and the engine in the message, if cuDNN
+  /// fails or if no GPU is present.
   void run(std::span<const Binding> bindings, void* workspace) const;
 
  private:
+  std::string key_;
   std::unique_ptr<const OperationGraph> operations_;
-  std::size_t engine_;
-  double seconds_;
+  std::size_t engine_ = 0;
+  double seconds_ = 0;
+  std::vector<std::string> ranking_;
   std::string name_;
-  std::size_t workspace_bytes_;
+  std::size_t workspace_bytes_ = 0;
 };
 
 /// A planned graph, or the reason why the target does not support it.
@@ -42,24 +54,66 @@ struct PlannedGraph {
   std::string refusal;                    ///< the reason, in one line
 };
 
+/// Largest number of images with which engines and implementations are timed. The order of their
+/// times hardly changes at larger batches, while memory and time of a trial grow with the batch.
+inline constexpr std::int64_t most_timed_images = 2048;
+
+/// Definition of a graph. `key` contains everything that the graph depends on. `define` adds the
+/// operations; it must support calls from several threads.
+struct GraphRecipe {
+  std::string key;
+  std::function<void(OperationGraph&)> define;
+};
+
+/// Whether engines are selected for the graphs of a planner, or only the sizes of the tensors are
+/// used, for lower bounds of memory.
+enum class Planning { engines, sizes_only };
+
 /// Plans graphs for one target and shares the graphs of layers with equal shapes. Each backend has
-/// one planner. The target must outlive the planner and its graphs.
+/// one planner. The target must outlive the planner and its graphs; the log must outlive the
+/// planner.
 class DnnPlanner {
  public:
-  DnnPlanner(const Target& target, EngineRules rules, EngineCache cache)
-      : target_(target), rules_(rules), cache_(std::move(cache)) {}
+  /// `log`: null for none.
+  DnnPlanner(const Target& target, EngineRules rules, EngineCache cache, EngineLog* log = nullptr,
+             Planning planning = Planning::engines)
+      : target_(target),
+        rules_(rules),
+        cache_(std::move(cache)),
+        log_(log != nullptr ? log : &no_log_),
+        planning_(planning) {}
+  DnnPlanner(const DnnPlanner&) = delete;
+  DnnPlanner& operator=(const DnnPlanner&) = delete;
 
   const Target& target() const { return target_; }
   const EngineRules& rules() const { return rules_; }
   /// Returns the rules adapted to a precision: float32 products without rounding for fp32, and a
   /// larger workspace limit for float32 activations.
   EngineRules rules_for(core::Precision precision) const;
+  Planning planning() const { return planning_; }
+  /// Returns whether engines and implementations are selected by timing.
+  bool is_timing() const {
+    return planning_ == Planning::engines && selects_by_timing(target_, rules_);
+  }
+  EngineLog& log() { return *log_; }
 
-  /// Returns the graph for `key`, and plans it at the first call. `key` must contain everything
-  /// that the graph depends on. `define` adds the operations; it is called once per key. At
-  /// precision fp32, products are not rounded, whatever the rules say.
-  const PlannedGraph& plan(const std::string& key, core::Precision precision, GraphNature nature,
-                           const std::function<void(OperationGraph&)>& define);
+  /// Returns the graph of `recipe`, and plans it at the first call. At precision fp32, products are
+  /// not rounded, whatever the rules say.
+  const PlannedGraph& plan(const GraphRecipe& recipe, core::Precision precision,
+                           GraphNature nature);
+  /// Returns the graph for `shape`, which has a member `images`. The engines are timed with at most
+  /// `most_timed_images` images; the fastest of them that can be built for `shape` is used.
+  /// `make_recipe` returns the recipe of a shape.
+  template <class Shape, class MakeRecipe>
+  const PlannedGraph& plan(const Shape& shape, core::Precision precision, GraphNature nature,
+                           const MakeRecipe& make_recipe) {
+    if (!is_timing() || shape.images <= most_timed_images)
+      return plan(make_recipe(shape), precision, nature);
+    Shape timed = shape;
+    timed.images = most_timed_images;
+    const PlannedGraph& sample = plan(make_recipe(timed), precision, nature);
+    return plan_as(make_recipe(shape), precision, nature, sample.graph.get());
+  }
 
   /// Returns the cached execution time of `what` in seconds, or calls `measure` and stores its
   /// result in the engine cache if it is positive.
@@ -68,11 +122,21 @@ class DnnPlanner {
 
   /// Returns all planned graphs by key, including unsupported ones.
   const std::map<std::string, PlannedGraph>& planned() const { return planned_; }
+  /// Returns all planned graphs that are supported, to keep them beyond the life of the planner.
+  std::vector<std::shared_ptr<const DnnGraph>> graphs() const;
 
  private:
+  const PlannedGraph& plan_as(const GraphRecipe& recipe, core::Precision precision,
+                              GraphNature nature, const DnnGraph* sample);
+  PlannedGraph make(const GraphRecipe& recipe, core::Precision precision, GraphNature nature,
+                    const DnnGraph* sample);
+
   const Target& target_;
   EngineRules rules_;
   EngineCache cache_;
+  EngineLog no_log_;
+  EngineLog* log_;
+  Planning planning_;
   std::map<std::string, PlannedGraph> planned_;
 };
 

@@ -16,7 +16,7 @@
 namespace lockstep::backend::cuda {
 namespace {
 
-constexpr int format_version = 1;
+constexpr int format_version = 2;
 
 /// Writes `text` to a temporary file next to `file` and renames it to `file`. Returns false if
 /// either step fails.
@@ -92,7 +92,8 @@ void EngineCache::read() {
     if (contents.at("format").get<int>() != format_version) return;
     for (const auto& [key, entry] : contents.at("engines").items())
       engines_[key] = {entry.at("engine").get<std::string>(), entry.at("seconds").get<double>(),
-                       entry.at("workspace_bytes").get<std::size_t>()};
+                       entry.at("workspace_bytes").get<std::size_t>(),
+                       entry.at("ranking").get<std::vector<std::string>>()};
   } catch (const nlohmann::json::exception&) {
     warn(fmt::format("{} is damaged and ignored: engines are timed again", file_.string()));
   }
@@ -104,7 +105,8 @@ void EngineCache::write() {
   for (const auto& [key, engine] : engines_)
     engines[key] = {{"engine", engine.name},
                     {"seconds", engine.seconds},
-                    {"workspace_bytes", engine.workspace_bytes}};
+                    {"workspace_bytes", engine.workspace_bytes},
+                    {"ranking", engine.ranking}};
   const nlohmann::json contents = {{"format", format_version}, {"engines", std::move(engines)}};
   std::error_code error;
   std::filesystem::create_directories(file_.parent_path(), error);

@@ -4,169 +4,302 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <limits>
-#include <numeric>
 #include <optional>
-#include <vector>
+#include <utility>
 
 #include "engine_trial.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "parallel_build.hpp"
 
 namespace lockstep::backend::cuda {
 namespace {
 
-// Limit on the number of engines per graph that are built and timed. The heuristics return the best
-// ones first.
-constexpr std::size_t most_timed = 16;
-// Limit on the time to build them, in seconds. A single runtime-compiled engine can use it up.
-constexpr double seconds_to_build = 1.0;
+using Clock = std::chrono::steady_clock;
 
-/// Returns the engines that satisfy the rules, in the order in which to try them.
-std::vector<std::size_t> allowed(const OperationGraph& graph, const EngineRules& rules,
-                                 const GraphNature& nature, std::string& refusal) {
-  std::vector<std::size_t> engines;
-  std::vector<bool> on_tensor_cores;
-  for (std::size_t i = 0; i < graph.engines(); ++i) {
-    const EngineFacts facts = graph.facts(i);
-    on_tensor_cores.push_back(facts.tensor_core);
-    if (const auto broken = broken_rule(facts, rules, nature); broken.empty())
-      engines.push_back(i);
-    else
-      refusal = fmt::format("{} {}", facts.name, broken);
-  }
-  // The first choice of the heuristics can be a slow engine that does not use tensor cores.
-  if (nature.has_products && !rules.true_fp32)
-    std::stable_partition(engines.begin(), engines.end(),
-                          [&](std::size_t i) { return on_tensor_cores[i]; });
-  return engines;
-}
+constexpr double failed = std::numeric_limits<double>::infinity();
 
-std::optional<std::size_t> build_first(OperationGraph& graph,
-                                       const std::vector<std::size_t>& engines,
-                                       const EngineRules& rules, std::string& refusal) {
-  for (const std::size_t i : engines) {
-    const auto reason = graph.build(i, rules.workspace_limit);
-    core::report_progress(rules.progress);
-    if (!reason) return i;
-    refusal = fmt::format("{}: {}", graph.facts(i).name, *reason);
-  }
-  return std::nullopt;
-}
+/// An engine of a graph during the selection.
+struct Candidate {
+  std::size_t index = 0;  ///< in the graph of the selection
+  EngineFacts facts;
+  CandidateRecord record;
+  /// Runtime-compiled engines are restored from `bytes` to their own graph, as its engine 0; null:
+  /// the engine is in the graph of the selection.
+  std::unique_ptr<OperationGraph> restored = nullptr;
+  std::vector<std::uint8_t> bytes = {};
+  bool is_built = false;
+  double seconds = failed;
+};
 
-ChosenEngine choose_untimed(OperationGraph& graph, const EngineRules& rules,
-                            const GraphNature& nature) {
-  ChosenEngine chosen;
-  // Query the fallback heuristics only if no engine of the first query can be used, because each
-  // query takes time.
-  for (const Heuristics heuristics : {Heuristics::best_first, Heuristics::fallback}) {
-    const std::size_t known = graph.engines();
-    if (const auto reason = graph.find_engines(heuristics)) chosen.refusal = *reason;
-    auto engines = allowed(graph, rules, nature, chosen.refusal);
-    std::erase_if(engines, [&](std::size_t i) { return i < known; });
-    if (const auto engine = build_first(graph, engines, rules, chosen.refusal)) {
-      chosen.found = true;
-      chosen.engine = *engine;
-      graph.keep_only(*engine);
-      return chosen;
+class Selection {
+ public:
+  Selection(const EngineSearch& search, EngineCache& cache, EngineLog& log)
+      : search_(search), cache_(cache), log_(log), graph_(search.make(search.target)) {}
+
+  ChosenEngine run() {
+    if (auto reason = graph_->seal()) return {nullptr, 0, 0, {}, *std::move(reason)};
+    Candidate* const chosen = choose();
+    for (Candidate& candidate : candidates_) {
+      candidate.record.is_chosen = &candidate == chosen;
+      log_.write(candidate.record);
     }
+    if (chosen != nullptr) return take(*chosen);
+    if (refusal_.empty()) refusal_ = "cuDNN names no engine";
+    return {nullptr, 0, 0, {}, refusal_};
   }
-  return chosen;
-}
 
-/// Builds the engine of that name. Returns std::nullopt if this version of cuDNN does not return it
-/// or cannot build it.
-std::optional<std::size_t> build_named(OperationGraph& graph, const std::string& name,
-                                       const EngineRules& rules) {
-  for (std::size_t i = 0; i < graph.engines(); ++i)
-    if (graph.facts(i).name == name && !graph.build(i, rules.workspace_limit)) return i;
-  return std::nullopt;
-}
+ private:
+  const EngineRules& rules() const { return search_.rules; }
 
-std::vector<std::size_t> build_many(OperationGraph& graph, const std::vector<std::size_t>& engines,
-                                    const EngineRules& rules, std::string& refusal) {
-  std::vector<std::size_t> built;
-  const auto begin = std::chrono::steady_clock::now();
-  for (const std::size_t i : engines) {
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-    if (built.size() == most_timed || (!built.empty() && taken.count() > seconds_to_build)) break;
-    if (const auto reason = graph.build(i, rules.workspace_limit))
-      refusal = fmt::format("{}: {}", graph.facts(i).name, *reason);
-    else
-      built.push_back(i);
-    core::report_progress(rules.progress);
-  }
-  return built;
-}
-
-/// Stores the execution plan of an engine for later runs, if the plan restored from its serialised
-/// form runs.
-void remember_plan(const OperationGraph& graph, std::size_t engine, const EngineTrial& trial,
-                   EngineCache& cache, const std::string& key) {
-  if (!cache.is_on_disk()) return;
-  const auto bytes = graph.serialise(engine);
-  if (bytes.empty()) return;
-  const auto copy = graph.restored(bytes, graph.facts(engine).name);
-  if (copy != nullptr && trial.runs(*copy)) cache.store_plan(key, bytes);
-}
-
-/// Sets `engine` and `seconds` of `chosen` to the fastest engine; to the first engine and 0 if the
-/// memory does not suffice for timing.
-void time_engines(const OperationGraph& graph, const Target& target,
-                  const std::vector<std::size_t>& built, const EngineRules& rules,
-                  EngineCache& cache, const std::string& key, ChosenEngine& chosen) {
-  chosen.engine = built.front();
-  chosen.found = true;
-  std::size_t workspace = 0;
-  for (const std::size_t i : built) workspace = std::max(workspace, graph.workspace_bytes(i));
-  try {
-    const EngineTrial trial(target, graph, workspace);
-    double best = std::numeric_limits<double>::infinity();
-    for (const std::size_t i : built) {
-      const double seconds = trial.seconds(i);
-      core::report_progress(rules.progress);
-      if (seconds < best) {
-        best = seconds;
-        chosen.engine = i;
-        chosen.seconds = seconds;
+  Candidate* choose() {
+    if (!selects_by_timing(search_.target, rules())) return choose_untimed();
+    find_candidates({Heuristics::best_first, Heuristics::fallback});
+    if (const auto known = cache_.find(search_.cache_key)) {
+      if (Candidate* const candidate = build_named(known->name)) {
+        seconds_ = known->seconds;
+        ranking_ = known->ranking;
+        candidate->record.is_cached = true;
+        return candidate;
       }
     }
-    chosen.found = chosen.seconds > 0;
-    if (chosen.found) remember_plan(graph, chosen.engine, trial, cache, key);
-    if (!chosen.found) chosen.refusal = "every engine that cuDNN built fails when it runs";
-  } catch (const core::Error& error) {
-    if (error.status() != core::ExitStatus::out_of_memory) throw;
-    core::log_warning("no memory is left for timing cuDNN's engines: its own first choice is used");
+    return search_.ranking.empty() ? choose_timed() : choose_ranked();
   }
-}
 
-ChosenEngine choose_timed(OperationGraph& graph, const Target& target, const EngineRules& rules,
-                          const GraphNature& nature, EngineCache& cache, const std::string& key) {
-  ChosenEngine chosen;
-  for (const Heuristics heuristics : {Heuristics::best_first, Heuristics::fallback})
-    if (const auto reason = graph.find_engines(heuristics)) chosen.refusal = *reason;
-  if (const auto known = cache.find(key)) {
-    if (const auto engine = build_named(graph, known->name, rules)) {
-      graph.keep_only(*engine);
-      return {true, *engine, known->seconds, {}};
+  /// Appends the engines that the heuristics return to the candidates, in the order in which to try
+  /// them. Engines that break the rules are refused.
+  void find_candidates(std::initializer_list<Heuristics> heuristics) {
+    const std::size_t known = graph_->engines();
+    const auto first = static_cast<std::ptrdiff_t>(candidates_.size());
+    for (const Heuristics one : heuristics)
+      if (auto reason = graph_->find_engines(one); reason && refusal_.empty())
+        refusal_ = *std::move(reason);
+    for (std::size_t i = known; i < graph_->engines(); ++i) {
+      Candidate candidate{.index = i, .facts = graph_->facts(i), .record = {}};
+      candidate.record = {.graph = search_.graph,
+                          .engine = candidate.facts.name,
+                          .kind = candidate.facts.runtime_compiled ? CandidateKind::runtime_compiled
+                                                                   : CandidateKind::precompiled};
+      if (const auto broken = broken_rule(candidate.facts, rules(), search_.nature);
+          !broken.empty()) {
+        candidate.record.refusal = broken;
+        refusal_ = fmt::format("{} {}", candidate.facts.name, broken);
+      }
+      candidates_.push_back(std::move(candidate));
+    }
+    // The first choice of the heuristics can be a slow engine that does not use tensor cores.
+    if (search_.nature.has_products && !rules().true_fp32)
+      std::stable_partition(candidates_.begin() + first, candidates_.end(),
+                            [](const Candidate& one) { return one.facts.tensor_core; });
+  }
+
+  void refuse(Candidate& candidate, std::string reason) {
+    refusal_ = fmt::format("{}: {}", candidate.facts.name, reason);
+    candidate.record.refusal = std::move(reason);
+  }
+
+  bool build(Candidate& candidate) {
+    const auto begin = Clock::now();
+    auto reason = graph_->build(candidate.index, rules().workspace_limit);
+    candidate.record.build_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    core::report_progress(rules().progress);
+    candidate.is_built = !reason;
+    if (reason)
+      refuse(candidate, *std::move(reason));
+    else
+      candidate.record.workspace_bytes = graph_->workspace_bytes(candidate.index);
+    return candidate.is_built;
+  }
+
+  Candidate* build_first(std::size_t from) {
+    for (std::size_t i = from; i < candidates_.size(); ++i)
+      if (candidates_[i].record.refusal.empty() && build(candidates_[i])) return &candidates_[i];
+    return nullptr;
+  }
+
+  /// Builds the engine of that name. Returns null if this version of cuDNN does not return it or
+  /// cannot build it.
+  Candidate* build_named(const std::string& name) {
+    for (Candidate& candidate : candidates_)
+      if (candidate.facts.name == name && candidate.record.refusal.empty() && build(candidate))
+        return &candidate;
+    return nullptr;
+  }
+
+  Candidate* choose_untimed() {
+    // Query the fallback heuristics only if no engine of the first query can be used, because each
+    // query takes time.
+    for (const Heuristics heuristics : {Heuristics::best_first, Heuristics::fallback}) {
+      const std::size_t known = candidates_.size();
+      find_candidates({heuristics});
+      if (Candidate* const first = build_first(known)) return first;
+    }
+    return nullptr;
+  }
+
+  /// Uses the ranking of the same graph with fewer images.
+  Candidate* choose_ranked() {
+    Candidate* chosen = nullptr;
+    for (const auto& name : search_.ranking)
+      if (chosen == nullptr) chosen = build_named(name);
+    if (chosen == nullptr) chosen = build_first(0);
+    if (chosen == nullptr) return nullptr;
+    seconds_ = search_.ranking_seconds;
+    if (chosen->facts.runtime_compiled) {
+      const auto bytes = graph_->serialise(chosen->index);
+      if (!bytes.empty() && graph_->restored(bytes, chosen->facts.name) != nullptr)
+        cache_.store_plan(search_.cache_key, bytes);
+    }
+    store(*chosen);
+    return chosen;
+  }
+
+  Candidate* choose_timed() {
+    build_precompiled();
+    build_runtime_compiled();
+    std::vector<Candidate*> built;
+    for (Candidate& candidate : candidates_)
+      if (candidate.is_built) built.push_back(&candidate);
+    if (built.empty()) return nullptr;
+    if (built.size() == 1) {  // nothing to compare
+      if (built.front()->restored != nullptr)
+        cache_.store_plan(search_.cache_key, built.front()->bytes);
+      store(*built.front());
+      return built.front();
+    }
+    if (!time(built)) return built.front();
+    const auto seconds = [](const Candidate* one) { return one->seconds; };
+    std::ranges::stable_sort(built, {}, seconds);
+    if (built.front()->seconds == failed) {
+      refusal_ = "every engine that cuDNN built fails when it runs";
+      return nullptr;
+    }
+    for (const Candidate* one : built)
+      if (one->seconds < failed) ranking_.push_back(one->facts.name);
+    seconds_ = built.front()->seconds;
+    store(*built.front());
+    return built.front();
+  }
+
+  void build_precompiled() {
+    for (Candidate& candidate : candidates_)
+      if (!candidate.facts.runtime_compiled && candidate.record.refusal.empty()) build(candidate);
+  }
+
+  void build_runtime_compiled() {
+    std::vector<Candidate*> open;
+    std::vector<std::string> names;
+    for (Candidate& candidate : candidates_) {
+      if (!candidate.facts.runtime_compiled || !candidate.record.refusal.empty()) continue;
+      open.push_back(&candidate);
+      names.push_back(candidate.facts.name);
+    }
+    if (open.empty()) return;
+    auto results = build_in_parallel(search_, names);
+    for (std::size_t i = 0; i < open.size(); ++i) adopt(*open[i], std::move(results[i]));
+  }
+
+  void adopt(Candidate& candidate, BuiltEngine result) {
+    if (!result.was_started) {
+      candidate.record.refusal = "not built: the time limit of run-time compilation was reached";
+      return;
+    }
+    candidate.record.build_seconds = result.seconds;
+    if (result.bytes.empty()) return refuse(candidate, std::move(result.refusal));
+    candidate.restored = graph_->restored(result.bytes, candidate.facts.name);
+    if (candidate.restored == nullptr)
+      return refuse(candidate, "cuDNN cannot restore the engine from its serialised form");
+    candidate.bytes = std::move(result.bytes);
+    candidate.record.workspace_bytes = candidate.restored->workspace_bytes(0);
+    candidate.is_built = true;
+  }
+
+  /// Times the candidates. Returns false if the memory does not suffice.
+  bool time(const std::vector<Candidate*>& built) {
+    std::size_t workspace = 0;
+    for (const Candidate* one : built) workspace = std::max(workspace, one->record.workspace_bytes);
+    if (!EngineTrial::fits(search_.target, *graph_, workspace)) return warn_of_memory();
+    try {
+      const EngineTrial trial(search_.target, *graph_, workspace);
+      for (Candidate* const one : built) {
+        one->seconds =
+            one->restored ? trial.seconds(*one->restored, 0) : trial.seconds(*graph_, one->index);
+        core::report_progress(rules().progress);
+        if (one->seconds < failed)
+          one->record.seconds = one->seconds;
+        else
+          refuse(*one, "fails when it runs");
+      }
+      const Candidate& best =
+          **std::ranges::min_element(built, {}, [](const Candidate* one) { return one->seconds; });
+      if (best.seconds < failed) remember_plan(best, trial);
+      return true;
+    } catch (const core::Error& error) {
+      if (error.status() != core::ExitStatus::out_of_memory) throw;
+      return warn_of_memory();
     }
   }
-  const auto built =
-      build_many(graph, allowed(graph, rules, nature, chosen.refusal), rules, chosen.refusal);
-  if (built.empty()) return chosen;
-  time_engines(graph, target, built, rules, cache, key, chosen);
-  if (!chosen.found) return chosen;
-  graph.keep_only(chosen.engine);
-  if (chosen.seconds > 0)
-    cache.store(key, {graph.facts(chosen.engine).name, chosen.seconds,
-                      graph.workspace_bytes(chosen.engine)});
-  return chosen;
-}
+
+  bool warn_of_memory() const {
+    core::log_warning(fmt::format(
+        "no memory is left for timing the engines of {}: cuDNN's own first choice is used",
+        search_.graph));
+    return false;
+  }
+
+  /// Stores the execution plan of an engine for later runs, if the plan restored from its
+  /// serialised form runs.
+  void remember_plan(const Candidate& candidate, const EngineTrial& trial) {
+    if (!cache_.is_on_disk()) return;
+    if (candidate.restored != nullptr)  // it was timed in this form
+      return cache_.store_plan(search_.cache_key, candidate.bytes);
+    const auto bytes = graph_->serialise(candidate.index);
+    if (bytes.empty()) return;
+    const auto copy = graph_->restored(bytes, candidate.facts.name);
+    if (copy != nullptr && trial.runs(*copy)) cache_.store_plan(search_.cache_key, bytes);
+  }
+
+  void store(const Candidate& chosen) {
+    cache_.store(search_.cache_key, {.name = chosen.facts.name,
+                                     .seconds = seconds_,
+                                     .workspace_bytes = chosen.record.workspace_bytes,
+                                     .ranking = ranking_});
+  }
+
+  ChosenEngine take(Candidate& chosen) {
+    ChosenEngine result{.graph = nullptr, .seconds = seconds_, .ranking = std::move(ranking_)};
+    if (chosen.restored != nullptr) {
+      result.graph = std::move(chosen.restored);
+    } else {
+      result.engine = chosen.index;
+      graph_->keep_only(chosen.index);
+      result.graph = std::move(graph_);
+    }
+    return result;
+  }
+
+  const EngineSearch& search_;
+  EngineCache& cache_;
+  EngineLog& log_;
+  std::unique_ptr<OperationGraph> graph_;
+  std::vector<Candidate> candidates_;
+  std::vector<std::string> ranking_;
+  double seconds_ = 0;   ///< of the chosen engine
+  std::string refusal_;  ///< the last one
+};
 
 }  // namespace
 
+bool selects_by_timing(const Target& target, const EngineRules& rules) {
+  return target.is_present() && !rules.deterministic && rules.selection == EngineSelection::timed;
+}
+
 std::string broken_rule(const EngineFacts& engine, const EngineRules& rules,
                         const GraphNature& nature) {
+  if (rules.selection == EngineSelection::quick && engine.runtime_compiled)
+    return "is compiled at run time, which --engines quick excludes";
   if (rules.deterministic && engine.nondeterministic) return "is not deterministic";
   if (rules.deterministic && nature.has_fused_sums && engine.runtime_compiled)
     return "sums with atomics, in no fixed order";
@@ -184,14 +317,8 @@ std::string cache_key(const DeviceInfo& device, const EngineRules& rules, std::s
                      rules.true_fp32 ? " true-fp32" : "", graph);
 }
 
-ChosenEngine choose_engine(OperationGraph& graph, const Target& target, const EngineRules& rules,
-                           const GraphNature& nature, EngineCache& cache, const std::string& key) {
-  // A choice by timing can differ between runs, and then the rounding differs.
-  ChosenEngine chosen = target.is_present() && !rules.deterministic
-                            ? choose_timed(graph, target, rules, nature, cache, key)
-                            : choose_untimed(graph, rules, nature);
-  if (!chosen.found && chosen.refusal.empty()) chosen.refusal = "cuDNN names no engine";
-  return chosen;
+ChosenEngine choose_engine(const EngineSearch& search, EngineCache& cache, EngineLog& log) {
+  return Selection(search, cache, log).run();
 }
 
 }  // namespace lockstep::backend::cuda

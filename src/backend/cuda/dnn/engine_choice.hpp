@@ -1,9 +1,15 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine_cache.hpp"
+#include "engine_log.hpp"
+#include "lockstep/backend/device.hpp"
 #include "lockstep/core/progress.hpp"
 #include "operation_graph.hpp"
 
@@ -15,7 +21,18 @@ struct EngineRules {
   bool deterministic = false;  ///< results are bitwise reproducible from run to run
   bool true_fp32 = false;      ///< float32 operands of products are not rounded to tf32 or less
   core::ProgressMonitor* progress = nullptr;  ///< notified after each engine that is built or timed
+  EngineSelection selection = EngineSelection::timed;
+  int build_threads = 1;  ///< host threads that build engines compiled at run time (>= 1)
+  /// Limit on the time to build the runtime-compiled engines of one graph, in seconds; a build that
+  /// has started is completed. With 8 threads, 3 s suffice for all 29 to 36 engines of a batch norm
+  /// (0.5 to 1 s of processor time each). ResNet-18 has about 35 graphs with such engines, so that
+  /// the limit bounds the first run at a batch size to two minutes.
+  double build_seconds = 3.0;
 };
+
+/// Returns whether engines are selected by timing. A choice by timing can differ between runs, and
+/// then the rounding differs.
+bool selects_by_timing(const Target& target, const EngineRules& rules);
 
 /// Properties of a graph that the rules depend on.
 struct GraphNature {
@@ -37,19 +54,38 @@ std::string broken_rule(const EngineFacts& engine, const EngineRules& rules,
 /// Returns the key of an engine in the cache; it contains everything that the selection depends on.
 std::string cache_key(const DeviceInfo& device, const EngineRules& rules, std::string_view graph);
 
-struct ChosenEngine {
-  bool found = false;
-  std::size_t engine = 0;  ///< already built; all other engines of the graph are released
-  double seconds = 0;      ///< execution time, measured now or cached; 0: not timed
-  std::string refusal;     ///< one-line reason if no engine was found
+/// Creates a graph for a target with all its operations, not yet sealed. Must support calls from
+/// several threads.
+using MakeGraph = std::function<std::unique_ptr<OperationGraph>(const Target&)>;
+
+/// A graph for which an engine is to be selected.
+struct EngineSearch {
+  const Target& target;
+  const EngineRules& rules;
+  const GraphNature& nature;
+  std::string graph;      ///< name of the graph in the engine log
+  std::string cache_key;  ///< from `cache_key`
+  MakeGraph make;
+  /// Engines that were timed for the same graph with fewer images, the fastest first. If it is not
+  /// empty, nothing is timed: the first of these engines that can be built is selected.
+  std::vector<std::string> ranking = {};
+  double ranking_seconds = 0;  ///< execution time of the first engine of `ranking`
 };
 
-/// Selects an engine for a sealed graph. If the GPU is present and runs need not be deterministic,
-/// selects the fastest engine that satisfies the rules, from `cache` or by timing. Otherwise
-/// selects the first engine in the order of cuDNN's heuristics that satisfies the rules and can be
-/// built; engines that use tensor cores come first if the rules allow their rounding. `key`: from
-/// `cache_key`.
-ChosenEngine choose_engine(OperationGraph& graph, const Target& target, const EngineRules& rules,
-                           const GraphNature& nature, EngineCache& cache, const std::string& key);
+struct ChosenEngine {
+  std::unique_ptr<const OperationGraph> graph;  ///< with the built engine; null: none was found
+  std::size_t engine = 0;                       ///< all other engines of the graph are released
+  double seconds = 0;                     ///< execution time, measured now or cached; 0: not timed
+  std::vector<std::string> ranking = {};  ///< timed engines, the fastest first; this one is first
+  std::string refusal = {};               ///< one-line reason if no engine was found
+};
+
+/// Selects an engine for a graph.
+/// - By timing (`selects_by_timing`): the fastest engine that satisfies the rules, from `cache` or
+///   by measurement. All precompiled engines are candidates, and the runtime-compiled engines that
+///   can be built within the limit, in the order of cuDNN's heuristics.
+/// - Otherwise: the first engine in this order that satisfies the rules and can be built; engines
+///   that use tensor cores come first if the rules allow their rounding.
+ChosenEngine choose_engine(const EngineSearch& search, EngineCache& cache, EngineLog& log);
 
 }  // namespace lockstep::backend::cuda

@@ -2,10 +2,16 @@
 
 namespace lockstep::backend::cuda {
 
+bool EngineTrial::fits(const Target& target, const OperationGraph& graph,
+                       std::size_t workspace_bytes) {
+  std::size_t bytes = workspace_bytes;
+  for (const auto& port : graph.ports()) bytes += port.bytes;
+  return ColdStopwatch::fits(target, bytes);
+}
+
 EngineTrial::EngineTrial(const Target& target, const OperationGraph& graph,
                          std::size_t workspace_bytes)
     : target_(target),
-      graph_(graph),
       stopwatch_(target),
       workspace_(core::device_buffer(workspace_bytes, "the workspace of engines under test")) {
   for (const auto& port : graph.ports()) {
@@ -14,9 +20,9 @@ EngineTrial::EngineTrial(const Target& target, const OperationGraph& graph,
   }
 }
 
-double EngineTrial::seconds(std::size_t engine) const {
+double EngineTrial::seconds(const OperationGraph& graph, std::size_t engine) const {
   return stopwatch_.seconds(
-      [&] { return !graph_.run(engine, bindings_, workspace_.data()).has_value(); });
+      [&] { return !graph.run(engine, bindings_, workspace_.data()).has_value(); });
 }
 
 bool EngineTrial::runs(const OperationGraph& restored) const {

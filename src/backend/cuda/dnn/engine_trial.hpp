@@ -13,12 +13,17 @@ namespace lockstep::backend::cuda {
 /// throws `Error` (out_of_memory) if the memory does not suffice.
 class EngineTrial {
  public:
-  /// `workspace_bytes`: the largest workspace of all engines to be timed.
+  /// Returns whether the free memory of the GPU suffices for a trial; predicted from the sizes of
+  /// the tensors, without an allocation.
+  static bool fits(const Target& target, const OperationGraph& graph, std::size_t workspace_bytes);
+
+  /// `graph`: a graph with the tensors of all engines to be timed. `workspace_bytes`: the largest
+  /// workspace of these engines.
   EngineTrial(const Target& target, const OperationGraph& graph, std::size_t workspace_bytes);
 
-  /// Returns the median execution time of several runs of a built engine in seconds, or infinity if
-  /// the engine fails.
-  double seconds(std::size_t engine) const;
+  /// Returns the median execution time of several runs of a built engine of `graph` in seconds, or
+  /// infinity if the engine fails.
+  double seconds(const OperationGraph& graph, std::size_t engine) const;
 
   /// Runs engine 0 of `restored`, a graph with the same tensors. Returns false if cuDNN fails to
   /// enqueue it. Throws `Error` if the execution fails on the GPU.
@@ -26,7 +31,6 @@ class EngineTrial {
 
  private:
   const Target& target_;
-  const OperationGraph& graph_;
   ColdStopwatch stopwatch_;
   std::vector<core::Buffer> tensors_;
   std::vector<Binding> bindings_;

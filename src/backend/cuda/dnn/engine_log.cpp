@@ -1,0 +1,59 @@
+#include "engine_log.hpp"
+
+#include <fmt/format.h>
+
+#include <cudnn_frontend/thirdparty/nlohmann/json.hpp>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+
+namespace lockstep::backend::cuda {
+namespace {
+
+std::string_view name(CandidateKind kind) {
+  switch (kind) {
+    case CandidateKind::precompiled: return "precompiled";
+    case CandidateKind::runtime_compiled: return "runtime_compiled";
+    case CandidateKind::implementation: return "implementation";
+  }
+  return {};
+}
+
+nlohmann::ordered_json or_null(const std::optional<double>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+
+}  // namespace
+
+EngineLog::EngineLog(const std::filesystem::path& file) {
+  if (file.empty()) return;
+  stream_.open(file, std::ios::trunc);
+  if (!stream_)
+    core::fail(core::ExitStatus::output,
+               fmt::format("--engine-log: {} cannot be written; name a file in an existing folder "
+                           "with write permission",
+                           file.string()));
+}
+
+void EngineLog::write(const CandidateRecord& record) {
+  if (!stream_.is_open()) return;
+  const nlohmann::ordered_json line = {
+      {"graph", record.graph},
+      {"engine", record.engine},
+      {"kind", record.kind ? nlohmann::ordered_json(name(*record.kind)) : nlohmann::ordered_json()},
+      {"build_seconds", or_null(record.build_seconds)},
+      {"seconds", or_null(record.seconds)},
+      {"workspace_bytes", record.workspace_bytes},
+      {"refusal",
+       record.refusal.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(record.refusal)},
+      {"chosen", record.is_chosen},
+      {"cached", record.is_cached}};
+  // cuDNN's messages need not be valid UTF-8.
+  stream_ << line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
+          << std::endl;
+  if (stream_) return;
+  stream_.close();
+  core::log_warning("--engine-log: writing failed, so the file is incomplete");
+}
+
+}  // namespace lockstep::backend::cuda

@@ -1,0 +1,274 @@
+// Tests the selection of cuDNN engines with scripted engines of a simulated GPU.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/dnn/convolution_graphs.hpp"
+#include "backend/cuda/dnn/dnn_graph.hpp"
+#include "lockstep/core/error.hpp"
+#include "simulated_gpu/engines.hpp"
+#include "simulated_gpu/runtime.hpp"
+
+namespace lockstep::backend::cuda {
+namespace {
+
+using core::Precision;
+using simulated_gpu::Engine;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using testing::UnorderedElementsAreArray;
+
+constexpr double slow = 2e-3, fast = 0;  // seconds of an execution
+
+std::vector<std::string> names_of(const std::vector<Engine>& engines) {
+  std::vector<std::string> names;
+  for (const Engine& engine : engines) names.push_back(engine.name);
+  return names;
+}
+
+/// Returns `count` engines with an index in their name, of which only the last is fast.
+std::vector<Engine> last_is_fastest(std::size_t count, const Engine& pattern) {
+  std::vector<Engine> engines;
+  for (std::size_t i = 0; i < count; ++i) {
+    Engine engine = pattern;
+    engine.name += std::to_string(i);
+    engine.run_seconds = i + 1 < count ? slow : fast;
+    engines.push_back(engine);
+  }
+  return engines;
+}
+
+class EngineChoice : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name =
+        (std::filesystem::temp_directory_path() / "lockstep-engines-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override {
+    simulated_gpu::set_engines({});
+    simulated_gpu::set_free_memory(std::size_t{1} << 33);
+    std::filesystem::remove_all(folder_);
+  }
+
+  static ConvolutionShape shape(std::int64_t images) { return {images, 1, 1, 1, 1, 1, 1, 0}; }
+
+  std::shared_ptr<const DnnGraph> choose(const std::vector<Engine>& engines, EngineRules rules = {},
+                                         std::int64_t images = 2) {
+    simulated_gpu::set_engines(engines);
+    return choose_again(rules, images);
+  }
+  std::shared_ptr<const DnnGraph> choose_again(EngineRules rules, std::int64_t images) {
+    EngineLog log(folder_ / "log");
+    DnnPlanner planner(target_, rules, EngineCache(cache_file_), &log);
+    return convolution_forward(planner, shape(images), Precision::bf16);
+  }
+
+  /// Returns the lines of the engine log that contain `part`.
+  std::vector<std::string> log_lines(const std::string& part = "") const {
+    std::ifstream stream(folder_ / "log");
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(stream, line);)
+      if (line.find(part) != std::string::npos) lines.push_back(line);
+    return lines;
+  }
+
+  const Target target_ = Target::device(0);
+  std::filesystem::path folder_;
+  std::filesystem::path cache_file_;  // empty: in memory
+};
+
+TEST_F(EngineChoice, BuildsAndTimesEveryPrecompiledEngine) {
+  const auto engines = last_is_fastest(40, {.name = "pre"});
+  const auto graph = choose(engines);
+  EXPECT_EQ(graph->engine(), "pre39");
+  EXPECT_GT(graph->seconds(), 0);
+  EXPECT_THAT(simulated_gpu::engine_calls().built, UnorderedElementsAreArray(names_of(engines)));
+  const auto run = simulated_gpu::engine_calls().run;
+  EXPECT_EQ(std::set<std::string>(run.begin(), run.end()).size(), engines.size());
+}
+
+TEST_F(EngineChoice, SlowBuildOfTheFirstEngineDropsNoPrecompiledEngine) {
+  auto engines = last_is_fastest(20, {.name = "pre"});
+  engines.insert(
+      engines.begin(),
+      {.name = "first", .is_runtime_compiled = true, .build_seconds = 0.2, .run_seconds = slow});
+  const auto graph = choose(engines, {.build_seconds = 0.01});
+  EXPECT_EQ(graph->engine(), "pre19");
+  EXPECT_THAT(simulated_gpu::engine_calls().built, SizeIs(21));
+}
+
+TEST_F(EngineChoice, RuntimeCompiledEnginesAreBuiltInParallelAndAllTimed) {
+  constexpr double build_seconds = 0.1;
+  const auto engines = last_is_fastest(
+      12, {.name = "rt", .is_runtime_compiled = true, .build_seconds = build_seconds});
+  const auto begin = std::chrono::steady_clock::now();
+  const auto graph = choose(engines, {.build_threads = 4});
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  EXPECT_EQ(graph->engine(), "rt11");
+  EXPECT_THAT(simulated_gpu::engine_calls().built, UnorderedElementsAreArray(names_of(engines)));
+  EXPECT_THAT(log_lines("\"kind\":\"runtime_compiled\""), SizeIs(12));
+  EXPECT_THAT(log_lines("\"seconds\":null"), IsEmpty()) << "not timed";
+  EXPECT_LT(taken.count(), 12 * build_seconds) << "one after the other";
+}
+
+TEST_F(EngineChoice, TimeLimitKeepsTheFirstRuntimeCompiledEngines) {
+  const auto engines =
+      last_is_fastest(8, {.name = "rt", .is_runtime_compiled = true, .build_seconds = 0.2});
+  const auto graph = choose(engines, {.build_threads = 1, .build_seconds = 0.3});
+  const auto built = simulated_gpu::engine_calls().built;
+  ASSERT_GE(built.size(), 1u);
+  ASSERT_LT(built.size(), 8u);
+  EXPECT_EQ(built.front(), "rt0");
+  EXPECT_NE(graph->engine(), "rt7");
+  EXPECT_THAT(log_lines("time limit"), SizeIs(8 - built.size()));
+}
+
+TEST_F(EngineChoice, TimeLimitDoesNotEndTheSearchForAFirstEngine) {
+  std::vector<Engine> engines(3, {.name = "refused",
+                                  .is_runtime_compiled = true,
+                                  .build_seconds = 0.05,
+                                  .refusal = "no kernel"});
+  for (std::size_t i = 0; i < engines.size(); ++i) engines[i].name += std::to_string(i);
+  engines.push_back({.name = "works", .is_runtime_compiled = true});
+  EXPECT_EQ(choose(engines, {.build_seconds = 0.01})->engine(), "works");
+}
+
+TEST_F(EngineChoice, SingleCandidateIsNotTimed) {
+  const auto graph = choose({{.name = "only"}, {.name = "refused", .refusal = "no kernel"}});
+  EXPECT_EQ(graph->engine(), "only");
+  EXPECT_EQ(graph->seconds(), 0);
+  EXPECT_THAT(simulated_gpu::engine_calls().run, IsEmpty());
+}
+
+const std::vector<Engine> mixed{
+    {.name = "compiled", .is_runtime_compiled = true, .has_tensor_cores = true},
+    {.name = "plain"},
+    {.name = "tensor", .has_tensor_cores = true},
+    {.name = "tensor again", .has_tensor_cores = true}};
+
+TEST_F(EngineChoice, QuickTakesTheFirstPrecompiledEngineWithTensorCores) {
+  const auto graph = choose(mixed, {.selection = EngineSelection::quick});
+  EXPECT_EQ(graph->engine(), "tensor");
+  EXPECT_EQ(graph->seconds(), 0);
+  EXPECT_THAT(simulated_gpu::engine_calls().built, testing::ElementsAre("tensor"));
+  EXPECT_THAT(simulated_gpu::engine_calls().run, IsEmpty());
+}
+
+TEST_F(EngineChoice, QuickIgnoresTheEngineCache) {
+  cache_file_ = folder_ / "engines.json";
+  auto engines = mixed;
+  for (Engine& engine : engines) engine.run_seconds = engine.is_runtime_compiled ? fast : slow;
+  EXPECT_EQ(choose(engines)->engine(), "compiled");
+  EXPECT_EQ(choose_again({}, 2)->engine(), "compiled");
+  EXPECT_EQ(choose_again({.selection = EngineSelection::quick}, 2)->engine(), "tensor");
+}
+
+TEST_F(EngineChoice, QuickNamesTheOptionIfOnlyCompiledEnginesExist) {
+  try {
+    choose({mixed.front()}, {.selection = EngineSelection::quick});
+    FAIL() << "not refused";
+  } catch (const core::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--engines quick"));
+  }
+}
+
+TEST_F(EngineChoice, LargeBatchesAreTimedWithFewerImages) {
+  const auto engines = last_is_fastest(3, {.name = "pre"});
+  const auto graph = choose(engines, {}, 5000);
+  EXPECT_EQ(graph->engine(), "pre2");
+  EXPECT_GT(graph->seconds(), 0);
+  EXPECT_EQ(simulated_gpu::engine_calls().largest_run, most_timed_images);
+  EXPECT_EQ(simulated_gpu::engine_calls().largest_built, 5000);
+}
+
+TEST_F(EngineChoice, LargeBatchUsesTheNextEngineIfTheFastestCannotBeBuilt) {
+  auto engines = last_is_fastest(4, {.name = "pre"});
+  engines[1].run_seconds = slow / 4;
+  engines[3].refusal = "too many elements";
+  engines[3].refused_images = 4000;
+  EXPECT_EQ(choose(engines, {}, 4999)->engine(), "pre1");
+}
+
+TEST_F(EngineChoice, LaterRunUsesTheRankingOfTheCacheForLargeBatches) {
+  cache_file_ = folder_ / "engines.json";
+  auto engines = last_is_fastest(4, {.name = "pre"});
+  engines[1].run_seconds = slow / 4;
+  engines[3].refusal = "too many elements";
+  engines[3].refused_images = 4000;
+  EXPECT_EQ(choose(engines, {}, 2048)->engine(), "pre3");
+  simulated_gpu::set_engines(engines);  // clears the calls
+  EXPECT_EQ(choose_again({}, 4999)->engine(), "pre1");
+  EXPECT_THAT(simulated_gpu::engine_calls().run, IsEmpty()) << "timed again";
+}
+
+TEST_F(EngineChoice, TrialThatExceedsTheFreeMemoryIsSkippedWithoutAnAllocation) {
+  simulated_gpu::set_free_memory(std::size_t{1} << 20);
+  const int before = simulated_gpu::count_failed_allocations();
+  const auto graph = choose(last_is_fastest(3, {.name = "pre"}));
+  EXPECT_EQ(graph->engine(), "pre0");
+  EXPECT_THAT(simulated_gpu::engine_calls().run, IsEmpty());
+  EXPECT_EQ(simulated_gpu::count_failed_allocations(), before);
+}
+
+TEST_F(EngineChoice, LogHasOneLinePerCandidate) {
+  choose({{.name = "slow one", .run_seconds = slow, .workspace_bytes = 256},
+          {.name = "fast one"},
+          {.name = "refused", .refusal = "no \"kernel\""}});
+  const auto lines = log_lines();
+  ASSERT_THAT(lines, SizeIs(3));
+  EXPECT_THAT(lines[0], HasSubstr(R"("graph":"convolution n2 c1 h1 w1 k1 r1 stride1 pad0 bf16")"));
+  EXPECT_THAT(lines[0], HasSubstr(R"("engine":"slow one","kind":"precompiled")"));
+  EXPECT_THAT(lines[0], HasSubstr(R"("workspace_bytes":256,"refusal":null,"chosen":false)"));
+  EXPECT_THAT(lines[1], HasSubstr(R"("refusal":null,"chosen":true)"));
+  EXPECT_THAT(lines[1], testing::Not(HasSubstr(R"("seconds":null)")));
+  EXPECT_THAT(lines[2],
+              HasSubstr(R"("seconds":null,"workspace_bytes":0,"refusal":"no \"kernel\"")"));
+}
+
+TEST_F(EngineChoice, LogMarksAnEngineOfTheCache) {
+  cache_file_ = folder_ / "engines.json";
+  choose(last_is_fastest(2, {.name = "pre"}));
+  choose_again({}, 2);
+  const auto lines = log_lines();
+  ASSERT_THAT(lines, SizeIs(1));
+  EXPECT_THAT(lines[0], HasSubstr(R"("engine":"pre1")"));
+  EXPECT_THAT(lines[0], HasSubstr(R"("chosen":true,"cached":true)"));
+}
+
+TEST_F(EngineChoice, LogThatCannotBeWrittenIsAnOutputError) {
+  try {
+    EngineLog log(folder_ / "no such folder" / "log");
+    FAIL() << "opened";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::output);
+    EXPECT_THAT(error.what(), HasSubstr("--engine-log"));
+  }
+}
+
+TEST_F(EngineChoice, FailureOfAnExecutionNamesGraphAndEngine) {
+  const auto graph = choose({{.name = "broken"}});
+  try {
+    graph->run({}, nullptr);
+    FAIL() << "ran without tensors";
+  } catch (const core::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("broken"));
+    EXPECT_THAT(error.what(), HasSubstr("convolution n2 c1"));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::backend::cuda

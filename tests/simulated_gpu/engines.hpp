@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+// Engines of the simulated cuDNN.
+
+namespace lockstep::simulated_gpu {
+
+struct Engine {
+  std::string name;
+  bool is_runtime_compiled = false;
+  bool has_tensor_cores = false;
+  double build_seconds = 0;  ///< time that the host sleeps
+  double run_seconds = 0;    ///< the same
+  std::size_t workspace_bytes = 64;
+  std::string refusal = {};          ///< reason why it cannot be built; empty: none
+  std::int64_t refused_images = -1;  ///< smallest number of images for which `refusal` applies
+};
+
+/// Sets the engines that the heuristics return for every graph; none: the default, one or two
+/// engines. Call it only while no graph exists whose engines were queried.
+void set_engines(std::vector<Engine> engines);
+
+/// Names of the engines that were built or run since `set_engines`, in the order of the calls.
+struct EngineCalls {
+  std::vector<std::string> built;
+  std::vector<std::string> run;
+  std::int64_t largest_built = 0;  ///< largest number of images of a graph that was built
+  std::int64_t largest_run = 0;    ///< the same for graphs that were run
+};
+EngineCalls engine_calls();
+
+/// Returns the number of graphs that exist.
+int count_operation_graphs();
+
+}  // namespace lockstep::simulated_gpu
