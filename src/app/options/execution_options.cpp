@@ -155,7 +155,8 @@ std::vector<Option> device_options() {
        .commands = cmd_training,
        .help = "memory limit per rank, for example 8GB",
        .details = "`ladder` stops at the first batch whose estimated memory exceeds it (on GPUs "
-                  "without this option: at the first batch whose allocation fails)",
+                  "without this option: at the first batch for which a lower bound from the shapes "
+                  "exceeds the free memory, or whose allocation fails)",
        .shown_default = "all free memory"},
   };
 }
