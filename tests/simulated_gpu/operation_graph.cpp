@@ -41,15 +41,17 @@ simulated_gpu::EngineCalls calls;
 std::mutex calls_mutex;  // engines are built by several threads
 std::atomic<int> graphs = 0;
 
-const std::vector<simulated_gpu::Engine>& engines_of(const Extents& first) {
-  // Several engines make the backend time them. Only small graphs have two, because timing large
-  // graphs on the host would take long.
-  constexpr std::int64_t small = 4096;
-  static const std::vector<simulated_gpu::Engine> one{{.name = "plain loops"}};
-  static const std::vector<simulated_gpu::Engine> two{{.name = "plain loops"},
-                                                      {.name = "plain loops again", .workspace_bytes = 81}};
+/// Returns the engines of a graph with `tensors` tensors.
+std::vector<simulated_gpu::Engine> engines_of(const Extents& first, std::size_t tensors) {
   if (!scripted.empty()) return scripted;
-  return first.elements() < small ? two : one;
+  // Sizes of the workspace are odd and different for every graph. Several engines make the backend
+  // time them. Only small graphs have two, because timing large graphs on the host would take long.
+  constexpr std::int64_t small = 4096;
+  std::vector<simulated_gpu::Engine> engines{
+      {.name = "plain loops", .workspace_bytes = 61 * tensors},
+      {.name = "plain loops again", .workspace_bytes = 61 * tensors + 17}};
+  if (first.elements() >= small) engines.pop_back();
+  return engines;
 }
 
 void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
@@ -339,10 +341,7 @@ std::optional<std::string> OperationGraph::seal() {
 }
 std::optional<std::string> OperationGraph::find_engines(Heuristics heuristics) {
   if (heuristics == Heuristics::fallback) return "no fallback";
-  parts_->engines = engines_of(parts_->values.front().extents);
-  if (scripted.empty()) {  // different for every graph, and of odd size
-    for (auto& engine : parts_->engines) engine.workspace_bytes += 61 * parts_->values.size() - 64;
-  }
+  parts_->engines = engines_of(parts_->values.front().extents, parts_->values.size());
   return std::nullopt;
 }
 std::size_t OperationGraph::engines() const { return parts_->engines.size(); }
@@ -376,7 +375,7 @@ std::vector<std::uint8_t> OperationGraph::serialise(std::size_t engine) const {
 std::unique_ptr<OperationGraph> OperationGraph::restored(std::span<const std::uint8_t> bytes,
                                                          const std::string& name) const {
   if (!std::ranges::equal(bytes, name)) return nullptr;
-  const auto& known = engines_of(parts_->values.front().extents);
+  const auto known = engines_of(parts_->values.front().extents, parts_->values.size());
   const auto engine = std::ranges::find(known, name, &simulated_gpu::Engine::name);
   if (engine == known.end()) return nullptr;
   auto copy = std::make_unique<OperationGraph>(*parts_->target, core::DataType::float32);

@@ -1,7 +1,7 @@
 #include "backend/cuda/dnn/refusal.hpp"
 
-#include <cudnn.h>
 #include <cuda_runtime_api.h>
+#include <cudnn.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/core/error.hpp"
