@@ -35,7 +35,7 @@ from measures import Unreadable
 from reports import Page, Report, verdict_table
 from results import REPORT, Results, restore_cache
 from running import Runner, last_lines
-from schedule import CALLS, SECONDS
+from schedule import CALLS, SECONDS, weights
 
 BENCH = pathlib.Path(__file__).resolve().parent.parent / "bench"
 GPU_ENVIRONMENT = pathlib.Path(".gpu/env.sh")
@@ -144,7 +144,7 @@ def make_context(args, report):
         check_inputs(args, report)  # after the environment, whose script may unpack the programs
     own = {"PYTHONDONTWRITEBYTECODE": "1", "TORCHINDUCTOR_CACHE_DIR": str(args.work / "inductor")}
     runner = Runner(args.work / "head", dict(os.environ) | own)
-    clock = Clock(args.seconds, {part.number: part.seconds for part in CALLS[args.call]})
+    clock = Clock(args.seconds, weights(args.call))
     programs = stub.programs() if args.stubs else installed_programs(args)
     return Context(args, runner, clock, programs, Results(args.out, cache), args.work, variables,
                    shortest_limit=dry_run.SHORTEST_LIMIT if args.stubs else 0.0)
@@ -189,7 +189,8 @@ def run_call(context, page, reports):
         for report, part in zip(reports, CALLS[context.args.call]):
             context.begin_part(part.number)
             start = time.monotonic()
-            for step in part.steps:
+            for index, (_, step) in enumerate(part.steps):
+                context.clock.begin((part.number, index))
                 run_step(context, report, step)
                 context.runner.stop_all()
                 report.seconds = time.monotonic() - start

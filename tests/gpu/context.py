@@ -43,15 +43,14 @@ class Context:
     head_rows: list = field(default_factory=list)  # device and versions, for the report
     diagnosed: dict = field(default_factory=dict)  # conclusions of automatic reruns, by configuration
     references: dict = field(default_factory=dict)  # losses of small runs on the CPU, by batch
-    whole: float = 0.0  # deadline of the part while only a share of its time may be used
+    whole: float = 0.0  # deadline of the step while only a share of its time may be used
     shortest_limit: float = 0.0  # with stubs, the limits of commands are scaled down to this
 
     def begin_part(self, number):
-        """Starts a part: its folder, the time that it may use, and the record of the cache."""
+        """Starts a part: its folder and the record of the cache."""
         self.folder = self.work / f"part-{number}"
         self.runner.begin_part(self.folder)
         self.results.begin_part()
-        self.clock.begin(number)
 
     def path(self, name):
         """Returns the path of a file that comes back; its name has no spaces."""
@@ -94,7 +93,7 @@ class Context:
         return self.program([*prefix, *self.programs.lockstep, *arguments], **variables)
 
     def run(self, name, command, limit):
-        """Runs a command for at most `limit` seconds, and not longer than the part lasts."""
+        """Runs a command for at most `limit` seconds, and not longer than the step lasts."""
         own = max(self.shortest_limit, limit * 0.01) if self.shortest_limit else limit
         left = self.clock.left
         outcome = self.runner.run(name, command, max(min(own, left), 0.1))
@@ -102,7 +101,7 @@ class Context:
         return outcome
 
     def has_time(self, report, name, seconds):
-        """Returns whether the part has `seconds` left; otherwise reports `name` as not run."""
+        """Returns whether the step has `seconds` left; otherwise reports `name` as not run."""
         if self.shortest_limit:
             seconds *= 0.01
         if self.clock.left < seconds:
@@ -140,7 +139,7 @@ class Context:
         return outcome, None if failure else run, bool(failure)
 
     def begin_share(self, count):
-        """Limits the following measurements to 1/count of the time that the part has left."""
+        """Limits the following measurements to 1/count of the time that the step has left."""
         self.whole = self.clock.deadline
         self.clock.deadline = self.whole - self.clock.left * (1 - 1 / count)
 

@@ -73,13 +73,14 @@ def check_small_run(context, report, configuration, limit, engine_log=None):
     arguments = gpu_arguments(context, name, configuration)
     if engine_log:
         arguments += ["--engine-log", engine_log]
-    reference, source = reference_losses(context, configuration.batch)
-    if reference is None:
-        report.not_run(f"reference for {name}", source)
     # A core dump slows the GPU down, so it is not used while engines are timed.
     variables = context.core_dump() if configuration.engines == "quick" else {}
     outcome, run, has_failed = context.run_training(report, name, arguments, limit, **variables)
     row = [name, "", "", f"{outcome.seconds:.1f}"]
+    # After the run on the GPU, so that a slow CPU does not prevent it.
+    reference, source = reference_losses(context, configuration.batch)
+    if reference is None:
+        report.not_run(f"reference for {name}", source)
     if run is not None:
         wrong = deviations(context, configuration, run.loss)
         has_failed = not report.check(not wrong, f"{name}: {'; '.join(wrong)}")

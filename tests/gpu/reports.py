@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from results import replace_file
 
-NO_TIME = "the time of this part was not sufficient"
 STUB_NOTE = ("**Dry run: nothing was measured.** Every number in this report is synthetic: it comes "
              "from tests/gpu/stub.py, not from a GPU.")
 LEGEND = (
@@ -68,7 +67,7 @@ class Report:
         self.lines += [f"**NOT RUN** {name}: {reason}", ""]
 
     def add_outcome(self, outcome):
-        """Records a command that did not succeed: as not run if the time of the part ended before
+        """Records a command that did not succeed: as not run if the time of the step ended before
         the command did, otherwise as a failure. Returns whether it is a failure."""
         if outcome.is_cut_off:
             self.not_run(outcome.name, outcome.failure)

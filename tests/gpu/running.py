@@ -81,7 +81,7 @@ def last_lines(text, count=12, width=300):
 @dataclass
 class Outcome:
     """Result of a command. `status` is None if the command reached its time limit or could not be started.
-    `is_cut_off`: the time of the part of the test ended before the time limit of the command."""
+    `is_cut_off`: the time of the step of the test ended before the time limit of the command."""
 
     name: str
     command: list
@@ -101,7 +101,7 @@ class Outcome:
     def failure(self):
         """One line that states how the command failed."""
         if self.is_cut_off:
-            return f"{self.name}: not complete after {self.seconds:.0f} s, when the time of the part ended"
+            return f"{self.name}: not complete after {self.seconds:.0f} s, when the time of the step ended"
         if self.timed_out:
             return f"{self.name}: did not end within its time limit of {self.seconds:.0f} s"
         if self.error:

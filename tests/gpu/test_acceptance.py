@@ -13,46 +13,25 @@ import tarfile
 import time
 import types
 
-import numpy as np
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import acceptance  # noqa: E402
-import candidates  # noqa: E402
 import diagnosis  # noqa: E402
 import dry_run  # noqa: E402
 import environment  # noqa: E402
-import gpus  # noqa: E402
-import measures  # noqa: E402
 import part_operations  # noqa: E402
 import part_ranks  # noqa: E402
 import part_speed  # noqa: E402
-import pytorch  # noqa: E402
 import results  # noqa: E402
-import running  # noqa: E402
-import sample_order  # noqa: E402
 import schedule  # noqa: E402
-import turns  # noqa: E402
 from clock import Clock  # noqa: E402
 from reports import Report  # noqa: E402
-from running import Outcome, Runner  # noqa: E402
+from running import Outcome  # noqa: E402
 from scenarios import SCENARIOS, Scenario  # noqa: E402
 from small_runs import SmallRun  # noqa: E402
-
-
-def running_processes(folder):
-    """Returns the command lines of the running processes that contain the path of `folder`."""
-    commands = []
-    for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:
-                continue
-            if f"{folder}/" in line:
-                commands.append(line)
-    return commands
+from test_running import running_processes  # noqa: E402
 
 
 # --- scenarios -----------------------------------------------------------------------------------
@@ -142,7 +121,7 @@ def test_unusable_pytorch_is_described(tmp_path, module, expected):
 @pytest.mark.parametrize("call", schedule.CALLS)
 def test_parts_fill_the_call_and_their_files_come_back(call):
     parts = schedule.CALLS[call]
-    assert sum(part.seconds for part in parts) == schedule.SECONDS
+    assert sum(schedule.weights(call).values()) == schedule.SECONDS
     assert [part.number for part in parts] == list(range(1, len(parts) + 1))
     assert len(parts) <= results.MAX_PARTS
     assert results.MAX_PARTS + 2 <= 8  # the report and the JSON file
@@ -150,11 +129,11 @@ def test_parts_fill_the_call_and_their_files_come_back(call):
 
 
 def test_pytorch_does_not_start_before_engines_are_selected():
-    steps = [step for part in schedule.FIRST_CONTACT for step in part.steps]
+    steps = [step for part in schedule.FIRST_CONTACT for _, step in part.steps]
     assert steps.index(part_speed.pytorch_512) > steps.index(part_speed.speed_512)
 
 
-def test_time_that_a_part_did_not_use_is_distributed_over_later_parts(monkeypatch):
+def test_time_that_a_step_did_not_use_is_distributed_over_later_steps(monkeypatch):
     now = [100.0]
     monkeypatch.setattr("clock.time.monotonic", lambda: now[0])
     clock = Clock(60, {1: 10, 2: 20, 3: 30})
@@ -310,52 +289,6 @@ def test_failed_tests_are_described_by_what_they_have_in_common():
     assert "no failure in bf16 fusion auto, fp32 fusion auto" in line
 
 
-# --- measurements --------------------------------------------------------------------------------
-
-@pytest.mark.parametrize("name, kind", [
-    ("NVIDIA H100 80GB HBM3", "H100"), ("NVIDIA H200", "H200"), ("NVIDIA H100 PCIe", "other"),
-    ("NVIDIA H200 NVL", "other"), ("NVIDIA A100-SXM4-80GB", "other")])
-def test_kind_of_gpu_follows_from_its_name(name, kind):
-    assert gpus.gpu_of(name).kind == kind
-
-
-def test_roofline_bound_sums_the_larger_time_of_each_operation():
-    operations = [{"flops": 10.0, "bytes": 1.0}, {"flops": 1.0, "bytes": 8.0}]
-    assert gpus.bound_seconds(operations, 5.0, 2.0) == pytest.approx(2.0 + 4.0)
-    assert gpus.H200.attainable_bytes > gpus.H100.attainable_bytes
-
-
-def test_candidates_are_summarised_without_the_incomplete_last_line(tmp_path):
-    log = tmp_path / "log"
-    rows = [{"graph": "a", "engine": "1", "seconds": 3.0, "build_seconds": 1, "chosen": False},
-            {"graph": "a", "engine": "2", "seconds": 2.0, "build_seconds": 1, "chosen": True},
-            {"graph": "b", "engine": "1", "seconds": None, "refusal": "no", "chosen": True}]
-    log.write_text("\n".join(map(json.dumps, rows)) + '\n{"graph": "c"')
-    found = candidates.summary(candidates.read_candidates(log))
-    assert (found["graphs"], found["candidates"], found["timed"], found["refused"]) == (2, 3, 2, 1)
-    assert (found["first_candidate_seconds"], found["chosen_seconds"]) == (3.0, 2.0)
-    assert candidates.read_candidates(tmp_path / "none") == []
-
-
-def test_ratio_uses_the_fastest_pytorch_configuration_of_the_same_round():
-    process = object()
-    ours = turns.Configuration(512, "bf16 device", rounds=[[200.0], [300.0]])
-    theirs = [turns.Configuration(512, "graph", process, rounds=[[100.0], [100.0]]),
-              turns.Configuration(512, "compile", process, rounds=[[80.0], [150.0]])]
-    references = turns.reference_medians([ours, *theirs], 2)
-    assert turns.ratios(ours, references) == [2.0, 2.0]
-    assert turns.reference_medians([ours], 2) == {}
-
-
-def test_slow_result_is_correct():
-    report = Report(4, "speed")
-    ours = turns.Configuration(512, "bf16 device", rounds=[[10.0]], wall_rounds=[[10.0]])
-    theirs = turns.Configuration(512, "graph", object(), rounds=[[100.0]])
-    assert turns.report_turns(report, 512, [ours, theirs], 1) == pytest.approx(0.1)
-    assert report.verdict == "correct"
-    assert "ratio to PyTorch 0.10 (target 2)" in report.remarks
-
-
 # --- environment and arguments -------------------------------------------------------------------
 
 def test_variables_of_the_script_reach_the_programs_but_not_this_process(tmp_path):
@@ -408,105 +341,3 @@ def test_option_mistakes_are_unknown_options_and_values(tmp_path):
     program.chmod(0o755)
     assert dry_run.check_options(str(program), [["plan", "--json"], ["plan", "--other", "1"]]) == \
         ["--other is not an option of plan"]
-
-
-# --- programs ------------------------------------------------------------------------------------
-
-def test_command_that_ignores_sigterm_is_killed_with_its_children(tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "GRACE_SECONDS", 1.0)
-    script = tmp_path / "ignores-sigterm.sh"
-    script.write_text("trap '' TERM\nif [ $# -eq 0 ]; then setsid sh \"$0\" child & fi\nsleep 300 & wait\n")
-    runner = Runner(tmp_path, dict(os.environ))
-    outcome = runner.run("ignores-sigterm", ["sh", str(script)], 1.0)
-    assert outcome.timed_out and outcome.status is None
-    assert not running_processes(tmp_path)
-    assert not runner.running
-
-
-def test_command_that_does_not_exist_is_a_failure(tmp_path):
-    runner = Runner(tmp_path, dict(os.environ))
-    assert "cannot be started" in runner.run("none", [str(tmp_path / "none")], 1.0).failure
-    assert not runner.running
-
-
-def test_commands_run_together_until_their_common_limit(tmp_path):
-    runner = Runner(tmp_path, dict(os.environ))
-    began = time.monotonic()
-    outcomes = runner.run_together({"a": ["sleep", "300"], "b": ["sh", "-c", "echo b"],
-                                    "c": [str(tmp_path / "none")], "d": ["sleep", "300"]}, 1.0)
-    assert time.monotonic() - began < 30
-    assert [one.timed_out for one in outcomes] == [True, False, False, True]
-    assert outcomes[1].stdout == "b\n" and "cannot be started" in outcomes[2].error
-    assert not runner.running
-
-
-def test_unrecorded_process_is_killed(tmp_path):
-    """Simulates a signal that interrupts `Runner.start` before it records the process. The test uses
-    a separate Python process, because `stop_all` ends all descendants of its process."""
-    script = (f"import os, sys; sys.path.insert(0, {str(HERE)!r}); from running import Runner; "
-              f"runner = Runner({str(tmp_path)!r}, dict(os.environ)); "
-              "process = runner.start('unrecorded', ['sleep', '300']); "
-              "runner.running.clear(); runner.stop_all(); print(process.wait(10))")
-    result = subprocess.run([sys.executable, "-B", "-c", script], capture_output=True, text=True,
-                            timeout=60)
-    assert result.stdout == f"{-signal.SIGKILL}\n", result.stderr
-
-
-def test_variant_that_is_not_ready_in_time_is_abandoned(tmp_path):
-    program = """
-import signal, time
-def abandon(*_):
-    raise TimeoutError
-signal.signal(signal.SIGUSR1, abandon)
-print('{"ready": "graph"}', flush=True)
-try:
-    time.sleep(300)
-except TimeoutError:
-    print('{"failed": "eager", "error": "abandoned"}', flush=True)
-print('{"ready": "host"}', flush=True)
-print('{"all_ready": ["graph", "host"]}', flush=True)
-time.sleep(300)
-"""
-    runner = Runner(tmp_path, dict(os.environ))
-    programs = types.SimpleNamespace(torch=[sys.executable, "-c", program])
-    context = types.SimpleNamespace(runner=runner, args=types.SimpleNamespace(data=""),
-                                    programs=programs)
-    process = pytorch.PytorchProcess(context, 16, ("graph", "eager", "host"))
-    process.wait_for_warm_up(5)
-    assert process.ready == ["graph", "host"]
-    assert process.errors == {"eager": pytorch.NOT_READY}
-    process.stop()
-    assert not runner.running
-
-
-# --- image order and losses ----------------------------------------------------------------------
-
-def test_philox_returns_the_published_numbers():
-    zeros = sample_order.philox(np.zeros((1, 4), np.uint64), (0, 0))
-    assert zeros.tolist() == [[0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]]
-    ones = sample_order.philox(np.full((1, 4), 0xFFFFFFFF, np.uint64), (0xFFFFFFFF, 0xFFFFFFFF))
-    assert ones.tolist() == [[0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]]
-
-
-def test_epoch_order_is_a_permutation_that_depends_on_seed_and_epoch():
-    order = sample_order.epoch_order(2560, 7)
-    assert sorted(order.tolist()) == list(range(2560))
-    assert order.tolist() != sample_order.epoch_order(2560, 8).tolist()
-    assert order.tolist() != sample_order.epoch_order(2560, 7, epoch=1).tolist()
-
-
-def test_losses_deviate_if_they_exceed_the_bound_of_their_step():
-    losses = [2.0, 1.9, 1.8]
-    assert not measures.loss_deviations(losses, losses, ((1, 0), (3, 0)))
-    assert measures.loss_deviations([2.0, 1.9, float("nan")], losses, ((1, 1e-5), (3, 1e-2)))
-    assert measures.loss_deviations([2.01, 1.9, 1.8], losses, ((1, 1e-5), (3, 1e-2)))
-    assert not measures.loss_deviations([2.0, 1.905, 1.8], losses, ((1, 1e-5), (3, 1e-2)))
-    assert measures.loss_deviations([2.0], losses, ((3, 1e-2),))
-
-
-def test_losses_deviate_if_they_are_outside_the_band_by_more_than_the_spread():
-    band = measures.loss_band([[2.0, 1.9, 1.8], [2.0, 1.91, 1.82]], tolerance=0.0)
-    assert not band.deviations([2.0, 1.895, 1.83])
-    assert len(band.deviations([2.1, 1.9, 1.85])) == 2
-    assert band.deviations([2.0, 1.9, float("nan")])
-    assert band.deviations([2.0])

@@ -75,7 +75,7 @@ def measure_pytorch(context, report, one):
 
 
 def run_alternately(context, report, configurations, rounds):
-    """Measures every configuration once per round, while the part has time."""
+    """Measures every configuration once per round, while the step has time."""
     for number in range(1, rounds + 1):
         # Every other round is in reverse order, so that a drift of the GPU clocks affects all
         # configurations equally.
