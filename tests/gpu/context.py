@@ -43,8 +43,9 @@ class Context:
     head_rows: list = field(default_factory=list)  # device and versions, for the report
     diagnosed: dict = field(default_factory=dict)  # conclusions of automatic reruns, by configuration
     references: dict = field(default_factory=dict)  # losses of small runs on the CPU, by batch
+    pytorch_problem: str | None = None  # reason why PyTorch cannot be used; None: not known yet
     whole: float = 0.0  # deadline of the step while only a share of its time may be used
-    shortest_limit: float = 0.0  # with stubs, the limits of commands are scaled down to this
+    shortest_limit: float = 0.0  # with stubs, the time limit of every command
 
     def begin_part(self, number):
         """Starts a part: its folder and the record of the cache."""
@@ -92,10 +93,13 @@ class Context:
         """Returns the command line of lockstep; `prefix` starts it (mpirun, compute-sanitizer)."""
         return self.program([*prefix, *self.programs.lockstep, *arguments], **variables)
 
+    def limited(self, seconds):
+        """Returns a time limit; with stubs, which answer at once, a short one."""
+        return min(seconds, self.shortest_limit) if self.shortest_limit else seconds
+
     def run(self, name, command, limit):
         """Runs a command for at most `limit` seconds, and not longer than the step lasts."""
-        own = max(self.shortest_limit, limit * 0.01) if self.shortest_limit else limit
-        left = self.clock.left
+        own, left = self.limited(limit), self.clock.left
         outcome = self.runner.run(name, command, max(min(own, left), 0.1))
         outcome.is_cut_off = outcome.timed_out and left < own
         return outcome

@@ -58,7 +58,7 @@ def run_group(context, report, program, label, pattern, seconds):
             [*program, f"--gtest_filter={pattern}", "--gtest_color=no"],
             LOCKSTEP_REQUIRE_GPU="1", GTEST_TOTAL_SHARDS=SHARDS, GTEST_SHARD_INDEX=shard,
             LOCKSTEP_CACHE_DIR=context.scratch("tests-cache"), **context.core_dump())
-    outcomes = context.runner.run_together(commands, seconds)
+    outcomes = context.runner.run_together(commands, context.limited(seconds))
     results, late = {}, 0
     for outcome in outcomes:
         tests = read_tests(outcome.stdout)
@@ -74,7 +74,7 @@ def run_group(context, report, program, label, pattern, seconds):
     if late:
         done = sum(result != "RUN" for result in results.values())
         report.not_run(f"rest of the tests of {label}", f"{late} of {SHARDS} processes were ended "
-                                                        f"after {seconds:.0f} s and {done} tests")
+                                                        f"at their time limit, after {done} tests")
     return results
 
 

@@ -113,7 +113,7 @@ def speed_2048(context, report):
 
 def compare(context, report, groups, lockstep):
     """Warms up the PyTorch variants of `groups`, (batch, variants, share of the remaining time of the
-    part for the warm-up), one process after another. Then measures them and the Lockstep variants
+    step for the warm-up), one process after another. Then measures them and the Lockstep variants
     `lockstep` of each batch in alternating turns. A PyTorch that cannot run leaves Lockstep alone."""
     report.add_text(EXPLANATION)
     processes = []
@@ -121,7 +121,7 @@ def compare(context, report, groups, lockstep):
         for batch, variants, share in groups:
             process = PytorchProcess(context, batch, variants)
             processes.append(process)
-            process.wait_for_warm_up(context.clock.left * share)
+            process.wait_for_warm_up(context.limited(context.clock.left * share))
             for variant, error in process.errors.items():
                 report.not_run(f"{batch} PyTorch {variant}", error or NOT_READY)
     try:
@@ -149,6 +149,6 @@ def pytorch_512(context, report):
 def pytorch_all(context, report):
     """Batch 128 and 2048, and max-autotune, which compiles for minutes, at batch 512."""
     compare(context, report, ((128, ("graph", "compile_default"), 0.3),
-                              (2048, ("graph", "compile_default"), 0.4),
-                              (BATCH, ("graph", "compile_graph", "compile"), 0.7)),
+                              (2048, ("graph", "compile_default"), 0.35),
+                              (BATCH, ("graph", "compile_graph", "compile"), 0.65)),
             ("bf16 device", "fp16 device"))

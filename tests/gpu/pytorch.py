@@ -13,19 +13,25 @@ INTERRUPT_SECONDS = 10  # additional time after SIGUSR1 has abandoned a variant
 NOT_READY = "not ready in time"
 
 
-def is_usable(context, report):
-    """Returns whether a PyTorch with all required features is installed; otherwise reports it."""
+def find_problem(context, report):
+    """Returns why the installed PyTorch cannot be used, or an empty string."""
     outcome = context.run("pytorch features", context.programs.torch_features, 60)
     found = parse_json_lines(outcome.stdout)
     report.numbers["pytorch"] = found
     if not outcome.ok or "missing" not in found:
-        report.not_run("PyTorch", f"{outcome.failure} {outcome.tail[-200:]}")
-        return False
-    if found["missing"]:
-        report.not_run("PyTorch", f"version {found['torch'] or '(none)'} lacks "
-                                  f"{', '.join(found['missing'])}")
-        return False
-    return True
+        return f"{outcome.failure} {outcome.tail[-200:]}"
+    missing = ", ".join(found["missing"])
+    return f"version {found['torch'] or '(none)'} lacks {missing}" if missing else ""
+
+
+def is_usable(context, report):
+    """Returns whether a PyTorch with all required features is installed; otherwise reports it. The
+    program that imports PyTorch runs once per call."""
+    if context.pytorch_problem is None:
+        context.pytorch_problem = find_problem(context, report)
+    if context.pytorch_problem:
+        report.not_run("PyTorch", context.pytorch_problem)
+    return not context.pytorch_problem
 
 
 def json_object(line):

@@ -50,8 +50,7 @@ SCENARIOS = (
                  2: ("during Devices/SYNTHETIC",),
                  4: ("not ready in time", "Lockstep bf16 device"),
                  5: ("is below 85%", "(reruns of an earlier failure)", "did not end",
-                     "the end of the program hangs", "--reducer allreduce is hang")},
-             seconds=70),
+                     "the end of the program hangs", "--reducer allreduce is hang")}),
     Scenario("engine, hanging tests, no plan, staged, timers, PyTorch stops answering, ladder fails",
              "first-contact", faults=(
                  f"wrong:{FULL}&--engines timed", "end-hang:gtest", "fail:plan&bf16",
@@ -62,7 +61,7 @@ SCENARIOS = (
                  1: ("cause: a selected engine",), 2: ("8 of 8 processes were ended",),
                  3: ("engines 512 bf16: exit status 70", "from the wall clock"),
                  4: ("no reply within",), 5: ("so the cause is not NCCL",),
-                 6: ("ladder 32: exit status 70",)}, seconds=70),
+                 6: ("ladder 32: exit status 70",)}),
     Scenario("stream order, slow ladder", "first-contact", faults=(
         f"crash:{FULL}&!CUDA_LAUNCH_BLOCKING=1", "stopped:ladder"),
         verdicts={1: WRONG, 6: WRONG}, texts={

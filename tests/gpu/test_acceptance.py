@@ -304,10 +304,29 @@ def test_variables_of_the_script_reach_the_programs_but_not_this_process(tmp_pat
         environment.program_variables(str(script), [])
 
 
-def test_only_programs_under_test_are_wrapped(scenario_results):
-    _, folder = scenario_results["first-contact", "success"].result()
+def commands_of(scenario_results, call, name):
+    """Returns {name: command line} of all programs of a scenario."""
+    _, folder = scenario_results[call, name].result()
     content = json.loads((folder / "out" / "acceptance.json").read_text())
-    commands = [one["command"] for part in content["parts"].values() for one in part["commands"]]
+    return {one["name"]: one["command"] for part in content["parts"].values()
+            for one in part["commands"]}
+
+
+def test_failures_leave_evidence_and_do_not_change_the_engines(scenario_results):
+    commands = commands_of(scenario_results, "first-contact", "stream order, slow ladder")
+    reruns = [line for name, line in commands.items() if name.startswith("rerun ")]
+    timed = [line for line in reruns if "--engines timed" in line]
+    assert len(timed) >= 4
+    assert all("CUDNN_LOGLEVEL_DBG=1" in line for line in reruns)
+    assert all("/cache-copy " in line for line in timed)
+    assert any("CUDA_LAUNCH_BLOCKING=1" in line for line in timed)
+    assert any("--tool memcheck" in line for line in timed)
+    assert "CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1" in commands["steps bf16 32"]
+    assert "NCCL_DEBUG=INFO" in commands["two ranks nccl"]
+
+
+def test_only_programs_under_test_are_wrapped(scenario_results):
+    commands = commands_of(scenario_results, "first-contact", "success").values()
     assert all(line.startswith("env ") for line in commands if "stub.py lockstep" in line)
     assert not any(line.startswith("env ") for line in commands if "stub.py torch" in line)
     quick = [line for line in commands if "--engines quick" in line]

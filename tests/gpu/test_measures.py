@@ -35,7 +35,7 @@ def test_candidates_are_summarised_without_the_incomplete_last_line(tmp_path):
     rows = [{"graph": "a", "engine": "1", "seconds": 3.0, "build_seconds": 1, "chosen": False},
             {"graph": "a", "engine": "2", "seconds": 2.0, "build_seconds": 1, "chosen": True},
             {"graph": "b", "engine": "1", "seconds": None, "refusal": "no", "chosen": True}]
-    log.write_text("\n".join(map(json.dumps, rows)) + '\n{"graph": "c"')
+    log.write_text("\n".join(map(json.dumps, rows)) + '\n3\n{"graph": "c"')
     found = candidates.summary(candidates.read_candidates(log))
     assert (found["graphs"], found["candidates"], found["timed"], found["refused"]) == (2, 3, 2, 1)
     assert (found["first_candidate_seconds"], found["chosen_seconds"]) == (3.0, 2.0)

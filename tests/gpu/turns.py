@@ -67,7 +67,8 @@ def measure_pytorch(context, report, one):
     """Runs one measurement in PyTorch. A failure of PyTorch is no failure of the test."""
     start = time.monotonic()
     try:
-        one.rounds.append(one.process.measure(one.variant, min(RUN_SECONDS, context.clock.left)))
+        one.rounds.append(one.process.measure(one.variant, context.limited(
+            min(RUN_SECONDS, context.clock.left))))
     except Unreadable as error:
         report.not_run(one.label, str(error))
         one.has_failed = True
