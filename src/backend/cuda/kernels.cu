@@ -59,8 +59,8 @@ template void launch(cudaStream_t, const Add<Float16>&);
 
 template void launch(cudaStream_t, const LinearForward&);
 template void launch(cudaStream_t, const LinearInputGradient&);
-template void launch(cudaStream_t, const LinearWeightGradient&);
-template void launch(cudaStream_t, const LinearBiasGradient&);
+template void launch(cudaStream_t, const LinearGradientSlabs&);
+template void launch(cudaStream_t, const LinearGradientTotals&);
 template void launch(cudaStream_t, const SoftmaxCrossEntropy&);
 template void launch(cudaStream_t, const SumResults&);
 

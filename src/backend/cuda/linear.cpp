@@ -17,11 +17,18 @@ class LinearOperation : public Operation {
         node_(context.graph->node(step.node)),
         images_(operands().output->images),
         in_(operands().inputs[0]->shape.channels),
-        out_(operands().output->shape.channels) {}
+        out_(operands().output->shape.channels),
+        slabs_(kernels::slab_count<float>(images_, out_ * in_)) {}
 
   BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
 
-  void bind(const MemoryBinding&) override {
+  std::size_t workspace_bytes() const override {
+    if (!context_.is_training() || slabs_ == 1) return 0;
+    return static_cast<std::size_t>(slabs_ * out_ * (in_ + 1)) * sizeof(float);
+  }
+
+  void bind(const MemoryBinding& binding) override {
+    slab_sums_ = reinterpret_cast<float*>(binding.workspace);
     weight_ = context_.parameters->places[node_.parameters[0]];
     bias_ = context_.parameters->places[node_.parameters[1]];
   }
@@ -34,10 +41,7 @@ class LinearOperation : public Operation {
 
   void backward() override {
     const float* const dy = operands().output_gradients[0]->as<float>();
-    launch(context_.stream(),
-           kernels::LinearWeightGradient{dy, x(), as_float(weight_.gradient), images_, in_, out_});
-    launch(context_.stream(),
-           kernels::LinearBiasGradient{dy, as_float(bias_.gradient), images_, out_});
+    sum_parameter_gradients(dy);
     if (operands().input_gradients[0] == nullptr) return;
     launch(context_.stream(), kernels::LinearInputGradient{
                                   dy, as_float(weight_.weight),
@@ -48,9 +52,26 @@ class LinearOperation : public Operation {
   static float* as_float(void* data) { return static_cast<float*>(data); }
   const float* x() const { return operands().inputs[0]->as<float>(); }
 
+  void sum_parameter_gradients(const float* dy) {
+    float* const dw = as_float(weight_.gradient);
+    float* const dbias = as_float(bias_.gradient);
+    if (slabs_ == 1) {
+      launch(context_.stream(),
+             kernels::LinearGradientSlabs{dy, x(), dw, dbias, images_, in_, out_, slabs_});
+      return;
+    }
+    float* const slab_dbias = slab_sums_ + slabs_ * out_ * in_;
+    launch(context_.stream(), kernels::LinearGradientSlabs{dy, x(), slab_sums_, slab_dbias, images_,
+                                                           in_, out_, slabs_});
+    launch(context_.stream(),
+           kernels::LinearGradientTotals{slab_sums_, slab_dbias, dw, dbias, in_, out_, slabs_});
+  }
+
   const Context& context_;
   const graph::Node& node_;
   std::int64_t images_, in_, out_;
+  std::int64_t slabs_;  ///< ranges of images, so that there are enough threads
+  float* slab_sums_ = nullptr;
   DeviceParameters::Place weight_, bias_;
 };
 

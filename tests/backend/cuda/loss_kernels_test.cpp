@@ -8,8 +8,9 @@
 namespace lockstep::backend::cuda::kernels::test {
 namespace {
 
-TEST(CudaLinear, AgreesWithPlainSums) {
-  const std::int64_t rows = 13, inputs = 37, outputs = 11;
+/// Compares the kernels with plain sums; the gradients of the parameters for several numbers of
+/// slabs.
+void check_linear(std::int64_t rows, std::int64_t inputs, std::int64_t outputs) {
   const auto x = random_values<float>(rows * inputs, 1);
   const auto w = random_values<float>(outputs * inputs, 2);
   const auto bias = random_values<float>(outputs, 3);
@@ -40,12 +41,29 @@ TEST(CudaLinear, AgreesWithPlainSums) {
   got = poisoned<float>(rows * inputs);
   run_on_host(LinearInputGradient{dy.data(), w.data(), got.data(), rows, inputs, outputs});
   expect_close(got, dx);
-  got = poisoned<float>(outputs * inputs);
-  run_on_host(LinearWeightGradient{dy.data(), x.data(), got.data(), rows, inputs, outputs});
-  expect_close(got, dw);
-  got = poisoned<float>(outputs);
-  run_on_host(LinearBiasGradient{dy.data(), got.data(), rows, outputs});
-  expect_close(got, dbias);
+  for (const std::int64_t slabs : {std::int64_t{1}, std::int64_t{5}, rows}) {
+    SCOPED_TRACE(slabs);
+    auto slab_dw = poisoned<float>(slabs * outputs * inputs);
+    auto slab_dbias = poisoned<float>(slabs * outputs);
+    run_on_host(LinearGradientSlabs{dy.data(), x.data(), slab_dw.data(), slab_dbias.data(), rows,
+                                    inputs, outputs, slabs});
+    if (slabs == 1) {
+      expect_close(slab_dw, dw);
+      expect_close(slab_dbias, dbias);
+    }
+    auto got_dw = poisoned<float>(outputs * inputs);
+    auto got_dbias = poisoned<float>(outputs);
+    run_on_host(LinearGradientTotals{slab_dw.data(), slab_dbias.data(), got_dw.data(),
+                                     got_dbias.data(), inputs, outputs, slabs});
+    expect_close(got_dw, dw);
+    expect_close(got_dbias, dbias);
+  }
+}
+
+TEST(CudaLinear, AgreesWithPlainSums) {
+  check_linear(13, 37, 11);
+  check_linear(13, 40, 11);  // groups of four inputs
+  check_linear(100, 8, 1);
 }
 
 struct WantedLoss {

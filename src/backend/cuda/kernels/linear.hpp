@@ -5,7 +5,7 @@
 // The layer takes little time compared to the convolutions, so the kernels compute plain sums.
 // Memory accesses of neighbouring threads are contiguous.
 
-#include "scalar.hpp"
+#include "slabs.hpp"
 
 namespace lockstep::backend::cuda::kernels {
 
@@ -63,35 +63,86 @@ struct LinearInputGradient {
   }
 };
 
-struct LinearWeightGradient {
+/// Computes the gradients of weights and bias summed over the rows of each slab (slabs.hpp): dw
+/// (slabs, outputs, inputs), dbias (slabs, outputs). One thread computes 16 bytes of dw, or one
+/// element of dbias. If there is one slab, these are the gradients.
+struct LinearGradientSlabs {
   const float* dy;
   const float* x;
   float* dw;
-  std::int64_t rows, inputs, outputs;
+  float* dbias;
+  std::int64_t rows, inputs, outputs, slabs;
 
-  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return outputs * inputs; }
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const {
+    constexpr int lanes = lanes_of<float>;
+    return slabs * outputs * (inputs % lanes == 0 ? groups<lanes>() : groups<1>());
+  }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
-    const Division at = divide(index, inputs);
-    const float* const gradients = dy + at.quotient;
-    const float* const values = x + at.remainder;
-    const std::int64_t in = inputs, out = outputs;
-    dw[index] = chained_sum(
-        rows, [&](std::int64_t row) { return gradients[row * out] * values[row * in]; });
+    if (channel_width<float>(inputs) > 1) {
+      sum<lanes_of<float>>(index);
+    } else {
+      sum<1>(index);
+    }
+  }
+
+ private:
+  /// Groups of inputs of one output; the last group is dbias.
+  template <int width>
+  LOCKSTEP_HOST_DEVICE std::int64_t groups() const {
+    return inputs / width + 1;
+  }
+
+  template <int width>
+  LOCKSTEP_HOST_DEVICE void sum(std::int64_t index) const {
+    struct Row {
+      Pack<float, width> x;
+      float dy;
+    };
+    const auto [slab_output, group] = divide(index, groups<width>());
+    const auto [slab, output] = divide(slab_output, outputs);
+    const RowRange range = slab_rows(slab, slabs, rows);
+    const float* const gradients = dy + output;
+    if (group == inputs / width) {
+      dbias[slab_output] = chained_sum(range.end - range.begin, [&](std::int64_t row) {
+        return gradients[(range.begin + row) * outputs];
+      });
+      return;
+    }
+    const float* const values = x + group * width;
+    float sums[width] = {};
+    stream_rows<8>(
+        range,
+        [&](std::int64_t row) {
+          return Row{load_pack<width>(values + row * inputs), gradients[row * outputs]};
+        },
+        [&](std::int64_t, const Row& row) {
+          for (int lane = 0; lane < width; ++lane) sums[lane] += row.dy * row.x[lane];
+        });
+    store_pack<width>(dw + slab_output * inputs + group * width, sums);
   }
 };
 
-struct LinearBiasGradient {
-  static constexpr int team = 256;
-
-  const float* dy;
+/// Sums the results of `LinearGradientSlabs` over the slabs.
+struct LinearGradientTotals {
+  const float* slab_dw;     ///< (slabs, outputs, inputs)
+  const float* slab_dbias;  ///< (slabs, outputs)
+  float* dw;
   float* dbias;
-  std::int64_t rows, outputs;
+  std::int64_t inputs, outputs, slabs;
 
-  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return outputs; }
-  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t output) const {
-    const float sum =
-        team_sum<team, float>(rows, [&](std::int64_t row) { return dy[row * outputs + output]; });
-    if (team_lane<team>() == 0) dbias[output] = sum;
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return outputs * inputs + outputs; }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
+    const std::int64_t weights = outputs * inputs;
+    if (index < weights) {
+      dw[index] = total(slab_dw + index, weights);
+    } else {
+      dbias[index - weights] = total(slab_dbias + (index - weights), outputs);
+    }
+  }
+
+ private:
+  LOCKSTEP_HOST_DEVICE float total(const float* from, std::int64_t step) const {
+    return chained_sum(slabs, [&](std::int64_t slab) { return from[slab * step]; });
   }
 };
 
