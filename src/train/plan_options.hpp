@@ -5,11 +5,19 @@
 
 namespace lockstep::train {
 
-/// Returns the elements of a gradient bucket; 0 if gradients are not communicated.
-inline std::size_t bucket_elements(const Config& config) {
+/// Returns whether the gradients of a configuration are reduced over several ranks.
+inline backend::GradientReduction gradient_reduction(const Config& config) {
   const bool communicates =
       config.global_batch > config.batch_per_rank && config.reducer != comm::ReducerKind::none;
-  return communicates ? comm::BucketPartition::bucket_length(config.bucket_bytes()) : 0;
+  return communicates ? backend::GradientReduction::over_replicas
+                      : backend::GradientReduction::none;
+}
+
+/// Returns the elements of a gradient bucket; 0 if gradients are not communicated.
+inline std::size_t bucket_elements(const Config& config) {
+  return gradient_reduction(config) == backend::GradientReduction::over_replicas
+             ? comm::BucketPartition::bucket_length(config.bucket_bytes())
+             : 0;
 }
 
 /// Returns the options of the training plan of a rank for a configuration. `normalisation`: that of
@@ -28,6 +36,7 @@ inline backend::PlanOptions training_options(const Config& config,
           .normalisation = normalisation,
           .batch_norm_sum = batch_norm_sum,
           .listener = nullptr,
+          .gradient_reduction = gradient_reduction(config),
           .gradient_type = config.gradient_type,
           .gradient_portion = bucket_elements(config),
           .loss_scale = config.loss_scale,

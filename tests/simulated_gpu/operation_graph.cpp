@@ -14,8 +14,8 @@
 #include <thread>
 #include <utility>
 
+#include "backend/cuda/context.hpp"
 #include "backend/cuda/dnn/refusal.hpp"
-#include "backend/cuda/kernels/segments.hpp"
 #include "lockstep/core/error.hpp"
 #include "simulated_gpu/engines.hpp"
 #include "simulated_gpu/runtime.hpp"
@@ -412,16 +412,18 @@ void add_access(const Places& places, const OperationGraph::Port& port,
 void load(const Outlet& from, const Places& places, std::vector<Value>& values) {
   auto& elements = values[from.tensor].elements;
   elements.resize(static_cast<std::size_t>(values[from.tensor].extents.elements()));
-  for (std::size_t i = 0; i < elements.size(); ++i)
-    elements[i] =
-        kernels::load_as(from.port.type, places.at(from.port.uid), static_cast<std::int64_t>(i));
+  with_type(from.port.type, [&](auto zero) {
+    const auto* const data = static_cast<decltype(zero)*>(places.at(from.port.uid));
+    for (std::size_t i = 0; i < elements.size(); ++i) elements[i] = kernels::widen(data[i]);
+  });
 }
 
 void store(const Outlet& to, const Places& places, const std::vector<Value>& values) {
   const auto& elements = values[to.tensor].elements;
-  for (std::size_t i = 0; i < elements.size(); ++i)
-    kernels::store_as(to.port.type, places.at(to.port.uid), static_cast<std::int64_t>(i),
-                      elements[i]);
+  with_type(to.port.type, [&](auto zero) {
+    auto* const data = static_cast<decltype(zero)*>(places.at(to.port.uid));
+    for (std::size_t i = 0; i < elements.size(); ++i) kernels::narrow(elements[i], data[i]);
+  });
 }
 
 }  // namespace

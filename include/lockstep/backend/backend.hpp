@@ -61,6 +61,12 @@ class OperationListener {
   virtual void ended(graph::NodeId node, std::string_view phase) = 0;
 };
 
+/// Whether the flat gradients are reduced over the replicas between `Plan::backward` and
+/// `Plan::update`. `over_replicas`: `backward` writes the flat gradients and `update` reads them.
+/// `none`: `update` uses the gradients of the last `backward`; a device with its own memory need
+/// not write them to the flat buffer, whose values are then defined after `Backend::fetch` only.
+enum class GradientReduction { over_replicas, none };
+
 struct PlanOptions {
   std::int64_t batch = 0;  ///< images per step of this replica
   core::Precision precision = core::Precision::fp32;
@@ -72,6 +78,7 @@ struct PlanOptions {
   /// batch only.
   core::StatisticsAllReduce* batch_norm_sum = nullptr;
   OperationListener* listener = nullptr;
+  GradientReduction gradient_reduction = GradientReduction::over_replicas;
   /// Data type of the flat gradients of the state.
   core::DataType gradient_type = core::DataType::float32;
   /// Minimum number of elements that become final together, if the device makes gradients final in
@@ -201,9 +208,9 @@ class Plan {
   virtual std::span<const float> logits() const = 0;
 
   /// Computes the gradients of the mean loss over this replica's batch; overwrites the gradients of
-  /// the state. After each operation, tells `listener` how many leading elements of the flat
-  /// gradients are final. Training only; `forward` must have been called. Collective over the
-  /// replicas if `batch_norm_sum` is set.
+  /// the state (see `GradientReduction`). After each operation, tells `listener` how many leading
+  /// elements of the flat gradients are final. Training only; `forward` must have been called.
+  /// Collective over the replicas if `batch_norm_sum` is set.
   virtual void backward(core::GradientListener& listener) = 0;
 
   /// Sets the coefficients of the updates of all batches that are uploaded after this call.

@@ -1,6 +1,8 @@
 #include "native_gradients.hpp"
 
 #include "context.hpp"
+#include "device/alignment.hpp"
+#include "kernels/segment_groups.hpp"
 #include "launch.hpp"
 
 namespace lockstep::backend::cuda {
@@ -8,32 +10,33 @@ namespace lockstep::backend::cuda {
 namespace {
 
 bool is_apart(const kernels::NativeParameter& parameter, core::DataType flat_type) {
-  return parameter.gradient_type != flat_type || parameter.padded_channels != parameter.channels;
+  return parameter.gradient.type != flat_type || parameter.gradient.padding != 0;
 }
 
 std::size_t bytes_of(const kernels::NativeParameter& parameter, core::DataType flat_type) {
-  constexpr std::size_t line = 256;
   if (!is_apart(parameter, flat_type)) return 0;
-  const auto elements = static_cast<std::size_t>(native_elements(parameter));
-  return (elements * core::size_of(parameter.gradient_type) + line - 1) / line * line;
+  return aligned(native_bytes(parameter, parameter.gradient));
 }
 
 }  // namespace
 
 NativeGradients::NativeGradients(const graph::Graph& graph, core::DataType element, std::byte* flat,
                                  core::DataType flat_type)
-    : flat_(flat),
+    : gradients_(flat),
       flat_type_(flat_type),
       memory_(core::device_buffer(bytes(graph, element, flat_type), "gradients of weights")) {
   std::size_t offset = 0;
   std::vector<kernels::NativeParameter> apart;
   for (auto& parameter : native_layout(graph, element)) {
+    const std::size_t position =
+        static_cast<std::size_t>(parameter.flat) * core::size_of(flat_type);
+    flat_.push_back({.data = flat + position, .type = flat_type});
     if (!is_apart(parameter, flat_type)) {
-      places_.push_back(flat + static_cast<std::size_t>(parameter.flat) * core::size_of(flat_type));
+      native_.push_back(flat_.back());
       continue;
     }
-    places_.push_back(memory_.data() + offset);
-    parameter.gradient = places_.back();
+    parameter.gradient.data = memory_.data() + offset;
+    native_.push_back(parameter.gradient);
     offset += bytes_of(parameter, flat_type);
     apart.push_back(parameter);
   }
@@ -52,7 +55,7 @@ void NativeGradients::flush(cudaStream_t stream, std::size_t begin, std::size_t 
   const kernels::SegmentTable table = segments_.part(begin, end);
   with_type(flat_type_, [&](auto zero) {
     using W = decltype(zero);
-    launch(stream, kernels::FlushGradients<W>{table, reinterpret_cast<W*>(flat_)});
+    launch(stream, kernels::FlushGradients<W>{table, reinterpret_cast<W*>(gradients_)});
   });
 }
 

@@ -134,24 +134,33 @@ void CudaPlan::place_parameters() {
   const Context& context = operations_.context();
   const graph::Graph& graph = operations_.graph();
   DeviceParameters& parameters = operations_.parameters();
-  if (context.is_training()) {
-    state_.set_gradient_type(context.options.gradient_type);
-    gradients_ = std::make_unique<NativeGradients>(graph, context.element, state_.gradients(),
-                                                   context.options.gradient_type);
-    segments_ = Segments(weights_->parameters(),
-                         multiples(context.options.gradient_portion, graph.parameter_elements()));
-  }
+  if (context.is_training()) place_gradients();
   for (std::size_t i = 0; i < graph.parameters().size(); ++i) {
     const kernels::NativeParameter& native = weights_->parameters()[i];
-    parameters.places.push_back(
-        {.weight = native.weight != nullptr ? native.weight : state_.parameters() + native.flat,
-         .gradient = gradients_ ? gradients_->of(i) : nullptr});
+    parameters.places.push_back({.weight = native.weight.data != nullptr
+                                               ? native.weight.data
+                                               : state_.parameters() + native.flat,
+                                 .gradient = gradients_ ? gradients_->native(i).data : nullptr});
   }
   parameters.statistics = state_.statistics();
   parameters.result = &scalars()->result;
   if (!has_loss_scale() || !context.is_training()) return;
   parameters.loss_scale = &scalars()->loss_scale.scale;
   restart_loss_scale();
+}
+
+/// Allocates the native gradients and determines which gradients the update reads.
+void CudaPlan::place_gradients() {
+  const PlanOptions& options = operations_.options();
+  gradients_ =
+      std::make_shared<const NativeGradients>(operations_.graph(), operations_.context().element,
+                                              state_.gradients(), options.gradient_type);
+  const std::weak_ptr<const NativeGradients> none;
+  state_.set_gradients(options.gradient_type, reduces_gradients() ? none : gradients_);
+  std::vector<kernels::NativeParameter> parameters = weights_->parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    parameters[i].gradient = reduces_gradients() ? gradients_->flat(i) : gradients_->native(i);
+  segments_ = Segments(parameters, multiples(options.gradient_portion, state_.elements()));
 }
 
 void CudaPlan::restart_loss_scale() {
@@ -279,6 +288,10 @@ std::span<const float> CudaPlan::logits() const {
 }
 
 void CudaPlan::backward(core::GradientListener& listener) {
+  if (!reduces_gradients()) {
+    blueprint_.backward(listener);
+    return;
+  }
   FlushingListener flushing(listener, *gradients_, stream_, operations_.options().gradient_portion,
                             state_.elements());
   blueprint_.backward(flushing);
@@ -308,41 +321,27 @@ void CudaPlan::update(std::size_t first, std::size_t count) {
   // Whether to skip the step, and the norm of the gradients, are known only when all gradients are
   // available. All ranks have the same reduced gradients, so they make the same decision.
   if (first + count < state_.elements()) return;
-  if (has_loss_scale()) {
-    with_type(operations_.options().gradient_type, [&](auto zero) {
-      using W = decltype(zero);
-      launch(stream_, kernels::FiniteCheck<W>{reinterpret_cast<const W*>(state_.gradients()),
-                                              &scalars()->loss_scale,
-                                              static_cast<std::int64_t>(state_.elements())});
-    });
+  if (has_clipping()) {
+    compute_clipping_factor();  // also detects an overflow
+  } else {
+    launch(stream_, kernels::FiniteCheck{segments_.all(), &scalars()->loss_scale});
   }
-  if (has_clipping()) compute_clipping_factor();
   update_range(0, state_.elements());
   if (has_loss_scale()) launch(stream_, kernels::LossScaleUpdate{&scalars()->loss_scale});
 }
 
 void CudaPlan::compute_clipping_factor() {
-  with_type(operations_.options().gradient_type, [&](auto zero) {
-    using W = decltype(zero);
-    launch(stream_, kernels::GradientSquares<W>{reinterpret_cast<const W*>(state_.gradients()),
-                                                &scalars()->clipping,
-                                                static_cast<std::int64_t>(state_.elements())});
-  });
+  launch(stream_, kernels::GradientSquares{segments_.all(), &scalars()->clipping});
   launch(stream_, kernels::ClippingFactor{&scalars()->clipping, &upload_.current().inputs->sgd,
                                           has_loss_scale() ? &scalars()->loss_scale : nullptr,
                                           operations_.options().max_gradient_norm});
 }
 
 void CudaPlan::update_range(std::size_t first, std::size_t count) {
-  const kernels::SegmentTable table = segments_.part(first, first + count);
-  const kernels::LossScale* const scale = has_loss_scale() ? &scalars()->loss_scale : nullptr;
-  const float* const clip_factor = has_clipping() ? &scalars()->clipping.factor : nullptr;
-  with_type(operations_.options().gradient_type, [&](auto zero) {
-    using W = decltype(zero);
-    launch(stream_, kernels::SgdUpdate<W>{table, state_.parameters(), state_.momentum(),
-                                          reinterpret_cast<const W*>(state_.gradients()),
-                                          &upload_.current().inputs->sgd, scale, clip_factor});
-  });
+  launch(stream_, kernels::SgdUpdate{segments_.part(first, first + count), state_.parameters(),
+                                     state_.momentum(), &upload_.current().inputs->sgd,
+                                     has_loss_scale() ? &scalars()->loss_scale : nullptr,
+                                     has_clipping() ? &scalars()->clipping.factor : nullptr});
 }
 
 }  // namespace lockstep::backend::cuda

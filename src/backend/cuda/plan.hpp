@@ -114,6 +114,7 @@ class CudaPlan final : public Plan {
   };
 
   void place_parameters();
+  void place_gradients();
   void check_labels(std::span<const std::int32_t> labels) const;
   kernels::StepInputs step_inputs() const;
   void take_upload();
@@ -122,6 +123,9 @@ class CudaPlan final : public Plan {
   Scalars* scalars() const { return reinterpret_cast<Scalars*>(scalars_.data()); }
   bool has_loss_scale() const { return operations_.options().precision == core::Precision::fp16; }
   bool has_dynamic_loss_scale() const;
+  bool reduces_gradients() const {
+    return operations_.options().gradient_reduction == GradientReduction::over_replicas;
+  }
   bool has_clipping() const { return operations_.options().max_gradient_norm > 0; }
 
   CudaOperations operations_;
@@ -132,8 +136,8 @@ class CudaPlan final : public Plan {
   CudaTimeline timeline_;
   core::Buffer arena_, workspace_, scalars_, vectors_;
   std::shared_ptr<const NativeWeights> weights_;
-  std::unique_ptr<NativeGradients> gradients_;  ///< null in inference
-  Segments segments_;                           ///< of the parameters, for the update
+  std::shared_ptr<const NativeGradients> gradients_;  ///< null in inference
+  Segments segments_;  ///< of the parameters, with the gradients that the update reads
   StepUpload upload_;
   kernels::SgdCoefficients sgd_;  ///< of the steps that are uploaded next
   std::int64_t images_ = 0;       ///< number of images in the last batch

@@ -5,9 +5,12 @@
 #include <utility>
 #include <variant>
 
+#include "context.hpp"
 #include "device/alignment.hpp"
+#include "kernels/segment_groups.hpp"
 #include "launch.hpp"
 #include "lockstep/core/error.hpp"
+#include "native_gradients.hpp"
 
 namespace lockstep::backend::cuda {
 
@@ -27,14 +30,12 @@ bool reads_images(const graph::Graph& graph, const graph::Parameter& parameter) 
 
 /// Returns whether operations read a copy of the weight instead of the flat buffer.
 bool has_copy(const kernels::NativeParameter& parameter) {
-  return parameter.weight_type != core::DataType::float32 ||
-         parameter.padded_channels != parameter.channels;
+  return parameter.weight.type != core::DataType::float32 || parameter.weight.padding != 0;
 }
 
 std::size_t copy_bytes(const kernels::NativeParameter& parameter) {
   if (!has_copy(parameter)) return 0;
-  return aligned(static_cast<std::size_t>(native_elements(parameter)) *
-                 core::size_of(parameter.weight_type));
+  return aligned(native_bytes(parameter, parameter.weight));
 }
 
 }  // namespace
@@ -69,12 +70,15 @@ std::vector<kernels::NativeParameter> native_layout(const graph::Graph& graph,
     native.flat = static_cast<std::int64_t>(parameter.offset);
     native.elements = static_cast<std::int64_t>(parameter.elements);
     if (is_convolution(graph, parameter)) {
-      native.weight_type = element;
+      native.weight.type = element;
       if (parameter.shape.size() == 4) {  // the gradient of a bias is a float32 sum
-        native.gradient_type = element;
-        native.channels = native.padded_channels = parameter.shape[1];
-        if (reads_images(graph, parameter))
-          native.padded_channels = padded_image_channels(native.channels, element);
+        native.gradient.type = element;
+        native.channels = parameter.shape[1];
+        if (reads_images(graph, parameter)) {
+          const std::int64_t padding =
+              padded_image_channels(native.channels, element) - native.channels;
+          native.weight.padding = native.gradient.padding = static_cast<std::int32_t>(padding);
+        }
       }
     }
     all.push_back(native);
@@ -82,8 +86,11 @@ std::vector<kernels::NativeParameter> native_layout(const graph::Graph& graph,
   return all;
 }
 
-std::int64_t native_elements(const kernels::NativeParameter& parameter) {
-  return parameter.elements / parameter.channels * parameter.padded_channels;
+std::size_t native_bytes(const kernels::NativeParameter& parameter,
+                         const kernels::NativeTensor& tensor) {
+  const std::int64_t elements =
+      parameter.elements / parameter.channels * (parameter.channels + tensor.padding);
+  return static_cast<std::size_t>(elements) * core::size_of(tensor.type);
 }
 
 NativeWeights::NativeWeights(const graph::Graph& graph, core::DataType element)
@@ -93,7 +100,7 @@ NativeWeights::NativeWeights(const graph::Graph& graph, core::DataType element)
   std::vector<kernels::NativeParameter> copied;
   for (auto& parameter : parameters_) {
     if (!has_copy(parameter)) continue;
-    parameter.weight = memory_.data() + offset;
+    parameter.weight.data = memory_.data() + offset;
     offset += copy_bytes(parameter);
     copied.push_back(parameter);
   }
@@ -178,12 +185,19 @@ void CudaState::fetch(ModelState& host, StatePart part) const {
 }
 
 void CudaState::fetch_gradients(const core::Buffer& to) const {
+  if (const auto native = native_gradients_.lock()) {
+    native->flush(stream_, 0, elements());
+    check_cuda(cudaStreamSynchronize(stream_), "converting gradients");
+  }
   std::vector<std::byte> raw(elements() * core::size_of(gradient_type_));
   check_cuda(cudaMemcpy(raw.data(), gradients_.data(), raw.size(), cudaMemcpyDeviceToHost),
              "copying gradients to the host");
   std::vector<float> values(elements());
-  for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = kernels::load_as(gradient_type_, raw.data(), static_cast<std::int64_t>(i));
+  with_type(gradient_type_, [&](auto zero) {
+    const auto* const from = reinterpret_cast<const decltype(zero)*>(raw.data());
+    std::transform(from, from + values.size(), values.begin(),
+                   [](auto value) { return kernels::widen(value); });
+  });
   std::ranges::copy(reordered(values, Order::device_to_host), to.as<float>().begin());
 }
 

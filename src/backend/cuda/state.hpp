@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "kernels/segments.hpp"
@@ -40,8 +41,11 @@ class Segments {
 std::vector<kernels::NativeParameter> native_layout(const graph::Graph& graph,
                                                     core::DataType element);
 
-/// Returns the number of elements of a parameter's native tensors, including padding.
-std::int64_t native_elements(const kernels::NativeParameter& parameter);
+/// Returns the bytes of a native tensor of a parameter, including padding.
+std::size_t native_bytes(const kernels::NativeParameter& parameter,
+                         const kernels::NativeTensor& tensor);
+
+class NativeGradients;
 
 /// Device memory for the native copies of the weights in one data type.
 class NativeWeights {
@@ -74,8 +78,13 @@ class CudaState final : public DeviceState {
   std::byte* gradients() const { return gradients_.data(); }
   std::size_t elements() const { return graph_.parameter_elements(); }
 
-  /// Sets the data type of the flat gradients; called by the training plan.
-  void set_gradient_type(core::DataType type) { gradient_type_ = type; }
+  /// Sets the data type of the flat gradients; called by the training plan. `native`: the gradients
+  /// that `fetch` converts to the flat buffer before it copies that buffer, as long as the object
+  /// exists; null if the plan converts them in every step.
+  void set_gradients(core::DataType type, std::weak_ptr<const NativeGradients> native) {
+    gradient_type_ = type;
+    native_gradients_ = std::move(native);
+  }
 
   /// Returns the native weights in data type `element`. They are shared by all plans of that type
   /// and created when the first plan requests them.
@@ -96,6 +105,7 @@ class CudaState final : public DeviceState {
   cudaStream_t stream_;
   core::Buffer parameters_, momentum_, statistics_, gradients_;
   core::DataType gradient_type_ = core::DataType::float32;
+  std::weak_ptr<const NativeGradients> native_gradients_;  ///< see `set_gradients`
   std::map<core::DataType, std::weak_ptr<const NativeWeights>> native_;
 };
 

@@ -12,15 +12,17 @@
 namespace lockstep::backend::cuda::kernels::test {
 namespace {
 
+template <class T>
+constexpr core::DataType type_of = std::is_same_v<T, float>            ? core::DataType::float32
+                                   : std::is_same_v<T, core::BFloat16> ? core::DataType::bfloat16
+                                                                       : core::DataType::float16;
+
 /// Four parameters with all kinds of native tensors. In the flat buffers they are in another order
 /// than in `table`, with gaps between them.
 template <class T>
 struct Model {
   static constexpr std::int64_t flat_elements = 4096;
-  static constexpr core::DataType type = std::is_same_v<T, float> ? core::DataType::float32
-                                         : std::is_same_v<T, core::BFloat16>
-                                             ? core::DataType::bfloat16
-                                             : core::DataType::float16;
+  static constexpr core::DataType type = type_of<T>;
 
   Model()
       : weights(poisoned<T>(2500)),
@@ -33,20 +35,15 @@ struct Model {
     table = {{.flat = 1536,
               .elements = 2500,
               .channels = 50,
-              .padded_channels = 50,
-              .weight = weights.data(),
-              .weight_type = type,
-              .gradient = gradients.data(),
-              .gradient_type = type},
+              .weight = {weights.data(), type},
+              .gradient = {gradients.data(), type}},
              {.flat = 16,
               .elements = 27,
               .channels = 3,
-              .padded_channels = 8,
-              .weight = padded_weights.data(),
-              .weight_type = type,
-              .gradient = padded_gradients.data()},
-             {.flat = 1024, .elements = 40, .gradient = plain_gradients.data()},
-             {.flat = 64, .elements = 20}};
+              .weight = {padded_weights.data(), type, 5},
+              .gradient = {padded_gradients.data(), core::DataType::float32, 5}},
+             {.flat = 1024, .elements = 40, .gradient = {plain_gradients.data()}},
+             {.flat = 64, .elements = 21}};
   }
 
   /// Calls work(index of the parameter, index in the flat buffers, index in the native tensor) for
@@ -102,10 +99,29 @@ TEST(CudaSegments, APartHoldsTheSegmentsOfABucket) {
   EXPECT_THROW(part_of(all, segments, 20, 4096), core::Error);
 }
 
-TEST(CudaSegments, RefuseBrokenRows) {
+TEST(CudaSegments, RefuseBrokenRowsAndUnalignedParameters) {
   const std::array<NativeParameter, 1> broken = {
-      NativeParameter{.flat = 0, .elements = 10, .channels = 3, .padded_channels = 8}};
+      NativeParameter{.flat = 0, .elements = 10, .channels = 3}};
   EXPECT_THROW(make_segments(broken), core::Error);
+  const std::array<NativeParameter, 1> unaligned = {NativeParameter{.flat = 2, .elements = 10}};
+  EXPECT_THROW(make_segments(unaligned), core::Error);
+}
+
+// Only a segment that begins at a cut may be unaligned, because its accesses are slow.
+TEST(CudaSegments, AreAlignedAfterACut) {
+  const std::array<NativeParameter, 1> one = {NativeParameter{.flat = 64, .elements = 5000}};
+  const std::array<std::int64_t, 1> cuts = {1101};
+  int unaligned = 0;
+  for (const Segment& segment : make_segments(one, cuts)) {
+    if (segment.first % 4 == 0 && segment.flat % 4 == 0) continue;
+    EXPECT_EQ(segment.flat, 1101);
+    ++unaligned;
+  }
+  EXPECT_EQ(unaligned, 1);
+}
+
+SegmentTable table_of(const std::vector<Segment>& segments) {
+  return {segments.data(), std::ssize(segments)};
 }
 
 template <class T>
@@ -123,8 +139,7 @@ void check_flush() {
     if (p == 1) narrow(model.padded_gradients[native], want[at]);
     if (p == 2) narrow(model.plain_gradients[native], want[at]);
   });
-  run_on_host(FlushGradients<W>{{segments.data(), static_cast<std::int64_t>(segments.size())},
-                                flat.data()});
+  run_on_host(FlushGradients<W>{table_of(segments), flat.data()});
   for (std::size_t i = 0; i < want.size(); ++i) {
     if (std::isnan(widen(want[i]))) {
       ASSERT_TRUE(std::isnan(widen(flat[i]))) << "element " << i << " was written";
@@ -161,43 +176,49 @@ void expect_native_copies(const Model<T>& model) {
 TYPED_TEST(CudaStep, NativeCopiesAreRefreshed) {
   Model<TypeParam> model;
   const auto segments = make_segments(model.table);
-  run_on_host(RefreshWeights{{segments.data(), static_cast<std::int64_t>(segments.size())},
-                             model.parameters.data()});
+  run_on_host(RefreshWeights{table_of(segments), model.parameters.data()});
   expect_native_copies(model);
 }
 
-template <class W, class T>
-void check_update(bool nesterov) {
-  Model<T> model;
+/// Gradients of a model in flat form, as they are after an all-reduce in data type W.
+template <class W>
+std::vector<W> use_flat_gradients(std::vector<NativeParameter>& table, std::int64_t elements) {
+  auto gradients = random_values<W>(elements, 60, 0, 64);
+  for (NativeParameter& parameter : table)
+    parameter.gradient = {gradients.data() + parameter.flat, type_of<W>};
+  return gradients;
+}
+
+/// Runs an update by the gradients of `table`, in two parts, and expects the results of the other
+/// backends for the flat gradients `plain`. The gradients are divided by the loss scale, 128, which
+/// is exact.
+template <class T>
+void expect_update(Model<T>& model, std::vector<float> plain, bool nesterov) {
   const Model<T> before;
-  const std::vector<std::int64_t> cuts = {2000};
+  const std::vector<std::int64_t> cuts = {2000, 2501};
   const auto segments = make_segments(model.table, cuts);
-  const SegmentTable all{segments.data(), static_cast<std::int64_t>(segments.size())};
-  auto gradients = random_values<W>(Model<T>::flat_elements, 60, 0, 64);
   const optim::Sgd sgd{.learning_rate = 0.05f,
                        .momentum = 0.9f,
                        .weight_decay = 5e-4f,
                        .nesterov = nesterov,
                        .gradient_scale = 0.25f};
-  // The update is compared with that of the other backends. Dividing by the loss scale, 128, is
-  // exact.
-  std::vector<float> parameters = before.parameters, velocity = before.velocity, plain;
-  for (const W& gradient : gradients) plain.push_back(widen(gradient) / 128);
+  std::vector<float> parameters = before.parameters, velocity = before.velocity;
+  for (float& gradient : plain) gradient /= 128;
   optim::update(sgd, parameters, plain, velocity);
 
   const SgdCoefficients coefficients{sgd.learning_rate, sgd.momentum, sgd.weight_decay,
                                      sgd.gradient_scale, nesterov ? 1 : 0};
   LossScale scale{.scale = 128};
-  SgdUpdate<W> update{
-      all, model.parameters.data(), model.velocity.data(), gradients.data(), &coefficients, &scale};
+  SgdUpdate update{table_of(segments), model.parameters.data(), model.velocity.data(),
+                   &coefficients, &scale};
   scale.overflow = 1;
   run_on_host(update);
   EXPECT_EQ(model.parameters, before.parameters);
   EXPECT_EQ(model.velocity, before.velocity);
   scale.overflow = 0;
-  update.table = part_of(all, segments, 0, 2000);
+  update.table = part_of(table_of(segments), segments, 0, 2501);
   run_on_host(update);
-  update.table = part_of(all, segments, 2000, 4096);
+  update.table = part_of(table_of(segments), segments, 2501, 4096);
   run_on_host(update);
   std::vector<double> want_parameters = as_double(before.parameters);
   std::vector<double> want_velocity = as_double(before.velocity);
@@ -210,49 +231,98 @@ void check_update(bool nesterov) {
   expect_native_copies(model);
 }
 
-TYPED_TEST(CudaStep, UpdateEqualsThatOfTheOtherBackends) {
+template <class W, class T>
+void check_update_by_flat_gradients(bool nesterov) {
+  Model<T> model;
+  const auto gradients = use_flat_gradients<W>(model.table, Model<T>::flat_elements);
+  std::vector<float> plain;
+  for (const W& gradient : gradients) plain.push_back(widen(gradient));
+  expect_update(model, plain, nesterov);
+}
+
+TYPED_TEST(CudaStep, UpdateByReducedGradientsEqualsThatOfTheOtherBackends) {
   for (const bool nesterov : {false, true}) {
-    check_update<float, TypeParam>(nesterov);
-    check_update<core::BFloat16, TypeParam>(nesterov);
-    check_update<Float16, TypeParam>(nesterov);
+    check_update_by_flat_gradients<float, TypeParam>(nesterov);
+    check_update_by_flat_gradients<core::BFloat16, TypeParam>(nesterov);
+    check_update_by_flat_gradients<Float16, TypeParam>(nesterov);
   }
+}
+
+TYPED_TEST(CudaStep, UpdateByNativeGradientsEqualsThatOfTheOtherBackends) {
+  Model<TypeParam> model;
+  auto last = random_values<float>(21, 62);
+  model.table[3].gradient = {last.data()};
+  std::vector<float> plain(Model<TypeParam>::flat_elements);
+  model.for_each([&](std::size_t p, std::size_t at, std::size_t native) {
+    const std::array values{p == 0 ? widen(model.gradients[native]) : 0.0F,
+                            p == 1 ? model.padded_gradients[native] : 0.0F,
+                            p == 2 ? model.plain_gradients[native] : 0.0F,
+                            p == 3 ? last[native] : 0.0F};
+    plain[at] = values[p];
+  });
+  expect_update(model, plain, true);
+}
+
+/// One parameter of `gradients.size()` elements in a table of its own.
+template <class W>
+std::vector<Segment> segments_of(std::vector<W>& gradients) {
+  const std::array<NativeParameter, 1> one = {NativeParameter{
+      .elements = std::ssize(gradients), .gradient = {gradients.data(), type_of<W>}}};
+  return make_segments(one);
 }
 
 // The gradients are multiples of 2^-11 times the loss scale, so dividing by it is exact.
 TYPED_TEST(CudaStep, ClippingFactorEqualsThatOfTheOtherBackends) {
   using W = TypeParam;
-  for (const std::int64_t n : {1, 8, 29, 5003}) {
-    const auto gradients = random_values<W>(n, 80, 0, 64);
+  for (const std::int64_t n : {1, 8, 29, 5003, 2000000}) {
+    auto gradients = random_values<W>(n, 80, 0, 64);
+    const auto segments = segments_of(gradients);
     std::vector<float> plain;
     for (const W& gradient : gradients) plain.push_back(widen(gradient) / 128);
     const SgdCoefficients coefficients{.gradient_scale = 0.25F};
-    const LossScale scale{.scale = 128};
+    LossScale scale{.scale = 128};
     for (const double max_norm : {0.01, 1e6}) {
       GradientClipping clipping;
-      run_on_host(GradientSquares<W>{gradients.data(), &clipping, n});
+      run_on_host(GradientSquares{table_of(segments), &clipping});
       run_on_host(ClippingFactor{&clipping, &coefficients, &scale, max_norm});
       EXPECT_NEAR(clipping.factor, optim::clipping_factor(max_norm, 0.25F, plain),
                   1e-6F * clipping.factor);
       EXPECT_EQ(clipping.factor == 1.0F, max_norm == 1e6);
+      EXPECT_EQ(scale.overflow, 0);
     }
   }
 }
 
+// Padding of a native gradient, which the operations may leave with any value, is not read.
+TYPED_TEST(CudaStep, PaddingCountsNeitherForTheNormNorAsOverflow) {
+  using W = TypeParam;
+  auto gradients = poisoned<W>(9 * 8);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (i % 8 < 3) narrow(2.0F, gradients[i]);
+  }
+  const std::array<NativeParameter, 1> padded = {NativeParameter{
+      .elements = 27, .channels = 3, .gradient = {gradients.data(), type_of<W>, 5}}};
+  const auto segments = make_segments(padded);
+  GradientClipping clipping;
+  LossScale scale;
+  run_on_host(FiniteCheck{table_of(segments), &scale});
+  run_on_host(GradientSquares{table_of(segments), &clipping});
+  EXPECT_EQ(scale.overflow, 0);
+  double squares = 0;
+  for (const double part : clipping.squares) squares += part;
+  EXPECT_EQ(squares, 27 * 4);
+}
+
 TYPED_TEST(CudaStep, UpdateAppliesTheClippingFactor) {
   Model<TypeParam> clipped, scaled;
-  const auto gradients = random_values<float>(Model<TypeParam>::flat_elements, 61);
   const float half = 0.5F;
   SgdCoefficients coefficients{.learning_rate = 0.05F, .momentum = 0.9F, .gradient_scale = 0.25F};
   for (auto [model, factor] : {std::pair{&clipped, &half}, {&scaled, nullptr}}) {
+    const auto gradients = use_flat_gradients<float>(model->table, Model<TypeParam>::flat_elements);
     const auto segments = make_segments(model->table);
     if (factor == nullptr) coefficients.gradient_scale *= half;
-    run_on_host(SgdUpdate<float>{{segments.data(), std::ssize(segments)},
-                                 model->parameters.data(),
-                                 model->velocity.data(),
-                                 gradients.data(),
-                                 &coefficients,
-                                 nullptr,
-                                 factor});
+    run_on_host(SgdUpdate{table_of(segments), model->parameters.data(), model->velocity.data(),
+                          &coefficients, nullptr, factor});
   }
   EXPECT_EQ(clipped.parameters, scaled.parameters);
   EXPECT_EQ(clipped.velocity, scaled.velocity);
@@ -262,16 +332,26 @@ TYPED_TEST(CudaStep, DetectsAnOverflowAtAnyPosition) {
   using W = TypeParam;
   for (const std::int64_t n : {1, 8, 29}) {
     auto gradients = random_values<W>(n, 70);
-    LossScale state;
-    run_on_host(FiniteCheck<W>{gradients.data(), &state, n});
-    EXPECT_EQ(state.overflow, 0);
+    const auto segments = segments_of(gradients);
+    const SgdCoefficients coefficients;
+    GradientClipping clipping;
+    LossScale alone, clipped;
+    const auto check = [&] {
+      alone.overflow = clipped.overflow = 0;
+      run_on_host(FiniteCheck{table_of(segments), &alone});
+      run_on_host(GradientSquares{table_of(segments), &clipping});
+      run_on_host(ClippingFactor{&clipping, &coefficients, &clipped, 1});
+    };
+    check();
+    EXPECT_EQ(alone.overflow, 0);
+    EXPECT_EQ(clipped.overflow, 0);
     for (const float bad : {infinity, -infinity, std::nanf("")}) {
       for (W& gradient : gradients) {
         const W before = gradient;
         narrow(bad, gradient);
-        state.overflow = 0;
-        run_on_host(FiniteCheck<W>{gradients.data(), &state, n});
-        EXPECT_EQ(state.overflow, 1);
+        check();
+        EXPECT_EQ(alone.overflow, 1);
+        EXPECT_EQ(clipped.overflow, 1);
         gradient = before;
       }
     }

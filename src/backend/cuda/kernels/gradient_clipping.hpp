@@ -3,7 +3,9 @@
 // Clipping of the global gradient norm, as in lockstep/optim/gradient_clipping.hpp:
 //   factor = min(1, max_norm / (norm + 1e-6)), norm = gradient_scale / loss_scale |gradients|.
 // The order of the additions is fixed, so that replicas with equal gradients stay equal. Memory
-// traffic: the gradients are read once.
+// traffic: the gradients are read once. If a gradient is not finite, neither is the sum of squares
+// (in float64, squares of finite float32 numbers do not overflow), so the same pass detects an
+// overflow of the loss scaling.
 
 #include <cmath>
 
@@ -20,49 +22,49 @@ struct GradientClipping {
   float factor = 1;                     ///< factor of all gradients of the step
 };
 
-/// Computes the partial sums of squares of the gradients (elements).
+/// Computes the partial sums of squares of the gradients of the segments.
 /// Memory traffic: reads gradients; writes clipping.
-template <class W>
 struct GradientSquares {
   static constexpr int team = 256;
 
-  const W* gradients;
+  SegmentTable table;
   GradientClipping* clipping;
-  std::int64_t elements;
 
   LOCKSTEP_HOST_DEVICE std::int64_t count() const { return clipping_parts; }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t part) const {
-    const std::int64_t groups = elements / lanes_of<W>;
-    const std::int64_t first = groups * part / clipping_parts;
-    const std::int64_t end = groups * (part + 1) / clipping_parts;
-    double sum = team_sum<team, double>(end - first, [&](std::int64_t group) -> double {
-      const auto values = load_pack<lanes_of<W>>(gradients + (first + group) * lanes_of<W>);
+    static_assert(team == segment_groups);
+    const std::int64_t first = table.size * part / clipping_parts;
+    const std::int64_t end = table.size * (part + 1) / clipping_parts;
+    // Each thread sums its group of every segment of the part.
+    const double sum = team_sum<team, double>(team, [&](std::int64_t thread) {
       double squares = 0;
-      for (int lane = 0; lane < lanes_of<W>; ++lane) squares += square(values[lane]);
+      for (std::int64_t segment = first; segment < end; ++segment)
+        squares += group_squares(table.group(segment * segment_groups + thread));
       return squares;
     });
-    if (team_lane<team>() != 0) return;
-    if (part == clipping_parts - 1) {
-      for (std::int64_t i = groups * lanes_of<W>; i < elements; ++i)
-        sum += square(load(gradients, i));
-    }
-    clipping->squares[part] = sum;
+    if (team_lane<team>() == 0) clipping->squares[part] = sum;
   }
 
  private:
-  LOCKSTEP_HOST_DEVICE static double square(float value) {
-    return static_cast<double>(value) * static_cast<double>(value);
+  LOCKSTEP_HOST_DEVICE static double group_squares(const Group& group) {
+    if (group.count <= 0) return 0;
+    float values[group_elements];
+    load_group(group.segment->gradient, group, values);
+    double squares = 0;
+    for (const float value : values)
+      squares += static_cast<double>(value) * static_cast<double>(value);
+    return squares;
   }
 };
 
-/// Computes the factor from the partial sums.
+/// Computes the factor from the partial sums. Sets `LossScale::overflow` if they are not finite.
 /// Memory traffic: reads clipping; writes clipping; from caches: coefficients, loss_scale.
 struct ClippingFactor {
   static constexpr int team = 256;
 
   GradientClipping* clipping;
   const SgdCoefficients* coefficients;
-  const LossScale* loss_scale;  ///< null: scale 1
+  LossScale* loss_scale;  ///< null: scale 1, no check for overflow
   double max_norm;
 
   LOCKSTEP_HOST_DEVICE std::int64_t count() const { return 1; }
@@ -71,7 +73,10 @@ struct ClippingFactor {
         clipping_parts, [&](std::int64_t part) -> double { return clipping->squares[part]; });
     if (team_lane<team>() != 0) return;
     double scale = static_cast<double>(coefficients->gradient_scale);
-    if (loss_scale != nullptr) scale /= static_cast<double>(loss_scale->scale);
+    if (loss_scale != nullptr) {
+      scale /= static_cast<double>(loss_scale->scale);
+      if (!(squares < static_cast<double>(infinity))) loss_scale->overflow = 1;
+    }
     const double factor = max_norm / (scale * std::sqrt(squares) + 1e-6);
     clipping->factor = factor < 1 ? static_cast<float>(factor) : 1.0f;
   }

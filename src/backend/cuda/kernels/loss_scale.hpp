@@ -5,7 +5,7 @@
 // by the scale. If a gradient is not finite, the step is skipped and a dynamic scale is halved.
 // After 2,000 successive steps without overflow, a dynamic scale is doubled.
 
-#include "scalar.hpp"
+#include "segment_groups.hpp"
 
 namespace lockstep::backend::cuda::kernels {
 
@@ -21,18 +21,18 @@ struct LossScale {
 constexpr std::int32_t good_steps_before_growth = 2000;
 constexpr float largest_loss_scale = 65536.0f * 1024.0f;
 
-/// Sets `state->overflow` if one of the gradients (elements) is infinite or NaN.
+/// Sets `state->overflow` if a gradient of the segments is infinite or NaN.
 /// Memory traffic: reads gradients.
-template <class W>
 struct FiniteCheck {
-  const W* gradients;
+  SegmentTable table;
   LossScale* state;
-  std::int64_t elements;
 
-  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return lane_groups<W>(elements); }
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return table.groups(); }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
-    float values[lanes_of<W>];
-    load_lanes(gradients, index * lanes_of<W>, elements, values);
+    const Group group = table.group(index);
+    if (group.count <= 0) return;
+    float values[group_elements];
+    load_group(group.segment->gradient, group, values);
     bool is_finite = true;
     for (const float value : values) is_finite = is_finite && value < infinity && value > -infinity;
     if (!is_finite) state->overflow = 1;

@@ -4,10 +4,11 @@
 //   g' = gradient_scale g / loss_scale + weight_decay p;  v = momentum v + g';
 //   p -= learning_rate (nesterov ? g' + momentum v : v)
 // The same pass writes the native copy of p. Memory traffic per parameter: reads 8 bytes (p and v)
-// and the gradient, writes 8 bytes and the native copy.
+// and the gradient, writes 8 bytes and the native copy, in total 20 bytes if gradient and copy are
+// 16-bit, 22 if only the copy is, and 20 if both are float32 (there is no copy then). Each thread
+// updates four parameters, with accesses of 16 bytes, and of 8 bytes for 16-bit tensors.
 
 #include "loss_scale.hpp"
-#include "segments.hpp"
 #include "step_inputs.hpp"
 
 namespace lockstep::backend::cuda::kernels {
@@ -22,36 +23,38 @@ LOCKSTEP_HOST_DEVICE inline void sgd_step(const SgdCoefficients& sgd, float grad
 }
 
 /// Updates parameters and velocity by one step; leaves both unchanged if a gradient of the step is
-/// not finite (`LossScale::overflow`).
-template <class W>
+/// not finite (`LossScale::overflow`). The gradients are those of the segments: after an all-reduce
+/// the flat ones, otherwise the native ones.
 struct SgdUpdate {
   SegmentTable table;
-  float* parameters;   ///< flat buffer
-  float* velocity;     ///< flat buffer
-  const W* gradients;  ///< flat buffer
+  float* parameters;  ///< flat buffer
+  float* velocity;    ///< flat buffer
   const SgdCoefficients* coefficients;
   const LossScale* loss_scale;         ///< null: scale 1, no check for overflow
   const float* clip_factor = nullptr;  ///< one factor of all gradients; null: 1
 
-  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return table.count(); }
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return table.groups(); }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
-    const Segment& segment = table.segments[index / segment_elements];
-    const std::int64_t element = index % segment_elements;
-    if (element >= segment.count) return;
+    const Group group = table.group(index);
+    if (group.count <= 0) return;
     SgdCoefficients sgd = *coefficients;
     if (loss_scale != nullptr) {
       if (loss_scale->overflow != 0) return;
       sgd.gradient_scale /= loss_scale->scale;
     }
     if (clip_factor != nullptr) sgd.gradient_scale *= *clip_factor;
-    const std::int64_t flat = segment.flat + element;
-    float parameter = parameters[flat];
-    float speed = velocity[flat];
-    sgd_step(sgd, load(gradients, flat), parameter, speed);
-    parameters[flat] = parameter;
-    velocity[flat] = speed;
-    if (segment.weight != nullptr)
-      store_as(segment.weight_type, segment.weight, segment.native(element), parameter);
+    const Segment& segment = *group.segment;
+    const std::int64_t flat = segment.flat + group.element;
+    float gradient[group_elements], parameter[group_elements], speed[group_elements];
+    // The conversion of a 16-bit gradient waits for its load, so the other loads are issued first.
+    load_elements(parameters, flat, group.count, parameter);
+    load_elements(velocity, flat, group.count, speed);
+    load_group(segment.gradient, group, gradient);
+    for (int lane = 0; lane < group_elements; ++lane)
+      sgd_step(sgd, gradient[lane], parameter[lane], speed[lane]);
+    store_elements(parameters, flat, group.count, parameter);
+    store_elements(velocity, flat, group.count, speed);
+    if (segment.weight.data != nullptr) store_group(segment.weight, group, parameter);
   }
 };
 

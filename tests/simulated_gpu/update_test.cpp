@@ -1,0 +1,143 @@
+// Tests the update of the parameters on a simulated GPU: both forms of the gradients (native ones,
+// and flat ones as after an all-reduce) lead to the same bits, and one rank does not convert its
+// gradients to the flat form.
+
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "backend/support.hpp"
+#include "simulated_gpu/runtime.hpp"
+
+namespace lockstep::backend::test {
+namespace {
+
+using core::Precision;
+
+graph::Graph network(const std::string& name) {
+  for (Network& network : small_networks()) {
+    if (network.name == name) return std::move(network.graph);
+  }
+  ADD_FAILURE() << "no network " << name;
+  return graph::Graph(name);
+}
+
+std::vector<float> copy(const core::Buffer& buffer) {
+  const auto values = buffer.as<float>();
+  return {values.begin(), values.end()};
+}
+
+/// State of a replica after two steps.
+struct Outcome {
+  std::vector<float> parameters, momentum, gradients;
+};
+
+Outcome train(const graph::Graph& graph, PlanOptions options, GradientReduction reduction) {
+  options.batch = 3;
+  options.gradient_reduction = reduction;
+  Replica replica(DeviceKind::cuda, 1, graph, options);
+  replica.plan->set_sgd(
+      {.learning_rate = 0.1F, .momentum = 0.9F, .weight_decay = 1e-3F, .nesterov = true});
+  for (const std::uint64_t seed : {1, 2}) {
+    replica.step(random_batch(graph, 3, seed));
+    replica.plan->update(0, graph.parameter_elements());
+  }
+  replica.backend->fetch(replica.state);
+  return {copy(replica.state.parameters), copy(replica.state.momentum),
+          copy(replica.state.gradients)};
+}
+
+struct Case {
+  std::string name;
+  PlanOptions options;
+
+  friend void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+};
+
+const Case cases[]{
+    {"fp32", {}},
+    {"fp32_clipped", {.max_gradient_norm = 0.1}},
+    {"bf16", {.precision = Precision::bf16}},
+    {"bf16_clipped", {.precision = Precision::bf16, .max_gradient_norm = 0.1}},
+    {"fp16", {.precision = Precision::fp16, .loss_scale = 128}},
+    {"fp16_clipped", {.precision = Precision::fp16, .loss_scale = 128, .max_gradient_norm = 0.1}},
+};
+
+class Update : public testing::TestWithParam<Case> {};
+
+INSTANTIATE_TEST_SUITE_P(Simulated, Update, testing::ValuesIn(cases),
+                         [](const auto& test) { return test.param.name; });
+
+// The flat gradients are float32, so the conversion is exact. The networks contain no batch norm,
+// whose implementation is chosen by timing and therefore varies.
+TEST_P(Update, ByNativeGradientsEqualsThatByFlatGradients) {
+  for (const char* name : {"conv3x3_64_to_32_bias", "conv_on_many_channels", "perceptron"}) {
+    SCOPED_TRACE(name);
+    const graph::Graph graph = network(name);
+    const Outcome flat = train(graph, GetParam().options, GradientReduction::over_replicas);
+    const Outcome native = train(graph, GetParam().options, GradientReduction::none);
+    EXPECT_EQ(native.gradients, flat.gradients);
+    EXPECT_EQ(native.parameters, flat.parameters);
+    EXPECT_EQ(native.momentum, flat.momentum);
+    EXPECT_GT(norm(native.gradients), 0);
+    Replica initial(DeviceKind::cuda, 1, graph, {.batch = 3});
+    EXPECT_NE(native.parameters, copy(initial.state.parameters));
+  }
+}
+
+TEST(NativeGradients, ThatOverflowSkipTheStep) {
+  const graph::Graph graph = network("conv3x3_bias");
+  const Replica initial(DeviceKind::cuda, 1, graph, {.batch = 3});
+  for (const double max_norm : {0.0, 0.1}) {
+    const PlanOptions options{
+        .precision = Precision::fp16, .loss_scale = 1e30, .max_gradient_norm = max_norm};
+    EXPECT_EQ(train(graph, options, GradientReduction::none).parameters,
+              copy(initial.state.parameters));
+  }
+}
+
+/// Number of kernels that a call enqueues.
+template <class Call>
+std::int64_t launches(const Call& call) {
+  const std::int64_t before = simulated_gpu::counters().issued.kernel_launches;
+  call();
+  return simulated_gpu::counters().issued.kernel_launches - before;
+}
+
+std::int64_t launches_of_backward(const graph::Graph& graph, PlanOptions options) {
+  options.batch = 3;
+  Replica replica(DeviceKind::cuda, 1, graph, options);
+  replica.upload(random_batch(graph, 3, 1));
+  replica.plan->forward();
+  NoListener nobody;
+  return launches([&] { replica.plan->backward(nobody); });
+}
+
+TEST(NativeGradients, AreConvertedOnlyIfTheyAreReduced) {
+  const graph::Graph graph = network("conv3x3_bias");
+  PlanOptions options{.precision = Precision::bf16, .gradient_reduction = GradientReduction::none};
+  const std::int64_t unreduced = launches_of_backward(graph, options);
+  options.gradient_reduction = GradientReduction::over_replicas;
+  EXPECT_EQ(launches_of_backward(graph, options), unreduced + 1);
+  options.gradient_portion = graph.parameter_elements() / 4;
+  EXPECT_GT(launches_of_backward(graph, options), unreduced + 1);
+}
+
+TEST_P(Update, LaunchesOneKernelAndThoseOfClippingAndLossScaling) {
+  const graph::Graph graph = network("conv3x3_bias");
+  PlanOptions options = GetParam().options;
+  options.batch = 3;
+  Replica replica(DeviceKind::cuda, 1, graph, options);
+  replica.step(random_batch(graph, 3, 1));
+  const bool has_scale = options.precision == Precision::fp16;
+  const bool is_clipped = options.max_gradient_norm > 0;
+  // The norm also detects an overflow; without clipping, this is a kernel of its own.
+  const int norm_or_check = is_clipped ? 2 : has_scale ? 1 : 0;
+  EXPECT_EQ(launches([&] { replica.plan->update(0, graph.parameter_elements()); }),
+            1 + norm_or_check + (has_scale ? 1 : 0));
+}
+
+}  // namespace
+}  // namespace lockstep::backend::test
