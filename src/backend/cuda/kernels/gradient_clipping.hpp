@@ -23,7 +23,7 @@ struct GradientClipping {
 };
 
 /// Computes the partial sums of squares of the gradients of the segments.
-/// Memory traffic: reads gradients; writes clipping.
+/// Memory traffic: reads gradients; writes clipping; from caches: segments.
 struct GradientSquares {
   static constexpr int team = 256;
 

@@ -26,6 +26,7 @@ LOCKSTEP_HOST_DEVICE float chained_sum(std::int64_t n, Read read) {
 }
 
 /// Computes y. bias (outputs); null: none. One warp computes one element of y.
+/// Memory traffic: reads x (once per output), w (once per row); writes y; from caches: bias.
 struct LinearForward {
   static constexpr int team = 32;
 
@@ -46,6 +47,8 @@ struct LinearForward {
   }
 };
 
+/// Computes dx. One thread computes one element.
+/// Memory traffic: reads w (once per row); writes dx; from caches: dy.
 struct LinearInputGradient {
   const float* dy;
   const float* w;
@@ -66,6 +69,7 @@ struct LinearInputGradient {
 /// Computes the gradients of weights and bias summed over the rows of each slab (slabs.hpp): dw
 /// (slabs, outputs, inputs), dbias (slabs, outputs). One thread computes 16 bytes of dw, or one
 /// element of dbias. If there is one slab, these are the gradients.
+/// Memory traffic: reads x (once per output); writes dw, dbias; from caches: dy.
 struct LinearGradientSlabs {
   const float* dy;
   const float* x;
@@ -123,6 +127,7 @@ struct LinearGradientSlabs {
 };
 
 /// Sums the results of `LinearGradientSlabs` over the slabs.
+/// Memory traffic: reads slab_dw, slab_dbias; writes dw, dbias.
 struct LinearGradientTotals {
   const float* slab_dw;     ///< (slabs, outputs, inputs)
   const float* slab_dbias;  ///< (slabs, outputs)

@@ -22,7 +22,7 @@ constexpr std::int32_t good_steps_before_growth = 2000;
 constexpr float largest_loss_scale = 65536.0f * 1024.0f;
 
 /// Sets `state->overflow` if a gradient of the segments is infinite or NaN.
-/// Memory traffic: reads gradients.
+/// Memory traffic: reads gradients; from caches: segments.
 struct FiniteCheck {
   SegmentTable table;
   LossScale* state;

@@ -102,6 +102,7 @@ LOCKSTEP_HOST_DEVICE inline void store_group(const NativeTensor& to, const Group
 
 /// Converts native gradients, if there are any, to the flat gradients of type W, the communication
 /// data type. Gaps between parameters are not written.
+/// Memory traffic: reads native gradients; writes gradients; from caches: segments.
 template <class W>
 struct FlushGradients {
   SegmentTable table;
@@ -120,6 +121,7 @@ struct FlushGradients {
 
 /// Converts the flat parameters to the native copies of the weights, if there are any. Padding
 /// channels are not written: they are zeroed once, at allocation.
+/// Memory traffic: reads parameters; writes native weights; from caches: segments.
 struct RefreshWeights {
   SegmentTable table;
   const float* parameters;  ///< flat buffer

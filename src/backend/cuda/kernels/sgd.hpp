@@ -25,6 +25,8 @@ LOCKSTEP_HOST_DEVICE inline void sgd_step(const SgdCoefficients& sgd, float grad
 /// Updates parameters and velocity by one step; leaves both unchanged if a gradient of the step is
 /// not finite (`LossScale::overflow`). The gradients are those of the segments: after an all-reduce
 /// the flat ones, otherwise the native ones.
+/// Memory traffic: reads parameters, velocity, gradients; writes parameters, velocity, native
+/// weights; from caches: segments, coefficients, loss_scale, clip_factor.
 struct SgdUpdate {
   SegmentTable table;
   float* parameters;  ///< flat buffer

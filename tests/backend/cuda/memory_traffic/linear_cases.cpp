@@ -8,6 +8,8 @@ namespace lockstep::backend::cuda::kernels::test {
 std::vector<Traffic> linear_cases() {
   constexpr std::int64_t rows = 32, inputs = 128, outputs = 10;
   const Tensor<float> x(rows * inputs), y(rows * outputs), w(outputs * inputs), bias(outputs);
+  constexpr std::int64_t slabs = 4;
+  const Tensor<float> slab_dw(slabs * outputs * inputs), slab_dbias(slabs * outputs);
   return {
       count_traffic("LinearForward",
                     LinearForward{x.data(), w.data(), bias.data(), y.data(), rows, inputs, outputs},
@@ -18,12 +20,17 @@ std::vector<Traffic> linear_cases() {
                     LinearInputGradient{y.data(), w.data(), x.data(), rows, inputs, outputs},
                     {reads("w", w, rows * w.bytes(), "once per row"), writes("dx", x),
                      table("dy", y, inputs * y.bytes())}),
-      count_traffic("LinearWeightGradient",
-                    LinearWeightGradient{y.data(), x.data(), w.data(), rows, inputs, outputs},
-                    {reads("x", x, outputs * x.bytes(), "once per output"), writes("dw", w),
-                     table("dy", y, inputs * y.bytes())}),
-      count_traffic("LinearBiasGradient", LinearBiasGradient{y.data(), bias.data(), rows, outputs},
-                    {strided(reads("dy", y), 8), strided(writes("dbias", bias), 8)}),
+      count_traffic(
+          "LinearGradientSlabs",
+          LinearGradientSlabs{y.data(), x.data(), slab_dw.data(), slab_dbias.data(), rows, inputs,
+                              outputs, slabs},
+          {reads("x", x, outputs * x.bytes(), "once per output"), writes("dw", slab_dw),
+           strided(writes("dbias", slab_dbias), 8), table("dy", y, (inputs / 4 + 1) * y.bytes())}),
+      count_traffic("LinearGradientTotals",
+                    LinearGradientTotals{slab_dw.data(), slab_dbias.data(), w.data(), bias.data(),
+                                         inputs, outputs, slabs},
+                    {reads("slab_dw", slab_dw), strided(reads("slab_dbias", slab_dbias), 2),
+                     writes("dw", w), strided(writes("dbias", bias), 2)}),
   };
 }
 

@@ -2,7 +2,7 @@
 
 #include "backend/cuda/kernels/gradient_clipping.hpp"
 #include "backend/cuda/kernels/loss_scale.hpp"
-#include "backend/cuda/kernels/segments.hpp"
+#include "backend/cuda/kernels/segment_groups.hpp"
 #include "backend/cuda/kernels/sgd.hpp"
 #include "cases.hpp"
 
@@ -10,7 +10,9 @@ namespace lockstep::backend::cuda::kernels::test {
 namespace {
 
 constexpr std::int64_t elements = 4 * segment_elements;
-constexpr std::int64_t segment_bytes = 48;  ///< read by one thread
+constexpr std::int64_t groups = elements / group_elements;
+/// Bytes of a segment that one thread reads besides those of the tensors that it accesses.
+constexpr std::int64_t segment_bytes = sizeof(Segment) - 2 * sizeof(NativeTensor);
 
 /// Two parameters with native tensors of type T, together `elements`.
 template <class T>
@@ -28,10 +30,8 @@ struct Parameters {
       const std::int64_t first = i * elements / 2;
       parameters.push_back({.flat = first,
                             .elements = elements / 2,
-                            .weight = weights.data() + first,
-                            .weight_type = type,
-                            .gradient = gradients.data() + first,
-                            .gradient_type = type});
+                            .weight = {weights.data() + first, type},
+                            .gradient = {gradients.data() + first, type}});
     }
     const std::vector<Segment> table = make_segments(parameters);
     std::copy(table.begin(), table.end(), segments.data());
@@ -39,64 +39,80 @@ struct Parameters {
   SegmentTable table() const { return {segments.data(), 4}; }
 };
 
-template <class W>
-std::vector<Traffic> flat() {
-  const Parameters<core::BFloat16> native;
+/// Kernels on native tensors of type T.
+template <class T>
+std::vector<Traffic> native() {
+  const Parameters<T> native;
   const Tensor<float> parameters(elements), velocity(elements), factor(1);
-  const Tensor<W> gradients(elements), many_gradients(clipping_parts * 256);
   const Tensor<SgdCoefficients> coefficients(1);
   const Tensor<LossScale> loss_scale(1);
   loss_scale.data()->scale = 1;
-  const Tensor<GradientClipping> clipping(1);
-  Access squares = strided(writes("clipping", clipping), 4);
-  squares.written = sizeof(GradientClipping::squares);
+  const bool is_documented = std::is_same_v<T, core::BFloat16>;
+  const std::string variant = is_documented ? "" : typed<T>("native tensors");
   return {
-      count_traffic(typed<W>("FlushGradients"), FlushGradients<W>{native.table(), gradients.data()},
-                    {reads("native gradients", native.gradients), writes("gradients", gradients),
-                     table("segments", native.segments, elements * segment_bytes)}),
-      count_traffic(typed<W>("FiniteCheck"),
-                    FiniteCheck<W>{gradients.data(), loss_scale.data(), elements},
-                    {reads("gradients", gradients)}),
+      count_traffic("FiniteCheck", FiniteCheck{native.table(), loss_scale.data()},
+                    {reads("gradients", native.gradients),
+                     table("segments", native.segments, groups * segment_bytes)},
+                    variant),
       count_traffic(
-          typed<W>("GradientSquares"),
-          GradientSquares<W>{many_gradients.data(), clipping.data(), clipping_parts * 256},
-          {reads("gradients", many_gradients), squares}),
-      count_traffic(
-          typed<W>("SgdUpdate"),
-          SgdUpdate<W>{native.table(), parameters.data(), velocity.data(), gradients.data(),
-                       coefficients.data(), loss_scale.data(), factor.data()},
+          "SgdUpdate",
+          SgdUpdate{native.table(), parameters.data(), velocity.data(), coefficients.data(),
+                    loss_scale.data(), factor.data()},
           {updates("parameters", parameters), updates("velocity", velocity),
-           reads("gradients", gradients), writes("native weights", native.weights),
-           table("segments", native.segments, elements * segment_bytes),
+           reads("gradients", native.gradients), writes("native weights", native.weights),
+           table("segments", native.segments, groups * segment_bytes),
            table("coefficients", coefficients,
-                 elements * static_cast<std::int64_t>(sizeof(SgdCoefficients))),
-           table("loss_scale", loss_scale, elements * 8),
-           table("clip_factor", factor, elements * 4)}),
+                 groups * static_cast<std::int64_t>(sizeof(SgdCoefficients))),
+           table("loss_scale", loss_scale, groups * 8), table("clip_factor", factor, groups * 4)},
+          variant),
+      count_traffic("RefreshWeights", RefreshWeights{native.table(), parameters.data()},
+                    {reads("parameters", parameters), writes("native weights", native.weights),
+                     table("segments", native.segments, groups * segment_bytes)},
+                    variant),
   };
 }
 
-std::vector<Traffic> without_type() {
+template <class W>
+std::vector<Traffic> flat() {
   const Parameters<core::BFloat16> native;
-  const Tensor<float> parameters(elements);
+  const Tensor<W> gradients(elements);
+  return {
+      count_traffic(typed<W>("FlushGradients"), FlushGradients<W>{native.table(), gradients.data()},
+                    {reads("native gradients", native.gradients), writes("gradients", gradients),
+                     table("segments", native.segments, groups * segment_bytes)})};
+}
+
+/// One segment for each partial sum.
+Traffic gradient_squares() {
+  constexpr std::int64_t many = clipping_parts * segment_elements;
+  const Tensor<float> gradients(many);
+  const Tensor<Segment> segments(clipping_parts);
+  const std::vector<Segment> made = make_segments(
+      std::vector<NativeParameter>{{.elements = many, .gradient = {gradients.data()}}});
+  std::copy(made.begin(), made.end(), segments.data());
+  const Tensor<GradientClipping> clipping(1);
+  Access squares = strided(writes("clipping", clipping), 4);
+  squares.written = sizeof(GradientClipping::squares);
+  return count_traffic("GradientSquares",
+                       GradientSquares{{segments.data(), clipping_parts}, clipping.data()},
+                       {reads("gradients", gradients), squares,
+                        table("segments", segments, many / group_elements * segment_bytes)});
+}
+
+std::vector<Traffic> single() {
   const Tensor<SgdCoefficients> coefficients(1);
   const Tensor<LossScale> loss_scale(1);
-  const Tensor<std::uint32_t> step(1);
   const Tensor<GradientClipping> clipping(1);
   Access squares = reads("clipping", clipping);
   squares.read = sizeof(GradientClipping::squares);
   squares.written = sizeof(GradientClipping::factor);
   squares.sector_ratio = 1.01;  // the factor is one sector
   return {
-      count_traffic("RefreshWeights", RefreshWeights{native.table(), parameters.data()},
-                    {reads("parameters", parameters), writes("native weights", native.weights),
-                     table("segments", native.segments, elements * segment_bytes)}),
+      gradient_squares(),
       count_traffic(
           "ClippingFactor",
           ClippingFactor{clipping.data(), coefficients.data(), loss_scale.data(), 1},
           {squares, table("coefficients", coefficients, 4), table("loss_scale", loss_scale, 4)}),
-      count_traffic("SetCoefficients", SetCoefficients{{}, coefficients.data()},
-                    {strided(writes("to", coefficients), 1.6)}),
-      count_traffic("SetStep", SetStep{1, step.data()}, {strided(writes("to", step), 8)}),
       count_traffic("LossScaleUpdate", LossScaleUpdate{loss_scale.data()},
                     {strided(updates("state", loss_scale), 1.6)}),
   };
@@ -105,7 +121,8 @@ std::vector<Traffic> without_type() {
 }  // namespace
 
 std::vector<Traffic> step_cases() {
-  std::vector<Traffic> all = without_type();
+  std::vector<Traffic> all = single();
+  append(all, native<float>(), native<core::BFloat16>(), native<Float16>());
   append(all, flat<float>(), flat<core::BFloat16>(), flat<Float16>());
   return all;
 }
