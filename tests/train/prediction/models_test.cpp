@@ -103,7 +103,7 @@ TEST_F(NetworkFile, IsChecked) {
   expect_invalid(R"({"ranks_per_node": 2, "quantities": {"bus": "fast")" + end, "'bus'");
   expect_invalid(R"({"ranks_per_node": 2, "quantities": {"bus": [2e9, 1e9])" + end, "'bus'");
   expect_invalid(R"({"ranks_per_node": 2, "quantities": {"bus": 0)" + end, "positive");
-  expect_invalid(R"({"ranks_per_node": 2, "quantities": {"rate": 1e9)" + end, "'rate'");
+  expect_invalid(R"({"ranks_per_node": 2, "quantities": {"bandwidth": 1e9)" + end, "'bandwidth'");
   expect_invalid(R"({"ranks_per_node": 2, "quantities": {"adapter": 1e9)" + end,
                  "'bus' is missing");
   expect_invalid(R"({"ranks_per_node": 2, "quantities": {"bus": 1e9}})", "base_latency");
