@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <xxhash.h>
 
 #include <vector>
 
@@ -10,13 +9,9 @@
 
 namespace lockstep::train {
 
-std::string hash_of(std::span<const float> values) {
-  return fmt::format("{:016x}", XXH64(values.data(), values.size_bytes(), 0));
-}
-
-std::string require_equal_replicas(comm::Communicator& communicator,
-                                   std::span<const float> parameters, std::int64_t step) {
-  const auto hashes = communicator.all_gather(hash_of(parameters));
+std::string require_equal_replicas(comm::Communicator& communicator, std::uint64_t hash,
+                                   std::int64_t step) {
+  const auto hashes = communicator.all_gather(fmt::format("{:016x}", hash));
   std::vector<int> others;
   for (std::size_t rank = 1; rank < hashes.size(); ++rank) {
     if (hashes[rank] != hashes[0]) others.push_back(static_cast<int>(rank));

@@ -53,9 +53,9 @@ class SynchronousReplicas final : public ReplicaPolicy {
 
   void finish_steps(std::span<double>) override {}
 
-  EpochEnd finish_epoch(std::span<const float> parameters, StepRequests,
-                        std::int64_t step) override {
-    return {.parameter_hash = require_equal_replicas(replicas_, parameters, step), .requests = {}};
+  EpochEnd finish_epoch(std::uint64_t parameter_hash, StepRequests, std::int64_t step) override {
+    return {.parameter_hash = require_equal_replicas(replicas_, parameter_hash, step),
+            .requests = {}};
   }
 
  private:
@@ -91,7 +91,7 @@ class IndependentReplicas final : public ReplicaPolicy {
 
   void finish_steps(std::span<double> values) override { replicas_.sum(values); }
 
-  EpochEnd finish_epoch(std::span<const float>, StepRequests requests, std::int64_t) override {
+  EpochEnd finish_epoch(std::uint64_t, StepRequests requests, std::int64_t) override {
     std::array counts{requests.stop ? 1.0 : 0.0, requests.save ? 1.0 : 0.0};
     replicas_.sum(std::span<double>(counts));
     return {.parameter_hash = {}, .requests = {.stop = counts[0] > 0, .save = counts[1] > 0}};

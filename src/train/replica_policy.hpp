@@ -54,10 +54,10 @@ class ReplicaPolicy {
   /// replicas, in place. Collective.
   virtual void finish_steps(std::span<double> values) = 0;
 
-  /// Ends an epoch after `step` steps of the run: compares the parameters of the replicas if they
-  /// must be equal, and otherwise combines the requests of the ranks. Throws `AgreedError`
-  /// (internal) if parameters that must be equal differ. Collective.
-  virtual EpochEnd finish_epoch(std::span<const float> parameters, StepRequests requests,
+  /// Ends an epoch after `step` steps of the run: compares the hashes of the parameters of the
+  /// replicas if they must be equal, and otherwise combines the requests of the ranks. Throws
+  /// `AgreedError` (internal) if hashes that must be equal differ. Collective.
+  virtual EpochEnd finish_epoch(std::uint64_t parameter_hash, StepRequests requests,
                                 std::int64_t step) = 0;
 };
 

@@ -172,14 +172,13 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   const auto peak_bytes = static_cast<double>(peak_memory.interval());
 
   report("gathering the times of the epoch");
-  context.backend.fetch(replica->state, backend::StatePart::parameters);
   record::EpochRecord record = log.gather(context.world, *policy);
   record.epoch = epoch + 1;
   record.seconds = seconds;
   add_readings(reading, record);
   record.measurements["/epochs/peak_resident_memory_bytes"] =
       context.world.gather(std::span(&peak_bytes, 1));
-  const EpochEnd end_of_epoch = policy->finish_epoch(replica->state.parameters.as<float>(),
+  const EpochEnd end_of_epoch = policy->finish_epoch(context.backend.parameter_hash(replica->state),
                                                      requests_after(progress.step), progress.step);
   record.parameter_hash = end_of_epoch.parameter_hash;
   accept(end_of_epoch.requests);

@@ -33,7 +33,4 @@ struct EngineCalls {
 };
 EngineCalls engine_calls();
 
-/// Returns the number of graphs that exist.
-int count_operation_graphs();
-
 }  // namespace lockstep::simulated_gpu

@@ -102,37 +102,6 @@ TEST_F(KernelSelection, LeastMemoryIsALowerBoundAndSelectsNoEngine) {
   }
 }
 
-/// Work that runs a forward pass; it does not use the plan when it is destroyed.
-class ForwardWork final : public StepWork {
- public:
-  explicit ForwardWork(Plan& plan) : plan_(plan) {}
-  void queue() override { plan_.forward(); }
-
- private:
-  Plan& plan_;
-};
-
-// The kernel nodes of a CUDA graph refer to modules that cuDNN unloads with its plans.
-TEST_F(KernelSelection, CapturedStepKeepsTheCudnnGraphsThatItContains) {
-  const graph::Graph graph = block();
-  const int before = simulated_gpu::count_operation_graphs();
-  std::unique_ptr<StepExecutor> executor;
-  {
-    auto backend = make_backend(DeviceKind::cuda, 1);
-    ModelState state = backend->make_state(graph);
-    auto plan = backend->compile(graph, state, {.batch = 2});
-    executor = plan->make_step_executor(std::make_unique<ForwardWork>(*plan));
-    backend->store(state);
-    plan.reset();
-    backend.reset();
-    EXPECT_GT(simulated_gpu::count_operation_graphs(), before);
-    EXPECT_GT(simulated_gpu::count_executable_graphs(), 0);
-    executor.reset();
-    EXPECT_EQ(simulated_gpu::count_executable_graphs(), 0);
-    EXPECT_EQ(simulated_gpu::count_operation_graphs(), before);
-  }
-}
-
 TEST_F(KernelSelection, EngineLogIsForGpusOnly) {
   try {
     make_backend({.kind = DeviceKind::cpu, .engine_log = "/dev/null"});

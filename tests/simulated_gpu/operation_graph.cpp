@@ -4,7 +4,6 @@
 #include "backend/cuda/dnn/operation_graph.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -39,7 +38,6 @@ bool has_one_node_batch_norm = true;
 std::vector<simulated_gpu::Engine> scripted;
 simulated_gpu::EngineCalls calls;
 std::mutex calls_mutex;  // engines are built by several threads
-std::atomic<int> graphs = 0;
 
 /// Returns the engines of a graph with `tensors` tensors.
 std::vector<simulated_gpu::Engine> engines_of(const Extents& first, std::size_t tensors) {
@@ -76,9 +74,8 @@ struct OperationGraph::Parts {
 OperationGraph::OperationGraph(const Target& target, core::DataType)
     : parts_(std::make_unique<Parts>()) {
   parts_->target = &target;
-  ++graphs;
 }
-OperationGraph::~OperationGraph() { --graphs; }
+OperationGraph::~OperationGraph() = default;
 
 namespace {
 
@@ -475,5 +472,3 @@ void lockstep::simulated_gpu::set_engines(std::vector<Engine> engines) {
 lockstep::simulated_gpu::EngineCalls lockstep::simulated_gpu::engine_calls() {
   return lockstep::backend::cuda::calls;
 }
-
-int lockstep::simulated_gpu::count_operation_graphs() { return lockstep::backend::cuda::graphs; }

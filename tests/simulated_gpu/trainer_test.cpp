@@ -155,6 +155,22 @@ TEST_F(SimulatedGpu, HostEnqueuesOneCopyPerStep) {
   EXPECT_EQ(three.in_graphs.bytes_to_host - two.in_graphs.bytes_to_host, 16);
 }
 
+// An epoch copies results and a hash to the host, but not the parameters.
+TEST_F(SimulatedGpu, EpochsDoNotCopyTheParametersToTheHost) {
+  Config some = config();
+  some.evaluate_every = -1;
+  const auto bytes_of = [&](std::int64_t epochs) {
+    some.epochs = epochs;
+    simulated_gpu::reset_counters();
+    const Outcome outcome = on_gpu(some);
+    EXPECT_EQ(outcome.epochs.size(), static_cast<std::size_t>(epochs));
+    return simulated_gpu::counters().issued.bytes_to_host;
+  };
+  const std::int64_t more = bytes_of(3) - bytes_of(2);
+  EXPECT_GT(more, 0);
+  EXPECT_LT(more, static_cast<std::int64_t>(graph_.parameter_elements() * sizeof(float)) / 10);
+}
+
 // Replayed graphs must draw a new mask in each step, and the same one as the CPU.
 TEST_F(SimulatedGpu, DropoutFollowsTheCpuInReplayedSteps) {
   graph_ = small_dropout_graph();

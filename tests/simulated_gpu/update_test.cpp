@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "backend/parameter_hash.hpp"
 #include "backend/support.hpp"
 #include "simulated_gpu/runtime.hpp"
 
@@ -137,6 +138,28 @@ TEST_P(Update, LaunchesOneKernelAndThoseOfClippingAndLossScaling) {
   const int norm_or_check = is_clipped ? 2 : has_scale ? 1 : 0;
   EXPECT_EQ(launches([&] { replica.plan->update(0, graph.parameter_elements()); }),
             1 + norm_or_check + (has_scale ? 1 : 0));
+}
+
+// The only convolution of the network is 1x1; the GPU stores the weights of others in another
+// order.
+TEST(ParameterHash, IsComputedOnTheGpuAfterQueuedWork) {
+  const graph::Graph graph = network("perceptron");
+  Replica replica(DeviceKind::cuda, 1, graph, {.batch = 3});
+  const auto hash = [&] { return replica.backend->parameter_hash(replica.state); };
+  const auto hash_of_fetched = [&] {
+    replica.backend->fetch(replica.state);
+    return parameter_hash(replica.parameters());
+  };
+  const std::uint64_t before = hash();
+  EXPECT_EQ(before, hash_of_fetched());
+  replica.step(random_batch(graph, 3, 1));
+  replica.plan->set_sgd({.learning_rate = 0.1F});
+  replica.plan->update(0, graph.parameter_elements());
+  simulated_gpu::reset_counters();
+  const std::uint64_t after = hash();
+  EXPECT_EQ(simulated_gpu::counters().issued.bytes_to_host, 8);
+  EXPECT_NE(after, before);
+  EXPECT_EQ(after, hash_of_fetched());
 }
 
 }  // namespace

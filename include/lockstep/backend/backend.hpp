@@ -103,7 +103,7 @@ struct PlanOptions {
 };
 
 /// Part of a state that is copied between the host and a device.
-enum class StatePart { all, parameters, statistics };
+enum class StatePart { all, statistics };
 
 struct ModelState;
 
@@ -119,6 +119,9 @@ class DeviceState {
 
   /// Returns the flat gradients in device memory, as elements of `type`.
   virtual core::GradientArray gradients(core::DataType type) const = 0;
+
+  /// See `Backend::parameter_hash`.
+  virtual std::uint64_t parameter_hash() const = 0;
 };
 
 /// The values of a replica: flat float32 buffers in the layout of the graph. A state must outlive
@@ -276,6 +279,11 @@ class Backend {
 
   /// Returns the flat gradients in device memory, as elements of `type`.
   core::GradientArray gradients(const ModelState& state, core::DataType type) const;
+
+  /// Returns a 64-bit hash of the bits of the parameters, in the order in which the device stores
+  /// them, so states on devices of different kinds are not comparable. Computed on the device,
+  /// after all queued work; copies no parameters to the host.
+  std::uint64_t parameter_hash(const ModelState& state) const;
 
   /// `fetch` copies a part of the state from the device to the host, `store` from the host to the
   /// device. No effect if the device uses host memory.

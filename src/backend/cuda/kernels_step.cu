@@ -1,6 +1,7 @@
 // Instantiates the kernels on the flat buffers for the device.
 
 #include "kernels/gradient_clipping.hpp"
+#include "kernels/hash.hpp"
 #include "kernels/loss_scale.hpp"
 #include "kernels/segment_groups.hpp"
 #include "kernels/sgd.hpp"
@@ -18,6 +19,8 @@ template void launch(cudaStream_t, const FiniteCheck&);
 template void launch(cudaStream_t, const GradientSquares&);
 template void launch(cudaStream_t, const ClippingFactor&);
 template void launch(cudaStream_t, const SgdUpdate&);
+template void launch(cudaStream_t, const HashParts&);
+template void launch(cudaStream_t, const HashTotal&);
 template void launch(cudaStream_t, const RefreshWeights&);
 template void launch(cudaStream_t, const LossScaleUpdate&);
 

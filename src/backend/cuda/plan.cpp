@@ -301,10 +301,6 @@ std::unique_ptr<StepExecutor> CudaPlan::make_step_executor(std::unique_ptr<StepW
   return std::make_unique<CudaStepExecutor>(*this, timeline_, stream_, std::move(work));
 }
 
-std::vector<std::shared_ptr<const DnnGraph>> CudaPlan::dnn_graphs() const {
-  return operations_.context().planner->graphs();
-}
-
 void CudaPlan::set_sgd(const optim::Sgd& sgd) {
   sgd_ = {.learning_rate = sgd.learning_rate,
           .momentum = sgd.momentum,

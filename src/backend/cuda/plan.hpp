@@ -102,8 +102,6 @@ class CudaPlan final : public Plan {
     return operations_.context().parameters->result;
   }
   std::int64_t batch() const { return operations_.options().batch; }
-  /// Returns the cuDNN graphs that the plan may execute.
-  std::vector<std::shared_ptr<const DnnGraph>> dnn_graphs() const;
 
  private:
   /// Values in device memory besides the feature maps.

@@ -7,6 +7,7 @@
 
 #include "context.hpp"
 #include "device/alignment.hpp"
+#include "kernels/hash.hpp"
 #include "kernels/segment_groups.hpp"
 #include "launch.hpp"
 #include "lockstep/core/error.hpp"
@@ -123,7 +124,8 @@ CudaState::CudaState(const graph::Graph& graph, core::Buffer gradients, cudaStre
       parameters_(device_buffer(graph.parameter_elements() * sizeof(float), "parameters")),
       momentum_(device_buffer(graph.parameter_elements() * sizeof(float), "momentum")),
       statistics_(device_buffer(graph.statistic_elements() * sizeof(float), "statistics")),
-      gradients_(std::move(gradients)) {}
+      gradients_(std::move(gradients)),
+      hash_(device_buffer(sizeof(kernels::HashSums), "a hash")) {}
 
 CudaState& CudaState::of(ModelState& state) {
   auto* const device = dynamic_cast<CudaState*>(state.device.get());
@@ -177,9 +179,9 @@ void CudaState::fetch(ModelState& host, StatePart part) const {
     fetch_floats(from, device);
     std::ranges::copy(reordered(device, Order::device_to_host), to.as<float>().begin());
   };
-  if (part != StatePart::statistics) fetch_flat(parameters_, host.parameters);
-  if (part != StatePart::parameters) fetch_floats(statistics_, host.statistics.as<float>());
-  if (part != StatePart::all) return;
+  fetch_floats(statistics_, host.statistics.as<float>());
+  if (part == StatePart::statistics) return;
+  fetch_flat(parameters_, host.parameters);
   fetch_flat(momentum_, host.momentum);
   fetch_gradients(host.gradients);
 }
@@ -201,6 +203,18 @@ void CudaState::fetch_gradients(const core::Buffer& to) const {
   std::ranges::copy(reordered(values, Order::device_to_host), to.as<float>().begin());
 }
 
+std::uint64_t CudaState::parameter_hash() const {
+  auto* const sums = reinterpret_cast<kernels::HashSums*>(hash_.data());
+  launch(stream_, kernels::HashParts{reinterpret_cast<const std::uint32_t*>(parameters_.data()),
+                                     sums, static_cast<std::int64_t>(elements())});
+  launch(stream_, kernels::HashTotal{sums});
+  std::uint64_t hash = 0;
+  check_cuda(cudaMemcpyAsync(&hash, &sums->total, sizeof(hash), cudaMemcpyDeviceToHost, stream_),
+             "copying the hash of the parameters");
+  check_cuda(cudaStreamSynchronize(stream_), "hashing the parameters");
+  return hash;
+}
+
 void CudaState::store(const ModelState& host, StatePart part) {
   check_cuda(cudaStreamSynchronize(stream_), "a training step");
   const auto store_floats = [&](std::span<const float> from, const core::Buffer& to) {
@@ -209,9 +223,9 @@ void CudaState::store(const ModelState& host, StatePart part) {
   const auto store_flat = [&](const core::Buffer& from, const core::Buffer& to) {
     store_floats(reordered(from.as<float>(), Order::host_to_device), to);
   };
-  if (part == StatePart::all) store_flat(host.momentum, momentum_);
-  if (part != StatePart::parameters) store_floats(host.statistics.as<float>(), statistics_);
+  store_floats(host.statistics.as<float>(), statistics_);
   if (part == StatePart::statistics) return;
+  store_flat(host.momentum, momentum_);
   store_flat(host.parameters, parameters_);
   for (const auto& [type, known] : native_) {
     if (const auto weights = known.lock()) weights->refresh(stream_, parameters());

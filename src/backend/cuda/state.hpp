@@ -95,6 +95,7 @@ class CudaState final : public DeviceState {
   core::GradientArray gradients(core::DataType type) const override {
     return {gradients(), elements(), type};
   }
+  std::uint64_t parameter_hash() const override;
 
  private:
   enum class Order { host_to_device, device_to_host };
@@ -104,6 +105,7 @@ class CudaState final : public DeviceState {
   graph::Graph graph_;
   cudaStream_t stream_;
   core::Buffer parameters_, momentum_, statistics_, gradients_;
+  core::Buffer hash_;  ///< one `kernels::HashSums`
   core::DataType gradient_type_ = core::DataType::float32;
   std::weak_ptr<const NativeGradients> native_gradients_;  ///< see `set_gradients`
   std::map<core::DataType, std::weak_ptr<const NativeWeights>> native_;

@@ -45,7 +45,6 @@ CudaStepExecutor::CudaStepExecutor(CudaPlan& plan, CudaTimeline& timeline, cudaS
       plan_(plan),
       timeline_(timeline),
       stream_(stream),
-      dnn_graphs_(plan.dnn_graphs()),
       results_(core::pinned_buffer(CudaTimeline::slots * sizeof(kernels::DeviceResult))) {
   for (core::Event& event : done_) event = core::make_event();
   if (!work().is_capturable()) return;

@@ -44,8 +44,6 @@ class CudaStepExecutor final : public StepExecutor {
   CudaPlan& plan_;
   CudaTimeline& timeline_;
   cudaStream_t stream_;
-  /// Kernel nodes of the captured graphs refer to modules that cuDNN unloads with its plans.
-  std::vector<std::shared_ptr<const DnnGraph>> dnn_graphs_;
   core::Buffer results_;  ///< pinned host memory: one kernels::DeviceResult per slot
   std::array<GraphExec, CudaTimeline::slots> graphs_;  ///< destroyed before the memory they use
   std::array<core::Event, CudaTimeline::slots> done_;
