@@ -8,9 +8,11 @@ import environment
 import gpus
 from measures import Unreadable, read_run
 from results import Results
+from running import Outcome
 
 OUT_OF_MEMORY = 4  # docs/exit-status.md
 LOSS_SCALE = "1024"  # of fp16 here and in pytorch_gpu.py: constant, so that no step is skipped
+SHORTEST_RUN = 0.3  # seconds; a command that could run only this long is not started
 BATCH = 512  # of the first measurements
 
 
@@ -100,6 +102,10 @@ class Context:
     def run(self, name, command, limit):
         """Runs a command for at most `limit` seconds, and not longer than the step lasts."""
         own, left = self.limited(limit), self.clock.left
+        if left < SHORTEST_RUN:
+            outcome = Outcome(name, command, None, 0.0, timed_out=True, is_cut_off=True)
+            self.runner.outcomes.append(outcome)
+            return outcome
         outcome = self.runner.run(name, command, max(min(own, left), 0.1))
         outcome.is_cut_off = outcome.timed_out and left < own
         return outcome
@@ -121,7 +127,8 @@ class Context:
 
     def run_training(self, report, name, arguments, limit, prefix=(), accepted=(), **variables):
         """Runs `lockstep train` and returns (outcome, run, has_failed). If the run is not valid, `run`
-        is None and `report` has recorded the reason, unless `accepted` has the exit status."""
+        is None and `report` has recorded the reason, unless `accepted` has the exit status.
+        `has_failed`: reruns can find the cause."""
         output = pathlib.Path(arguments[arguments.index("--output") + 1])
         # The file of an earlier run must not be read as the result of this run.
         output.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from small_runs import SmallRun, deviations, gpu_arguments, losses_of
 
 SECONDS = 75  # time of all reruns of one configuration; later parts become shorter
 RUN_SECONDS, MEMCHECK_SECONDS = 12, 25  # time limits of one rerun
-PASSED, FAILED, NOT_RUN = "passed", "failed", "not run"
+PASSED, FAILED, NOT_RUN, HUNG = "passed", "failed", "not run", "did not end"
 
 REPEAT, BLOCKING, MEMCHECK = "same options", "CUDA_LAUNCH_BLOCKING=1", "memcheck"
 NO_FUSION, FP32, EAGER, QUICK = "--bn-fusion none", "fp32", "without CUDA graph", "--engines quick"
@@ -23,7 +23,7 @@ CHANGES = {REPEAT: {}, BLOCKING: {}, EAGER: {"transport": "staged"}, NO_FUSION: 
 
 
 def conclusion(configuration, results, memcheck=""):
-    """Returns one line that names the cause. `results` has PASSED, FAILED or NOT_RUN per rerun;
+    """Returns one line that names the cause. `results` has PASSED, FAILED, HUNG or NOT_RUN per rerun;
     `memcheck` is the first error that compute-sanitizer reports."""
     def passes(rerun):
         return results.get(rerun) == PASSED
@@ -33,7 +33,10 @@ def conclusion(configuration, results, memcheck=""):
     if passes(REPEAT):
         return (f"{prefix}not reproduced by three steps on synthetic images, so the cause depends on "
                 f"the length of the run or on the data{suffix}")
-    if results.get(REPEAT) != FAILED:
+    if results.get(REPEAT) == HUNG and set(results.values()) <= {HUNG, NOT_RUN}:
+        return (f"{prefix}no rerun ended within its time limit, so either the program hangs in every "
+                f"variant, or the machine is slow{suffix}")
+    if results.get(REPEAT) not in (FAILED, HUNG):
         return f"{prefix}no conclusion, because the reruns had no time{suffix}"
     causes = []
     if passes(EAGER):
@@ -90,7 +93,7 @@ def rerun(context, name, configuration, label):
         return NOT_RUN, reason, ""
     error = first_error(outcome.stdout + outcome.stderr) if label == MEMCHECK else ""
     if losses is None:
-        return FAILED, f"{reason} {last_lines(outcome.stderr, 1, 160)}", error
+        return HUNG if outcome.timed_out else FAILED, f"{reason} {last_lines(outcome.stderr, 1, 160)}", error
     wrong = deviations(context, changed, losses)
     return (FAILED if wrong else PASSED), "; ".join(wrong[:1]), error
 

@@ -77,11 +77,11 @@ def check_small_run(context, report, configuration, limit, engine_log=None):
     variables = context.core_dump() if configuration.engines == "quick" else {}
     outcome, run, has_failed = context.run_training(report, name, arguments, limit, **variables)
     row = [name, "", "", f"{outcome.seconds:.1f}"]
-    # After the run on the GPU, so that a slow CPU does not prevent it.
-    reference, source = reference_losses(context, configuration.batch)
-    if reference is None:
-        report.not_run(f"reference for {name}", source)
     if run is not None:
+        # After the run on the GPU, so that a slow CPU does not prevent it.
+        reference, source = reference_losses(context, configuration.batch)
+        if reference is None:
+            report.not_run(f"reference for {name}", source)
         wrong = deviations(context, configuration, run.loss)
         has_failed = not report.check(not wrong, f"{name}: {'; '.join(wrong)}")
         row[1:3] = ", ".join(f"{loss:.5f}" for loss in run.loss), source

@@ -9,6 +9,9 @@ from results import replace_file
 
 STUB_NOTE = ("**Dry run: nothing was measured.** Every number in this report is synthetic: it comes "
              "from tests/gpu/stub.py, not from a GPU.")
+# Exit statuses of errors in options, data and output files (docs/exit-status.md): a rerun with other
+# options of the GPU does not help to find their cause.
+WITHOUT_RERUN = {2, 3, 6}
 LEGEND = (
     "**correct**: every check of the part that ran has passed. **wrong**: a check failed, or a "
     "program failed or did not end. **not run**: no check ran. A part with the verdict correct can "
@@ -68,12 +71,12 @@ class Report:
 
     def add_outcome(self, outcome):
         """Records a command that did not succeed: as not run if the time of the step ended before
-        the command did, otherwise as a failure. Returns whether it is a failure."""
+        the command did, otherwise as a failure. Returns whether reruns can find the cause."""
         if outcome.is_cut_off:
             self.not_run(outcome.name, outcome.failure)
         else:
             self.fail(outcome.failure, outcome.tail)
-        return not outcome.is_cut_off
+        return not outcome.is_cut_off and outcome.status not in WITHOUT_RERUN
 
     def add_diagnosis(self, line):
         """Records the conclusion from the automatic reruns of a failed command."""

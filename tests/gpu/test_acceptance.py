@@ -211,9 +211,12 @@ def test_verdict_is_wrong_only_after_a_failure():
     assert report.verdict == "correct"
     assert report.add_outcome(Outcome("a", [], None, 1.0, timed_out=True))
     assert report.verdict == "wrong"
+    assert report.add_outcome(Outcome("a", [], 70, 1.0))
+    assert not report.add_outcome(Outcome("a", [], 2, 1.0))  # a rerun does not explain a usage error
+    assert len(report.failures) == 3
 
 
-P, F, N = diagnosis.PASSED, diagnosis.FAILED, diagnosis.NOT_RUN
+P, F, N, H = diagnosis.PASSED, diagnosis.FAILED, diagnosis.NOT_RUN, diagnosis.HUNG
 OTHERS = (diagnosis.BLOCKING, diagnosis.EAGER, diagnosis.NO_FUSION, diagnosis.FP32, diagnosis.QUICK)
 
 
@@ -228,6 +231,8 @@ OTHERS = (diagnosis.BLOCKING, diagnosis.EAGER, diagnosis.NO_FUSION, diagnosis.FP
     ({diagnosis.QUICK: P, diagnosis.FP32: P}, "cause: a selected engine"),
     ({diagnosis.FP32: P}, "cause: precision bf16"),
     ({diagnosis.BLOCKING: P}, "an order between streams is missing"),
+    ({diagnosis.REPEAT: H, diagnosis.EAGER: P}, "cause: CUDA graph capture"),
+    (dict.fromkeys((diagnosis.REPEAT, *OTHERS), H), "no rerun ended within its time limit"),
 ])
 def test_conclusion_names_the_cause(changed, expected):
     one = {diagnosis.REPEAT: F} | dict.fromkeys(OTHERS, F) | changed
