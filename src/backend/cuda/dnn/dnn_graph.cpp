@@ -96,13 +96,6 @@ PlannedGraph DnnPlanner::make(const GraphRecipe& recipe, core::Precision precisi
   return {std::make_shared<const DnnGraph>(recipe.key, std::move(chosen)), {}};
 }
 
-std::vector<std::shared_ptr<const DnnGraph>> DnnPlanner::graphs() const {
-  std::vector<std::shared_ptr<const DnnGraph>> graphs;
-  for (const auto& [key, planned] : planned_)
-    if (planned.graph != nullptr) graphs.push_back(planned.graph);
-  return graphs;
-}
-
 double DnnPlanner::remembered_seconds(const std::string& what, core::Precision precision,
                                       const std::function<double()>& measure) {
   const std::string key = cache_key(target_.info(), rules_for(precision), what);

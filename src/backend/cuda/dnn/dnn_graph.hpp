@@ -122,8 +122,6 @@ class DnnPlanner {
 
   /// Returns all planned graphs by key, including unsupported ones.
   const std::map<std::string, PlannedGraph>& planned() const { return planned_; }
-  /// Returns all planned graphs that are supported, to keep them beyond the life of the planner.
-  std::vector<std::shared_ptr<const DnnGraph>> graphs() const;
 
  private:
   const PlannedGraph& plan_as(const GraphRecipe& recipe, core::Precision precision,

@@ -1,7 +1,6 @@
 #pragma once
 
-// Hash of the flat parameters, as defined in backend/parameter_hash.hpp, in two passes. Memory
-// traffic: the parameters are read once.
+// Hash of the flat parameters, as defined in backend/parameter_hash.hpp, in two passes.
 
 #include "../../parameter_hash.hpp"
 #include "scalar.hpp"
@@ -18,6 +17,7 @@ struct HashSums {
 };
 
 /// Computes the partial sums over float32 parameters (elements), given their bits.
+/// Memory traffic: reads parameters; writes sums.
 struct HashParts {
   static constexpr int team = 256;
   static constexpr int width = 4;  ///< elements per access
@@ -52,6 +52,7 @@ struct HashParts {
 };
 
 /// Computes the hash from the partial sums.
+/// Memory traffic: reads sums; writes sums.
 struct HashTotal {
   static constexpr int team = 256;
 

@@ -48,6 +48,8 @@ LIMITS = {
     "FlattenForward": Limit(32),
     "FlushGradients": Limit(32),
     "GradientSquares": Limit(64, TOTALS),
+    "HashParts": Limit(40, TOTALS),
+    "HashTotal": Limit(32, TOTALS),
     "LinearForward": Limit(32),
     "LinearGradientSlabs": SLABS,
     "LinearGradientTotals": Limit(64),
