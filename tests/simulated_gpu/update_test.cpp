@@ -1,6 +1,6 @@
 // Tests the update of the parameters on a simulated GPU: both forms of the gradients (native ones,
 // and flat ones as after an all-reduce) lead to the same bits, and one rank does not convert its
-// gradients to the flat form.
+// gradients to the flat form. Also tests the gradients of linear layers and the hash.
 
 #include <gtest/gtest.h>
 
@@ -138,6 +138,23 @@ TEST_P(Update, LaunchesOneKernelAndThoseOfClippingAndLossScaling) {
   const int norm_or_check = is_clipped ? 2 : has_scale ? 1 : 0;
   EXPECT_EQ(launches([&] { replica.plan->update(0, graph.parameter_elements()); }),
             1 + norm_or_check + (has_scale ? 1 : 0));
+}
+
+// From 32 images on, a linear layer sums the gradients of its parameters in several slabs.
+TEST(LinearGradients, OfSeveralSlabsEqualThoseOfTheReference) {
+  const graph::Graph graph = network("perceptron");
+  const std::int64_t images = 75;  // four slabs
+  const Batch batch = random_batch(graph, images, 3);
+  Replica reference(DeviceKind::reference, 1, graph, {.batch = images});
+  Replica gpu(DeviceKind::cuda, 1, graph, {.batch = images});
+  reference.step(batch);
+  gpu.step(batch);
+  for (const graph::Parameter& parameter : graph.parameters()) {
+    EXPECT_LT(relative_error(gpu.gradients().subspan(parameter.offset, parameter.elements),
+                             reference.gradients().subspan(parameter.offset, parameter.elements)),
+              1e-5)
+        << parameter.name;
+  }
 }
 
 // The only convolution of the network is 1x1; the GPU stores the weights of others in another
