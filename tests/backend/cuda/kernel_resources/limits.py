@@ -48,7 +48,7 @@ LIMITS = {
     "FlattenForward": Limit(32),
     "FlushGradients": Limit(32),
     "GradientSquares": Limit(64, TOTALS),
-    "HashParts": Limit(40, TOTALS),
+    "HashParts": Limit(48, TOTALS),
     "HashTotal": Limit(32, TOTALS),
     "LinearForward": Limit(32),
     "LinearGradientSlabs": SLABS,
@@ -62,7 +62,7 @@ LIMITS = {
     "RefreshWeights": Limit(32),
     "ReluBackward": Limit(40),
     "ReluForward": Limit(32),
-    "SgdUpdate": Limit(32),
+    "SgdUpdate": Limit(48),
     "SoftmaxCrossEntropy": Limit(64),
     "SumResults": Limit(32, TOTALS),
 }

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::int64_t elements = 4 * segment_elements;
 constexpr std::int64_t groups = elements / group_elements;
-/// Bytes of a segment that one thread reads besides those of the tensors that it accesses.
-constexpr std::int64_t segment_bytes = sizeof(Segment) - 2 * sizeof(NativeTensor);
+/// Bytes of its segment that one thread reads at most; it reads some members twice.
+constexpr std::int64_t segment_bytes = 72;
 
 /// Two parameters with native tensors of type T, together `elements`.
 template <class T>
