@@ -4,6 +4,7 @@
 #include <array>
 
 #include "dataset_match.hpp"
+#include "lockstep/train/agreement.hpp"
 #include "plan_options.hpp"
 
 namespace lockstep::train {
@@ -48,6 +49,13 @@ Evaluation Evaluator::run() {
     communicator_.broadcast(std::as_writable_bytes(state_.statistics.as<float>()), 0);
     backend_.store(state_, backend::StatePart::statistics);
   }
+  std::array<double, 3> sums{};
+  together(communicator_, [&] { sums = run_locally(); });
+  communicator_.sum(std::span<double>(sums));
+  return {sums[0], static_cast<std::int64_t>(sums[1]), static_cast<std::int64_t>(sums[2])};
+}
+
+std::array<double, 3> Evaluator::run_locally() {
   const std::size_t image = test_.image_bytes();
   const auto ranks = static_cast<std::size_t>(communicator_.size());
   std::array<double, 3> sums{};
@@ -65,8 +73,7 @@ Evaluation Evaluator::run() {
     sums[1] += static_cast<double>(result.correct);
     sums[2] += static_cast<double>(result.images);
   }
-  communicator_.sum(std::span<double>(sums));
-  return {sums[0], static_cast<std::int64_t>(sums[1]), static_cast<std::int64_t>(sums[2])};
+  return sums;
 }
 
 }  // namespace lockstep::train

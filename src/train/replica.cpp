@@ -25,11 +25,14 @@ data::DistributedSampler make_sampler(const TrainingContext& context) {
 Replica::Replica(const TrainingContext& context, core::StatisticsAllReduce* replicas,
                  core::Buffer gradients)
     : sampler(make_sampler(context)),
+      statistics(replicas != nullptr ? std::make_unique<EnabledStatisticsAllReduce>(*replicas)
+                                     : nullptr),
       state(context.backend.make_state(context.graph, std::move(gradients))),
       plan(context.backend.compile(
           context.graph, state,
-          training_options(context.config, context.data.train->info().normalisation, replicas,
-                           context.data_parallel.rank(), context.data_parallel.size()))),
+          training_options(context.config, context.data.train->info().normalisation,
+                           statistics.get(), context.data_parallel.rank(),
+                           context.data_parallel.size()))),
       feed(make_batch_feed(context.config, *context.data.train, sampler,
                            context.data_parallel.rank(), *plan)) {
   if (context.config.evaluate_every >= 0) {

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "batch_feed.hpp"
 #include "lockstep/backend/backend.hpp"
@@ -12,6 +13,24 @@
 
 namespace lockstep::train {
 
+/// An all-reduce of batch-norm statistics that does nothing until it is enabled: kernels are timed
+/// and loaded before that, on each rank on its own.
+class EnabledStatisticsAllReduce final : public core::StatisticsAllReduce {
+ public:
+  explicit EnabledStatisticsAllReduce(core::StatisticsAllReduce& all_reduce)
+      : all_reduce_(all_reduce) {}
+
+  void enable() { is_enabled_ = true; }
+  int replicas() const override { return all_reduce_.replicas(); }
+  void sum(std::span<float> values) override {
+    if (is_enabled_) all_reduce_.sum(values);
+  }
+
+ private:
+  core::StatisticsAllReduce& all_reduce_;
+  bool is_enabled_ = false;
+};
+
 /// The objects of a trainer that a rank constructs without communication.
 struct Replica {
   /// `replicas`: all-reduce of batch-norm statistics for --bn sync; null otherwise.
@@ -19,6 +38,7 @@ struct Replica {
           core::Buffer gradients);
 
   data::DistributedSampler sampler;
+  std::unique_ptr<EnabledStatisticsAllReduce> statistics;  ///< null unless --bn sync
   backend::ModelState state;
   std::unique_ptr<backend::Plan> plan;
   std::unique_ptr<BatchFeed> feed;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "lockstep/train/agreement.hpp"
+
 namespace lockstep::train {
 
 using record::Phase;
@@ -18,20 +20,9 @@ class TrainingStep::Work final : public backend::StepWork {
         parameters_(context.graph.parameter_elements()),
         may_share_gpu_(context.config.allow_gpu_sharing) {}
 
-  void queue() override {
-    clock_.begin_work();
-    reducer_->begin_step();
-    plan_.forward();
-    clock_.end(Phase::forward);
-    plan_.backward(*reducer_);  // `overlap` starts the all-reduce of each bucket that is final
-    clock_.end(Phase::backward);
-    for (std::size_t updated = 0; updated < parameters_;) {
-      const std::size_t reduced = reducer_->wait_beyond(updated);
-      clock_.end(Phase::exposed_communication);
-      plan_.update(updated, reduced - updated);
-      clock_.end(Phase::update);
-      updated = reduced;
-    }
+  void queue() override { queue_with(*reducer_); }
+  void queue_without_communication() override {
+    queue_with(*comm::make_empty_reducer(parameters_));
   }
 
   bool is_capturable() const override { return reducer_->is_recordable(); }
@@ -40,6 +31,22 @@ class TrainingStep::Work final : public backend::StepWork {
   void check() override { reducer_->check(); }
 
  private:
+  void queue_with(comm::GradientReducer& reducer) {
+    clock_.begin_work();
+    reducer.begin_step();
+    plan_.forward();
+    clock_.end(Phase::forward);
+    plan_.backward(reducer);  // `overlap` starts the all-reduce of each bucket that is final
+    clock_.end(Phase::backward);
+    for (std::size_t updated = 0; updated < parameters_;) {
+      const std::size_t reduced = reducer.wait_beyond(updated);
+      clock_.end(Phase::exposed_communication);
+      plan_.update(updated, reduced - updated);
+      clock_.end(Phase::update);
+      updated = reduced;
+    }
+  }
+
   backend::Plan& plan_;
   StepClock& clock_;
   std::unique_ptr<comm::GradientReducer> reducer_;
@@ -92,8 +99,13 @@ TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, Rep
       clock_(plan_.timeline(), context.progress, reducer->bucket_bytes().size()),
       reducer_(*reducer) {
   core::begin_activity(context.progress, "preparing the first step");
-  executor_ =
-      plan_.make_step_executor(std::make_unique<Work>(context, plan_, clock_, std::move(reducer)));
+  auto work = std::make_unique<Work>(context, plan_, clock_, std::move(reducer));
+  // Memory is allocated, and may be full, only where no rank waits for another.
+  together(context.data_parallel, [&] { executor_ = plan_.make_step_executor(std::move(work)); });
+  if (replica.statistics != nullptr) replica.statistics->enable();
+  executor_->rehearse();
+  together(context.data_parallel, [&] { executor_->capture(); });
+  executor_->measure_timestamps();
 }
 
 }  // namespace lockstep::train

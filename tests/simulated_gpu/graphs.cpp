@@ -105,8 +105,16 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
   executable_graphs().insert((*exec)->graph.get());
   return cudaSuccess;
 }
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t) {
+  require_no_capture("cudaGraphUpload");
+  if (allocation_fails()) return cudaErrorMemoryAllocation;
+  exec->is_uploaded = true;
+  return cudaSuccess;
+}
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   static std::uint64_t launches = 0;
+  if (!exec->is_uploaded && allocation_fails()) return cudaErrorMemoryAllocation;
+  exec->is_uploaded = true;
   ++mutable_counters().graph_launches;
   const auto existing = device_allocations();
   if (!std::ranges::includes(existing, exec->graph->existing))

@@ -115,4 +115,5 @@ struct CUgraph_st {
 };
 struct CUgraphExec_st {
   std::shared_ptr<const CUgraph_st> graph;
+  bool is_uploaded = false;  ///< to the device, which allocates memory
 };

@@ -27,9 +27,8 @@ class SimulatedGpu : public ::testing::Test {
   };
 
   Outcome train(backend::DeviceKind device, const Config& config, comm::Communicator& on) const {
-    // Implementations that were chosen by timing could differ between the runs that tests compare.
-    const auto backend =
-        backend::make_backend({.kind = device, .threads = 1, .deterministic = true});
+    const auto backend = backend::make_backend(
+        {.kind = device, .threads = 1, .deterministic = config.deterministic});
     Witness witness;
     Trainer trainer({config, graph_, data_, *backend, on, on}, witness);
     trainer.run();
@@ -92,6 +91,7 @@ TEST_F(SimulatedGpu, DestroysCapturedGraphsBeforeTheWorkThatTheyContain) {
   const auto plan = backend->compile(graph_, state, {.batch = 4});
   std::size_t graphs = 99;
   auto executor = plan->make_step_executor(std::make_unique<Work>(*plan, graphs));
+  executor->prepare();
   EXPECT_EQ(simulated_gpu::count_objects().executable_graphs,
             static_cast<std::size_t>(executor->depth()));
   executor.reset();
@@ -332,6 +332,7 @@ class TransportsOfGpus : public SimulatedGpu {
   Config many() const {
     Config many = small_config(world_->size());
     many.learning_rate = 0.01;
+    many.all_reduce = comm::AllReduceAlgorithm::automatic;
     return many;
   }
   /// Expects that training on all ranks has the same result as training on one rank.
@@ -339,6 +340,7 @@ class TransportsOfGpus : public SimulatedGpu {
     Config one = many;
     one.batch_per_rank = one.global_batch;
     one.transport = comm::TransportKind::automatic;
+    one.all_reduce = comm::AllReduceAlgorithm::automatic;
     const Outcome expected = on_gpu(one);
     const Outcome actual = train(backend::DeviceKind::cuda, many, *world_);
     EXPECT_LT(relative_difference(actual.parameters, expected.parameters), tolerance);
@@ -352,6 +354,7 @@ TEST_F(TransportsOfGpus, StagedSumsInHostMemory) {
   graph_ = small_graph(Norm::without);
   Config config = many();
   config.transport = comm::TransportKind::staged;
+  config.all_reduce = comm::AllReduceAlgorithm::direct;
   config.allow_gpu_sharing = true;
   expect_same_as_one_rank(config);
 }
@@ -380,8 +383,11 @@ TEST_F(TransportsOfGpus, NcclSumsRegisteredMemory) {
   simulated_gpu::set_pci_bus(0);
 }
 
+// Deterministic: the statistics of different implementations of batch norm cannot be summed, and
+// timing could select different ones on the ranks.
 TEST_F(TransportsOfGpus, NcclSumsStatisticsAndGradientsTogether) {
   Config config = many();
+  config.deterministic = true;
   config.transport = comm::TransportKind::nccl;
   config.allow_gpu_sharing = true;
   config.batch_norm = BatchNormMode::sync;
@@ -390,6 +396,7 @@ TEST_F(TransportsOfGpus, NcclSumsStatisticsAndGradientsTogether) {
 
 TEST_F(TransportsOfGpus, NcclSumsHalfPrecision) {
   Config config = many();
+  config.deterministic = true;
   config.transport = comm::TransportKind::nccl;
   config.allow_gpu_sharing = true;
   config.batch_norm = BatchNormMode::sync;

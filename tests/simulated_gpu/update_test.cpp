@@ -169,8 +169,8 @@ TEST(ParameterHash, IsComputedOnTheGpuAfterQueuedWork) {
   };
   const std::uint64_t before = hash();
   EXPECT_EQ(before, hash_of_fetched());
-  replica.step(random_batch(graph, 3, 1));
   replica.plan->set_sgd({.learning_rate = 0.1F});
+  replica.step(random_batch(graph, 3, 1));
   replica.plan->update(0, graph.parameter_elements());
   simulated_gpu::reset_counters();
   const std::uint64_t after = hash();

@@ -32,6 +32,10 @@ class StepWork {
   /// Executes the work on the host, or queues it on the device; the same work in every call.
   virtual void queue() = 0;
 
+  /// Does the same without communication with other ranks, as a warm-up whose results are not used.
+  /// The default does nothing: there is no warm-up.
+  virtual void queue_without_communication() {}
+
   /// Returns whether the device may capture the work once (CUDA graph) and replay it.
   virtual bool is_capturable() const { return true; }
 
@@ -56,6 +60,18 @@ class StepExecutor {
   virtual ~StepExecutor() = default;
   StepExecutor(const StepExecutor&) = delete;
   StepExecutor& operator=(const StepExecutor&) = delete;
+
+  /// Prepare the steps after the construction, in this order. The construction and `capture`
+  /// allocate memory and do not communicate, so that the ranks can agree on a failure; `rehearse`
+  /// and `measure_timestamps` execute the work, and are collective if the work is.
+  virtual void rehearse() {}            ///< executes the work once, before it is captured
+  virtual void capture() {}             ///< captures the work, if that is possible
+  virtual void measure_timestamps() {}  ///< measures `timestamp_overhead`
+  void prepare() {
+    rehearse();
+    capture();
+    measure_timestamps();
+  }
 
   virtual void begin() = 0;
   virtual void run() = 0;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -99,5 +100,9 @@ class GradientReducer : public core::GradientListener {
   virtual std::span<const std::size_t> bucket_bytes() const = 0;
   virtual std::span<const BucketTimes> bucket_times() const = 0;  ///< of the last step
 };
+
+/// Creates a reducer that sums nothing over `elements` gradients: for one rank, and for steps
+/// without communication.
+std::unique_ptr<GradientReducer> make_empty_reducer(std::size_t elements);
 
 }  // namespace lockstep::comm

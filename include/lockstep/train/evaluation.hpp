@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -37,10 +38,13 @@ class Evaluator {
 
   /// Evaluates the test set and returns the results on all ranks. With `BatchNormMode::broadcast`,
   /// first copies the running statistics of rank 0 to all ranks, unless the replicas are
-  /// independent (`--reducer none`). Collective: all ranks must call this.
+  /// independent (`--reducer none`). Throws `AgreedError`. Collective: all ranks must call this.
   Evaluation run();
 
  private:
+  /// Returns the sums of this rank, in the order of the members of `Evaluation`.
+  std::array<double, 3> run_locally();
+
   const data::Dataset& test_;
   const backend::Backend& backend_;
   backend::ModelState& state_;

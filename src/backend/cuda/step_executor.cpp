@@ -47,42 +47,59 @@ CudaStepExecutor::CudaStepExecutor(CudaPlan& plan, CudaTimeline& timeline, cudaS
       stream_(stream),
       results_(core::pinned_buffer(CudaTimeline::slots * sizeof(kernels::DeviceResult))) {
   for (core::Event& event : done_) event = core::make_event();
-  if (!work().is_capturable()) return;
+  for (core::Event& event : replay_) event = core::make_event(core::EventUse::timing);
+  timeline_.create_events();
   warm_up();
-  capture_all();
+}
+
+/// Executes the step without communication: libraries load their kernels.
+void CudaStepExecutor::warm_up() {
+  begin();
+  timeline_.record(core::Timeline::start);
+  plan_.set_sgd({});
+  plan_.upload_anything();
+  work().queue_without_communication();
+  copy_result();
+  end_step();
+  collect();
   plan_.restart_loss_scale();
 }
 
-/// Executes the step without capture, once per slot: libraries load their kernels and open their
-/// connections, and events are created.
-void CudaStepExecutor::warm_up() {
-  for (std::size_t slot = 0; slot < CudaTimeline::slots; ++slot) {
-    begin();
-    timeline_.record(core::Timeline::start);
-    plan_.upload_anything();
-    run();
-    collect();
-  }
+void CudaStepExecutor::rehearse() {
+  if (!work().is_capturable()) return;
+  begin();
+  timeline_.record(core::Timeline::start);
+  plan_.upload_anything();
+  run();
+  collect();
 }
 
-/// Captures the step for every slot, and measures the overhead of the timestamps.
-void CudaStepExecutor::capture_all() {
+/// Captures the step for every slot, and without timestamps.
+void CudaStepExecutor::capture() {
+  if (!work().is_capturable()) return;
   for (std::size_t slot = 0; slot < CudaTimeline::slots; ++slot) {
     begin();
     plan_.upload_anything();
-    graphs_[slot_] = capture(CudaTimeline::Recording::captured);
+    graphs_[slot_] = capture_step(CudaTimeline::Recording::captured);
   }
-  const GraphExec without_timestamps = capture(CudaTimeline::Recording::none);
+  without_timestamps_ = capture_step(CudaTimeline::Recording::none);
+  check_cuda(cudaStreamSynchronize(stream_), "uploading the graph of a training step");
+}
+
+void CudaStepExecutor::measure_timestamps() {
+  if (!without_timestamps_) return;
   std::vector<double> with, without;
   for (int replay = 0; replay < work().timed_replays(); ++replay) {
     with.push_back(seconds_of(graphs_[slot_]));
-    without.push_back(seconds_of(without_timestamps));
+    without.push_back(seconds_of(without_timestamps_));
   }
   if (!with.empty())
     overhead_ = {.with_timestamps = median(with), .without_timestamps = median(without)};
+  without_timestamps_.reset();
+  plan_.restart_loss_scale();
 }
 
-GraphExec CudaStepExecutor::capture(CudaTimeline::Recording timestamps) {
+GraphExec CudaStepExecutor::capture_step(CudaTimeline::Recording timestamps) {
   timeline_.set_recording(timestamps);
   // Other threads of this process may call the CUDA runtime during the capture.
   check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
@@ -101,12 +118,14 @@ GraphExec CudaStepExecutor::capture(CudaTimeline::Recording timestamps) {
   cudaGraphExec_t exec = nullptr;
   check_cuda(cudaGraphInstantiate(&exec, graph.get(), 0),
              "instantiating the graph of a training step");
-  return GraphExec(exec);
+  GraphExec result(exec);
+  // Otherwise the first launch would allocate the memory of the graph.
+  check_cuda(cudaGraphUpload(exec, stream_), "uploading the graph of a training step");
+  return result;
 }
 
 double CudaStepExecutor::seconds_of(const GraphExec& graph) {
-  const core::Event first = core::make_event(core::EventUse::timing);
-  const core::Event last = core::make_event(core::EventUse::timing);
+  const auto& [first, last] = replay_;
   check_cuda(cudaEventRecord(first.get(), stream_), "timing a step");
   check_cuda(cudaGraphLaunch(graph.get(), stream_), "replaying a training step");
   check_cuda(cudaEventRecord(last.get(), stream_), "timing a step");
@@ -123,8 +142,13 @@ void CudaStepExecutor::begin() {
   timeline_.select(slot_);
 }
 
+/// Queues the work and the copy of its result to the host.
 void CudaStepExecutor::queue_step() {
   work().queue();
+  copy_result();
+}
+
+void CudaStepExecutor::copy_result() {
   auto* const results = reinterpret_cast<kernels::DeviceResult*>(results_.data());
   check_cuda(cudaMemcpyAsync(results + slot_, plan_.device_result(), sizeof(kernels::DeviceResult),
                              cudaMemcpyDeviceToHost, stream_),
@@ -139,6 +163,10 @@ void CudaStepExecutor::run() {
   } else {
     queue_step();
   }
+  end_step();
+}
+
+void CudaStepExecutor::end_step() {
   check_cuda(cudaEventRecord(done_[slot_].get(), stream_), "recording the end of a step");
   in_flight_.push_back(slot_);
 }

@@ -18,15 +18,20 @@ struct GraphExecTraits {
 };
 using GraphExec = core::Handle<GraphExecTraits>;
 
-/// Captures the work of a training step into CUDA graphs and replays them. Up to two steps are in
-/// flight: while the GPU runs one, the host prepares the next. Each of the two slots has its own
-/// executable graph; the graphs differ only in the place of the step's inputs, in that of its
-/// result and in the events of their timestamps.
+/// Captures the work of a training step into CUDA graphs and replays them. The constructor executes
+/// the work once without communication, so that all code that the steps need is loaded: a full
+/// memory then ends the preparation and not a step. Up to two steps are in flight: while the GPU
+/// runs one, the host prepares the next. Each of the two slots has its own executable graph; the
+/// graphs differ only in the place of the step's inputs, in that of its result and in the events of
+/// their timestamps.
 class CudaStepExecutor final : public StepExecutor {
  public:
   CudaStepExecutor(CudaPlan& plan, CudaTimeline& timeline, cudaStream_t stream,
                    std::unique_ptr<StepWork> work);
 
+  void rehearse() override;
+  void capture() override;
+  void measure_timestamps() override;
   void begin() override;
   void run() override;
   BatchResult collect() override;
@@ -35,9 +40,10 @@ class CudaStepExecutor final : public StepExecutor {
 
  private:
   void warm_up();
-  void capture_all();
   void queue_step();
-  GraphExec capture(CudaTimeline::Recording timestamps);
+  void copy_result();
+  void end_step();
+  GraphExec capture_step(CudaTimeline::Recording timestamps);
   double seconds_of(const GraphExec& graph);
   void wait_for(const core::Event& event);
 
@@ -46,7 +52,9 @@ class CudaStepExecutor final : public StepExecutor {
   cudaStream_t stream_;
   core::Buffer results_;  ///< pinned host memory: one kernels::DeviceResult per slot
   std::array<GraphExec, CudaTimeline::slots> graphs_;  ///< destroyed before the memory they use
+  GraphExec without_timestamps_;                       ///< only until `measure_timestamps`
   std::array<core::Event, CudaTimeline::slots> done_;
+  std::array<core::Event, 2> replay_;  ///< begin and end of a timed replay
   std::deque<std::size_t> in_flight_;
   std::size_t slot_ = 0;
   TimestampOverhead overhead_;

@@ -20,6 +20,9 @@ class CudaTimeline final : public core::Timeline {
   void record(core::Timestamp timestamp, void* queue) override;
   double seconds(core::Timestamp timestamp) const override { return seconds_[timestamp]; }
 
+  /// Creates the events of all timestamps that are reserved.
+  void create_events();
+
   /// Selects the slot to which the following timestamps belong.
   void select(std::size_t slot) { slot_ = slot; }
 
@@ -30,16 +33,23 @@ class CudaTimeline final : public core::Timeline {
   };
   void set_recording(Recording recording) { recording_ = recording; }
 
-  /// Reads the timestamps of a slot. Its step must be complete.
+  /// Reads the timestamps of a slot that its last step recorded. The step must be complete.
   void read(std::size_t slot);
 
  private:
+  struct Mark {
+    core::Event event;
+    /// How the last step recorded the event; those of a captured graph are recorded in every step.
+    Recording recording = Recording::none;
+  };
+
   void resize(std::size_t count) override;
+  void begin_step();
 
   cudaStream_t compute_;
   std::size_t slot_ = 0;
   Recording recording_ = Recording::immediate;
-  std::array<std::vector<core::Event>, slots> events_;
+  std::array<std::vector<Mark>, slots> marks_;
   std::vector<double> seconds_;
 };
 

@@ -246,11 +246,13 @@ void NcclCommunicator::fail(ncclResult_t result, std::string_view what) {
   std::string reason = ncclGetErrorString(result);
   reason = reason.substr(0, reason.find(" (run with"));  // our message has the same advice
   const std::string detail = calls_.last_error(comm_);
+  // NCCL quotes the message of the CUDA runtime (CUDACHECK in its checks.h).
+  const bool memory_is_full = detail.find("out of memory") != std::string::npos;
   if (!detail.empty()) reason += ": " + detail.substr(0, detail.find('\n'));
-  give_up(
-      fmt::format("NCCL could not {} on {} ({}); look for a rank or a host that failed first; "
-                  "NCCL_DEBUG=INFO in the environment says more",
-                  what, describe_rank(control_), reason));
+  give_up(fmt::format("NCCL could not {} on {} ({}); look for a rank or a host that failed first; "
+                      "NCCL_DEBUG=INFO in the environment says more",
+                      what, describe_rank(control_), reason),
+          memory_is_full ? core::ExitStatus::out_of_memory : core::ExitStatus::internal);
 }
 
 void NcclCommunicator::fail_late(std::string_view what) {
@@ -260,10 +262,10 @@ void NcclCommunicator::fail_late(std::string_view what) {
       what, std::chrono::duration<double>(options_.deadline).count(), describe_rank(control_)));
 }
 
-void NcclCommunicator::give_up(const std::string& failure) {
+void NcclCommunicator::give_up(const std::string& failure, core::ExitStatus status) {
   failure_ = failure;
   abort();
-  core::fail(core::ExitStatus::internal, failure);
+  core::fail(status, failure);
 }
 
 }  // namespace lockstep::comm

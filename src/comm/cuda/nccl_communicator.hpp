@@ -12,6 +12,7 @@
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/data_type.hpp"
+#include "lockstep/core/error.hpp"
 #include "nccl_calls.hpp"
 
 namespace lockstep::comm {
@@ -96,7 +97,8 @@ class NcclCommunicator {
   void require_open() const;
   [[noreturn]] void fail(ncclResult_t result, std::string_view what);
   [[noreturn]] void fail_late(std::string_view what);
-  [[noreturn]] void give_up(const std::string& failure);
+  [[noreturn]] void give_up(const std::string& failure,
+                            core::ExitStatus status = core::ExitStatus::internal);
 
   Communicator& control_;
   NcclCalls& calls_;

@@ -152,13 +152,21 @@ class StagedStatisticsAllReduce final : public core::StatisticsAllReduce {
   StagedStatisticsAllReduce(Communicator& communicator, const core::DeviceQueue& queue)
       : communicator_(communicator), stream_(static_cast<cudaStream_t>(queue.stream)) {}
 
+  /// Allocates the memory for the sums, so that it is not full during a step. Collective: all ranks
+  /// must call this.
+  void prepare() {
+    constexpr std::size_t most_values = 16384;  // two sums for each of 8192 channels
+    if (replicas() == 1 || staging_.bytes() > 0) return;
+    together(communicator_, [&] { staging_ = core::pinned_buffer(most_values * sizeof(float)); });
+  }
+
   int replicas() const override { return communicator_.size(); }
 
   void sum(std::span<float> values) override {
     if (replicas() == 1) return;
     const std::size_t bytes = values.size_bytes();
-    // The buffer grows only in the first step, in which every size occurs. The last copy from the
-    // old buffer must be complete before it is freed.
+    // More channels than expected. The last copy from the old buffer must be complete before it is
+    // freed.
     if (staging_.bytes() < bytes) {
       core::check_cuda(cudaStreamSynchronize(stream_), "copying statistics to the device");
       staging_ = core::pinned_buffer(bytes);
@@ -192,7 +200,10 @@ class StagedTransport final : public GradientTransport {
     return buffer;
   }
 
-  core::StatisticsAllReduce& statistics_all_reduce() override { return statistics_all_reduce_; }
+  core::StatisticsAllReduce& statistics_all_reduce() override {
+    statistics_all_reduce_.prepare();
+    return statistics_all_reduce_;
+  }
 
   std::vector<SweepRow> sweep(const SweepOptions& options) override {
     const std::size_t most = sweep_sizes(options).back() / sizeof(float);

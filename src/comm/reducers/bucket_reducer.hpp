@@ -105,10 +105,6 @@ struct ReducerEntry {
   std::unique_ptr<GradientReducer> (*make)(std::unique_ptr<BucketTransport> transport) = nullptr;
 };
 
-/// Creates a reducer that sums nothing over `elements` gradients: for one rank, and for reducers
-/// that do not communicate.
-std::unique_ptr<GradientReducer> make_empty_reducer(std::size_t elements);
-
 /// Creates a reducer of the buckets of `transport`. `kind` must communicate.
 std::unique_ptr<GradientReducer> make_reducer(ReducerKind kind,
                                               std::unique_ptr<BucketTransport> transport);

@@ -33,6 +33,7 @@ class MockNccl final : public NcclCalls {
   bool has_windows = true;
   cudaError_t stream = cudaSuccess;
   std::string id_seen;
+  std::string reason = "the cable is loose\nsecond line";
 
   ncclResult_t make_id(ncclUniqueId& id) override {
     std::strcpy(id.internal, "of rank 0");
@@ -47,7 +48,7 @@ class MockNccl final : public NcclCalls {
     state = asked_++ < pending ? ncclInProgress : after;
     return ncclSuccess;
   }
-  std::string last_error(ncclComm_t) override { return "the cable is loose\nsecond line"; }
+  std::string last_error(ncclComm_t) override { return reason; }
   ncclResult_t sum(void*, std::size_t elements, ncclDataType_t type, ncclComm_t,
                    cudaStream_t) override {
     return said("sum " + std::to_string(elements) + " of type " + std::to_string(type));
@@ -204,6 +205,17 @@ TEST_F(NcclTest, OneRankThatCannotConnectFailsAll) {
   EXPECT_THAT(failure([&] { make(); }),
               HasSubstr("could not connect the GPUs on rank " + std::to_string(world->size() - 1)));
   EXPECT_THAT(nccl.log, ElementsAre("open", "abort"));
+}
+
+TEST_F(NcclTest, FullMemoryOfTheGpuIsOutOfMemory) {
+  if (world->rank() == 0) nccl.answer = ncclUnhandledCudaError;
+  nccl.reason = "Cuda failure 'out of memory'";
+  try {
+    make();
+    ADD_FAILURE() << "did not fail";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::out_of_memory);
+  }
 }
 
 TEST_F(NcclTest, RanksThatDoNotConnectInTimeAreAnError) {

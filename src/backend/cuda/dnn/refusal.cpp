@@ -1,5 +1,7 @@
 #include "refusal.hpp"
 
+#include <cuda_runtime_api.h>
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -20,9 +22,11 @@ std::string refusal_of(const std::string& message) {
   if (text.empty()) text = "cuDNN gives no reason";
   if (std::ranges::any_of(memory_is_full, [&](std::string_view status) {
         return message.find(status) != std::string::npos;
-      }))
+      })) {
+    static_cast<void>(cudaGetLastError());  // clears the error, which the next launch would report
     core::fail(core::ExitStatus::out_of_memory,
                "cuDNN could not allocate memory, use a smaller --batch-per-rank: " + text);
+  }
   return text;
 }
 

@@ -1,0 +1,102 @@
+// Lets every request for memory of a training run fail once, on one rank. All ranks must end with
+// the same error, and release everything.
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include "comm/world.hpp"
+#include "lockstep/train/agreement.hpp"
+#include "lockstep/train/ladder.hpp"
+#include "simulated_gpu/runtime.hpp"
+#include "train/small.hpp"
+
+namespace lockstep::train {
+namespace {
+
+using namespace testing;
+
+class OutOfMemory : public ::testing::Test {
+ protected:
+  Config config(comm::TransportKind transport) const {
+    Config config = small_config(world_->size());
+    config.all_reduce = transport == comm::TransportKind::staged
+                            ? comm::AllReduceAlgorithm::direct
+                            : comm::AllReduceAlgorithm::automatic;
+    config.transport = transport;
+    config.allow_gpu_sharing = true;
+    config.batch_norm = BatchNormMode::sync;
+    config.epochs = 0;
+    config.steps = 2;
+    return config;
+  }
+
+  /// Trains on all ranks. Request `number` of rank `failing` fails. Returns the agreed status.
+  core::ExitStatus train(const Config& config, int failing, std::int64_t number) {
+    simulated_gpu::fail_allocation(world_->rank() == failing ? number : 0);
+    try {
+      std::unique_ptr<backend::Backend> backend;
+      // Deterministic engines are not timed: timing would add hundreds of requests per graph,
+      // without which the program continues.
+      together(*world_, [&] {
+        backend = backend::make_backend(
+            {.kind = backend::DeviceKind::cuda, .threads = 1, .deterministic = true});
+      });
+      Observer silent;
+      Trainer trainer({config, graph_, data_, *backend, *world_, *world_}, silent);
+      trainer.run();
+    } catch (const comm::AgreedError& error) {
+      return error.status();
+    } catch (const std::exception& error) {
+      // The other ranks do not know of the error and would wait for this rank.
+      std::fprintf(stderr, "request %d of rank %d: not agreed: %s\n", static_cast<int>(number),
+                   failing, error.what());
+      MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    return core::ExitStatus::done;
+  }
+
+  /// Returns whether the request failed in the last run, on all ranks.
+  bool has_failed(int failing, std::int64_t number) {
+    std::array<double, 1> value{
+        world_->rank() == failing && simulated_gpu::allocation_requests() >= number ? 1. : 0.};
+    world_->maximum(value);
+    return value[0] > 0;
+  }
+
+  /// Returns the number of requests after whose failure the run ended. The others were for memory
+  /// without which the program continues.
+  int expect_agreement(const Config& config) {
+    const auto before = simulated_gpu::count_objects();
+    int ended = 0;
+    for (std::int64_t number = 1;; ++number) {
+      const int failing = static_cast<int>(number) % world_->size();
+      const core::ExitStatus status = train(config, failing, number);
+      EXPECT_EQ(simulated_gpu::count_objects(), before) << "request " << number;
+      if (!has_failed(failing, number)) {
+        EXPECT_EQ(status, core::ExitStatus::done);
+        return ended;
+      }
+      if (status == core::ExitStatus::done) continue;
+      EXPECT_EQ(status, core::ExitStatus::out_of_memory) << "request " << number;
+      ++ended;
+    }
+  }
+
+  std::unique_ptr<comm::Communicator> world_ = comm::make_world();
+  graph::Graph graph_ = small_graph(Norm::with_batch_norm);
+  data::TrainingData data_ = small_data();
+};
+
+TEST_F(OutOfMemory, IsAgreedWithNccl) {
+  Config half = config(comm::TransportKind::nccl);
+  half.precision = core::Precision::fp16;
+  half.max_gradient_norm = 1;
+  EXPECT_GT(expect_agreement(half), 50);
+}
+
+TEST_F(OutOfMemory, IsAgreedWithTheStagedTransport) {
+  EXPECT_GT(expect_agreement(config(comm::TransportKind::staged)), 50);
+}
+
+}  // namespace
+}  // namespace lockstep::train

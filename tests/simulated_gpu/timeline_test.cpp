@@ -1,0 +1,65 @@
+#include "backend/cuda/timeline.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "simulated_gpu/capture.hpp"
+#include "simulated_gpu/runtime.hpp"
+
+namespace lockstep::backend::cuda {
+namespace {
+
+class Timeline : public testing::Test {
+ protected:
+  void wait() { core::check_cuda(cudaStreamSynchronize(stream_.get()), "waiting"); }
+
+  core::Stream stream_ = core::make_stream();
+  CudaTimeline timeline_{stream_.get()};
+  core::TimestampRange mine_ = timeline_.reserve(3);
+};
+
+// The events of an earlier step must not be read: the result would be a negative duration.
+TEST_F(Timeline, TimestampThatTheLastStepDidNotRecordIsNotANumber) {
+  timeline_.create_events();
+  for (const std::size_t recorded : {3u, 1u}) {
+    timeline_.record(core::Timeline::start);
+    for (std::size_t i = 0; i < recorded; ++i) timeline_.record(mine_[i]);
+    wait();
+    timeline_.read(0);
+    for (std::size_t i = 0; i < mine_.size(); ++i)
+      EXPECT_EQ(std::isnan(timeline_.seconds(mine_[i])), i >= recorded) << i;
+  }
+}
+
+TEST_F(Timeline, TimestampsOfAGraphAreRecordedInEveryStep) {
+  using Recording = CudaTimeline::Recording;
+  for (std::size_t i = 0; i < mine_.size(); ++i) timeline_.record(mine_[i]);
+  timeline_.set_recording(Recording::captured);
+  const simulated_gpu::CapturedGraph graph(stream_, [&] { timeline_.record(mine_[0]); });
+  timeline_.set_recording(Recording::immediate);
+  double last = -1;
+  for (int step = 0; step < 2; ++step) {
+    timeline_.record(core::Timeline::start);
+    timeline_.record(mine_[1]);
+    graph.launch(stream_);
+    wait();
+    timeline_.read(0);
+    EXPECT_GE(timeline_.seconds(mine_[0]), timeline_.seconds(mine_[1]));
+    EXPECT_NE(timeline_.seconds(mine_[0]), last);
+    EXPECT_TRUE(std::isnan(timeline_.seconds(mine_[2]))) << "recorded before the first step only";
+    last = timeline_.seconds(mine_[0]);
+  }
+}
+
+TEST_F(Timeline, EventsAreCreatedBeforeTheFirstStep) {
+  timeline_.create_events();
+  const auto before = simulated_gpu::count_objects();
+  timeline_.record(core::Timeline::start);
+  timeline_.record(mine_[2]);
+  EXPECT_EQ(simulated_gpu::count_objects(), before);
+  wait();
+}
+
+}  // namespace
+}  // namespace lockstep::backend::cuda
