@@ -4,6 +4,7 @@
 #include "backend/cuda/device/device.hpp"
 
 #include "lockstep/core/error.hpp"
+#include "simulated_gpu/engines.hpp"
 #include "simulated_gpu/runtime.hpp"
 
 namespace lockstep::backend::cuda {
@@ -19,6 +20,8 @@ std::string write_device_description(int) { return "{}"; }
 void DnnHandleTraits::close(type) noexcept {}
 
 namespace {
+
+bool has_further_handles = true;
 
 DnnHandle make_handle() {
   static int object = 0;  // only its address is used
@@ -42,6 +45,7 @@ Target Target::device(int index) {
 }
 
 Target Target::sibling() const {
+  if (!has_further_handles) core::fail(core::ExitStatus::out_of_memory, "no memory for a handle");
   Target target;
   target.info_ = info_;
   target.index_ = index_;
@@ -54,3 +58,7 @@ Target Target::description(std::string_view) {
 }
 
 }  // namespace lockstep::backend::cuda
+
+void lockstep::simulated_gpu::set_further_handles(bool are_available) {
+  lockstep::backend::cuda::has_further_handles = are_available;
+}

@@ -147,6 +147,13 @@ TEST_F(EngineChoice, TimeLimitDoesNotEndTheSearchForAFirstEngine) {
   EXPECT_EQ(choose(engines, {.build_seconds = 0.01})->engine(), "works");
 }
 
+TEST_F(EngineChoice, EngineIsBuiltWithoutThreadsIfNoFurtherHandleCanBeCreated) {
+  simulated_gpu::set_further_handles(false);
+  const auto engines = last_is_fastest(3, {.name = "rt", .is_runtime_compiled = true});
+  EXPECT_EQ(choose(engines, {.build_threads = 2})->engine(), "rt0");
+  simulated_gpu::set_further_handles(true);
+}
+
 TEST_F(EngineChoice, SingleCandidateIsNotTimed) {
   const auto graph = choose({{.name = "only"}, {.name = "refused", .refusal = "no kernel"}});
   EXPECT_EQ(graph->engine(), "only");

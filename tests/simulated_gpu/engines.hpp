@@ -24,6 +24,9 @@ struct Engine {
 /// engines. Call it only while no graph exists whose engines were queried.
 void set_engines(std::vector<Engine> engines);
 
+/// Sets whether further cuDNN handles can be created. The initial value is true.
+void set_further_handles(bool are_available);
+
 /// Names of the engines that were built or run since `set_engines`, in the order of the calls.
 struct EngineCalls {
   std::vector<std::string> built;

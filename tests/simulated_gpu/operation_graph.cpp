@@ -332,6 +332,8 @@ std::vector<OperationGraph::Port> OperationGraph::ports() const {
   return all;
 }
 
+void OperationGraph::limit_multiprocessors(int) {}
+
 std::optional<std::string> OperationGraph::seal() {
   if (parts_->has_batch_norm && !has_one_node_batch_norm) return "no kernel for batch norm";
   return std::nullopt;

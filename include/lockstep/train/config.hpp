@@ -62,6 +62,7 @@ struct Config {
   backend::ConvolutionAlgorithm convolution_algorithm = backend::ConvolutionAlgorithm::automatic;
   backend::BatchNormFusion batch_norm_fusion = backend::BatchNormFusion::automatic;
   backend::EngineSelection engines = backend::EngineSelection::timed;
+  int batch_norm_multiprocessors = 0;  ///< of a GPU, for cuDNN's batch norm; 0: all
   std::string engine_log;  ///< file for the candidates of each kernel selection; empty: none
   std::uint64_t memory_limit = 0;  ///< bytes per rank; 0: the available memory
   bool deterministic = false;

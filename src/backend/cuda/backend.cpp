@@ -53,7 +53,8 @@ CudaBackend::CudaBackend(const DeviceOptions& options)
                {.deterministic = options.deterministic,
                 .progress = options.progress,
                 .selection = options.engines,
-                .build_threads = options.threads},
+                .build_threads = options.threads,
+                .batch_norm_multiprocessors = options.batch_norm_multiprocessors},
                make_engine_cache(target(), options.cache_directory), &log_) {}
 
 PlanOptions CudaBackend::with_progress(PlanOptions options) const {

@@ -98,8 +98,9 @@ TEST(EngineCacheKey, TellsWhatTheAnswerDependsOn) {
                                    cache_key(part, {}, "a"),
                                    cache_key(device, {.workspace_limit = 0}, "a"),
                                    cache_key(device, {.deterministic = true}, "a"),
-                                   cache_key(device, {.true_fp32 = true}, "a")};
-  EXPECT_EQ(keys.size(), 6u);
+                                   cache_key(device, {.true_fp32 = true}, "a"),
+                                   cache_key(device, {.batch_norm_multiprocessors = 100}, "a")};
+  EXPECT_EQ(keys.size(), 7u);
   EXPECT_NE(keys.begin()->find("cuDNN"), std::string::npos);
 }
 

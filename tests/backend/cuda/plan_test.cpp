@@ -4,10 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <map>
-#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -15,7 +12,6 @@
 #include <vector>
 
 #include "backend/cuda/dnn/batch_norm_graphs.hpp"
-#include "backend/cuda/dnn/parallel_build.hpp"
 #include "lockstep/core/error.hpp"
 #include "planning.hpp"
 
@@ -198,6 +194,19 @@ PlannedGraph norm_with_residual(DnnPlanner& planner, Pointwise operation, std::s
   return planner.plan({std::move(key), define}, Precision::bf16, {.rounds_inside = true});
 }
 
+/// With a limit, cuDNN compiles other kernels. A limit of all multiprocessors changes nothing.
+TEST(BatchNorm, IsPlannedForTheGivenNumberOfMultiprocessors) {
+  const Target target = described("h200");
+  const auto workspace = [&](int multiprocessors) {
+    DnnPlanner planner = planner_for(target, {.batch_norm_multiprocessors = multiprocessors});
+    return batch_norm_forward(planner, {images, 128, 16, 16}, Precision::bf16, BatchNormTail::relu,
+                              epsilon, momentum)
+        .graph->workspace_bytes();
+  };
+  EXPECT_NE(workspace(100), workspace(0));
+  EXPECT_EQ(workspace(132), workspace(0));
+}
+
 TEST(BatchNorm, WithAProductForTheSumIsRefused) {
   const Target target = described("h200");
   DnnPlanner planner = planner_for(target);
@@ -255,84 +264,6 @@ TEST(EngineRules, AreKeptByWhatIsChosen) {
   const auto rounded = convolution_backward_weights(planner, stem, Precision::tf32);
   EXPECT_FALSE(engines.at(rounded->engine()).nondeterministic) << rounded->engine();
   EXPECT_TRUE(engines.at(rounded->engine()).tensor_core) << rounded->engine();
-}
-
-/// `--engines quick` must support every convolution, because nothing else computes one.
-TEST(EngineRules, QuickSelectionFindsPrecompiledEngines) {
-  struct Device {
-    const char* name;
-    std::vector<Precision> precisions;
-  };
-  const auto file = std::filesystem::path(testing::TempDir()) / "lockstep-quick-engines.jsonl";
-  std::size_t chosen = 0;
-  for (const auto& [name, precisions] : std::vector<Device>{
-           {"h200", {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16}},
-           {"a100", {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16}},
-           {"rtx8000", {Precision::fp32, Precision::fp16}}}) {
-    const Target target = described(name);
-    EngineLog log(file);
-    DnnPlanner planner(target, {.selection = EngineSelection::quick}, EngineCache(), &log);
-    for (const Precision precision : precisions) {
-      for (const auto& shape : resnet18_convolutions(precision)) {
-        convolution_forward(planner, shape, precision);
-        convolution_forward(planner, shape, precision, BiasVector::added);
-        convolution_backward_weights(planner, shape, precision);
-        if (shape.in_channels >= 64) convolution_backward_data(planner, shape, precision);
-      }
-    }
-    std::ifstream lines(file);
-    for (std::string line; std::getline(lines, line);) {
-      const bool is_built = line.find("\"build_seconds\":null") == std::string::npos;
-      if (is_built) {
-        EXPECT_NE(line.find("\"kind\":\"precompiled\""), std::string::npos) << line;
-      }
-      chosen += line.find("\"chosen\":true") != std::string::npos ? 1u : 0u;
-    }
-  }
-  EXPECT_EQ(chosen, 10u * 43u);
-  std::filesystem::remove(file);
-}
-
-/// Several threads build engines of one batch norm at the same time, each with its own graph.
-TEST(Engines, AreBuiltByParallelThreads) {
-  const Target target = described("h200");
-  const EngineRules rules{.build_threads = 2, .build_seconds = 60};
-  const GraphNature nature{.rounds_inside = true};
-  const EngineSearch search{
-      .target = target,
-      .rules = rules,
-      .nature = nature,
-      .graph = {},
-      .cache_key = {},
-      .make = [](const Target& of) {
-        auto graph = std::make_unique<OperationGraph>(of, core::DataType::bfloat16);
-        const Extents map{32, 64, 8, 8}, vector{1, 64, 1, 1};
-        const auto bf16 = core::DataType::bfloat16, fp32 = core::DataType::float32;
-        const auto norm =
-            graph->batch_norm(graph->input(1, map, bf16), graph->input(2, vector, fp32),
-                              graph->input(3, vector, fp32), graph->input(4, vector, fp32),
-                              graph->input(5, vector, fp32), epsilon, momentum);
-        graph->output(norm.mean, 6, fp32);
-        graph->output(norm.inverse_deviation, 7, fp32);
-        graph->output(norm.running_mean, 8, fp32);
-        graph->output(norm.running_variance, 9, fp32);
-        graph->output(norm.y, 10, bf16);
-        return graph;
-      }};
-  const auto graph = search.make(target);
-  ASSERT_EQ(graph->seal(), std::nullopt);
-  ASSERT_EQ(graph->find_engines(Heuristics::best_first), std::nullopt);
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < std::min<std::size_t>(graph->engines(), 4); ++i) {
-    EXPECT_TRUE(graph->facts(i).runtime_compiled);
-    names.push_back(graph->facts(i).name);
-  }
-  ASSERT_GE(names.size(), 2u);
-  for (const BuiltEngine& built : build_in_parallel(search, names)) {
-    EXPECT_TRUE(built.was_started);
-    EXPECT_EQ(built.refusal, "");
-    EXPECT_NE(graph->restored(built.bytes, built.name), nullptr) << built.name;
-  }
 }
 
 /// Serialises and restores two engines: a precompiled one, and one that is compiled at run time.

@@ -62,7 +62,8 @@ const PlannedGraph& DnnPlanner::plan_as(const GraphRecipe& recipe, core::Precisi
 PlannedGraph DnnPlanner::make(const GraphRecipe& recipe, core::Precision precision,
                               GraphNature nature, const DnnGraph* sample) {
   if (planning_ == Planning::sizes_only) return {std::make_shared<const DnnGraph>(recipe.key), {}};
-  const EngineRules rules = rules_for(precision);
+  EngineRules rules = rules_for(precision);
+  if (!nature.rounds_inside) rules.batch_norm_multiprocessors = 0;  // not a batch norm
   const core::DataType virtual_type =
       nature.rounds_inside ? activation_type(precision) : core::DataType::float32;
   EngineSearch search{.target = target_,
@@ -73,6 +74,8 @@ PlannedGraph DnnPlanner::make(const GraphRecipe& recipe, core::Precision precisi
                       .make = [&](const Target& target) {
                         auto graph = std::make_unique<OperationGraph>(target, virtual_type);
                         recipe.define(*graph);
+                        if (rules.batch_norm_multiprocessors > 0)
+                          graph->limit_multiprocessors(rules.batch_norm_multiprocessors);
                         return graph;
                       }};
   if (sample != nullptr) {

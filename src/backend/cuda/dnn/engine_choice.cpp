@@ -162,7 +162,8 @@ class Selection {
     std::vector<Candidate*> built;
     for (Candidate& candidate : candidates_)
       if (candidate.is_built) built.push_back(&candidate);
-    if (built.empty()) return nullptr;
+    if (built.empty()) built = {build_first(0)};
+    if (built.front() == nullptr) return nullptr;
     if (built.size() == 1) {  // nothing to compare
       if (built.front()->restored != nullptr)
         cache_.store_plan(search_.cache_key, built.front()->bytes);
@@ -198,6 +199,8 @@ class Selection {
     }
     if (open.empty()) return;
     auto results = build_in_parallel(search_, names);
+    // If no thread could open cuDNN, `choose_timed` builds an engine with the handle of the target.
+    if (std::ranges::none_of(results, &BuiltEngine::was_started)) return;
     for (std::size_t i = 0; i < open.size(); ++i) adopt(*open[i], std::move(results[i]));
   }
 
@@ -311,10 +314,14 @@ std::string broken_rule(const EngineFacts& engine, const EngineRules& rules,
 std::string cache_key(const DeviceInfo& device, const EngineRules& rules, std::string_view graph) {
   int driver = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess) static_cast<void>(cudaGetLastError());
-  return fmt::format("{} | sm {} x {} | cuDNN {} | driver {} | {} B{}{} | {}", device.name,
+  return fmt::format("{} | sm {} x {} | cuDNN {} | driver {} | {} B{}{}{} | {}", device.name,
                      device.compute_capability, device.multiprocessors, cudnnGetVersion(), driver,
                      rules.workspace_limit, rules.deterministic ? " deterministic" : "",
-                     rules.true_fp32 ? " true-fp32" : "", graph);
+                     rules.true_fp32 ? " true-fp32" : "",
+                     rules.batch_norm_multiprocessors > 0
+                         ? fmt::format(" batch-norm-sms{}", rules.batch_norm_multiprocessors)
+                         : "",
+                     graph);
 }
 
 ChosenEngine choose_engine(const EngineSearch& search, EngineCache& cache, EngineLog& log) {

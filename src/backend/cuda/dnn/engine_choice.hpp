@@ -28,6 +28,9 @@ struct EngineRules {
   /// (0.5 to 1 s of processor time each). ResNet-18 has about 35 graphs with such engines, so that
   /// the limit bounds the first run at a batch size to two minutes.
   double build_seconds = 3.0;
+  /// Multiprocessors that cuDNN's batch norm uses, so that a kernel of NCCL that runs at the same
+  /// time finds free ones; 0: all.
+  int batch_norm_multiprocessors = 0;
 };
 
 /// Returns whether engines are selected by timing. A choice by timing can differ between runs, and

@@ -216,6 +216,8 @@ void OperationGraph::output(Tensor tensor, std::int64_t uid, core::DataType type
 
 std::vector<OperationGraph::Port> OperationGraph::ports() const { return parts_->ports; }
 
+void OperationGraph::limit_multiprocessors(int count) { parts_->graph.set_sm_count(count); }
+
 std::optional<std::string> OperationGraph::seal() {
   if (auto reason = refusal(parts_->graph.validate())) return reason;
   for (Port& port : parts_->ports)

@@ -109,6 +109,10 @@ class OperationGraph {
   };
   std::vector<Port> ports() const;  ///< in ascending order of uid
 
+  /// Limits the engines to kernels that use `count` of the GPU's multiprocessors, if they support
+  /// it. Must be called before `seal`.
+  void limit_multiprocessors(int count);
+
   // --- engines ---
 
   /// Completes the graph: validates it and builds the cuDNN operation graph. Returns an error if
