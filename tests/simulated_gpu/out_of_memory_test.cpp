@@ -25,6 +25,7 @@ class OutOfMemory : public ::testing::Test {
     config.transport = transport;
     config.allow_gpu_sharing = true;
     config.batch_norm = BatchNormMode::sync;
+    config.deterministic = true;
     config.epochs = 0;
     config.steps = 2;
     return config;
@@ -35,11 +36,10 @@ class OutOfMemory : public ::testing::Test {
     simulated_gpu::fail_allocation(world_->rank() == failing ? number : 0);
     try {
       std::unique_ptr<backend::Backend> backend;
-      // Deterministic engines are not timed: timing would add hundreds of requests per graph,
-      // without which the program continues.
       together(*world_, [&] {
-        backend = backend::make_backend(
-            {.kind = backend::DeviceKind::cuda, .threads = 1, .deterministic = true});
+        backend = backend::make_backend({.kind = backend::DeviceKind::cuda,
+                                         .threads = 1,
+                                         .deterministic = config.deterministic});
       });
       Observer silent;
       Trainer trainer({config, graph_, data_, *backend, *world_, *world_}, silent);
@@ -63,12 +63,13 @@ class OutOfMemory : public ::testing::Test {
     return value[0] > 0;
   }
 
-  /// Returns the number of requests after whose failure the run ended. The others were for memory
-  /// without which the program continues.
-  int expect_agreement(const Config& config) {
+  /// Lets every request fail, or every request whose number is a multiple of `stride`. Returns the
+  /// number of requests after whose failure the run ended. The others were for memory without which
+  /// the program continues.
+  int expect_agreement(const Config& config, std::int64_t stride = 1) {
     const auto before = simulated_gpu::count_objects();
     int ended = 0;
-    for (std::int64_t number = 1;; ++number) {
+    for (std::int64_t number = stride;; number += stride) {
       const int failing = static_cast<int>(number) % world_->size();
       const core::ExitStatus status = train(config, failing, number);
       EXPECT_EQ(simulated_gpu::count_objects(), before) << "request " << number;
@@ -96,6 +97,14 @@ TEST_F(OutOfMemory, IsAgreedWithNccl) {
 
 TEST_F(OutOfMemory, IsAgreedWithTheStagedTransport) {
   EXPECT_GT(expect_agreement(config(comm::TransportKind::staged)), 50);
+}
+
+// Timing adds hundreds of requests per graph, without which the program continues.
+TEST_F(OutOfMemory, IsAgreedWhileEnginesAreTimed) {
+  Config timed = config(comm::TransportKind::nccl);
+  timed.deterministic = false;
+  timed.batch_norm = BatchNormMode::local;
+  EXPECT_GT(expect_agreement(timed, 97), 0);
 }
 
 }  // namespace
