@@ -178,8 +178,10 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   add_readings(reading, record);
   record.measurements["/epochs/peak_resident_memory_bytes"] =
       context.world.gather(std::span(&peak_bytes, 1));
-  const EpochEnd end_of_epoch = policy->finish_epoch(context.backend.parameter_hash(replica->state),
-                                                     requests_after(progress.step), progress.step);
+  std::uint64_t hash = 0;  // its kernels are loaded in the first epoch, which can fill the memory
+  together(context.data_parallel, [&] { hash = context.backend.parameter_hash(replica->state); });
+  const EpochEnd end_of_epoch =
+      policy->finish_epoch(hash, requests_after(progress.step), progress.step);
   record.parameter_hash = end_of_epoch.parameter_hash;
   accept(end_of_epoch.requests);
   return record;
@@ -213,7 +215,7 @@ bool Trainer::Parts::save_checkpoint() {
   is_saving = false;
   const auto begin = Clock::now();
   report("saving a checkpoint");
-  context.backend.fetch(replica->state);
+  together(context.data_parallel, [&] { context.backend.fetch(replica->state); });
   progress.loss_scale = replica->plan->loss_scale();
   const bool is_saved = checkpoints.save(progress);
   checkpoint_pause += seconds_since(begin);

@@ -17,6 +17,8 @@ using namespace testing;
 
 class OutOfMemory : public ::testing::Test {
  protected:
+  void TearDown() override { simulated_gpu::fail_allocation(0); }
+
   Config config(comm::TransportKind transport) const {
     Config config = small_config(world_->size());
     config.all_reduce = transport == comm::TransportKind::staged
