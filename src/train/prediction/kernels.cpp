@@ -44,15 +44,16 @@ class KernelList {
   }
 
   StepKernels list() {
-    upload();
+    normalise();
     for (std::size_t i = 0; i < steps_.size(); ++i)
       if (!steps_[i].inputs.empty()) forward(i);
+    add({.what = "copy of the result", .phase = "forward"});
     for (std::size_t i = steps_.size(); i-- > 0;) {
       if (!steps_[i].inputs.empty()) backward(i);
       finish_gradients(i);
     }
     updates();
-    // Upload (3), end of the forward and of the backward pass, and wait and update of each bucket.
+    // Start, data wait and upload, end of the forward and of the backward pass, and wait and update of each bucket.
     list_.timestamps = 5 + 2 * static_cast<int>(std::max<std::size_t>(buckets_.count(), 1));
     return std::move(list_);
   }
@@ -110,14 +111,14 @@ class KernelList {
     return values;
   }
 
-  // --- upload and forward pass
+  // --- forward pass
 
-  void upload() {
+  /// The copy of the batch to the device overlaps with the previous step.
+  void normalise() {
     const core::ImageShape image = graph_.image();
-    add({.what = "labels and coefficients", .phase = "upload", .kernels = 3});
     const double pixels = batch_ * static_cast<double>(image.elements());
     add({.what = "crop, flip and normalise",
-         .phase = "upload",
+         .phase = "forward",
          .flops = pixels,
          .bytes = exactly(pixels + map_bytes(steps_.front()))});
   }

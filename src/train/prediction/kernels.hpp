@@ -37,7 +37,7 @@ struct KernelWork {
 /// The kernels of a step in their order. Between `compute` and the updates the stream waits for the
 /// reduced gradients.
 struct StepKernels {
-  std::vector<KernelWork> compute{};  ///< upload, forward and backward pass
+  std::vector<KernelWork> compute{};  ///< forward and backward pass
   /// Updates: one per bucket, or a single one if there are no buckets or if the update depends on
   /// all gradients.
   std::vector<KernelWork> updates{};
