@@ -61,11 +61,14 @@ columns are those of nccl-tests; with --link-gbit also the share of the link's r
      R"(Estimates what a run of `lockstep train` with these options needs: memory by purpose, floating-point
 operations and bytes communicated. The total is the estimated peak of the resident memory of one
 rank. With --measure it runs a few steps of one rank and compares the time of each operation with a
-lower bound, which follows from the measured rates of matrix products and memory copies.
+lower bound, which follows from the measured rates of matrix products and memory copies. With --for
+and --predict it predicts (does not measure) the time of each kernel of a training step on a GPU,
+and with --ranks also the scaling.
 
   mpirun -n 2 lockstep plan --batch-per-rank 128
   lockstep plan --for h200 --precision bf16 --batch-per-rank 512
       kernels and memory on a GPU that is not in this machine; needs a build with CUDA
+  lockstep plan --for h200 --precision bf16 --batch-per-rank 512 --predict --ranks 1,8,64
 )"},
     {"info", "prints versions, devices and process binding",
      R"(Prints the versions and devices of this build and machine, and the processors of each rank.

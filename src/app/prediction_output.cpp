@@ -25,19 +25,23 @@ std::string range(const Interval& value, double unit, int digits) {
 std::string describe_step(const Prediction& prediction) {
   const train::StepPrediction& step = prediction.step;
   std::string text = fmt::format(
-      "Predicted step of one rank on a {} (not measured): {}, {} images per rank.\n"
-      "The bound of a row is the longer of GFLOP at {}FLOP/s and MB at {}/s. The predicted time "
-      "is\n"
-      "longer by the efficiencies below; it is the middle of the range from optimistic to "
-      "pessimistic.\n\n"
-      "{:<48} {:<17} {:>2} {:>7} {:>8} {:>7} {:>9} {:>8}  {:<15} {:>5}\n",
+      "Predicted step of one rank on an {} (not measured): {}, {} images per rank.\n"
+      "The bound of a row is the longer of GFLOP at {}FLOP/s and the smallest estimate of its "
+      "memory traffic\n"
+      "at {}/s; MB is the middle of the estimates. The predicted time includes the efficiencies, "
+      "the gaps\n"
+      "between kernels and the minimum time of a kernel that are listed below; it is the middle "
+      "of the range\n"
+      "from optimistic to pessimistic. The model assumes the same efficiency for every engine of "
+      "cuDNN.\n\n"
+      "{:<48} {:<17} {:>2} {:>7} {:>8} {:>7} {:>9} {:>12}  {:<15} {:>15}\n",
       prediction.models.gpu.product, core::name(prediction.precision), prediction.batch_per_rank,
       core::format_count(prediction.models.gpu.flops_per_second),
       core::format_bytes(prediction.models.gpu.bytes_per_second), "operation", "phase", "n",
-      "kernels", "GFLOP", "MB", "bound us", "pred. us", "range us", "bound");
+      "kernels", "GFLOP", "MB", "bound us", "predicted us", "range us", "bound/predicted");
   for (const auto& row : step.rows) {
     text += fmt::format(
-        "{:<48} {:<17} {:>2} {:>7} {:>8.2f} {:>7.1f} {:>9.1f} {:>8.1f}  {:<15} {:>4.0f}%\n",
+        "{:<48} {:<17} {:>2} {:>7} {:>8.2f} {:>7.1f} {:>9.1f} {:>12.1f}  {:<15} {:>14.0f}%\n",
         row.what, row.phase, row.count, row.kernels, row.flops / 1e9, row.bytes.middle() / 1e6,
         row.bound_seconds / micro, row.seconds.middle() / micro, range(row.seconds, micro, 1),
         100 * row.bound_seconds / row.seconds.middle());
@@ -45,7 +49,7 @@ std::string describe_step(const Prediction& prediction) {
   const double seconds = step.seconds.middle();
   const auto images = static_cast<double>(prediction.batch_per_rank);
   text += fmt::format(
-      "\n{:<48} {:<17} {:>2} {:>7} {:>8} {:>7} {:>9.1f} {:>8.1f}  {:<15} {:>4.0f}%\n"
+      "\n{:<48} {:<17} {:>2} {:>7} {:>8} {:>7} {:>9.1f} {:>12.1f}  {:<15} {:>14.0f}%\n"
       "\nPredicted: {:.0f} img/s ({:.0f} - {:.0f}) per rank, {:.3f} s ({}) per epoch of {} images "
       "on one rank;\nthe bound is {:.0f} % ({:.0f} - {:.0f} %) of the predicted time.\n",
       "the step", "", "", "", "", "", step.bound_seconds / micro, seconds / micro,
@@ -64,13 +68,13 @@ std::string describe_scaling(const Prediction& prediction) {
   const bool is_weak = prediction.kind == train::ScalingKind::weak;
   std::string text = fmt::format(
       "\nPredicted {} scaling over the network {} (not measured), in nodes of {}.\n"
-      "{:>6} {:>6} {:>20} {:>10} {:>18} {:>18} {:>8} {:>14}\n",
+      "{:>6} {:>6} {:>20} {:>10} {:>18} {:>18} {:>12} {:>14}\n",
       is_weak ? "weak" : "strong", prediction.models.network->name,
       plural(prediction.models.network->ranks_per_node, "rank"), "ranks", "batch", "step us",
-      "img/s", "all-reduce us", "exposed us", "exposed", "efficiency");
+      "img/s", "all-reduce us", "exposed us", "exposed/step", "efficiency");
   for (const auto& point : prediction.scaling) {
     text += fmt::format(
-        "{:>6} {:>6} {:>20} {:>10.0f} {:>18} {:>18} {:>7.1f}% {:>14}\n", point.ranks,
+        "{:>6} {:>6} {:>20} {:>10.0f} {:>18} {:>18} {:>11.1f}% {:>14}\n", point.ranks,
         point.batch_per_rank, range(point.seconds, micro, 0), point.images_per_second,
         range(point.all_reduce, micro, 0), range(point.exposed, micro, 0),
         100 * point.exposed.middle() / point.seconds.middle(), range(point.efficiency, 1, 2));

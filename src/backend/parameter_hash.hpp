@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "cuda/kernels/device.hpp"
+#include "host_device.hpp"
 
 namespace lockstep::backend {
 

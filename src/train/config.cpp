@@ -36,6 +36,8 @@ void check_combinations(const Config& config) {
           "--predict requires --for GPU, the target GPU");
   require(config.predicted_ranks.empty() || !config.planned_for.empty(),
           "--ranks requires --for GPU, the target GPU");
+  require(config.network == Config{}.network || !config.predicted_ranks.empty(),
+          "--network requires --ranks LIST, the numbers of ranks to predict");
   require(config.min_bytes <= config.max_bytes, "--min-bytes is larger than --max-bytes");
 }
 

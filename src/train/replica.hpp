@@ -13,14 +13,14 @@
 
 namespace lockstep::train {
 
-/// An all-reduce of batch-norm statistics that does nothing until it is enabled: kernels are timed
-/// and loaded before that, on each rank on its own.
+/// An all-reduce of batch-norm statistics that does nothing while it is disabled: each rank loads
+/// its kernels without the other ranks. Disabled at first.
 class EnabledStatisticsAllReduce final : public core::StatisticsAllReduce {
  public:
   explicit EnabledStatisticsAllReduce(core::StatisticsAllReduce& all_reduce)
       : all_reduce_(all_reduce) {}
 
-  void enable() { is_enabled_ = true; }
+  void set_enabled(bool is_enabled) { is_enabled_ = is_enabled; }
   int replicas() const override { return all_reduce_.replicas(); }
   void sum(std::span<float> values) override {
     if (is_enabled_) all_reduce_.sum(values);

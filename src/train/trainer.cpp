@@ -178,10 +178,8 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   add_readings(reading, record);
   record.measurements["/epochs/peak_resident_memory_bytes"] =
       context.world.gather(std::span(&peak_bytes, 1));
-  std::uint64_t hash = 0;  // its kernels are loaded in the first epoch, which can fill the memory
-  together(context.data_parallel, [&] { hash = context.backend.parameter_hash(replica->state); });
-  const EpochEnd end_of_epoch =
-      policy->finish_epoch(hash, requests_after(progress.step), progress.step);
+  const EpochEnd end_of_epoch = policy->finish_epoch(context.backend.parameter_hash(replica->state),
+                                                     requests_after(progress.step), progress.step);
   record.parameter_hash = end_of_epoch.parameter_hash;
   accept(end_of_epoch.requests);
   return record;

@@ -12,16 +12,21 @@ using record::Phase;
 /// CUDA graph and replays it, unless the reducer does not allow that.
 class TrainingStep::Work final : public backend::StepWork {
  public:
-  Work(const TrainingContext& context, backend::Plan& plan, StepClock& clock,
+  Work(const TrainingContext& context, Replica& replica, StepClock& clock,
        std::unique_ptr<comm::GradientReducer> reducer)
-      : plan_(plan),
+      : plan_(*replica.plan),
+        statistics_(replica.statistics.get()),
         clock_(clock),
         reducer_(std::move(reducer)),
         parameters_(context.graph.parameter_elements()),
         may_share_gpu_(context.config.allow_gpu_sharing) {}
 
-  void queue() override { queue_with(*reducer_); }
+  void queue() override {
+    if (statistics_ != nullptr) statistics_->set_enabled(true);
+    queue_with(*reducer_);
+  }
   void queue_without_communication() override {
+    if (statistics_ != nullptr) statistics_->set_enabled(false);
     queue_with(*comm::make_empty_reducer(parameters_));
   }
 
@@ -48,6 +53,7 @@ class TrainingStep::Work final : public backend::StepWork {
   }
 
   backend::Plan& plan_;
+  EnabledStatisticsAllReduce* statistics_;  ///< null unless --bn sync
   StepClock& clock_;
   std::unique_ptr<comm::GradientReducer> reducer_;
   std::size_t parameters_;  ///< number of elements
@@ -99,12 +105,16 @@ TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, Rep
       clock_(plan_.timeline(), context.progress, reducer->bucket_bytes().size()),
       reducer_(*reducer) {
   core::begin_activity(context.progress, "preparing the first step");
-  auto work = std::make_unique<Work>(context, plan_, clock_, std::move(reducer));
-  // Memory is allocated, and may be full, only where no rank waits for another.
-  together(context.data_parallel, [&] { executor_ = plan_.make_step_executor(std::move(work)); });
-  if (replica.statistics != nullptr) replica.statistics->enable();
+  auto work = std::make_unique<Work>(context, replica, clock_, std::move(reducer));
+  // This program allocates memory, which may be full, only where no rank waits for another. NCCL
+  // may communicate during a capture, so the ranks agree after each of them.
+  together(context.data_parallel, [&] {
+    executor_ = plan_.make_step_executor(std::move(work));
+    static_cast<void>(context.backend.parameter_hash(replica.state));  // loads its kernels
+  });
   executor_->rehearse();
-  together(context.data_parallel, [&] { executor_->capture(); });
+  for (bool has_more = true; has_more;)
+    together(context.data_parallel, [&] { has_more = executor_->capture(); });
   executor_->measure_timestamps();
 }
 

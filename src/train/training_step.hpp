@@ -26,7 +26,8 @@ struct StepResult {
 class TrainingStep {
  public:
   /// Prepares the all-reduces and the executor; this changes the state on a GPU, so
-  /// `Backend::store` must follow. All arguments must outlive the step. Throws `AgreedError`.
+  /// `Backend::store` must follow. All arguments must outlive the step. Throws `AgreedError`, or
+  /// `Error` on one rank if communication fails.
   /// Collective over the data-parallel group.
   TrainingStep(const TrainingContext& context, Replica& replica, comm::GradientTransport& transport,
                ReplicaPolicy& policy);

@@ -528,6 +528,7 @@ def test_plan_rejects_invalid_predictions(network, tmp_path):
     start_plan = ["plan", "--batch-per-rank", "8"]
     assert "--predict requires --for" in expect_failure(start(*start_plan, "--predict"), 2)
     assert "--ranks requires --for" in expect_failure(start(*start_plan, "--ranks", "2"), 2)
+    assert "--network requires --ranks" in expect_failure(start(*start_plan, "--for", "h200", "--network", "pcie"), 2)
     for ranks in ("0", "2,x", "2,"):
         assert "--ranks" in expect_failure(start(*start_plan, "--for", "h200", "--ranks", ranks), 2)
     if "no CUDA backend" in cuda_line():
@@ -535,6 +536,8 @@ def test_plan_rejects_invalid_predictions(network, tmp_path):
     assert "token-ring" in expect_failure(predict(ranks="2", network="token-ring"), 2)
     network.write_text("{")
     assert str(network) in expect_failure(predict(ranks="2", network=network), 3)
+    assert "72 multiprocessors" in expect_failure(predict(batch_norm_sms=73), 2)
+    assert "directory" in expect_failure(predict(ranks="2", network=tmp_path), 3)
 
 
 # --- stopping and resuming -----------------------------------------------------------------------------------

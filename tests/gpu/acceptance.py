@@ -117,7 +117,7 @@ def check_inputs(args, report):
 
 def make_context(args, report):
     """Returns the Context of a call: empty working folders and the cache of engines. Problems with
-    the environment or the cache are recorded in `report`; the call goes on without them."""
+    the environment or the cache are recorded in `report`; the call continues without them."""
     variables, notes = dict(OPEN_MPI), []
     try:
         variables = program_variables(args.environment, args.library_path)

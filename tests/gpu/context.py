@@ -56,7 +56,7 @@ class Context:
         self.results.begin_part()
 
     def path(self, name):
-        """Returns the path of a file that comes back; its name has no spaces."""
+        """Returns the path of a result file; its name has no spaces."""
         return str(self.folder / name.replace(" ", "-"))
 
     def scratch(self, name):

@@ -10,8 +10,9 @@ class Gpu:
     """Rates of one kind of GPU: dense bf16 matrix products (FLOP/s) and device memory (bytes/s).
 
     `peak_*` are from the datasheets of NVIDIA (H100 SXM: 989.4 TFLOP/s, 3.35 TB/s; H200 SXM:
-    989.4 TFLOP/s, 4.8 TB/s). `attainable_*` were measured on such GPUs: a bf16 product of 8192 x
-    8192 matrices with random values, and a copy within the device memory, read plus written."""
+    989.4 TFLOP/s, 4.8 TB/s). `attainable_*` are those of src/train/prediction/models.json: the bf16
+    rate is from a published table (S. Bekman, ML Engineering), and the copy rate is assumed to be
+    90 % of the peak (not verified)."""
 
     kind: str
     peak_flops: float | None = None
@@ -45,5 +46,5 @@ def describe_rates(gpu):
     if gpu is OTHER:
         return "other: this test has no peak rates of this GPU"
     return (f"{gpu.kind}: peak {gpu.peak_flops / 1e12:.0f} TFLOP/s dense bf16 and "
-            f"{gpu.peak_bytes / 1e12:.2f} TB/s (datasheet); attainable "
+            f"{gpu.peak_bytes / 1e12:.2f} TB/s (datasheet); estimated attainable "
             f"{gpu.attainable_flops / 1e12:.0f} TFLOP/s and {gpu.attainable_bytes / 1e12:.1f} TB/s")

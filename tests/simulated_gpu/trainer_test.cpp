@@ -93,7 +93,9 @@ TEST_F(SimulatedGpu, DestroysCapturedGraphsBeforeTheWorkThatTheyContain) {
   const auto plan = backend->compile(graph_, state, {.batch = 4});
   std::size_t graphs = 99;
   auto executor = plan->make_step_executor(std::make_unique<Work>(*plan, graphs));
-  executor->prepare();
+  executor->rehearse();
+  while (executor->capture()) continue;
+  executor->measure_timestamps();
   EXPECT_EQ(simulated_gpu::count_objects().executable_graphs,
             static_cast<std::size_t>(executor->depth()));
   executor.reset();

@@ -230,8 +230,9 @@ class Plan {
   virtual core::Timeline& timeline() = 0;
 
   /// Returns an executor of training steps that consist of an upload and `work`. On a GPU this
-  /// function executes the work several times, to warm up libraries and to capture it, which
-  /// changes the state: `Backend::store` must follow. The plan must outlive the executor.
+  /// function executes the work once without communication, to load its kernels. Call `rehearse`,
+  /// `capture` and `measure_timestamps` of the executor next. All of them change the state:
+  /// `Backend::store` must follow. The plan must outlive the executor.
   virtual std::unique_ptr<StepExecutor> make_step_executor(std::unique_ptr<StepWork> work) = 0;
 
   /// Returns the loss scale after the collected steps; nothing if it is constant.

@@ -61,17 +61,13 @@ class StepExecutor {
   StepExecutor(const StepExecutor&) = delete;
   StepExecutor& operator=(const StepExecutor&) = delete;
 
-  /// Prepare the steps after the construction, in this order. The construction and `capture`
-  /// allocate memory and do not communicate, so that the ranks can agree on a failure; `rehearse`
-  /// and `measure_timestamps` execute the work, and are collective if the work is.
-  virtual void rehearse() {}            ///< executes the work once, before it is captured
-  virtual void capture() {}             ///< captures the work, if that is possible
+  /// Prepare the steps after the construction, in this order; all are collective if the work is.
+  /// The construction and each call of `capture` allocate memory, so the ranks must agree after
+  /// each of them whether it has failed.
+  virtual void rehearse() {}  ///< executes the work once, before it is captured
+  /// Captures the work once, if that is possible; returns whether it must be called again.
+  virtual bool capture() { return false; }
   virtual void measure_timestamps() {}  ///< measures `timestamp_overhead`
-  void prepare() {
-    rehearse();
-    capture();
-    measure_timestamps();
-  }
 
   virtual void begin() = 0;
   virtual void run() = 0;

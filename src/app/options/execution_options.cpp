@@ -137,7 +137,7 @@ std::vector<Option> device_options() {
        .commands = cmd_training | cmd_evaluate,
        .timing = TimingEffect::step,
        .help = "selection of kernels on GPUs",
-       .details = "`quick` is for debugging and for first runs: steps are slower"},
+       .details = "`quick` is for debugging and for first runs: steps are expected to be slower"},
       {.name = "batch-norm-sms",
        .value_name = "N",
        .value = integer(&Config::batch_norm_multiprocessors, at_least(0)),

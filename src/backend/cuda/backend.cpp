@@ -44,6 +44,15 @@ EngineCache make_engine_cache(const Target& target, const std::filesystem::path&
   return EngineCache(directory / "engines.json");
 }
 
+/// Throws `Error` (usage) if batch norm may use more multiprocessors than the GPU has.
+int check_multiprocessors(int count, const DeviceInfo& device) {
+  if (count <= device.multiprocessors) return count;
+  core::fail(core::ExitStatus::usage,
+             fmt::format("--batch-norm-sms {}: the {} has {} multiprocessors; give a number from 0 "
+                         "to {}",
+                         count, device.name, device.multiprocessors, device.multiprocessors));
+}
+
 }  // namespace
 
 CudaBackend::CudaBackend(const DeviceOptions& options)
@@ -54,7 +63,8 @@ CudaBackend::CudaBackend(const DeviceOptions& options)
                 .progress = options.progress,
                 .selection = options.engines,
                 .build_threads = options.threads,
-                .batch_norm_multiprocessors = options.batch_norm_multiprocessors},
+                .batch_norm_multiprocessors =
+                    check_multiprocessors(options.batch_norm_multiprocessors, target().info())},
                make_engine_cache(target(), options.cache_directory), &log_) {}
 
 PlanOptions CudaBackend::with_progress(PlanOptions options) const {

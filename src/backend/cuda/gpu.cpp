@@ -30,7 +30,8 @@ Gpu::Gpu(const DeviceOptions& options) : target_(open_target(options)) {
 core::DeviceQueue Gpu::queue() const { return {target_.index(), target_.stream()}; }
 
 std::string Gpu::name() const {
-  return target_.is_present() ? target_.info().name : target_.info().name + " (not here)";
+  return target_.is_present() ? target_.info().name
+                              : target_.info().name + " (target GPU, not present)";
 }
 
 std::string Gpu::library_versions() const {
@@ -48,8 +49,8 @@ void Gpu::require_presence(std::string_view what) const {
   if (target_.is_present()) return;
   core::fail(
       core::ExitStatus::usage,
-      fmt::format("{} needs the GPU itself: a {} is only described here, which is enough for "
-                  "'lockstep plan --for'",
+      fmt::format("{} requires the GPU: the {} is not present; only 'lockstep plan --for' works "
+                  "with its description",
                   what, target_.info().name));
 }
 

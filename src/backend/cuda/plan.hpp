@@ -65,8 +65,7 @@ MemoryUse memory_of(const Blueprint& blueprint, const CudaOperations& operations
 /// A blueprint with memory on the GPU. The functions of a training step enqueue their work and
 /// return; `upload` and `upload_samples` wait only for the copy of an earlier batch. The inputs of
 /// successive steps are in two places in turn; the work of `forward`, `backward` and `update` reads
-/// them in the place of the last upload. `result`,
-/// `logits` and `loss_scale` wait for the stream.
+/// them in the place of the last upload. `result`, `logits` and `loss_scale` wait for the stream.
 class CudaPlan final : public Plan {
  public:
   CudaPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options,

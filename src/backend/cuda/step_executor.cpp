@@ -74,16 +74,19 @@ void CudaStepExecutor::rehearse() {
   collect();
 }
 
-/// Captures the step for every slot, and without timestamps.
-void CudaStepExecutor::capture() {
-  if (!work().is_capturable()) return;
-  for (std::size_t slot = 0; slot < CudaTimeline::slots; ++slot) {
+/// Captures the step for every slot, then without timestamps.
+bool CudaStepExecutor::capture() {
+  if (!work().is_capturable()) return false;
+  const bool has_free_slot = !graphs_[plan_.next_place()];
+  if (has_free_slot) {
     begin();
     plan_.upload_anything();
     graphs_[slot_] = capture_step(CudaTimeline::Recording::captured);
+  } else {
+    without_timestamps_ = capture_step(CudaTimeline::Recording::none);
   }
-  without_timestamps_ = capture_step(CudaTimeline::Recording::none);
   check_cuda(cudaStreamSynchronize(stream_), "uploading the graph of a training step");
+  return has_free_slot && (work().timed_replays() > 0 || !graphs_[plan_.next_place()]);
 }
 
 void CudaStepExecutor::measure_timestamps() {
@@ -93,8 +96,7 @@ void CudaStepExecutor::measure_timestamps() {
     with.push_back(seconds_of(graphs_[slot_]));
     without.push_back(seconds_of(without_timestamps_));
   }
-  if (!with.empty())
-    overhead_ = {.with_timestamps = median(with), .without_timestamps = median(without)};
+  overhead_ = {.with_timestamps = median(with), .without_timestamps = median(without)};
   without_timestamps_.reset();
   plan_.restart_loss_scale();
 }
@@ -108,12 +110,13 @@ GraphExec CudaStepExecutor::capture_step(CudaTimeline::Recording timestamps) {
   try {
     queue_step();
   } catch (...) {
+    timeline_.set_recording(CudaTimeline::Recording::immediate);
     cudaStreamEndCapture(stream_, &captured);
     const core::Handle<GraphTraits> dropped(captured);
     throw;
   }
-  check_cuda(cudaStreamEndCapture(stream_, &captured), "capturing a training step");
   timeline_.set_recording(CudaTimeline::Recording::immediate);
+  check_cuda(cudaStreamEndCapture(stream_, &captured), "capturing a training step");
   const core::Handle<GraphTraits> graph(captured);
   cudaGraphExec_t exec = nullptr;
   check_cuda(cudaGraphInstantiate(&exec, graph.get(), 0),

@@ -30,7 +30,7 @@ class CudaStepExecutor final : public StepExecutor {
                    std::unique_ptr<StepWork> work);
 
   void rehearse() override;
-  void capture() override;
+  bool capture() override;
   void measure_timestamps() override;
   void begin() override;
   void run() override;

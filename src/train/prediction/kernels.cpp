@@ -53,7 +53,8 @@ class KernelList {
       finish_gradients(i);
     }
     updates();
-    // Start, data wait and upload, end of the forward and of the backward pass, and wait and update of each bucket.
+    // Start, data wait and upload, end of the forward and of the backward pass, and wait and update
+    // of each bucket.
     list_.timestamps = 5 + 2 * static_cast<int>(std::max<std::size_t>(buckets_.count(), 1));
     return std::move(list_);
   }

@@ -125,9 +125,11 @@ NetworkModel read_network_file(const std::string& path) {
     core::fail(core::ExitStatus::input,
                fmt::format("--network {}: {}; docs/performance.md describes the format", path,
                            malformed.what()));
-  } catch (const json::exception& error) {
+  } catch (const json::exception&) {
     core::fail(core::ExitStatus::input,
-               fmt::format("--network {}: the file is not valid JSON: {}", path, error.what()));
+               fmt::format("--network {}: the file is not valid JSON; docs/performance.md "
+                           "describes the format",
+                           path));
   }
 }
 
@@ -186,6 +188,10 @@ NetworkModel network_model(const std::string& name, const GpuModel& gpu) {
   const json& networks = models()["networks"];
   const auto entry = networks.find(name);
   if (entry == networks.end()) {
+    if (std::filesystem::is_directory(name)) {
+      core::fail(core::ExitStatus::input,
+                 fmt::format("--network {}: this is a directory; name a JSON file", name));
+    }
     if (std::filesystem::exists(name)) return read_network_file(name);
     core::fail(core::ExitStatus::usage,
                fmt::format("--network {}: this is neither a file nor one of {}", name,

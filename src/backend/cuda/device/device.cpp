@@ -86,8 +86,8 @@ std::vector<std::string> described_devices() {
 std::string device_description(std::string_view name) {
   for (const auto& device : all_described_devices())
     if (device.name == name) return std::string(device.json);
-  core::fail(core::ExitStatus::usage, fmt::format("no GPU named '{}' is described here; there are "
-                                                  "{}",
+  core::fail(core::ExitStatus::usage, fmt::format("there is no description of a GPU '{}'; the "
+                                                  "values are {}",
                                                   name, fmt::join(described_devices(), ", ")));
 }
 

@@ -53,7 +53,7 @@ Sensors::Sensors(const std::string& pci_bus_id, const char* library) {
   auto loaded = std::make_unique<Library>();
   loaded->handle.reset(dlopen(library, RTLD_NOW | RTLD_LOCAL));
   if (loaded->handle == nullptr) {
-    refusal_ = fmt::format("NVML is not here: {}", dlerror());
+    refusal_ = fmt::format("NVML cannot be loaded: {}", dlerror());
     return;
   }
   if (!loaded->load_all()) {

@@ -31,8 +31,7 @@ class DnnGraph {
   const std::vector<std::string>& ranking() const { return ranking_; }
 
   /// Enqueues the graph on the target's stream. It allocates no device memory and does not wait, so
-  /// it can be captured into a CUDA graph, which must not outlive this object (`CudaStepExecutor`
-  /// keeps it). `bindings`: every
+  /// it can be captured into a CUDA graph, which must not outlive this object. `bindings`: every
   /// input and output of the graph once, in any order. `workspace`: `workspace_bytes()`, aligned to
   /// 256 bytes. Throws `Error` (internal), with the key and the engine in the message, if cuDNN
   /// fails or if no GPU is present.

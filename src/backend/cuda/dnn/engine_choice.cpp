@@ -226,15 +226,7 @@ class Selection {
     if (!EngineTrial::fits(search_.target, *graph_, workspace)) return warn_of_memory();
     try {
       const EngineTrial trial(search_.target, *graph_, workspace);
-      for (Candidate* const one : built) {
-        one->seconds =
-            one->restored ? trial.seconds(*one->restored, 0) : trial.seconds(*graph_, one->index);
-        core::report_progress(rules().progress);
-        if (one->seconds < failed)
-          one->record.seconds = one->seconds;
-        else
-          refuse(*one, "fails when it runs");
-      }
+      for (Candidate* const one : built) time_one(*one, trial);
       const Candidate& best =
           **std::ranges::min_element(built, {}, [](const Candidate* one) { return one->seconds; });
       if (best.seconds < failed) remember_plan(best, trial);
@@ -243,6 +235,23 @@ class Selection {
       if (error.status() != core::ExitStatus::out_of_memory) throw;
       return warn_of_memory();
     }
+  }
+
+  /// The memory for the code of an engine may not suffice; the engine is then not used.
+  void time_one(Candidate& one, const EngineTrial& trial) {
+    try {
+      one.seconds =
+          one.restored ? trial.seconds(*one.restored, 0) : trial.seconds(*graph_, one.index);
+      if (one.seconds < failed)
+        one.record.seconds = one.seconds;
+      else
+        refuse(one, "fails when it runs");
+    } catch (const core::Error& error) {
+      if (error.status() != core::ExitStatus::out_of_memory) throw;
+      one.seconds = failed;
+      refuse(one, "the memory does not suffice to load it");
+    }
+    core::report_progress(rules().progress);
   }
 
   bool warn_of_memory() const {

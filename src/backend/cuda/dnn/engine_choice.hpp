@@ -24,9 +24,9 @@ struct EngineRules {
   EngineSelection selection = EngineSelection::timed;
   int build_threads = 1;  ///< host threads that build engines compiled at run time (>= 1)
   /// Limit on the time to build the runtime-compiled engines of one graph, in seconds; a build that
-  /// has started is completed. With 8 threads, 3 s suffice for all 29 to 36 engines of a batch norm
-  /// (0.5 to 1 s of processor time each). ResNet-18 has about 35 graphs with such engines, so that
-  /// the limit bounds the first run at a batch size to two minutes.
+  /// has started is completed. With 8 threads, 3 s are estimated to suffice for most of the 29 to
+  /// 36 engines of a batch norm (0.5 to 1 s of processor time each). ResNet-18 has about 35 graphs
+  /// with such engines, so that the limit bounds the first run at a batch size to two minutes.
   double build_seconds = 3.0;
   /// Multiprocessors that cuDNN's batch norm uses, so that a kernel of NCCL that runs at the same
   /// time finds free ones; 0: all.
