@@ -20,7 +20,7 @@ struct GpuPlace {
 
 /// Whether ranks share GPUs.
 enum class GpuUse {
-  own,     ///< every rank has a GPU of its own
+  own,     ///< every rank has a separate GPU
   shared,  ///< at least two ranks use the same GPU
 };
 

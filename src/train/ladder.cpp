@@ -153,7 +153,7 @@ LadderResult run_ladder(const TrainingContext& context, const data::DataSizes& s
     }
     if (point.has_memory) {
       point.row.predicted_bytes = estimate(MemoryDetail::planned);
-      // A device with memory of its own reports by itself whether a batch fits, and remains usable
+      // A device with separate memory reports by itself whether a batch fits, and remains usable
       // if it does not: then the estimate need not be below the limit.
       const bool can_try = has_device && context.config.memory_limit == 0;
       point.has_memory = point.row.predicted_bytes <= limit || can_try;

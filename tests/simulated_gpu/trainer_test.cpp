@@ -44,6 +44,13 @@ class SimulatedGpu : public ::testing::Test {
   Outcome on_gpu(const Config& config) const {
     return train(backend::DeviceKind::cuda, config, *alone_);
   }
+  /// Returns the counters of a run of `steps` steps, including its preparation.
+  simulated_gpu::Counters counters_of(Config config, std::int64_t steps) const {
+    config.steps = steps;
+    simulated_gpu::reset_counters();
+    on_gpu(config);
+    return simulated_gpu::counters();
+  }
   Config config() const {
     Config config = small_config(1);
     config.learning_rate = 0.01;
@@ -107,13 +114,8 @@ TEST_F(SimulatedGpu, EveryStepLaunchesOneGraphAndTheSameWork) {
   Config steps = config();
   steps.epochs = 0;
   steps.evaluate_every = -1;
-  const auto counters_of = [&](std::int64_t count) {
-    steps.steps = count;
-    simulated_gpu::reset_counters();
-    on_gpu(steps);
-    return simulated_gpu::counters();
-  };
-  const auto two = counters_of(2), three = counters_of(3), four = counters_of(4);
+  const auto two = counters_of(steps, 2), three = counters_of(steps, 3),
+             four = counters_of(steps, 4);
   EXPECT_EQ(three.graph_launches - two.graph_launches, 1);
   EXPECT_EQ(four.graph_launches - three.graph_launches, 1);
   const auto more = [](std::int64_t simulated_gpu::WorkCounters::*kind,
@@ -139,13 +141,7 @@ TEST_F(SimulatedGpu, HostEnqueuesOneCopyPerStep) {
   Config steps = config();
   steps.epochs = 0;
   steps.evaluate_every = -1;
-  const auto counters_of = [&](std::int64_t count) {
-    steps.steps = count;
-    simulated_gpu::reset_counters();
-    on_gpu(steps);
-    return simulated_gpu::counters();
-  };
-  const auto two = counters_of(2), three = counters_of(3);
+  const auto two = counters_of(steps, 2), three = counters_of(steps, 3);
   EXPECT_EQ(three.issued.kernel_launches, two.issued.kernel_launches);
   EXPECT_EQ(three.issued.memsets, two.issued.memsets);
   EXPECT_EQ(three.issued.copies_to_device, two.issued.copies_to_device + 1);

@@ -259,7 +259,7 @@ void prepare_shared_gpus(Communicator& control) {
   throw AgreedError(
       core::ExitStatus::usage,
       fmt::format("ranks that share a GPU have the same NCCL_HOSTID '{}'; unset it, or give "
-                  "each rank one of its own",
+                  "each rank a different one",
                   *twice),
       0, control.rank());
 }

@@ -11,7 +11,7 @@ namespace lockstep::comm {
 
 /// Creates the transport for gradients in GPU memory with NCCL. `control` transports everything
 /// else and must outlive the transport. The device of `queue` must be the current one. If ranks
-/// share GPUs, environment variables tell NCCL that every rank is on a host of its own; variables
+/// share GPUs, environment variables tell NCCL that every rank is on a separate host; variables
 /// that are already set are not changed. NCCL is not used if there is only one rank. Collective:
 /// all ranks must call this.
 std::unique_ptr<GradientTransport> make_nccl_transport(

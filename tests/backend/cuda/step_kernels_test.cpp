@@ -266,7 +266,7 @@ TYPED_TEST(CudaStep, UpdateByNativeGradientsEqualsThatOfTheOtherBackends) {
   expect_update(model, plain, true);
 }
 
-/// One parameter of `gradients.size()` elements in a table of its own.
+/// One parameter of `gradients.size()` elements in a separate table.
 template <class W>
 std::vector<Segment> segments_of(std::vector<W>& gradients) {
   const std::array<NativeParameter, 1> one = {NativeParameter{

@@ -121,7 +121,7 @@ std::vector<Traffic> dropout() {
   constexpr std::int64_t images = 4, channels = 512;
   const Tensor<T> x(images * channels), y(images * channels);
   const Tensor<StepInputs> inputs(1);
-  // A thread reads and writes four consecutive elements, each with an access of its own.
+  // A thread reads and writes four consecutive elements, each with a separate access.
   return {count_traffic(
       typed<T>("Dropout"),
       Dropout<T>{x.data(), y.data(), {1, 2, 3, 0, 1, 0, inputs.data()}, images, 1, channels},
