@@ -52,18 +52,19 @@ TEST_F(EngineCacheFile, KeepsWhatWasStored) {
 
 TEST_F(EngineCacheFile, KeepsEnginesWhole) {
   const std::vector<std::uint8_t> plan{0, 255, 10, 0, 7};
-  EngineCache(file()).store_plan("a | b", plan);
-  EXPECT_EQ(EngineCache(file()).find_plan("a | b"), plan);
-  EXPECT_FALSE(EngineCache(file()).find_plan("a | c"));
+  EngineCache(file()).store_plan("a | b", "engine", plan);
+  EXPECT_EQ(EngineCache(file()).find_plan("a | b", "engine"), plan);
+  EXPECT_FALSE(EngineCache(file()).find_plan("a | c", "engine"));
+  EXPECT_FALSE(EngineCache(file()).find_plan("a | b", "engine of another process"));
   // The file is truncated, or contains another key, as after a hash collision.
-  for (const char* text : {"", "a |", "a | b", "other key"}) {
+  for (const char* text : {"", "a |", "a | b", "a | b | engine", "other key"}) {
     for (const auto& entry : std::filesystem::directory_iterator(folder_ / "below" / "plans"))
       std::ofstream(entry.path(), std::ios::trunc) << text;
-    EXPECT_FALSE(EngineCache(file()).find_plan("a | b")) << text;
+    EXPECT_FALSE(EngineCache(file()).find_plan("a | b", "engine")) << text;
   }
   EngineCache nowhere;
-  nowhere.store_plan("a | b", plan);
-  EXPECT_FALSE(nowhere.find_plan("a | b"));
+  nowhere.store_plan("a | b", "engine", plan);
+  EXPECT_FALSE(nowhere.find_plan("a | b", "engine"));
 }
 
 TEST_F(EngineCacheFile, DamagedFileIsIgnoredAndReplaced) {

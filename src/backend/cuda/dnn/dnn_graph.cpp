@@ -12,7 +12,7 @@ namespace {
 ChosenEngine remembered_engine(const OperationGraph& operations, const EngineCache& cache,
                                const std::string& key) {
   const auto engine = cache.find(key);
-  const auto plan = engine ? cache.find_plan(key) : std::nullopt;
+  const auto plan = engine ? cache.find_plan(key, engine->name) : std::nullopt;
   if (!plan) return {};
   return {.graph = operations.restored(*plan, engine->name),
           .seconds = engine->seconds,

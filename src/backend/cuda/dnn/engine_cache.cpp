@@ -54,12 +54,23 @@ void EngineCache::store(const std::string& key, const CachedEngine& engine) {
   write();
 }
 
+namespace {
+
+/// Several processes may store plans of different engines for the same graph.
+std::string plan_key(const std::string& graph, const std::string& engine) {
+  return fmt::format("{} | {}", graph, engine);
+}
+
+}  // namespace
+
 std::filesystem::path EngineCache::plan_file(const std::string& key) const {
   return file_.parent_path() / "plans" / fmt::format("{:016x}", std::hash<std::string>()(key));
 }
 
-std::optional<std::vector<std::uint8_t>> EngineCache::find_plan(const std::string& key) const {
+std::optional<std::vector<std::uint8_t>> EngineCache::find_plan(const std::string& graph,
+                                                                const std::string& engine) const {
   if (file_.empty()) return std::nullopt;
+  const std::string key = plan_key(graph, engine);
   std::ifstream stream(plan_file(key), std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
   // The file begins with the key. A file of another key with the same hash is ignored.
@@ -69,8 +80,10 @@ std::optional<std::vector<std::uint8_t>> EngineCache::find_plan(const std::strin
                                    text.end());
 }
 
-void EngineCache::store_plan(const std::string& key, std::span<const std::uint8_t> plan) {
+void EngineCache::store_plan(const std::string& graph, const std::string& engine,
+                             std::span<const std::uint8_t> plan) {
   if (file_.empty()) return;
+  const std::string key = plan_key(graph, engine);
   const std::filesystem::path file = plan_file(key);
   std::error_code error;
   std::filesystem::create_directories(file.parent_path(), error);

@@ -34,12 +34,14 @@ class EngineCache {
 
   bool is_on_disk() const { return !file_.empty(); }
 
-  /// Load and store a built execution plan, as serialised by `OperationGraph::serialise`, so that
-  /// later runs need not build it. Each plan has its own file in the folder "plans" next to the
-  /// cache file. `find_plan` returns std::nullopt if there is no such file or if the cache is in
-  /// memory only.
-  std::optional<std::vector<std::uint8_t>> find_plan(const std::string& key) const;
-  void store_plan(const std::string& key, std::span<const std::uint8_t> plan);
+  /// Load and store the built execution plan of an engine, as serialised by
+  /// `OperationGraph::serialise`, so that later runs need not build it. `engine`: its name. Each
+  /// plan has its own file in the folder "plans" next to the cache file. `find_plan` returns
+  /// std::nullopt if there is no such file or if the cache is in memory only.
+  std::optional<std::vector<std::uint8_t>> find_plan(const std::string& key,
+                                                     const std::string& engine) const;
+  void store_plan(const std::string& key, const std::string& engine,
+                  std::span<const std::uint8_t> plan);
 
  private:
   void read();

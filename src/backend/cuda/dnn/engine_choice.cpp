@@ -150,7 +150,7 @@ class Selection {
     if (chosen->facts.runtime_compiled) {
       const auto bytes = graph_->serialise(chosen->index);
       if (!bytes.empty() && graph_->restored(bytes, chosen->facts.name) != nullptr)
-        cache_.store_plan(search_.cache_key, bytes);
+        cache_.store_plan(search_.cache_key, chosen->facts.name, bytes);
     }
     store(*chosen);
     return chosen;
@@ -166,7 +166,7 @@ class Selection {
     if (built.front() == nullptr) return nullptr;
     if (built.size() == 1) {  // nothing to compare
       if (built.front()->restored != nullptr)
-        cache_.store_plan(search_.cache_key, built.front()->bytes);
+        cache_.store_plan(search_.cache_key, built.front()->facts.name, built.front()->bytes);
       store(*built.front());
       return built.front();
     }
@@ -266,11 +266,12 @@ class Selection {
   void remember_plan(const Candidate& candidate, const EngineTrial& trial) {
     if (!cache_.is_on_disk()) return;
     if (candidate.restored != nullptr)  // it was timed in this form
-      return cache_.store_plan(search_.cache_key, candidate.bytes);
+      return cache_.store_plan(search_.cache_key, candidate.facts.name, candidate.bytes);
     const auto bytes = graph_->serialise(candidate.index);
     if (bytes.empty()) return;
     const auto copy = graph_->restored(bytes, candidate.facts.name);
-    if (copy != nullptr && trial.runs(*copy)) cache_.store_plan(search_.cache_key, bytes);
+    if (copy != nullptr && trial.runs(*copy))
+      cache_.store_plan(search_.cache_key, candidate.facts.name, bytes);
   }
 
   void store(const Candidate& chosen) {
