@@ -520,7 +520,7 @@ def test_plan_predicts_the_step_and_its_scaling(network):
     assert sum(bucket["bytes"] for bucket in four["buckets"]) >= 4 * 11_173_962
 
     text = predict("--predict").stdout
-    assert "Predicted step of one rank on a NVIDIA Quadro RTX 8000 (not measured)" in text
+    assert "Predicted step of one rank on an NVIDIA Quadro RTX 8000 (not measured)" in text
     assert "scaling" not in text and "(not verified)" in text and "eng" not in text
 
 
