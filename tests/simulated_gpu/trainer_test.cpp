@@ -307,6 +307,24 @@ TEST_F(SimulatedGpu, LadderSelectsNoEnginesForABatchThatCannotFit) {
   EXPECT_EQ(calls.largest_built, 4) << "an engine for the second batch";
 }
 
+// On a shared GPU no captured step is replayed before the training, but the step has been executed.
+TEST_F(SimulatedGpu, StartsWithTheInitialLossScaleOnASharedGpu) {
+  const SharedDirectory directory(*alone_);
+  Config half = config();
+  half.precision = core::Precision::fp16;
+  half.allow_gpu_sharing = true;
+  half.epochs = 0;
+  half.steps = 3;
+  half.checkpoint_dir = directory.path();
+  on_gpu(half);
+  std::vector<float> scale(2);
+  const std::vector<record::Tensor> tensors{{"optimizer", "loss_scale", {2}, scale}};
+  record::read_checkpoint(record::checkpoint_path(directory.path(), 3), tensors,
+                          record::Verify::required);
+  EXPECT_EQ(scale[0], 65536);
+  EXPECT_EQ(scale[1], 3);
+}
+
 TEST_F(SimulatedGpu, SumsOfTheSweepAreRightInEveryType) {
   const auto backend = backend::make_backend(backend::DeviceKind::cuda, 1);
   const auto transport =

@@ -72,6 +72,7 @@ void CudaStepExecutor::rehearse() {
   plan_.upload_anything();
   run();
   collect();
+  plan_.restart_loss_scale();
 }
 
 /// Captures the step for every slot, then without timestamps.
