@@ -256,6 +256,15 @@ TEST_F(SimulatedGpu, GoesOnFromACheckpointAsIfItHadNotStopped) {
   EXPECT_EQ(on_gpu(second).parameters, expected.parameters);
 }
 
+/// Returns the loss scale and the number of steps without overflow from the checkpoint of a step.
+std::vector<float> loss_scale_after(std::int64_t step, const SharedDirectory& directory) {
+  std::vector<float> scale(2);
+  const std::vector<record::Tensor> tensors{{"optimizer", "loss_scale", {2}, scale}};
+  record::read_checkpoint(record::checkpoint_path(directory.path(), step), tensors,
+                          record::Verify::required);
+  return scale;
+}
+
 // The loss scale changes the results only if values overflow, so the test reads it from the
 // checkpoints.
 TEST_F(SimulatedGpu, ResumesWithTheLossScale) {
@@ -268,10 +277,7 @@ TEST_F(SimulatedGpu, ResumesWithTheLossScale) {
   for (const std::int64_t steps : {3, 7}) {
     half.steps = steps;
     on_gpu(half);
-    std::vector<float> scale(2);
-    const std::vector<record::Tensor> tensors{{"optimizer", "loss_scale", {2}, scale}};
-    record::read_checkpoint(record::checkpoint_path(directory.path(), steps), tensors,
-                            record::Verify::required);
+    const auto scale = loss_scale_after(steps, directory);
     EXPECT_EQ(scale[0], 65536);
     EXPECT_EQ(scale[1], static_cast<float>(steps));
   }
@@ -317,10 +323,7 @@ TEST_F(SimulatedGpu, StartsWithTheInitialLossScaleOnASharedGpu) {
   half.steps = 3;
   half.checkpoint_dir = directory.path();
   on_gpu(half);
-  std::vector<float> scale(2);
-  const std::vector<record::Tensor> tensors{{"optimizer", "loss_scale", {2}, scale}};
-  record::read_checkpoint(record::checkpoint_path(directory.path(), 3), tensors,
-                          record::Verify::required);
+  const auto scale = loss_scale_after(3, directory);
   EXPECT_EQ(scale[0], 65536);
   EXPECT_EQ(scale[1], 3);
 }
