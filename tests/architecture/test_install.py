@@ -126,7 +126,7 @@ def test_link_targets_of_the_installed_documentation_exist(prefix):
 
 def test_installed_slurm_scripts_run(prefix):
     jobs = prefix / "share" / "lockstep" / "jobs"
-    result = subprocess.run([jobs / "slurm" / "submit", "--dry-run", jobs / "slurm" / "weak.tsv"], cwd=prefix, text=True,
+    result = subprocess.run([jobs / "slurm" / "submit", "--dry-run", jobs / "studies" / "weak.tsv"], cwd=prefix, text=True,
                             capture_output=True)
     assert result.returncode == 0, result.stderr
-    assert "scaling.sbatch" in result.stdout
+    assert "task.sbatch" in result.stdout

@@ -11,9 +11,9 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SUBMIT = ROOT / "jobs" / "slurm" / "submit"
-TASK = ROOT / "jobs" / "slurm" / "scaling.sbatch"
-TABLE = ("# name\tranks\toption\tbatch\none\t1\tglobal-batch\t64\n\n"
-         "two\t2\tbatch-per-rank\t32\ntwo-big\t2\tbatch-per-rank\t128\n")
+TASK = ROOT / "jobs" / "slurm" / "task.sbatch"
+TABLE = ("# name\tranks\tcommand\none\t1\ttrain --global-batch 64\n\n"
+         "two\t2\ttrain --batch-per-rank 32\ntwo-big\t2\ttrain --batch-per-rank 128\n")
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_submit_creates_one_array_per_number_of_ranks(table, tmp_path):
 
 
 def test_ranks_are_distributed_evenly_over_nodes(table, tmp_path):
-    table.write_text("six\t6\tglobal-batch\t96\n", encoding="utf-8")
+    table.write_text("six\t6\ttrain --global-batch 96\n", encoding="utf-8")
     array = options(submit("--repeats", 1, "--dir", tmp_path / "out", table).stdout)
     assert (array["--nodes"], array["--ntasks-per-node"]) == ("2", "3")  # the site `generic` has 4 ranks per node
 
@@ -78,47 +78,20 @@ def test_missing_account_is_an_error_if_the_site_requires_one(table):
     assert "--partition" not in accepted.stdout
 
 
-@pytest.mark.parametrize("line", ["x y\t1\tglobal-batch\t64", "x\tmany\tglobal-batch\t64", "x\t1\tbatch\t64",
-                                  "x\t1\tglobal-batch\t$(id)"])
-def test_invalid_line_of_the_table_is_an_error(table, line):
-    table.write_text(line + "\n", encoding="utf-8")
-    result = submit(table)
-    assert result.returncode != 0 and "invalid line" in result.stderr
-
-
-@pytest.mark.parametrize("text, message", [
-    ("a\t1\tglobal-batch\t64\nb\t1\tglobal-batch\t32\na\t2\tglobal-batch\t64\n", "two points are named 'a'"),
-    ("a\t3\tglobal-batch\t64\n", "not a multiple of its 3 ranks; use for example 66"),
-    ("a\t1\tglobal-batch\t64\r\n", "Windows line endings (CRLF)"),
-    ("# only a comment\n", "has no points"),
-])
-def test_inconsistent_table_is_one_error(table, text, message):
-    table.write_bytes(text.encode())
-    result = submit(table)
-    assert result.returncode != 0 and result.stdout == ""
-    assert message in result.stderr and len(result.stderr.splitlines()) == 1
-
-
-def test_last_line_without_newline_is_a_point(table, tmp_path):
-    table.write_text("a\t1\tglobal-batch\t64\nb\t2\tglobal-batch\t64", encoding="utf-8")
-    result = submit("--dir", tmp_path / "out", table)
-    assert [options(line)["--ntasks"] for line in result.stdout.splitlines()] == ["1", "2"]
-
-
 def test_lockstep_checks_the_further_options(table, tmp_path, program):
     result = submit("--dir", tmp_path / "out", table, "--", "--epochs", "2", **program(0))
     assert result.returncode == 0, result.stderr
     assert "--epochs 2" in result.stdout
     words = (tmp_path / "lockstep.calls").read_text().split()
-    assert words[0] == "train" and words[-3:] == ["--epochs", "2", "--dry-run"]
-    assert dict(zip(words, words[1:]))["--batch-per-rank"] == "32"  # the smallest batch in the table
+    assert words[0] == "train" and words[-1] == "--dry-run" and dict(zip(words, words[1:]))["--epochs"] == "2"
+    assert dict(zip(words, words[1:]))["--global-batch"] == "64"  # the point with one rank
 
 
 @pytest.mark.parametrize("status", [2, 3])
 def test_options_that_lockstep_rejects_are_not_submitted(table, program, status):
     result = submit(table, "--", "--epocs", "2", **program(status, "lockstep: unknown option --epocs"))
     assert result.returncode != 0 and result.stdout == ""
-    assert result.stderr == "submit: lockstep rejects the options after --: lockstep: unknown option --epocs\n"
+    assert result.stderr == "submit: lockstep rejects the options: lockstep: unknown option --epocs\n"
 
 
 @pytest.mark.parametrize("further, status", [(["--device", "cuda"], 2), (["--device=cuda"], 2), (["--epochs", "2"], 4)])
@@ -143,11 +116,10 @@ def test_invalid_options_are_errors(table, arguments):
     assert result.returncode != 0 and result.stderr.startswith("submit: ")
 
 
-@pytest.mark.parametrize("name", ["strong.tsv", "weak.tsv"])
-def test_tables_of_the_repository_are_valid(name, tmp_path):
-    result = submit("--dir", tmp_path, ROOT / "jobs" / "slurm" / name)
-    assert result.returncode == 0, result.stderr
-    assert len(result.stdout.splitlines()) == 4  # one job array each for 1, 2, 4 and 8 ranks
+def test_points_with_other_threads_are_an_array_of_their_own(table, tmp_path):
+    table.write_text("one\t1\ttrain --batch-per-rank 8 --threads 1\ntwo\t1\ttrain --batch-per-rank 8 --threads 2\n", encoding="utf-8")
+    arrays = [options(line) for line in submit("--repeats", 1, "--dir", tmp_path / "out", table).stdout.splitlines()]
+    assert [(a["--cpus-per-task"], a["--array"]) for a in arrays] == [("1", "1%4"), ("2", "2%4")]
 
 
 def run_task(tmp_path, table, task, status, restart=0):

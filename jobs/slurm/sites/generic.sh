@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034  # submit and scaling.sbatch read the variables
+# shellcheck shell=bash disable=SC2034  # submit and task.sbatch read the variables
 # Settings for a generic Slurm cluster. To describe your cluster, copy this file to NAME.sh, change the settings that differ,
 # and submit with --site NAME.
 

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034  # submit and scaling.sbatch read the variables
+# shellcheck shell=bash disable=SC2034  # submit and task.sbatch read the variables
 # Settings for a cluster like Greene of NYU: software comes from Lmod modules, Slurm selects the partition, and the account is
 # optional. These settings follow the documentation of the cluster; they have not been tested on it.
 

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034  # submit and scaling.sbatch read the variables
+# shellcheck shell=bash disable=SC2034  # submit and task.sbatch read the variables
 # Settings for a cluster like Torch of NYU: the account is mandatory, no partition may be given, --comment requests preemptible
 # resources, and the software is in containers. The cluster cancels jobs with low GPU utilisation; jobs with CPU ranks therefore
 # request no GPUs. These settings follow the documentation of the cluster; they have not been tested on it.

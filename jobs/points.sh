@@ -1,0 +1,85 @@
+# shellcheck shell=bash
+# Reads the table of a study and composes the commands of its points. jobs/study and the scripts in jobs/slurm source this file
+# after jobs/lib.sh.
+#
+# A table has one line per point with three columns, separated by tabs: name, ranks, and a command of lockstep with its options.
+# Lines that start with # and empty lines are ignored.
+
+# Reads the table $1 into the arrays names, ranks_of and arguments_of (one element per point). Exits with an error if a line is
+# invalid.
+# shellcheck disable=SC2034  # the scripts that source this file read the arrays
+read_points() {
+  local table=$1 name ranks arguments batch
+  local -A lines=()
+  names=() ranks_of=() arguments_of=()
+  [ -n "$table" ] || die "the table is missing, e.g. jobs/studies/weak.tsv; see --help"
+  [ -r "$table" ] || die "cannot read $table"
+  if grep -q $'\r' "$table"; then
+    die "$table has Windows line endings (CRLF); convert it: sed -i 's/\\r\$//' $table"
+  fi
+  while IFS=$'\t' read -r name ranks arguments || [ -n "$name" ]; do
+    [[ $name == \#* || -z $name ]] && continue
+    [[ $name =~ ^[A-Za-z0-9._-]+$ && $ranks =~ ^[1-9][0-9]*$ && $arguments =~ ^[a-z]+(\ [A-Za-z0-9._:/@,=+%-]+)*$ ]] ||
+      die "$table: invalid line '$name'; the columns are name, ranks, and a command with options such as: train --batch-per-rank 32"
+    [ -z "${lines[$name]:-}" ] || die "$table: two points are named '$name', so their results would have the same file names; rename one of them"
+    lines[$name]=1
+    batch=$(option_value --global-batch "$arguments")
+    ((${batch:-0} % ranks == 0)) ||
+      die "$table: the global batch of '$name', $batch, is not a multiple of its $ranks ranks; use for example $(((batch / ranks + 1) * ranks))"
+    names+=("$name")
+    ranks_of+=("$ranks")
+    arguments_of+=("$arguments")
+  done <"$table"
+  [ ${#names[@]} -gt 0 ] || die "$table has no points"
+}
+
+# Prints the value of the option $1 in the command line $2; nothing if the option is absent.
+option_value() {
+  local words word is_value=no
+  read -r -a words <<<"$2"
+  for word in "${words[@]}"; do
+    if [ $is_value = yes ]; then
+      printf '%s\n' "$word" && return
+    fi
+    [[ $word != "$1="* ]] || { printf '%s\n' "${word#*=}" && return; }
+    [ "$word" != "$1" ] || is_value=yes
+  done
+}
+
+# Sets the array `merged`: the words of the command line $1 without the options that the further arguments contain, followed by
+# the further arguments.
+merge_options() {
+  local words word keep=yes replaced=" "
+  read -r -a words <<<"$1"
+  shift
+  for word in "$@"; do
+    [[ $word != --* ]] || replaced+="${word%%=*} "
+  done
+  merged=()
+  for word in "${words[@]}"; do
+    if [[ $word == --* ]]; then
+      [[ $replaced == *" ${word%%=*} "* ]] && keep=no || keep=yes
+    fi
+    [ $keep = no ] || merged+=("$word")
+  done
+  merged+=("$@")
+}
+
+# Prints the program: LOCKSTEP_BIN, lockstep of the PATH, or the build in build/cpu.
+# shellcheck disable=SC2154  # jobs/lib.sh sets root
+lockstep_program() { printf '%s\n' "${LOCKSTEP_BIN:-$(command -v lockstep || echo "$root/build/cpu/bin/lockstep")}"; }
+
+# Sets the array `command`: the lockstep command of the point with the command line $1, repeat $2 and name $3 in the directory $4,
+# which writes the run file $5. The further arguments replace options of the point. Training runs get the seed of the repeat and
+# resume from their checkpoints.
+# shellcheck disable=SC2034  # the scripts that source this file read the array
+point_command() {
+  local line=$1 repeat=$2 point=$3-$2 directory=$4 file=$5
+  shift 5
+  merge_options "$line" "$@"
+  command=("$(lockstep_program)" "${merged[@]}")
+  if [ "${merged[0]}" = train ]; then
+    command+=(--seed "$repeat" --checkpoint-dir "$directory/checkpoints/$point" --resume auto)
+  fi
+  command+=(--output "$file")
+}

@@ -1,0 +1,154 @@
+"""Tests of jobs/study and of the tables in jobs/studies."""
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+STUDY = ROOT / "jobs" / "study"
+TABLES = sorted((ROOT / "jobs" / "studies").glob("*.tsv"))
+
+# Options that shrink every point of a table to a run of seconds.
+QUICK = ["--evaluate-every", "never", "--warmup-epochs", "0"]
+TOY = {
+    "bandwidth": ["--max-bytes", "4K", "--repeats", "2"],
+    "ladder": ["--data", "synthetic:64", "--model", "vgg11", "--memory-limit", "400MB", "--steps", "1"],
+    "large-batch": ["--data", "synthetic:32", "--model", "vgg11", "--global-batch", "16", "--epochs", "1", *QUICK],
+    "strong": ["--data", "synthetic:32", "--model", "vgg11", "--global-batch", "16", "--epochs", "1", *QUICK],
+    "threads": ["--data", "synthetic:32", "--model", "vgg11", "--batch-per-rank", "16", "--epochs", "1", *QUICK],
+    "weak": ["--data", "synthetic:32", "--model", "vgg11", "--batch-per-rank", "4", "--epochs", "1", *QUICK],
+}
+MOST_RANKS = 2
+MOST_THREADS = 2
+
+
+def study(*arguments, **variables):
+    return subprocess.run([STUDY, *map(str, arguments)], capture_output=True, text=True, env=os.environ | variables,
+                          stdin=subprocess.DEVNULL)
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A function that writes a stub of lockstep, which appends its arguments to `calls`, creates its run file and exits with
+    `status`. Returns the environment variable that names it."""
+    def make(status=0):
+        path = tmp_path / "lockstep"
+        path.write_text(f'#!/bin/bash\necho "$@" >>"{tmp_path}/calls"\ntouch "${{@: -1}}"\nexit {status}\n', encoding="utf-8")
+        path.chmod(0o755)
+        return {"LOCKSTEP_BIN": str(path)}
+    return make
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "points.tsv"
+    path.write_text("# name\tranks\tcommand\none\t1\ttrain --batch-per-rank 8 --epochs 2\ntwo\t2\tallreduce --max-bytes 1K\n",
+                    encoding="utf-8")
+    return path
+
+
+def calls(tmp_path):
+    """Returns the arguments of the stub, one list per call."""
+    return [line.split() for line in (tmp_path / "calls").read_text(encoding="utf-8").splitlines()]
+
+
+RUN = ["--launcher", "env RANKS_STARTED=RANKS", "--no-report"]
+
+
+def test_points_run_in_turn_and_repeats_have_their_seed(table, tmp_path, program):
+    result = study(*RUN, "--repeats", 2, "--dir", tmp_path / "out", table, **program())
+    assert result.returncode == 0, result.stderr
+    made = calls(tmp_path)
+    assert [words[0] for words in made] == ["train", "allreduce", "train", "allreduce"]
+    assert [words[words.index("--seed") + 1] for words in made[::2]] == ["1", "2"]
+    assert made[0][-1] == f"{tmp_path}/out/one-1.0.h5"
+    assert "--seed" not in made[1] and "--resume" not in made[1]
+    assert (tmp_path / "out" / "two-2.done").read_text(encoding="utf-8") == "two-2.0.h5\n"
+
+
+def test_complete_points_are_not_run_again(table, tmp_path, program):
+    for _ in range(2):
+        assert study(*RUN, "--dir", tmp_path / "out", table, **program()).returncode == 0
+    assert len(calls(tmp_path)) == 2
+
+
+def test_options_after_the_separator_replace_those_of_the_table(table, tmp_path, program):
+    table.write_text("one\t1\ttrain --batch-per-rank 8 --epochs=2 --nesterov --lr 0.1\n", encoding="utf-8")
+    assert study(*RUN, "--dir", tmp_path / "out", table, "--", "--epochs", "5", "--batch-per-rank=4",
+                 **program()).returncode == 0
+    words = calls(tmp_path)[0]
+    assert words[:7] == ["train", "--nesterov", "--lr", "0.1", "--epochs", "5", "--batch-per-rank=4"]
+
+
+def test_failed_runs_are_listed_and_the_others_run(table, tmp_path, program):
+    result = study(*RUN, "--dir", tmp_path / "out", table, **program(5))
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1] == "study: failed runs: one-1 (status 5), two-1 (status 5)"
+    assert len(calls(tmp_path)) == 2 and not list((tmp_path / "out").glob("*.done"))
+
+
+def test_interrupted_run_ends_the_study_and_is_continued(table, tmp_path, program):
+    result = study(*RUN, "--dir", tmp_path / "out", table, **program(75))
+    assert result.returncode == 1 and "run the same command again to continue" in result.stderr
+    assert len(calls(tmp_path)) == 1
+    assert study(*RUN, "--dir", tmp_path / "out", table, **program()).returncode == 0
+    assert calls(tmp_path)[1][-1] == f"{tmp_path}/out/one-1.1.h5"  # a second part of the run
+
+
+@pytest.mark.parametrize("line", ["x y\t1\ttrain", "x\tmany\ttrain", "x\t1\t", "x\t1\t--batch-per-rank 8", "x\t0\ttrain",
+                                  "x\t1\ttrain --batch-per-rank $(id)"])
+def test_invalid_line_of_the_table_is_an_error(table, line):
+    table.write_text(line + "\n", encoding="utf-8")
+    result = study("--dry-run", table)
+    assert result.returncode != 0 and "invalid line" in result.stderr
+
+
+@pytest.mark.parametrize("text, message", [
+    ("a\t1\ttrain\nb\t1\ttrain\na\t2\ttrain\n", "two points are named 'a'"),
+    ("a\t3\ttrain --global-batch 64\n", "not a multiple of its 3 ranks; use for example 66"),
+    ("a\t1\ttrain\r\n", "Windows line endings (CRLF)"),
+    ("# only a comment\n", "has no points"),
+])
+def test_inconsistent_table_is_one_error(table, text, message):
+    table.write_bytes(text.encode())
+    result = study("--dry-run", table)
+    assert result.returncode != 0 and result.stdout == ""
+    assert message in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+def test_last_line_without_newline_is_a_point(table):
+    table.write_text("a\t1\ttrain\nb\t2\ttrain", encoding="utf-8")
+    assert len(study("--dry-run", table).stdout.splitlines()) == 2
+
+
+@pytest.mark.parametrize("arguments", [["--repeats", "0"], ["--unknown"], ["second.tsv"], ["/nowhere.tsv"]])
+def test_invalid_options_are_errors(table, arguments):
+    result = study(table, *arguments)
+    assert result.returncode != 0 and result.stderr.startswith("study: ")
+
+
+def test_every_table_of_the_repository_has_toy_options():
+    assert [path.stem for path in TABLES] == sorted(TOY)
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_table_runs_at_toy_size_and_is_reported(path, tmp_path):
+    """Runs up to four points of a table, with few images, and makes the report."""
+    if not os.environ.get("LOCKSTEP_BIN"):
+        pytest.skip("LOCKSTEP_BIN is not set to the program; CTest sets it")
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
+    kept = [row for row in rows if int(row[1]) <= MOST_RANKS and threads_of(row[2]) <= MOST_THREADS]
+    assert kept
+    kept = kept if len(kept) <= 4 else kept[:2] + kept[-2:]
+    small = tmp_path / "a table.tsv"
+    small.write_text("".join("\t".join(row) + "\n" for row in kept), encoding="utf-8")
+    result = study("--dir", tmp_path / "results of a study", small, "--", *TOY[path.stem])
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert (tmp_path / "results of a study" / "report" / "report.md").exists()
+
+
+def threads_of(command):
+    words = command.split()
+    return int(words[words.index("--threads") + 1]) if "--threads" in words else 1
