@@ -10,7 +10,6 @@ from lockstep_report import __version__, contents, points, report
 from lockstep_report.comparison import merge_repeats
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.joining import load_runs
-from lockstep_report.ladder import ladder_tables
 from lockstep_report.output import CHECK, FIGURE, PAGE, TABLE, Folder
 from lockstep_report.paths import one_file, run_files
 from lockstep_report.summary import summary, summary_values
@@ -207,7 +206,7 @@ def write_figures(options):
 def save_figures(folder, found, runs):
     from lockstep_report import figures  # here because importing matplotlib is slow
 
-    made = figures.all_figures(found, ladder_tables(found, runs))
+    made = figures.all_figures(found, runs)
     for name, images in made.items():
         for suffix, content in images.items():
             folder.write(f"{name}.{suffix}", content, FIGURE)

@@ -1,6 +1,7 @@
 """The tables of a report: columns, formulas and notes."""
 
 from lockstep_report import metrics, validity
+from lockstep_report.accuracy import accuracy_table
 from lockstep_report.comparison import base_of, independent_of, strong_base_of
 from lockstep_report.ladder import ladder_tables
 from lockstep_report.measurements import measurement_table
@@ -8,6 +9,7 @@ from lockstep_report.scaling import weak_efficiency
 from lockstep_report.settings import describe_setting, setting_names
 from lockstep_report.sweep import sweep_table
 from lockstep_report.tables import Column, Note, Table
+from lockstep_report.threads import thread_tables
 
 INDEPENDENT_NOTE = (
     '"independent replicas, no communication" (reducer none): every rank trains its own network; '
@@ -248,5 +250,6 @@ def all_tables(points, runs, link_gbit=None):
         tables += [time_table(points), split_table(points), bandwidth_table(points, link_gbit),
                    weak_table(points), strong_table(points),
                    finished(measurement_table(points, lambda p: place(p, points), PLACE), points)]
-    tables.append(sweep_table(runs))
-    return [table for table in tables if table.rows]
+        tables += thread_tables(points)
+    tables += [sweep_table(runs), accuracy_table(runs)]
+    return [table for table in tables if table and table.rows]

@@ -39,6 +39,8 @@ class Point:
     measurements: dict = field(default_factory=dict)  # name -> maximum over ranks, of one epoch
     link_gbit: float = None  # rate of the link that was given to the run
     hosts: tuple = ()  # host names
+    threads: int = None  # CPU threads per rank, if they compute
+    processors: int = None  # processors on which the ranks of the first host may run
     version: str = ""  # version of the program
     kernels: tuple = ()  # (operation, implementation) pairs
     repeats: int = 1
@@ -126,12 +128,30 @@ def from_run(run):
         measurements=measurements_of(run, window.epoch),
         link_gbit=link_of(run),
         hosts=origin.host_names,
+        threads=run.number("threads") if settings.uses_threads(run) else None,
+        processors=processors_of(run),
         version=settings.version_of(origin),
         kernels=validity.kernels_of(origin),
         rule=window.rule,
         scaled=window.is_extrapolated,
         notes=validity.run_notes(run, origin, window),
     )
+
+
+def processors_of(run):
+    """Returns the number of processors on which the ranks of the first host may run; None if the
+    file does not list them."""
+    hosts = np.asarray(run.ranks.get("host", ()))
+    found = set()
+    for rank, text in enumerate(run.ranks.get("cpu_list", ())):
+        if rank < len(hosts) and hosts[rank] != hosts[0]:
+            continue
+        for part in str(text).split(","):
+            first, _, last = part.partition("-")
+            if not first.isdecimal() or not (last or first).isdecimal():
+                return None
+            found.update(range(int(first), int(last or first) + 1))
+    return len(found) or None
 
 
 def link_of(run):

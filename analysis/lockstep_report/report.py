@@ -11,6 +11,10 @@ CAPTIONS = {
     "scaling": "Fixed batch per rank: epoch speedup and efficiency. The dashed line is the ideal; "
                "the lines join measured points and have no meaning between them.",
     "strong-scaling": "Fixed global batch: speedup and efficiency. The dashed line is the ideal.",
+    "thread-scaling": "Speedup of an epoch and of the passes of a step over the threads per rank. "
+                      "The dashed line is the ideal; the dotted line is the number of processors.",
+    "learning-curves": "Test accuracy over epochs and over training time; the band spans the runs "
+                       "with different seeds.",
     "batch-ladder": "Growing batch per rank at a fixed number of ranks.",
 }
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import matplotlib
 import pytest
-from lockstep_report import contents, figures, points
+from lockstep_report import (
+    contents, figure_style, ladder_figure, phase_figure, points, scaling_figure)
 from lockstep_report.figure_layout import wrap
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
@@ -44,7 +45,7 @@ def visible_texts(figure):
 
 def faults(figure):
     """Returns one message per text that is cut off and per overlapping pair; closes `figure`."""
-    with matplotlib.rc_context(figures.STYLE):
+    with matplotlib.rc_context(figure_style.STYLE):
         texts = visible_texts(figure)
     assert len(texts) > 4
     found = [f"cut off: {text!r}" for text, box in texts
@@ -54,15 +55,15 @@ def faults(figure):
         if (min(box.x1, other.x1) - max(box.x0, other.x0) > TOLERANCE
                 and min(box.y1, other.y1) - max(box.y0, other.y0) > TOLERANCE):
             found.append(f"overlap: {text!r} and {other_text!r}")
-    figures.plt.close(figure)
+    figure_style.plt.close(figure)
     return found
 
 
 def test_the_check_sees_a_title_that_is_cut_off_and_labels_that_overlap():
-    figure, axes = figures.plt.subplots(figsize=(3, 3))
+    figure, axes = figure_style.plt.subplots(figsize=(3, 3))
     figure.suptitle("a title that is much wider than three inches, so that both ends are missing")
     assert any("cut off" in fault for fault in faults(figure))
-    figure, axes = figures.plt.subplots(figsize=(3, 3))
+    figure, axes = figure_style.plt.subplots(figsize=(3, 3))
     axes.set_xticks([0, 0.1, 0.2], ["one label", "another label", "a third label"])
     assert any("overlap" in fault for fault in faults(figure))
 
@@ -73,7 +74,7 @@ def test_the_check_sees_a_title_that_is_cut_off_and_labels_that_overlap():
     (range(1, 13), (32,)), ((1, 2, 4), (16, 32, 64, 128, 256))])
 def test_phase_bars_of_any_number(setting, ranks, batches):
     found = [point(n, b, 12345.678 / n, setting) for b in batches for n in ranks]
-    assert faults(figures.phase_bars(found)) == []
+    assert faults(phase_figure.phase_bars(found)) == []
 
 
 @pytest.mark.parametrize("detail", [
@@ -83,7 +84,7 @@ def test_phase_bars_of_any_number(setting, ranks, batches):
 def test_phase_bars_with_long_labels(detail, count):
     found = [point(2, 32, 0.000123456 * (i + 1), detail=detail, gradient_dtype="bf16",
                    reducer=reducer) for i in range(count) for reducer in ("none", "allreduce")]
-    assert faults(figures.phase_bars(found)) == []
+    assert faults(phase_figure.phase_bars(found)) == []
 
 
 NOTES = ("scaled from 5 of 200 steps", "warning: " + 40 * "many words " + "and an end")
@@ -92,28 +93,29 @@ NOTES = ("scaled from 5 of 200 steps", "warning: " + 40 * "many words " + "and a
 @pytest.mark.parametrize("ranks", [(1,), (1, 2, 4, 8)])
 def test_validity_notes_are_below_the_axes(ranks):
     found = [point(n, 32, 100.0 / n, notes=NOTES) for n in ranks]
-    made = [figures.phase_bars(found)]
+    made = [phase_figure.phase_bars(found)]
     if len(ranks) > 1:
-        made.append(figures.scaling(found, figures.weak_series(found), "Scaling", "Efficiency"))
+        series = scaling_figure.weak_series(found)
+        made.append(scaling_figure.scaling(found, series, "Scaling", "Efficiency"))
     for figure in made:
         texts = " ".join(text.get_text() for text in figure.findobj(Text))
         for note in NOTES:
             assert note in " ".join(texts.split())
         assert faults(figure) == []
-    labels = [figures.bar_label(p, {NOTES[0]: "a", NOTES[1]: "b"}) for p in found]
+    labels = [phase_figure.bar_label(p, {NOTES[0]: "a", NOTES[1]: "b"}) for p in found]
     assert all(label.endswith("(a, b)") for label in labels)
 
 
 def test_notes_in_the_scaling_figure_name_their_points():
     found = [point(n, 32, notes=NOTES[:1] if n > 1 else ()) for n in (1, 2, 4, 8)]
-    assert figures.places_of(NOTES[0], found) == "batch 32 on 2, 4 and 8 ranks"
+    assert scaling_figure.places_of(NOTES[0], found) == "batch 32 on 2, 4 and 8 ranks"
 
 
 def test_phase_bars_show_every_batch():
     batches = [8, 16, 32, 64, 128]
-    figure = figures.phase_bars([point(n, b) for b in batches for n in (1, 2)])
+    figure = phase_figure.phase_bars([point(n, b) for b in batches for n in (1, 2)])
     titles = [axes.get_title(loc="left") for axes in figure.axes]
-    figures.plt.close(figure)
+    figure_style.plt.close(figure)
     assert titles == [f"batch {b} per rank" for b in batches]
 
 
@@ -126,8 +128,9 @@ def test_scaling_of_any_number(largest, every, batches, modes):
     group = [point(1, b, 100.0) for b in batches]
     group += [point(n, b, 100.0 / n * (1 + 0.01 * n), reducer=mode)
               for n in counts for b in batches for mode in modes]
-    for series in (figures.weak_series(group), figures.strong_series(group)):
-        figure = figures.scaling(group, series, "Scaling at fixed batch per rank", "Efficiency")
+    for series in (scaling_figure.weak_series(group), scaling_figure.strong_series(group)):
+        figure = scaling_figure.scaling(group, series, "Scaling at fixed batch per rank",
+                                        "Efficiency")
         if series:
             assert faults(figure) == []
 
@@ -136,7 +139,8 @@ def test_scaling_of_any_number(largest, every, batches, modes):
 def test_scaling_far_from_the_ideal(factor):
     group = [point(1, 32, 100.0), point(2, 32, 50 / factor), point(4, 32, 25 / factor),
              point(4, 32, 25 / factor, reducer="none")]
-    figure = figures.scaling(group, figures.weak_series(group), "Scaling", "Weak efficiency")
+    series = scaling_figure.weak_series(group)
+    figure = scaling_figure.scaling(group, series, "Scaling", "Weak efficiency")
     assert faults(figure) == []
 
 
@@ -148,10 +152,10 @@ def test_ladder_of_any_length(largest, last):
              "images_per_second": 123456.7 * (i + 1)} for i in range(largest)]
     if last != "complete":
         rows[-1] = {"batch_per_rank": rows[-1]["batch_per_rank"], "status": last}
-    assert faults(figures.ladder(rows, " ".join(LONG))) == []
+    assert faults(ladder_figure.ladder(rows, " ".join(LONG))) == []
     for row in rows:
         row["source"] = "ladder-on-one-rank-of-node-17.h5"
-    assert faults(figures.ladder(rows, "Batch ladder")) == []
+    assert faults(ladder_figure.ladder(rows, "Batch ladder")) == []
 
 
 def test_a_long_word_is_broken_and_nothing_is_lost():
@@ -164,6 +168,6 @@ def test_weak_efficiency_is_the_same_in_the_figure_and_in_the_table():
     """With 2 images per rank, an epoch of 10 images has 5 steps on one rank and 3 on two ranks."""
     group = [point(1, 2, 5.0), point(2, 2, 3.6)]
     group = [replace(p, steps=steps) for p, steps in zip(group, (5, 3))]
-    ((_, rows),) = figures.weak_series(group)
+    ((_, rows),) = scaling_figure.weak_series(group)
     row = contents.weak_table(group).rows[1]
     assert rows[1][2] == row["efficiency"] == pytest.approx(1.0 / 1.2)

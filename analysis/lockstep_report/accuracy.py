@@ -1,0 +1,115 @@
+"""Test accuracy of training runs: a table by global batch and learning-rate rule, and the curves of
+its figure."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lockstep_report import metrics
+from lockstep_report.tables import Column, Table
+
+# Options that change what is learned, not how fast: (name, value that is not shown).
+RECIPE = (("lr", ""), ("lr-schedule", "constant"), ("lr-scaling", "none"), ("warmup-epochs", "0"),
+          ("grad-clip", "0"), ("label-smoothing", "0"), ("bn", "broadcast"))
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Repeats (seeds) of a training run with the same recipe and global batch. Accuracies are
+    shares of 1, lists have one element per run."""
+
+    data: str
+    model: str
+    global_batch: int
+    ranks: int
+    recipe: str
+    epochs: int  # complete epochs of the shortest run
+    steps: int  # per epoch
+    accuracy: np.ndarray  # (run, epoch), test accuracy; NaN if an epoch was not evaluated
+    seconds: np.ndarray  # (run, epoch), training seconds from the start to the end of the epoch
+    train_loss: np.ndarray  # (run), of the last epoch
+    labels: tuple  # names of the runs
+
+    @property
+    def last(self):
+        """(run): test accuracy of the last evaluated epoch."""
+        return np.array([row[~np.isnan(row)][-1] for row in self.accuracy])
+
+
+def recipe_of(run):
+    """Returns the options of RECIPE as text: "lr 0.1, lr-schedule cosine"."""
+    texts = []
+    for name, hidden in RECIPE:
+        value = run.option(name)
+        if value not in ("", "none", "never", hidden):
+            texts.append(f"{name} {value}")
+    return ", ".join(texts)
+
+
+def accuracy_curves(runs):
+    """Returns one `Curve` per data, model, global batch, ranks, recipe and number of epochs, sorted
+    by batch. Runs without a test accuracy, and independent replicas, are left out."""
+    groups = {}
+    for run in runs:
+        evaluated = np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)
+        if not run.has_steps or not np.isfinite(evaluated).any():
+            continue
+        if run.option("reducer") == "none" and run.rank_count > 1:
+            continue
+        images = int(np.max(run.images))
+        key = (run.option("data"), run.option("model"), images, run.rank_count, recipe_of(run),
+               len(evaluated))
+        groups.setdefault(key, []).append(run)
+    return [curve_of(key, group) for key, group in sorted(groups.items(), key=lambda kv: kv[0])]
+
+
+def curve_of(key, runs):
+    data, model, batch, ranks, recipe, epochs = key
+    return Curve(
+        data, model, batch, ranks, recipe, epochs, int(np.sum(runs[0].epoch == runs[0].epoch[0])),
+        np.array([np.asarray(run.epochs["test_accuracy"], dtype=float) for run in runs]),
+        np.array([seconds_of(run) for run in runs]),
+        np.array([float(run.epochs["train_loss"][-1]) for run in runs]),
+        tuple(run.label for run in runs))
+
+
+def seconds_of(run):
+    """Returns (epoch): the training time from the start of the run to the end of each epoch."""
+    step = metrics.training_seconds(run.phase_seconds, run.phases)
+    return np.cumsum([step[run.epoch == number].sum() for number in run.epoch_numbers])
+
+
+def accuracy_table(runs):
+    """Returns the table, or None if no run has been evaluated."""
+    curves = accuracy_curves(runs)
+    if not curves:
+        return None
+    several = {name: len({getattr(c, name) for c in curves}) > 1 for name in ("data", "model")}
+    rows = [{
+        "data": curve.data if several["data"] else None,
+        "model": curve.model if several["model"] else None,
+        "global_batch": curve.global_batch, "ranks": curve.ranks, "recipe": curve.recipe,
+        "epochs": curve.epochs, "updates": curve.epochs * curve.steps,
+        "accuracy": 100 * float(np.median(curve.last)),
+        "lowest": 100 * float(curve.last.min()) if len(curve.last) > 1 else None,
+        "highest": 100 * float(curve.last.max()) if len(curve.last) > 1 else None,
+        "train_loss": float(np.median(curve.train_loss)),
+        "seconds": float(np.median(curve.seconds[:, -1])), "runs": len(curve.last),
+    } for curve in curves]
+    first = curves[0]
+    shared = [text for name, text in (("model", first.model), ("data", first.data))
+              if not several[name]]
+    notes = ["test accuracy: of the last evaluation; median over the runs (seeds), which differ by "
+             "the given lowest and highest value; training loss: mean of the last epoch",
+             "updates: steps of SGD; at a fixed number of epochs, a larger batch makes fewer",
+             "seconds: training time without waiting for data and without evaluation"]
+    if shared:
+        notes.append("setting: " + ", ".join(shared))
+    return Table(
+        "accuracy", "Test accuracy by global batch",
+        [Column("data", "Data"), Column("model", "Model"), Column("global_batch", "Global batch"),
+         Column("ranks", "Ranks"), Column("recipe", "Optimiser"), Column("epochs", "Epochs"),
+         Column("updates", "Updates"), Column("accuracy", "Test accuracy (%)", 2),
+         Column("lowest", "lowest (%)", 2), Column("highest", "highest (%)", 2),
+         Column("train_loss", "Training loss", 4), Column("seconds", "Training (s)", 1),
+         Column("runs", "Runs")], rows, notes)

@@ -1,0 +1,61 @@
+"""Figure of learning curves: test accuracy over epochs and over seconds."""
+
+import numpy as np
+
+from lockstep_report.accuracy import accuracy_curves
+from lockstep_report.figure_layout import arrange, text_width
+from lockstep_report.figure_style import MARKERS, SERIES, STYLE, light_grid, plt
+
+
+def accuracy_figure(runs):
+    """Returns the figure of all runs that were evaluated after at least two epochs; None if there
+    are none."""
+    curves = [c for c in accuracy_curves(runs) if np.isfinite(c.accuracy).any(axis=0).sum() > 1]
+    if not curves:
+        return None
+    labels = labels_of(curves)
+    names = max(text_width(label) for label in labels)
+    with plt.rc_context(STYLE):
+        figure, (left, right) = plt.subplots(
+            1, 2, sharey=True, figsize=(8.6 + max(names, 1.5), max(4.0, 1.6 + 0.21 * len(curves))))
+        for index, (curve, label) in enumerate(zip(curves, labels)):
+            style = {"color": SERIES[index % len(SERIES)], "linewidth": 1.4, "markersize": 5,
+                     "marker": MARKERS[(index + index // len(SERIES)) % len(MARKERS)]}
+            shown = np.isfinite(curve.accuracy).all(axis=0)
+            values = 100 * np.median(curve.accuracy[:, shown], axis=0)
+            epochs = 1 + np.flatnonzero(shown)
+            left.plot(epochs, values, label=label, **style)
+            right.plot(np.median(curve.seconds[:, shown], axis=0), values, label=label, **style)
+            if len(curve.labels) > 1:
+                left.fill_between(epochs, 100 * curve.accuracy[:, shown].min(axis=0),
+                                  100 * curve.accuracy[:, shown].max(axis=0),
+                                  color=style["color"], alpha=0.15, linewidth=0)
+        left.set_title("Test accuracy (%) after epochs")
+        right.set_title("Test accuracy (%) after seconds of training")
+        left.set_xlabel("epochs")
+        right.set_xlabel("training time without waiting for data, seconds")
+        for axes in (left, right):
+            light_grid(axes, "both")
+        right.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+        arrange(figure, title_of(curves))
+        return figure
+
+
+def labels_of(curves):
+    """Returns one label per curve with the properties in which the curves differ."""
+    texts = [[("model", c.model), ("data", c.data), ("batch", f"batch {c.global_batch}"),
+              ("ranks", "1 rank" if c.ranks == 1 else f"{c.ranks} ranks"), ("recipe", c.recipe)]
+             for c in curves]
+    common = set.intersection(*(set(t) for t in texts))
+    labels = [", ".join(text for name, text in t
+                        if (name, text) not in common or name == "batch") for t in texts]
+    shared = set.intersection(*(set(label.split(", ")) for label in labels))
+    if len(labels) > 1:
+        labels = [", ".join(part for part in label.split(", ") if part not in shared) or label
+                  for label in labels]
+    return labels
+
+
+def title_of(curves):
+    models = sorted({c.model for c in curves})
+    return "Learning curves: " + ", ".join(models)

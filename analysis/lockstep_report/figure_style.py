@@ -1,0 +1,62 @@
+"""Style of all figures, and their rendering as SVG and PNG. The colours are those of Okabe and Ito,
+which colour-blind readers can distinguish."""
+
+import io
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402  (after the backend is selected)
+
+from lockstep_report.settings import SETTING_PARTS, setting_texts  # noqa: E402
+
+SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+MARKERS = "osD^vPX"
+STYLE = {
+    "font.size": 10,
+    "figure.dpi": 160,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "lockstep",
+    "figure.constrained_layout.use": True,
+}
+IDEAL_LINE = {"color": "#777777", "linewidth": 1, "linestyle": (0, (4, 3))}
+
+
+def render(figure):
+    """Renders a figure and closes it. Returns {suffix: bytes}; equal input gives equal bytes."""
+    images = {}
+    with plt.rc_context(STYLE):
+        for suffix, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 160})):
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=suffix, **options)
+            images[suffix] = buffer.getvalue()
+    plt.close(figure)
+    return images
+
+
+def light_grid(axes, axis="y"):
+    axes.grid(axis=axis, color="#E5E5E5", linewidth=0.8)
+    axes.tick_params(length=0)
+
+
+def title_of(points):
+    """Returns a text that describes the setting of the points."""
+    setting = points[0].setting
+    texts = setting_texts(setting) if len(setting) == len(SETTING_PARTS) else setting
+    return ", ".join(text for text in texts if text)
+
+
+def short_number(value):
+    """Formats with three significant digits, from 1,000 on as an integer without exponent."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def notes_of(points, letters):
+    """Returns the validity notes of the points, in the order of their letters."""
+    return [note for note in letters if any(note in p.notes for p in points)]

@@ -1,0 +1,127 @@
+"""Figure of the time of an epoch by phase: stacked bars for each rank count."""
+
+from matplotlib.ticker import FuncFormatter
+
+from lockstep_report import validity
+from lockstep_report.figure_layout import arrange, text_width
+from lockstep_report.figure_style import STYLE, light_grid, notes_of, plt, short_number, title_of
+from lockstep_report.points import IMBALANCE
+
+COLOURS = {
+    "data_wait": "#999999",
+    "upload": "#F0E442",
+    "forward": "#56B4E9",
+    "backward": "#0072B2",
+    "exposed_communication": "#D55E00",
+    "update": "#009E73",
+    IMBALANCE: "#DDDDDD",
+}
+NAMES = {
+    "data_wait": "data wait",
+    "exposed_communication": "exposed communication",
+    IMBALANCE: "imbalance",
+}
+LINE_HEIGHT = 0.17  # height of a line of 10-point text, inches
+ROW_WIDTH = 11.0  # width of the bars in one row of panels, inches
+
+
+def phase_bars(points, letters=None):
+    """Returns a figure with the phases of each rank count as stacked bars, one panel per batch per
+    rank; None if no point has phases. Panels that do not fit in one row continue in further rows.
+    `letters`: {validity note: letter}, as in the tables."""
+    letters = letters or validity.letters(points)
+    timed = [p for p in points if p.phase_seconds]
+    if not timed:
+        return None
+    batches = sorted({p.batch_per_rank for p in timed})
+    panels = [[p for p in timed if p.batch_per_rank == batch] for batch in batches]
+    titles = [f"batch {batch:,} per rank" for batch in batches]
+    labels = [bar_label(p, letters) for p in timed]
+    unit = max(0.95, *(text_width(label) + 0.15 for label in labels))
+    widths = [max(unit * len(panel), text_width(title) + 0.2)
+              for panel, title in zip(panels, titles)]
+    rows = rows_of(widths)
+    height = 3.3 + LINE_HEIGHT * max(label.count("\n") + 1 for label in labels)
+    longest = max(sum(widths[i] for i in row) for row in rows)
+    with plt.rc_context(STYLE):
+        figure = plt.figure(figsize=(longest + 3.1, 0.4 + height * len(rows)))
+        axes = add_panels(figure, rows, widths)
+        for place, panel in enumerate(panels):
+            draw_stack(axes[place], panel, letters)
+            axes[place].set_title(titles[place])
+        for row in rows:
+            axes[row[0]].set_ylabel("seconds per epoch\n(mean over the ranks)")
+        add_phase_legend(axes, axes[rows[0][-1]])
+        arrange(figure, "Time of an epoch by phase: " + title_of(timed),
+                [f"({letters[note]}) {note}" for note in notes_of(timed, letters)])
+        return figure
+
+
+def rows_of(widths):
+    """Distributes panels of these widths over rows of at most `ROW_WIDTH`. Returns the indices of
+    the panels per row: [[index, ...], ...]."""
+    rows, filled = [[]], 0.0
+    for index, width in enumerate(widths):
+        if rows[-1] and filled + width > ROW_WIDTH:
+            rows.append([])
+            filled = 0.0
+        rows[-1].append(index)
+        filled += width
+    return rows
+
+
+def add_panels(figure, rows, widths):
+    """Returns the axes of all panels; the right end of a row that is not full stays empty."""
+    longest = max(sum(widths[i] for i in row) for row in rows)
+    axes = []
+    for row, place in zip(rows, figure.add_gridspec(len(rows), 1)):
+        ratios = [widths[i] for i in row]
+        rest = longest - sum(ratios)
+        if rest > 0.01 * longest:
+            ratios.append(rest)
+        grid = place.subgridspec(1, len(ratios), width_ratios=ratios)
+        axes += [figure.add_subplot(grid[0, column]) for column in range(len(row))]
+    return axes
+
+
+def add_phase_legend(panels, axes):
+    """Adds one legend for the phases of all panels, to the right of `axes`."""
+    handles = {}
+    for panel in panels:
+        for handle, name in zip(*panel.get_legend_handles_labels()):
+            handles.setdefault(name, handle)
+    order = [NAMES.get(n, n) for n in COLOURS if NAMES.get(n, n) in handles][::-1]
+    axes.legend([handles[n] for n in order], order, loc="center left", bbox_to_anchor=(1.02, 0.5),
+                handlelength=1.0, handleheight=1.0)
+
+
+def draw_stack(axes, points, letters):
+    bottom = [0.0] * len(points)
+    whole = max(p.epoch_seconds for p in points)
+    for name, colour in COLOURS.items():
+        heights = [p.phase_seconds.get(name, 0.0) for p in points]
+        if max(heights) < 0.002 * whole:
+            continue
+        axes.bar(range(len(points)), heights, bottom=bottom, color=colour, width=0.66,
+                 edgecolor="white", linewidth=0.6, label=NAMES.get(name, name))
+        bottom = [b + h for b, h in zip(bottom, heights)]
+    for place, point in enumerate(points):
+        axes.annotate(f"{short_number(point.epoch_seconds)} s", (place, point.epoch_seconds),
+                      ha="center", va="bottom", xytext=(0, 2), textcoords="offset points")
+    axes.set_xticks(range(len(points)), [bar_label(p, letters) for p in points])
+    axes.set_xlim(-0.6, len(points) - 0.4)
+    axes.set_ylim(0, 1.15 * whole)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    light_grid(axes)
+
+
+def bar_label(point, letters):
+    ranks = "1 rank" if point.ranks == 1 else f"{point.ranks} ranks"
+    if point.is_independent:
+        how = "no communi-\ncation"
+    else:
+        how = "" if point.ranks == 1 else point.reducer
+    extra = point.gradient_dtype if point.gradient_dtype not in ("", "fp32") else ""
+    detail = point.detail.replace(", ", "\n")
+    marks = ", ".join(letters[note] for note in point.notes)
+    return "\n".join(text for text in (ranks, how, extra, detail, marks and f"({marks})") if text)

@@ -1,0 +1,128 @@
+"""Figures of weak and strong scaling: speedup and efficiency over the number of ranks."""
+
+import math
+
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from lockstep_report import metrics, settings, validity
+from lockstep_report.comparison import base_of, independent_of, strong_base_of
+from lockstep_report.figure_layout import arrange, text_width
+from lockstep_report.figure_style import (
+    IDEAL_LINE, MARKERS, SERIES, STYLE, light_grid, notes_of, plt, title_of)
+from lockstep_report.scaling import weak_efficiency
+
+AXIS_WIDTH = 3.4  # width of a panel with curves, inches; used only to select rank labels
+
+
+def weak_series(points):
+    """Returns one curve per batch per rank and mode: [(label, [(ranks, speedup, efficiency,
+    efficiency against independent replicas)])], with the efficiencies of the weak-scaling table."""
+    groups = {}
+    for p in points:
+        base = base_of(p, points)
+        if base is None or p.ranks == 1 or p.is_independent:
+            continue
+        alone = independent_of(p, points)
+        batch = f"batch {p.batch_per_rank} per rank" if p.batch_per_rank else "as given"
+        groups.setdefault((batch, p.mode), [(1, 1.0, 1.0, None)]).append(
+            (p.ranks, metrics.speedup(base.epoch_seconds, p.epoch_seconds),
+             weak_efficiency(base, p), alone and weak_efficiency(alone, p)))
+    several = len({mode for _, mode in groups}) > 1
+    return [(f"{batch}, {mode}" if several else batch, rows)
+            for (batch, mode), rows in groups.items()]
+
+
+def strong_series(points):
+    """Returns curves as `weak_series` does, one per global batch and mode."""
+    groups = {}
+    for p in points:
+        base = strong_base_of(p, points) if p.batch_per_rank else None
+        if base is None or p.ranks == 1 or p.is_independent:
+            continue
+        groups.setdefault((p.global_batch, p.mode), [(1, 1.0, 1.0, None)]).append(
+            (p.ranks, metrics.speedup(base.epoch_seconds, p.epoch_seconds),
+             metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks), None))
+    several = len({mode for _, mode in groups}) > 1
+    return [(f"global batch {batch}, {mode}" if several else f"global batch {batch}", rows)
+            for (batch, mode), rows in sorted(groups.items(), key=lambda item: item[0][0])]
+
+
+def scaling(points, series, title, efficiency, letters=None):
+    """Returns a figure of speedup and efficiency over the rank count, with the ideal line; None if
+    `series` is empty. `letters`: {validity note: letter}, as in the tables."""
+    if not series:
+        return None
+    letters = letters or validity.letters(points)
+    ranks = sorted({row[0] for _, rows in series for row in rows})
+    names = max(text_width(label) for label, _ in series)
+    with plt.rc_context(STYLE):
+        figure, (left, right) = plt.subplots(
+            1, 2, figsize=(9.0 + max(names, 1.5), max(4.0, 2.0 + 0.21 * len(series))))
+        left.plot([1, ranks[-1]], [1, ranks[-1]], **IDEAL_LINE)
+        right.axhline(100, label="ideal", **IDEAL_LINE)
+        has_replicas = False
+        for index, (label, rows) in enumerate(series):
+            marker = MARKERS[(index + index // len(SERIES)) % len(MARKERS)]
+            style = {"color": SERIES[index % len(SERIES)], "marker": marker,
+                     "markersize": 6, "linewidth": 1.4}
+            counts = [row[0] for row in rows]
+            left.plot(counts, [row[1] for row in rows], **style)
+            right.plot(counts, [100 * row[2] for row in rows], label=label, **style)
+            alone = [(row[0], 100 * row[3]) for row in rows if row[3]]
+            if alone:
+                has_replicas = True
+                right.plot(*zip(*alone), **{**style, "linestyle": ":", "markerfacecolor": "white"})
+        if has_replicas:
+            right.plot([], [], color="#777777", linestyle=":", marker="o", markerfacecolor="white",
+                       label="against independent\nreplicas")
+        finish_scaling(left, right, ranks, series)
+        left.set_title("Epoch speedup T(1)/T(N)")
+        right.set_title(f"{efficiency}, per cent")
+        arrange(figure, f"{title}: {title_of(points)}",
+                [f"({letters[note]}) {places_of(note, points)}: {note}"
+                 for note in notes_of(points, letters)])
+        return figure
+
+
+def places_of(note, points):
+    """Returns a text that names the points with a note: "batch 32 on 2 and 4 ranks"."""
+    batches = {}
+    for p in points:
+        if note in p.notes:
+            batches.setdefault(p.batch_per_rank, set()).add(p.ranks)
+    texts = []
+    for batch, counts in sorted(batches.items()):
+        counts = sorted(counts)
+        ranks = " and ".join(filter(None, (", ".join(map(str, counts[:-1])), str(counts[-1]))))
+        texts.append((f"batch {batch:,} on " if batch else "") + settings.plural(ranks, "rank"))
+    return ", ".join(texts)
+
+
+def finish_scaling(left, right, ranks, series):
+    shown = labelled_ranks(ranks)
+    for axes in (left, right):
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_locator(FixedLocator(shown))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.set_xlabel("ranks N")
+        light_grid(axes, "both")
+    left.set_yscale("log", base=2)
+    left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    top = max(100.0, *(100 * row[2] for _, rows in series for row in rows),
+              *(100 * (row[3] or 0) for _, rows in series for row in rows))
+    right.set_ylim(0, 1.1 * top)
+    right.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+
+
+def labelled_ranks(ranks):
+    """Returns the rank counts whose labels do not overlap on a logarithmic axis, in ascending
+    order. The largest count has the highest priority, then powers of two."""
+    span = math.log2(ranks[-1] / ranks[0]) or 1.0
+    shown = []
+    for count in sorted(ranks, key=lambda n: (n != ranks[-1], n & (n - 1) != 0, -n)):
+        place = AXIS_WIDTH * math.log2(count / ranks[0]) / span
+        if all(abs(place - other) > (text_width(str(count)) + text_width(str(n))) / 2 + 0.08
+               for n, other in shown):
+            shown.append((count, place))
+    return sorted(count for count, _ in shown)

@@ -1,0 +1,41 @@
+"""Figure of thread scaling: speedup of the passes of a step over the threads per rank."""
+
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from lockstep_report.figure_layout import arrange
+from lockstep_report.figure_style import IDEAL_LINE, MARKERS, SERIES, STYLE, light_grid, plt
+from lockstep_report.threads import PASSES, name_of, row_of, thread_groups, title_of
+
+
+def thread_figures(points):
+    """Returns {name: figure} with one figure per group of `thread_groups`."""
+    groups = thread_groups(points)
+    return {name_of(group, groups): thread_figure(group) for group in groups}
+
+
+def thread_figure(group):
+    base = group[0]
+    rows = [row_of(point, base) for point in group]
+    threads = [row["threads"] for row in rows]
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(6.6, 4.2))
+        axes.plot(threads, [n / base.threads for n in threads], label="ideal", **IDEAL_LINE)
+        for index, name in enumerate(("", *PASSES)):
+            values = [row[f"{name}_speedup" if name else "speedup"] for row in rows]
+            axes.plot(threads, values, color=SERIES[index], marker=MARKERS[index], markersize=6,
+                      linewidth=1.4, label=name or "epoch")
+        if base.processors:
+            axes.axvline(base.processors, color="#777777", linewidth=1, linestyle=":",
+                         label=f"{base.processors} processors")
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=2)
+        axes.xaxis.set_major_locator(FixedLocator(sorted(set(threads))))
+        axes.xaxis.set_minor_locator(NullLocator())
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.set_xlabel("threads per rank")
+        axes.set_ylabel("speedup")
+        light_grid(axes, "both")
+        axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+        arrange(figure, title_of(group))
+        return figure

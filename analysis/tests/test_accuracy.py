@@ -1,0 +1,65 @@
+"""Tests the table of test accuracies and the learning curves."""
+
+import h5py
+import numpy as np
+from lockstep_report.accuracy import accuracy_curves, accuracy_table
+from lockstep_report.accuracy_figure import labels_of
+from lockstep_report.cli import main
+from lockstep_report.read import read_run
+from synthetic import phases, write_run
+
+STEP = (5.0, 0.0, 1.0, 2.0, 0.0, 0.5)  # 3.5 s of training, 5 s of waiting for data
+
+
+def write(path, accuracy, images=32, **config):
+    """Writes a run of 2 epochs of 3 steps with the given test accuracies."""
+    write_run(path, phases(6, STEP), images, epochs=2,
+              config={"data": "cifar10:/d", "lr": "0.1", **config})
+    with h5py.File(path, "r+") as file:
+        file["epochs/test_accuracy"][:] = accuracy
+    return path
+
+
+def table_of(paths):
+    return accuracy_table([read_run(path) for path in paths])
+
+
+def test_repeats_are_summarised_by_median_and_range(tmp_path):
+    values = ((0.2, 0.5), (0.2, 0.7), (0.2, 0.6))
+    table = table_of([write(tmp_path / f"{i}.h5", v, seed=str(i)) for i, v in enumerate(values)])
+    (row,) = table.rows
+    assert [round(row[name], 6) for name in ("accuracy", "lowest", "highest")] == [60.0, 50.0, 70.0]
+    assert (row["runs"], row["updates"], row["epochs"]) == (3, 6, 2)
+    assert row["seconds"] == 6 * 3.5
+
+
+def test_batches_and_recipes_are_separate_rows(tmp_path):
+    paths = [write(tmp_path / "a.h5", (0.2, 0.5)), write(tmp_path / "b.h5", (0.2, 0.5), images=64),
+             write(tmp_path / "c.h5", (0.2, 0.5), images=64, **{"lr-scaling": "linear"})]
+    rows = table_of(paths).rows
+    assert [(r["global_batch"], r["recipe"]) for r in rows] == [
+        (32, "lr 0.1"), (64, "lr 0.1"), (64, "lr 0.1, lr-scaling linear")]
+
+
+def test_epochs_that_were_not_evaluated_are_skipped(tmp_path):
+    table = table_of([write(tmp_path / "a.h5", (0.4, np.nan))])
+    assert table.rows[0]["accuracy"] == 40.0
+
+
+def test_runs_without_evaluation_and_independent_replicas_have_no_row(tmp_path):
+    path = write_run(tmp_path / "i.h5", phases(2, STEP, STEP), 32, reducer="none")
+    assert table_of([write(tmp_path / "a.h5", (np.nan, np.nan)), path]) is None
+
+
+def test_labels_name_only_the_differences(tmp_path):
+    paths = [write(tmp_path / "a.h5", (0.2, 0.5)),
+             write(tmp_path / "c.h5", (0.2, 0.5), images=64, **{"lr-scaling": "linear"})]
+    assert labels_of(accuracy_curves([read_run(path) for path in paths])) == [
+        "batch 32", "batch 64, lr-scaling linear"]
+
+
+def test_report_has_table_and_figure(tmp_path):
+    out = tmp_path / "out"
+    assert main(["report", str(write(tmp_path / "a.h5", (0.2, 0.5))), "--out", str(out)]) == 0
+    assert "### Test accuracy by global batch" in (out / "report.md").read_text()
+    assert (out / "learning-curves.svg").exists()
