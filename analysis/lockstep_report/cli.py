@@ -197,16 +197,16 @@ def write_all(folder, tables, checks):
 def write_figures(options):
     found, runs, _ = read_input(options)
     folder = Folder(options.out, FIGURE)
-    if not save_figures(folder, found, runs):
+    if not save_figures(folder, found, runs, options.link_gbit):
         print("no figure has data: give runs with several rank counts or batches", file=sys.stderr)
     folder.finish()
     print_files(folder)
 
 
-def save_figures(folder, found, runs):
+def save_figures(folder, found, runs, link_gbit):
     from lockstep_report import figures  # here because importing matplotlib is slow
 
-    made = figures.all_figures(found, runs)
+    made = figures.all_figures(found, runs, link_gbit)
     for name, images in made.items():
         for suffix, content in images.items():
             folder.write(f"{name}.{suffix}", content, FIGURE)
@@ -218,7 +218,7 @@ def write_report(options):
     folder = Folder(options.out, TABLE, CHECK, FIGURE, PAGE)
     tables, checks = tables_of(options, found, runs), checks_of(options, times)
     write_all(folder, tables, checks)
-    names = save_figures(folder, found, runs)
+    names = save_figures(folder, found, runs, options.link_gbit)
     text = report.report_markdown(found, runs, tables, names, checks,
                                   options.file_notes)
     page = folder.write("report.md", text, PAGE)

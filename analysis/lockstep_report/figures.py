@@ -8,10 +8,11 @@ from lockstep_report.ladder_figure import ladder
 from lockstep_report.phase_figure import phase_bars
 from lockstep_report.scaling_figure import scaling, strong_series, weak_series
 from lockstep_report.settings import file_ending, setting_names
+from lockstep_report.sweep_figure import sweep_figure
 from lockstep_report.thread_figure import thread_figures
 
 
-def all_figures(points, runs):
+def all_figures(points, runs, link_gbit=None):
     """Returns {name: {suffix: bytes}} of all figures that have data; each kind of figure is made
     once per setting."""
     made = {}
@@ -31,5 +32,6 @@ def all_figures(points, runs):
         if len(table.rows) > 1:
             made[table.name] = ladder(table.rows, table.title)
     made |= thread_figures(points)
+    made["allreduce-sweep"] = sweep_figure(runs, link_gbit)
     made["learning-curves"] = accuracy_figure(runs)
     return {name: render(figure) for name, figure in made.items() if figure}

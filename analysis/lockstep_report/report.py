@@ -15,6 +15,7 @@ CAPTIONS = {
                       "The dashed line is the ideal; the dotted line is the number of processors.",
     "learning-curves": "Test accuracy over epochs and over training time; the band spans the runs "
                        "with different seeds.",
+    "allreduce-sweep": "Bus bandwidth of the all-reduce over the message size, for each algorithm.",
     "batch-ladder": "Growing batch per rank at a fixed number of ranks.",
 }
 

@@ -86,3 +86,11 @@ def test_summary_of_a_sweep_prints_its_table(tmp_path, capsys):
     text = capsys.readouterr().out
     assert "No steps" not in text
     assert "Median time (µs)" in text and "1,000.0" in text
+
+
+def test_sweep_figure_shows_every_algorithm_and_the_link(tmp_path):
+    out = tmp_path / "out"
+    path = str(write_sweep(tmp_path / "s.h5"))
+    assert main(["figures", path, "--link-gbit", "10", "--out", str(out)]) == 0
+    text = (out / "allreduce-sweep.svg").read_text()
+    assert all(word in text for word in ("mpi", "direct", "link, 10 Gbit/s", "2 ranks"))
