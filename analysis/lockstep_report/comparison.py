@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from lockstep_report import metrics
+from lockstep_report.waiting import median_split
 
 REDUCERS = ("none", "allreduce", "overlap")
 
@@ -69,6 +70,7 @@ def median_point(group):
         epoch_interval=metrics.median_interval([p.epoch_seconds for p in group]),
         phase_seconds=phases,
         allreduce_seconds=median("allreduce_seconds"),
+        split=median_split([p.split for p in group]),
         joules_per_image=median("joules_per_image"),
         measurements=measurements,
         repeats=len(group),

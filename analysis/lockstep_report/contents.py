@@ -10,6 +10,7 @@ from lockstep_report.settings import describe_setting, setting_names
 from lockstep_report.sweep import sweep_table
 from lockstep_report.tables import Column, Note, Table
 from lockstep_report.threads import thread_tables
+from lockstep_report.waiting import waiting_table
 
 INDEPENDENT_NOTE = (
     '"independent replicas, no communication" (reducer none): every rank trains its own network; '
@@ -203,12 +204,14 @@ def bandwidth_table(points, link_gbit=None):
         if base:
             derived_seconds = metrics.derived_split(
                 base.epoch_seconds, p.epoch_seconds, p.ranks)[1]
-        measured = metrics.bus_bandwidth(volume, p.allreduce_seconds, p.ranks)
+        measured = metrics.bus_bandwidth(volume, p.bandwidth_seconds, p.ranks)
         derived = metrics.bus_bandwidth(volume, derived_seconds, p.ranks)
         rows.append({
             **place(p, points), "bytes": p.bytes_per_step, "steps": p.steps,
             "sent_gb": metrics.ring_bytes(volume, p.ranks) / 1e9,
             "allreduce_seconds": p.allreduce_seconds if measured else None,
+            "waiting_seconds": p.split and p.split.waiting_seconds,
+            "transfer_seconds": p.transfer_seconds,
             "measured_gb_s": measured and measured / 1e9,
             "measured_percent": percent(metrics.utilisation(measured, rate)),
             "derived_seconds": derived_seconds, "derived_gb_s": derived and derived / 1e9,
@@ -216,8 +219,9 @@ def bandwidth_table(points, link_gbit=None):
         })
     notes = ["bandwidth = 2(N−1)/N · M · steps / T, with M the bytes all-reduced per step, N the "
              "ranks and T the seconds of communication per epoch; GB = 1e9 bytes",
-             Note("measured: T is the time during which an all-reduce was in progress, which "
-                  "includes waiting for slower ranks", ("measured_gb_s",)),
+             Note("measured: T is the transfer; waiting for the last rank is not counted",
+                  ("transfer_seconds",)),
+             *unsplit_notes(rows),
              Note("derived: T = T(N) − T(1)/N", ("derived_seconds", "derived_gb_s"))]
     if any(max(row["measured_percent"] or 0, row["derived_percent"] or 0) > 100 for row in rows):
         notes.append("more than 100 % of the link: not all messages used this link (several ranks "
@@ -228,7 +232,9 @@ def bandwidth_table(points, link_gbit=None):
         "table-3-bandwidth", "Table 3: bandwidth utilisation of the all-reduce",
         [*PLACE, Column("bytes", "M (bytes)"), Column("steps", "Steps per epoch"),
          Column("sent_gb", "Sent per rank and epoch (GB)", 2),
-         Column("allreduce_seconds", "Measured T (s)", 2),
+         Column("allreduce_seconds", "Measured all-reduce (s)", 2),
+         Column("waiting_seconds", "of which waiting for the last rank (s)", 2),
+         Column("transfer_seconds", "of which transfer (s)", 2),
          Column("measured_gb_s", "Measured (GB/s)", 3),
          Column("measured_percent", "of the link (%)", 1),
          Column("derived_seconds", "Derived T (s)", 2),
@@ -236,6 +242,17 @@ def bandwidth_table(points, link_gbit=None):
          Column("derived_percent", "of the link, derived (%)", 1),
          Column("link_gbit", "Link (Gbit/s)", 1)],
         rows, notes if rows else []), points)
+
+
+def unsplit_notes(rows):
+    """Returns a note about the rows whose waiting time is unknown, if there are any."""
+    measured = [row for row in rows if row["measured_gb_s"]]
+    whole = [row for row in measured if row["transfer_seconds"] is None]
+    if not whole:
+        return []
+    which = "measured" if len(whole) == len(measured) else "measured, rows without a transfer time"
+    return [f"{which}: T is the time during which an all-reduce was in progress, which includes "
+            "waiting for slower ranks"]
 
 
 def percent(share):
@@ -248,6 +265,7 @@ def all_tables(points, runs, link_gbit=None):
     tables = ladder_tables(points, runs)
     if points:
         tables += [time_table(points), split_table(points), bandwidth_table(points, link_gbit),
+                   finished(waiting_table(points, lambda p: place(p, points), PLACE), points),
                    weak_table(points), strong_table(points),
                    finished(measurement_table(points, lambda p: place(p, points), PLACE), points)]
         tables += thread_tables(points)

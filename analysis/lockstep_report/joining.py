@@ -10,10 +10,11 @@ import numpy as np
 from lockstep_report.errors import ReportError
 from lockstep_report.measurements import QUANTITIES
 from lockstep_report.read import check_header, open_run, read_run
+from lockstep_report.waiting import CLOCKS
 
 PART_NAME = re.compile(r"(?P<stem>.+?)(\.part\d+)?(?P<suffix>\.[^.]+)(\.partial)?")
 # Columns of /epochs that are measured by one process and are valid only if it ran the complete epoch.
-MEASURED = ("seconds", *(quantity.name for quantity in QUANTITIES))
+MEASURED = ("seconds", *CLOCKS, *(quantity.name for quantity in QUANTITIES))
 
 
 @dataclass
@@ -116,8 +117,8 @@ def join(parts):
         return np.concatenate([getattr(part, name)[chosen] for part, chosen in zip(parts, kept)])
 
     joined = {name: rows(name) for name in (
-        "step", "starts_part", "epoch", "images", "loss", "phase_seconds", "bucket_start",
-        "bucket_end")}
+        "step", "starts_part", "epoch", "images", "loss", "step_start", "phase_seconds",
+        "bucket_start", "bucket_end")}
     numbers, epochs = join_epochs(parts, kept)
     return replace(
         parts[-1], path=parts[0].path, parts=tuple(parts), epoch_numbers=numbers, epochs=epochs,

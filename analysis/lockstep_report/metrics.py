@@ -109,6 +109,26 @@ def busy_seconds(start, end):
     return np.maximum(0.0, end - np.maximum(start, before)).sum(axis=-1)
 
 
+def common_start(step_start, offsets):
+    """Returns (step, rank): the starts of the steps of an epoch on the clock of rank 0.
+
+    `step_start` (step, rank) is on the clock of each rank. `offsets` (rank, 2) is the clock of each
+    rank minus that of rank 0, before the first and after the last of these steps; in between it is
+    interpolated linearly.
+    """
+    first, last = step_start[0], step_start[-1]
+    length = np.where(last > first, last - first, 1.0)
+    share = (step_start - first) / length
+    return step_start - (offsets[:, 0] + share * (offsets[:, 1] - offsets[:, 0]))
+
+
+def transfer_seconds(start, end):
+    """Returns (step, rank): the part of `busy_seconds` during which at least one bucket of the rank
+    was in progress that all ranks had started. `start` and `end` are on one clock."""
+    last = start.max(axis=1, keepdims=True)
+    return busy_seconds(np.minimum(last, end), end)
+
+
 def hidden_seconds(allreduce, exposed):
     """Returns the all-reduce time that overlaps the backward pass: max(0, all-reduce - exposed)."""
     return max(0.0, allreduce - exposed)

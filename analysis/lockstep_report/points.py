@@ -7,6 +7,7 @@ import numpy as np
 from lockstep_report import metrics, settings, validity
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.measurements import measurements_of
+from lockstep_report.waiting import Split, split_of
 from lockstep_report.window import batch_per_rank, timed_window
 
 IMBALANCE = "imbalance"  # time of the slowest rank minus the mean over ranks
@@ -34,6 +35,7 @@ class Point:
     epoch_interval: metrics.Interval = None  # over repeated runs
     phase_seconds: dict = None  # phase -> mean over ranks; also the imbalance
     allreduce_seconds: float = None  # mean over ranks
+    split: Split = None  # waiting and transfer of each rank, the parts of the all-reduce
     bytes_per_step: int = None  # bytes all-reduced per step
     joules_per_image: float = None  # summed over all devices
     measurements: dict = field(default_factory=dict)  # name -> maximum over ranks, of one epoch
@@ -81,6 +83,17 @@ class Point:
         return sum(self.phase_seconds[p] for p in ("upload", "forward", "backward", "update"))
 
     @property
+    def transfer_seconds(self):
+        """Time of the transfer in the all-reduces; None if waiting is unknown."""
+        return self.split.transfer_seconds if self.split else None
+
+    @property
+    def bandwidth_seconds(self):
+        """Time from which the bandwidth follows: the transfer, or the all-reduce if waiting is
+        unknown."""
+        return self.split.transfer_seconds if self.split else self.allreduce_seconds
+
+    @property
     def hidden_seconds(self):
         if self.allreduce_seconds is None or self.exposed_seconds is None:
             return None
@@ -122,6 +135,7 @@ def from_run(run):
         step_interval=metrics.median_interval(step),
         phase_seconds=of_phases,
         allreduce_seconds=scale * busy.sum(axis=0).mean(),
+        split=split_of(run, window, scale),
         bytes_per_step=int(run.bucket_bytes.sum()) or None,
         joules_per_image=None if joules is None else float(
             joules.sum() / run.images[run.epoch == window.epoch].sum()),

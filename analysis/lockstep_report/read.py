@@ -29,9 +29,10 @@ class Run:
     epoch: np.ndarray  # (step), epoch of the step, from 1
     images: np.ndarray  # (step), over all ranks
     loss: np.ndarray  # (step)
+    step_start: np.ndarray  # (step, rank), on the clock of the rank; NaN if not recorded
     phase_seconds: np.ndarray  # (step, rank, phase)
     epoch_numbers: np.ndarray  # (epoch), from 1
-    epochs: dict  # name -> (epoch[, rank])
+    epochs: dict  # name -> (epoch[, rank[, clock_reading]])
     bucket_bytes: np.ndarray  # (bucket)
     bucket_start: np.ndarray  # (step, rank, bucket), relative to the start of the step
     bucket_end: np.ndarray  # (step, rank, bucket)
@@ -200,6 +201,8 @@ def read_groups(path, file, attributes):
         epoch=np.asarray(steps.get("epoch", ())[:count], dtype=int),
         images=np.asarray(steps.get("images", ())[:count], dtype=int),
         loss=np.asarray(steps.get("loss", ())[:count], dtype=float),
+        step_start=np.asarray(steps.get(
+            "start_seconds", np.full((len(seconds), shape[0]), np.nan))[:count], dtype=float),
         phase_seconds=np.asarray(seconds[:count], dtype=float),
         epoch_numbers=numbers,
         epochs=epochs,

@@ -16,6 +16,8 @@ CAPTIONS = {
     "learning-curves": "Test accuracy over epochs and over training time; the band spans the runs "
                        "with different seeds.",
     "allreduce-sweep": "Bus bandwidth of the all-reduce over the message size, for each algorithm.",
+    "waiting": "The time of each rank in the all-reduces of an epoch: waiting until the last rank "
+               "has started the same bucket, and the transfer after that. A slow rank waits least.",
     "batch-ladder": "Growing batch per rank at a fixed number of ranks.",
 }
 

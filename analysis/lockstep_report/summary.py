@@ -70,6 +70,8 @@ def summary_values(run):
         "step_seconds_median": point.step_median,
         "step_seconds_interval": [interval.low, interval.high] if interval else None,
         "exposed_communication_share": point.exposed_seconds / point.epoch_seconds,
+        "all_reduce_waiting_seconds": point.split and point.split.waiting_seconds,
+        "all_reduce_transfer_seconds": point.transfer_seconds,
         "timed_epoch": window.epoch,
         "timed_steps": len(window.steps),
         "steps_per_epoch": window.size.steps,
@@ -133,11 +135,19 @@ def communication_line(point):
         text += (f"; {seconds(hidden)} hidden = {hidden / point.allreduce_seconds:.0%} of the "
                  "all-reduce")
         bandwidth = point.bytes_per_step and metrics.bus_bandwidth(
-            point.bytes_per_step * point.steps, point.allreduce_seconds, point.ranks)
+            point.bytes_per_step * point.steps, point.bandwidth_seconds, point.ranks)
         if bandwidth:
             text += (f".\nAll-reduce: {point.bytes_per_step / 1e6:.1f} MB per step, bus bandwidth "
                      f"{bandwidth / 1e9:.2f} GB/s ({8 * bandwidth / 1e9:.1f} Gbit/s)")
+        if point.split:
+            text += f".\nOf the all-reduce, {waiting_text(point)}"
     return text + "."
+
+
+def waiting_text(point):
+    waiting, transfer = point.split.waiting_seconds, point.split.transfer_seconds
+    return (f"{seconds(waiting)} = {waiting / (waiting + transfer):.0%} are waiting for the last "
+            f"rank and {seconds(transfer)} are transfer")
 
 
 def step_lines(run, point, window):

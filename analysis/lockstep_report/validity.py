@@ -107,7 +107,7 @@ def link_notes(point, link_gbit):
     if point.ranks < 2 or point.is_independent or not point.bytes_per_step or not point.steps:
         return []
     rate = metrics.bus_bandwidth(
-        point.bytes_per_step * point.steps, point.allreduce_seconds, point.ranks)
+        point.bytes_per_step * point.steps, point.bandwidth_seconds, point.ranks)
     share = metrics.utilisation(rate, link_gbit)
     if share is None or share <= 1:
         return []

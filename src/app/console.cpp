@@ -149,6 +149,13 @@ std::string describe_summary(const train::RunSummary& summary, int ranks,
     text += fmt::format("Exposed communication is {} % of the epoch.\n",
                         format_fixed(100 * summary.exposed_share, 1));
   }
+  if (std::isfinite(summary.waiting_seconds)) {
+    text += fmt::format(
+        "The all-reduces of an epoch take {}: {} of waiting for the last rank and {} of "
+        "transfer.\n",
+        format_seconds(summary.waiting_seconds + summary.transfer_seconds),
+        format_seconds(summary.waiting_seconds), format_seconds(summary.transfer_seconds));
+  }
   text += fmt::format("Final training loss {}, training accuracy {:.2f} %.\n",
                       format_fixed(summary.train_loss, 4), 100 * summary.train_accuracy);
   if (std::isfinite(summary.last_test_accuracy)) {

@@ -95,6 +95,7 @@ Dimensions training_dimensions(const RunHeader& header, hsize_t steps, hsize_t e
           {"epoch", epochs, 1, true},
           {"rank", ranks, ranks, false},
           {"phase", phase_count, phase_count, false},
+          {"clock_reading", clock_reading_names.size(), clock_reading_names.size(), false},
           {"bucket", buckets, buckets, false}};
 }
 
@@ -147,7 +148,8 @@ void write_beginning(const hdf5::File& file, const RunHeader& header, const RunI
     create_datasets(file, name, dimensions);
   }
   const std::vector<std::string> phases(phase_names.begin(), phase_names.end());
-  write_columns(file, {{"/phase", phases}});
+  const std::vector<std::string> readings(clock_reading_names.begin(), clock_reading_names.end());
+  write_columns(file, {{"/phase", phases}, {"/clock_reading", readings}});
   write_ranks(file, header.ranks);
   if (header.bucket_bytes.empty()) return;
   create_datasets(file, "/buckets", dimensions);

@@ -35,8 +35,9 @@ class StepLog {
   void clear() { steps_ = 0; }
   std::size_t steps() const { return steps_; }
 
+  /// `start_seconds`: see `core::Timeline::start_seconds`.
   void add(double learning_rate, const StepTotals& totals, const record::PhaseSeconds& phases,
-           std::span<const comm::BucketTimes> buckets);
+           double start_seconds, std::span<const comm::BucketTimes> buckets);
 
   /// Returns the steps of the epoch: complete on rank 0, without the durations per rank on the
   /// other ranks. `replicas` makes the totals of the steps those of all replicas. Collective: all
@@ -47,6 +48,7 @@ class StepLog {
   std::size_t steps_ = 0;
   std::size_t buckets_;
   std::vector<double> learning_rate_, loss_, correct_, images_;  ///< (step)
+  std::vector<double> step_starts_;                              ///< (step)
   std::vector<double> phases_;                                   ///< (step, phase)
   std::vector<double> starts_, ends_;                            ///< (step, bucket)
 };

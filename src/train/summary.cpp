@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "all_reduce_split.hpp"
 #include "lockstep/record/phase.hpp"
 
 namespace lockstep::train {
@@ -82,6 +83,9 @@ void Summariser::time(const record::EpochRecord& epoch) {
   summary_.images_per_second = images / sum;
   summary_.epoch_seconds = scale * sum;
   summary_.training_seconds = scale * training;
+  const AllReduceSplit split = split_all_reduce(epoch, ranks_, skipped);
+  summary_.waiting_seconds = scale * split.waiting;
+  summary_.transfer_seconds = scale * split.transfer;
   summary_.exposed_share = exposed / static_cast<double>(ranks_) / sum;
   summary_.step_seconds_median = core::median(seconds);
   summary_.step_seconds_interval = core::median_interval(std::move(seconds));

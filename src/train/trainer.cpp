@@ -11,6 +11,7 @@
 #include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/core/peak_memory.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "rank_clocks.hpp"
 #include "replica.hpp"
 #include "replica_policy.hpp"
 #include "step_log.hpp"
@@ -83,6 +84,7 @@ struct Trainer::Parts {
   const std::int64_t total_steps;
   optim::LearningRateSchedule schedule;
   StepLog log;
+  RankClocks clocks;
   Checkpoints checkpoints;
   Progress progress;
   Summariser summariser;
@@ -106,6 +108,7 @@ Trainer::Parts::Parts(const TrainingContext& context_, Observer& observer_)
                                            : context.config.epochs * steps_per_epoch),
       schedule(make_schedule(context.config, steps_per_epoch, total_steps)),
       log(static_cast<std::size_t>(steps_per_epoch), step.reducer().bucket_bytes().size()),
+      clocks(context.world, replica->plan->timeline()),
       checkpoints(context.config, context.graph, replica->state, context.data_parallel,
                   {steps_per_epoch, context.data.digest}),
       progress(restore()),
@@ -139,7 +142,8 @@ void Trainer::Parts::queue_step() {
 void Trainer::Parts::collect_step() {
   const std::int64_t number = progress.step + 1;
   const StepResult result = step.collect(number, requests_after(number));
-  log.add(schedule.at(progress.step), result.totals, result.seconds, result.buckets);
+  log.add(schedule.at(progress.step), result.totals, result.seconds, result.start_seconds,
+          result.buckets);
   progress.step = number;
   accept(result.totals.requests);
   if (context.data_parallel.rank() == 0) report_step(result);
@@ -148,6 +152,8 @@ void Trainer::Parts::collect_step() {
 record::EpochRecord Trainer::Parts::train_epoch() {
   const std::int64_t epoch = progress.step / steps_per_epoch;
   const std::int64_t end = std::min(total_steps, (epoch + 1) * steps_per_epoch);
+  const bool is_reducing = !step.reducer().bucket_bytes().empty();
+  if (is_reducing) clocks.begin_epoch();
   // Rank 0 may have written files since the last epoch. Without this barrier the other ranks would
   // wait for it in their first step and record that time as exposed communication.
   context.world.barrier();
@@ -172,7 +178,9 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   const auto peak_bytes = static_cast<double>(peak_memory.interval());
 
   report("gathering the times of the epoch");
+  if (is_reducing) clocks.end_epoch();
   record::EpochRecord record = log.gather(context.world, *policy);
+  clocks.add_to(record);
   record.epoch = epoch + 1;
   record.seconds = seconds;
   add_readings(reading, record);

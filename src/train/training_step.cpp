@@ -77,7 +77,10 @@ StepResult TrainingStep::collect(std::int64_t step, StepRequests requests) {
   // If only one step may be in flight, the device was idle while the ranks exchanged the results:
   // this time is exposed communication.
   if (depth() == 1) clock_.end(Phase::exposed_communication);
-  return {.totals = totals, .seconds = clock_.seconds(), .buckets = reducer_.bucket_times()};
+  return {.totals = totals,
+          .seconds = clock_.seconds(),
+          .start_seconds = plan_.timeline().start_seconds(),
+          .buckets = reducer_.bucket_times()};
 }
 
 namespace {

@@ -18,6 +18,7 @@ namespace lockstep::train {
 struct StepResult {
   StepTotals totals;
   record::PhaseSeconds seconds;                ///< of each phase on this rank
+  double start_seconds;                        ///< see `core::Timeline::start_seconds`
   std::span<const comm::BucketTimes> buckets;  ///< valid until the next `collect`
 };
 

@@ -52,6 +52,32 @@ TEST_F(Timeline, TimestampsOfAGraphAreRecordedInEveryStep) {
   }
 }
 
+// The simulated GPU reads the clock of the host when it executes an event.
+TEST_F(Timeline, StartOfAStepIsOnTheClockOfTheHost) {
+  timeline_.create_events();
+  timeline_.record(core::Timeline::start);
+  wait();
+  timeline_.read(0);
+  EXPECT_TRUE(std::isnan(timeline_.start_seconds())) << "the clock is not set";
+  double error = 0;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    const core::ClockCorrection clock = timeline_.set_clock();
+    EXPECT_LE(std::abs(clock.drift), error + clock.error);
+    EXPECT_EQ(clock.drift == 0, epoch == 0);
+    EXPECT_GE(clock.error, 0.5e-6);
+    error = clock.error;
+    for (int step = 0; step < 3; ++step) {
+      const double before = core::host_seconds();
+      timeline_.record(core::Timeline::start);
+      wait();
+      const double after = core::host_seconds();
+      timeline_.read(0);
+      EXPECT_GE(timeline_.start_seconds(), before - error);
+      EXPECT_LE(timeline_.start_seconds(), after + error);
+    }
+  }
+}
+
 TEST_F(Timeline, EventsAreCreatedBeforeTheFirstStep) {
   timeline_.create_events();
   const auto before = simulated_gpu::count_objects();

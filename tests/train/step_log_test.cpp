@@ -20,7 +20,7 @@ TEST(StepLog, ReturnsStepsAsTheyWereGiven) {
   for (int step = 0; step < 2; ++step) {
     const std::vector<comm::BucketTimes> buckets{{0.5 + step, 0.75 + step}};
     log.add(0.1 * (step + 1), {.loss_sum = 8.0 + step, .correct = 1 + step, .images = 4},
-            {1, 2, 3, 4, 5, 6.0 + step}, buckets);
+            {1, 2, 3, 4, 5, 6.0 + step}, 100.5 + step, buckets);
   }
   const record::EpochRecord epoch = log.gather(*alone, *replicas);
   EXPECT_THAT(epoch.learning_rate, ::testing::ElementsAre(0.1, 0.2));
@@ -28,12 +28,13 @@ TEST(StepLog, ReturnsStepsAsTheyWereGiven) {
   EXPECT_THAT(epoch.images, ::testing::ElementsAre(4, 4));
   EXPECT_THAT(epoch.phase_seconds, ::testing::ElementsAre(1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 7));
   EXPECT_THAT(epoch.bucket_end_seconds, ::testing::ElementsAre(0.75, 1.75));
+  EXPECT_THAT(epoch.measurements.at("/steps/start_seconds"), ::testing::ElementsAre(100.5, 101.5));
   EXPECT_DOUBLE_EQ(epoch.train_loss, 17.0 / 8);
   EXPECT_DOUBLE_EQ(epoch.train_accuracy, 3.0 / 8);
   EXPECT_TRUE(std::isnan(epoch.test_accuracy));
 }
 
-// With 8 buckets the log takes 208 bytes per step, which is 208 MB for an epoch of a million steps
+// With 8 buckets the log takes 216 bytes per step, which is 216 MB for an epoch of a million steps
 // (a million images with batch size 1).
 TEST(StepLog, TakesTheEstimatedMemory) {
   constexpr StepLogSize size{.steps = 300'000, .buckets = 8, .ranks = 1};
@@ -48,7 +49,7 @@ TEST(StepLog, TakesTheEstimatedMemory) {
   StepLog log(size.steps, size.buckets);
   const std::vector<comm::BucketTimes> buckets(size.buckets, {0.5, 0.75});
   for (std::size_t step = 0; step < size.steps; ++step) {
-    log.add(0.1, {.loss_sum = 8.0, .correct = 1, .images = 4}, {1, 2, 3, 4, 5, 6}, buckets);
+    log.add(0.1, {.loss_sum = 8.0, .correct = 1, .images = 4}, {1, 2, 3, 4, 5, 6}, 0.25, buckets);
   }
   const auto taken = static_cast<double>(core::resident_memory().now - before.now);
   EXPECT_NEAR(taken, double(step_log_bytes(size)), 0.1 * taken);

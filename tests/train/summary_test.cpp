@@ -49,6 +49,21 @@ TEST(Summary, ReportsTheSecondEpochByTheSlowestRank) {
   EXPECT_EQ(summary.best_test_accuracy, 0.5);
 }
 
+// In each step rank 0 starts the only bucket after 1 s and rank 1 after 3 s; both end after 4 s.
+TEST(Summary, ScalesWaitingAndTransferToTheEpoch) {
+  record::EpochRecord epoch = epoch_of(1, 1, 4);
+  for (int step = 0; step < 4; ++step) {
+    for (const double start : {1., 3.}) epoch.bucket_start_seconds.push_back(start);
+    for (const double end : {4., 4.}) epoch.bucket_end_seconds.push_back(end);
+  }
+  epoch.measurements["/steps/start_seconds"] = {0, 0, 10, 10, 20, 20, 30, 30};
+  epoch.measurements["/epochs/clock_offset_seconds"] = {0, 0, 0, 0};
+  Summariser summariser(2, 8, 192);  // an epoch has 8 steps; 3 of the 4 steps are timed
+  summariser.add(epoch);
+  EXPECT_NEAR(summariser.summary().waiting_seconds, 8 * 2 / 2., 1e-12);
+  EXPECT_NEAR(summariser.summary().transfer_seconds, 8 * 1, 1e-12);
+}
+
 TEST(Summary, LeavesTheFirstStepsOfASingleEpochOut) {
   record::EpochRecord epoch = epoch_of(1, 1, 8);
   for (std::size_t i = 0; i < 2 * record::phase_count; ++i) epoch.phase_seconds[i] = 1000;

@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <csignal>
+#include <thread>
 
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/phase.hpp"
@@ -59,6 +61,25 @@ class WithInfo final : public data::Dataset {
  private:
   const data::Dataset& images_;
   data::DatasetInfo info_;
+};
+
+/// A dataset from which each image takes `delay` to read.
+class Slow final : public data::Dataset {
+ public:
+  Slow(const data::Dataset& images, std::chrono::milliseconds delay)
+      : images_(images), delay_(delay) {}
+  const data::DatasetInfo& info() const override { return images_.info(); }
+  std::size_t size() const override { return images_.size(); }
+  std::int32_t label(std::size_t sample) const override { return images_.label(sample); }
+  std::span<const std::uint8_t> read_image(std::size_t sample,
+                                           std::span<std::uint8_t> buffer) const override {
+    std::this_thread::sleep_for(delay_);
+    return images_.read_image(sample, buffer);
+  }
+
+ private:
+  const data::Dataset& images_;
+  std::chrono::milliseconds delay_;
 };
 
 std::vector<float> copy(const core::Buffer& buffer) {
@@ -235,6 +256,35 @@ TEST_F(TrainerTest, RecordsEveryStepOfEveryRank) {
   EXPECT_TRUE(summary.epoch_complete);
   EXPECT_GT(summary.images_per_second, 0);
   EXPECT_EQ(summary.last_test_accuracy, witness.epochs[1].test_accuracy);
+}
+
+// The last rank reads its images slowly. All others start their all-reduces earlier and wait for
+// it. The delay of 160 ms per step is longer than a loaded machine delays another rank.
+TEST_F(TrainerTest, RanksWaitForADelayedRank) {
+  if (ranks() == 1) GTEST_SKIP() << "needs several ranks";
+  const bool is_last = world_->rank() == ranks() - 1;
+  const std::chrono::milliseconds delay(is_last ? 160 / (16 / ranks()) : 0);
+  const data::TrainingData data{.train = std::make_unique<Slow>(*data_.train, delay),
+                                .test = std::make_unique<WithInfo>(*data_.test, data_.test->info()),
+                                .digest = data_.digest};
+  for (const auto reducer : {comm::ReducerKind::allreduce, comm::ReducerKind::overlap}) {
+    Config options = config();
+    options.reducer = reducer;
+    Witness witness;
+    Trainer trainer({options, graph_, data, *backend_, *world_, *world_}, witness);
+    const RunSummary summary = trainer.run();
+    if (world_->rank() != 0) continue;
+    const auto& phases = witness.epochs.at(1).phase_seconds;
+    const auto count = static_cast<std::size_t>(ranks());
+    double data_wait = 0;  // of the last rank, in the four steps of the timed epoch
+    for (std::size_t step = 0; step < 4; ++step)
+      data_wait += phases[((step + 1) * count - 1) * record::phase_count];
+    EXPECT_GT(data_wait, 2 * 0.16);
+    const double of_each = summary.waiting_seconds * ranks() / (ranks() - 1);
+    EXPECT_GT(of_each, 0.7 * data_wait);
+    EXPECT_LT(of_each, 1.5 * data_wait);
+    EXPECT_LT(summary.transfer_seconds, of_each);
+  }
 }
 
 /// Touches `bytes` bytes of memory and returns them to the system, which `free` need not do.

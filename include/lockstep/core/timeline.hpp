@@ -30,6 +30,17 @@ class TimestampRange {
   std::size_t size_ = 0;
 };
 
+/// Returns the time of the monotonic clock of the host (steady_clock) in seconds since its epoch.
+inline double host_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Result of `Timeline::set_clock`, in seconds.
+struct ClockCorrection {
+  double drift = 0;  ///< clock of the timeline minus clock of the host, before it was set
+  double error = 0;  ///< bound on the absolute error of `drift` and of the clock that was set
+};
+
 /// Timestamps taken on the clock of the device between the parts of a training step. They can be
 /// read after the step has completed.
 class Timeline {
@@ -57,6 +68,13 @@ class Timeline {
   /// for; NaN if it was not recorded.
   virtual double seconds(Timestamp timestamp) const = 0;
 
+  /// Sets the clock of `start_seconds` to `host_seconds`. No step may be in flight. The first call
+  /// returns a drift of 0.
+  virtual ClockCorrection set_clock() { return {}; }
+  /// Returns the time of `start` in the last step that was waited for, in seconds on a clock that
+  /// `set_clock` sets to that of the host; NaN if `start` was not recorded or the clock not set.
+  virtual double start_seconds() const = 0;
+
  private:
   /// Allocates storage for the timestamps below `count`, which never decreases.
   virtual void resize(std::size_t count) = 0;
@@ -73,6 +91,9 @@ class HostTimeline final : public Timeline {
   double seconds(Timestamp timestamp) const override {
     if (times_[timestamp] < times_[start]) return std::numeric_limits<double>::quiet_NaN();
     return std::chrono::duration<double>(times_[timestamp] - times_[start]).count();
+  }
+  double start_seconds() const override {
+    return std::chrono::duration<double>(times_[start].time_since_epoch()).count();
   }
 
  private:

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -42,6 +44,10 @@ struct RunHeader {
   /// Images of a complete epoch, over all ranks; 0 if the command does not train.
   std::int64_t images_per_epoch = 0;
 };
+
+/// Names of the measurements of the clocks of all ranks in an epoch: before its first and after its
+/// last step.
+inline constexpr std::array<std::string_view, 2> clock_reading_names{"begin", "end"};
 
 /// Measurements of the steps of one epoch on all ranks, and results of the epoch. Arrays are flat,
 /// last index fastest.

@@ -33,6 +33,9 @@ struct RunSummary {
   double epoch_seconds = unknown;                       ///< of `images_per_epoch` images
   double training_seconds = unknown;                    ///< epoch time without waiting for data
   double exposed_share = unknown;  ///< exposed communication / epoch time, mean over ranks
+  /// Parts of the all-reduce time of an epoch, means over ranks: waiting for the last rank, and the
+  /// transfer after its arrival.
+  double waiting_seconds = unknown, transfer_seconds = unknown;
 
   double train_loss = unknown, train_accuracy = unknown;  ///< of the last epoch
   double last_test_accuracy = unknown, best_test_accuracy = unknown, last_test_loss = unknown;

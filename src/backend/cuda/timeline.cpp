@@ -1,8 +1,28 @@
 #include "timeline.hpp"
 
+#include <cmath>
 #include <limits>
+#include <utility>
 
 namespace lockstep::backend::cuda {
+
+namespace {
+
+/// Returns the seconds between two events that have completed. CUDA returns milliseconds in
+/// float32 with a resolution of about 0.5 us (documentation of cudaEventElapsedTime).
+double seconds_between(const core::Event& begin, const core::Event& end) {
+  float milliseconds = 0;
+  core::check_cuda(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()),
+                   "reading a timestamp");
+  return static_cast<double>(milliseconds) * 1e-3;
+}
+
+double resolution_of(double seconds) {
+  constexpr double of_events = 0.5e-6;
+  return of_events + seconds * std::numeric_limits<float>::epsilon() / 2;
+}
+
+}  // namespace
 
 void CudaTimeline::resize(std::size_t count) {
   for (auto& marks : marks_) marks.resize(count);
@@ -14,6 +34,12 @@ void CudaTimeline::create_events() {
     for (Mark& mark : marks)
       if (!mark.event) mark.event = core::make_event(core::EventUse::timing);
   }
+  create_clock_events();
+}
+
+void CudaTimeline::create_clock_events() {
+  for (core::Event* event : {&origin_, &attempt_, &best_})
+    if (!*event) *event = core::make_event(core::EventUse::timing);
 }
 
 /// Forgets the timestamps of the last step in this slot, except those in its graph.
@@ -41,12 +67,33 @@ void CudaTimeline::read(std::size_t slot) {
   for (std::size_t i = 0; i < marks.size(); ++i) {
     seconds_[i] = std::numeric_limits<double>::quiet_NaN();
     if (marks[i].recording == Recording::none) continue;
-    float milliseconds = 0;
-    core::check_cuda(
-        cudaEventElapsedTime(&milliseconds, marks[start].event.get(), marks[i].event.get()),
-        "reading a timestamp");
-    seconds_[i] = static_cast<double>(milliseconds) * 1e-3;
+    seconds_[i] = seconds_between(marks[start].event, marks[i].event);
   }
+  start_seconds_ = std::numeric_limits<double>::quiet_NaN();
+  if (!std::isnan(origin_seconds_) && marks[start].recording != Recording::none)
+    start_seconds_ = origin_seconds_ + seconds_between(origin_, marks[start].event);
+}
+
+core::ClockCorrection CudaTimeline::set_clock() {
+  constexpr int attempts = 8;
+  create_clock_events();
+  double middle = 0, half = std::numeric_limits<double>::infinity();
+  for (int attempt = 0; attempt < attempts; ++attempt) {
+    const double before = core::host_seconds();
+    core::check_cuda(cudaEventRecord(attempt_.get(), compute_), "setting the clock");
+    core::check_cuda(cudaEventSynchronize(attempt_.get()), "setting the clock");
+    const double after = core::host_seconds();
+    if ((after - before) / 2 >= half) continue;
+    half = (after - before) / 2;
+    middle = before + half;
+    std::swap(attempt_, best_);
+  }
+  const bool was_set = !std::isnan(origin_seconds_);
+  const double elapsed = was_set ? seconds_between(origin_, best_) : 0;
+  const double drift = was_set ? origin_seconds_ + elapsed - middle : 0;
+  std::swap(origin_, best_);
+  origin_seconds_ = middle;
+  return {.drift = drift, .error = half + resolution_of(elapsed)};
 }
 
 }  // namespace lockstep::backend::cuda

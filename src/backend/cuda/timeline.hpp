@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <vector>
 
 #include "lockstep/core/cuda.hpp"
@@ -9,7 +10,8 @@
 namespace lockstep::backend::cuda {
 
 /// Timestamps recorded as CUDA events. Two steps may be in flight; each slot has its own set of
-/// events.
+/// events. Times of different steps are related by an event that was recorded when the clock was
+/// set.
 class CudaTimeline final : public core::Timeline {
  public:
   static constexpr std::size_t slots = 2;
@@ -20,7 +22,13 @@ class CudaTimeline final : public core::Timeline {
   void record(core::Timestamp timestamp, void* queue) override;
   double seconds(core::Timestamp timestamp) const override { return seconds_[timestamp]; }
 
-  /// Creates the events of all timestamps that are reserved.
+  /// Records an event on the idle stream several times, and reads the clock of the host before each
+  /// and after it has completed. Uses the pair with the shortest time in between; the error is half
+  /// of it, plus the resolution of the time between two events.
+  core::ClockCorrection set_clock() override;
+  double start_seconds() const override { return start_seconds_; }
+
+  /// Creates the events of all timestamps that are reserved, and those of the clock.
   void create_events();
 
   /// Selects the slot to which the following timestamps belong.
@@ -45,12 +53,17 @@ class CudaTimeline final : public core::Timeline {
 
   void resize(std::size_t count) override;
   void begin_step();
+  void create_clock_events();
 
   cudaStream_t compute_;
   std::size_t slot_ = 0;
   Recording recording_ = Recording::immediate;
   std::array<std::vector<Mark>, slots> marks_;
   std::vector<double> seconds_;
+  core::Event origin_;          ///< completed when the clock of the host was `origin_seconds_`
+  core::Event attempt_, best_;  ///< used while the clock is set
+  double origin_seconds_ = std::numeric_limits<double>::quiet_NaN();
+  double start_seconds_ = std::numeric_limits<double>::quiet_NaN();
 };
 
 }  // namespace lockstep::backend::cuda

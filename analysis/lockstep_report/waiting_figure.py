@@ -1,0 +1,76 @@
+"""The figure of waiting and transfer: one bar per rank, one panel per point."""
+
+import matplotlib.pyplot as plt
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from lockstep_report.figure_layout import arrange, text_width
+from lockstep_report.figures import (
+    COLOURS, ROW_WIDTH, STYLE, add_panels, bar_label, light_grid, notes_of, render, rows_of,
+    title_of)
+from lockstep_report.settings import file_ending, setting_names
+from lockstep_report.validity import letters as letters_of
+
+PARTS = (("transfer", "transfer", COLOURS["backward"]),
+         ("waiting", "waiting for the last rank", COLOURS["exposed_communication"]))
+BAR_WIDTH = 0.5  # inches per rank; narrower if the ranks of a panel do not fit in ROW_WIDTH
+
+
+def waiting_bars(points, letters=None):
+    """Returns a figure with the waiting and the transfer of each rank as stacked bars; None if no
+    point has them. `letters`: {validity note: letter}, as in the tables."""
+    letters = letters or letters_of(points)
+    split = [p for p in points if p.split]
+    if not split:
+        return None
+    titles = [panel_title(p, letters) for p in split]
+    widths = [min(ROW_WIDTH, max(BAR_WIDTH * p.ranks, text_width(title) + 0.2))
+              for p, title in zip(split, titles)]
+    rows = rows_of(widths)
+    height = 2.9 + 0.17 * max(title.count("\n") for title in titles)
+    longest = max(sum(widths[i] for i in row) for row in rows)
+    highest = max(w + t for p in split for w, t in zip(p.split.waiting, p.split.transfer))
+    with plt.rc_context(STYLE):
+        figure = plt.figure(figsize=(longest + 3.3, 0.4 + height * len(rows)))
+        axes = add_panels(figure, rows, widths)
+        for panel, point, title in zip(axes, split, titles):
+            draw(panel, point)
+            panel.set_title(title)
+            panel.set_ylim(0, 1.1 * highest or 1)
+        for row in rows:
+            axes[row[0]].set_ylabel("seconds per epoch")
+        handles, labels = axes[0].get_legend_handles_labels()
+        axes[rows[0][-1]].legend(handles[::-1], labels[::-1], loc="center left",
+                                 bbox_to_anchor=(1.02, 0.5), handlelength=1.0, handleheight=1.0)
+        arrange(figure, "All-reduce of each rank: " + title_of(split),
+                [f"({letters[note]}) {note}" for note in notes_of(split, letters)])
+        return figure
+
+
+def panel_title(point, letters):
+    batch = f"batch {point.batch_per_rank:,} per rank\n" if point.batch_per_rank else ""
+    return batch + bar_label(point, letters)
+
+
+def draw(axes, point):
+    ranks = range(point.ranks)
+    bottom = [0.0] * point.ranks
+    for name, label, colour in PARTS:
+        heights = getattr(point.split, name)
+        axes.bar(ranks, heights, bottom=bottom, color=colour, width=0.7, label=label)
+        bottom = [b + h for b, h in zip(bottom, heights)]
+    axes.set_xlim(-0.6, point.ranks - 0.4)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.set_xlabel("rank")
+    light_grid(axes)
+
+
+def waiting_figures(points):
+    """Returns {name: {suffix: bytes}}, one figure for each setting that has data."""
+    letters = letters_of(points)
+    made = {}
+    for setting, name in setting_names(p.setting for p in points).items():
+        figure = waiting_bars([p for p in points if p.setting == setting], letters)
+        if figure:
+            made[f"waiting{file_ending(name)}"] = render(figure)
+    return made
