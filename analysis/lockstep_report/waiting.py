@@ -45,7 +45,7 @@ def split_of(run, window, scale):
     start = origin + run.bucket_start[window.steps]
     end = origin + run.bucket_end[window.steps]
     transfer = metrics.transfer_seconds(start, end)
-    waiting = metrics.busy_seconds(start, end) - transfer
+    waiting = np.maximum(0, metrics.busy_seconds(start, end) - transfer)  # rounding
     last = np.bincount(start.argmax(axis=1).ravel(), minlength=start.shape[1])
     return Split(tuple(scale * waiting.sum(axis=0)), tuple(scale * transfer.sum(axis=0)),
                  tuple(last / last.sum()), float(np.sort(errors.max(axis=1))[-2:].sum()))

@@ -94,7 +94,8 @@ AllReduceSplit split_all_reduce(const record::EpochRecord& epoch, std::size_t ra
     }
   }
   const auto count = static_cast<double>(ranks);
-  return {.waiting = (in_progress - transfer) / count, .transfer = transfer / count};
+  // Rounding may make the difference negative.
+  return {.waiting = std::max(0.0, in_progress - transfer) / count, .transfer = transfer / count};
 }
 
 }  // namespace lockstep::train

@@ -49,6 +49,10 @@ def test_json_output_agrees_with_the_report(tmp_path, ranks, kind):
     values = json.loads(report(tmp_path / "run.h5", "--json"))
     for name in SHARED:
         assert results[name] == pytest.approx(values[name], rel=1e-12), name
+    for name in ("all_reduce_waiting_seconds", "all_reduce_transfer_seconds"):
+        assert (results[name] is None) == (ranks == 1)
+        # Differences of clocks, whose values have a resolution of nanoseconds
+        assert results[name] == pytest.approx(values[name], abs=1e-6), name
     steps_per_epoch = 12 // ranks
     timed = {"incomplete epoch": 4, "one epoch": steps_per_epoch - (1 if ranks == 2 else 2),
              "two epochs": steps_per_epoch}
@@ -71,6 +75,8 @@ def test_console_summary_agrees_with_the_report(tmp_path, ranks, kind):
     if ranks > 1:
         assert (values_in(console, rf"Exposed communication is {number} % of the epoch")
                 == values_in(text, rf"exposed = {number}% of the epoch"))
+        values_in(console, rf"{number} m?s of waiting for the last rank and {number} m?s of transfer")
+        values_in(text, rf"{number} m?s = \d+% are waiting for the last rank and {number} m?s are transfer")
     if kind == "incomplete epoch":
         pattern = r"scaled from (\d+) of (\d+) steps"
         assert values_in(console, pattern) == values_in(text, pattern) == ("4", str(12 // ranks))

@@ -394,6 +394,31 @@ TEST_F(TransportsOfGpus, NcclSumsInsideTheGraph) {
   }
 }
 
+// The last rank needs 160 ms for the images of each step. The simulated GPU reads the clock of the
+// host for each event, so the split follows from the arrival of the ranks on their devices.
+TEST_F(TransportsOfGpus, NcclWaitsForADelayedRank) {
+  if (world_->size() == 1) GTEST_SKIP() << "needs several ranks";
+  constexpr int delay = 160;
+  graph_ = small_graph(Norm::without);
+  Config config = many();
+  config.transport = comm::TransportKind::nccl;
+  config.allow_gpu_sharing = true;
+  config.evaluate_every = -1;
+  const bool is_last = world_->rank() == world_->size() - 1;
+  const auto data = slow_data(
+      std::chrono::milliseconds(is_last ? delay / static_cast<int>(config.batch_per_rank) : 0));
+  const auto backend = backend::make_backend({.kind = backend::DeviceKind::cuda, .threads = 1});
+  Observer nobody;
+  Trainer trainer({config, graph_, data, *backend, *world_, *world_}, nobody);
+  const RunSummary summary = trainer.run();
+  if (world_->rank() != 0) return;
+  const double of_each = summary.waiting_seconds * world_->size() / (world_->size() - 1);
+  const double expected = 1e-3 * delay * static_cast<double>(summary.steps_per_epoch);
+  EXPECT_GT(of_each, 0.5 * expected);
+  EXPECT_LT(of_each, 1.5 * expected);
+  EXPECT_LT(summary.transfer_seconds, of_each);
+}
+
 // Ranks with separate GPUs register the memory of the gradients with NCCL.
 TEST_F(TransportsOfGpus, NcclSumsRegisteredMemory) {
   graph_ = small_graph(Norm::without);

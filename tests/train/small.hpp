@@ -2,10 +2,14 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "lockstep/comm/communicator.hpp"
@@ -51,6 +55,32 @@ inline graph::Graph small_dropout_graph() {
 
 inline data::TrainingData small_data() {
   return data::load({.source = "synthetic:64", .train_samples = 64, .test_samples = 11, .seed = 3});
+}
+
+/// A dataset from which each image takes `delay` to read.
+class Slow final : public data::Dataset {
+ public:
+  Slow(std::unique_ptr<const data::Dataset> images, std::chrono::milliseconds delay)
+      : images_(std::move(images)), delay_(delay) {}
+  const data::DatasetInfo& info() const override { return images_->info(); }
+  std::size_t size() const override { return images_->size(); }
+  std::int32_t label(std::size_t sample) const override { return images_->label(sample); }
+  std::span<const std::uint8_t> read_image(std::size_t sample,
+                                           std::span<std::uint8_t> buffer) const override {
+    std::this_thread::sleep_for(delay_);
+    return images_->read_image(sample, buffer);
+  }
+
+ private:
+  std::unique_ptr<const data::Dataset> images_;
+  std::chrono::milliseconds delay_;
+};
+
+/// Returns the data of `small_data`, with training images that each take `delay` to read.
+inline data::TrainingData slow_data(std::chrono::milliseconds delay) {
+  data::TrainingData data = small_data();
+  data.train = std::make_unique<Slow>(std::move(data.train), delay);
+  return data;
 }
 
 /// Returns a configuration with 16 images per step over all ranks and 4 steps per epoch.

@@ -8,10 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <csignal>
-#include <thread>
 
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/phase.hpp"
@@ -61,25 +59,6 @@ class WithInfo final : public data::Dataset {
  private:
   const data::Dataset& images_;
   data::DatasetInfo info_;
-};
-
-/// A dataset from which each image takes `delay` to read.
-class Slow final : public data::Dataset {
- public:
-  Slow(const data::Dataset& images, std::chrono::milliseconds delay)
-      : images_(images), delay_(delay) {}
-  const data::DatasetInfo& info() const override { return images_.info(); }
-  std::size_t size() const override { return images_.size(); }
-  std::int32_t label(std::size_t sample) const override { return images_.label(sample); }
-  std::span<const std::uint8_t> read_image(std::size_t sample,
-                                           std::span<std::uint8_t> buffer) const override {
-    std::this_thread::sleep_for(delay_);
-    return images_.read_image(sample, buffer);
-  }
-
- private:
-  const data::Dataset& images_;
-  std::chrono::milliseconds delay_;
 };
 
 std::vector<float> copy(const core::Buffer& buffer) {
@@ -263,10 +242,7 @@ TEST_F(TrainerTest, RecordsEveryStepOfEveryRank) {
 TEST_F(TrainerTest, RanksWaitForADelayedRank) {
   if (ranks() == 1) GTEST_SKIP() << "needs several ranks";
   const bool is_last = world_->rank() == ranks() - 1;
-  const std::chrono::milliseconds delay(is_last ? 160 / (16 / ranks()) : 0);
-  const data::TrainingData data{.train = std::make_unique<Slow>(*data_.train, delay),
-                                .test = std::make_unique<WithInfo>(*data_.test, data_.test->info()),
-                                .digest = data_.digest};
+  const auto data = slow_data(std::chrono::milliseconds(is_last ? 160 / (16 / ranks()) : 0));
   for (const auto reducer : {comm::ReducerKind::allreduce, comm::ReducerKind::overlap}) {
     Config options = config();
     options.reducer = reducer;
