@@ -219,7 +219,8 @@ def bandwidth_table(points, link_gbit=None):
         })
     notes = ["bandwidth = 2(N−1)/N · M · steps / T, with M the bytes all-reduced per step, N the "
              "ranks and T the seconds of communication per epoch; GB = 1e9 bytes",
-             Note("measured: T is the transfer; waiting for the last rank is not counted",
+             Note("measured: T is the transfer; waiting for the last rank is imbalance of the "
+                  "ranks and is not counted",
                   ("transfer_seconds",)),
              *unsplit_notes(rows),
              Note("derived: T = T(N) − T(1)/N", ("derived_seconds", "derived_gb_s"))]

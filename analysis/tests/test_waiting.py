@@ -84,7 +84,7 @@ def test_table_3_counts_the_transfer_only(tmp_path):
     assert row["waiting_seconds"] == pytest.approx(4 * 1.5)
     assert row["transfer_seconds"] == pytest.approx(4 * 2.25)
     assert row["measured_gb_s"] == pytest.approx(400 * 4 / (4 * 2.25) / 1e9)
-    assert any("waiting for the last rank is not counted" in note for note in table.footnotes)
+    assert any("imbalance of the ranks and is not counted" in note for note in table.footnotes)
     assert not any("includes" in note for note in table.footnotes)
 
 
