@@ -34,6 +34,7 @@ def method_box(points, runs, file_notes=()):
         lines.append("> - Clock: each rank reads its monotonic clock once after each phase; the "
                      "time of a step is the maximum over the ranks; throughput is images summed "
                      "over seconds summed")
+        lines += clock_lines(points)
         lines.append("> - Warm-up: the earliest complete epoch in which no process started is "
                      "timed; without one, the first 10 % of the steps (at least 1) are excluded")
     for rule in dict.fromkeys(p.rule for p in points):
@@ -52,6 +53,16 @@ def setting_lines(points):
     for p in points:
         groups.setdefault(p.setting, []).append(p)
     return [f"> - Setting: {describe_setting(group)}" for group in groups.values()]
+
+
+def clock_lines(points):
+    """Returns a line about the clocks that are compared to split the all-reduces, if any."""
+    errors = [p.split.clock_error for p in points if p.split]
+    if not errors:
+        return []
+    return ["> - Waiting and transfer: the clocks of the ranks are compared with offsets that were "
+            "measured before and after each epoch; error of a difference at most "
+            f"{1e6 * max(errors):.3g} µs"]
 
 
 def base_lines(points):

@@ -112,7 +112,9 @@ def test_report_has_the_table_and_the_figure(tmp_path):
     assert float(row["longest_waiting"]) == pytest.approx(12)
     assert float(row["last_percent"]) == pytest.approx(100)
     assert float(row["clock_error_us"]) == pytest.approx(30)
-    assert "![waiting](waiting.svg)" in (out / "report.md").read_text()
+    page = (out / "report.md").read_text()
+    assert "![waiting](waiting.svg)" in page
+    assert "error of a difference at most 30 µs" in page
     assert (out / "waiting.png").stat().st_size > 0
 
 
