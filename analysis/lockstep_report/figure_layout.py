@@ -14,6 +14,7 @@ ATTEMPTS = 12
 TITLE_SIZE = 11
 NOTE_SIZE = 8
 NOTE_HEIGHT = 0.14  # height of a line of a note, inches
+ROW_WIDTH = 11.0  # width of the bars in one row of panels, inches
 
 
 def text_width(text, size=10):
@@ -103,3 +104,30 @@ def text_boxes(figure):
                     left_out |= {tick.label1, tick.label2}
     texts = (t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip())
     return [text.get_window_extent() for text in texts if text not in left_out]
+
+
+def rows_of(widths):
+    """Distributes panels of these widths over rows of at most `ROW_WIDTH`. Returns the indices of
+    the panels per row: [[index, ...], ...]."""
+    rows, filled = [[]], 0.0
+    for index, width in enumerate(widths):
+        if rows[-1] and filled + width > ROW_WIDTH:
+            rows.append([])
+            filled = 0.0
+        rows[-1].append(index)
+        filled += width
+    return rows
+
+
+def add_panels(figure, rows, widths):
+    """Returns the axes of all panels; the right end of a row that is not full stays empty."""
+    longest = max(sum(widths[i] for i in row) for row in rows)
+    axes = []
+    for row, place in zip(rows, figure.add_gridspec(len(rows), 1)):
+        ratios = [widths[i] for i in row]
+        rest = longest - sum(ratios)
+        if rest > 0.01 * longest:
+            ratios.append(rest)
+        grid = place.subgridspec(1, len(ratios), width_ratios=ratios)
+        axes += [figure.add_subplot(grid[0, column]) for column in range(len(row))]
+    return axes

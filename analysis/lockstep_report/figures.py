@@ -10,6 +10,7 @@ from lockstep_report.scaling_figure import scaling, strong_series, weak_series
 from lockstep_report.settings import file_ending, setting_names
 from lockstep_report.sweep_figure import sweep_figure
 from lockstep_report.thread_figure import thread_figures
+from lockstep_report.waiting_figure import waiting_bars
 
 
 def all_figures(points, runs, link_gbit=None):
@@ -28,6 +29,7 @@ def all_figures(points, runs, link_gbit=None):
         made[f"strong-scaling{ending}"] = scaling(
             group, strong_series(group), "Strong scaling, fixed global batch",
             "Efficiency T(1)/(N·T(N))", letters)
+        made[f"waiting{ending}"] = waiting_bars(group, letters)
     for table in ladder_tables(points, runs):
         if len(table.rows) > 1:
             made[table.name] = ladder(table.rows, table.title)

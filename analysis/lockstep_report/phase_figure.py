@@ -3,7 +3,7 @@
 from matplotlib.ticker import FuncFormatter
 
 from lockstep_report import validity
-from lockstep_report.figure_layout import arrange, text_width
+from lockstep_report.figure_layout import add_panels, arrange, rows_of, text_width
 from lockstep_report.figure_style import STYLE, light_grid, notes_of, plt, short_number, title_of
 from lockstep_report.points import IMBALANCE
 
@@ -22,7 +22,6 @@ NAMES = {
     IMBALANCE: "imbalance",
 }
 LINE_HEIGHT = 0.17  # height of a line of 10-point text, inches
-ROW_WIDTH = 11.0  # width of the bars in one row of panels, inches
 
 
 def phase_bars(points, letters=None):
@@ -55,33 +54,6 @@ def phase_bars(points, letters=None):
         arrange(figure, "Time of an epoch by phase: " + title_of(timed),
                 [f"({letters[note]}) {note}" for note in notes_of(timed, letters)])
         return figure
-
-
-def rows_of(widths):
-    """Distributes panels of these widths over rows of at most `ROW_WIDTH`. Returns the indices of
-    the panels per row: [[index, ...], ...]."""
-    rows, filled = [[]], 0.0
-    for index, width in enumerate(widths):
-        if rows[-1] and filled + width > ROW_WIDTH:
-            rows.append([])
-            filled = 0.0
-        rows[-1].append(index)
-        filled += width
-    return rows
-
-
-def add_panels(figure, rows, widths):
-    """Returns the axes of all panels; the right end of a row that is not full stays empty."""
-    longest = max(sum(widths[i] for i in row) for row in rows)
-    axes = []
-    for row, place in zip(rows, figure.add_gridspec(len(rows), 1)):
-        ratios = [widths[i] for i in row]
-        rest = longest - sum(ratios)
-        if rest > 0.01 * longest:
-            ratios.append(rest)
-        grid = place.subgridspec(1, len(ratios), width_ratios=ratios)
-        axes += [figure.add_subplot(grid[0, column]) for column in range(len(row))]
-    return axes
 
 
 def add_phase_legend(panels, axes):

@@ -1,13 +1,10 @@
 """The figure of waiting and transfer: one bar per rank, one panel per point."""
 
-import matplotlib.pyplot as plt
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from lockstep_report.figure_layout import arrange, text_width
-from lockstep_report.figures import (
-    COLOURS, ROW_WIDTH, STYLE, add_panels, bar_label, light_grid, notes_of, render, rows_of,
-    title_of)
-from lockstep_report.settings import file_ending, setting_names
+from lockstep_report.figure_layout import ROW_WIDTH, add_panels, arrange, rows_of, text_width
+from lockstep_report.figure_style import STYLE, light_grid, notes_of, plt, title_of
+from lockstep_report.phase_figure import COLOURS, bar_label
 from lockstep_report.validity import letters as letters_of
 
 PARTS = (("transfer", "transfer", COLOURS["backward"]),
@@ -63,14 +60,3 @@ def draw(axes, point):
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axes.set_xlabel("rank")
     light_grid(axes)
-
-
-def waiting_figures(points):
-    """Returns {name: {suffix: bytes}}, one figure for each setting that has data."""
-    letters = letters_of(points)
-    made = {}
-    for setting, name in setting_names(p.setting for p in points).items():
-        figure = waiting_bars([p for p in points if p.setting == setting], letters)
-        if figure:
-            made[f"waiting{file_ending(name)}"] = render(figure)
-    return made

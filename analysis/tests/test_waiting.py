@@ -8,7 +8,7 @@ import pytest
 from lockstep_report import contents, metrics
 from lockstep_report.cli import main
 from lockstep_report.comparison import merge_repeats
-from lockstep_report.figures import render
+from lockstep_report.figure_style import render
 from lockstep_report.joining import load_runs
 from lockstep_report.points import from_run
 from lockstep_report.read import read_run

@@ -18,6 +18,7 @@ TOY = {
     "large-batch": ["--data", "synthetic:32", "--model", "vgg11", "--global-batch", "16", "--epochs", "1", *QUICK],
     "strong": ["--data", "synthetic:32", "--model", "vgg11", "--global-batch", "16", "--epochs", "1", *QUICK],
     "threads": ["--data", "synthetic:32", "--model", "vgg11", "--batch-per-rank", "16", "--epochs", "1", *QUICK],
+    "waiting": ["--data", "synthetic:32", "--model", "vgg11", "--batch-per-rank", "4", "--epochs", "1", *QUICK],
     "weak": ["--data", "synthetic:32", "--model", "vgg11", "--batch-per-rank", "4", "--epochs", "1", *QUICK],
 }
 MOST_RANKS = 2
