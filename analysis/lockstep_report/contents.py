@@ -3,12 +3,14 @@
 from lockstep_report import metrics, validity
 from lockstep_report.accuracy import accuracy_table
 from lockstep_report.comparison import base_of, independent_of, strong_base_of
+from lockstep_report.energy import energy_table
 from lockstep_report.ladder import ladder_tables
 from lockstep_report.measurements import measurement_table
 from lockstep_report.scaling import weak_efficiency
 from lockstep_report.settings import describe_setting, setting_names
 from lockstep_report.sweep import sweep_table
 from lockstep_report.tables import Column, Note, Table
+from lockstep_report.telemetry import network_table, telemetry_table
 from lockstep_report.threads import thread_tables
 from lockstep_report.waiting import waiting_table
 
@@ -270,5 +272,6 @@ def all_tables(points, runs, link_gbit=None):
                    weak_table(points), strong_table(points),
                    finished(measurement_table(points, lambda p: place(p, points), PLACE), points)]
         tables += thread_tables(points)
-    tables += [sweep_table(runs), accuracy_table(runs)]
+    tables += [accuracy_table(runs), energy_table(runs), telemetry_table(runs),
+               network_table(runs), sweep_table(runs)]
     return [table for table in tables if table and table.rows]

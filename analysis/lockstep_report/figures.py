@@ -9,6 +9,7 @@ from lockstep_report.phase_figure import phase_bars
 from lockstep_report.scaling_figure import scaling, strong_series, weak_series
 from lockstep_report.settings import file_ending, setting_names
 from lockstep_report.sweep_figure import sweep_figure
+from lockstep_report.telemetry_figure import telemetry_figures
 from lockstep_report.thread_figure import thread_figures
 from lockstep_report.waiting_figure import waiting_bars
 
@@ -34,6 +35,7 @@ def all_figures(points, runs, link_gbit=None):
         if len(table.rows) > 1:
             made[table.name] = ladder(table.rows, table.title)
     made |= thread_figures(points)
+    made |= telemetry_figures(runs)
     made["allreduce-sweep"] = sweep_figure(runs, link_gbit)
     made["learning-curves"] = accuracy_figure(runs)
     return {name: render(figure) for name, figure in made.items() if figure}

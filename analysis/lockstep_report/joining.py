@@ -121,7 +121,8 @@ def join(parts):
         "bucket_start", "bucket_end")}
     numbers, epochs = join_epochs(parts, kept)
     return replace(
-        parts[-1], path=parts[0].path, parts=tuple(parts), epoch_numbers=numbers, epochs=epochs,
+        parts[-1], path=parts[0].path, parts=tuple(parts), telemetry={}, step_end=None,
+        epoch_numbers=numbers, epochs=epochs,
         part_of_step=np.repeat(np.arange(len(parts)), list(map(len, kept))), **joined)
 
 

@@ -38,6 +38,8 @@ class Run:
     bucket_end: np.ndarray  # (step, rank, bucket)
     ladder: dict = field(default_factory=dict)  # name -> (point)
     allreduce: dict = field(default_factory=dict)  # name -> (message[, repeat])
+    telemetry: dict = field(default_factory=dict)  # name -> (sample[, interface]); single files
+    step_end: np.ndarray = None  # (step, rank), on the clock of the telemetry; single files
     parts: tuple = ()  # the runs that were joined; empty for a single file
 
     @property
@@ -168,7 +170,7 @@ def read_groups(path, file, attributes):
     has_buckets = "buckets/bytes" in file and len(file["buckets/bytes"]) > 0
     is_required = {"/ranks": has_training, "/steps": has_training, "/epochs": has_training,
                    "/buckets": has_buckets, "/ladder": "ladder" in file,
-                   "/allreduce": "allreduce" in file}
+                   "/allreduce": "allreduce" in file, "/telemetry": "telemetry" in file}
     for group in filter(is_required.get, is_required):
         require_datasets(path, file, group, version_of(attributes))
     groups = {group: read_columns(file, group) for group in is_required}
@@ -211,7 +213,17 @@ def read_groups(path, file, attributes):
         bucket_end=buckets["end_seconds"][:count],
         ladder=shortest(groups["/ladder"]),
         allreduce=groups["/allreduce"],
+        telemetry=cut_telemetry(groups["/telemetry"]),
+        step_end=steps["end_seconds"][:count] if "end_seconds" in steps else None,
     )
+
+
+def cut_telemetry(columns):
+    """Returns the columns of /telemetry, with all columns of samples cut to the shortest."""
+    if not columns:
+        return {}
+    names = {"interface_name": columns.pop("interface_name")}
+    return {**shortest(columns), **names}
 
 
 def require_datasets(path, file, group, version):

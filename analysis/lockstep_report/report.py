@@ -18,6 +18,8 @@ CAPTIONS = {
     "allreduce-sweep": "Bus bandwidth of the all-reduce over the message size, for each algorithm.",
     "waiting": "The time of each rank in the all-reduces of an epoch: waiting until the last rank "
                "has started the same bucket, and the transfer after that. A slow rank waits least.",
+    "telemetry": "Use of processors, memory, network and devices over time, below the durations of "
+                 "the steps on the same axis.",
     "batch-ladder": "Growing batch per rank at a fixed number of ranks.",
 }
 

@@ -121,7 +121,8 @@ std::string describe_choices(const train::Trainer& trainer) {
   for (const auto& [implementation, count] : counts)
     texts.push_back(fmt::format("{} by {}", count, implementation));
   return line("all-reduce", describe_all_reduce(trainer)) +
-         line("convolutions", fmt::format("{}", fmt::join(texts, ", ")));
+         line("convolutions", fmt::format("{}", fmt::join(texts, ", "))) +
+         line("host energy", trainer.host_energy_source());
 }
 
 std::string describe_place(const Job& job, comm::Communicator& communicator) {

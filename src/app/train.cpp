@@ -110,6 +110,8 @@ void open_run_file(std::optional<record::RunFile>& file, const Job& job,
       header.environment.emplace_back("step_seconds_without_clock",
                                       fmt::format("{}", cost.without_timestamps));
     }
+    header.telemetry_interfaces = trainer.telemetry_interfaces();
+    header.environment.emplace_back("host_energy", trainer.host_energy_source());
     header.environment.emplace_back("kernels", list_kernels(job.graph, trainer.kernels()));
     // A further part of a resumed run never replaces a file, even with --overwrite.
     const bool may_replace = job.config.overwrite && target.path == job.config.output;

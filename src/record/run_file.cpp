@@ -21,6 +21,7 @@
 #include "lockstep/record/phase.hpp"
 #include "run_file_contents.hpp"
 #include "schema.hpp"
+#include "telemetry_contents.hpp"
 
 namespace lockstep::record {
 
@@ -126,6 +127,11 @@ std::size_t bytes_of(const EpochRecord& epoch) {
   return sizeof(double) * values;
 }
 
+std::size_t bytes_of(const TelemetrySamples& samples) {
+  return sizeof(double) *
+         (2 * samples.size() + samples.values.size() + samples.traffic_bytes.size());
+}
+
 }  // namespace
 
 struct RunFile::State {
@@ -134,7 +140,8 @@ struct RunFile::State {
   RunHeader header;
   RunIdentity identity;
   Descriptor lock;  ///< open and locked `partial`; empty after `finish`
-  hsize_t steps = 0, epochs = 0, points = 0;
+  hsize_t steps = 0, epochs = 0, points = 0, samples = 0;
+  TelemetrySamples pending;  ///< samples that are not in `partial` yet
   bool has_sweep = false;
   bool has_failed = false;  ///< whether a write has failed
   std::vector<std::pair<std::string, double>> results;
@@ -207,13 +214,18 @@ void RunFile::append(const EpochRecord& epoch) {
   if (state_->steps == 0 && state_->points == 0 && !state_->has_sweep) {
     state_->create(steps_per_chunk(steps, state_->header));
   }
-  state_->write(bytes_of(epoch) + index_bytes, [&] {
+  append_samples(epoch.telemetry, state_->pending);
+  const std::size_t whole = state_->pending.size() / telemetry_chunk * telemetry_chunk;
+  state_->write(bytes_of(epoch) + bytes_of(state_->pending) + index_bytes, [&] {
     // The file is closed between epochs, so any reader can open it and it needs no repair after a
     // kill.
     hdf5::File file = hdf5::open_file(state_->partial, hdf5::Access::append);
     write_epoch(file, epoch, state_->steps, state_->epochs);
+    write_telemetry(file, state_->pending, whole, state_->samples);
     hdf5::close(std::move(file));
   });
+  drop_samples(state_->pending, whole);
+  state_->samples += whole;
   state_->steps += steps;
   state_->epochs += 1;
 }
@@ -278,6 +290,7 @@ void RunFile::State::complete(const fs::path& copy, RunStatus status,
     const auto group =
         hdf5::own<hdf5::Group>(H5Gopen2(file.get(), "/results", H5P_DEFAULT), "opening a group");
     for (const auto& [name, value] : results) hdf5::set_attribute(group.get(), name, value);
+    write_telemetry(file, pending, pending.size(), samples);
     hdf5::set_attribute(file.get(), "status", std::string(name_of(status)));
     hdf5::set_attribute(file.get(), "failure", failure);
     hdf5::close(std::move(file));
@@ -289,6 +302,7 @@ void RunFile::State::complete(const fs::path& copy, RunStatus status,
     if (!header.bucket_bytes.empty()) groups.push_back("/buckets");
     if (has_sweep) groups.push_back("/allreduce");
     if (points > 0) groups.push_back("/ladder");
+    if (header.telemetry_interfaces) groups.push_back("/telemetry");
     read_through(file, groups);
     if (hdf5::text_attribute(file.get(), "status") != name_of(status)) {
       throw hdf5::Failure("reading back: the status is not what was written", 0);

@@ -9,6 +9,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/record/phase.hpp"
 #include "schema.hpp"
+#include "telemetry_contents.hpp"
 
 namespace lockstep::record {
 
@@ -151,6 +152,7 @@ void write_beginning(const hdf5::File& file, const RunHeader& header, const RunI
   const std::vector<std::string> readings(clock_reading_names.begin(), clock_reading_names.end());
   write_columns(file, {{"/phase", phases}, {"/clock_reading", readings}});
   write_ranks(file, header.ranks);
+  if (header.telemetry_interfaces) create_telemetry(file, header);
   if (header.bucket_bytes.empty()) return;
   create_datasets(file, "/buckets", dimensions);
   const auto buckets = counted(header.bucket_bytes.size(), 0);
@@ -163,6 +165,7 @@ void check_epoch(const EpochRecord& epoch, const RunHeader& header) {
   const Dimensions sizes = training_dimensions(header, steps, 1, 1);
   check_rows("step", columns_of_steps(epoch, std::vector(steps, epoch.epoch)), sizes);
   check_rows("epoch", columns_of_epoch(epoch), sizes);
+  check_telemetry(epoch.telemetry, header);
 }
 
 void write_epoch(const hdf5::File& file, const EpochRecord& epoch, hsize_t first_step,

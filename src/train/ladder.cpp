@@ -25,6 +25,7 @@ Config point_config(const Config& ladder, std::int64_t batch, int ranks) {
     config.epochs = 0;
   }
   config.evaluate_every = -1;
+  config.telemetry_hertz = 0;  // the points of a ladder have no samples in the run file
   config.checkpoint_dir.clear();
   config.resume = "none";
   return config;

@@ -16,6 +16,7 @@
 #include "replica_policy.hpp"
 #include "step_log.hpp"
 #include "stop_signal.hpp"
+#include "telemetry.hpp"
 #include "training_step.hpp"
 
 namespace lockstep::train {
@@ -52,7 +53,12 @@ struct Trainer::Parts {
   void collect_step();
   Progress restore();
   record::EpochRecord train_epoch();
-  void add_readings(const backend::SensorReading& reading, record::EpochRecord& epoch) const;
+  void add_readings(const backend::SensorReading& reading, double host_joules,
+                    record::EpochRecord& epoch) const;
+  void begin_clock();
+  double host_energy() {
+    return telemetry ? telemetry->host_energy_joules() : backend::SensorReading::unknown;
+  }
   void report_step(const StepResult& result);
   bool save_checkpoint();
   void evaluate(record::EpochRecord& epoch);
@@ -94,6 +100,8 @@ struct Trainer::Parts {
   bool is_stopping = false;
   bool is_saving = false;
   double checkpoint_pause = 0;  ///< seconds that checkpoints took in this epoch
+  Clock::time_point origin;     ///< of the clock of the run
+  std::optional<Telemetry> telemetry;
 };
 
 Trainer::Parts::Parts(const TrainingContext& context_, Observer& observer_)
@@ -117,6 +125,9 @@ Trainer::Parts::Parts(const TrainingContext& context_, Observer& observer_)
       queued(progress.step) {
   context.backend.store(replica->state);
   if (progress.loss_scale) replica->plan->set_loss_scale(*progress.loss_scale);
+  if (context.config.telemetry_hertz > 0) {
+    telemetry.emplace(context.backend.device(), context.world, context.config.telemetry_hertz);
+  }
 }
 
 Progress Trainer::Parts::restore() {
@@ -142,8 +153,8 @@ void Trainer::Parts::queue_step() {
 void Trainer::Parts::collect_step() {
   const std::int64_t number = progress.step + 1;
   const StepResult result = step.collect(number, requests_after(number));
-  log.add(schedule.at(progress.step), result.totals, result.seconds, result.start_seconds,
-          result.buckets);
+  const StepInstants instants{.start = result.start_seconds, .end = seconds_since(origin)};
+  log.add(schedule.at(progress.step), result.totals, result.seconds, instants, result.buckets);
   progress.step = number;
   accept(result.totals.requests);
   if (context.data_parallel.rank() == 0) report_step(result);
@@ -158,6 +169,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   // wait for it in their first step and record that time as exposed communication.
   context.world.barrier();
   const double energy_before = context.backend.device().read_sensors().energy_joules;
+  const double host_energy_before = host_energy();
   peak_memory.begin_interval();
   const auto begin = Clock::now();
   checkpoint_pause = 0;
@@ -175,6 +187,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   const double seconds = seconds_since(begin) - checkpoint_pause;
   backend::SensorReading reading = context.backend.device().read_sensors();
   reading.energy_joules -= energy_before;
+  const double host_joules = host_energy() - host_energy_before;
   const auto peak_bytes = static_cast<double>(peak_memory.interval());
 
   report("gathering the times of the epoch");
@@ -183,7 +196,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   clocks.add_to(record);
   record.epoch = epoch + 1;
   record.seconds = seconds;
-  add_readings(reading, record);
+  add_readings(reading, host_joules, record);
   record.measurements["/epochs/peak_resident_memory_bytes"] =
       context.world.gather(std::span(&peak_bytes, 1));
   const EpochEnd end_of_epoch = policy->finish_epoch(context.backend.parameter_hash(replica->state),
@@ -194,10 +207,11 @@ record::EpochRecord Trainer::Parts::train_epoch() {
 }
 
 /// Collective.
-void Trainer::Parts::add_readings(const backend::SensorReading& reading,
+void Trainer::Parts::add_readings(const backend::SensorReading& reading, double host_joules,
                                   record::EpochRecord& epoch) const {
   const auto gather = [&](double value) { return context.world.gather(std::span(&value, 1)); };
   epoch.measurements["/epochs/energy_joules"] = gather(reading.energy_joules);
+  epoch.measurements["/epochs/host_energy_joules"] = gather(host_joules);
   epoch.measurements["/epochs/utilisation"] = gather(reading.utilisation);
   epoch.measurements["/epochs/memory_used_bytes"] = gather(reading.memory_bytes);
 }
@@ -267,7 +281,15 @@ int Trainer::Parts::stop_signal_of_any_rank() {
   return static_cast<int>(number[0]);
 }
 
+/// Starts the clock of the run, at the same time on all ranks, and the telemetry. Collective.
+void Trainer::Parts::begin_clock() {
+  context.world.barrier();
+  origin = Clock::now();
+  if (telemetry) telemetry->begin(origin);
+}
+
 RunSummary Trainer::Parts::run() {
+  begin_clock();
   evaluate_resumed_state();
   while (!is_over() && !is_stopping) {
     record::EpochRecord epoch = train_epoch();
@@ -277,6 +299,7 @@ RunSummary Trainer::Parts::run() {
       if (is_stopping) save_checkpoint();
       evaluate(epoch);
     }
+    if (telemetry) epoch.telemetry = telemetry->gather();
     summariser.add(epoch);
     report("writing the run file");
     if (context.world.rank() == 0) observer.epoch_done(epoch);
@@ -298,6 +321,7 @@ RunSummary Trainer::Parts::run() {
     summary.status = record::RunStatus::preempted;
     summary.stop_signal = stop_signal_of_any_rank();
   }
+  if (telemetry) telemetry->end();
   context.world.barrier();  // no rank exits before rank 0 has saved
   return summary;
 }
@@ -323,6 +347,13 @@ std::vector<backend::OperationChoice> Trainer::kernels() const {
 }
 backend::TimestampOverhead Trainer::timestamp_overhead() const {
   return parts_->step.timestamp_overhead();
+}
+std::optional<std::vector<std::string>> Trainer::telemetry_interfaces() const {
+  if (!parts_->telemetry) return std::nullopt;
+  return parts_->telemetry->interfaces();
+}
+std::string Trainer::host_energy_source() const {
+  return parts_->telemetry ? parts_->telemetry->host_energy_source() : "not measured";
 }
 const backend::ModelState& Trainer::state() const { return parts_->replica->state; }
 

@@ -21,10 +21,18 @@ void write_runs(const std::filesystem::path& directory) {
   for (const auto& [name, value] : provenance()) header.environment.emplace_back(name, value);
   header.steps_per_epoch = 5;
   header.images_per_epoch = 320;
+  header.telemetry_interfaces = {"eth0", "eth0", ""};
   RunFile run(directory / "run.h5", OverwriteMode::refuse, header);
   for (std::int64_t epoch = 1; epoch <= 3; ++epoch) {
     EpochRecord record = samples::epoch(epoch, epoch == 3 ? 2 : 5, header);
     if (epoch == 2) record.test_accuracy = std::numeric_limits<double>::quiet_NaN();
+    for (std::int64_t rank = 0; rank < 3; ++rank) {
+      record.telemetry.rank.push_back(rank);
+      for (std::size_t i = 0; i < telemetry_paths.size(); ++i) {
+        record.telemetry.values.push_back(static_cast<double>(epoch) + static_cast<double>(i));
+      }
+      record.telemetry.traffic_bytes.insert(record.telemetry.traffic_bytes.end(), {1e6, 2e6});
+    }
     run.append(record);
   }
   run.write_result("last_test_accuracy", 0.3);

@@ -146,6 +146,82 @@ TEST_F(RunFileTest, StoresAnEpochPerChunk) {
   EXPECT_EQ(H5Pget_nfilters(creation.get()), 1);
 }
 
+/// Returns `count` samples of ranks 0, 1 and 2 in turn; sample n has the values 100n, 100n + 1, ...
+/// and of two interfaces the traffic n, n + 0.25, n + 0.5 and n + 0.75.
+TelemetrySamples samples_of(std::int64_t first, std::int64_t count) {
+  TelemetrySamples samples;
+  for (std::int64_t n = first; n < first + count; ++n) {
+    samples.rank.push_back(n % 3);
+    for (std::size_t i = 0; i < telemetry_paths.size(); ++i) {
+      samples.values.push_back(100.0 * double(n) + double(i));
+    }
+    for (int i = 0; i < 4; ++i) samples.traffic_bytes.push_back(double(n) + 0.25 * i);
+  }
+  return samples;
+}
+
+RunHeader header_with_telemetry() {
+  RunHeader header = samples::header(3, 2);
+  header.telemetry_interfaces = {"eth0", "lo", "eth0", "", "ib0", "lo"};
+  return header;
+}
+
+void expect_samples(const hdf5::File& file, std::size_t count) {
+  const auto last = double(count - 1);
+  EXPECT_EQ(read_doubles(file, "/sample").size(), count);
+  EXPECT_EQ(read_doubles(file, "/sample").back(), last);
+  EXPECT_EQ(read_doubles(file, "/telemetry/rank").back(), double((count - 1) % 3));
+  for (std::size_t i = 0; i < telemetry_paths.size(); ++i) {
+    const auto values = read_doubles(file, telemetry_paths[i].data());
+    ASSERT_EQ(values.size(), count) << telemetry_paths[i];
+    EXPECT_EQ(values.back(), 100 * last + double(i)) << telemetry_paths[i];
+  }
+  const auto received = read_doubles(file, "/telemetry/received_bytes");
+  const auto sent = read_doubles(file, "/telemetry/sent_bytes");
+  ASSERT_EQ(received.size(), 2 * count);
+  EXPECT_EQ(received[2 * count - 2], last);
+  EXPECT_EQ(sent[2 * count - 2], last + 0.25);
+  EXPECT_EQ(received[2 * count - 1], last + 0.5);
+  EXPECT_EQ(sent[2 * count - 1], last + 0.75);
+}
+
+// During the run the file contains whole chunks only, so an append never writes to a chunk that
+// already has samples.
+TEST_F(RunFileTest, AppendsTelemetryInWholeChunks) {
+  RunFile run(path_, OverwriteMode::refuse, header_with_telemetry());
+  EpochRecord epoch = samples::epoch(1, 5, header_);
+  epoch.telemetry = samples_of(0, 60);
+  run.append(epoch);
+  EXPECT_EQ(read_doubles(hdf5::open_file(partial_, hdf5::Access::read), "/sample").size(), 0u);
+  epoch = samples::epoch(2, 5, header_);
+  epoch.telemetry = samples_of(60, 80);
+  run.append(epoch);
+  expect_samples(hdf5::open_file(partial_, hdf5::Access::read), 2 * telemetry_chunk);
+  run.append(samples::epoch(3, 5, header_));
+  run.finish(RunStatus::complete);
+  expect_samples(hdf5::open_file(path_, hdf5::Access::read), 140);
+}
+
+TEST_F(RunFileTest, HasNoTelemetryGroupWithoutTelemetry) {
+  RunFile run(path_, OverwriteMode::refuse, header_);
+  run.append(samples::epoch(1, 5, header_));
+  run.finish(RunStatus::complete);
+  const hdf5::File file = hdf5::open_file(path_, hdf5::Access::read);
+  EXPECT_EQ(H5Lexists(file.get(), "/telemetry", H5P_DEFAULT), 0);
+}
+
+TEST_F(RunFileTest, RejectsTelemetryOfAnotherSize) {
+  EpochRecord epoch = samples::epoch(1, 5, header_);
+  epoch.telemetry = samples_of(0, 3);
+  {
+    RunFile run(path_, OverwriteMode::refuse, header_);
+    EXPECT_EQ(failure_of([&] { run.append(epoch); }).first, core::ExitStatus::internal);
+  }
+  RunFile run(path_, OverwriteMode::refuse, header_with_telemetry());
+  epoch.telemetry.traffic_bytes.pop_back();
+  EXPECT_EQ(failure_of([&] { run.append(epoch); }).first, core::ExitStatus::internal);
+}
+
 TEST_F(RunFileTest, RejectsAnExistingFile) {
   put(path_, "precious");
   expect_output_error([&] { RunFile(path_, OverwriteMode::refuse, header_); }, "--overwrite");

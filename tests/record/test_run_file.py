@@ -135,7 +135,8 @@ def test_run_ids_differ(samples):
 def test_the_layout(samples):
     with h5py.File(samples / "run.h5") as file:
         assert set(SCALES) <= set(file)
-        assert set(file["steps"]) == {"epoch", "learning_rate", "loss", "images", "phase_seconds"}
+        assert set(file["steps"]) == {"epoch", "learning_rate", "loss", "images", "phase_seconds",
+                                      "end_seconds"}
         assert set(file["buckets"]) == {"bytes", "start_seconds", "end_seconds"}
         assert file["phase"].asstr()[()].tolist() == PHASES
         assert file["ranks/host"][()].tolist() == [0, 0, 1]
@@ -155,6 +156,18 @@ def test_the_layout(samples):
         assert file["config"].attrs["batch-per-rank"] == "32"
         assert file["environment"].attrs["hdf5_version"]
         assert dict(file["results"].attrs) == {"last_test_accuracy": 0.3}
+
+
+def test_telemetry_of_all_epochs(samples):
+    with h5py.File(samples / "run.h5") as file:
+        assert file["sample"][()].tolist() == list(range(9))
+        telemetry = file["telemetry"]
+        assert telemetry["rank"][()].tolist() == [0, 1, 2] * 3
+        assert telemetry["seconds"][()].tolist() == [1] * 3 + [2] * 3 + [3] * 3
+        assert telemetry["sampler_cpu_seconds"][-1] == 3 + 11
+        assert telemetry["received_bytes"][()].tolist() == [[1e6]] * 9
+        assert telemetry["sent_bytes"][()].tolist() == [[2e6]] * 9
+        assert telemetry["interface_name"].asstr()[()].tolist() == [["eth0"], ["eth0"], [""]]
 
 
 def test_a_failed_run_has_the_error_message(samples):

@@ -20,7 +20,7 @@ TEST(StepLog, ReturnsStepsAsTheyWereGiven) {
   for (int step = 0; step < 2; ++step) {
     const std::vector<comm::BucketTimes> buckets{{0.5 + step, 0.75 + step}};
     log.add(0.1 * (step + 1), {.loss_sum = 8.0 + step, .correct = 1 + step, .images = 4},
-            {1, 2, 3, 4, 5, 6.0 + step}, 100.5 + step, buckets);
+            {1, 2, 3, 4, 5, 6.0 + step}, {.start = 100.5 + step, .end = 30.5 + step}, buckets);
   }
   const record::EpochRecord epoch = log.gather(*alone, *replicas);
   EXPECT_THAT(epoch.learning_rate, ::testing::ElementsAre(0.1, 0.2));
@@ -29,6 +29,7 @@ TEST(StepLog, ReturnsStepsAsTheyWereGiven) {
   EXPECT_THAT(epoch.phase_seconds, ::testing::ElementsAre(1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 7));
   EXPECT_THAT(epoch.bucket_end_seconds, ::testing::ElementsAre(0.75, 1.75));
   EXPECT_THAT(epoch.measurements.at("/steps/start_seconds"), ::testing::ElementsAre(100.5, 101.5));
+  EXPECT_THAT(epoch.measurements.at("/steps/end_seconds"), ::testing::ElementsAre(30.5, 31.5));
   EXPECT_DOUBLE_EQ(epoch.train_loss, 17.0 / 8);
   EXPECT_DOUBLE_EQ(epoch.train_accuracy, 3.0 / 8);
   EXPECT_TRUE(std::isnan(epoch.test_accuracy));
@@ -49,7 +50,8 @@ TEST(StepLog, TakesTheEstimatedMemory) {
   StepLog log(size.steps, size.buckets);
   const std::vector<comm::BucketTimes> buckets(size.buckets, {0.5, 0.75});
   for (std::size_t step = 0; step < size.steps; ++step) {
-    log.add(0.1, {.loss_sum = 8.0, .correct = 1, .images = 4}, {1, 2, 3, 4, 5, 6}, 0.25, buckets);
+    log.add(0.1, {.loss_sum = 8.0, .correct = 1, .images = 4}, {1, 2, 3, 4, 5, 6}, {0.25, 30},
+            buckets);
   }
   const auto taken = static_cast<double>(core::resident_memory().now - before.now);
   EXPECT_NEAR(taken, double(step_log_bytes(size)), 0.1 * taken);

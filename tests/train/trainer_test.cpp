@@ -290,6 +290,64 @@ TEST_F(TrainerTest, RecordsThePeakMemoryOfEachEpochAndRank) {
   }
 }
 
+TEST_F(TrainerTest, SamplesTheTelemetryOfEveryRank) {
+  Witness witness;
+  Config options = config();
+  options.telemetry_hertz = 100;
+  Trainer trainer(place(options, *world_), witness);
+  const auto ranks = static_cast<std::size_t>(world_->size());
+  const auto interfaces = trainer.telemetry_interfaces();
+  ASSERT_TRUE(interfaces);
+  EXPECT_EQ(interfaces->size() % ranks, 0u);
+  trainer.run();
+  if (world_->rank() != 0) return;
+  ASSERT_EQ(witness.epochs.size(), 2u);
+  const std::size_t quantities = record::telemetry_paths.size();
+  double before = 0;
+  for (const auto& epoch : witness.epochs) {
+    const record::TelemetrySamples& samples = epoch.telemetry;
+    EXPECT_EQ(samples.values.size(), samples.size() * quantities);
+    EXPECT_EQ(samples.traffic_bytes.size(), samples.size() * 2 * interfaces->size() / ranks);
+    const auto& ends = epoch.measurements.at("/steps/end_seconds");
+    ASSERT_EQ(ends.size(), 4 * ranks);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      std::vector<double> seconds, cpu, resident;
+      for (std::size_t i = 0; i < samples.size(); ++i) {
+        if (samples.rank[i] != static_cast<std::int64_t>(rank)) continue;
+        seconds.push_back(samples.values[i * quantities]);
+        cpu.push_back(samples.values[i * quantities + 1] + samples.values[i * quantities + 2]);
+        resident.push_back(samples.values[i * quantities + 3]);
+      }
+      ASSERT_FALSE(seconds.empty()) << rank;
+      EXPECT_TRUE(std::ranges::is_sorted(seconds));
+      EXPECT_TRUE(std::ranges::is_sorted(cpu));
+      EXPECT_THAT(resident, ::testing::Each(::testing::Gt(1e6)));
+      // The samples of an epoch include its last step.
+      EXPECT_GE(seconds.front(), rank == 0 ? before : 0);
+      EXPECT_GE(seconds.back(), ends[3 * ranks + rank]);
+      for (std::size_t step = 1; step < 4; ++step) {
+        EXPECT_GT(ends[step * ranks + rank], ends[(step - 1) * ranks + rank]);
+      }
+    }
+    before = ends[3 * ranks];
+  }
+}
+
+TEST_F(TrainerTest, HasNoTelemetryAtZeroHertz) {
+  Witness witness;
+  Config options = config();
+  options.telemetry_hertz = 0;
+  Trainer trainer(place(options, *world_), witness);
+  EXPECT_FALSE(trainer.telemetry_interfaces());
+  EXPECT_EQ(trainer.host_energy_source(), "not measured");
+  trainer.run();
+  for (const auto& epoch : witness.epochs) {
+    EXPECT_EQ(epoch.telemetry.size(), 0u);
+    EXPECT_THAT(epoch.measurements.at("/epochs/host_energy_joules"),
+                ::testing::Each(::testing::IsNan()));
+  }
+}
+
 TEST_F(TrainerTest, EvaluationSeesEachImageOnceOnAnyNumberOfRanks) {
   backend::ModelState state = backend_->make_state(graph_);
   initialise(graph_, 5, state);

@@ -12,6 +12,8 @@ struct SensorReading {
   /// Fraction of the last sampling period (up to 1 s) in which a kernel ran, from 0 to 1.
   double utilisation = unknown;
   double memory_bytes = unknown;  ///< in use by all processes
+  /// Power of the device: mean over the last second, or the current value (A100 and older GPUs).
+  double power_watts = unknown;
 };
 
 }  // namespace lockstep::backend

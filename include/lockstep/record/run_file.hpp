@@ -6,10 +6,13 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "lockstep/record/telemetry.hpp"
 
 namespace lockstep::record {
 
@@ -43,6 +46,9 @@ struct RunHeader {
   std::int64_t steps_per_epoch = 0;  ///< steps of a complete epoch; 0 if the command does not train
   /// Images of a complete epoch, over all ranks; 0 if the command does not train.
   std::int64_t images_per_epoch = 0;
+  /// (rank, interface), names of the network interfaces, empty at the end of the row of a rank that
+  /// has fewer than others; nothing if the run has no telemetry.
+  std::optional<std::vector<std::string>> telemetry_interfaces = std::nullopt;
 };
 
 /// Names of the measurements of the clocks of all ranks in an epoch: before its first and after its
@@ -68,6 +74,8 @@ struct EpochRecord {
   /// Further measurements: values of float64 datasets of /steps and /epochs by path, for example
   /// "/epochs/energy_joules". Optional datasets without an entry are NaN in the file.
   std::map<std::string, std::vector<double>> measurements;
+  /// Samples of all ranks since the previous epoch; empty if the run has no telemetry.
+  TelemetrySamples telemetry;
 };
 
 /// One row of an all-reduce sweep.
@@ -115,8 +123,10 @@ class RunFile {
   RunFile(RunFile&&) noexcept;
   RunFile& operator=(RunFile&&) noexcept;
 
-  /// Appends the steps and results of an epoch. Throws `Error` (internal) if the arrays do not fit
-  /// the ranks and buckets of the header, or if a measurement is not in the schema of the run file.
+  /// Appends the steps, results and telemetry of an epoch. Samples are written in whole chunks; the
+  /// rest follows with the next epoch or with `finish`. Throws `Error` (internal) if the arrays do
+  /// not fit the ranks and buckets of the header, or if a measurement is not in the schema of the
+  /// run file.
   void append(const EpochRecord& epoch);
   /// Appends a point of the batch ladder.
   void append(const LadderRow& point);

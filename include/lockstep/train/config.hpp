@@ -109,6 +109,7 @@ struct Config {
   // output
   std::string output;
   bool overwrite = false;
+  double telemetry_hertz = 10;  ///< samples of counters and sensors per second; 0: none
   bool json = false;
   bool quiet = false;
   bool dry_run = false;

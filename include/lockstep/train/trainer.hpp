@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -92,6 +93,12 @@ class Trainer {
   std::string transport() const;  ///< name and version of the library that transports the gradients
   std::vector<backend::OperationChoice> kernels() const;  ///< implementations in the training plan
   backend::TimestampOverhead timestamp_overhead() const;
+  /// Returns the network interfaces of the telemetry of all ranks (`record::RunHeader`); nothing
+  /// without telemetry.
+  std::optional<std::vector<std::string>> telemetry_interfaces() const;
+  /// Returns the RAPL zones of this host that are measured, "not readable: REASON", or "not
+  /// measured" without telemetry.
+  std::string host_energy_source() const;
   const backend::ModelState& state() const;  ///< copy in host memory; valid after `run`
 
  private:

@@ -60,6 +60,15 @@ std::vector<Option> output_options() {
        .group = OptionGroup::output,
        .commands = cmd_training | cmd_allreduce,
        .help = "replace an existing run file"},
+      {.name = "telemetry",
+       .value_name = "HZ",
+       .value = real(&Config::telemetry_hertz, from_to(0, 100)),
+       .group = OptionGroup::output,
+       .commands = cmd_run,
+       .help = "samples per second of processor, memory, network, GPU and energy counters on each "
+               "rank; 0 disables sampling",
+       .details = "The samples are in the group `/telemetry` of the run file. After each 4,096 "
+                  "samples the interval doubles, up to one minute"},
       {.name = "config",
        .value_name = "FILE",
        .value = option_file(),

@@ -18,6 +18,7 @@ TEST(Sensors, ReturnReadingsOfTheLibrary) {
   const SensorReading first = sensors.read(), second = sensors.read();
   EXPECT_EQ(second.energy_joules - first.energy_joules, 150);
   EXPECT_EQ(first.memory_bytes, 60);
+  EXPECT_EQ(first.power_watts, 300.5);
   EXPECT_TRUE(std::isnan(first.utilisation)) << "not supported";
 }
 

@@ -33,6 +33,7 @@ struct Sensors::Library {
   Status (*energy)(void*, unsigned long long*) = nullptr;
   Status (*utilisation)(void*, Utilisation*) = nullptr;
   Status (*memory)(void*, Memory*) = nullptr;
+  Status (*power)(void*, unsigned int*) = nullptr;
   const char* (*describe)(Status) = nullptr;
 
   template <class Function>
@@ -45,7 +46,8 @@ struct Sensors::Library {
            load("nvmlDeviceGetHandleByPciBusId_v2", find) &&
            load("nvmlDeviceGetTotalEnergyConsumption", energy) &&
            load("nvmlDeviceGetUtilizationRates", utilisation) &&
-           load("nvmlDeviceGetMemoryInfo", memory) && load("nvmlErrorString", describe);
+           load("nvmlDeviceGetMemoryInfo", memory) && load("nvmlDeviceGetPowerUsage", power) &&
+           load("nvmlErrorString", describe);
   }
 };
 
@@ -89,6 +91,9 @@ SensorReading Sensors::read() const {
   Memory memory{};
   if (library_->memory(device_, &memory) == success)
     reading.memory_bytes = static_cast<double>(memory.used);
+  unsigned int milliwatts = 0;
+  if (library_->power(device_, &milliwatts) == success)
+    reading.power_watts = static_cast<double>(milliwatts) / 1000;
   return reading;
 }
 
