@@ -6,6 +6,7 @@ from lockstep_report.comparison import base_of, independent_of, strong_base_of
 from lockstep_report.energy import energy_table
 from lockstep_report.ladder import ladder_tables
 from lockstep_report.measurements import measurement_table
+from lockstep_report.profile import profile_tables
 from lockstep_report.scaling import weak_efficiency
 from lockstep_report.settings import describe_setting, setting_names
 from lockstep_report.sweep import sweep_table
@@ -273,5 +274,5 @@ def all_tables(points, runs, link_gbit=None):
                    finished(measurement_table(points, lambda p: place(p, points), PLACE), points)]
         tables += thread_tables(points)
     tables += [accuracy_table(runs), energy_table(runs), telemetry_table(runs),
-               network_table(runs), sweep_table(runs)]
+               network_table(runs), sweep_table(runs), *profile_tables(runs)]
     return [table for table in tables if table and table.rows]

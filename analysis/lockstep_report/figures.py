@@ -6,6 +6,7 @@ from lockstep_report.figure_style import render
 from lockstep_report.ladder import ladder_tables
 from lockstep_report.ladder_figure import ladder
 from lockstep_report.phase_figure import phase_bars
+from lockstep_report.profile_figure import profile_figures
 from lockstep_report.scaling_figure import scaling, strong_series, weak_series
 from lockstep_report.settings import file_ending, setting_names
 from lockstep_report.sweep_figure import sweep_figure
@@ -35,7 +36,7 @@ def all_figures(points, runs, link_gbit=None):
         if len(table.rows) > 1:
             made[table.name] = ladder(table.rows, table.title)
     made |= thread_figures(points)
-    made |= telemetry_figures(runs)
+    made |= telemetry_figures(runs) | profile_figures(runs)
     made["allreduce-sweep"] = sweep_figure(runs, link_gbit)
     made["learning-curves"] = accuracy_figure(runs)
     return {name: render(figure) for name, figure in made.items() if figure}

@@ -40,6 +40,8 @@ class Run:
     allreduce: dict = field(default_factory=dict)  # name -> (message[, repeat])
     telemetry: dict = field(default_factory=dict)  # name -> (sample[, interface]); single files
     step_end: np.ndarray = None  # (step, rank), on the clock of the telemetry; single files
+    profile: dict = field(default_factory=dict)  # name -> (operation[, rank])
+    kernels: dict = field(default_factory=dict)  # name -> (kernel)
     parts: tuple = ()  # the runs that were joined; empty for a single file
 
     @property
@@ -170,7 +172,8 @@ def read_groups(path, file, attributes):
     has_buckets = "buckets/bytes" in file and len(file["buckets/bytes"]) > 0
     is_required = {"/ranks": has_training, "/steps": has_training, "/epochs": has_training,
                    "/buckets": has_buckets, "/ladder": "ladder" in file,
-                   "/allreduce": "allreduce" in file, "/telemetry": "telemetry" in file}
+                   "/allreduce": "allreduce" in file, "/telemetry": "telemetry" in file,
+                   "/profile": "profile" in file, "/kernels": "kernels" in file}
     for group in filter(is_required.get, is_required):
         require_datasets(path, file, group, version_of(attributes))
     groups = {group: read_columns(file, group) for group in is_required}
@@ -215,6 +218,8 @@ def read_groups(path, file, attributes):
         allreduce=groups["/allreduce"],
         telemetry=cut_telemetry(groups["/telemetry"]),
         step_end=steps["end_seconds"][:count] if "end_seconds" in steps else None,
+        profile=groups["/profile"],
+        kernels=groups["/kernels"],
     )
 
 

@@ -20,6 +20,8 @@ CAPTIONS = {
                "has started the same bucket, and the transfer after that. A slow rank waits least.",
     "telemetry": "Use of processors, memory, network and devices over time, below the durations of "
                  "the steps on the same axis.",
+    "profile": "Time of a training step by operation. In the roofline model, a point on the line "
+               "reaches the highest rate that its arithmetic intensity permits.",
     "batch-ladder": "Growing batch per rank at a fixed number of ranks.",
 }
 

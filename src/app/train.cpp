@@ -21,6 +21,7 @@
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/memory.hpp"
 #include "lockstep/train/trainer.hpp"
+#include "profile_output.hpp"
 
 namespace lockstep::app {
 
@@ -129,11 +130,25 @@ void write_results(record::RunFile& file, const train::RunSummary& summary) {
   file.write_result("peak_memory_bytes", static_cast<double>(summary.peak_memory_bytes));
 }
 
-/// Trains to the end and finishes the run file, also if the training fails.
-train::RunSummary run(train::Trainer& trainer, std::optional<record::RunFile>& file) {
+struct Results {
   train::RunSummary summary;
+  std::optional<train::ProfileResult> profile;  ///< with --profile, if the training is complete
+};
+
+/// Trains to the end, measures the profile, and finishes the run file, also if one of them fails.
+Results run(train::Trainer& trainer, const Job& job, comm::Communicator& communicator,
+            std::optional<record::RunFile>& file) {
+  Results results;
+  train::RunSummary& summary = results.summary;
   try {
     summary = trainer.run();
+    if (job.config.profile_steps > 0 && summary.status == record::RunStatus::complete) {
+      results.profile = trainer.profile();
+      train::together(communicator, [&] {
+        if (file) file->write_profile(results.profile->profile);
+        if (!results.profile->trace.empty()) write_trace(job.config.trace, results.profile->trace);
+      });
+    }
   } catch (const core::Error& error) {
     if (file) file->finish_failed(error.what());
     throw;
@@ -142,13 +157,14 @@ train::RunSummary run(train::Trainer& trainer, std::optional<record::RunFile>& f
     write_results(*file, summary);
     file->finish(summary.status);
   }
-  return summary;
+  return results;
 }
 
-nlohmann::json results(const Job& job, const train::RunSummary& summary,
-                       const train::MemoryEstimate& memory,
+nlohmann::json results(const Job& job, const Results& run, const train::MemoryEstimate& memory,
                        const std::optional<record::RunFile>& file) {
   auto json = describe_job(job);
+  const train::RunSummary& summary = run.summary;
+  if (run.profile) json["profile"] = to_json(run.profile->profile);
   json["status"] = summary.status == record::RunStatus::complete ? "complete" : "preempted";
   json["results"] = {
       {"steps", summary.steps},
@@ -230,6 +246,7 @@ core::ExitStatus train_command(const Invocation& invocation) {
   const auto memory = estimate_memory(job, communicator);
   require_memory(job, memory, limit, communicator);
   check_output(config, communicator);
+  check_trace(config, communicator);
   const data::TrainingData data = load_data(job, communicator);
   Reporter reporter(console, job.graph.classes());
   train::Trainer trainer(
@@ -250,11 +267,16 @@ core::ExitStatus train_command(const Invocation& invocation) {
   if (!trainer.is_finished()) open_run_file(file, job, invocation, trainer);
   const std::int64_t per_epoch = trainer.steps_per_epoch();
   reporter.expect((trainer.total_steps() + per_epoch - 1) / per_epoch, file);
-  const train::RunSummary summary = run(trainer, file);
+  const Results all = run(trainer, job, communicator, file);
+  const train::RunSummary& summary = all.summary;
   if (is_first) {
     console.print("\n" + describe_summary(summary, communicator.size(), device_noun(config)));
+    if (all.profile) console.print("\n" + describe(all.profile->profile) + "\n");
+    if (all.profile && !config.trace.empty())
+      console.print(
+          fmt::format("The trace is {}; open it in https://ui.perfetto.dev.\n", config.trace));
     if (file) console.print(fmt::format("The run file is {}.\n", file->path().string()));
-    if (config.json) print_json(results(job, summary, memory, file));
+    if (config.json) print_json(results(job, all, memory, file));
   }
   if (summary.status == record::RunStatus::complete) return core::ExitStatus::done;
   return stopped(summary, config, is_first);

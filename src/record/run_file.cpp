@@ -142,7 +142,7 @@ struct RunFile::State {
   Descriptor lock;  ///< open and locked `partial`; empty after `finish`
   hsize_t steps = 0, epochs = 0, points = 0, samples = 0;
   TelemetrySamples pending;  ///< samples that are not in `partial` yet
-  bool has_sweep = false;
+  bool has_sweep = false, has_profile = false, has_kernels = false;
   bool has_failed = false;  ///< whether a write has failed
   std::vector<std::pair<std::string, double>> results;
 
@@ -253,6 +253,24 @@ void RunFile::write_allreduce(const std::vector<AllReduceRow>& rows) {
   state_->has_sweep = true;
 }
 
+void RunFile::write_profile(const Profile& profile) {
+  constexpr std::size_t bytes_per_row = 1024;  // numbers and texts of an operation or a kernel
+  const std::size_t rows = profile.operations.size() + profile.kernels.size();
+  const std::size_t ranks = state_->header.ranks.size();
+  state_->write(rows * (bytes_per_row + ranks * sizeof(double)) + index_bytes, [&] {
+    hdf5::File file = hdf5::open_file(state_->partial, hdf5::Access::modify);
+    record::write_profile(file, profile);
+    hdf5::close(std::move(file));
+  });
+  state_->has_profile = true;
+  state_->has_kernels = !profile.kernels.empty();
+  write_result("profile_steps", static_cast<double>(profile.steps));
+  write_result("profile_step_seconds", profile.step_seconds);
+  write_result("profile_step_seconds_without", profile.step_seconds_without_profile);
+  write_result("profile_flops_per_second", profile.flops_per_second);
+  write_result("profile_bytes_per_second", profile.bytes_per_second);
+}
+
 void RunFile::write_result(const std::string& name, double value) {
   core::check(run_file_schema().has_attribute("/results", name), "a result is not in the schema");
   state_->results.emplace_back(name, value);
@@ -301,6 +319,8 @@ void RunFile::State::complete(const fs::path& copy, RunStatus status,
     std::vector<std::string> groups{"/ranks", "/steps", "/epochs"};
     if (!header.bucket_bytes.empty()) groups.push_back("/buckets");
     if (has_sweep) groups.push_back("/allreduce");
+    if (has_profile) groups.push_back("/profile");
+    if (has_kernels) groups.push_back("/kernels");
     if (points > 0) groups.push_back("/ladder");
     if (header.telemetry_interfaces) groups.push_back("/telemetry");
     read_through(file, groups);

@@ -206,6 +206,58 @@ void write_rows(const hdf5::File& file, const std::vector<AllReduceRow>& rows) {
                        {"/allreduce/wrong", wrong}});
 }
 
+namespace {
+
+void write_kernels(const hdf5::File& file, const std::vector<ProfiledKernel>& kernels) {
+  create_group(file, "/kernels");
+  create_datasets(file, "/kernels", {{"kernel", kernels.size(), kernels.size(), false}});
+  const auto numbers = counted(kernels.size(), 0);
+  const auto names = column_of(kernels, [](auto& k) { return k.name; });
+  const auto calls = column_of(kernels, [](auto& k) { return k.calls; });
+  const auto seconds = column_of(kernels, [](auto& k) { return k.seconds; });
+  const auto occupancy = column_of(kernels, [](auto& k) { return k.occupancy; });
+  const auto communicates =
+      column_of(kernels, [](auto& k) { return std::int64_t{k.is_communication}; });
+  write_columns(file, {{"/kernel", numbers},
+                       {"/kernels/name", names},
+                       {"/kernels/calls", calls},
+                       {"/kernels/seconds", seconds},
+                       {"/kernels/occupancy", occupancy},
+                       {"/kernels/is_communication", communicates}});
+}
+
+}  // namespace
+
+void write_profile(const hdf5::File& file, const Profile& profile) {
+  const std::vector<ProfiledOperation>& rows = profile.operations;
+  core::check(!rows.empty(), "a profile without operations");
+  const std::size_t ranks = rows.front().seconds.size();
+  std::vector<double> seconds;
+  for (const ProfiledOperation& row : rows) {
+    core::check(row.seconds.size() == ranks, "operations of a profile with different ranks");
+    seconds.insert(seconds.end(), row.seconds.begin(), row.seconds.end());
+  }
+  create_group(file, "/profile");
+  create_datasets(file, "/profile",
+                  {{"operation", rows.size(), rows.size(), false}, {"rank", ranks, ranks, false}});
+  const auto numbers = counted(rows.size(), 0);
+  const auto column = [&](const char* path, auto get) {
+    const auto values = column_of(rows, get);
+    write_columns(file, {{path, values}});
+  };
+  column("/profile/name", [](auto& r) { return r.name; });
+  column("/profile/kind", [](auto& r) { return r.what; });
+  column("/profile/phase", [](auto& r) { return r.phase; });
+  column("/profile/implementation", [](auto& r) { return r.implementation; });
+  column("/profile/ceiling", [](auto& r) { return r.ceiling; });
+  column("/profile/calls", [](auto& r) { return r.calls; });
+  column("/profile/flops", [](auto& r) { return r.flops; });
+  column("/profile/bytes", [](auto& r) { return r.bytes; });
+  column("/profile/bound_seconds", [](auto& r) { return r.bound_seconds; });
+  write_columns(file, {{"/operation", numbers}, {"/profile/seconds", seconds}});
+  if (!profile.kernels.empty()) write_kernels(file, profile.kernels);
+}
+
 void create_ladder(const hdf5::File& file) {
   create_group(file, "/ladder");
   create_datasets(file, "/ladder", {{"point", 0, 1, true}});

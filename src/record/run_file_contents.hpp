@@ -29,6 +29,9 @@ void write_epoch(const hdf5::File& file, const EpochRecord& epoch, hsize_t first
 /// Creates and writes the group /allreduce.
 void write_rows(const hdf5::File& file, const std::vector<AllReduceRow>& rows);
 
+/// Creates and writes the group /profile and, if there are kernels, the group /kernels.
+void write_profile(const hdf5::File& file, const Profile& profile);
+
 /// Creates the group /ladder with empty datasets.
 void create_ladder(const hdf5::File& file);
 /// Appends `point` as row `row` of /ladder.

@@ -32,6 +32,8 @@ void check_combinations(const Config& config) {
   require(config.resume == "none" || config.init_from.empty(),
           "--init-from and --resume were both given; a resumed run reads its weights from the "
           "checkpoint");
+  require(config.trace.empty() || config.profile_steps > 0,
+          "--trace requires --profile STEPS, the number of steps of the trace");
   require(!config.predict || !config.planned_for.empty(),
           "--predict requires --for GPU, the target GPU");
   require(config.predicted_ranks.empty() || !config.planned_for.empty(),

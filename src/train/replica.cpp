@@ -20,6 +20,17 @@ data::DistributedSampler make_sampler(const TrainingContext& context) {
           context.config.last_batch};
 }
 
+/// Returns the options of the training plan. `operations`: listener of the plan; may be null.
+backend::PlanOptions plan_options(const TrainingContext& context,
+                                  core::StatisticsAllReduce* statistics,
+                                  OperationClock* operations) {
+  backend::PlanOptions options =
+      training_options(context.config, context.data.train->info().normalisation, statistics,
+                       context.data_parallel.rank(), context.data_parallel.size());
+  options.listener = operations;
+  return options;
+}
+
 }  // namespace
 
 Replica::Replica(const TrainingContext& context, core::StatisticsAllReduce* replicas,
@@ -27,18 +38,17 @@ Replica::Replica(const TrainingContext& context, core::StatisticsAllReduce* repl
     : sampler(make_sampler(context)),
       statistics(replicas != nullptr ? std::make_unique<EnabledStatisticsAllReduce>(*replicas)
                                      : nullptr),
+      operations(context.config.profile_steps > 0 ? std::make_unique<OperationClock>() : nullptr),
       state(context.backend.make_state(context.graph, std::move(gradients))),
-      plan(context.backend.compile(
-          context.graph, state,
-          training_options(context.config, context.data.train->info().normalisation,
-                           statistics.get(), context.data_parallel.rank(),
-                           context.data_parallel.size()))),
+      plan(context.backend.compile(context.graph, state,
+                                   plan_options(context, statistics.get(), operations.get()))),
       feed(make_batch_feed(context.config, *context.data.train, sampler,
                            context.data_parallel.rank(), *plan)) {
   if (context.config.evaluate_every >= 0) {
     evaluator.emplace(context.config, context.graph, *context.data.test, context.backend, state,
                       context.data_parallel);
   }
+  if (operations != nullptr) operations->attach(plan->timeline());
   initialise(context.graph, context.config.seed, state);
 }
 

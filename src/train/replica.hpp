@@ -10,6 +10,7 @@
 #include "lockstep/data/sampler.hpp"
 #include "lockstep/train/evaluation.hpp"
 #include "lockstep/train/trainer.hpp"
+#include "operation_clock.hpp"
 
 namespace lockstep::train {
 
@@ -39,6 +40,7 @@ struct Replica {
 
   data::DistributedSampler sampler;
   std::unique_ptr<EnabledStatisticsAllReduce> statistics;  ///< null unless --bn sync
+  std::unique_ptr<OperationClock> operations;              ///< null unless --profile
   backend::ModelState state;
   std::unique_ptr<backend::Plan> plan;
   std::unique_ptr<BatchFeed> feed;

@@ -16,9 +16,11 @@ std::size_t work_phases(std::size_t buckets) {
 
 }  // namespace
 
-StepClock::StepClock(core::Timeline& timeline, core::ProgressMonitor* progress, std::size_t buckets)
+StepClock::StepClock(core::Timeline& timeline, core::ProgressMonitor* progress, std::size_t buckets,
+                     OperationClock* operations)
     : timeline_(timeline),
       progress_(progress),
+      operations_(operations),
       batch_(timeline.reserve(batch_phases)),
       work_(timeline.reserve(work_phases(buckets))) {}
 
@@ -26,11 +28,13 @@ void StepClock::begin(std::int64_t step) {
   step_ = step;
   core::begin_activity(progress_, record::phase_names.front().data(), step);
   timeline_.record(core::Timeline::start);
+  if (operations_ != nullptr) operations_->begin();
   part_ = &batch_;
   part_->recorded = 0;
 }
 
 void StepClock::begin_work() {
+  if (operations_ != nullptr) operations_->begin_work();
   part_ = &work_;
   part_->recorded = 0;
 }
@@ -39,6 +43,8 @@ void StepClock::end(record::Phase phase) {
   timeline_.record(part_->timestamps[part_->recorded]);
   part_->phases[part_->recorded] = phase;
   ++part_->recorded;
+  if (operations_ != nullptr)
+    operations_->ended(no_node, record::phase_names[static_cast<std::size_t>(phase)]);
   const std::size_t following = static_cast<std::size_t>(phase) + 1;
   core::begin_activity(
       progress_,

@@ -6,6 +6,7 @@
 #include "lockstep/core/progress.hpp"
 #include "lockstep/core/timeline.hpp"
 #include "lockstep/record/phase.hpp"
+#include "operation_clock.hpp"
 
 namespace lockstep::train {
 
@@ -16,7 +17,9 @@ namespace lockstep::train {
 class StepClock {
  public:
   /// Reserves the timestamps of a step whose gradients are divided into `buckets` buckets.
-  StepClock(core::Timeline& timeline, core::ProgressMonitor* progress, std::size_t buckets);
+  /// `operations`: also notified of the end of each phase; null without a profile.
+  StepClock(core::Timeline& timeline, core::ProgressMonitor* progress, std::size_t buckets,
+            OperationClock* operations = nullptr);
   StepClock(const StepClock&) = delete;
   StepClock& operator=(const StepClock&) = delete;
 
@@ -41,6 +44,7 @@ class StepClock {
 
   core::Timeline& timeline_;
   core::ProgressMonitor* progress_;  ///< may be null
+  OperationClock* operations_;       ///< may be null
   Part batch_, work_;
   Part* part_ = &batch_;
   std::int64_t step_ = 0;

@@ -12,6 +12,7 @@
 #include "lockstep/core/peak_memory.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "rank_clocks.hpp"
+#include "profiler.hpp"
 #include "replica.hpp"
 #include "replica_policy.hpp"
 #include "step_log.hpp"
@@ -331,6 +332,14 @@ Trainer::Trainer(const TrainingContext& context, Observer& observer)
 Trainer::~Trainer() = default;
 
 RunSummary Trainer::run() { return parts_->run(); }
+ProfileResult Trainer::profile() {
+  const std::int64_t per_epoch = parts_->steps_per_epoch;
+  const std::int64_t done = parts_->progress.step;
+  return run_profile(parts_->context, *parts_->replica, parts_->step,
+                     {.epoch = (done + per_epoch - 1) / per_epoch,
+                      .steps_per_epoch = per_epoch,
+                      .last_step = done});
+}
 std::int64_t Trainer::steps_per_epoch() const { return parts_->steps_per_epoch; }
 std::int64_t Trainer::total_steps() const { return parts_->total_steps; }
 std::int64_t Trainer::first_step() const { return parts_->progress.step; }

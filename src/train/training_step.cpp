@@ -2,11 +2,31 @@
 
 #include <utility>
 
+#include "lockstep/core/error.hpp"
 #include "lockstep/train/agreement.hpp"
 
 namespace lockstep::train {
 
 using record::Phase;
+
+namespace {
+
+/// Measures the time that all-reduces take from the backward pass of a CPU.
+class TimedReducer final : public core::GradientListener {
+ public:
+  TimedReducer(core::GradientListener& reducer, OperationClock& clock)
+      : reducer_(reducer), clock_(clock) {}
+  void gradients_ready(std::size_t elements) override {
+    reducer_.gradients_ready(elements);
+    clock_.ended(no_node, "all-reduce progress");
+  }
+
+ private:
+  core::GradientListener& reducer_;
+  OperationClock& clock_;
+};
+
+}  // namespace
 
 /// The work of every step after the copy of its inputs to the device. A GPU captures it once as a
 /// CUDA graph and replays it, unless the reducer does not allow that.
@@ -16,6 +36,8 @@ class TrainingStep::Work final : public backend::StepWork {
        std::unique_ptr<comm::GradientReducer> reducer)
       : plan_(*replica.plan),
         statistics_(replica.statistics.get()),
+        operations_(replica.operations.get()),
+        is_on_host_(context.backend.device().queue().is_host()),
         clock_(clock),
         reducer_(std::move(reducer)),
         parameters_(context.graph.parameter_elements()),
@@ -41,7 +63,12 @@ class TrainingStep::Work final : public backend::StepWork {
     reducer.begin_step();
     plan_.forward();
     clock_.end(Phase::forward);
-    plan_.backward(reducer);  // `overlap` starts the all-reduce of each bucket that is final
+    if (is_on_host_ && operations_ != nullptr && operations_->is_enabled()) {
+      TimedReducer timed(reducer, *operations_);
+      plan_.backward(timed);
+    } else {
+      plan_.backward(reducer);  // `overlap` starts the all-reduce of each bucket that is final
+    }
     clock_.end(Phase::backward);
     for (std::size_t updated = 0; updated < parameters_;) {
       const std::size_t reduced = reducer.wait_beyond(updated);
@@ -54,6 +81,8 @@ class TrainingStep::Work final : public backend::StepWork {
 
   backend::Plan& plan_;
   EnabledStatisticsAllReduce* statistics_;  ///< null unless --bn sync
+  OperationClock* operations_;              ///< null unless --profile
+  bool is_on_host_;  ///< whether the computing threads also start and advance the all-reduces
   StepClock& clock_;
   std::unique_ptr<comm::GradientReducer> reducer_;
   std::size_t parameters_;  ///< number of elements
@@ -102,23 +131,41 @@ TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica,
 
 TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, ReplicaPolicy& policy,
                            std::unique_ptr<comm::GradientReducer> reducer)
-    : feed_(*replica.feed),
+    : group_(context.data_parallel),
+      operations_(replica.operations.get()),
+      feed_(*replica.feed),
       plan_(*replica.plan),
       policy_(policy),
-      clock_(plan_.timeline(), context.progress, reducer->bucket_bytes().size()),
+      clock_(plan_.timeline(), context.progress, reducer->bucket_bytes().size(), operations_),
       reducer_(*reducer) {
   core::begin_activity(context.progress, "preparing the first step");
   auto work = std::make_unique<Work>(context, replica, clock_, std::move(reducer));
-  // This program allocates memory, which may be full, only where no rank waits for another. NCCL
-  // may communicate during a capture, so the ranks agree after each of them.
+  // This program allocates memory, which may be full, only where no rank waits for another.
   together(context.data_parallel, [&] {
     executor_ = plan_.make_step_executor(std::move(work));
     static_cast<void>(context.backend.parameter_hash(replica.state));  // loads its kernels
   });
   executor_->rehearse();
-  for (bool has_more = true; has_more;)
-    together(context.data_parallel, [&] { has_more = executor_->capture(); });
+  capture();
   executor_->measure_timestamps();
+}
+
+/// Captures the work. NCCL may communicate during a capture, so the ranks agree after each of them.
+void TrainingStep::capture() {
+  for (bool has_more = true; has_more;) together(group_, [&] { has_more = executor_->capture(); });
+}
+
+void TrainingStep::prepare_profile() {
+  select(StepVariant::profiled);
+  capture();
+}
+
+void TrainingStep::select(StepVariant variant) {
+  core::check(operations_ != nullptr, "a step is profiled only if its plan has a listener");
+  const bool is_profiled = variant == StepVariant::profiled;
+  if (operations_->is_enabled() == is_profiled) return;
+  operations_->set_enabled(is_profiled);
+  executor_->swap_captured();
 }
 
 }  // namespace lockstep::train

@@ -22,6 +22,9 @@ struct StepResult {
   std::span<const comm::BucketTimes> buckets;  ///< valid until the next `collect`
 };
 
+/// How a step is measured. `profiled`: with a timestamp at the end of each operation.
+enum class StepVariant { training, profiled };
+
 /// The training step of one replica: every step of the run executes the same sequence of calls
 /// (training_step.cpp), on a GPU as a captured CUDA graph. Up to `depth` steps are in flight.
 class TrainingStep {
@@ -40,6 +43,12 @@ class TrainingStep {
   /// those of the other ranks. Throws like `ReplicaPolicy::finish_step`. Collective like it.
   StepResult collect(std::int64_t step, StepRequests requests);
 
+  /// Prepares the variant `profiled`; requires --profile. No step may be in flight. On a GPU, this
+  /// changes the state. Throws `AgreedError`. Collective over the data-parallel group.
+  void prepare_profile();
+  /// Selects the variant of the following steps. No step may be in flight.
+  void select(StepVariant variant);
+
   int depth() const { return executor_->depth(); }
   const comm::GradientReducer& reducer() const { return reducer_; }
   backend::TimestampOverhead timestamp_overhead() const { return executor_->timestamp_overhead(); }
@@ -49,6 +58,10 @@ class TrainingStep {
   TrainingStep(const TrainingContext& context, Replica& replica, ReplicaPolicy& policy,
                std::unique_ptr<comm::GradientReducer> reducer);
 
+  void capture();
+
+  comm::Communicator& group_;   ///< data-parallel group
+  OperationClock* operations_;  ///< null unless --profile
   BatchFeed& feed_;
   backend::Plan& plan_;
   ReplicaPolicy& policy_;

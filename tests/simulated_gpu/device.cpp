@@ -13,6 +13,7 @@ int device_count() { return 1; }
 DeviceInfo describe_device(int) {
   return {"simulated GPU", 90, 4, std::size_t{1} << 33, 1 << 12, "GPU-simulated", "0000:00:00.0"};
 }
+cudaOccDeviceProp occupancy_properties(int) { return {}; }
 void check_supported(const DeviceInfo&) {}
 std::vector<std::string> described_devices() { return {}; }
 std::string device_description(std::string_view) { return "{}"; }

@@ -69,6 +69,11 @@ class StepExecutor {
   virtual bool capture() { return false; }
   virtual void measure_timestamps() {}  ///< measures `timestamp_overhead`
 
+  /// Exchanges what was captured with a second set, which is initially empty and which `capture`
+  /// fills: the same work in another variant, for example with more timestamps. Each step of the
+  /// second set must be run once before a step of the first. No step may be in flight.
+  virtual void swap_captured() {}
+
   virtual void begin() = 0;
   virtual void run() = 0;
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lockstep/record/telemetry.hpp"
+#include "lockstep/record/profile.hpp"
 
 namespace lockstep::record {
 
@@ -133,6 +134,10 @@ class RunFile {
 
   /// Writes all rows of an all-reduce sweep. Can be called at most once per file.
   void write_allreduce(const std::vector<AllReduceRow>& rows);
+
+  /// Writes the operations and kernels of a profile, and sets its results. Can be called at most
+  /// once per file.
+  void write_profile(const Profile& profile);
 
   /// Sets a result of the whole run, an attribute of /results in the schema of the run file, for
   /// example "last_test_accuracy". `finish` writes it to the file.

@@ -14,6 +14,7 @@
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/config.hpp"
+#include "lockstep/train/profile.hpp"
 #include "lockstep/train/summary.hpp"
 
 namespace lockstep::train {
@@ -72,6 +73,11 @@ class Trainer {
   /// affected rank only. The returned summary is complete on rank 0. Collective: all ranks must
   /// call this.
   RunSummary run();
+
+  /// Executes further steps, whose results are not used, and returns the times of their operations.
+  /// Requires --profile; must follow `run`, and nothing may follow it. The result is complete on
+  /// rank 0. Throws `AgreedError`. Collective: all ranks must call this.
+  ProfileResult profile();
 
   std::int64_t steps_per_epoch() const;
   std::int64_t total_steps() const;

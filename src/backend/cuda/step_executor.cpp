@@ -102,6 +102,12 @@ void CudaStepExecutor::measure_timestamps() {
   plan_.restart_loss_scale();
 }
 
+void CudaStepExecutor::swap_captured() {
+  core::check(in_flight_.empty(), "captured steps are exchanged only if none is in flight");
+  graphs_.swap(other_graphs_);
+  without_timestamps_.reset();
+}
+
 GraphExec CudaStepExecutor::capture_step(CudaTimeline::Recording timestamps) {
   timeline_.set_recording(timestamps);
   // Other threads of this process may call the CUDA runtime during the capture.

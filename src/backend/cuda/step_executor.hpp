@@ -32,6 +32,7 @@ class CudaStepExecutor final : public StepExecutor {
   void rehearse() override;
   bool capture() override;
   void measure_timestamps() override;
+  void swap_captured() override;
   void begin() override;
   void run() override;
   BatchResult collect() override;
@@ -52,7 +53,8 @@ class CudaStepExecutor final : public StepExecutor {
   cudaStream_t stream_;
   core::Buffer results_;  ///< pinned host memory: one kernels::DeviceResult per slot
   std::array<GraphExec, CudaTimeline::slots> graphs_;  ///< destroyed before the memory they use
-  GraphExec without_timestamps_;                       ///< only until `measure_timestamps`
+  std::array<GraphExec, CudaTimeline::slots> other_graphs_;  ///< see `swap_captured`
+  GraphExec without_timestamps_;                             ///< only until `measure_timestamps`
   std::array<core::Event, CudaTimeline::slots> done_;
   std::array<core::Event, 2> replay_;  ///< begin and end of a timed replay
   std::deque<std::size_t> in_flight_;

@@ -1,0 +1,91 @@
+"""The figure of a profile: the longest operations, and all operations in the roofline model."""
+
+import numpy as np
+
+from lockstep_report.figure_layout import arrange
+from lockstep_report.figure_style import STYLE, light_grid, plt
+from lockstep_report.profile import ALL_REDUCE, ceilings_of, cost_of, operation_rows
+from lockstep_report.settings import file_ending
+
+SHOWN = 12  # rows with bars; the others are added up
+COLOURS = {"forward": "#56B4E9", "backward": "#0072B2", "backward data": "#0072B2",
+           "backward weights": "#CC79A7", "update": "#009E73"}
+OTHER = "#999999"
+CEILING_MARKERS = {"compute": "o", "memory": "s", "cache": "^"}
+
+
+def colour_of(row):
+    return COLOURS.get(row["phase"] or row["kind"], OTHER)
+
+
+def profile_figures(runs):
+    """Returns {name: figure}: one figure per run with a profile."""
+    profiled = [run for run in runs if run.profile]
+    return {f"profile{file_ending(run.path.stem) if len(profiled) > 1 else ''}": profile_figure(run)
+            for run in profiled}
+
+
+def profile_figure(run):
+    rows = [row for row in operation_rows(run) if row["phase"] != ALL_REDUCE]
+    ceilings = ceilings_of(run)
+    points = [row for row in rows if row["flops"] and row["bytes"]]
+    has_roofline = all(ceilings) and points
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(1, 2 if has_roofline else 1, squeeze=False,
+                                    figsize=(12.5 if has_roofline else 8, 4.8))
+        draw_bars(axes[0][0], rows)
+        if has_roofline:
+            draw_roofline(axes[0][1], points, ceilings)
+        with_profile, without, steps = cost_of(run)
+        arrange(figure, f"Profile of a training step: {run.label}, rank 0",
+                [f"means over {steps:.0f} steps; a step takes {1e3 * with_profile:.1f} ms with the "
+                 f"profile and {1e3 * without:.1f} ms without"])
+        return figure
+
+
+def draw_bars(axes, rows):
+    shown, rest = rows[:SHOWN], rows[SHOWN:]
+    labels = [", ".join(filter(None, (row["kind"], row["phase"]))) + (
+        f" ({row['calls']:.0f}×)" if row["calls"] > 1 else "") for row in shown]
+    values, colours = [row["milliseconds"] for row in shown], [colour_of(row) for row in shown]
+    if rest:
+        labels.append(f"{len(rest)} other rows")
+        values.append(sum(row["milliseconds"] for row in rest))
+        colours.append(OTHER)
+    places = np.arange(len(values))[::-1]
+    axes.barh(places, values, color=colours, height=0.75)
+    for place, value in zip(places, values):
+        axes.annotate(f"{value:,.2f}", (value, place), (3, 0), textcoords="offset points",
+                      va="center", fontsize=8)
+    axes.set_yticks(places, labels, fontsize=8)
+    axes.set_xlim(0, 1.15 * max(values))
+    axes.set_xlabel("ms per step")
+    axes.set_title("Longest operations")
+    light_grid(axes, "x")
+
+
+def draw_roofline(axes, points, ceilings):
+    """Draws FLOP/s over FLOPs per byte. The area of a marker is the time of its row."""
+    flops, memory = ceilings
+    intensity = np.array([row["flops"] / row["bytes"] for row in points])
+    span = np.geomspace(min(intensity.min(), flops / memory) / 2,
+                        max(intensity.max(), flops / memory) * 2, 100)
+    axes.plot(span, np.minimum(flops, span * memory) / 1e9, color="black", linewidth=1.2)
+    longest = max(row["milliseconds"] for row in points)
+    for row, x in zip(points, intensity):
+        axes.scatter(x, row["gflop_per_second"], color=colour_of(row), alpha=0.8, linewidth=0,
+                     marker=CEILING_MARKERS.get(row["ceiling"], "o"),
+                     s=20 + 180 * row["milliseconds"] / longest)
+    for phase in dict.fromkeys(row["phase"] or row["kind"] for row in points):
+        axes.scatter([], [], color=COLOURS.get(phase, OTHER), marker="o", label=phase)
+    for name, marker in MARKERS.items():
+        if any(row["ceiling"] == name for row in points):
+            axes.scatter([], [], color="white", edgecolor="black", marker=marker,
+                         label=f"ceiling: {name}")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("arithmetic intensity, FLOPs per byte")
+    axes.set_ylabel("GFLOP/s")
+    axes.set_title("Roofline model; the area is the time")
+    axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=8)
+    light_grid(axes, "both")

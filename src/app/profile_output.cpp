@@ -1,0 +1,181 @@
+#include "profile_output.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/format.hpp"
+#include "lockstep/record/run_file.hpp"
+#include "lockstep/train/agreement.hpp"
+
+namespace lockstep::app {
+
+namespace {
+
+constexpr std::size_t shown_kernels = 20;
+constexpr std::string_view all_reduce = "all-reduce";
+
+/// All operations of the same kind, shape, phase and implementation.
+struct Row {
+  std::string what, phase, implementation, ceiling;
+  double calls = 0, flops = 0, bytes = 0, seconds = 0, bound_seconds = 0;
+};
+
+std::vector<Row> grouped(const record::Profile& profile) {
+  std::map<std::tuple<std::string, std::string, std::string>, Row> rows;
+  for (const record::ProfiledOperation& operation : profile.operations) {
+    Row& row = rows[{operation.what, operation.phase, operation.implementation}];
+    // Rows that mix ceilings show that of the longest operation, which is the first one.
+    const bool is_longest = row.calls == 0;
+    row.what = operation.what;
+    row.phase = operation.phase == operation.what ? "" : operation.phase;
+    row.implementation = operation.implementation;
+    if (is_longest) row.ceiling = operation.ceiling;
+    row.calls += operation.calls;
+    row.flops += operation.flops;
+    row.bytes += operation.bytes;
+    row.seconds += operation.seconds[0];
+    row.bound_seconds += operation.bound_seconds;
+  }
+  std::vector<Row> sorted;
+  for (auto& [key, row] : rows) sorted.push_back(std::move(row));
+  std::ranges::stable_sort(sorted, std::greater(), &Row::seconds);
+  return sorted;
+}
+
+/// Returns a rate in units of 10^9 per second; "-" if there is none.
+std::string rate(double amount, double seconds) {
+  return amount > 0 && seconds > 0 ? fmt::format("{:.1f}", amount / seconds / 1e9) : "-";
+}
+
+std::string describe_operations(const record::Profile& profile) {
+  std::string text = fmt::format("{:<48} {:<17} {:>5} {:>9} {:>6} {:>8} {:>7} {:<8} {:>6}  {}\n",
+                                 "operation", "phase", "calls", "ms", "share", "GFLOP/s", "GB/s",
+                                 "ceiling", "bound", "implementation");
+  double total = 0;
+  for (const auto& operation : profile.operations)
+    if (operation.phase != all_reduce) total += operation.seconds[0];
+  for (const Row& row : grouped(profile)) {
+    const bool overlaps = row.phase == all_reduce;
+    text += fmt::format(
+        "{:<48} {:<17} {:>5.4g} {:>9.3f} {:>6} {:>8} {:>7} {:<8} {:>6}  {}\n", row.what, row.phase,
+        row.calls, row.seconds * 1e3,
+        overlaps ? "*" : fmt::format("{:.1f}%", 100 * row.seconds / total),
+        rate(row.flops, row.seconds), rate(row.bytes, row.seconds), row.ceiling,
+        row.ceiling == "none" ? "-" : fmt::format("{:.0f}%", 100 * row.bound_seconds / row.seconds),
+        row.implementation);
+  }
+  return text + fmt::format("{:<48} {:<17} {:>5} {:>9.3f}\n", "sum", "", "", total * 1e3);
+}
+
+std::string describe_kernels(const record::Profile& profile) {
+  if (!profile.kernels_missing.empty())
+    return fmt::format("\nKernel names and occupancy are not available: {}.\n",
+                       profile.kernels_missing);
+  if (profile.kernels.empty()) return {};
+  double total = 0, communication = 0;
+  for (const auto& kernel : profile.kernels) {
+    total += kernel.seconds;
+    if (kernel.is_communication) communication += kernel.seconds;
+  }
+  std::string text = fmt::format(
+      "\nKernels of the GPU of rank 0 per step (CUPTI); {:.1f} % of their time is NCCL:\n\n"
+      "{:>7} {:>9} {:>6} {:>9}  {}\n",
+      total > 0 ? 100 * communication / total : 0, "calls", "ms", "share", "occupancy", "kernel");
+  for (std::size_t i = 0; i < std::min(shown_kernels, profile.kernels.size()); ++i) {
+    const auto& kernel = profile.kernels[i];
+    text += fmt::format("{:>7.4g} {:>9.3f} {:>5.1f}% {:>8.0f}%  {:.100}\n", kernel.calls,
+                        kernel.seconds * 1e3, 100 * kernel.seconds / total, 100 * kernel.occupancy,
+                        kernel.name);
+  }
+  if (profile.kernels.size() > shown_kernels)
+    text += fmt::format("and {} more in the run file\n", profile.kernels.size() - shown_kernels);
+  return text;
+}
+
+}  // namespace
+
+void check_trace(const train::Config& config, comm::Communicator& communicator) {
+  train::together(communicator, [&] {
+    if (communicator.rank() != 0 || config.trace.empty()) return;
+    if (!config.overwrite && std::filesystem::exists(config.trace))
+      core::fail(core::ExitStatus::output,
+                 fmt::format("{} exists; choose another name or add --overwrite", config.trace));
+    record::check_writable_beside(config.trace);
+  });
+}
+
+void write_trace(const std::filesystem::path& path, const std::string& trace) {
+  std::ofstream file(path, std::ios::binary);
+  file << trace;
+  file.close();
+  if (!file)
+    core::fail(core::ExitStatus::output,
+               fmt::format("cannot write {} ({})", path.string(), std::strerror(errno)));
+}
+
+std::string describe(const record::Profile& profile) {
+  const double with = profile.step_seconds, without = profile.step_seconds_without_profile;
+  std::string text = fmt::format(
+      "Profile of {} training steps: times of rank 0 per step. The ceiling is the resource that "
+      "needs\nlonger at its highest rate; bound is the time at that rate as a share of the "
+      "measured time.\n",
+      profile.steps);
+  if (profile.flops_per_second > 0)
+    text += fmt::format("Highest rates: {}FLOP/s, {}/s ({}).\n",
+                        core::format_count(profile.flops_per_second),
+                        core::format_bytes(profile.bytes_per_second), profile.ceiling_source);
+  text += "\n" + describe_operations(profile);
+  const bool communicates = std::ranges::any_of(
+      profile.operations, [](const auto& operation) { return operation.phase == all_reduce; });
+  if (communicates)
+    text += "* overlaps with other operations; GB are those that a rank contributes\n";
+  text += describe_kernels(profile);
+  return text + fmt::format(
+                    "\nCost of the profile: a step takes {} with it and {} without ({:+.1f} %; "
+                    "medians of {} steps each, in turn).\n",
+                    core::format_seconds(with), core::format_seconds(without),
+                    100 * (with / without - 1), profile.steps);
+}
+
+nlohmann::json to_json(const record::Profile& profile) {
+  nlohmann::json json = {{"steps", profile.steps},
+                         {"step_seconds", profile.step_seconds},
+                         {"step_seconds_without_profile", profile.step_seconds_without_profile},
+                         {"flops_per_second", profile.flops_per_second},
+                         {"bytes_per_second", profile.bytes_per_second},
+                         {"ceiling_source", profile.ceiling_source},
+                         {"kernels_missing", profile.kernels_missing},
+                         {"operations", nlohmann::json::array()},
+                         {"kernels", nlohmann::json::array()}};
+  for (const auto& row : profile.operations)
+    json["operations"].push_back({{"name", row.name},
+                                  {"operation", row.what},
+                                  {"phase", row.phase},
+                                  {"implementation", row.implementation},
+                                  {"ceiling", row.ceiling},
+                                  {"calls", row.calls},
+                                  {"flops", row.flops},
+                                  {"bytes", row.bytes},
+                                  {"bound_seconds", row.bound_seconds},
+                                  {"seconds_of_ranks", row.seconds}});
+  for (const auto& kernel : profile.kernels)
+    json["kernels"].push_back({{"kernel", kernel.name},
+                               {"calls", kernel.calls},
+                               {"seconds", kernel.seconds},
+                               {"occupancy", kernel.occupancy},
+                               {"is_communication", kernel.is_communication}});
+  return json;
+}
+
+}  // namespace lockstep::app

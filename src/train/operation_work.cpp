@@ -1,0 +1,61 @@
+#include "operation_work.hpp"
+
+#include <utility>
+
+namespace lockstep::train {
+
+namespace {
+
+struct Work {
+  double flops = 0, bytes = 0;
+};
+
+/// Returns the floating-point operations and the memory traffic of one image in a phase.
+Work work_of(const graph::NodeCost& cost, std::string_view phase, double element_bytes) {
+  if (phase == "forward") return {cost.forward_flops, cost.forward_values * element_bytes};
+  const double bytes = cost.backward_values * element_bytes;
+  if (phase == "backward data") return {cost.backward_data_flops, bytes};
+  if (phase == "backward weights") return {cost.backward_weight_flops, bytes};
+  return {cost.backward_data_flops + cost.backward_weight_flops, bytes};
+}
+
+/// Returns the size of the float32 parameters of a node in bytes.
+double parameter_bytes(const graph::Graph& graph, graph::NodeId id) {
+  std::size_t elements = 0;
+  for (const std::size_t index : graph.node(id).parameters)
+    elements += graph.parameters()[index].elements;
+  return sizeof(float) * static_cast<double>(elements);
+}
+
+}  // namespace
+
+OperationWorks::OperationWorks(const graph::Graph& graph, const backend::Plan& plan,
+                               core::Precision precision, std::int64_t batch)
+    : graph_(graph),
+      element_bytes_(precision == core::Precision::bf16 || precision == core::Precision::fp16 ? 2
+                                                                                              : 4),
+      batch_(static_cast<double>(batch)) {
+  for (auto& choice : plan.choices()) {
+    auto key = std::pair(choice.node, choice.phase);
+    choices_.emplace(std::move(key), std::move(choice));
+  }
+}
+
+OperationWork OperationWorks::of(const OperationKey& key) const {
+  const auto& [id, phase] = key;
+  if (id == no_node) {
+    if (phase != update) return {.what = std::string(phase)};
+    // Reads the parameter, its momentum and its gradient; writes the first two.
+    return {.what = "SGD with momentum",
+            .bytes = 5 * sizeof(float) * static_cast<double>(graph_.parameter_elements())};
+  }
+  Work work = work_of(graph_.cost(id), phase, element_bytes_);
+  const auto choice = choices_.find({id, std::string(phase)});
+  const bool has_choice = choice != choices_.end();
+  work.flops *= batch_ * (has_choice ? choice->second.arithmetic : 1);
+  work.bytes = work.bytes * batch_ + parameter_bytes(graph_, id);
+  return {graph_.describe(id), has_choice ? choice->second.implementation : "", work.flops,
+          work.bytes};
+}
+
+}  // namespace lockstep::train

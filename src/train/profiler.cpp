@@ -1,0 +1,268 @@
+#include "profiler.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/statistics.hpp"
+#include "lockstep/core/system.hpp"
+#include "lockstep/train/agreement.hpp"
+#include "lockstep/train/prediction_models.hpp"
+#include "profile_rows.hpp"
+#include "trace.hpp"
+
+namespace lockstep::train {
+
+namespace {
+
+/// Returns the time on the clock on which `KernelRecord` has its times.
+double host_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+struct NamedCeilings {
+  backend::Ceilings rates;
+  std::string source;
+};
+
+/// Returns the name of the model of a GPU, by the name that its driver reports; empty if there is
+/// none.
+std::string model_of(std::string product) {
+  std::erase(product, ' ');
+  std::ranges::transform(product, product.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const std::string& name : modelled_gpus())
+    if (product.find(name) != std::string::npos) return name;
+  return {};
+}
+
+/// Returns the highest rates of the device: measured, or those of the model of the GPU.
+NamedCeilings ceilings_of(const TrainingContext& context) {
+  NamedCeilings ceilings{.rates = context.backend.ceilings(context.config.precision), .source = {}};
+  if (ceilings.rates.flops_per_second > 0) {
+    ceilings.source = "measured: a matrix product of " + ceilings.rates.product +
+                      ", and a copy that is too large for the caches";
+    return ceilings;
+  }
+  const std::string name = model_of(context.backend.device().name());
+  if (name.empty()) return ceilings;
+  const GpuModel model = gpu_model(name, context.config.precision);
+  ceilings.rates.flops_per_second = model.flops_per_second;
+  ceilings.rates.bytes_per_second = model.bytes_per_second;
+  ceilings.source = "model of the " + model.product;
+  return ceilings;
+}
+
+/// The profile of the steps of one rank.
+class RankProfile {
+ public:
+  RankProfile(const TrainingContext& context, Replica& replica, TrainingStep& step,
+              const ProfilePosition& position)
+      : context_(context), replica_(replica), step_(step), position_(position) {
+    replica_.feed->start_epoch(position_.epoch, 0);
+  }
+
+  /// Executes the steps. Collective.
+  void run();
+
+  const std::vector<double>& with() const { return with_; }
+  const std::vector<double>& without() const { return without_; }
+  const OperationSums& sums() const { return sums_; }
+  const std::vector<TraceEvent>& events() const { return events_; }
+  const std::string& kernels_missing() const { return kernels_missing_; }
+  record::ProfiledOperation all_reduce() const;
+  std::vector<record::ProfiledKernel> kernels() const {
+    return profile_kernels(kernels_, context_.config.profile_steps);
+  }
+
+ private:
+  StepResult run_step(StepVariant variant);
+  void make_tracer();
+  void record_step(const StepResult& result, double begin, std::int64_t number);
+
+  const TrainingContext& context_;
+  Replica& replica_;
+  TrainingStep& step_;
+  ProfilePosition position_;
+  std::int64_t next_step_ = 0;  ///< of the epoch
+  std::unique_ptr<backend::KernelTracer> tracer_;
+  std::string kernels_missing_;
+  std::vector<backend::KernelRecord> kernels_;
+  OperationSums sums_;
+  double all_reduce_seconds_ = 0;
+  std::vector<double> with_, without_;  ///< seconds of each step on this rank
+  std::vector<TraceEvent> events_;
+};
+
+StepResult RankProfile::run_step(StepVariant variant) {
+  if (next_step_ == position_.steps_per_epoch) {
+    replica_.feed->start_epoch(++position_.epoch, 0);
+    next_step_ = 0;
+  }
+  ++next_step_;
+  ++position_.last_step;
+  step_.select(variant);
+  // With a learning rate of 0 the update leaves the parameters as they are.
+  step_.queue(position_.last_step, {.learning_rate = 0});
+  return step_.collect(position_.last_step, {});
+}
+
+void RankProfile::make_tracer() {
+  try {
+    tracer_ = context_.backend.device().make_kernel_tracer();
+  } catch (const core::Error& error) {
+    kernels_missing_ = error.what();
+  }
+}
+
+double total(const record::PhaseSeconds& phases) {
+  return std::accumulate(phases.begin(), phases.end(), 0.0);
+}
+
+void RankProfile::run() {
+  make_tracer();
+  step_.prepare_profile();
+  for (int warm_up = 0; warm_up < step_.depth(); ++warm_up) run_step(StepVariant::profiled);
+  if (tracer_ != nullptr) {
+    static_cast<void>(tracer_->take());
+    tracer_->stop();
+  }
+  run_step(StepVariant::training);
+  context_.world.barrier();  // the origin of the traces of all ranks
+  const double origin = host_seconds();
+  for (std::int64_t number = 1; number <= context_.config.profile_steps; ++number) {
+    without_.push_back(total(run_step(StepVariant::training).seconds));
+    if (tracer_ != nullptr) tracer_->start();
+    const double begin = host_seconds() - origin;
+    record_step(run_step(StepVariant::profiled), begin, number);
+    if (tracer_ != nullptr) tracer_->stop();
+  }
+  step_.select(StepVariant::training);
+  if (tracer_ == nullptr) return;
+  kernels_ = tracer_->take();
+  for (const backend::KernelRecord& kernel : kernels_)
+    events_.push_back({.name = kernel.name,
+                       .category = "kernel",
+                       .track = fmt::format("kernels of stream {}", kernel.stream),
+                       .begin = kernel.begin - origin,
+                       .end = kernel.end - origin,
+                       .details = {{"blocks", fmt::format("{}", kernel.blocks)},
+                                   {"threads per block", fmt::format("{}", kernel.threads)},
+                                   {"registers", fmt::format("{}", kernel.registers)},
+                                   {"occupancy", fmt::format("{:.3f}", kernel.occupancy)}}});
+}
+
+/// Adds the profiled step `number`, which began at `begin` of the trace.
+void RankProfile::record_step(const StepResult& result, double begin, std::int64_t number) {
+  const double seconds = total(result.seconds);
+  with_.push_back(seconds);
+  const std::vector<OperationTime> times = replica_.operations->times();
+  sums_.add(times);
+  events_.push_back({.name = fmt::format("profiled step {}", number),
+                     .category = "step",
+                     .track = "steps",
+                     .begin = begin,
+                     .end = begin + seconds});
+  for (const auto& [key, from, to] : times) {
+    const bool is_part = key.first == no_node;
+    std::string name = std::string(key.second);
+    if (!is_part) name = context_.graph.node(key.first).name + " " + name;
+    events_.push_back({.name = std::move(name),
+                       .category = is_part ? "step part" : "operation",
+                       .track = "compute",
+                       .begin = begin + from,
+                       .end = begin + to});
+    if (!is_part)
+      events_.back().details.emplace_back("operation", context_.graph.describe(key.first));
+  }
+  const auto sizes = step_.reducer().bucket_bytes();
+  for (std::size_t bucket = 0; bucket < result.buckets.size(); ++bucket) {
+    const auto& [from, to] = result.buckets[bucket];
+    all_reduce_seconds_ += to - from;
+    events_.push_back({.name = fmt::format("all-reduce of bucket {}", bucket),
+                       .category = "communication",
+                       .track = "communication",
+                       .begin = begin + from,
+                       .end = begin + to,
+                       .details = {{"bytes", fmt::format("{}", sizes[bucket])}}});
+  }
+}
+
+/// Returns the row of all all-reduces, whose time overlaps with that of other operations.
+record::ProfiledOperation RankProfile::all_reduce() const {
+  const auto sizes = step_.reducer().bucket_bytes();
+  return {.name = "all-reduce",
+          .what = "all-reduce of the gradients",
+          .phase = "all-reduce",
+          .implementation = std::string(step_.reducer().choice().algorithm.name()),
+          .ceiling = "none",
+          .calls = static_cast<double>(sizes.size()),
+          .bytes = static_cast<double>(std::accumulate(sizes.begin(), sizes.end(), std::size_t{0})),
+          .seconds = {all_reduce_seconds_ / static_cast<double>(context_.config.profile_steps)}};
+}
+
+/// Extends the times of the rows to all ranks. The ranks may have chosen different implementations
+/// with other phases, so rows are found by their names. Collective.
+void gather_seconds(std::vector<record::ProfiledOperation>& rows, comm::Communicator& world) {
+  nlohmann::json mine;
+  for (const auto& row : rows) mine[row.name + "\n" + row.phase] = row.seconds[0];
+  const std::vector<std::string> all = world.all_gather(mine.dump());
+  for (auto& row : rows) row.seconds.clear();
+  for (const std::string& text : all) {
+    const auto seconds = nlohmann::json::parse(text);
+    for (auto& row : rows)
+      row.seconds.push_back(
+          seconds.value(row.name + "\n" + row.phase, std::numeric_limits<double>::quiet_NaN()));
+  }
+}
+
+/// Returns the median over the steps of the time of the slowest rank. Collective.
+double median_step(std::vector<double> seconds, comm::Communicator& world) {
+  world.maximum(seconds);
+  return core::median(std::move(seconds));
+}
+
+}  // namespace
+
+ProfileResult run_profile(const TrainingContext& context, Replica& replica, TrainingStep& step,
+                          const ProfilePosition& position) {
+  core::begin_activity(context.progress, "profile");
+  RankProfile mine(context, replica, step, position);
+  mine.run();
+  ProfileResult result;
+  record::Profile& profile = result.profile;
+  profile.steps = context.config.profile_steps;
+  profile.step_seconds = median_step(mine.with(), context.world);
+  profile.step_seconds_without_profile = median_step(mine.without(), context.world);
+  const OperationWorks works(context.graph, *replica.plan, context.config.precision,
+                             context.config.batch_per_rank);
+  profile.operations = profile_rows(mine.sums(), profile.steps, context.graph, works);
+  // All ranks of a host measure at the same time, as they compute at the same time.
+  NamedCeilings ceilings;
+  together(context.world, [&] { ceilings = ceilings_of(context); });
+  apply_ceilings(ceilings.rates, profile);
+  profile.ceiling_source = std::move(ceilings.source);
+  if (auto all_reduce = mine.all_reduce(); all_reduce.calls > 0)
+    profile.operations.push_back(std::move(all_reduce));
+  gather_seconds(profile.operations, context.world);
+  profile.kernels = mine.kernels();
+  profile.kernels_missing = mine.kernels_missing();
+  if (context.config.trace.empty()) return result;
+  const std::string place =
+      fmt::format("{}, {}", core::host_name(), context.backend.device().name());
+  const std::vector<std::string> traces =
+      context.world.all_gather(trace_of_rank(context.world.rank(), place, mine.events()));
+  if (context.world.rank() == 0) result.trace = join_traces(traces);
+  return result;
+}
+
+}  // namespace lockstep::train
