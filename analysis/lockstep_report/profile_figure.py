@@ -78,7 +78,7 @@ def draw_roofline(axes, points, ceilings):
                      s=20 + 180 * row["milliseconds"] / longest)
     for phase in dict.fromkeys(row["phase"] or row["kind"] for row in points):
         axes.scatter([], [], color=COLOURS.get(phase, OTHER), marker="o", label=phase)
-    for name, marker in MARKERS.items():
+    for name, marker in CEILING_MARKERS.items():
         if any(row["ceiling"] == name for row in points):
             axes.scatter([], [], color="white", edgecolor="black", marker=marker,
                          label=f"ceiling: {name}")
