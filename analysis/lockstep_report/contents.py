@@ -7,6 +7,7 @@ from lockstep_report.energy import energy_table
 from lockstep_report.ladder import ladder_tables
 from lockstep_report.measurements import measurement_table
 from lockstep_report.profile import profile_tables
+from lockstep_report.reducers import reducer_table
 from lockstep_report.scaling import weak_efficiency
 from lockstep_report.settings import describe_setting, setting_names
 from lockstep_report.sweep import sweep_table
@@ -271,6 +272,7 @@ def all_tables(points, runs, link_gbit=None):
         tables += [time_table(points), split_table(points), bandwidth_table(points, link_gbit),
                    finished(waiting_table(points, lambda p: place(p, points), PLACE), points),
                    weak_table(points), strong_table(points),
+                   finished(reducer_table(points, lambda p: place(p, points), PLACE), points),
                    finished(measurement_table(points, lambda p: place(p, points), PLACE), points)]
         tables += thread_tables(points)
     tables += [accuracy_table(runs), energy_table(runs), telemetry_table(runs),

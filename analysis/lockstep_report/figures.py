@@ -7,6 +7,8 @@ from lockstep_report.ladder import ladder_tables
 from lockstep_report.ladder_figure import ladder
 from lockstep_report.phase_figure import phase_bars
 from lockstep_report.profile_figure import profile_figures
+from lockstep_report.reducer_figure import reducer_bars
+from lockstep_report.reducers import compared_points
 from lockstep_report.scaling_figure import scaling, strong_series, weak_series
 from lockstep_report.settings import file_ending, setting_names
 from lockstep_report.sweep_figure import sweep_figure
@@ -32,6 +34,9 @@ def all_figures(points, runs, link_gbit=None):
             group, strong_series(group), "Strong scaling, fixed global batch",
             "Efficiency T(1)/(N·T(N))", letters)
         made[f"waiting{ending}"] = waiting_bars(group, letters)
+    for group in compared_points(points):
+        ending = file_ending(f"{names[group[0].setting]} {group[0].batch_per_rank}")
+        made[f"reducers{ending}"] = reducer_bars(group)
     for table in ladder_tables(points, runs):
         if len(table.rows) > 1:
             made[table.name] = ladder(table.rows, table.title)

@@ -119,6 +119,9 @@ def join(parts):
     joined = {name: rows(name) for name in (
         "step", "starts_part", "epoch", "images", "loss", "step_start", "phase_seconds",
         "bucket_start", "bucket_end")}
+    joined["traffic"] = {
+        name: np.concatenate([part.traffic[name][chosen] for part, chosen in zip(parts, kept)])
+        for name in parts[-1].traffic if all(name in part.traffic for part in parts)}
     numbers, epochs = join_epochs(parts, kept)
     return replace(
         parts[-1], path=parts[0].path, parts=tuple(parts), telemetry={}, step_end=None,

@@ -37,6 +37,9 @@ class Point:
     allreduce_seconds: float = None  # mean over ranks
     split: Split = None  # waiting and transfer of each rank, the parts of the all-reduce
     bytes_per_step: int = None  # bytes all-reduced per step
+    sent_bytes: float = None  # in messages of a step, of the rank that sends most
+    received_bytes: float = None  # the same for the bytes received
+    all_sent_bytes: float = None  # in messages of a step, sum over the ranks
     joules_per_image: float = None  # summed over all devices
     measurements: dict = field(default_factory=dict)  # name -> maximum over ranks, of one epoch
     link_gbit: float = None  # rate of the link that was given to the run
@@ -137,6 +140,7 @@ def from_run(run):
         allreduce_seconds=scale * busy.sum(axis=0).mean(),
         split=split_of(run, window, scale),
         bytes_per_step=int(run.bucket_bytes.sum()) or None,
+        **traffic_of(run, window.steps),
         joules_per_image=None if joules is None else float(
             joules.sum() / run.images[run.epoch == window.epoch].sum()),
         measurements=measurements_of(run, window.epoch),
@@ -166,6 +170,14 @@ def processors_of(run):
                 return None
             found.update(range(int(first), int(last or first) + 1))
     return len(found) or None
+def traffic_of(run, steps):
+    """Returns the bytes of messages per step, mean over `steps`; nothing if they are not known."""
+    if len(steps) == 0 or any(name not in run.traffic for name in ("sent", "received")):
+        return {}
+    sent, received = (run.traffic[name][steps].mean(axis=0) for name in ("sent", "received"))
+    found = {"sent_bytes": sent.max(), "received_bytes": received.max(),
+             "all_sent_bytes": sent.sum()}
+    return {name: float(value) for name, value in found.items() if np.isfinite(value)}
 
 
 def link_of(run):

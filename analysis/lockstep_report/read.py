@@ -36,6 +36,7 @@ class Run:
     bucket_bytes: np.ndarray  # (bucket)
     bucket_start: np.ndarray  # (step, rank, bucket), relative to the start of the step
     bucket_end: np.ndarray  # (step, rank, bucket)
+    traffic: dict = field(default_factory=dict)  # "sent", "received" -> (step, rank), bytes
     ladder: dict = field(default_factory=dict)  # name -> (point)
     allreduce: dict = field(default_factory=dict)  # name -> (message[, repeat])
     telemetry: dict = field(default_factory=dict)  # name -> (sample[, interface]); single files
@@ -214,6 +215,8 @@ def read_groups(path, file, attributes):
         bucket_bytes=buckets["bytes"],
         bucket_start=buckets["start_seconds"][:count],
         bucket_end=buckets["end_seconds"][:count],
+        traffic={name: np.asarray(steps[f"{name}_bytes"][:count], dtype=float)
+                 for name in ("sent", "received") if f"{name}_bytes" in steps},
         ladder=shortest(groups["/ladder"]),
         allreduce=groups["/allreduce"],
         telemetry=cut_telemetry(groups["/telemetry"]),

@@ -22,6 +22,8 @@ CAPTIONS = {
                  "the steps on the same axis.",
     "profile": "Time of a training step by operation. In the roofline model, a point on the line "
                "reaches the highest rate that its arithmetic intensity permits.",
+    "reducers": "Gradient reducers: the phases of a step, mean over the ranks, and the bytes that "
+                "the rank with the most messages sends in a step.",
     "batch-ladder": "Growing batch per rank at a fixed number of ranks.",
 }
 

@@ -57,4 +57,10 @@ core::GradientArray Backend::gradients(const ModelState& state, core::DataType t
   return {state.gradients.data(), state.gradients.bytes() / core::size_of(type), type};
 }
 
+core::GradientArray Backend::parameters(const ModelState& state) const {
+  if (state.device != nullptr) return state.device->parameter_array();
+  return {state.parameters.data(), state.parameters.bytes() / sizeof(float),
+          core::DataType::float32};
+}
+
 }  // namespace lockstep::backend

@@ -18,6 +18,7 @@ class SelfAllReduce final : public AllReduce {
  public:
   void start() override {}
   bool progress() override { return true; }
+  Traffic traffic() const override { return {}; }
 };
 
 class SelfCommunicator final : public Communicator {
@@ -69,6 +70,9 @@ class SelfCommunicator final : public Communicator {
   std::unique_ptr<AllReduce> make_all_reduce(std::span<float>, core::DataType communication_type,
                                              AllReduceAlgorithm) override {
     check_communication_type(communication_type);
+    return std::make_unique<SelfAllReduce>();
+  }
+  std::unique_ptr<AllReduce> make_rooted(std::span<float>, RootOperation) override {
     return std::make_unique<SelfAllReduce>();
   }
   [[noreturn]] void abort(int status) noexcept override {

@@ -68,9 +68,12 @@ std::unique_ptr<GradientTransport> make_gradient_transport(Communicator& communi
 }
 
 std::unique_ptr<GradientReducer> GradientTransport::make_reducer(
-    const core::GradientArray& gradients, const ReducerOptions& options, core::Timeline& timeline) {
+    const core::GradientArray& gradients, const ReducerOptions& requested,
+    core::Timeline& timeline) {
+  ReducerOptions options = requested;
   BucketPartition buckets = BucketPartition::without_buckets(gradients.elements);
   together(communicator_, [&] {
+    options.algorithm = algorithm_of(requested);
     check_options(gradients, options);
     buckets = partition_gradients(gradients.elements, communicator_.size(), options);
   });

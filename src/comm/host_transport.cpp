@@ -8,13 +8,16 @@
 namespace lockstep::comm {
 
 BucketAllReduces::BucketAllReduces(Communicator& communicator, std::span<float> values,
-                                   const BucketPartition& buckets,
-                                   core::DataType communication_type, AllReduceAlgorithm algorithm)
-    : choice_(choose_algorithm(communicator, values, communication_type, algorithm)) {
+                                   const BucketPartition& buckets, const ReducerOptions& options)
+    : choice_(choose_algorithm(communicator, values, options.gradient_type, options.algorithm)) {
+  const auto make = [&](std::span<float> view) {
+    return placement_of(options.kind) == SumPlacement::rank_0
+               ? communicator.make_rooted(view, RootOperation::reduce)
+               : communicator.make_all_reduce(view, options.gradient_type, choice_.algorithm);
+  };
   for (std::size_t b = 0; b < buckets.count(); ++b) {
     const auto view = values.subspan(buckets.begin(b), buckets.length(b));
-    buckets_.push_back(
-        {communicator.make_all_reduce(view, communication_type, choice_.algorithm), false});
+    buckets_.push_back({make(view), false});
   }
 }
 
@@ -40,6 +43,12 @@ std::size_t BucketAllReduces::progress(BucketTimestamps* timestamps) {
   return reduced_;
 }
 
+Traffic BucketAllReduces::traffic() const {
+  Traffic sum;
+  for (const Bucket& bucket : buckets_) sum += bucket.all_reduce->traffic();
+  return sum;
+}
+
 namespace {
 
 class HostBuckets final : public BucketTransport {
@@ -47,7 +56,7 @@ class HostBuckets final : public BucketTransport {
   HostBuckets(Communicator& communicator, std::span<float> gradients, const ReducerOptions& options,
               const BucketPartition& partition, const BucketTimestamps& times)
       : BucketTransport(partition, times),
-        all_reduces_(communicator, gradients, partition, options.gradient_type, options.algorithm),
+        all_reduces_(communicator, gradients, partition, options),
         communication_type_(supported_type(choice().algorithm, options.gradient_type)) {}
 
   void begin_step() override { all_reduces_.begin_step(); }
@@ -70,6 +79,7 @@ class HostBuckets final : public BucketTransport {
   bool is_recordable() const override { return true; }
   const AllReduceChoice& choice() const override { return all_reduces_.choice(); }
   core::DataType communication_type() const override { return communication_type_; }
+  Traffic traffic() const override { return all_reduces_.traffic(); }
 
  private:
   BucketAllReduces all_reduces_;
@@ -87,6 +97,22 @@ class HostStatisticsAllReduce final : public core::StatisticsAllReduce {
   Communicator& communicator_;
 };
 
+class HostBroadcast final : public ParameterBroadcast {
+ public:
+  HostBroadcast(Communicator& communicator, std::span<float> values)
+      : broadcast_(communicator.make_rooted(values, RootOperation::broadcast)) {}
+
+  void run() override {
+    broadcast_->start();
+    broadcast_->finish();
+  }
+  void check() override {}
+  Traffic traffic() const override { return broadcast_->traffic(); }
+
+ private:
+  std::unique_ptr<AllReduce> broadcast_;
+};
+
 class HostTransport final : public GradientTransport {
  public:
   explicit HostTransport(Communicator& communicator)
@@ -94,6 +120,10 @@ class HostTransport final : public GradientTransport {
 
   core::Buffer allocate(std::size_t bytes) override { return communicator().allocate(bytes); }
   core::StatisticsAllReduce& statistics_all_reduce() override { return statistics_all_reduce_; }
+  std::unique_ptr<ParameterBroadcast> make_broadcast(const core::GradientArray& values) override {
+    return std::make_unique<HostBroadcast>(
+        communicator(), std::span(reinterpret_cast<float*>(values.data), values.elements));
+  }
   std::vector<SweepRow> sweep(const SweepOptions& options) override {
     return sweep_all_reduce(communicator(), options);
   }

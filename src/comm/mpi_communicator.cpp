@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "all_reduce/gather_scatter.hpp"
 #include "all_reduce/registry.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/communicator.hpp"
@@ -118,6 +119,13 @@ class MpiCommunicator final : public Communicator {
                                              AllReduceAlgorithm algorithm) override {
     check_communication_type(communication_type);
     return find_all_reduce(algorithm).make(resources_, values, communication_type);
+  }
+
+  std::unique_ptr<AllReduce> make_rooted(std::span<float> values,
+                                         RootOperation operation) override {
+    const auto stages =
+        operation == RootOperation::reduce ? RootStages::gather : RootStages::scatter;
+    return make_root_all_reduce(resources_.route(), values, stages);
   }
 
   [[noreturn]] void abort(int status) noexcept override {

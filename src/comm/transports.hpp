@@ -13,11 +13,12 @@ namespace lockstep::comm {
 /// The all-reduces of the buckets of an array in host memory.
 class BucketAllReduces {
  public:
-  /// Selects the algorithm and prepares the all-reduces. `values` must be zero. Throws
-  /// `AgreedError` (usage) if `algorithm` is not available. Collective: all ranks must call this.
+  /// Selects the algorithm and prepares the all-reduces. `values` must be zero. `options`: the
+  /// algorithm, the communication data type, and the reducer, which determines the ranks that
+  /// receive the sums. Throws `AgreedError` (usage) if the algorithm is not available. Collective:
+  /// all ranks must call this.
   BucketAllReduces(Communicator& communicator, std::span<float> values,
-                   const BucketPartition& buckets, core::DataType communication_type,
-                   AllReduceAlgorithm algorithm);
+                   const BucketPartition& buckets, const ReducerOptions& options);
 
   void begin_step();
   /// Starts the all-reduce of the next bucket.
@@ -27,6 +28,7 @@ class BucketAllReduces {
   std::size_t progress(BucketTimestamps* timestamps = nullptr);
 
   const AllReduceChoice& choice() const { return choice_; }
+  Traffic traffic() const;  ///< messages of this rank in the last step
 
  private:
   struct Bucket {

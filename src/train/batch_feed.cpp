@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "lockstep/data/loader.hpp"
+#include "scattered_feed.hpp"
 
 namespace lockstep::train {
 
@@ -83,8 +84,11 @@ class ResidentFeed final : public BatchFeed {
 }  // namespace
 
 std::unique_ptr<BatchFeed> make_batch_feed(const Config& config, const data::Dataset& images,
-                                           const data::DistributedSampler& sampler, int rank,
-                                           backend::Plan& plan) {
+                                           const data::DistributedSampler& sampler,
+                                           comm::Communicator& replicas, backend::Plan& plan) {
+  if (config.reducer == comm::ReducerKind::parameter_server && replicas.size() > 1)
+    return make_scattered_feed(config, images, replicas, plan);
+  const int rank = replicas.rank();
   if (config.data_residency == DataResidency::device)
     return std::make_unique<ResidentFeed>(config, images, sampler, rank, plan);
   return std::make_unique<HostFeed>(config, images, sampler, rank, plan);

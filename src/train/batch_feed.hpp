@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "lockstep/backend/backend.hpp"
+#include "lockstep/comm/communicator.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/data/sampler.hpp"
 #include "lockstep/train/config.hpp"
@@ -21,15 +22,21 @@ class BatchFeed {
   /// Blocks until the next batch is ready.
   virtual void wait() = 0;
 
-  /// Uploads the batch that `wait` has made ready to the plan.
+  /// Uploads the batch that `wait` has made ready to the plan. Collective over the replicas with
+  /// the reducer parameter-server.
   virtual void upload() = 0;
+
+  /// Returns the messages of this rank in the last `upload`.
+  virtual comm::Traffic traffic() const { return {}; }
 };
 
 /// Creates a feed. The threads of the data loader prepare the batches; with --data-residency
-/// device, all images are stored in device memory and the device prepares the batches. `images`,
-/// `sampler` and `plan` must outlive the feed. Throws `Error` like `Plan::load_dataset`.
+/// device, all images are stored in device memory and the device prepares the batches. With the
+/// reducer parameter-server and several ranks, rank 0 prepares the batches of all ranks and sends
+/// them. `images`, `sampler`, `replicas` (the data-parallel group) and `plan` must outlive the
+/// feed. Throws `Error` like `Plan::load_dataset`.
 std::unique_ptr<BatchFeed> make_batch_feed(const Config& config, const data::Dataset& images,
-                                           const data::DistributedSampler& sampler, int rank,
-                                           backend::Plan& plan);
+                                           const data::DistributedSampler& sampler,
+                                           comm::Communicator& replicas, backend::Plan& plan);
 
 }  // namespace lockstep::train

@@ -25,6 +25,19 @@ void check_combinations(const Config& config) {
   require(config.reducer != comm::ReducerKind::none || config.batch_norm != BatchNormMode::sync,
           "--reducer none excludes communication, but --bn sync communicates statistics in every "
           "step; choose one of them");
+  const bool has_server = config.reducer == comm::ReducerKind::parameter_server;
+  require(!has_server || config.data_residency == DataResidency::host,
+          "--reducer parameter-server sends the images from rank 0, but --data-residency device "
+          "keeps them on every GPU; choose one of them");
+  require(!has_server || config.precision != core::Precision::fp16,
+          "--reducer parameter-server excludes --precision fp16: every rank needs the sums of the "
+          "gradients for the loss scale; use bf16, tf32 or fp32");
+  const bool is_predicted = config.reducer == comm::ReducerKind::overlap ||
+                            config.reducer == comm::ReducerKind::allreduce ||
+                            config.reducer == comm::ReducerKind::none;
+  require(is_predicted || config.planned_for.empty(),
+          fmt::format("--for predicts the reducers overlap, allreduce and none, not {}",
+                      config.reducer.name()));
   require(config.epochs == 0 || config.steps == 0 || config.command == "ladder",
           "--epochs and --steps were both given; give one of them");
   require(config.resume != "auto" || !config.checkpoint_dir.empty(),

@@ -37,16 +37,17 @@ comm::BucketPartition buckets_of(const Config& config, std::size_t elements, Ran
 std::uint64_t communication_bytes(const Config& config, std::size_t elements, Ranks ranks) {
   const comm::BucketPartition buckets = buckets_of(config, elements, ranks);
   if (buckets.count() == 0) return 0;
+  const comm::AllReduceAlgorithm algorithm =
+      comm::algorithm_of({.kind = config.reducer, .algorithm = config.all_reduce});
   std::uint64_t bytes = 0;
   for (std::size_t b = 0; b < buckets.count(); ++b) {
-    bytes += comm::all_reduce_workspace_bytes(config.all_reduce, buckets.length(b), ranks.all,
+    bytes += comm::all_reduce_workspace_bytes(algorithm, buckets.length(b), ranks.all,
                                               config.gradient_type);
   }
   // In shared memory a rank also accesses its part of the gradients of the other ranks on its host,
   // which therefore counts as its resident memory.
   const auto local = static_cast<std::size_t>(ranks.local);
-  if (comm::shares_memory(config.all_reduce))
-    bytes += elements * sizeof(float) * (local - 1) / local;
+  if (comm::shares_memory(algorithm)) bytes += elements * sizeof(float) * (local - 1) / local;
   return bytes;
 }
 
@@ -96,7 +97,11 @@ MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
   estimate.has_device = backend.device().available_memory().has_value();
   estimate.process = process_bytes + training_libraries;
   estimate.data = sizes.memory_bytes;
-  estimate.loader = slots * (batch * (image + sizeof(std::int32_t)) + image) +
+  // A parameter server prepares the batches of all ranks, and copies the batch of one to send it.
+  const bool has_server = config.reducer == comm::ReducerKind::parameter_server && ranks.all > 1;
+  const std::uint64_t loaded = has_server ? batch * static_cast<std::uint64_t>(ranks.all) : batch;
+  const std::uint64_t sent = has_server ? batch * image : 0;
+  estimate.loader = sent + slots * (loaded * (image + sizeof(std::int32_t)) + image) +
                     (sizes.train + sizes.train / static_cast<std::size_t>(ranks.all)) *
                         sizeof(std::uint32_t);  // order of the images, all and own
   estimate.state = plan.state;

@@ -42,8 +42,8 @@ Replica::Replica(const TrainingContext& context, core::StatisticsAllReduce* repl
       state(context.backend.make_state(context.graph, std::move(gradients))),
       plan(context.backend.compile(context.graph, state,
                                    plan_options(context, statistics.get(), operations.get()))),
-      feed(make_batch_feed(context.config, *context.data.train, sampler,
-                           context.data_parallel.rank(), *plan)) {
+      feed(make_batch_feed(context.config, *context.data.train, sampler, context.data_parallel,
+                           *plan)) {
   if (context.config.evaluate_every >= 0) {
     evaluator.emplace(context.config, context.graph, *context.data.test, context.backend, state,
                       context.data_parallel);

@@ -8,10 +8,11 @@ namespace {
 
 constexpr std::size_t batch_phases = 2;  // data wait and upload
 
-/// Forward, backward, the wait for the sum of each bucket and its update, and the wait at the end.
+/// Forward, backward, the wait for the sum of each bucket and its update, the exchange of
+/// parameters and what follows it, and the wait at the end.
 std::size_t work_phases(std::size_t buckets) {
-  constexpr std::size_t forward_and_backward = 2, end = 1;
-  return forward_and_backward + 2 * std::max<std::size_t>(buckets, 1) + end;
+  constexpr std::size_t forward_and_backward = 2, parameters = 2, end = 1;
+  return forward_and_backward + 2 * std::max<std::size_t>(buckets, 1) + parameters + end;
 }
 
 }  // namespace

@@ -34,14 +34,14 @@ double total(std::span<const double> values) {
 }  // namespace
 
 std::size_t step_log_bytes(const StepLogSize& size) {
-  return size.steps * sizeof(double) * (6 + record::phase_count + 2 * size.buckets);
+  return size.steps * sizeof(double) * (8 + record::phase_count + 2 * size.buckets);
 }
 
 std::size_t step_gather_bytes(const StepLogSize& size) {
   // A table is gathered, then copied into the order of the record. HDF5 copies it again, with its
   // checksum, when it is written.
   const std::size_t largest = std::max(record::phase_count, size.buckets);
-  const std::size_t tables = 2 + record::phase_count + 2 * size.buckets;
+  const std::size_t tables = 4 + record::phase_count + 2 * size.buckets;
   return size.steps * sizeof(double) * (3 + size.ranks * (tables + 2 * largest));
 }
 
@@ -53,23 +53,25 @@ StepLog::StepLog(std::size_t steps, std::size_t buckets)
       images_(steps),
       step_starts_(steps),
       step_ends_(steps),
+      sent_(steps),
+      received_(steps),
       phases_(steps * record::phase_count),
       starts_(steps * buckets),
       ends_(steps * buckets) {}
 
-void StepLog::add(double learning_rate, const StepTotals& totals,
-                  const record::PhaseSeconds& phases, StepInstants instants,
-                  std::span<const comm::BucketTimes> buckets) {
+void StepLog::add(double learning_rate, const StepResult& result, double end_seconds) {
   learning_rate_[steps_] = learning_rate;
-  loss_[steps_] = totals.loss_sum;
-  correct_[steps_] = static_cast<double>(totals.correct);
-  images_[steps_] = static_cast<double>(totals.images);
-  step_starts_[steps_] = instants.start;
-  step_ends_[steps_] = instants.end;
-  std::ranges::copy(phases, phases_.data() + steps_ * record::phase_count);
-  for (std::size_t bucket = 0; bucket < buckets.size(); ++bucket) {
-    starts_[steps_ * buckets_ + bucket] = buckets[bucket].start_seconds;
-    ends_[steps_ * buckets_ + bucket] = buckets[bucket].end_seconds;
+  loss_[steps_] = result.totals.loss_sum;
+  correct_[steps_] = static_cast<double>(result.totals.correct);
+  images_[steps_] = static_cast<double>(result.totals.images);
+  step_starts_[steps_] = result.start_seconds;
+  step_ends_[steps_] = end_seconds;
+  sent_[steps_] = result.traffic.sent_bytes;
+  received_[steps_] = result.traffic.received_bytes;
+  std::ranges::copy(result.seconds, phases_.data() + steps_ * record::phase_count);
+  for (std::size_t bucket = 0; bucket < result.buckets.size(); ++bucket) {
+    starts_[steps_ * buckets_ + bucket] = result.buckets[bucket].start_seconds;
+    ends_[steps_ * buckets_ + bucket] = result.buckets[bucket].end_seconds;
   }
   ++steps_;
 }
@@ -94,6 +96,8 @@ record::EpochRecord StepLog::gather(comm::Communicator& communicator, ReplicaPol
   epoch.phase_seconds = gather_by_step(phases_, record::phase_count);
   epoch.measurements["/steps/start_seconds"] = gather_by_step(step_starts_, 1);
   epoch.measurements["/steps/end_seconds"] = gather_by_step(step_ends_, 1);
+  epoch.measurements["/steps/sent_bytes"] = gather_by_step(sent_, 1);
+  epoch.measurements["/steps/received_bytes"] = gather_by_step(received_, 1);
   if (buckets_ > 0) {
     epoch.bucket_start_seconds = gather_by_step(starts_, buckets_);
     epoch.bucket_end_seconds = gather_by_step(ends_, buckets_);

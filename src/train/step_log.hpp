@@ -5,10 +5,9 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/comm/gradient_reducer.hpp"
-#include "lockstep/record/phase.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "replica_policy.hpp"
+#include "step_result.hpp"
 
 namespace lockstep::train {
 
@@ -26,12 +25,6 @@ std::size_t step_log_bytes(const StepLogSize& size);
 /// the tables of all ranks, and copies of the largest table.
 std::size_t step_gather_bytes(const StepLogSize& size);
 
-/// Two instants of a step, in seconds, each on its own clock.
-struct StepInstants {
-  double start = 0;  ///< `core::Timeline::start_seconds`
-  double end = 0;    ///< when its results were known, on the clock of the run
-};
-
 /// Raw measurements of the steps of one epoch on this rank, in memory that the constructor
 /// allocates. Rank 0 gathers them at the end of the epoch.
 class StepLog {
@@ -41,8 +34,8 @@ class StepLog {
   void clear() { steps_ = 0; }
   std::size_t steps() const { return steps_; }
 
-  void add(double learning_rate, const StepTotals& totals, const record::PhaseSeconds& phases,
-           StepInstants instants, std::span<const comm::BucketTimes> buckets);
+  /// `end_seconds`: time at which the result was known, on the clock of the run.
+  void add(double learning_rate, const StepResult& result, double end_seconds);
 
   /// Returns the steps of the epoch: complete on rank 0, without the durations per rank on the
   /// other ranks. `replicas` makes the totals of the steps those of all replicas. Collective: all
@@ -54,6 +47,7 @@ class StepLog {
   std::size_t buckets_;
   std::vector<double> learning_rate_, loss_, correct_, images_;  ///< (step)
   std::vector<double> step_starts_, step_ends_;                  ///< (step)
+  std::vector<double> sent_, received_;                          ///< (step)
   std::vector<double> phases_;                                   ///< (step, phase)
   std::vector<double> starts_, ends_;                            ///< (step, bucket)
 };

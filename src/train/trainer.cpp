@@ -154,8 +154,7 @@ void Trainer::Parts::queue_step() {
 void Trainer::Parts::collect_step() {
   const std::int64_t number = progress.step + 1;
   const StepResult result = step.collect(number, requests_after(number));
-  const StepInstants instants{.start = result.start_seconds, .end = seconds_since(origin)};
-  log.add(schedule.at(progress.step), result.totals, result.seconds, instants, result.buckets);
+  log.add(schedule.at(progress.step), result, seconds_since(origin));
   progress.step = number;
   accept(result.totals.requests);
   if (context.data_parallel.rank() == 0) report_step(result);

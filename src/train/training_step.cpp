@@ -33,32 +33,36 @@ class TimedReducer final : public core::GradientListener {
 class TrainingStep::Work final : public backend::StepWork {
  public:
   Work(const TrainingContext& context, Replica& replica, StepClock& clock,
-       std::unique_ptr<comm::GradientReducer> reducer)
+       std::unique_ptr<comm::GradientReducer> reducer, std::unique_ptr<ParameterUpdate> update)
       : plan_(*replica.plan),
         statistics_(replica.statistics.get()),
         operations_(replica.operations.get()),
         is_on_host_(context.backend.device().queue().is_host()),
         clock_(clock),
         reducer_(std::move(reducer)),
+        update_(std::move(update)),
         parameters_(context.graph.parameter_elements()),
         may_share_gpu_(context.config.allow_gpu_sharing) {}
 
   void queue() override {
     if (statistics_ != nullptr) statistics_->set_enabled(true);
-    queue_with(*reducer_);
+    queue_with(*reducer_, *update_);
   }
   void queue_without_communication() override {
     if (statistics_ != nullptr) statistics_->set_enabled(false);
-    queue_with(*comm::make_empty_reducer(parameters_));
+    queue_with(*comm::make_empty_reducer(parameters_), *make_local_update(plan_));
   }
 
   bool is_capturable() const override { return reducer_->is_recordable(); }
   /// On a shared GPU, each collective waits until the other ranks have the GPU, some 10 ms.
   int timed_replays() const override { return may_share_gpu_ ? 0 : StepWork::timed_replays(); }
-  void check() override { reducer_->check(); }
+  void check() override {
+    reducer_->check();
+    update_->check();
+  }
 
  private:
-  void queue_with(comm::GradientReducer& reducer) {
+  void queue_with(comm::GradientReducer& reducer, ParameterUpdate& update) {
     clock_.begin_work();
     reducer.begin_step();
     plan_.forward();
@@ -73,10 +77,11 @@ class TrainingStep::Work final : public backend::StepWork {
     for (std::size_t updated = 0; updated < parameters_;) {
       const std::size_t reduced = reducer.wait_beyond(updated);
       clock_.end(Phase::exposed_communication);
-      plan_.update(updated, reduced - updated);
+      update.update(updated, reduced - updated);
       clock_.end(Phase::update);
       updated = reduced;
     }
+    update.finish(clock_);  // with a parameter server, distributes the parameters
   }
 
   backend::Plan& plan_;
@@ -85,6 +90,7 @@ class TrainingStep::Work final : public backend::StepWork {
   bool is_on_host_;  ///< whether the computing threads also start and advance the all-reduces
   StepClock& clock_;
   std::unique_ptr<comm::GradientReducer> reducer_;
+  std::unique_ptr<ParameterUpdate> update_;
   std::size_t parameters_;  ///< number of elements
   bool may_share_gpu_;
 };
@@ -106,10 +112,14 @@ StepResult TrainingStep::collect(std::int64_t step, StepRequests requests) {
   // If only one step may be in flight, the device was idle while the ranks exchanged the results:
   // this time is exposed communication.
   if (depth() == 1) clock_.end(Phase::exposed_communication);
+  comm::Traffic traffic = feed_.traffic();
+  traffic += reducer_.traffic();
+  traffic += update_.traffic();
   return {.totals = totals,
           .seconds = clock_.seconds(),
           .start_seconds = plan_.timeline().start_seconds(),
-          .buckets = reducer_.bucket_times()};
+          .buckets = reducer_.bucket_times(),
+          .traffic = traffic};
 }
 
 namespace {
@@ -127,19 +137,23 @@ std::unique_ptr<comm::GradientReducer> make_reducer(const TrainingContext& conte
 
 TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica,
                            comm::GradientTransport& transport, ReplicaPolicy& policy)
-    : TrainingStep(context, replica, policy, make_reducer(context, replica, transport)) {}
+    : TrainingStep(context, replica, policy, make_reducer(context, replica, transport),
+                   make_parameter_update(context, replica, transport)) {}
 
 TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, ReplicaPolicy& policy,
-                           std::unique_ptr<comm::GradientReducer> reducer)
+                           std::unique_ptr<comm::GradientReducer> reducer,
+                           std::unique_ptr<ParameterUpdate> update)
     : group_(context.data_parallel),
       operations_(replica.operations.get()),
       feed_(*replica.feed),
       plan_(*replica.plan),
       policy_(policy),
       clock_(plan_.timeline(), context.progress, reducer->bucket_bytes().size(), operations_),
-      reducer_(*reducer) {
+      reducer_(*reducer),
+      update_(*update) {
   core::begin_activity(context.progress, "preparing the first step");
-  auto work = std::make_unique<Work>(context, replica, clock_, std::move(reducer));
+  auto work =
+      std::make_unique<Work>(context, replica, clock_, std::move(reducer), std::move(update));
   // This program allocates memory, which may be full, only where no rank waits for another.
   together(context.data_parallel, [&] {
     executor_ = plan_.make_step_executor(std::move(work));

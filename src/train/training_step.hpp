@@ -2,25 +2,18 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/optim/sgd.hpp"
 #include "lockstep/train/trainer.hpp"
+#include "parameter_update.hpp"
 #include "replica.hpp"
 #include "replica_policy.hpp"
 #include "step_clock.hpp"
+#include "step_result.hpp"
 
 namespace lockstep::train {
-
-/// Measurements of a completed step.
-struct StepResult {
-  StepTotals totals;
-  record::PhaseSeconds seconds;                ///< of each phase on this rank
-  double start_seconds;                        ///< see `core::Timeline::start_seconds`
-  std::span<const comm::BucketTimes> buckets;  ///< valid until the next `collect`
-};
 
 /// How a step is measured. `profiled`: with a timestamp at the end of each operation.
 enum class StepVariant { training, profiled };
@@ -56,7 +49,8 @@ class TrainingStep {
  private:
   class Work;
   TrainingStep(const TrainingContext& context, Replica& replica, ReplicaPolicy& policy,
-               std::unique_ptr<comm::GradientReducer> reducer);
+               std::unique_ptr<comm::GradientReducer> reducer,
+               std::unique_ptr<ParameterUpdate> update);
 
   void capture();
 
@@ -67,6 +61,7 @@ class TrainingStep {
   ReplicaPolicy& policy_;
   StepClock clock_;
   comm::GradientReducer& reducer_;  ///< owned by the work of the executor
+  const ParameterUpdate& update_;   ///< owned by the work of the executor
   std::unique_ptr<backend::StepExecutor> executor_;
 };
 

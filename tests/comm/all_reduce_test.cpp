@@ -23,7 +23,9 @@ using core::DataType;
 /// Returns whether `algorithm` sums in rank order. For the other algorithms the test values have so
 /// few bits that their sum is exact in any order.
 bool is_ordered(AllReduceAlgorithm algorithm) {
-  return algorithm == AllReduceAlgorithm::direct || algorithm == AllReduceAlgorithm::shared_memory;
+  return algorithm == AllReduceAlgorithm::direct ||
+         algorithm == AllReduceAlgorithm::shared_memory ||
+         algorithm == AllReduceAlgorithm::gather_scatter;
 }
 
 std::vector<float> values_of(int rank, std::size_t count, int round, AllReduceAlgorithm algorithm) {

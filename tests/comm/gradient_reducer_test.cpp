@@ -64,6 +64,15 @@ std::size_t count_wrong_sums(std::span<const float> gradients, int ranks, int st
   return wrong;
 }
 
+/// Returns whether rank `rank` receives the sums; the gradients of the others are undefined.
+bool receives_sums(ReducerKind kind, int rank) {
+  return kind != ReducerKind::none && (kind != ReducerKind::parameter_server || rank == 0);
+}
+
+bool has_own_algorithm(ReducerKind kind) {
+  return algorithm_of({.kind = kind}) != AllReduceAlgorithm::automatic;
+}
+
 class ReducerTest : public testing::TestWithParam<ReducerKind> {
  protected:
   /// Random numbers that are equal on all ranks, for the sizes of the buffer and the buckets; `own`
@@ -74,7 +83,7 @@ class ReducerTest : public testing::TestWithParam<ReducerKind> {
 };
 
 TEST_P(ReducerTest, SumsEveryStepForAnyBuckets) {
-  const bool communicates = GetParam() != ReducerKind::none;
+  const bool has_sums = receives_sums(GetParam(), world->rank());
   for (int layout = 0; layout < 4; ++layout) {
     std::vector<float> gradients(1 + common.below(400'000));
     const std::size_t bucket_bytes = 4 * (1 + common.below(150'000)) + common.below(4);
@@ -82,9 +91,9 @@ TEST_P(ReducerTest, SumsEveryStepForAnyBuckets) {
     for (int step = 0; step < 3; ++step) {
       backward(reducer, gradients, world->rank(), step, own);
       reducer->finish();
-      if (communicates) {
+      if (has_sums) {
         EXPECT_EQ(count_wrong_sums(gradients, world->size(), step), 0U);
-      } else {
+      } else if (GetParam() == ReducerKind::none) {
         for (std::size_t i = 0; i < gradients.size(); ++i) {
           ASSERT_EQ(gradients[i], gradient(world->rank(), i, step));
         }
@@ -107,7 +116,8 @@ TEST_P(ReducerTest, BucketsCoverTheBufferInOrder) {
 }
 
 TEST_P(ReducerTest, BucketBytesAreThoseOfTheCommunicatedDataType) {
-  if (GetParam() == ReducerKind::none || world->size() == 1) return;
+  if (GetParam() == ReducerKind::none || has_own_algorithm(GetParam()) || world->size() == 1)
+    return;
   const core::Buffer memory = world->allocate(1000 * sizeof(float));
   const auto gradients = memory.as<float>();
   for (const AllReduceAlgorithm algorithm :
@@ -157,6 +167,7 @@ TEST_P(ReducerTest, TimesAreThoseOfTheLastStep) {
 TEST_P(ReducerTest, AllocatesNothingInAStep) {
   std::vector<float> gradients(300'000);
   for (const auto type : {core::DataType::float32, core::DataType::bfloat16}) {
+    if (type != core::DataType::float32 && has_own_algorithm(GetParam())) continue;
     HostReducer reducer(*world, gradients,
                         {.kind = GetParam(), .bucket_bytes = 4 * 70'000, .gradient_type = type});
     const long before = allocations();
@@ -170,7 +181,11 @@ TEST_P(ReducerTest, AllocatesNothingInAStep) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ReducerTest, testing::ValuesIn(reducer_kinds()),
-                         [](const auto& instance) { return std::string(instance.param.name()); });
+                         [](const auto& instance) {
+                           std::string name(instance.param.name());
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
 
 TEST(GradientReducer, EveryKindAndBucketSizeGivesTheSameBits) {
   const auto world = make_world();
@@ -198,6 +213,49 @@ TEST(GradientReducer, EveryKindAndBucketSizeGivesTheSameBits) {
     world->broadcast(std::as_writable_bytes(std::span<float>(of_root)), 0);
     EXPECT_EQ(reference, of_root);
   }
+}
+
+TEST_P(ReducerTest, CountsTheMessagesOfTheLastStep) {
+  std::vector<float> gradients(100'000);  // private memory: all algorithms send messages
+  const auto algorithm =
+      has_own_algorithm(GetParam()) ? AllReduceAlgorithm::automatic : AllReduceAlgorithm::direct;
+  HostReducer reducer(*world, gradients,
+                      {.kind = GetParam(), .bucket_bytes = 4 * 7'001, .algorithm = algorithm});
+  for (int step = 0; step < 2; ++step) {
+    backward(reducer, gradients, world->rank(), step, own);
+    reducer->finish();
+  }
+  const double bytes = 4e5, others = world->size() - 1;
+  const Traffic got = reducer->traffic();
+  if (GetParam() == ReducerKind::none || others == 0) {
+    EXPECT_EQ(got, Traffic{});
+  } else if (GetParam() == ReducerKind::gather_scatter) {
+    const double own_bytes = world->rank() == 0 ? others * bytes : bytes;
+    EXPECT_EQ(got, (Traffic{own_bytes, own_bytes}));
+  } else if (GetParam() == ReducerKind::parameter_server) {
+    EXPECT_EQ(got, world->rank() == 0 ? (Traffic{0, others * bytes}) : (Traffic{bytes, 0}));
+  } else {  // the chunks of the ranks have lengths that differ slightly
+    const double each = 2 * others / (others + 1) * bytes;
+    EXPECT_NEAR(got.sent_bytes, each, 0.02 * each);
+    EXPECT_NEAR(got.received_bytes, each, 0.02 * each);
+  }
+}
+
+TEST(GradientReducer, RefusesAnotherAlgorithmThanItsOwn) {
+  for (const ReducerKind kind : {ReducerKind::gather_scatter, ReducerKind::parameter_server}) {
+    EXPECT_EQ(algorithm_of({.kind = kind}), AllReduceAlgorithm::gather_scatter);
+    EXPECT_THROW(algorithm_of({.kind = kind, .algorithm = AllReduceAlgorithm::ring}), core::Error);
+  }
+  EXPECT_EQ(algorithm_of({.algorithm = AllReduceAlgorithm::ring}), AllReduceAlgorithm::ring);
+}
+
+TEST(GradientReducer, AutomaticChoiceNeverTimesGatherScatter) {
+  const auto world = make_world();
+  std::vector<float> gradients(100'000);
+  HostReducer reducer(*world, gradients, {.bucket_bytes = 4 * 100'000});
+  for (const AlgorithmTime& timed : reducer->choice().timed)
+    EXPECT_NE(timed.algorithm, AllReduceAlgorithm::gather_scatter);
+  EXPECT_EQ(reducer->choice().timed.empty(), world->size() == 1);
 }
 
 TEST(GradientReducer, RefusesWhatItCannotDo) {

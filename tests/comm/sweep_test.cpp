@@ -61,6 +61,10 @@ class Broken final : public Communicator {
                                              AllReduceAlgorithm algorithm) override {
     return inner_.make_all_reduce(values, type, algorithm);
   }
+  std::unique_ptr<AllReduce> make_rooted(std::span<float> values,
+                                         RootOperation operation) override {
+    return inner_.make_rooted(values, operation);
+  }
   [[noreturn]] void abort(int status) noexcept override {
     inner_.abort(status);
     std::abort();

@@ -102,6 +102,14 @@ void execute(const NcclState& state, const NcclOperation& operation, std::byte* 
   }
   std::vector<float> values(static_cast<std::size_t>(operation.elements));
   comm::load_floats(data, type_of(operation.type), values);
+  if (operation.kind == NcclOperation::Kind::reduce) {
+    const bool is_root = state.rank == operation.root;
+    MPI_Reduce(is_root ? MPI_IN_PLACE : values.data(), values.data(),
+               static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM,
+               static_cast<int>(operation.root), state.mpi);
+    if (is_root) comm::store_floats(values, type_of(operation.type), data);
+    return;
+  }
   MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM,
                 state.mpi);
   comm::store_floats(values, type_of(operation.type), data);
@@ -119,6 +127,14 @@ ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t elements, ncc
     violation("arguments of ncclAllReduce", "the simulation sums in place only");
   return begin(comm, "ncclAllReduce",
                {NcclOperation::Kind::sum, static_cast<std::int64_t>(elements), type, 0}, to,
+               stream);
+}
+ncclResult_t ncclReduce(const void* from, void* to, std::size_t elements, ncclDataType_t type,
+                        ncclRedOp_t operation, int root, ncclComm_t comm, cudaStream_t stream) {
+  if (from != to || operation != ncclSum)
+    violation("arguments of ncclReduce", "the simulation sums in place only");
+  return begin(comm, "ncclReduce",
+               {NcclOperation::Kind::reduce, static_cast<std::int64_t>(elements), type, root}, to,
                stream);
 }
 ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t elements, ncclDataType_t type,

@@ -25,7 +25,7 @@ struct NcclState {
 
 /// One operation of a communicator, as all its ranks must call it.
 struct NcclOperation {
-  enum class Kind : std::int64_t { sum, broadcast } kind;
+  enum class Kind : std::int64_t { sum, broadcast, reduce } kind;
   std::int64_t elements;
   ncclDataType_t type;
   std::int64_t root;  ///< 0 for a sum

@@ -81,6 +81,19 @@ TEST_F(SimulatedNccl, SumsInEveryLaunchOfAGraph) {
   }
 }
 
+TEST_F(SimulatedNccl, ReducesToOneRank) {
+  const auto communicator = make();
+  fill();
+  const int last = world_->size() - 1;
+  communicator->reduce(memory_.data(), 2, core::DataType::float32, last, stream_.get());
+  const auto own = static_cast<float>(world_->rank() + 1);
+  EXPECT_THAT(values(2), Each(world_->rank() == last ? total() : own));
+  EXPECT_EQ(memory_.as<float>()[2], own);
+  EXPECT_THROW(
+      communicator->reduce(memory_.data(), 2, core::DataType::float32, last + 1, stream_.get()),
+      core::Error);
+}
+
 TEST_F(SimulatedNccl, BroadcastsAndSendsMessages) {
   const auto communicator = make();
   fill();

@@ -380,6 +380,36 @@ TEST_F(TransportsOfGpus, StagedSumsInHostMemory) {
   expect_same_as_one_rank(config);
 }
 
+TEST_F(TransportsOfGpus, RankZeroReducesAndUpdates) {
+  for (const Norm norm : {Norm::without, Norm::with_batch_norm}) {
+    graph_ = small_graph(norm);
+    Config config = many();
+    config.allow_gpu_sharing = true;
+    if (norm == Norm::with_batch_norm) config.batch_norm = BatchNormMode::sync;
+    for (const auto transport : {comm::TransportKind::staged, comm::TransportKind::nccl}) {
+      for (const auto reducer :
+           {comm::ReducerKind::gather_scatter, comm::ReducerKind::parameter_server}) {
+        SCOPED_TRACE(std::string(reducer.name()) + ", " + std::string(core::name(transport)));
+        config.transport = transport;
+        config.reducer = reducer;
+        expect_same_as_one_rank(config, norm == Norm::without ? 1e-5 : 1e-4);
+      }
+    }
+  }
+}
+
+// The native weights in bfloat16 must follow the parameters that a rank receives. The tolerance is
+// that of one rounding to bfloat16, which the order of the sums decides.
+TEST_F(TransportsOfGpus, ParameterServerConvertsTheWeightsOfEveryRank) {
+  graph_ = small_graph(Norm::without);
+  Config config = many();
+  config.transport = comm::TransportKind::nccl;
+  config.allow_gpu_sharing = true;
+  config.precision = core::Precision::bf16;
+  config.reducer = comm::ReducerKind::parameter_server;
+  expect_same_as_one_rank(config, 4e-3);
+}
+
 TEST_F(TransportsOfGpus, NcclSumsInsideTheGraph) {
   graph_ = small_graph(Norm::without);
   Config config = many();

@@ -19,8 +19,13 @@ TEST(StepLog, ReturnsStepsAsTheyWereGiven) {
   StepLog log(3, 1);
   for (int step = 0; step < 2; ++step) {
     const std::vector<comm::BucketTimes> buckets{{0.5 + step, 0.75 + step}};
-    log.add(0.1 * (step + 1), {.loss_sum = 8.0 + step, .correct = 1 + step, .images = 4},
-            {1, 2, 3, 4, 5, 6.0 + step}, {.start = 100.5 + step, .end = 30.5 + step}, buckets);
+    log.add(0.1 * (step + 1),
+            {.totals = {.loss_sum = 8.0 + step, .correct = 1 + step, .images = 4},
+             .seconds = {1, 2, 3, 4, 5, 6.0 + step},
+             .start_seconds = 100.5 + step,
+             .buckets = buckets,
+             .traffic = {.sent_bytes = 100.0 + step, .received_bytes = 200.0 + step}},
+            30.5 + step);
   }
   const record::EpochRecord epoch = log.gather(*alone, *replicas);
   EXPECT_THAT(epoch.learning_rate, ::testing::ElementsAre(0.1, 0.2));
@@ -30,12 +35,14 @@ TEST(StepLog, ReturnsStepsAsTheyWereGiven) {
   EXPECT_THAT(epoch.bucket_end_seconds, ::testing::ElementsAre(0.75, 1.75));
   EXPECT_THAT(epoch.measurements.at("/steps/start_seconds"), ::testing::ElementsAre(100.5, 101.5));
   EXPECT_THAT(epoch.measurements.at("/steps/end_seconds"), ::testing::ElementsAre(30.5, 31.5));
+  EXPECT_THAT(epoch.measurements.at("/steps/sent_bytes"), ::testing::ElementsAre(100, 101));
+  EXPECT_THAT(epoch.measurements.at("/steps/received_bytes"), ::testing::ElementsAre(200, 201));
   EXPECT_DOUBLE_EQ(epoch.train_loss, 17.0 / 8);
   EXPECT_DOUBLE_EQ(epoch.train_accuracy, 3.0 / 8);
   EXPECT_TRUE(std::isnan(epoch.test_accuracy));
 }
 
-// With 8 buckets the log takes 216 bytes per step, which is 216 MB for an epoch of a million steps
+// With 8 buckets the log takes 240 bytes per step, which is 240 MB for an epoch of a million steps
 // (a million images with batch size 1).
 TEST(StepLog, TakesTheEstimatedMemory) {
   constexpr StepLogSize size{.steps = 300'000, .buckets = 8, .ranks = 1};
@@ -50,8 +57,7 @@ TEST(StepLog, TakesTheEstimatedMemory) {
   StepLog log(size.steps, size.buckets);
   const std::vector<comm::BucketTimes> buckets(size.buckets, {0.5, 0.75});
   for (std::size_t step = 0; step < size.steps; ++step) {
-    log.add(0.1, {.loss_sum = 8.0, .correct = 1, .images = 4}, {1, 2, 3, 4, 5, 6}, {0.25, 30},
-            buckets);
+    log.add(0.1, {.totals = {.loss_sum = 8, .images = 4}, .buckets = buckets}, 30);
   }
   const auto taken = static_cast<double>(core::resident_memory().now - before.now);
   EXPECT_NEAR(taken, double(step_log_bytes(size)), 0.1 * taken);

@@ -120,6 +120,9 @@ class DeviceState {
   /// Returns the flat gradients in device memory, as elements of `type`.
   virtual core::GradientArray gradients(core::DataType type) const = 0;
 
+  /// Returns the flat parameters in device memory, float32 in the order of the device.
+  virtual core::GradientArray parameter_array() const = 0;
+
   /// See `Backend::parameter_hash`.
   virtual std::uint64_t parameter_hash() const = 0;
 };
@@ -225,6 +228,10 @@ class Plan {
   /// update depends on all gradients.
   virtual void update(std::size_t first, std::size_t count) = 0;
 
+  /// Prepares the parameters for the operations after something else than `update` has written to
+  /// them, for example communication; on a device, in the order of its stream.
+  virtual void parameters_changed() {}
+
   /// Returns the timeline of the device for the timestamps of a step between `begin` and `run` of
   /// its executor.
   virtual core::Timeline& timeline() = 0;
@@ -280,6 +287,10 @@ class Backend {
 
   /// Returns the flat gradients in device memory, as elements of `type`.
   core::GradientArray gradients(const ModelState& state, core::DataType type) const;
+
+  /// Returns the flat parameters in device memory, float32 in the order of the device, which is the
+  /// same on all devices of a kind.
+  core::GradientArray parameters(const ModelState& state) const;
 
   /// Returns a 64-bit hash of the bits of the parameters, in the order in which the device stores
   /// them, so states on devices of different kinds are not comparable. Computed on the device,

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/comm/traffic.hpp"
 #include "lockstep/core/data_type.hpp"
 #include "lockstep/core/named_value.hpp"
 
@@ -24,6 +25,9 @@ class AllReduceAlgorithm {
   /// Pairwise exchange: each rank receives the contributions to its part of the array, sums them
   /// and sends the result to all.
   static const AllReduceAlgorithm direct;
+  /// Rank 0 receives all arrays, sums them in rank order and sends the sum back; float32. It is
+  /// never selected by timing, because the link of rank 0 carries the arrays of all ranks.
+  static const AllReduceAlgorithm gather_scatter;
   static const AllReduceAlgorithm ring;  ///< messages to the next rank only; float32
   static const AllReduceAlgorithm mpi;   ///< MPI_Iallreduce of the MPI library; float32
 
@@ -42,6 +46,7 @@ inline constexpr AllReduceAlgorithm AllReduceAlgorithm::automatic{};
 inline constexpr AllReduceAlgorithm AllReduceAlgorithm::shared_memory{"shared-memory"};
 inline constexpr AllReduceAlgorithm AllReduceAlgorithm::hierarchical{"hierarchical"};
 inline constexpr AllReduceAlgorithm AllReduceAlgorithm::direct{"direct"};
+inline constexpr AllReduceAlgorithm AllReduceAlgorithm::gather_scatter{"gather-scatter"};
 inline constexpr AllReduceAlgorithm AllReduceAlgorithm::ring{"ring"};
 inline constexpr AllReduceAlgorithm AllReduceAlgorithm::mpi{"mpi"};
 
@@ -70,9 +75,10 @@ std::size_t all_reduce_workspace_bytes(AllReduceAlgorithm algorithm, std::size_t
 void check_communication_type(core::DataType type);
 
 /// A persistent all-reduce: the in-place sum over the ranks of one fixed array, prepared once and
-/// run once per step. After completion every rank holds the same bits. `shared_memory` and `direct`
-/// sum each element on one rank, in float32 and in rank order, so that the result does not depend
-/// on how the array is partitioned; the other algorithms use other orders of summation.
+/// run once per step. After completion every rank holds the same bits. `shared_memory`, `direct`
+/// and `gather_scatter` sum each element on one rank, in float32 and in rank order, so that the
+/// result does not depend on how the array is partitioned; the other algorithms use other orders of
+/// summation.
 ///
 /// If the communication data type is bfloat16, `direct` and the communication between hosts of
 /// `hierarchical` round the contributions and the sum to bfloat16. Sums in shared memory and a
@@ -90,8 +96,18 @@ class AllReduce {
   /// the array holds the sum.
   virtual bool progress() = 0;
 
+  /// Returns the bytes of the messages of this rank in the last all-reduce, as far as they have
+  /// been posted.
+  virtual Traffic traffic() const = 0;
+
   /// Blocks until the array holds the sum. Yields the CPU core between calls of `progress`.
   void finish();
+};
+
+/// The halves of the algorithm `gather_scatter`, for reducers that keep the sum on rank 0.
+enum class RootOperation {
+  reduce,     ///< rank 0 receives the sum; the arrays of the other ranks keep their values
+  broadcast,  ///< the array of rank 0 is sent to all ranks
 };
 
 /// Measured time of one all-reduce.

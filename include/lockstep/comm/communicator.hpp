@@ -94,6 +94,11 @@ class Communicator {
                                                      core::DataType communication_type,
                                                      AllReduceAlgorithm algorithm) = 0;
 
+  /// Prepares one half of the algorithm `gather_scatter` for `values`, in float32. Throws
+  /// `AgreedError` (usage) if the message tags of the MPI library are exhausted. Collective.
+  virtual std::unique_ptr<AllReduce> make_rooted(std::span<float> values,
+                                                 RootOperation operation) = 0;
+
   /// Terminates all ranks immediately with exit status `status`; for a rank that fails while other
   /// ranks wait.
   [[noreturn]] virtual void abort(int status) noexcept = 0;

@@ -22,6 +22,10 @@ class ReducerKind {
   static const ReducerKind overlap;    ///< during the backward pass: as soon as all gradients of a
                                        ///< bucket are final
   static const ReducerKind allreduce;  ///< after the backward pass
+  static const ReducerKind gather_scatter;    ///< after the backward pass, on rank 0, which sends
+                                              ///< the sums back
+  static const ReducerKind parameter_server;  ///< after the backward pass, on rank 0 only, which
+                                              ///< updates the parameters and sends them
   static const ReducerKind
       none;  ///< never: independent replicas, the baseline without communication
 
@@ -38,6 +42,8 @@ class ReducerKind {
 
 inline constexpr ReducerKind ReducerKind::overlap{};
 inline constexpr ReducerKind ReducerKind::allreduce{"allreduce"};
+inline constexpr ReducerKind ReducerKind::gather_scatter{"gather-scatter"};
+inline constexpr ReducerKind ReducerKind::parameter_server{"parameter-server"};
 inline constexpr ReducerKind ReducerKind::none{"none"};
 
 /// Returns all reducers, in the order of the registry (src/comm/reducers/registry.cpp), and their
@@ -53,6 +59,11 @@ struct ReducerOptions {
   AllReduceAlgorithm algorithm = {};
 };
 
+/// Returns the all-reduce algorithm of a reducer with these options: that of the reducer if it has
+/// one, otherwise `options.algorithm`. Throws `Error` (usage) if the options contain another one
+/// than the reducer has.
+AllReduceAlgorithm algorithm_of(const ReducerOptions& options);
+
 /// Returns the buckets in which `elements` gradients are reduced over `ranks` ranks; there are none
 /// if there is only one rank or `options.kind` does not communicate. Throws `Error` (usage) if the
 /// buckets are too small.
@@ -67,8 +78,9 @@ struct BucketTimes {
 
 /// Sums the flat gradient buffer over the ranks, with one all-reduce per bucket (Li et al.,
 /// "PyTorch Distributed", VLDB 2020). Buckets are views of the buffer; gradients are not copied
-/// into them. A reducer does not depend on the model. As a `GradientListener` it is notified during
-/// the backward pass of the gradients that are final.
+/// into them. With `parameter_server` only rank 0 receives the sums; the gradients of the other
+/// ranks are undefined after the reduction. A reducer does not depend on the model. As a
+/// `GradientListener` it is notified during the backward pass of the gradients that are final.
 class GradientReducer : public core::GradientListener {
  public:
   /// Resets the reducer for the next step. Throws `Error` (internal) if buckets of the last step
@@ -99,6 +111,7 @@ class GradientReducer : public core::GradientListener {
   /// nothing is reduced (also with one rank).
   virtual std::span<const std::size_t> bucket_bytes() const = 0;
   virtual std::span<const BucketTimes> bucket_times() const = 0;  ///< of the last step
+  virtual Traffic traffic() const = 0;  ///< messages of this rank in the last step
 };
 
 /// Creates a reducer that sums nothing over `elements` gradients: for one rank, and for steps

@@ -27,6 +27,21 @@ enum class TransportKind {
 };
 std::span<const core::NamedValue<TransportKind>> named_values(TransportKind);
 
+/// Copies a fixed array in device memory from rank 0 to all ranks, once per step.
+class ParameterBroadcast {
+ public:
+  virtual ~ParameterBroadcast() = default;
+  ParameterBroadcast() = default;
+  ParameterBroadcast(const ParameterBroadcast&) = delete;
+  ParameterBroadcast& operator=(const ParameterBroadcast&) = delete;
+
+  /// Blocks until the array is copied. If the stream of the device can wait for it, the stream
+  /// blocks instead of the host. Collective: all ranks must call this.
+  virtual void run() = 0;
+  virtual void check() = 0;             ///< see `GradientReducer`
+  virtual Traffic traffic() const = 0;  ///< messages of this rank in the last `run`
+};
+
 /// A gradient transport: allocates gradient buffers in the memory of the device and creates the
 /// reducers that sum them over the ranks of a communicator. Derived classes define how the buckets
 /// of a buffer are summed. The communicator must outlive the transport, and the transport must
@@ -49,6 +64,11 @@ class GradientTransport {
   std::unique_ptr<GradientReducer> make_reducer(const core::GradientArray& gradients,
                                                 const ReducerOptions& options,
                                                 core::Timeline& timeline);
+
+  /// Creates the broadcast of `values`, an array of float32 in device memory that must outlive it.
+  /// Its values are undefined afterwards on all ranks but rank 0. There must be several ranks.
+  /// Collective: all ranks must call this.
+  virtual std::unique_ptr<ParameterBroadcast> make_broadcast(const core::GradientArray& values) = 0;
 
   /// Returns the all-reduce of batch-norm statistics over the ranks; it works on device memory and
   /// in the order of the device's stream. The first call is collective, because it creates the

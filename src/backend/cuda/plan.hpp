@@ -81,6 +81,7 @@ class CudaPlan final : public Plan {
   void backward(core::GradientListener& listener) override;
   void set_sgd(const optim::Sgd& sgd) override;
   void update(std::size_t first, std::size_t count) override;
+  void parameters_changed() override { weights_->refresh(stream_, state_.parameters()); }
   core::Timeline& timeline() override { return timeline_; }
   std::unique_ptr<StepExecutor> make_step_executor(std::unique_ptr<StepWork> work) override;
   std::optional<LossScale> loss_scale() const override;

@@ -95,6 +95,9 @@ class CudaState final : public DeviceState {
   core::GradientArray gradients(core::DataType type) const override {
     return {gradients(), elements(), type};
   }
+  core::GradientArray parameter_array() const override {
+    return {parameters_.data(), elements(), core::DataType::float32};
+  }
   std::uint64_t parameter_hash() const override;
 
  private:

@@ -72,6 +72,7 @@ AllReduceChoice choose_algorithm(Communicator& communicator, std::span<float> va
   const std::span<float> part = values.first(std::min(values.size(), timed_bytes / sizeof(float)));
   AllReduceChoice choice{.algorithm = {}, .timed = {}, .timed_bytes = part.size_bytes()};
   for (const AllReduceAlgorithm algorithm : available) {
+    if (find_all_reduce(algorithm).selection != Selection::timed) continue;
     const auto sum = communicator.make_all_reduce(part, communication_type, algorithm);
     choice.timed.push_back({algorithm, seconds_of(communicator, *sum)});
   }

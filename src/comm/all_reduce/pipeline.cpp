@@ -18,6 +18,12 @@ constexpr std::size_t round_up(std::size_t value, std::size_t to) {
   return divide_up(value, to) * to;
 }
 
+double bytes_of(std::size_t count, MPI_Datatype type) {
+  int size = 0;
+  check_mpi(MPI_Type_size(type, &size), "MPI_Type_size");
+  return static_cast<double>(count) * size;
+}
+
 }  // namespace
 
 PieceLayout::PieceLayout(std::size_t elements, std::size_t chunks, std::size_t element_bytes) {
@@ -50,6 +56,7 @@ PipelinedAllReduce::PipelinedAllReduce(MessageRoute route, std::span<float> valu
 
 void PipelinedAllReduce::start() {
   core::check(busy_slots_ == 0, "an all-reduce is started while its last sum is in progress");
+  traffic_ = {};
   for (std::size_t slot = 0; slot < layout_.in_flight; ++slot) load_piece(slot, slot);
 }
 
@@ -83,6 +90,7 @@ int PipelinedAllReduce::tag_of(std::size_t slot, int tag) const {
 void PipelinedAllReduce::receive(std::size_t slot, std::size_t request, void* data,
                                  std::size_t count, MPI_Datatype type, std::size_t source,
                                  int tag) {
+  traffic_.received_bytes += bytes_of(count, type);
   check_mpi(
       MPI_Irecv(data, static_cast<int>(count), type, static_cast<int>(source), tag_of(slot, tag),
                 route_.comm, &requests_[slot * requests_per_slot_ + request]),
@@ -92,6 +100,7 @@ void PipelinedAllReduce::receive(std::size_t slot, std::size_t request, void* da
 void PipelinedAllReduce::send(std::size_t slot, std::size_t request, const void* data,
                               std::size_t count, MPI_Datatype type, std::size_t destination,
                               int tag) {
+  traffic_.sent_bytes += bytes_of(count, type);
   check_mpi(
       MPI_Isend(data, static_cast<int>(count), type, static_cast<int>(destination),
                 tag_of(slot, tag), route_.comm, &requests_[slot * requests_per_slot_ + request]),

@@ -43,6 +43,7 @@ class PipelinedAllReduce : public AllReduce {
  public:
   void start() final;
   bool progress() final;
+  Traffic traffic() const final { return traffic_; }
 
  protected:
   /// `requests_per_slot`: largest number of MPI requests of one piece at the same time.
@@ -80,6 +81,7 @@ class PipelinedAllReduce : public AllReduce {
   std::size_t requests_per_slot_;
   Requests requests_;
   std::size_t busy_slots_ = 0;
+  Traffic traffic_;  ///< of the messages posted since `start`
 };
 
 }  // namespace lockstep::comm

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "lockstep/core/error.hpp"
 
@@ -14,14 +15,19 @@ namespace lockstep::comm {
 AllReduceEntry shared_memory_all_reduce();
 AllReduceEntry hierarchical_all_reduce();
 AllReduceEntry direct_all_reduce();
+AllReduceEntry gather_scatter_all_reduce();
 AllReduceEntry ring_all_reduce();
 AllReduceEntry recursive_doubling_all_reduce();
 AllReduceEntry mpi_all_reduce();
 
 std::span<const AllReduceEntry> all_reduce_registry() {
-  static const std::array entries{
-      shared_memory_all_reduce(), hierarchical_all_reduce(),       direct_all_reduce(),
-      ring_all_reduce(),          recursive_doubling_all_reduce(), mpi_all_reduce()};
+  static const std::array entries{shared_memory_all_reduce(),
+                                  hierarchical_all_reduce(),
+                                  direct_all_reduce(),
+                                  ring_all_reduce(),
+                                  recursive_doubling_all_reduce(),
+                                  gather_scatter_all_reduce(),
+                                  mpi_all_reduce()};
   return entries;
 }
 
@@ -74,8 +80,9 @@ std::size_t all_reduce_workspace_bytes(AllReduceAlgorithm algorithm, std::size_t
                                        int ranks, core::DataType communication_type) {
   std::size_t most = 0;
   for (const AllReduceEntry& entry : all_reduce_registry()) {
-    const bool is_possible =
-        algorithm == AllReduceAlgorithm::automatic || algorithm == entry.algorithm;
+    const bool is_possible = algorithm == AllReduceAlgorithm::automatic
+                                 ? entry.selection == Selection::timed
+                                 : algorithm == entry.algorithm;
     if (!is_possible || entry.workspace_bytes == nullptr) continue;
     most = std::max(most, entry.workspace_bytes(elements, ranks, communication_type));
   }
@@ -88,6 +95,11 @@ void check_communication_type(core::DataType type) {
              fmt::format("gradients cannot be communicated as {} here (its range is too small for "
                          "sums without scaling); use fp32 or bf16",
                          core::name(type)));
+}
+
+Traffic unknown_traffic() {
+  constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  return {.sent_bytes = unknown, .received_bytes = unknown};
 }
 
 void AllReduce::finish() {

@@ -26,6 +26,9 @@ enum class CommunicationTypes {
 /// Whether an algorithm reads the memory of other ranks of its host.
 enum class SharedMemoryUse { no, yes };
 
+/// Whether `automatic` times an algorithm, or only a request selects it.
+enum class Selection { timed, on_request };
+
 /// An all-reduce algorithm in the registry. Each algorithm has a separate file, which defines the
 /// function that returns its entry.
 struct AllReduceEntry {
@@ -34,6 +37,7 @@ struct AllReduceEntry {
   std::string_view former_name = {};  ///< accepted instead of the name; may be empty
   CommunicationTypes types = CommunicationTypes::float32;
   SharedMemoryUse memory = SharedMemoryUse::no;
+  Selection selection = Selection::timed;
   /// Returns why the algorithm is not available; empty if it is. Called only for at least 2 ranks
   /// and a supported data type; null if the algorithm is then always available.
   std::string_view (*obstacle)(const AllReduceConditions& conditions) = nullptr;

@@ -71,6 +71,8 @@ class SharedMemoryAllReduce final : public AllReduce {
     return stage_ == Stage::idle;
   }
 
+  Traffic traffic() const override { return between_ ? between_->traffic() : Traffic{}; }
+
  private:
   enum class Stage { idle, gathering, between, done };
 

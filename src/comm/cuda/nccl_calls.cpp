@@ -46,6 +46,11 @@ ncclResult_t NcclCalls::sum(void* data, std::size_t elements, ncclDataType_t typ
   return ncclAllReduce(data, data, elements, type, ncclSum, comm, stream);
 }
 
+ncclResult_t NcclCalls::reduce(void* data, std::size_t elements, ncclDataType_t type, int root,
+                               ncclComm_t comm, cudaStream_t stream) {
+  return ncclReduce(data, data, elements, type, ncclSum, root, comm, stream);
+}
+
 ncclResult_t NcclCalls::send(const void* data, std::size_t elements, ncclDataType_t type, int peer,
                              ncclComm_t comm, cudaStream_t stream) {
   return ncclSend(data, elements, type, peer, comm, stream);

@@ -35,6 +35,9 @@ class NcclCalls {
   /// Enqueues the in-place sum over the ranks on `stream`.
   virtual ncclResult_t sum(void* data, std::size_t elements, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream);
+  /// Enqueues the sum over the ranks, in place on rank `root`, on `stream`.
+  virtual ncclResult_t reduce(void* data, std::size_t elements, ncclDataType_t type, int root,
+                              ncclComm_t comm, cudaStream_t stream);
   /// Enqueue messages between two ranks and a broadcast, in place, on `stream`.
   virtual ncclResult_t send(const void* data, std::size_t elements, ncclDataType_t type, int peer,
                             ncclComm_t comm, cudaStream_t stream);

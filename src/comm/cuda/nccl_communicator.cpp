@@ -137,6 +137,19 @@ void NcclCommunicator::sum(void* data, std::size_t elements, core::DataType type
   settle(calls_.sum(data, elements, nccl_type(type), comm_, stream), "start a sum");
 }
 
+void NcclCommunicator::reduce(void* data, std::size_t elements, core::DataType type, int root,
+                              cudaStream_t stream) {
+  require_open();
+  require_root(root, "sum");
+  settle(calls_.reduce(data, elements, nccl_type(type), root, comm_, stream), "start a sum");
+}
+
+void NcclCommunicator::require_root(int root, std::string_view what) const {
+  if (root >= 0 && root < control_.size()) return;
+  core::fail(core::ExitStatus::internal, fmt::format("NCCL cannot {} on {}: there is no rank {}",
+                                                     what, describe_rank(control_), root));
+}
+
 void NcclCommunicator::require_peer(int peer, std::string_view what) const {
   if (peer >= 0 && peer < control_.size() && peer != control_.rank()) return;
   core::fail(core::ExitStatus::internal,
@@ -163,11 +176,7 @@ void NcclCommunicator::receive(void* data, std::size_t elements, core::DataType 
 void NcclCommunicator::broadcast(void* data, std::size_t elements, core::DataType type, int root,
                                  cudaStream_t stream) {
   require_open();
-  if (root < 0 || root >= control_.size()) {
-    core::fail(core::ExitStatus::internal,
-               fmt::format("NCCL cannot broadcast on {}: there is no rank {}",
-                           describe_rank(control_), root));
-  }
+  require_root(root, "broadcast");
   settle(calls_.broadcast(data, elements, nccl_type(type), root, comm_, stream),
          "start a broadcast");
 }

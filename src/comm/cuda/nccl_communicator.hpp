@@ -49,6 +49,11 @@ class NcclCommunicator {
   /// `Error` (internal) if communication has failed. Collective: all ranks must call this.
   void sum(void* data, std::size_t elements, core::DataType type, cudaStream_t stream);
 
+  /// Enqueues the sum of `elements` values at `data` over the ranks, in place on rank `root`, on
+  /// `stream`; the values of the other ranks do not change. Throws `Error` (internal) if there is
+  /// no such rank or communication has failed. Collective: all ranks must call this.
+  void reduce(void* data, std::size_t elements, core::DataType type, int root, cudaStream_t stream);
+
   /// Enqueues a message of `elements` values at `data` to rank `peer`, or the receipt of one from
   /// it, on `stream`. Sizes must match; NCCL does not check them. Throws `Error` (internal) if
   /// `peer` is not another rank or communication has failed.
@@ -88,6 +93,7 @@ class NcclCommunicator {
                    ncclComm_t comm);
 
   void open();
+  void require_root(int root, std::string_view what) const;
   void require_peer(int peer, std::string_view what) const;
   void try_register(std::span<std::byte> memory);
   void deregister();

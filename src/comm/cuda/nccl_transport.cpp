@@ -55,8 +55,9 @@ class NcclBuckets final : public BucketTransport {
  public:
   /// All references must outlive this object. Collective: all ranks must call this.
   NcclBuckets(Communicator& control, NcclCalls& calls, const core::DeviceQueue& queue,
-              const core::GradientArray& gradients, Registration registration,
-              const BucketPartition& buckets, const BucketTimestamps& timestamps);
+              const core::GradientArray& gradients, const ReducerOptions& options,
+              Registration registration, const BucketPartition& buckets,
+              const BucketTimestamps& timestamps);
 
   void start(std::size_t bucket) override;
   std::size_t wait(std::size_t count) override;
@@ -64,14 +65,16 @@ class NcclBuckets final : public BucketTransport {
   void check() override { communicator_->check(); }
   const AllReduceChoice& choice() const override { return choice_; }
   core::DataType communication_type() const override { return gradients_.type; }
+  Traffic traffic() const override { return unknown_traffic(); }
 
  private:
-  /// Enqueues the all-reduce of `bucket` on `stream_`.
+  /// Enqueues the all-reduce of `bucket` on `stream_`, or the operations that replace it.
   void sum(std::size_t bucket);
   void warm_up();
 
   core::GradientArray gradients_;
   AllReduceChoice choice_;
+  SumPlacement placement_;
   cudaStream_t compute_;
   core::Stream stream_;                             ///< stream of the all-reduces
   std::vector<core::Event> final_;                  ///< the gradients of a bucket are final
@@ -80,10 +83,13 @@ class NcclBuckets final : public BucketTransport {
 };
 
 NcclBuckets::NcclBuckets(Communicator& control, NcclCalls& calls, const core::DeviceQueue& queue,
-                         const core::GradientArray& gradients, Registration registration,
-                         const BucketPartition& buckets, const BucketTimestamps& timestamps)
+                         const core::GradientArray& gradients, const ReducerOptions& options,
+                         Registration registration, const BucketPartition& buckets,
+                         const BucketTimestamps& timestamps)
     : BucketTransport(buckets, timestamps),
       gradients_(gradients),
+      choice_{.algorithm = options.algorithm, .timed = {}, .timed_bytes = 0},
+      placement_(placement_of(options.kind)),
       compute_(static_cast<cudaStream_t>(queue.stream)) {
   together(control, [&] {
     stream_ = core::make_stream(core::StreamPriority::high);
@@ -111,7 +117,14 @@ void NcclBuckets::warm_up() {
 void NcclBuckets::sum(std::size_t bucket) {
   std::byte* const data =
       gradients_.data + buckets().begin(bucket) * core::size_of(gradients_.type);
-  communicator_->sum(data, buckets().length(bucket), gradients_.type, stream_.get());
+  const std::size_t length = buckets().length(bucket);
+  if (choice_.algorithm != AllReduceAlgorithm::gather_scatter) {
+    communicator_->sum(data, length, gradients_.type, stream_.get());
+    return;
+  }
+  communicator_->reduce(data, length, gradients_.type, 0, stream_.get());
+  if (placement_ == SumPlacement::all_ranks)
+    communicator_->broadcast(data, length, gradients_.type, 0, stream_.get());
 }
 
 void NcclBuckets::start(std::size_t bucket) {
@@ -130,6 +143,32 @@ std::size_t NcclBuckets::wait(std::size_t count) {
                    "waiting for a bucket");
   return count;
 }
+
+/// Broadcasts on the compute stream. It has a separate communicator, like the statistics.
+class NcclBroadcast final : public ParameterBroadcast {
+ public:
+  NcclBroadcast(Communicator& control, NcclCalls& calls, const core::DeviceQueue& queue,
+                const core::GradientArray& values)
+      : values_(values),
+        stream_(static_cast<cudaStream_t>(queue.stream)),
+        communicator_(control, calls, NcclOptions{.name = "lockstep-parameters"}) {
+    together(control, [&] {  // establishes connections, which a capture cannot
+      run();
+      communicator_.finish(stream_);
+    });
+  }
+
+  void run() override {
+    communicator_.broadcast(values_.data, values_.elements, values_.type, 0, stream_);
+  }
+  void check() override { communicator_.check(); }
+  Traffic traffic() const override { return unknown_traffic(); }
+
+ private:
+  core::GradientArray values_;
+  cudaStream_t stream_;
+  NcclCommunicator communicator_;
+};
 
 /// All-reduces batch-norm statistics on the compute stream. It has a separate communicator,
 /// because the all-reduces of buckets run at the same time.
@@ -203,6 +242,10 @@ class NcclTransport final : public GradientTransport {
     return *statistics_all_reduce_;
   }
 
+  std::unique_ptr<ParameterBroadcast> make_broadcast(const core::GradientArray& values) override {
+    return std::make_unique<NcclBroadcast>(communicator(), *calls_, queue_, values);
+  }
+
   /// Uses one communicator for all sizes, and memory that is registered like that of the gradients.
   std::vector<SweepRow> sweep(const SweepOptions& options) override {
     const std::size_t most = sweep_sizes(options).back() / sizeof(float);
@@ -227,17 +270,19 @@ class NcclTransport final : public GradientTransport {
   void check_options(const core::GradientArray& gradients,
                      const ReducerOptions& options) const override {
     check_device_type(gradients, options);
-    if (options.algorithm == AllReduceAlgorithm::automatic) return;
+    if (options.algorithm == AllReduceAlgorithm::automatic ||
+        options.algorithm == AllReduceAlgorithm::gather_scatter)
+      return;
     core::fail(core::ExitStatus::usage,
                "--all-reduce selects an algorithm for CPUs only; NCCL selects its own: use "
-               "--all-reduce auto");
+               "--all-reduce auto, or gather-scatter for ncclReduce and ncclBroadcast");
   }
 
   std::unique_ptr<BucketTransport> make_bucket_transport(
-      const core::GradientArray& gradients, const ReducerOptions&, const BucketPartition& buckets,
-      const BucketTimestamps& timestamps) override {
-    return std::make_unique<NcclBuckets>(communicator(), *calls_, queue_, gradients, registration_,
-                                         buckets, timestamps);
+      const core::GradientArray& gradients, const ReducerOptions& options,
+      const BucketPartition& buckets, const BucketTimestamps& timestamps) override {
+    return std::make_unique<NcclBuckets>(communicator(), *calls_, queue_, gradients, options,
+                                         registration_, buckets, timestamps);
   }
 
   core::DeviceQueue queue_;

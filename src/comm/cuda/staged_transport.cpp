@@ -19,10 +19,10 @@ namespace {
 /// the sums back on the compute stream.
 class StagedBuckets final : public BucketTransport {
  public:
-  /// All references must outlive this object. Throws `AgreedError` (usage) if `algorithm` is not
-  /// available. Collective: all ranks must call this.
+  /// All references must outlive this object. Throws `AgreedError` (usage) if the algorithm
+  /// is not available. Collective: all ranks must call this.
   StagedBuckets(Communicator& communicator, const core::DeviceQueue& queue,
-                const core::GradientArray& gradients, AllReduceAlgorithm algorithm,
+                const core::GradientArray& gradients, const ReducerOptions& options,
                 const BucketPartition& buckets, const BucketTimestamps& timestamps);
 
   void begin_step() override;
@@ -32,6 +32,7 @@ class StagedBuckets final : public BucketTransport {
   bool is_recordable() const override { return false; }
   const AllReduceChoice& choice() const override { return all_reduces_->choice(); }
   core::DataType communication_type() const override { return core::DataType::float32; }
+  Traffic traffic() const override { return all_reduces_->traffic(); }
 
  private:
   /// Memory of one bucket: gradients on the device, their copy in pinned host memory, and their
@@ -62,7 +63,7 @@ class StagedBuckets final : public BucketTransport {
 };
 
 StagedBuckets::StagedBuckets(Communicator& communicator, const core::DeviceQueue& queue,
-                             const core::GradientArray& gradients, AllReduceAlgorithm algorithm,
+                             const core::GradientArray& gradients, const ReducerOptions& options,
                              const BucketPartition& buckets, const BucketTimestamps& timestamps)
     : BucketTransport(buckets, timestamps),
       gradients_(gradients),
@@ -76,8 +77,9 @@ StagedBuckets::StagedBuckets(Communicator& communicator, const core::DeviceQueue
     }
   });
   sums_ = communicator.allocate(gradients.elements * sizeof(float));
-  all_reduces_.emplace(communicator, sums_.as<float>(), buckets, core::DataType::float32,
-                       algorithm);
+  ReducerOptions on_host = options;
+  on_host.gradient_type = core::DataType::float32;
+  all_reduces_.emplace(communicator, sums_.as<float>(), buckets, on_host);
 }
 
 void StagedBuckets::begin_step() {
@@ -147,6 +149,42 @@ void StagedBuckets::return_up_to(std::size_t count) {
   }
 }
 
+/// Copies the values to the host on rank 0, broadcasts them there, and copies them to the devices
+/// of the other ranks.
+class StagedBroadcast final : public ParameterBroadcast {
+ public:
+  StagedBroadcast(Communicator& communicator, const core::DeviceQueue& queue,
+                  const core::GradientArray& values)
+      : is_root_(communicator.rank() == 0),
+        values_(values),
+        stream_(static_cast<cudaStream_t>(queue.stream)) {
+    together(communicator, [&] { host_ = core::pinned_buffer(bytes()); });
+    broadcast_ = communicator.make_rooted(host_.as<float>(), RootOperation::broadcast);
+  }
+
+  void run() override {
+    if (is_root_) copy(host_.data(), values_.data, cudaMemcpyDeviceToHost);
+    broadcast_->start();
+    broadcast_->finish();
+    if (!is_root_) copy(values_.data, host_.data(), cudaMemcpyHostToDevice);
+  }
+  void check() override {}
+  Traffic traffic() const override { return broadcast_->traffic(); }
+
+ private:
+  std::size_t bytes() const { return values_.elements * sizeof(float); }
+  void copy(void* to, const void* from, cudaMemcpyKind kind) {
+    core::check_cuda(cudaMemcpyAsync(to, from, bytes(), kind, stream_), "copying parameters");
+    core::check_cuda(cudaStreamSynchronize(stream_), "copying parameters");
+  }
+
+  bool is_root_;
+  core::GradientArray values_;
+  cudaStream_t stream_;
+  core::Buffer host_;
+  std::unique_ptr<AllReduce> broadcast_;
+};
+
 class StagedStatisticsAllReduce final : public core::StatisticsAllReduce {
  public:
   StagedStatisticsAllReduce(Communicator& communicator, const core::DeviceQueue& queue)
@@ -205,6 +243,10 @@ class StagedTransport final : public GradientTransport {
     return statistics_all_reduce_;
   }
 
+  std::unique_ptr<ParameterBroadcast> make_broadcast(const core::GradientArray& values) override {
+    return std::make_unique<StagedBroadcast>(communicator(), queue_, values);
+  }
+
   std::vector<SweepRow> sweep(const SweepOptions& options) override {
     const std::size_t most = sweep_sizes(options).back() / sizeof(float);
     const core::Buffer memory = allocate(most * core::size_of(options.communication_type));
@@ -241,8 +283,8 @@ class StagedTransport final : public GradientTransport {
   std::unique_ptr<BucketTransport> make_bucket_transport(
       const core::GradientArray& gradients, const ReducerOptions& options,
       const BucketPartition& buckets, const BucketTimestamps& timestamps) override {
-    return std::make_unique<StagedBuckets>(communicator(), queue_, gradients, options.algorithm,
-                                           buckets, timestamps);
+    return std::make_unique<StagedBuckets>(communicator(), queue_, gradients, options, buckets,
+                                           timestamps);
   }
 
   core::DeviceQueue queue_;

@@ -31,6 +31,10 @@ std::size_t BucketReducer::wait_beyond(std::size_t elements) {
   return buckets.prefix(reduced_);
 }
 
+std::unique_ptr<GradientReducer> make_late_reducer(std::unique_ptr<BucketTransport> transport) {
+  return std::make_unique<LateReducer>(std::move(transport));
+}
+
 std::span<const BucketTimes> BucketReducer::bucket_times() const { return transport_->times(); }
 
 BucketTimestamps::BucketTimestamps(core::Timeline& timeline, std::size_t buckets)

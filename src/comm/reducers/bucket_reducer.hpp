@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -57,6 +58,9 @@ class BucketTransport {
   virtual const AllReduceChoice& choice() const = 0;
   /// Returns the data type in which the gradients are communicated.
   virtual core::DataType communication_type() const = 0;
+  /// Returns the messages of this rank in the last step. A step that is replayed sends what it sent
+  /// when it was captured.
+  virtual Traffic traffic() const = 0;
 
   const BucketPartition& buckets() const { return buckets_; }
   std::span<const BucketTimes> times() const { return timestamps_.read(); }
@@ -82,6 +86,7 @@ class BucketReducer : public GradientReducer {
   const AllReduceChoice& choice() const final { return transport_->choice(); }
   std::span<const std::size_t> bucket_bytes() const final { return bucket_bytes_; }
   std::span<const BucketTimes> bucket_times() const final;
+  Traffic traffic() const final { return transport_->traffic(); }
 
  protected:
   /// Starts the all-reduces of the buckets that are full if the first `elements` gradients are
@@ -96,6 +101,17 @@ class BucketReducer : public GradientReducer {
   std::size_t reduced_ = 0;  ///< number of leading buckets that are reduced
 };
 
+/// A reducer that starts all buckets after the backward pass.
+class LateReducer final : public BucketReducer {
+ public:
+  using BucketReducer::BucketReducer;
+
+  void gradients_ready(std::size_t) override {}
+};
+
+/// Ranks that receive the sum of a bucket.
+enum class SumPlacement { all_ranks, rank_0 };
+
 /// A gradient reducer in the registry. Each reducer has a separate file, which defines the
 /// function that returns its entry.
 struct ReducerEntry {
@@ -103,7 +119,16 @@ struct ReducerEntry {
   std::string_view help;  ///< meaning, for --help
   /// Creates the reducer of the buckets of `transport`; null if the reducer does not communicate.
   std::unique_ptr<GradientReducer> (*make)(std::unique_ptr<BucketTransport> transport) = nullptr;
+  /// Algorithm that the reducer uses; none if --all-reduce selects it.
+  std::optional<AllReduceAlgorithm> algorithm{};
+  SumPlacement placement = SumPlacement::all_ranks;
 };
+
+/// Returns the ranks that receive the sums of a reducer.
+SumPlacement placement_of(ReducerKind kind);
+
+/// Creates a `LateReducer`.
+std::unique_ptr<GradientReducer> make_late_reducer(std::unique_ptr<BucketTransport> transport);
 
 /// Creates a reducer of the buckets of `transport`. `kind` must communicate.
 std::unique_ptr<GradientReducer> make_reducer(ReducerKind kind,

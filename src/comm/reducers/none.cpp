@@ -17,6 +17,7 @@ class EmptyReducer final : public GradientReducer {
   const AllReduceChoice& choice() const override { return choice_; }
   std::span<const std::size_t> bucket_bytes() const override { return {}; }
   std::span<const BucketTimes> bucket_times() const override { return {}; }
+  Traffic traffic() const override { return {}; }
 
  private:
   std::size_t elements_;

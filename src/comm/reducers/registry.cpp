@@ -1,5 +1,7 @@
 #include "bucket_reducer.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -11,12 +13,15 @@ namespace lockstep::comm {
 // One function per reducer, defined in the file of the reducer.
 ReducerEntry overlap_reducer();
 ReducerEntry allreduce_reducer();
+ReducerEntry gather_scatter_reducer();
+ReducerEntry parameter_server_reducer();
 ReducerEntry none_reducer();
 
 namespace {
 
 std::span<const ReducerEntry> registry() {
-  static const std::array entries{overlap_reducer(), allreduce_reducer(), none_reducer()};
+  static const std::array entries{overlap_reducer(), allreduce_reducer(), gather_scatter_reducer(),
+                                  parameter_server_reducer(), none_reducer()};
   return entries;
 }
 
@@ -43,6 +48,18 @@ std::span<const core::NamedValue<ReducerKind>> named_values(ReducerKind) {
   }();
   return values;
 }
+
+AllReduceAlgorithm algorithm_of(const ReducerOptions& options) {
+  const auto own = entry_of(options.kind).algorithm;
+  if (!own) return options.algorithm;
+  if (options.algorithm == AllReduceAlgorithm::automatic || options.algorithm == *own) return *own;
+  core::fail(core::ExitStatus::usage,
+             fmt::format("--reducer {} has its own algorithm, {}, and excludes --all-reduce {}; "
+                         "remove one of the two options",
+                         options.kind.name(), own->name(), options.algorithm.name()));
+}
+
+SumPlacement placement_of(ReducerKind kind) { return entry_of(kind).placement; }
 
 BucketPartition partition_gradients(std::size_t elements, int ranks,
                                     const ReducerOptions& options) {

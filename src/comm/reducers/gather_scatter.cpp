@@ -1,0 +1,12 @@
+#include "bucket_reducer.hpp"
+
+namespace lockstep::comm {
+
+ReducerEntry gather_scatter_reducer() {
+  return {.kind = ReducerKind::gather_scatter,
+          .help = "after the backward pass on rank 0, which sends the sums back; for comparison",
+          .make = make_late_reducer,
+          .algorithm = AllReduceAlgorithm::gather_scatter};
+}
+
+}  // namespace lockstep::comm

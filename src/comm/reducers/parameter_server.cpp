@@ -1,0 +1,16 @@
+#include "bucket_reducer.hpp"
+
+namespace lockstep::comm {
+
+/// Only the gradients: rank 0 collects them. The training step distributes inputs and parameters.
+ReducerEntry parameter_server_reducer() {
+  return {.kind = ReducerKind::parameter_server,
+          .help =
+              "after the backward pass on rank 0, which alone reads the data, updates the "
+              "parameters and sends them; for comparison (DataParallel of PyTorch)",
+          .make = make_late_reducer,
+          .algorithm = AllReduceAlgorithm::gather_scatter,
+          .placement = SumPlacement::rank_0};
+}
+
+}  // namespace lockstep::comm
