@@ -71,7 +71,8 @@ comm::ReducerOptions reducer_options(const TrainingContext& context) {
   const Config& config = context.config;
   // For gradients in host memory, `automatic` selects the algorithm by timing, but the algorithm
   // determines the order of summation.
-  const bool is_free = config.all_reduce == comm::AllReduceAlgorithm::automatic;
+  const bool is_free = config.all_reduce == comm::AllReduceAlgorithm::automatic &&
+                       comm::algorithm_of({.kind = config.reducer}) == config.all_reduce;
   const bool is_fixed = config.deterministic && is_free &&
                         (context.backend.device().queue().is_host() ||
                          config.transport == comm::TransportKind::staged);

@@ -119,7 +119,7 @@ TEST_F(TrafficTest, BytesSentAreBytesReceived) {
 }
 
 TEST_F(TrafficTest, ReduceSumsOnRankZeroAndBroadcastReturnsIt) {
-  const auto values = buffer.as<float>().first(300'001);
+  const auto values = buffer.as<float>().first(count - 12345);
   const auto reduce = world->make_rooted(values, RootOperation::reduce);
   const auto broadcast = world->make_rooted(values, RootOperation::broadcast);
   const auto own = [&](std::size_t i) {

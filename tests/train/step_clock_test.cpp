@@ -24,6 +24,8 @@ TEST(StepClock, ReservesTimestampsForEveryBucket) {
       clock.end(record::Phase::exposed_communication);
       clock.end(record::Phase::update);
     }
+    clock.end(record::Phase::exposed_communication);  // the parameters, with a parameter server
+    clock.end(record::Phase::update);
     clock.end(record::Phase::exposed_communication);
     EXPECT_THROW(clock.end(record::Phase::update), core::Error) << buckets;
   }

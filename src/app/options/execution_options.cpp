@@ -16,7 +16,7 @@ std::vector<Option> communication_options() {
        .group = OptionGroup::communication,
        .commands = cmd_training,
        .timing = TimingEffect::point,
-       .help = "time at which gradients are reduced"},
+       .help = "when and where gradients are reduced"},
       {.name = "all-reduce",
        .value_name = "NAME",
        .value = choice(&Config::all_reduce),
@@ -46,7 +46,8 @@ std::vector<Option> communication_options() {
        .help = "data type of gradients in communication",
        .details = "fp16 requires `--precision fp16`. Sums in host memory are computed in float32. "
                   "Ranks that sum in shared memory (`--all-reduce shared-memory`) communicate "
-                  "fp32; ring, recursive-doubling and mpi support only fp32"},
+                  "fp32; the other algorithms except direct and "
+                  "hierarchical support only fp32"},
       {.name = "link-gbit",
        .value_name = "RATE",
        .value = real(&Config::link_gbit, at_least(0)),

@@ -1,0 +1,81 @@
+"""Tests of the reducers that send all gradients through rank 0, and of the bytes in the run file."""
+
+import csv
+import pathlib
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+
+from test_cli import environment, expect_failure, start, start_ranks, train
+
+ROOT = pathlib.Path(__file__).parents[2]
+ANALYSIS = ROOT / "analysis"
+STUDY = ROOT / "jobs" / "studies" / "reducers.tsv"
+GRADIENTS = 4 * 11_173_962  # bytes of the gradients and of the parameters of resnet18-cifar
+BATCH = 2 * (3 * 32 * 32 + 4)  # bytes of the images and labels of a rank
+
+
+def run(path, reducer, *arguments, ranks=2):
+    result = start_ranks((ranks, train("--reducer", reducer, "--deterministic", *arguments, output=path)))
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_losses_and_messages_of_each_reducer(tmp_path):
+    expected = {  # reducer: (bytes that rank 0 and rank 1 send, bytes that they receive)
+        "allreduce": ((GRADIENTS, GRADIENTS), (GRADIENTS, GRADIENTS)),
+        "gather-scatter": ((GRADIENTS, GRADIENTS), (GRADIENTS, GRADIENTS)),
+        "parameter-server": ((GRADIENTS + BATCH, GRADIENTS), (GRADIENTS, GRADIENTS + BATCH)),
+    }
+    losses = {}
+    for reducer, (sent, received) in expected.items():
+        run(tmp_path / f"{reducer}.h5", reducer)
+        with h5py.File(tmp_path / f"{reducer}.h5") as file:
+            assert file["steps/sent_bytes"][...].tolist() == [list(sent)] * 2
+            assert file["steps/received_bytes"][...].tolist() == [list(received)] * 2
+            losses[reducer] = file["steps/loss"][...]
+    # The sum of two ranks has one order only, so all reducers give the same bits.
+    assert np.array_equal(losses["gather-scatter"], losses["allreduce"])
+    assert np.array_equal(losses["parameter-server"], losses["allreduce"])
+    report = subprocess.run(
+        [sys.executable, "-B", "-m", "lockstep_report", "report", *map(str, tmp_path.glob("*.h5")), "--out",
+         str(tmp_path / "out")],
+        env=environment() | {"PYTHONPATH": str(ANALYSIS), "MPLBACKEND": "Agg"}, text=True, capture_output=True, timeout=120)
+    assert report.returncode == 0, report.stderr
+    assert list((tmp_path / "out").glob("reducers*.svg"))
+    with (tmp_path / "out" / "reducers.csv").open() as file:
+        rows = {row["mode"]: row for row in csv.DictReader(file)}
+    assert set(rows) == set(expected)
+    for reducer, (sent, received) in expected.items():
+        assert float(rows[reducer]["sent_mb"]) == pytest.approx(max(sent) / 1e6)
+        assert float(rows[reducer]["received_mb"]) == pytest.approx(max(received) / 1e6)
+        assert float(rows[reducer]["all_sent_mb"]) == pytest.approx(sum(sent) / 1e6)
+
+
+def test_one_rank_has_nothing_to_serve(tmp_path):
+    assert "none: there is one rank" in run(tmp_path / "run.h5", "parameter-server", ranks=1)
+    with h5py.File(tmp_path / "run.h5") as file:
+        assert not file["steps/sent_bytes"][...].any()
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["--reducer", "gather-scatter", "--all-reduce", "ring"], ["gather-scatter", "--all-reduce ring"]),
+    (["--reducer", "parameter-server", "--all-reduce", "mpi"], ["parameter-server", "--all-reduce mpi"]),
+    (["--reducer", "gather-scatter", "--gradient-dtype", "bf16"], ["gather-scatter", "fp32"]),
+    (["--reducer", "parameter-server", "--data-residency", "device"], ["parameter-server", "--data-residency device"]),
+])
+def test_combinations_that_are_not_possible_are_errors(arguments, words):
+    line = expect_failure(start_ranks((2, train(*arguments))), 2)
+    for word in words:
+        assert word in line
+
+
+def test_lines_of_the_study_are_valid_commands():
+    lines = [line.rstrip("\n").split("\t") for line in STUDY.open() if not line.startswith("#")]
+    assert len({name for name, _, _ in lines}) == len(lines)
+    for arguments in sorted({arguments for _, _, arguments in lines}):
+        result = start(*arguments.split(), "--data", "synthetic:64", "--steps", "1", "--threads", "1", "--dry-run")
+        assert result.returncode == 0, arguments + result.stderr
