@@ -2,19 +2,24 @@
 
 from lockstep_report.tables import Column, Note, Table
 
+ORDER = ("none", "overlap", "allreduce", "gather-scatter", "parameter-server")
 PHASES = ("data_wait", "upload", "forward", "backward", "exposed_communication", "update")
 
 
 def compared_points(points):
-    """Returns the points of several ranks whose setting has more than one reducer, by setting and
-    batch per rank, then ranks, with the reducers of one rank count in the order of their time."""
+    """Returns one list of points per setting and batch per rank that has more than one reducer on
+    several ranks: in the order of the ranks, the hosts and ORDER."""
     reducers = {}
     for p in points:
         if p.ranks > 1 and p.phase_seconds and p.steps:
             reducers.setdefault((p.setting, p.batch_per_rank), []).append(p)
     groups = [group for group in reducers.values() if len({p.reducer for p in group}) > 1]
-    return [sorted(group, key=lambda p: (p.ranks, hosts_of(p), p.epoch_seconds))
+    return [sorted(group, key=lambda p: (p.ranks, hosts_of(p), place_of(p.reducer)))
             for group in groups]
+
+
+def place_of(reducer):
+    return ORDER.index(reducer) if reducer in ORDER else len(ORDER)
 
 
 def hosts_of(point):
