@@ -15,7 +15,7 @@ from lockstep_report import schema  # noqa: E402
 from lockstep_report.validate import problems  # noqa: E402
 
 RUNS = ("run.h5", "failed.h5", "running.h5.partial", "sweep.h5")
-SCALES = ("step", "rank", "phase", "epoch", "bucket")
+SCALES = ("step", "rank", "phase", "epoch", "bucket", "clock_reading")
 PHASES = ["data_wait", "upload", "forward", "backward", "exposed_communication", "update"]
 
 
@@ -135,10 +135,12 @@ def test_run_ids_differ(samples):
 def test_the_layout(samples):
     with h5py.File(samples / "run.h5") as file:
         assert set(SCALES) <= set(file)
-        assert set(file["steps"]) == {"epoch", "learning_rate", "loss", "images", "phase_seconds",
-                                      "end_seconds"}
+        assert set(file["steps"]) == {"epoch", "learning_rate", "loss", "images", "phase_seconds", "start_seconds",
+                                      "end_seconds", "sent_bytes", "received_bytes"}
         assert set(file["buckets"]) == {"bytes", "start_seconds", "end_seconds"}
         assert file["phase"].asstr()[()].tolist() == PHASES
+        assert file["clock_reading"].asstr()[()].tolist() == ["begin", "end"]
+        assert file["epochs/clock_offset_seconds"].shape == (3, 3, 2)
         assert file["ranks/host"][()].tolist() == [0, 0, 1]
         assert file["ranks/hostname"].asstr()[()].tolist() == ["node0", "node0", "node1"]
         assert file["ranks/device_uuid"].asstr()[()].tolist() == ["", "", ""]
