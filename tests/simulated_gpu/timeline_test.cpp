@@ -63,7 +63,9 @@ TEST_F(Timeline, StartOfAStepIsOnTheClockOfTheHost) {
   for (int epoch = 0; epoch < 2; ++epoch) {
     const core::ClockCorrection clock = timeline_.set_clock();
     EXPECT_LE(std::abs(clock.drift), error + clock.error);
-    if (epoch == 0) EXPECT_EQ(clock.drift, 0);
+    if (epoch == 0) {
+      EXPECT_EQ(clock.drift, 0);
+    }
     EXPECT_GE(clock.error, 0.5e-6);
     error = clock.error;
     for (int step = 0; step < 3; ++step) {
