@@ -1,8 +1,10 @@
 // Cuts a network into contiguous stages with balanced work (see Graph::cut).
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <utility>
@@ -40,6 +42,13 @@ std::vector<std::size_t> cut_positions(const std::vector<Node>& nodes) {
   return positions;
 }
 
+/// Returns why the network cannot be cut before node `id`.
+std::string obstacle_of(const std::vector<Node>& nodes, std::size_t id) {
+  if (id < 2) return "the first stage would have no layer";
+  if (belongs_to_previous(nodes[id].operation)) return "it is fused with the layer before it";
+  return "more than one value would pass between the stages (a residual block)";
+}
+
 OutputForm stored_form(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const OutputForm form = output_form(node.operation);
@@ -48,7 +57,7 @@ OutputForm stored_form(const Graph& graph, NodeId id) {
 
 /// Returns the sums of `work` between consecutive bounds: bounds[i] to bounds[i + 1].
 std::vector<double> work_between(const std::vector<std::size_t>& bounds,
-                                 const std::vector<double>& work) {
+                                 std::span<const double> work) {
   std::vector<double> sums(bounds.size() - 1);
   for (std::size_t i = 0; i < sums.size(); ++i) {
     for (std::size_t id = bounds[i]; id < bounds[i + 1]; ++id) sums[i] += work[id];
@@ -103,14 +112,33 @@ Graph Graph::stage(std::size_t first, std::size_t last) const {
     for (const NodeId input : from.inputs) inputs.push_back(ids.at(input));
     latest = ids[static_cast<NodeId>(id)] = part.append(from.name, from.operation, inputs);
   }
+  std::size_t index = parameters_.size();  // of the first parameter of the stage
+  for (std::size_t id = nodes_.size(); id-- > first;)
+    index -= nodes_[id].parameters.size();
+  for (Parameter& parameter : part.parameters_) parameter.index = index++;
   const bool is_last = last == nodes_.size();
   part.seal(is_last ? std::vector<NodeId>{} : std::vector<NodeId>{latest});
   return part;
 }
 
+std::vector<Graph> Graph::stages(const std::vector<std::size_t>& firsts) const {
+  std::vector<Graph> parts;
+  for (std::size_t i = 0; i < firsts.size(); ++i)
+    parts.push_back(stage(firsts[i], i + 1 < firsts.size() ? firsts[i + 1] : nodes_.size()));
+  return parts;
+}
+
 std::vector<Graph> Graph::cut(int stages) const {
+  std::vector<double> work;
+  for (std::size_t id = 0; id < nodes_.size(); ++id)
+    work.push_back(cost(static_cast<NodeId>(id)).training_flops());
+  return cut(stages, work);
+}
+
+std::vector<Graph> Graph::cut(int stages, std::span<const double> work) const {
   core::check(is_whole() && sealed_, "a whole, sealed network is cut");
   core::check(stages >= 1, "a network has at least one stage");
+  core::check(work.size() == nodes_.size(), "every node has its work");
   std::vector<std::size_t> bounds = cut_positions(nodes_);
   bounds.insert(bounds.begin(), 0);
   const auto count = static_cast<std::size_t>(stages);
@@ -120,16 +148,37 @@ std::vector<Graph> Graph::cut(int stages) const {
                            bounds.size()));
   }
   bounds.push_back(nodes_.size());
-  std::vector<double> work;
-  for (std::size_t id = 0; id < nodes_.size(); ++id)
-    work.push_back(cost(static_cast<NodeId>(id)).training_flops());
-  const std::vector<std::size_t> firsts = balance(work_between(bounds, work), count);
-  std::vector<Graph> parts;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t end = i + 1 < count ? bounds[firsts[i + 1]] : nodes_.size();
-    parts.push_back(stage(bounds[firsts[i]], end));
+  std::vector<std::size_t> firsts = balance(work_between(bounds, work), count);
+  for (std::size_t& first : firsts) first = bounds[first];
+  return this->stages(firsts);
+}
+
+std::vector<Graph> Graph::cut_before(std::span<const std::string> firsts) const {
+  core::check(is_whole() && sealed_, "a whole, sealed network is cut");
+  const std::vector<std::size_t> positions = cut_positions(nodes_);
+  std::vector<std::size_t> ids{0};
+  for (const std::string& name : firsts) {
+    const auto found = std::ranges::find(nodes_, name, &Node::name);
+    if (found == nodes_.end())
+      core::fail(core::ExitStatus::usage, fmt::format("{} has no layer '{}'", model_, name));
+    const auto id = static_cast<std::size_t>(found - nodes_.begin());
+    const auto next = std::ranges::lower_bound(positions, id);
+    if (next == positions.end() || *next != id) {
+      std::vector<std::string> possible;
+      if (next != positions.begin()) possible.push_back(nodes_[*std::prev(next)].name);
+      if (next != positions.end()) possible.push_back(nodes_[*next].name);
+      core::fail(core::ExitStatus::usage,
+                 fmt::format("{} cannot be cut before {}: {}; cut before {}", model_, name,
+                             obstacle_of(nodes_, id), fmt::join(possible, " or ")));
+    }
+    if (id <= ids.back()) {
+      core::fail(core::ExitStatus::usage,
+                 fmt::format("the cuts of {} must be in forward order, but {} is not after {}",
+                             model_, name, nodes_[ids.back()].name));
+    }
+    ids.push_back(id);
   }
-  return parts;
+  return stages(ids);
 }
 
 }  // namespace lockstep::graph

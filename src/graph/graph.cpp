@@ -47,8 +47,13 @@ NodeId Graph::append(std::string name, Operation operation, std::vector<NodeId> 
   for (ParameterSpec& spec : parameters_of(operation, shapes)) {
     node.parameters.push_back(parameters_.size());
     const std::size_t elements = product(spec.shape);
-    parameters_.push_back(
-        {node.name + spec.suffix, std::move(spec.shape), spec.initial, spec.fan_in, id, elements});
+    parameters_.push_back({.name = node.name + spec.suffix,
+                           .shape = std::move(spec.shape),
+                           .initial = spec.initial,
+                           .fan_in = spec.fan_in,
+                           .node = id,
+                           .elements = elements,
+                           .index = parameters_.size()});
   }
   for (const StatisticSpec& spec : statistics_of(operation, shapes)) {
     node.statistics.push_back(statistics_.size());

@@ -11,8 +11,7 @@ namespace lockstep::graph {
 void initialise_parameters(const Graph& graph, std::uint64_t seed, std::span<float> parameters) {
   core::check(parameters.size() >= graph.parameter_elements(),
               "the parameter buffer fits the graph");
-  for (std::size_t index = 0; index < graph.parameters().size(); ++index) {
-    const Parameter& parameter = graph.parameters()[index];
+  for (const Parameter& parameter : graph.parameters()) {
     const auto values = parameters.subspan(parameter.offset, parameter.elements);
     switch (parameter.initial) {
       case Initial::ones: std::ranges::fill(values, 1.0f); break;
@@ -20,7 +19,7 @@ void initialise_parameters(const Graph& graph, std::uint64_t seed, std::span<flo
       case Initial::kaiming_uniform:
       case Initial::bias_uniform: {
         const float bound = 1.0f / std::sqrt(static_cast<float>(parameter.fan_in));
-        core::Random random(seed, core::RandomStream::weights, index);
+        core::Random random(seed, core::RandomStream::weights, parameter.index);
         std::ranges::generate(values, [&] { return bound * (2 * random.uniform() - 1); });
       }
     }

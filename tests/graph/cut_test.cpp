@@ -106,6 +106,53 @@ TEST(Cut, ABoundaryOfVectorsIsAVector) {
   EXPECT_GT(vectors, 0);
 }
 
+TEST(Cut, BalancesTheGivenWork) {
+  const Graph whole = chain({4, 4, 4, 4});
+  std::vector<double> work(whole.nodes().size(), 0);
+  work[1] = 1;  // the first convolution takes as long as the other three together
+  work[3] = work[5] = work[7] = 1.0 / 3;
+  const auto stages = whole.cut(2, work);
+  EXPECT_EQ(stages[0].parameters().size(), 1u);
+  EXPECT_EQ(stages[1].parameters().size(), 3u);
+}
+
+TEST(Cut, StagesKeepTheIndicesOfTheirParameters) {
+  std::vector<std::size_t> indices;
+  for (const Graph& stage : make_model("resnet18-cifar", {}).cut(3)) {
+    for (const Parameter& parameter : stage.parameters()) indices.push_back(parameter.index);
+  }
+  ASSERT_EQ(indices.size(), make_model("resnet18-cifar", {}).parameters().size());
+  for (std::size_t i = 0; i < indices.size(); ++i) EXPECT_EQ(indices[i], i);
+}
+
+TEST(Cut, CutsBeforeTheNamedLayers) {
+  const std::vector<std::string> firsts{"layer2.0.conv1", "layer4.0.conv1"};
+  const auto stages = make_model("resnet18-cifar", {}).cut_before(firsts);
+  ASSERT_EQ(stages.size(), 3u);
+  EXPECT_EQ(stages[1].node(1).name, "layer2.0.conv1");
+  EXPECT_EQ(stages[2].node(1).name, "layer4.0.conv1");
+}
+
+TEST(Cut, RefusesCutsThatAreNotPossible) {
+  const Graph whole = make_model("resnet18-cifar", {});
+  const auto message = [&](const std::vector<std::string>& firsts) -> std::string {
+    try {
+      whole.cut_before(firsts);
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.status(), core::ExitStatus::usage);
+      return error.what();
+    }
+    return "cut";
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(message({"layer9"}), HasSubstr("no layer 'layer9'"));
+  EXPECT_THAT(message({"layer2.0.conv2"}),
+              HasSubstr("a residual block); cut before layer2.0.conv1 or layer2.1.conv1"));
+  EXPECT_THAT(message({"layer2.0.bn1"}), HasSubstr("fused"));
+  EXPECT_THAT(message({"conv1"}), HasSubstr("no layer;"));
+  EXPECT_THAT(message({"layer3.0.conv1", "layer2.0.conv1"}), HasSubstr("forward order"));
+}
+
 TEST(Cut, RefusesMoreStagesThanThereAre) {
   const Graph whole = chain({4, 4});
   EXPECT_EQ(whole.cut(2).size(), 2u);

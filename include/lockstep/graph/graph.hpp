@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct Parameter {
   NodeId node = -1;         ///< node that has this parameter
   std::size_t elements = 0;
   std::size_t offset = 0;  ///< in elements, into the flat buffer
+  std::size_t index = 0;   ///< in the parameters of the whole network, also in a stage
 };
 
 /// A running statistic of a batch-norm node, of shape (channels). All statistics are stored in one
@@ -89,6 +91,13 @@ class Graph {
   /// norms and element-wise operations, because backends fuse them with the operation before them.
   /// Throws `Error` (usage) if the network cannot be cut into that many stages.
   std::vector<Graph> cut(int stages) const;
+  /// As above, with `work` (nodes) of each node, for example measured times, instead of the FLOPs.
+  std::vector<Graph> cut(int stages, std::span<const double> work) const;
+  /// Cuts a sealed network into `firsts.size() + 1` stages. `firsts`: the names of the first nodes
+  /// of the second stage, the third stage, and so on. Throws `Error` (usage) if a node does not
+  /// exist, if the nodes are not in forward order, or if the network cannot be cut before one of
+  /// them, for example inside a residual block.
+  std::vector<Graph> cut_before(std::span<const std::string> firsts) const;
 
   const std::string& model() const { return model_; }
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -127,6 +136,8 @@ class Graph {
  private:
   std::vector<core::ImageShape> input_shapes(const Node& node) const;
   Graph stage(std::size_t first, std::size_t last) const;
+  /// Returns the stages that begin at the nodes `firsts`; the first of them is 0.
+  std::vector<Graph> stages(const std::vector<std::size_t>& firsts) const;
 
   std::string model_;
   std::vector<Node> nodes_;
