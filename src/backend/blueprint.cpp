@@ -1,6 +1,7 @@
 #include "blueprint.hpp"
 
 #include <algorithm>
+#include <variant>
 
 #include "checks.hpp"
 #include "lockstep/core/error.hpp"
@@ -8,7 +9,7 @@
 namespace lockstep::backend {
 
 Blueprint::Blueprint(OperationFactory& factory)
-    : factory_(factory), steps_(fuse(require_whole(factory.graph()))) {
+    : factory_(factory), steps_(fuse(factory.graph())) {
   core::check(factory.options().batch > 0, "a plan has a batch");
   if (training()) refuse_single_values(factory.graph(), factory.options());
   factory_.prepare_fusion(steps_);
@@ -61,6 +62,10 @@ void Blueprint::make_maps() {
       input_gradients_[static_cast<std::size_t>(i)].push_back(gradient);
     }
   }
+  if (!training() || !ends_at_boundary()) return;
+  // The gradient of the boundary output is written between the forward and the backward pass.
+  const int last = static_cast<int>(steps_.size()) - 1;
+  gradients_.back().push_back(new_slot(outputs_.back()->map, backward_time(last)));
 }
 
 void Blueprint::make_operations() {
@@ -103,9 +108,13 @@ void Blueprint::place_slots() {
       slot.last = std::max(slot.last, end);
     }
   }
-  // The logits are read after the last step, so their lifetime extends to the end of the plan. The
-  // images are written before the first step, at which their lifetime begins.
-  outputs_[static_cast<std::size_t>(steps_.back().inputs[0])]->last = 2 * count;
+  // The logits, or the boundary output, are read after the last step, so their lifetime extends to
+  // the end of the plan. The images are written before the first step, at which their lifetime
+  // begins.
+  Slot* const result = ends_at_boundary()
+                           ? outputs_.back()
+                           : outputs_[static_cast<std::size_t>(steps_.back().inputs[0])];
+  result->last = 2 * count;
   std::vector<Lifetime> lifetimes;
   lifetimes.reserve(slots_.size());
   for (const Slot& slot : slots_) lifetimes.push_back({slot.bytes, slot.first, slot.last});
@@ -140,7 +149,32 @@ std::vector<OperationChoice> Blueprint::choices() const {
   return all;
 }
 
+bool Blueprint::begins_at_boundary() const {
+  return std::holds_alternative<graph::BoundaryInput>(steps_.front().operation);
+}
+
+const FeatureMap& Blueprint::boundary_input() const {
+  core::check(begins_at_boundary(), "the graph has a boundary input");
+  return outputs_.front()->map;
+}
+
+const FeatureMap& Blueprint::boundary_input_gradient() const {
+  core::check(begins_at_boundary() && training(), "the boundary input has a gradient");
+  return gradients_.front().front()->map;
+}
+
+const FeatureMap& Blueprint::boundary_output() const {
+  core::check(ends_at_boundary(), "the graph has a boundary output");
+  return outputs_.back()->map;
+}
+
+const FeatureMap& Blueprint::boundary_output_gradient() const {
+  core::check(ends_at_boundary() && training(), "the boundary output has a gradient");
+  return gradients_.back().front()->map;
+}
+
 const FeatureMap& Blueprint::logits() const {
+  core::check(!ends_at_boundary(), "the graph ends with the loss");
   return outputs_[static_cast<std::size_t>(steps_.back().inputs[0])]->map;
 }
 
@@ -176,6 +210,10 @@ void Blueprint::backward(core::GradientListener& listener) {
         factory_.add_into(*gradients[extra], *gradients[taken - 1]);
       operation->backward();
       tell_ended(i, operation->last_backward_phase());
+    } else if (begins_at_boundary()) {
+      const std::vector<Slot*>& gradients = gradients_[i];
+      for (std::size_t extra = 1; extra < gradients.size(); ++extra)
+        factory_.add_into(gradients[extra]->map, gradients[0]->map);
     }
     listener.gradients_ready(filled_after_[i]);
   }

@@ -60,6 +60,13 @@ class Blueprint {
   const FeatureMap& images() const { return outputs_.front()->map; }
   const FeatureMap& logits() const;
 
+  /// Return the values at the boundaries of a stage, and their gradients in training. Throw `Error`
+  /// (internal) if the graph does not have this boundary.
+  const FeatureMap& boundary_input() const;
+  const FeatureMap& boundary_input_gradient() const;
+  const FeatureMap& boundary_output() const;
+  const FeatureMap& boundary_output_gradient() const;
+
   /// Assigns memory of `arena_bytes` and `workspace_bytes` bytes, aligned to 64 bytes, which must
   /// outlive the blueprint.
   void bind(std::byte* arena, std::byte* workspace, ModelState& state);
@@ -82,6 +89,8 @@ class Blueprint {
 
   int forward_time(int step) const { return step; }
   int backward_time(int step) const { return 2 * static_cast<int>(steps_.size()) - 1 - step; }
+  bool begins_at_boundary() const;
+  bool ends_at_boundary() const { return !factory_.graph().boundary_outputs().empty(); }
   bool training() const { return factory_.options().mode == Mode::training; }
   Slot* new_slot(const FeatureMap& map, int time);
   FeatureMap map_of(const Step& step, const FeatureMap* first_input) const;

@@ -34,6 +34,15 @@ void Plan::upload_samples(std::span<const std::int32_t>, std::span<const core::C
   core::check(false, "a dataset is loaded before its samples are uploaded");
 }
 
+namespace {
+constexpr const char* no_boundary = "a plan has a boundary where its stage has one";
+}  // namespace
+
+void Plan::set_boundary_input(std::span<const float>) { core::check(false, no_boundary); }
+void Plan::boundary_output(std::span<float>) const { core::check(false, no_boundary); }
+void Plan::set_output_gradient(std::span<const float>) { core::check(false, no_boundary); }
+void Plan::input_gradient(std::span<float>) const { core::check(false, no_boundary); }
+
 void HostPlan::update(std::size_t first, std::size_t count) {
   const auto gradients = state_.gradients.as<float>();
   optim::Sgd sgd = sgd_;

@@ -158,7 +158,9 @@ std::vector<Graph> Graph::cut_before(std::span<const std::string> firsts) const 
   const std::vector<std::size_t> positions = cut_positions(nodes_);
   std::vector<std::size_t> ids{0};
   for (const std::string& name : firsts) {
-    const auto found = std::ranges::find(nodes_, name, &Node::name);
+    const auto found = std::ranges::find_if(nodes_, [&](const Node& node) {
+      return node.name == name || node.name.starts_with(name + ".");
+    });
     if (found == nodes_.end())
       core::fail(core::ExitStatus::usage, fmt::format("{} has no layer '{}'", model_, name));
     const auto id = static_cast<std::size_t>(found - nodes_.begin());

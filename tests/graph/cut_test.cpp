@@ -126,11 +126,11 @@ TEST(Cut, StagesKeepTheIndicesOfTheirParameters) {
 }
 
 TEST(Cut, CutsBeforeTheNamedLayers) {
-  const std::vector<std::string> firsts{"layer2.0.conv1", "layer4.0.conv1"};
+  const std::vector<std::string> firsts{"layer2", "layer3.1.conv1"};
   const auto stages = make_model("resnet18-cifar", {}).cut_before(firsts);
   ASSERT_EQ(stages.size(), 3u);
-  EXPECT_EQ(stages[1].node(1).name, "layer2.0.conv1");
-  EXPECT_EQ(stages[2].node(1).name, "layer4.0.conv1");
+  EXPECT_EQ(stages[1].node(1).name, "layer2.0.shortcut.0");
+  EXPECT_EQ(stages[2].node(1).name, "layer3.1.conv1");
 }
 
 TEST(Cut, RefusesCutsThatAreNotPossible) {
@@ -147,10 +147,10 @@ TEST(Cut, RefusesCutsThatAreNotPossible) {
   using testing::HasSubstr;
   EXPECT_THAT(message({"layer9"}), HasSubstr("no layer 'layer9'"));
   EXPECT_THAT(message({"layer2.0.conv2"}),
-              HasSubstr("a residual block); cut before layer2.0.conv1 or layer2.1.conv1"));
+              HasSubstr("a residual block); cut before layer2.0.shortcut.0 or layer2.1.conv1"));
   EXPECT_THAT(message({"layer2.0.bn1"}), HasSubstr("fused"));
   EXPECT_THAT(message({"conv1"}), HasSubstr("no layer;"));
-  EXPECT_THAT(message({"layer3.0.conv1", "layer2.0.conv1"}), HasSubstr("forward order"));
+  EXPECT_THAT(message({"layer3", "layer2"}), HasSubstr("forward order"));
 }
 
 TEST(Cut, RefusesMoreStagesThanThereAre) {

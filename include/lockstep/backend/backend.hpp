@@ -188,7 +188,8 @@ class Plan {
   Plan& operator=(const Plan&) = delete;
 
   /// Copies a batch to the plan: `images` (n, channels, height, width) uint8, `labels` (n) in [0,
-  /// classes). n <= batch; in training n == batch.
+  /// classes). n <= batch; in training n == batch. A stage that does not begin with the images
+  /// ignores `images`, and a stage that does not end with the loss uses only the number of labels.
   virtual void upload(std::span<const std::uint8_t> images,
                       std::span<const std::int32_t> labels) = 0;
 
@@ -207,7 +208,8 @@ class Plan {
   /// the replicas if `batch_norm_sum` is set.
   virtual void forward() = 0;
 
-  /// Returns loss and number of correct predictions of the last forward pass.
+  /// Returns loss and number of correct predictions of the last forward pass; zeros if the graph
+  /// is a stage that does not end with the loss.
   virtual BatchResult result() const = 0;
 
   /// Returns the logits of the last forward pass, (batch, classes).
@@ -248,6 +250,16 @@ class Plan {
   /// Sets the loss scale to one that `loss_scale` of an equal plan has returned, for resuming. No
   /// effect if the loss scale is constant.
   virtual void set_loss_scale(const LossScale&) {}
+
+  /// Values at the boundaries of a stage (see graph::Graph::cut), in host memory, of shape (batch,
+  /// channels, height, width). `set_boundary_input` precedes `forward`, which computes the boundary
+  /// output; `set_output_gradient`, the gradient of the loss with respect to the boundary output,
+  /// precedes `backward`, which computes the gradient of the boundary input. Throw `Error`
+  /// (internal) if the plan does not have this boundary.
+  virtual void set_boundary_input(std::span<const float> values);
+  virtual void boundary_output(std::span<float> values) const;
+  virtual void set_output_gradient(std::span<const float> values);
+  virtual void input_gradient(std::span<float> values) const;
 
   virtual MemoryUse memory() const = 0;
   virtual std::vector<OperationChoice> choices() const = 0;
@@ -308,8 +320,8 @@ class Backend {
   void fetch(ModelState& state) const { fetch(state, StatePart::all); }
   void store(const ModelState& state) const { store(state, StatePart::all); }
 
-  /// Compiles the graph. Throws `Error`: usage if this device does not support the graph or the
-  /// precision, out_of_memory if the plan does not fit.
+  /// Compiles the graph. Throws `Error`: usage if this device does not support the graph (GPUs: a
+  /// stage of a network) or the precision, out_of_memory if the plan does not fit.
   virtual std::unique_ptr<Plan> compile(const graph::Graph& graph, ModelState& state,
                                         const PlanOptions& options) const = 0;
 

@@ -93,8 +93,9 @@ class Graph {
   std::vector<Graph> cut(int stages) const;
   /// As above, with `work` (nodes) of each node, for example measured times, instead of the FLOPs.
   std::vector<Graph> cut(int stages, std::span<const double> work) const;
-  /// Cuts a sealed network into `firsts.size() + 1` stages. `firsts`: the names of the first nodes
-  /// of the second stage, the third stage, and so on. Throws `Error` (usage) if a node does not
+  /// Cuts a sealed network into `firsts.size() + 1` stages. `firsts`: the names of the nodes with
+  /// which the second stage, the third stage, and so on begin, or of the modules that begin with
+  /// them ("layer2" for "layer2.0.shortcut.0"). Throws `Error` (usage) if a node does not
   /// exist, if the nodes are not in forward order, or if the network cannot be cut before one of
   /// them, for example inside a residual block.
   std::vector<Graph> cut_before(std::span<const std::string> firsts) const;

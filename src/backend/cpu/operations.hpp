@@ -56,4 +56,9 @@ class ImageNormaliser {
   int threads_;
 };
 
+/// Copies `values` (images, channels, height, width) to a feature map, and to 0 its padding.
+void write_values(std::span<const float> values, const FeatureMap& map, int threads);
+/// Copies a feature map to `values` (images, channels, height, width).
+void read_values(const FeatureMap& map, std::span<float> values, int threads);
+
 }  // namespace lockstep::backend::cpu

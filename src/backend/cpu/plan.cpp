@@ -76,8 +76,9 @@ CpuPlan::CpuPlan(const graph::Graph& graph, ModelState& state, const PlanOptions
       operations_(graph, options, threads, chooser),
       blueprint_(operations_),
       arena_(blueprint_.arena_bytes()),
-      workspace_(blueprint_.workspace_bytes()),
-      normaliser_(options.normalisation, graph.image().channels, threads) {
+      workspace_(blueprint_.workspace_bytes()) {
+  if (graph.boundary_inputs().empty())
+    normaliser_.emplace(options.normalisation, graph.image().channels, threads);
   blueprint_.bind(arena_.data(), workspace_.data(), state);
 }
 
@@ -87,12 +88,16 @@ void CpuPlan::upload(std::span<const std::uint8_t> images, std::span<const std::
   const bool is_training = operations_.options().mode == Mode::training;
   check(labels.size() <= batch && (!is_training || labels.size() == batch),
         "a batch fits its plan");
-  check(images.size() == labels.size() * static_cast<std::size_t>(map.shape.elements()),
-        "an image per label");
-  const std::int64_t classes = operations_.graph().classes();
-  for (const std::int32_t label : labels)
-    check(label >= 0 && label < classes, "a label is one of the classes");
-  normaliser_.run(images, map);
+  if (normaliser_) {
+    check(images.size() == labels.size() * static_cast<std::size_t>(map.shape.elements()),
+          "an image per label");
+    normaliser_->run(images, map);
+  }
+  if (operations_.graph().boundary_outputs().empty()) {
+    const std::int64_t classes = operations_.graph().classes();
+    for (const std::int32_t label : labels)
+      check(label >= 0 && label < classes, "a label is one of the classes");
+  }
   operations_.batch().labels.assign(labels.begin(), labels.end());
   operations_.batch().step = state_.batches_tracked;
 }
@@ -106,6 +111,22 @@ void CpuPlan::forward() {
 std::span<const float> CpuPlan::logits() const {
   const FeatureMap& map = blueprint_.logits();
   return {map.as<float>(), map.elements()};
+}
+
+void CpuPlan::set_boundary_input(std::span<const float> values) {
+  write_values(values, blueprint_.boundary_input(), operations_.threads());
+}
+
+void CpuPlan::boundary_output(std::span<float> values) const {
+  read_values(blueprint_.boundary_output(), values, operations_.threads());
+}
+
+void CpuPlan::set_output_gradient(std::span<const float> values) {
+  write_values(values, blueprint_.boundary_output_gradient(), operations_.threads());
+}
+
+void CpuPlan::input_gradient(std::span<float> values) const {
+  read_values(blueprint_.boundary_input_gradient(), values, operations_.threads());
 }
 
 void CpuPlan::backward(core::GradientListener& listener) {

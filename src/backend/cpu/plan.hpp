@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "../blueprint.hpp"
 #include "../build_operation.hpp"
 #include "../host_plan.hpp"
@@ -49,6 +51,10 @@ class CpuPlan : public HostPlan {
   BatchResult result() const override { return operations_.batch().result; }
   std::span<const float> logits() const override;
   void backward(core::GradientListener& listener) override;
+  void set_boundary_input(std::span<const float> values) override;
+  void boundary_output(std::span<float> values) const override;
+  void set_output_gradient(std::span<const float> values) override;
+  void input_gradient(std::span<float> values) const override;
   MemoryUse memory() const override { return memory_of(blueprint_, operations_.graph()); }
   std::vector<OperationChoice> choices() const override { return blueprint_.choices(); }
 
@@ -57,7 +63,7 @@ class CpuPlan : public HostPlan {
   Blueprint blueprint_;
   core::Buffer arena_;
   core::Buffer workspace_;
-  ImageNormaliser normaliser_;
+  std::optional<ImageNormaliser> normaliser_;  ///< none if the graph does not begin with the images
 };
 
 }  // namespace lockstep::backend::cpu

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "../checks.hpp"
 #include "dnn/dnn_graph.hpp"
 #include "launch.hpp"
 #include "lockstep/core/error.hpp"
@@ -73,7 +74,7 @@ DataType element_type(core::Precision precision, const DeviceInfo& device) {
 
 CudaOperations::CudaOperations(const graph::Graph& graph, const PlanOptions& options,
                                DnnPlanner& planner)
-    : graph_(graph),
+    : graph_(require_whole(graph)),
       context_{.graph = &graph_,
                .options = options,
                .element = element_type(options.precision, planner.target().info()),

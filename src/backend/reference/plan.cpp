@@ -46,17 +46,23 @@ std::size_t exchanged_values_of(const graph::Graph& graph, const graph::Node& no
       node.operation);
 }
 
+/// Returns the number of logits of a batch; 0 if the graph does not end with the loss.
+std::size_t logit_count(const graph::Graph& graph, const PlanOptions& options) {
+  if (!graph.boundary_outputs().empty()) return 0;
+  return static_cast<std::size_t>(options.batch * graph.classes());
+}
+
 }  // namespace
 
 ReferencePlan::ReferencePlan(const graph::Graph& graph, ModelState& state,
                              const PlanOptions& options)
     : HostPlan(state, options),
-      graph_(require_whole(graph)),
+      graph_(graph),
       memory_(memory_use(graph, options)),
       parameters_(graph.parameter_elements()),
       ready_gradients_(final_gradients(graph)),
       data_{.options = options},
-      logits_(options.batch * graph.classes()) {
+      logits_(logit_count(graph, options)) {
   data_.labels.resize(options.batch);
   if (options.mode == Mode::training) {
     refuse_single_values(graph, options);
@@ -111,15 +117,18 @@ void ReferencePlan::upload(std::span<const std::uint8_t> images,
   core::check(count > 0 && count <= data_.options.batch, "a batch has 1 to `batch` images");
   core::check(data_.options.mode == Mode::inference || count == data_.options.batch,
               "a training batch is full");
-  core::check(static_cast<std::int64_t>(images.size()) == count * graph_.image().elements(),
+  const bool has_images = graph::is_input(graph_.nodes().front().operation);
+  core::check(!has_images || static_cast<std::int64_t>(images.size()) ==
+                                 count * graph_.image().elements(),
               "there are as many images as labels");
   for (const std::int32_t label : labels) {
-    core::check(label >= 0 && label < graph_.classes(), "labels name classes of the network");
+    core::check(ends_at_boundary() || (label >= 0 && label < graph_.classes()),
+                "labels name classes of the network");
   }
   for (NodeData& node : nodes_) node.y.batch = node.dy.batch = count;
   data_.labels.assign(labels.begin(), labels.end());
   data_.step = state_.batches_tracked;
-  normalise(data_.options.normalisation, images, nodes_.front().y);
+  if (has_images) normalise(data_.options.normalisation, images, nodes_.front().y);
 }
 
 void ReferencePlan::forward() {
@@ -130,6 +139,7 @@ void ReferencePlan::forward() {
     core::report_progress(data_.options.progress);
   }
   if (data_.options.mode == Mode::training) ++state_.batches_tracked;
+  if (ends_at_boundary()) return;
   const auto scores = nodes_.back().x().all();
   std::ranges::transform(scores, logits_.begin(),
                          [](double score) { return static_cast<float>(score); });
@@ -141,7 +151,10 @@ std::span<const float> ReferencePlan::logits() const {
 
 void ReferencePlan::backward(core::GradientListener& listener) {
   core::check(data_.options.mode == Mode::training, "only a training plan has gradients");
-  for (NodeData& node : nodes_) std::ranges::fill(node.dy.values, 0.0);
+  for (NodeData& node : nodes_) {
+    const bool is_given = ends_at_boundary() && &node == &nodes_.back();
+    if (!is_given) std::ranges::fill(node.dy.values, 0.0);
+  }
   for (std::size_t id = nodes_.size(); id-- > 0;) {
     const graph::Node& node = graph_.nodes()[id];
     if (graph::is_input(node.operation)) continue;
@@ -151,6 +164,41 @@ void ReferencePlan::backward(core::GradientListener& listener) {
     core::report_progress(data_.options.progress);
     listener.gradients_ready(ready_gradients_[id]);
   }
+}
+
+namespace {
+
+void copy_in(std::span<const float> values, std::span<double> to) {
+  core::check(values.size() == to.size(), "a boundary value has the size of its tensor");
+  std::ranges::copy(values, to.begin());
+}
+
+void copy_out(std::span<const double> from, std::span<float> values) {
+  core::check(values.size() == from.size(), "a boundary value has the size of its tensor");
+  std::ranges::transform(from, values.begin(),
+                         [](double value) { return static_cast<float>(value); });
+}
+
+}  // namespace
+
+void ReferencePlan::set_boundary_input(std::span<const float> values) {
+  core::check(!graph_.boundary_inputs().empty(), "the graph has a boundary input");
+  copy_in(values, nodes_.front().y.values);
+}
+
+void ReferencePlan::boundary_output(std::span<float> values) const {
+  core::check(ends_at_boundary(), "the graph has a boundary output");
+  copy_out(nodes_.back().y.values, values);
+}
+
+void ReferencePlan::set_output_gradient(std::span<const float> values) {
+  core::check(ends_at_boundary(), "the graph has a boundary output");
+  copy_in(values, nodes_.back().dy.values);
+}
+
+void ReferencePlan::input_gradient(std::span<float> values) const {
+  core::check(!graph_.boundary_inputs().empty(), "the graph has a boundary input");
+  copy_out(nodes_.front().dy.values, values);
 }
 
 void ReferencePlan::store_gradients(const graph::Node& node) {
@@ -177,13 +225,12 @@ std::vector<OperationChoice> choices_of(const graph::Graph& graph, Mode mode) {
 }
 
 MemoryUse memory_use(const graph::Graph& graph, const PlanOptions& options) {
-  require_whole(graph);
   const bool training = options.mode == Mode::training;
   const auto batch = static_cast<std::size_t>(options.batch);
   MemoryUse use;
   use.state = sizeof(float) * (3 * graph.parameter_elements() + graph.statistic_elements());
   use.weights = sizeof(double) * graph.parameter_elements() * (training ? 2 : 1);
-  use.workspace = batch * (sizeof(std::int32_t) + sizeof(float) * graph.classes());
+  use.workspace = batch * sizeof(std::int32_t) + sizeof(float) * logit_count(graph, options);
   for (const graph::Node& node : graph.nodes()) {
     const std::size_t elements = batch * node.output.elements();
     const bool has_gradient = training && !graph::is_input(node.operation);

@@ -25,12 +25,17 @@ class ReferencePlan : public HostPlan {
   BatchResult result() const override { return data_.result; }
   std::span<const float> logits() const override;
   void backward(core::GradientListener& listener) override;
+  void set_boundary_input(std::span<const float> values) override;
+  void boundary_output(std::span<float> values) const override;
+  void set_output_gradient(std::span<const float> values) override;
+  void input_gradient(std::span<float> values) const override;
   MemoryUse memory() const override { return memory_; }
   std::vector<OperationChoice> choices() const override {
     return choices_of(graph_, data_.options.mode);
   }
 
  private:
+  bool ends_at_boundary() const { return !graph_.boundary_outputs().empty(); }
   NodeData& data_of(graph::NodeId id) { return nodes_[static_cast<std::size_t>(id)]; }
   NodeData make_data(const graph::Node& node);
   /// Returns parameter `index` of the node (0 weight, 1 bias) in a flat buffer; empty if the node

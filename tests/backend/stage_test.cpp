@@ -1,0 +1,188 @@
+// Tests the plans of stages of a network: connected by their boundary values, they must compute what
+// the plan of the whole network computes.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "backend/support.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::backend::test {
+namespace {
+
+/// Returns a network of two residual blocks, whose values are read twice, and two linear layers.
+graph::Graph blocks() {
+  graph::Graph graph("blocks");
+  const auto convolution = [&](const std::string& name, graph::NodeId from) {
+    return graph.batch_norm(
+        "bn" + name,
+        graph.convolution("conv" + name, from, 5, {.kernel = 3, .padding = 1}));
+  };
+  auto x = graph.relu("relu0", convolution("0", graph.input({3, 6, 7})));
+  for (const std::string name : {"1", "2"}) {
+    const auto inner = graph.relu("relu" + name, convolution(name, x));
+    x = graph.relu("out" + name, graph.add("add" + name, convolution(name + "b", inner), x));
+  }
+  x = graph.linear("hidden", graph.global_average_pool("pool", x), 9);
+  graph.softmax_cross_entropy("loss", graph.linear("scores", x, 4), {});
+  graph.seal();
+  return graph;
+}
+
+struct Device {
+  DeviceKind kind;
+  core::Precision precision;
+  double tolerance;  ///< relative difference of gradients that are summed in different orders
+
+  friend void PrintTo(const Device& device, std::ostream* out) {
+    *out << core::name(device.kind) << ' ' << core::name(device.precision);
+  }
+};
+
+/// The stages of a network with the parameters and statistics of a replica of the whole network.
+class Stages {
+ public:
+  Stages(Replica& whole, const graph::Graph& network, int count, const PlanOptions& options) {
+    for (graph::Graph& graph : network.cut(count)) {
+      Stage& stage = stages_.emplace_back(std::move(graph));
+      stage.state = whole.backend->make_state(stage.graph);
+      for (const graph::Parameter& parameter : stage.graph.parameters()) {
+        const graph::Parameter& from = network.parameters()[parameter.index];
+        std::ranges::copy(
+            whole.parameters().subspan(from.offset, from.elements),
+            stage.state.parameters.as<float>().subspan(parameter.offset).begin());
+      }
+      for (const graph::Statistic& statistic : stage.graph.statistics()) {
+        const auto from =
+            std::ranges::find(network.statistics(), statistic.name, &graph::Statistic::name);
+        std::ranges::copy(whole.statistics().subspan(from->offset, from->elements),
+                          stage.state.statistics.as<float>().subspan(statistic.offset).begin());
+      }
+      stage.plan = whole.backend->compile(stage.graph, stage.state, options);
+      const graph::Node& last = stage.graph.nodes().back();
+      stage.values.resize(static_cast<std::size_t>(options.batch * last.output.elements()));
+    }
+  }
+
+  void forward(const Batch& batch) {
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
+      stages_[i].plan->upload(batch.images, batch.labels);
+      if (i > 0) stages_[i].plan->set_boundary_input(stages_[i - 1].values);
+      stages_[i].plan->forward();
+      if (i + 1 < stages_.size()) stages_[i].plan->boundary_output(stages_[i].values);
+    }
+  }
+
+  void backward() {
+    NoListener nobody;
+    for (std::size_t i = stages_.size(); i-- > 0;) {
+      stages_[i].plan->backward(nobody);
+      if (i == 0) break;
+      stages_[i].plan->input_gradient(stages_[i - 1].values);
+      stages_[i - 1].plan->set_output_gradient(stages_[i - 1].values);
+    }
+  }
+
+  Plan& last() { return *stages_.back().plan; }
+
+  /// Compares the gradients and the running statistics with those of the whole network.
+  void expect_same(Replica& whole, const graph::Graph& network, double tolerance) {
+    std::size_t compared = 0;
+    const double scale = norm(whole.gradients());
+    for (Stage& stage : stages_) {
+      for (const graph::Parameter& parameter : stage.graph.parameters()) {
+        const graph::Parameter& from = network.parameters()[parameter.index];
+        EXPECT_LT(relative_error(stage.state.gradients.as<float>().subspan(parameter.offset,
+                                                                           parameter.elements),
+                                 whole.gradients().subspan(from.offset, from.elements), scale),
+                  tolerance)
+            << parameter.name;
+        ++compared;
+      }
+      for (const graph::Statistic& statistic : stage.graph.statistics()) {
+        const auto from =
+            std::ranges::find(network.statistics(), statistic.name, &graph::Statistic::name);
+        EXPECT_LT(relative_error(stage.state.statistics.as<float>().subspan(statistic.offset,
+                                                                            statistic.elements),
+                                 whole.statistics().subspan(from->offset, from->elements)),
+                  tolerance)
+            << statistic.name;
+      }
+    }
+    EXPECT_EQ(compared, network.parameters().size());
+  }
+
+ private:
+  struct Stage {
+    explicit Stage(graph::Graph given) : graph(std::move(given)) {}
+    graph::Graph graph;
+    ModelState state;
+    std::unique_ptr<Plan> plan;
+    std::vector<float> values;  ///< the boundary output, then its gradient
+  };
+  std::deque<Stage> stages_;
+};
+
+class StagesTest : public testing::TestWithParam<Device> {};
+
+TEST_P(StagesTest, ComputeTheGradientsOfTheWholeNetwork) {
+  const graph::Graph network = blocks();
+  const Batch batch = random_batch(network, 6, 1);
+  const PlanOptions options{.batch = 6, .precision = GetParam().precision};
+  for (const int count : {2, 3, 4, 5}) {
+    SCOPED_TRACE(count);
+    Replica whole(GetParam().kind, 2, network, options);
+    Stages stages(whole, network, count, options);
+    whole.step(batch);
+    stages.forward(batch);
+    stages.backward();
+    stages.expect_same(whole, network, GetParam().tolerance);
+    EXPECT_NEAR(stages.last().result().loss_sum, whole.plan->result().loss_sum,
+                GetParam().tolerance * whole.plan->result().loss_sum);
+    EXPECT_EQ(stages.last().result().images, 6);
+  }
+}
+
+TEST_P(StagesTest, ComputeTheScoresOfPartialBatches) {
+  const graph::Graph network = blocks();
+  const Batch batch = random_batch(network, 4, 1);
+  const PlanOptions options{
+      .batch = 6, .precision = GetParam().precision, .mode = Mode::inference};
+  Replica whole(GetParam().kind, 2, network, options);
+  Stages stages(whole, network, 3, options);
+  whole.upload(batch);
+  whole.plan->forward();
+  stages.forward(batch);
+  EXPECT_LT(
+      relative_error(stages.last().logits().first(16), whole.plan->logits().first(16)),
+      GetParam().tolerance);
+  EXPECT_EQ(stages.last().result().images, 4);
+}
+
+TEST_P(StagesTest, HaveOnlyTheirOwnBoundaries) {
+  const graph::Graph network = blocks();
+  Replica whole(GetParam().kind, 1, network, {.batch = 2, .precision = GetParam().precision});
+  std::vector<float> values(2 * 5 * 6 * 7);
+  EXPECT_THROW(whole.plan->set_boundary_input(values), core::Error);
+  EXPECT_THROW(whole.plan->boundary_output(values), core::Error);
+  EXPECT_THROW(whole.plan->set_output_gradient(values), core::Error);
+  EXPECT_THROW(whole.plan->input_gradient(values), core::Error);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Devices, StagesTest,
+    // The reference implementation rounds only the boundary values to float32.
+    testing::Values(Device{DeviceKind::reference, core::Precision::fp32, 1e-6},
+                    Device{DeviceKind::cpu, core::Precision::fp32, 1e-5},
+                    // Gradients of values that are read twice are rounded to bfloat16 once more.
+                    Device{DeviceKind::cpu, core::Precision::bf16, 3e-2}),
+    [](const auto& test) {
+      return std::string(core::name(test.param.kind)) + "_" +
+             std::string(core::name(test.param.precision));
+    });
+
+}  // namespace
+}  // namespace lockstep::backend::test
