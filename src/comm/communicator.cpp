@@ -54,6 +54,15 @@ class SelfCommunicator final : public Communicator {
     core::fail(core::ExitStatus::internal,
                fmt::format("receive from rank {}: there is only one rank", source));
   }
+  std::unique_ptr<RepeatedMessage> make_send(std::span<const std::byte> data,
+                                             int destination) override {
+    send(data, destination);  // throws
+    return nullptr;
+  }
+  std::unique_ptr<RepeatedMessage> make_receive(std::span<std::byte> data, int source) override {
+    receive(data, source);  // throws
+    return nullptr;
+  }
   std::unique_ptr<Communicator> split(int colour, int) override {
     return colour < 0 ? nullptr : make_self_communicator(library_version_, terminate_);
   }

@@ -15,6 +15,7 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
 #include "mpi_check.hpp"
+#include "repeated_message.hpp"
 
 namespace lockstep::comm {
 
@@ -97,6 +98,15 @@ class MpiCommunicator final : public Communicator {
   }
   void send(std::span<const std::byte> data, int destination) override;
   void receive(std::span<std::byte> data, int source) override;
+  std::unique_ptr<RepeatedMessage> make_send(std::span<const std::byte> data,
+                                             int destination) override {
+    check_message("send", destination, data.size());
+    return make_persistent_send(collectives_.get(), data, destination, message_tag);
+  }
+  std::unique_ptr<RepeatedMessage> make_receive(std::span<std::byte> data, int source) override {
+    check_message("receive", source, data.size());
+    return make_persistent_receive(collectives_.get(), data, source, message_tag);
+  }
   std::unique_ptr<Communicator> split(int colour, int key) override;
 
   std::vector<std::string> all_gather(const std::string& text) override;

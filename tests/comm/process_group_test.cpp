@@ -140,6 +140,48 @@ TEST_F(ProcessGroupTest, MessagesArriveInOrder) {
   }
 }
 
+// All ranks send before they receive: `start` must not wait for the receiver.
+TEST_F(ProcessGroupTest, RepeatedMessagesDoNotBlockAndArriveInOrder) {
+  if (size == 1) return;
+  const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
+  for (const std::size_t count : {std::size_t{1}, std::size_t{300'000}}) {
+    std::vector<int> first(count), second(count), received(count);
+    const auto send_first = world->make_send(bytes_of(first), next);
+    const auto send_second = world->make_send(bytes_of(second), next);
+    const auto receive = world->make_receive(writable(received), previous);
+    for (int round = 0; round < 3; ++round) {
+      send_first->wait();
+      send_second->wait();
+      std::ranges::fill(first, 100 * round + rank);
+      std::ranges::fill(second, 100 * round + 50 + rank);
+      send_first->start();
+      send_second->start();
+      for (const int offset : {0, 50}) {
+        receive->start();
+        receive->wait();
+        EXPECT_EQ(received, std::vector<int>(count, 100 * round + offset + previous));
+      }
+    }
+    send_first->wait();
+    send_second->wait();
+  }
+}
+
+TEST_F(ProcessGroupTest, RepeatedMessageOfAnotherSizeIsAnError) {
+  if (rank > 1 || size == 1) return;
+  std::vector<int> values(rank == 0 ? 1 : 2);
+  if (rank == 0) {
+    const auto message = world->make_send(bytes_of(values), 1);
+    message->start();
+    message->wait();
+  } else {
+    const auto message = world->make_receive(writable(values), 0);
+    message->start();
+    EXPECT_THAT(failure([&] { message->wait(); }),
+                HasSubstr("the message of rank 0 has 4 bytes instead of 8"));
+  }
+}
+
 TEST_F(ProcessGroupTest, MessageOfAnotherSizeIsAnErrorAndDiscarded) {
   if (size == 1) return;
   if (rank == 0) {
@@ -160,6 +202,9 @@ TEST_F(ProcessGroupTest, MessagesNeedAnotherRank) {
   for (const int peer : {-1, rank, size}) {
     EXPECT_THAT(failure([&] { world->send(bytes_of(values), peer); }), HasSubstr("send"));
     EXPECT_THAT(failure([&] { world->receive(writable(values), peer); }), HasSubstr("receive"));
+    EXPECT_THAT(failure([&] { world->make_send(bytes_of(values), peer); }), HasSubstr("send"));
+    EXPECT_THAT(failure([&] { world->make_receive(writable(values), peer); }),
+                HasSubstr("receive"));
   }
 }
 

@@ -41,6 +41,13 @@ class Broken final : public Communicator {
     inner_.send(data, destination);
   }
   void receive(std::span<std::byte> data, int source) override { inner_.receive(data, source); }
+  std::unique_ptr<RepeatedMessage> make_send(std::span<const std::byte> data,
+                                             int destination) override {
+    return inner_.make_send(data, destination);
+  }
+  std::unique_ptr<RepeatedMessage> make_receive(std::span<std::byte> data, int source) override {
+    return inner_.make_receive(data, source);
+  }
   std::unique_ptr<Communicator> split(int colour, int key) override {
     return inner_.split(colour, key);
   }

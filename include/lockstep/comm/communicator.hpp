@@ -11,6 +11,20 @@
 
 namespace lockstep::comm {
 
+/// A message between two ranks that is sent or received repeatedly, always from or to the same
+/// memory (persistent request of MPI). `start` and `wait` allocate no memory.
+class RepeatedMessage {
+ public:
+  virtual ~RepeatedMessage() = default;
+
+  /// Starts the transfer of the message; the previous transfer must be complete. The memory must
+  /// not be written (sender) or accessed (receiver) until `wait` has returned.
+  virtual void start() = 0;
+  /// Blocks until the last started transfer is complete; returns immediately if there is none.
+  /// Throws `Error` (internal) if the message does not have the size of the memory.
+  virtual void wait() = 0;
+};
+
 /// A group of ranks. All ranks must call the functions marked "Collective." in the same order.
 class Communicator {
  public:
@@ -63,6 +77,14 @@ class Communicator {
   /// `source` is not another rank or the message does not have the size of `data`; the message is
   /// then discarded.
   virtual void receive(std::span<std::byte> data, int source) = 0;
+
+  /// Create messages to rank `destination` and from rank `source`, which must have the same size.
+  /// They arrive in the order in which they are started, in the same order as those of `send`. They
+  /// must be complete before they are destroyed, and be destroyed before this communicator. Throw
+  /// `Error` (internal) like `send`.
+  virtual std::unique_ptr<RepeatedMessage> make_send(std::span<const std::byte> data,
+                                                     int destination) = 0;
+  virtual std::unique_ptr<RepeatedMessage> make_receive(std::span<std::byte> data, int source) = 0;
 
   /// Divides the ranks into process groups. Returns the communicator of the ranks that pass the
   /// same `colour`, ordered by `key` and then by their rank in this communicator; null if `colour`
