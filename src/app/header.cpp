@@ -68,6 +68,8 @@ std::string communication(const Job& job, std::span<const std::size_t> bucket_by
   if (config.reducer == comm::ReducerKind::none) {
     return "none: independent replicas, the baseline without communication";
   }
+  if (bucket_bytes.empty() && job.ranks.size() > 1)
+    return "gradients of each stage among its replicas";
   if (bucket_bytes.empty()) return "none: there is one rank";
   const auto bytes = std::accumulate(bucket_bytes.begin(), bucket_bytes.end(), std::size_t{0});
   const bool is_float = bytes == job.graph.parameter_elements() * sizeof(float);
@@ -84,7 +86,8 @@ std::string communication(const Job& job, std::span<const std::size_t> bucket_by
 }  // namespace
 
 std::string plural(std::int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+  const std::string_view ending = noun.ends_with("ch") ? "es" : "s";
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : ending);
 }
 
 std::string grouped(std::int64_t number) {
@@ -167,6 +170,24 @@ std::string describe_training(const Job& job, const RunSize& size,
                                  : config.checkpoint_dir) +
          line("run file",
               config.output.empty() ? "none (--output FILE.h5 writes one)" : config.output);
+}
+
+std::string describe_pipeline(const train::Config& config,
+                              const std::vector<train::StageDescription>& stages) {
+  if (stages.empty()) return "";
+  std::string text = line(
+      "pipeline",
+      fmt::format("{}, {} of {} per step, {}; ideal bubble {:.1f} %",
+                  plural(std::ssize(stages), "stage"), plural(config.micro_batches, "micro-batch"),
+                  plural(config.batch_per_rank / config.micro_batches, "image"),
+                  core::name(config.pipeline_schedule),
+                  100 * train::ideal_bubble(config.pipeline_stages, config.micro_batches)));
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    text += fmt::format("    stage {:<8} {} to {}, {} parameters, {}\n", i, stages[i].first_layer,
+                        stages[i].last_layer, grouped(stages[i].parameters),
+                        format_bytes(double(stages[i].memory_bytes)));
+  }
+  return text;
 }
 
 std::string describe_memory(const train::MemoryEstimate& memory, std::uint64_t limit) {

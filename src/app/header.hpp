@@ -36,6 +36,10 @@ struct RunSize {
 std::string describe_training(const Job& job, const RunSize& size,
                               std::span<const std::size_t> bucket_bytes);
 
+/// Returns lines that describe the pipeline and its stages; empty if `stages` is.
+std::string describe_pipeline(const train::Config& config,
+                              const std::vector<train::StageDescription>& stages);
+
 /// Describes the estimated memory by purpose, one line each, and the limit.
 std::string describe_memory(const train::MemoryEstimate& memory, std::uint64_t limit);
 

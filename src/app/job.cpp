@@ -198,13 +198,14 @@ std::uint64_t memory_limit(const Job& job, comm::Communicator& communicator) {
 }
 
 train::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& communicator,
-                                      train::MemoryDetail detail) {
+                                      train::MemoryDetail detail, const train::Pipeline* pipeline) {
+  comm::Communicator& replicas = pipeline != nullptr ? *pipeline->replicas : communicator;
   core::begin_activity(job.progress, "planning and kernel timing");
   train::MemoryEstimate memory;
   train::together(communicator, [&] {
-    memory = train::estimate_memory(job.config, job.graph, *job.backend, job.sizes,
-                                    {communicator.size(), communicator.local_size()},
-                                    job.process_bytes, detail);
+    memory = train::estimate_memory(
+        job.config, pipeline != nullptr ? pipeline->graph() : job.graph, *job.backend, job.sizes,
+        {replicas.size(), replicas.local_size()}, job.process_bytes, detail, pipeline);
   });
   return memory;
 }

@@ -42,10 +42,11 @@ data::TrainingData load_data(const Job& job, comm::Communicator& communicator);
 /// of the free memory of the host. Throws `AgreedError`. Collective: all ranks must call this.
 std::uint64_t memory_limit(const Job& job, comm::Communicator& communicator);
 
-/// Returns the estimated memory of a rank of this job. Throws `AgreedError` (usage) if the device
-/// does not support the configuration. Collective: all ranks must call this.
+/// Returns the estimated memory of a rank of this job. `pipeline` may be null. Throws `AgreedError`
+/// (usage) if the device does not support the configuration. Collective: all ranks must call this.
 train::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& communicator,
-                                      train::MemoryDetail detail = train::MemoryDetail::planned);
+                                      train::MemoryDetail detail = train::MemoryDetail::planned,
+                                      const train::Pipeline* pipeline = nullptr);
 
 /// Returns the header of the run file of this job.
 record::RunHeader run_header(const Job& job, const Invocation& invocation,

@@ -89,8 +89,20 @@ std::string list_kernels(const graph::Graph& graph,
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
+nlohmann::json stages_json(const std::vector<train::StageDescription>& stages) {
+  auto json = nlohmann::json::array();
+  for (const train::StageDescription& stage : stages) {
+    json.push_back({{"first_layer", stage.first_layer},
+                    {"last_layer", stage.last_layer},
+                    {"parameters", stage.parameters},
+                    {"memory_bytes", stage.memory_bytes}});
+  }
+  return json;
+}
+
 void open_run_file(std::optional<record::RunFile>& file, const Job& job,
-                   const Invocation& invocation, const train::Trainer& trainer) {
+                   const Invocation& invocation, const graph::Graph& graph,
+                   const train::Trainer& trainer) {
   train::together(invocation.communicator, [&] {
     if (invocation.communicator.rank() != 0 || job.config.output.empty()) return;
     record::RunHeader header = run_header(job, invocation, trainer.bucket_bytes());
@@ -113,7 +125,9 @@ void open_run_file(std::optional<record::RunFile>& file, const Job& job,
     }
     header.telemetry_interfaces = trainer.telemetry_interfaces();
     header.environment.emplace_back("host_energy", trainer.host_energy_source());
-    header.environment.emplace_back("kernels", list_kernels(job.graph, trainer.kernels()));
+    header.environment.emplace_back("kernels", list_kernels(graph, trainer.kernels()));
+    if (!trainer.stages().empty())
+      header.environment.emplace_back("pipeline_stages", stages_json(trainer.stages()).dump());
     // A further part of a resumed run never replaces a file, even with --overwrite.
     const bool may_replace = job.config.overwrite && target.path == job.config.output;
     file.emplace(target.path,
@@ -161,6 +175,7 @@ Results run(train::Trainer& trainer, const Job& job, comm::Communicator& communi
 }
 
 nlohmann::json results(const Job& job, const Results& run, const train::MemoryEstimate& memory,
+                       const std::vector<train::StageDescription>& stages,
                        const std::optional<record::RunFile>& file) {
   auto json = describe_job(job);
   const train::RunSummary& summary = run.summary;
@@ -196,6 +211,7 @@ nlohmann::json results(const Job& job, const Results& run, const train::MemoryEs
       {"predicted_memory_bytes", memory.limited()},
       {"peak_memory_bytes", summary.peak_memory_bytes},
       {"output", file ? nlohmann::json(file->path().string()) : nlohmann::json()}};
+  if (!stages.empty()) json["results"]["pipeline_stages"] = stages_json(stages);
   return json;
 }
 
@@ -243,19 +259,27 @@ core::ExitStatus train_command(const Invocation& invocation) {
   if (job.backend->device().available_memory())
     require_memory(job, estimate_memory(job, communicator, train::MemoryDetail::least), limit,
                    communicator);
-  const auto memory = estimate_memory(job, communicator);
+  core::begin_activity(job.progress, "cutting the network");
+  const std::unique_ptr<train::Pipeline> pipeline =
+      train::make_pipeline(config, job.graph, *job.backend, communicator);
+  const graph::Graph& graph = pipeline ? pipeline->graph() : job.graph;
+  const auto memory =
+      estimate_memory(job, communicator, train::MemoryDetail::planned, pipeline.get());
   require_memory(job, memory, limit, communicator);
   check_output(config, communicator);
   check_trace(config, communicator);
   const data::TrainingData data = load_data(job, communicator);
   Reporter reporter(console, job.graph.classes());
   train::Trainer trainer(
-      {config, job.graph, data, *job.backend, communicator, communicator, job.progress}, reporter);
+      {config, graph, data, *job.backend, communicator,
+       pipeline ? *pipeline->replicas : communicator, job.progress, pipeline.get()},
+      reporter);
 
   console.print(record::build_id() + "\n" + describe_place(job, communicator) +
                 describe_training(job, {trainer.steps_per_epoch(), trainer.total_steps()},
                                   trainer.bucket_bytes()) +
-                describe_choices(trainer) + describe_memory(memory, limit));
+                describe_pipeline(config, trainer.stages()) + describe_choices(trainer) +
+                describe_memory(memory, limit));
   if (trainer.first_step() > 0) {
     console.print(fmt::format("  resumed after step {}\n", trainer.first_step()));
   }
@@ -264,7 +288,7 @@ core::ExitStatus train_command(const Invocation& invocation) {
 
   if (is_first && !trainer.is_finished()) warn_of_launcher(config);
   std::optional<record::RunFile> file;
-  if (!trainer.is_finished()) open_run_file(file, job, invocation, trainer);
+  if (!trainer.is_finished()) open_run_file(file, job, invocation, graph, trainer);
   const std::int64_t per_epoch = trainer.steps_per_epoch();
   reporter.expect((trainer.total_steps() + per_epoch - 1) / per_epoch, file);
   const Results all = run(trainer, job, communicator, file);
@@ -276,7 +300,7 @@ core::ExitStatus train_command(const Invocation& invocation) {
       console.print(
           fmt::format("The trace is {}; open it in https://ui.perfetto.dev.\n", config.trace));
     if (file) console.print(fmt::format("The run file is {}.\n", file->path().string()));
-    if (config.json) print_json(results(job, all, memory, file));
+    if (config.json) print_json(results(job, all, memory, trainer.stages(), file));
   }
   if (summary.status == record::RunStatus::complete) return core::ExitStatus::done;
   return stopped(summary, config, is_first);

@@ -8,8 +8,7 @@
 
 namespace lockstep::backend {
 
-Blueprint::Blueprint(OperationFactory& factory)
-    : factory_(factory), steps_(fuse(factory.graph())) {
+Blueprint::Blueprint(OperationFactory& factory) : factory_(factory), steps_(fuse(factory.graph())) {
   core::check(factory.options().batch > 0, "a plan has a batch");
   if (training()) refuse_single_values(factory.graph(), factory.options());
   factory_.prepare_fusion(steps_);

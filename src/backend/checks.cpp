@@ -12,8 +12,9 @@ const graph::Graph& require_whole(const graph::Graph& graph) {
   if (graph.is_whole()) return graph;
   core::fail(
       core::ExitStatus::usage,
-      fmt::format("GPUs do not compute stages of a network ({}); use --device cpu for pipeline stages",
-                  graph.model()));
+      fmt::format(
+          "GPUs do not compute stages of a network ({}); use --device cpu for pipeline stages",
+          graph.model()));
 }
 
 void refuse_single_values(const graph::Graph& graph, const PlanOptions& options) {

@@ -59,7 +59,8 @@ class PersistentMessage final : public RepeatedMessage {
 
 }  // namespace
 
-std::unique_ptr<RepeatedMessage> make_persistent_send(MPI_Comm comm, std::span<const std::byte> data,
+std::unique_ptr<RepeatedMessage> make_persistent_send(MPI_Comm comm,
+                                                      std::span<const std::byte> data,
                                                       int destination, int tag) {
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Send_init(data.data(), static_cast<int>(data.size()), MPI_BYTE, destination, tag,

@@ -113,8 +113,7 @@ Graph Graph::stage(std::size_t first, std::size_t last) const {
     latest = ids[static_cast<NodeId>(id)] = part.append(from.name, from.operation, inputs);
   }
   std::size_t index = parameters_.size();  // of the first parameter of the stage
-  for (std::size_t id = nodes_.size(); id-- > first;)
-    index -= nodes_[id].parameters.size();
+  for (std::size_t id = nodes_.size(); id-- > first;) index -= nodes_[id].parameters.size();
   for (Parameter& parameter : part.parameters_) parameter.index = index++;
   const bool is_last = last == nodes_.size();
   part.seal(is_last ? std::vector<NodeId>{} : std::vector<NodeId>{latest});

@@ -62,33 +62,40 @@ std::vector<record::Tensor> own_tensors(RankState which, const std::vector<recor
   return own;
 }
 
+std::vector<record::Tensor> joined(std::vector<record::Tensor> tensors,
+                                   const std::vector<record::Tensor>& more) {
+  tensors.insert(tensors.end(), more.begin(), more.end());
+  return tensors;
+}
+
 }  // namespace
 
 Checkpoints::Checkpoints(const Config& config, const graph::Graph& graph,
-                         backend::ModelState& state, comm::Communicator& communicator,
-                         RunIdentity identity)
+                         backend::ModelState& state, comm::Communicator& replicas,
+                         comm::Communicator& world, const Pipeline* pipeline, RunIdentity identity)
     : config_(config),
       state_(state),
-      communicator_(communicator),
+      replicas_group_(replicas),
+      communicator_(world),
       identity_(std::move(identity)),
       has_directory_(!config.checkpoint_dir.empty()),
       loss_scale_tensor_{"optimizer", "loss_scale", {2}, loss_scale_},
       weights_(weight_tensors(graph, state)),
-      all_([&] {
-        auto tensors = weights_;
-        const auto momentum = momentum_tensors(graph, state);
-        tensors.insert(tensors.end(), momentum.begin(), momentum.end());
-        return tensors;
-      }()),
-      rank_state_(rank_state(config, communicator.size())),
-      replicas_(own_tensors(rank_state_, all_, loss_scale_tensor_, state), communicator) {}
+      all_(joined(weights_, momentum_tensors(graph, state))),
+      rank_state_(rank_state(config, replicas.size())),
+      replicas_(own_tensors(rank_state_, all_, loss_scale_tensor_, state), replicas),
+      stages_(pipeline, state) {}
 
 Progress Checkpoints::restore() {
   Found found;
   together(communicator_, [&] {
     if (communicator_.rank() == 0) found = restore_on_rank_0();
   });
-  broadcast_state(communicator_, state_);
+  double has_weights = found.has_weights ? 1 : 0;
+  communicator_.maximum(std::span(&has_weights, 1));
+  if (has_weights > 0) stages_.distribute();
+  stages_.release();
+  broadcast_state(replicas_group_, state_);
   const Progress& read = found.progress;
   std::array numbers{read.step,
                      read.evaluated_step,
@@ -126,8 +133,11 @@ Progress Checkpoints::restore() {
 
 Checkpoints::Found Checkpoints::restore_on_rank_0() {
   if (!config_.init_from.empty()) {
-    record::read_checkpoint(config_.init_from, weights_, record::Verify::if_present);
+    record::read_checkpoint(config_.init_from, joined(weights_, stages_.weights()),
+                            record::Verify::if_present);
   }
+  Found found;
+  found.has_weights = !config_.init_from.empty();
   const fs::path directory = config_.checkpoint_dir;
   if (!directory.empty()) prepare_directory();
   if (config_.resume == "none") {
@@ -137,11 +147,11 @@ Checkpoints::Found Checkpoints::restore_on_rank_0() {
                              "kept; resume it with --resume auto, or name another directory",
                              directory.string()));
     }
-    return {};
+    return found;
   }
   if (config_.resume != "auto") return resume_from(config_.resume);
   const auto newest = record::newest_checkpoint(directory);
-  return newest ? resume_from(*newest) : Found{};
+  return newest ? resume_from(*newest) : found;
 }
 
 Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
@@ -161,19 +171,20 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
                            path.string(), name, saved, value));
   }
   Found found;
+  found.has_weights = true;
   found.has_loss_scale = find(counters, "has_loss_scale").value_or(0) != 0;
   const auto saved_state = static_cast<RankState>(find(counters, "rank_state").value_or(0));
   const std::int64_t saved_ranks = find(counters, "ranks").value_or(0);
   found.has_rank_states = rank_state_ != RankState::none && saved_state == rank_state_ &&
-                          saved_ranks == communicator_.size();
+                          saved_ranks == replicas_group_.size();
   if (rank_state_ != RankState::none && !found.has_rank_states) {
     core::log_warning(fmt::format(
         "{} does not contain the {} of each of the {} ranks; all ranks continue with those of rank "
         "0",
         path.string(), rank_state_ == RankState::all ? "replicas" : "batch-norm statistics",
-        communicator_.size()));
+        replicas_group_.size()));
   }
-  std::vector<record::Tensor> tensors = all_;
+  std::vector<record::Tensor> tensors = joined(all_, stages_.all());
   if (found.has_loss_scale) tensors.push_back(loss_scale_tensor_);
   if (found.has_rank_states) {
     const auto others = replicas_.tensors();
@@ -240,9 +251,10 @@ bool Checkpoints::save(const Progress& progress) {
     loss_scale_ = {progress.loss_scale->scale, static_cast<float>(progress.loss_scale->good_steps)};
   }
   if (rank_state_ != RankState::none) replicas_.gather();
+  stages_.gather();
   together(communicator_, [&] {
     if (communicator_.rank() != 0) return;
-    std::vector<record::Tensor> tensors = all_;
+    std::vector<record::Tensor> tensors = joined(all_, stages_.all());
     if (progress.loss_scale) tensors.push_back(loss_scale_tensor_);
     const auto others = replicas_.tensors();
     tensors.insert(tensors.end(), others.begin(), others.end());
@@ -253,7 +265,7 @@ bool Checkpoints::save(const Progress& progress) {
                   {"best_correct", progress.best_correct},
                   {"has_loss_scale", progress.loss_scale ? 1 : 0},
                   {"rank_state", static_cast<std::int64_t>(rank_state_)},
-                  {"ranks", communicator_.size()},
+                  {"ranks", replicas_group_.size()},
                   {"part", part_},
                   {"batches_tracked", state_.batches_tracked},
                   {"seed", static_cast<std::int64_t>(config_.seed)},
@@ -261,6 +273,7 @@ bool Checkpoints::save(const Progress& progress) {
                   {"steps_per_epoch", identity_.steps_per_epoch},
                   {"data_digest", digest_number(identity_.data_digest)}});
   });
+  stages_.release();
   is_saved_ = true;
   saved_step_ = progress.step;
   saved_evaluated_step_ = progress.evaluated_step;

@@ -14,6 +14,7 @@
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/config.hpp"
 #include "replica_states.hpp"
+#include "stage_states.hpp"
 
 namespace lockstep::train {
 
@@ -36,8 +37,11 @@ struct RunIdentity {
 /// Saves and restores a run. Only rank 0 reads and writes files.
 class Checkpoints {
  public:
+  /// `graph`, `state`: of this rank. `replicas`: the data-parallel group, whose ranks have equal
+  /// states. `world`: all ranks. `pipeline` may be null. All must outlive this object.
   Checkpoints(const Config& config, const graph::Graph& graph, backend::ModelState& state,
-              comm::Communicator& communicator, RunIdentity identity);
+              comm::Communicator& replicas, comm::Communicator& world, const Pipeline* pipeline,
+              RunIdentity identity);
 
   /// Loads the file that `--resume` or `--init-from` names into the state, if there is one. Throws
   /// `AgreedError`: input if a file is missing or damaged, usage if it belongs to another run,
@@ -67,7 +71,8 @@ class Checkpoints {
     Progress progress;
     bool has_rank_states = false;
     bool has_loss_scale = false;
-    bool is_saved = false;  ///< the file is in the checkpoint directory
+    bool is_saved = false;     ///< the file is in the checkpoint directory
+    bool has_weights = false;  ///< a file was read
   };
 
   Found restore_on_rank_0();
@@ -78,7 +83,8 @@ class Checkpoints {
 
   const Config& config_;
   backend::ModelState& state_;
-  comm::Communicator& communicator_;
+  comm::Communicator& replicas_group_;
+  comm::Communicator& communicator_;  ///< all ranks
   RunIdentity identity_;
   std::string run_id_ = record::new_run_id();
   std::int64_t part_ = 1;
@@ -88,6 +94,7 @@ class Checkpoints {
   std::vector<record::Tensor> weights_, all_;
   RankState rank_state_;
   ReplicaStates replicas_;
+  StageStates stages_;
   std::optional<record::CheckpointStore> store_;
   std::int64_t saved_step_ = 0;  ///< step of the last checkpoint, or at which the run resumed
   std::int64_t saved_evaluated_step_ = -1;  ///< evaluated step of the last checkpoint

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "lockstep/core/error.hpp"
@@ -56,6 +57,30 @@ void check_combinations(const Config& config) {
   require(config.min_bytes <= config.max_bytes, "--min-bytes is larger than --max-bytes");
 }
 
+void check_pipeline(const Config& config, int ranks) {
+  const int stages = config.pipeline_stages;
+  require(ranks % stages == 0,
+          fmt::format("--pipeline-stages {}: {} ranks cannot be divided into groups of {}; start a "
+                      "multiple of {} ranks",
+                      stages, ranks, stages, stages));
+  require(config.batch_per_rank % config.micro_batches == 0,
+          fmt::format("--micro-batches {} does not divide the {} images of each replica; use a "
+                      "divisor of {}",
+                      config.micro_batches, config.batch_per_rank, config.batch_per_rank));
+  require(stages > 1 || config.stage_cuts == Config{}.stage_cuts,
+          "--stage-cuts requires --pipeline-stages N");
+  if (stages == 1) return;
+  require(config.reducer != comm::ReducerKind::none,
+          "--reducer none trains independent replicas, but the stages of a pipeline decide "
+          "together; use another reducer");
+  require(config.max_gradient_norm == 0,
+          "--grad-clip requires the gradients of the whole network on one rank; remove it or "
+          "--pipeline-stages");
+  require(config.batch_norm != BatchNormMode::local,
+          "--bn local stores statistics of every rank in checkpoints, which --pipeline-stages does "
+          "not support; use broadcast or sync");
+}
+
 void resolve_batch(Config& config, int ranks) {
   const bool has_local = config.batch_per_rank > 0;
   const bool has_global = config.global_batch > 0;
@@ -92,6 +117,15 @@ std::span<const core::NamedValue<DataResidency>> named_values(DataResidency) {
   return values;
 }
 
+std::span<const core::NamedValue<PipelineSchedule>> named_values(PipelineSchedule) {
+  static constexpr std::array<core::NamedValue<PipelineSchedule>, 2> values{
+      {{PipelineSchedule::gpipe, "gpipe",
+        "all forward passes, then all backward passes; every micro-batch is in memory"},
+       {PipelineSchedule::one_forward_one_backward, "1f1b",
+        "alternating; at most as many micro-batches as stages are in memory"}}};
+  return values;
+}
+
 double Config::peak_learning_rate() const {
   return optim::scaled_rate(learning_rate, scaling, global_batch, reference_batch);
 }
@@ -99,7 +133,11 @@ double Config::peak_learning_rate() const {
 Config resolve(Config config, int ranks) {
   check_combinations(config);
   const bool trains = config.command == "train" || config.command == "plan";
-  if (trains) resolve_batch(config, ranks);
+  if (trains) {
+    const int replicas = std::max(1, ranks / config.pipeline_stages);
+    resolve_batch(config, replicas);
+    check_pipeline(config, ranks);
+  }
   if (config.epochs == 0 && config.steps == 0) config.epochs = 2;
   return config;
 }

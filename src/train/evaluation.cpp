@@ -5,6 +5,7 @@
 
 #include "dataset_match.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "pipeline_plan.hpp"
 #include "plan_options.hpp"
 
 namespace lockstep::train {
@@ -23,23 +24,33 @@ const data::Dataset& matching(const graph::Graph& graph, const data::Dataset& te
   return test;
 }
 
+std::unique_ptr<backend::Plan> make_plan(const graph::Graph& graph, backend::ModelState& state,
+                                         const backend::Backend& backend,
+                                         const backend::PlanOptions& options,
+                                         const Pipeline* pipeline) {
+  if (pipeline == nullptr) return backend.compile(graph, state, options);
+  return std::make_unique<PipelinePlan>(*pipeline, backend, state, options);
+}
+
 }  // namespace
 
 Evaluator::Evaluator(const Config& config, const graph::Graph& graph, const data::Dataset& test,
                      const backend::Backend& backend, backend::ModelState& state,
-                     comm::Communicator& communicator)
-    : test_(matching(graph, test)),
+                     comm::Communicator& communicator, EvaluationPipeline pipeline)
+    : test_(matching(pipeline.pipeline != nullptr ? pipeline.pipeline->network : graph, test)),
       backend_(backend),
       state_(state),
       communicator_(communicator),
+      world_(pipeline.world != nullptr ? *pipeline.world : communicator),
       // Independent replicas have different weights, for which the statistics of rank 0 would be
       // wrong.
       batch_norm_(config.reducer == comm::ReducerKind::none ? BatchNormMode::local
                                                             : config.batch_norm),
       batch_(static_cast<std::size_t>(evaluation_batch(test.size(), communicator.size()))),
-      plan_(backend.compile(
-          graph, state,
-          inference_options(config, test.info().normalisation, static_cast<std::int64_t>(batch_)))),
+      plan_(make_plan(
+          graph, state, backend,
+          inference_options(config, test.info().normalisation, static_cast<std::int64_t>(batch_)),
+          pipeline.pipeline)),
       images_(batch_ * test.image_bytes()),
       labels_(batch_) {}
 
@@ -50,8 +61,8 @@ Evaluation Evaluator::run() {
     backend_.store(state_, backend::StatePart::statistics);
   }
   std::array<double, 3> sums{};
-  together(communicator_, [&] { sums = run_locally(); });
-  communicator_.sum(std::span<double>(sums));
+  together(world_, [&] { sums = run_locally(); });
+  world_.sum(std::span<double>(sums));
   return {sums[0], static_cast<std::int64_t>(sums[1]), static_cast<std::int64_t>(sums[2])};
 }
 

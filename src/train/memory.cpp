@@ -4,6 +4,7 @@
 
 #include "lockstep/record/phase.hpp"
 #include "lockstep/train/evaluation.hpp"
+#include "pipeline_plan.hpp"
 #include "plan_options.hpp"
 #include "step_log.hpp"
 
@@ -78,15 +79,21 @@ std::uint64_t largest_parameter(const graph::Graph& graph) {
 
 MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
                                const backend::Backend& backend, const data::DataSizes& sizes,
-                               Ranks ranks, std::uint64_t process_bytes, MemoryDetail detail) {
+                               Ranks ranks, std::uint64_t process_bytes, MemoryDetail detail,
+                               const Pipeline* pipeline) {
   const auto image = static_cast<std::uint64_t>(sizes.info.image.elements());
   const auto batch = static_cast<std::uint64_t>(config.batch_per_rank);
   const auto slots =
       config.loader_threads == 0 ? 1u : static_cast<std::uint64_t>(config.loader_threads) + 2;
 
-  const auto memory_of = [&](const backend::PlanOptions& options) {
-    return detail == MemoryDetail::planned ? backend.memory(graph, options)
-                                           : backend.least_memory(graph, options);
+  const auto memory_of = [&](backend::PlanOptions options) {
+    const backend::PlanOptions whole = options;
+    if (pipeline != nullptr && options.mode == backend::Mode::training)
+      options.batch /= pipeline->micro_batches;
+    const backend::MemoryUse memory = detail == MemoryDetail::planned
+                                          ? backend.memory(graph, options)
+                                          : backend.least_memory(graph, options);
+    return pipeline == nullptr ? memory : pipeline_memory(*pipeline, memory, whole);
   };
   NoSum batch_norm_sum(ranks.all);
   const bool is_synchronous = config.batch_norm == BatchNormMode::sync;

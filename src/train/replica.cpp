@@ -5,6 +5,7 @@
 #include "dataset_match.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/weights.hpp"
+#include "pipeline_plan.hpp"
 #include "plan_options.hpp"
 
 namespace lockstep::train {
@@ -13,22 +14,32 @@ namespace {
 
 data::DistributedSampler make_sampler(const TrainingContext& context) {
   const std::size_t images = context.data.train->size();
-  require_match(context.graph, context.data.train->info());
+  require_match(context.network(), context.data.train->info());
   require_enough_images(context.config, images);
   const auto global_batch = static_cast<std::size_t>(context.config.global_batch);
   return {images, global_batch, context.data_parallel.size(), context.config.seed,
           context.config.last_batch};
 }
 
-/// Returns the options of the training plan. `operations`: listener of the plan; may be null.
-backend::PlanOptions plan_options(const TrainingContext& context,
-                                  core::StatisticsAllReduce* statistics,
-                                  OperationClock* operations) {
+/// Returns the training plan. `operations`: its listener; may be null.
+std::unique_ptr<backend::Plan> make_plan(const TrainingContext& context, backend::ModelState& state,
+                                         core::StatisticsAllReduce* statistics,
+                                         OperationClock* operations) {
   backend::PlanOptions options =
       training_options(context.config, context.data.train->info().normalisation, statistics,
                        context.data_parallel.rank(), context.data_parallel.size());
   options.listener = operations;
-  return options;
+  if (context.pipeline == nullptr) return context.backend.compile(context.graph, state, options);
+  return std::make_unique<PipelinePlan>(*context.pipeline, context.backend, state, options);
+}
+
+/// Returns the configuration of the feed. Stages after the first one use only the labels, so their
+/// images are not augmented.
+Config feed_config(const TrainingContext& context) {
+  Config config = context.config;
+  if (context.has_stages() && !context.pipeline->is_first())
+    config.augment = data::Augmentation::none;
+  return config;
 }
 
 }  // namespace
@@ -40,13 +51,12 @@ Replica::Replica(const TrainingContext& context, core::StatisticsAllReduce* repl
                                      : nullptr),
       operations(context.config.profile_steps > 0 ? std::make_unique<OperationClock>() : nullptr),
       state(context.backend.make_state(context.graph, std::move(gradients))),
-      plan(context.backend.compile(context.graph, state,
-                                   plan_options(context, statistics.get(), operations.get()))),
-      feed(make_batch_feed(context.config, *context.data.train, sampler, context.data_parallel,
+      plan(make_plan(context, state, statistics.get(), operations.get())),
+      feed(make_batch_feed(feed_config(context), *context.data.train, sampler, context.data_parallel,
                            *plan)) {
   if (context.config.evaluate_every >= 0) {
     evaluator.emplace(context.config, context.graph, *context.data.test, context.backend, state,
-                      context.data_parallel);
+                      context.data_parallel, EvaluationPipeline{context.pipeline, &context.world});
   }
   if (operations != nullptr) operations->attach(plan->timeline());
   initialise(context.graph, context.config.seed, state);

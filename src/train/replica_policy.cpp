@@ -27,8 +27,10 @@ std::string not_finite(std::int64_t step, int rank) {
 /// decisions.
 class SynchronousReplicas final : public ReplicaPolicy {
  public:
-  explicit SynchronousReplicas(comm::Communicator& replicas)
-      : replicas_(replicas), values_(first_rank + static_cast<std::size_t>(replicas.size())) {}
+  SynchronousReplicas(comm::Communicator& replicas, comm::Communicator& world)
+      : replicas_(replicas),
+        world_(world),
+        values_(first_rank + static_cast<std::size_t>(world.size())) {}
 
   float gradient_scale() const override { return 1 / static_cast<float>(replicas_.size()); }
 
@@ -40,10 +42,10 @@ class SynchronousReplicas final : public ReplicaPolicy {
     values_[images] = static_cast<double>(result.images);
     values_[stop] = requests.stop ? 1 : 0;
     values_[save] = requests.save ? 1 : 0;
-    values_[first_rank + static_cast<std::size_t>(replicas_.rank())] =
+    values_[first_rank + static_cast<std::size_t>(world_.rank())] =
         std::isfinite(result.loss_sum) ? 0 : 1;
-    replicas_.start_sum(values_);
-    replicas_.finish_sum();
+    world_.start_sum(values_);
+    world_.finish_sum();
     require_finite(step);
     return {.loss_sum = values_[loss],
             .correct = static_cast<std::int64_t>(values_[correct]),
@@ -66,10 +68,11 @@ class SynchronousReplicas final : public ReplicaPolicy {
     const auto found = std::ranges::find_if(flags, [](double flag) { return flag != 0; });
     if (found == flags.end()) return;
     const int rank = static_cast<int>(found - flags.begin());
-    throw AgreedError(core::ExitStatus::diverged, not_finite(step, rank), rank, replicas_.rank());
+    throw AgreedError(core::ExitStatus::diverged, not_finite(step, rank), rank, world_.rank());
   }
 
   comm::Communicator& replicas_;
+  comm::Communicator& world_;
   std::vector<double> values_;
 };
 
@@ -104,9 +107,10 @@ class IndependentReplicas final : public ReplicaPolicy {
 }  // namespace
 
 std::unique_ptr<ReplicaPolicy> make_replica_policy(comm::ReducerKind reducer,
-                                                   comm::Communicator& replicas) {
+                                                   comm::Communicator& replicas,
+                                                   comm::Communicator& world) {
   if (reducer == comm::ReducerKind::none) return std::make_unique<IndependentReplicas>(replicas);
-  return std::make_unique<SynchronousReplicas>(replicas);
+  return std::make_unique<SynchronousReplicas>(replicas, world);
 }
 
 }  // namespace lockstep::train

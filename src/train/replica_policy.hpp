@@ -62,8 +62,10 @@ class ReplicaPolicy {
 };
 
 /// Creates the policy for a reducer: independent replicas for `none`, synchronous ones otherwise.
-/// `replicas`: the data-parallel group; must outlive the policy.
+/// `replicas`: the data-parallel group. `world`: all ranks, which decide together; with a pipeline,
+/// the ranks of all stages. Both must outlive the policy.
 std::unique_ptr<ReplicaPolicy> make_replica_policy(comm::ReducerKind reducer,
-                                                   comm::Communicator& replicas);
+                                                   comm::Communicator& replicas,
+                                                   comm::Communicator& world);
 
 }  // namespace lockstep::train

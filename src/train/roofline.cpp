@@ -47,24 +47,16 @@ class TimedWork final : public backend::StepWork {
   Quiet quiet_;
 };
 
-}  // namespace
+/// Mean durations of the operations of a step, and of the whole step, in seconds.
+struct TimedSteps {
+  std::map<OperationKey, double> operations;
+  double step = 0;
+  OperationWorks works;
+};
 
-std::vector<backend::OperationChoice> planned_kernels(const Config& config,
-                                                      const graph::Graph& graph,
-                                                      const backend::Backend& backend) {
-  return backend.choices(graph, training_options(config, {}, nullptr, 0, 1));
-}
-
-RooflineBounds measure_roofline(const Config& config, const graph::Graph& graph,
-                                const backend::Backend& backend) {
-  const backend::Ceilings ceilings = backend.ceilings(config.precision);
-  double step_seconds = 0;
-  if (ceilings.flops_per_second == 0) {
-    core::fail(core::ExitStatus::usage,
-               fmt::format("--measure compares with a device's ceilings, which '{}' does not "
-                           "measure; use --device cpu",
-                           core::name(backend.device().kind())));
-  }
+/// Measures the operations of training steps on random images.
+TimedSteps time_steps(const Config& config, const graph::Graph& graph,
+                      const backend::Backend& backend) {
   OperationClock clock;
   clock.set_enabled(true);
   backend::ModelState state = backend.make_state(graph);
@@ -82,7 +74,8 @@ RooflineBounds measure_roofline(const Config& config, const graph::Graph& graph,
   const auto executor = plan->make_step_executor(
       std::make_unique<TimedWork>(*plan, clock, graph.parameter_elements()));
   plan->set_sgd({.learning_rate = 1e-3F});
-  std::map<OperationKey, double> sums;
+  TimedSteps timed{
+      .works = OperationWorks(graph, *plan, config.precision, config.batch_per_rank)};
   for (int step = 0; step < warm_up_steps + steps; ++step) {
     executor->begin();
     plan->timeline().record(core::Timeline::start);
@@ -93,20 +86,48 @@ RooflineBounds measure_roofline(const Config& config, const graph::Graph& graph,
     executor->collect();
     if (step < warm_up_steps) continue;
     for (const OperationTime& time : clock.times())
-      sums[time.key] += (time.end - time.begin) / steps;
-    step_seconds += clock.times().back().end / steps;
+      timed.operations[time.key] += (time.end - time.begin) / steps;
+    timed.step += clock.times().back().end / steps;
   }
+  return timed;
+}
 
-  const OperationWorks works(graph, *plan, config.precision, config.batch_per_rank);
+}  // namespace
+
+std::vector<backend::OperationChoice> planned_kernels(const Config& config,
+                                                      const graph::Graph& graph,
+                                                      const backend::Backend& backend) {
+  return backend.choices(graph, training_options(config, {}, nullptr, 0, 1));
+}
+
+std::vector<double> measure_nodes(Config config, const graph::Graph& graph,
+                                  const backend::Backend& backend) {
+  config.batch_per_rank /= config.micro_batches;
+  std::vector<double> seconds(graph.nodes().size());
+  for (const auto& [key, duration] : time_steps(config, graph, backend).operations)
+    if (key.first != no_node) seconds[static_cast<std::size_t>(key.first)] += duration;
+  return seconds;
+}
+
+RooflineBounds measure_roofline(const Config& config, const graph::Graph& graph,
+                                const backend::Backend& backend) {
+  const backend::Ceilings ceilings = backend.ceilings(config.precision);
+  if (ceilings.flops_per_second == 0) {
+    core::fail(core::ExitStatus::usage,
+               fmt::format("--measure compares with a device's ceilings, which '{}' does not "
+                           "measure; use --device cpu",
+                           core::name(backend.device().kind())));
+  }
+  const TimedSteps timed = time_steps(config, graph, backend);
   std::vector<TimedOperation> operations;
-  for (const auto& [key, seconds] : sums) {
+  for (const auto& [key, seconds] : timed.operations) {
     if (key.second == upload) continue;
-    OperationWork work = works.of(key);
+    OperationWork work = timed.works.of(key);
     operations.push_back({std::move(work.what), std::string(key.second),
                           std::move(work.implementation), work.flops, work.bytes, seconds});
   }
   RooflineBounds bounds = compute_roofline(ceilings, operations);
-  bounds.seconds = step_seconds;
+  bounds.seconds = timed.step;
   return bounds;
 }
 

@@ -1,5 +1,7 @@
 #include "lockstep/train/trainer.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -11,6 +13,7 @@
 #include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/core/peak_memory.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "pipeline_plan.hpp"
 #include "rank_clocks.hpp"
 #include "profiler.hpp"
 #include "replica.hpp"
@@ -45,6 +48,33 @@ optim::LearningRateSchedule make_schedule(const Config& config, std::int64_t ste
       .warmup_steps = std::llround(config.warmup_epochs * static_cast<double>(steps_per_epoch))};
 }
 
+/// Returns the descriptions of the stages on rank 0; empty without pipeline. Collective.
+std::vector<StageDescription> describe_stages(const TrainingContext& context,
+                                              const backend::Plan& plan) {
+  std::vector<StageDescription> stages;
+  if (context.pipeline == nullptr) return stages;
+  const double bytes = static_cast<double>(plan.memory().total());
+  const std::vector<double> all_bytes = context.world.gather(std::span(&bytes, 1));
+  if (context.world.rank() != 0) return stages;
+  for (const graph::Graph& graph : context.pipeline->graphs) {
+    const std::size_t first = stages.empty() ? 0 : 1;  // after the boundary input
+    stages.push_back({.first_layer = graph.nodes()[first].name,
+                      .last_layer = graph.nodes().back().name,
+                      .parameters = static_cast<std::int64_t>(graph.parameter_count()),
+                      .memory_bytes = static_cast<std::uint64_t>(all_bytes[stages.size()])});
+  }
+  return stages;
+}
+
+/// Returns the sum of the hashes of all stages of a replica. Collective.
+std::string hash_of_stages(const TrainingContext& context, const std::string& hash) {
+  if (!context.has_stages()) return hash;
+  std::uint64_t sum = 0;
+  for (const std::string& text : context.pipeline->stages->all_gather(hash))
+    sum += std::stoull(text, nullptr, 16);
+  return fmt::format("{:016x}", sum);
+}
+
 }  // namespace
 
 struct Trainer::Parts {
@@ -54,6 +84,7 @@ struct Trainer::Parts {
   void collect_step();
   Progress restore();
   record::EpochRecord train_epoch();
+  void add_pipeline_seconds(record::EpochRecord& epoch) const;
   void add_readings(const backend::SensorReading& reading, double host_joules,
                     record::EpochRecord& epoch) const;
   void begin_clock();
@@ -70,6 +101,11 @@ struct Trainer::Parts {
   void report(const char* activity) const {
     core::begin_activity(context.progress, activity, progress.step);
   }
+  /// The stages of a pipeline have different buckets, which a run file cannot contain.
+  std::span<const std::size_t> bucket_bytes() const {
+    return context.has_stages() ? std::span<const std::size_t>() : step.reducer().bucket_bytes();
+  }
+  PipelinePlan* pipeline_plan() const { return dynamic_cast<PipelinePlan*>(replica->plan.get()); }
   bool is_over() const { return progress.step >= total_steps; }
   bool evaluation_is_due() const;
   StepRequests requests_after(std::int64_t completed) const {
@@ -97,7 +133,8 @@ struct Trainer::Parts {
   Summariser summariser;
   StopSignal stop;
   core::PeakMemory peak_memory;
-  std::int64_t queued = 0;  ///< steps that were queued, including completed ones
+  std::vector<StageDescription> stages;  ///< see Trainer::stages
+  std::int64_t queued = 0;               ///< steps that were queued, including completed ones
   bool is_stopping = false;
   bool is_saving = false;
   double checkpoint_pause = 0;  ///< seconds that checkpoints took in this epoch
@@ -110,19 +147,20 @@ Trainer::Parts::Parts(const TrainingContext& context_, Observer& observer_)
       observer(observer_),
       transport(make_transport(context)),
       replica(make_replica(context, *transport)),
-      policy(make_replica_policy(context.config.reducer, context.data_parallel)),
+      policy(make_replica_policy(context.config.reducer, context.data_parallel, context.world)),
       step(context, *replica, *transport, *policy),
       steps_per_epoch(static_cast<std::int64_t>(replica->sampler.steps_per_epoch())),
       total_steps(context.config.steps > 0 ? context.config.steps
                                            : context.config.epochs * steps_per_epoch),
       schedule(make_schedule(context.config, steps_per_epoch, total_steps)),
-      log(static_cast<std::size_t>(steps_per_epoch), step.reducer().bucket_bytes().size()),
+      log(static_cast<std::size_t>(steps_per_epoch), bucket_bytes().size()),
       clocks(context.world, replica->plan->timeline()),
       checkpoints(context.config, context.graph, replica->state, context.data_parallel,
-                  {steps_per_epoch, context.data.digest}),
+                  context.world, context.pipeline, {steps_per_epoch, context.data.digest}),
       progress(restore()),
-      summariser(context.data_parallel.size(), steps_per_epoch,
+      summariser(context.world.size(), steps_per_epoch,
                  steps_per_epoch * context.config.global_batch),
+      stages(describe_stages(context, *replica->plan)),
       queued(progress.step) {
   context.backend.store(replica->state);
   if (progress.loss_scale) replica->plan->set_loss_scale(*progress.loss_scale);
@@ -153,17 +191,18 @@ void Trainer::Parts::queue_step() {
 /// Waits for the oldest step in flight, and records and reports its results.
 void Trainer::Parts::collect_step() {
   const std::int64_t number = progress.step + 1;
-  const StepResult result = step.collect(number, requests_after(number));
+  StepResult result = step.collect(number, requests_after(number));
+  if (context.has_stages()) result.buckets = {};
   log.add(schedule.at(progress.step), result, seconds_since(origin));
   progress.step = number;
   accept(result.totals.requests);
-  if (context.data_parallel.rank() == 0) report_step(result);
+  if (context.world.rank() == 0) report_step(result);
 }
 
 record::EpochRecord Trainer::Parts::train_epoch() {
   const std::int64_t epoch = progress.step / steps_per_epoch;
   const std::int64_t end = std::min(total_steps, (epoch + 1) * steps_per_epoch);
-  const bool is_reducing = !step.reducer().bucket_bytes().empty();
+  const bool is_reducing = !bucket_bytes().empty();
   if (is_reducing) clocks.begin_epoch();
   // Rank 0 may have written files since the last epoch. Without this barrier the other ranks would
   // wait for it in their first step and record that time as exposed communication.
@@ -174,6 +213,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   const auto begin = Clock::now();
   checkpoint_pause = 0;
   log.clear();
+  if (PipelinePlan* const plan = pipeline_plan()) plan->reset_seconds();
   replica->feed->start_epoch(epoch, static_cast<std::size_t>(progress.step % steps_per_epoch));
   while (progress.step < end && !is_stopping) {
     if (queued < end && !is_saving) queue_step();
@@ -197,13 +237,24 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   record.epoch = epoch + 1;
   record.seconds = seconds;
   add_readings(reading, host_joules, record);
+  add_pipeline_seconds(record);
   record.measurements["/epochs/peak_resident_memory_bytes"] =
       context.world.gather(std::span(&peak_bytes, 1));
   const EpochEnd end_of_epoch = policy->finish_epoch(context.backend.parameter_hash(replica->state),
                                                      requests_after(progress.step), progress.step);
-  record.parameter_hash = end_of_epoch.parameter_hash;
+  record.parameter_hash = hash_of_stages(context, end_of_epoch.parameter_hash);
   accept(end_of_epoch.requests);
   return record;
+}
+
+/// Collective.
+void Trainer::Parts::add_pipeline_seconds(record::EpochRecord& epoch) const {
+  const PipelinePlan* const plan = pipeline_plan();
+  if (plan == nullptr) return;
+  const auto gather = [&](double value) { return context.world.gather(std::span(&value, 1)); };
+  epoch.measurements["/epochs/pipeline_busy_seconds"] = gather(plan->seconds().busy);
+  epoch.measurements["/epochs/pipeline_transfer_seconds"] = gather(plan->seconds().transfer);
+  epoch.measurements["/epochs/pipeline_wait_seconds"] = gather(plan->seconds().wait);
 }
 
 /// Collective.
@@ -345,9 +396,7 @@ std::int64_t Trainer::first_step() const { return parts_->progress.step; }
 const std::string& Trainer::run_id() const { return parts_->checkpoints.run_id(); }
 std::int64_t Trainer::part() const { return parts_->checkpoints.part(); }
 bool Trainer::is_finished() const { return parts_->is_over() && !parts_->evaluation_is_due(); }
-std::span<const std::size_t> Trainer::bucket_bytes() const {
-  return parts_->step.reducer().bucket_bytes();
-}
+std::span<const std::size_t> Trainer::bucket_bytes() const { return parts_->bucket_bytes(); }
 const comm::AllReduceChoice& Trainer::all_reduce() const { return parts_->step.reducer().choice(); }
 std::string Trainer::transport() const { return parts_->transport->library_version(); }
 std::vector<backend::OperationChoice> Trainer::kernels() const {
@@ -363,6 +412,7 @@ std::optional<std::vector<std::string>> Trainer::telemetry_interfaces() const {
 std::string Trainer::host_energy_source() const {
   return parts_->telemetry ? parts_->telemetry->host_energy_source() : "not measured";
 }
+const std::vector<StageDescription>& Trainer::stages() const { return parts_->stages; }
 const backend::ModelState& Trainer::state() const { return parts_->replica->state; }
 
 }  // namespace lockstep::train

@@ -1,5 +1,5 @@
-// Tests the plans of stages of a network: connected by their boundary values, they must compute what
-// the plan of the whole network computes.
+// Tests the plans of stages of a network: connected by their boundary values, they must compute
+// what the plan of the whole network computes.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,9 +17,8 @@ namespace {
 graph::Graph blocks() {
   graph::Graph graph("blocks");
   const auto convolution = [&](const std::string& name, graph::NodeId from) {
-    return graph.batch_norm(
-        "bn" + name,
-        graph.convolution("conv" + name, from, 5, {.kernel = 3, .padding = 1}));
+    return graph.batch_norm("bn" + name,
+                            graph.convolution("conv" + name, from, 5, {.kernel = 3, .padding = 1}));
   };
   auto x = graph.relu("relu0", convolution("0", graph.input({3, 6, 7})));
   for (const std::string name : {"1", "2"}) {
@@ -51,9 +50,8 @@ class Stages {
       stage.state = whole.backend->make_state(stage.graph);
       for (const graph::Parameter& parameter : stage.graph.parameters()) {
         const graph::Parameter& from = network.parameters()[parameter.index];
-        std::ranges::copy(
-            whole.parameters().subspan(from.offset, from.elements),
-            stage.state.parameters.as<float>().subspan(parameter.offset).begin());
+        std::ranges::copy(whole.parameters().subspan(from.offset, from.elements),
+                          stage.state.parameters.as<float>().subspan(parameter.offset).begin());
       }
       for (const graph::Statistic& statistic : stage.graph.statistics()) {
         const auto from =
@@ -149,16 +147,14 @@ TEST_P(StagesTest, ComputeTheGradientsOfTheWholeNetwork) {
 TEST_P(StagesTest, ComputeTheScoresOfPartialBatches) {
   const graph::Graph network = blocks();
   const Batch batch = random_batch(network, 4, 1);
-  const PlanOptions options{
-      .batch = 6, .precision = GetParam().precision, .mode = Mode::inference};
+  const PlanOptions options{.batch = 6, .precision = GetParam().precision, .mode = Mode::inference};
   Replica whole(GetParam().kind, 2, network, options);
   Stages stages(whole, network, 3, options);
   whole.upload(batch);
   whole.plan->forward();
   stages.forward(batch);
-  EXPECT_LT(
-      relative_error(stages.last().logits().first(16), whole.plan->logits().first(16)),
-      GetParam().tolerance);
+  EXPECT_LT(relative_error(stages.last().logits().first(16), whole.plan->logits().first(16)),
+            GetParam().tolerance);
   EXPECT_EQ(stages.last().result().images, 4);
 }
 

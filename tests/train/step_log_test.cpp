@@ -15,7 +15,7 @@ namespace {
 
 TEST(StepLog, ReturnsStepsAsTheyWereGiven) {
   const auto alone = comm::make_self_communicator();
-  const auto replicas = make_replica_policy(comm::ReducerKind::overlap, *alone);
+  const auto replicas = make_replica_policy(comm::ReducerKind::overlap, *alone, *alone);
   StepLog log(3, 1);
   for (int step = 0; step < 2; ++step) {
     const std::vector<comm::BucketTimes> buckets{{0.5 + step, 0.75 + step}};
@@ -47,7 +47,7 @@ TEST(StepLog, ReturnsStepsAsTheyWereGiven) {
 TEST(StepLog, TakesTheEstimatedMemory) {
   constexpr StepLogSize size{.steps = 300'000, .buckets = 8, .ranks = 1};
   const auto alone = comm::make_self_communicator();
-  const auto replicas = make_replica_policy(comm::ReducerKind::overlap, *alone);
+  const auto replicas = make_replica_policy(comm::ReducerKind::overlap, *alone, *alone);
   const auto path = std::filesystem::path(::testing::TempDir()) / "lockstep-step-log.h5";
   record::RunHeader header;
   header.ranks.resize(1);

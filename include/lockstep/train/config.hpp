@@ -33,6 +33,16 @@ enum class DataResidency {
 };
 std::span<const core::NamedValue<DataResidency>> named_values(DataResidency);
 
+/// Order of the forward and backward passes of the micro-batches in a pipeline. With both schedules
+/// a pipeline of N equal stages and M micro-batches is idle for (N - 1) / (M + N - 1) of the time.
+enum class PipelineSchedule {
+  gpipe,  ///< all forward passes, then all backward passes (Huang et al., 2019): M micro-batches
+          ///< are in flight
+  one_forward_one_backward,  ///< each stage alternates as soon as it can (PipeDream-Flush,
+                             ///< Narayanan et al., 2021): at most N micro-batches are in flight
+};
+std::span<const core::NamedValue<PipelineSchedule>> named_values(PipelineSchedule);
+
 /// Values of all options. The command line sets them, `resolve` replaces automatic values by
 /// numbers, and the run file stores them.
 struct Config {
@@ -95,6 +105,12 @@ struct Config {
   double link_gbit = 0;  ///< rate of the network link in Gbit/s, for the report; 0: unknown
   BatchNormMode batch_norm = BatchNormMode::broadcast;
   std::int64_t watchdog_seconds = 300;  ///< 0: disabled
+
+  // pipeline of stages; ranks = stages x replicas
+  int pipeline_stages = 1;
+  std::string stage_cuts = "auto";  ///< "auto", "flops", or the first layers of stages 1, 2, ...
+  std::int64_t micro_batches = 1;   ///< per step and replica
+  PipelineSchedule pipeline_schedule = PipelineSchedule::gpipe;
 
   /// Returns the size of a bucket of float32 gradients in bytes.
   std::size_t bucket_bytes() const { return static_cast<std::size_t>(bucket_mib * (1 << 20)); }

@@ -9,6 +9,7 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/train/config.hpp"
+#include "lockstep/train/pipeline.hpp"
 
 namespace lockstep::train {
 
@@ -26,15 +27,22 @@ struct Evaluation {
 /// few enough for little memory compared with training.
 std::int64_t evaluation_batch(std::size_t test_images, int ranks);
 
+/// The pipeline of an evaluation. `world`: all ranks, which sum the results of the last stages.
+struct EvaluationPipeline {
+  const Pipeline* pipeline = nullptr;  ///< null: every rank computes the whole network
+  comm::Communicator* world = nullptr;
+};
+
 /// Evaluates the model on the test set: rank r evaluates the images i with i mod N = r, where N is
 /// the number of ranks, so that each image is evaluated exactly once.
 class Evaluator {
  public:
-  /// Compiles the inference plan for `state`. All arguments must outlive the evaluator. Throws
+  /// Compiles the inference plan for `state`. `communicator`: the ranks among which the images are
+  /// divided; with a pipeline, those of one stage. All arguments must outlive the evaluator. Throws
   /// `Error` (usage) if the network does not match the dataset.
   Evaluator(const Config& config, const graph::Graph& graph, const data::Dataset& test,
             const backend::Backend& backend, backend::ModelState& state,
-            comm::Communicator& communicator);
+            comm::Communicator& communicator, EvaluationPipeline pipeline = {});
 
   /// Evaluates the test set and returns the results on all ranks. With `BatchNormMode::broadcast`,
   /// first copies the running statistics of rank 0 to all ranks, unless the replicas are
@@ -49,6 +57,7 @@ class Evaluator {
   const backend::Backend& backend_;
   backend::ModelState& state_;
   comm::Communicator& communicator_;
+  comm::Communicator& world_;  ///< all ranks that take part
   BatchNormMode batch_norm_;
   std::size_t batch_;
   std::unique_ptr<backend::Plan> plan_;

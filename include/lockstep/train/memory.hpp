@@ -6,6 +6,7 @@
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/train/config.hpp"
+#include "lockstep/train/pipeline.hpp"
 
 namespace lockstep::train {
 
@@ -45,11 +46,13 @@ enum class MemoryDetail {
   least,    ///< a lower bound from the shapes; times nothing on the device
 };
 
-/// Estimates the memory of one rank. `config` must be resolved. `process_bytes`: resident memory of
-/// the process at its start, in bytes.
+/// Estimates the memory of one rank. `config` must be resolved. `graph`: of this rank. `ranks`:
+/// with a pipeline, the replicas. `pipeline` may be null. `process_bytes`: resident memory of the
+/// process at its start, in bytes.
 MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
                                const backend::Backend& backend, const data::DataSizes& sizes,
                                Ranks ranks, std::uint64_t process_bytes,
-                               MemoryDetail detail = MemoryDetail::planned);
+                               MemoryDetail detail = MemoryDetail::planned,
+                               const Pipeline* pipeline = nullptr);
 
 }  // namespace lockstep::train

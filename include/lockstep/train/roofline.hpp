@@ -63,4 +63,9 @@ std::vector<backend::OperationChoice> planned_kernels(const Config& config,
 RooflineBounds measure_roofline(const Config& config, const graph::Graph& graph,
                                 const backend::Backend& backend);
 
+/// Runs some training steps of one micro-batch on random images. Returns the seconds of a step by
+/// node: the sum of all phases. A node that is fused with a preceding one has 0 seconds.
+std::vector<double> measure_nodes(Config config, const graph::Graph& graph,
+                                  const backend::Backend& backend);
+
 }  // namespace lockstep::train

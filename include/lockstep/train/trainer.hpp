@@ -15,6 +15,7 @@
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/config.hpp"
 #include "lockstep/train/profile.hpp"
+#include "lockstep/train/pipeline.hpp"
 #include "lockstep/train/summary.hpp"
 
 namespace lockstep::train {
@@ -22,7 +23,7 @@ namespace lockstep::train {
 /// The objects that a trainer uses. They must outlive the trainer. `config` must be resolved.
 struct TrainingContext {
   const Config& config;
-  const graph::Graph& graph;
+  const graph::Graph& graph;  ///< of this rank: the network, or its stage of a pipeline
   const data::TrainingData& data;
   const backend::Backend& backend;
   comm::Communicator& world;  ///< all ranks of the run
@@ -30,6 +31,12 @@ struct TrainingContext {
   /// and all-reduce their gradients.
   comm::Communicator& data_parallel;
   core::ProgressMonitor* progress = nullptr;  ///< notified of each phase of a step; may be null
+  /// Null if every rank computes the whole network and batches are not divided. `graph` and
+  /// `data_parallel` are those of the pipeline.
+  const Pipeline* pipeline = nullptr;
+
+  const graph::Graph& network() const { return pipeline != nullptr ? pipeline->network : graph; }
+  bool has_stages() const { return pipeline != nullptr && pipeline->count() > 1; }
 };
 
 /// Results of a completed step over all ranks; with `--reducer none`, `loss` and `images` are those
@@ -93,7 +100,8 @@ class Trainer {
   /// Returns whether the run needs no further training or evaluation, for example because the
   /// checkpoint that it resumed from is the last one.
   bool is_finished() const;
-  /// Returns the bytes of each bucket as communicated; empty if nothing is communicated.
+  /// Returns the bytes of each bucket as communicated; empty if nothing is communicated, and for
+  /// the stages of a pipeline, whose buckets differ.
   std::span<const std::size_t> bucket_bytes() const;
   const comm::AllReduceChoice& all_reduce() const;  ///< algorithm in use
   std::string transport() const;  ///< name and version of the library that transports the gradients
@@ -105,6 +113,9 @@ class Trainer {
   /// Returns the RAPL zones of this host that are measured, "not readable: REASON", or "not
   /// measured" without telemetry.
   std::string host_energy_source() const;
+  /// Returns the descriptions of the stages, of the first replica; empty without pipeline. Valid on
+  /// rank 0.
+  const std::vector<StageDescription>& stages() const;
   const backend::ModelState& state() const;  ///< copy in host memory; valid after `run`
 
  private:

@@ -118,9 +118,9 @@ void ReferencePlan::upload(std::span<const std::uint8_t> images,
   core::check(data_.options.mode == Mode::inference || count == data_.options.batch,
               "a training batch is full");
   const bool has_images = graph::is_input(graph_.nodes().front().operation);
-  core::check(!has_images || static_cast<std::int64_t>(images.size()) ==
-                                 count * graph_.image().elements(),
-              "there are as many images as labels");
+  core::check(
+      !has_images || static_cast<std::int64_t>(images.size()) == count * graph_.image().elements(),
+      "there are as many images as labels");
   for (const std::int32_t label : labels) {
     core::check(ends_at_boundary() || (label >= 0 && label < graph_.classes()),
                 "labels name classes of the network");

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "gradient_accumulator.hpp"
+#include "lockstep/backend/backend.hpp"
+#include "lockstep/core/timeline.hpp"
+#include "lockstep/train/pipeline.hpp"
+#include "pipeline_schedule.hpp"
+
+namespace lockstep::train {
+
+/// Returns the memory of a PipelinePlan. `micro_batch`: of the plan of its stage for one
+/// micro-batch. `options`: those of the whole batch of the replica.
+backend::MemoryUse pipeline_memory(const Pipeline& pipeline, const backend::MemoryUse& micro_batch,
+                                   const backend::PlanOptions& options);
+
+/// The plan of one stage of a pipeline, for the batch of its replica. It divides the batch into
+/// micro-batches, exchanges their activations and gradients with the adjacent stages, and sums the
+/// gradients of the micro-batches. A step is collective over the stages of a replica: `forward`
+/// computes the passes before the first backward pass, `backward` the rest of the schedule.
+///
+/// In inference, a batch is one micro-batch, and the stages compute successive batches at the same
+/// time.
+class PipelinePlan final : public backend::Plan {
+ public:
+  /// `state`: of the stage. `options`: those of the whole batch of the replica. Arguments must
+  /// outlive the plan. Throws `Error` like `Backend::compile`.
+  PipelinePlan(const Pipeline& pipeline, const backend::Backend& backend,
+               backend::ModelState& state, backend::PlanOptions options);
+
+  /// Only refers to the batch; it must not change before the end of `backward`.
+  void upload(std::span<const std::uint8_t> images, std::span<const std::int32_t> labels) override;
+  void forward() override;
+  /// Returns the sum over the micro-batches on the last stage, zeros on the others.
+  backend::BatchResult result() const override { return result_; }
+  std::span<const float> logits() const override { return slots_.front().plan->logits(); }
+  void backward(core::GradientListener& listener) override;
+  void set_sgd(const optim::Sgd& sgd) override;
+  void update(std::size_t first, std::size_t count) override {
+    slots_.front().plan->update(first, count);
+  }
+  core::Timeline& timeline() override { return timeline_; }
+  std::unique_ptr<backend::StepExecutor> make_step_executor(
+      std::unique_ptr<backend::StepWork> work) override;
+  backend::MemoryUse memory() const override;
+  std::vector<backend::OperationChoice> choices() const override {
+    return slots_.front().plan->choices();
+  }
+
+  /// Returns the durations of all passes since the last call of `reset_seconds`.
+  const PipelineSeconds& seconds() const { return seconds_; }
+  void reset_seconds() { seconds_ = {}; }
+
+ private:
+  /// The memory of a micro-batch in flight: activations, and messages to the adjacent stages.
+  struct Slot {
+    std::unique_ptr<backend::Plan> plan;
+    std::vector<float> output, gradient;  ///< boundary output, and gradient of the boundary input
+    std::unique_ptr<comm::RepeatedMessage> send_output, send_gradient;
+  };
+
+  Slot& slot_of(std::int64_t micro_batch) {
+    return slots_[static_cast<std::size_t>(micro_batch) % slots_.size()];
+  }
+  void forward_pass(std::int64_t micro_batch);
+  void backward_pass(std::int64_t micro_batch, core::GradientListener& listener);
+  void finish_sends();
+
+  const Pipeline& pipeline_;
+  std::int64_t micro_batches_;
+  std::vector<PipelineAction> actions_;
+  std::size_t first_backward_;                  ///< index of the first backward pass in `actions_`
+  std::vector<float> input_, output_gradient_;  ///< as received
+  std::unique_ptr<comm::RepeatedMessage> receive_input_, receive_gradient_;
+  std::vector<Slot> slots_;
+  GradientAccumulator gradients_;
+  backend::PlanOptions options_;  ///< of the whole batch
+  std::span<const std::uint8_t> images_;
+  std::span<const std::int32_t> labels_;
+  backend::BatchResult result_;
+  PipelineSeconds seconds_;
+  core::HostTimeline timeline_;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,298 @@
+// Trains networks in pipelines of 1, 2 and 4 stages and compares them with one rank.
+
+#include "lockstep/train/pipeline.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "lockstep/record/checkpoint.hpp"
+#include "lockstep/train/agreement.hpp"
+#include "lockstep/train/trainer.hpp"
+#include "lockstep/train/weights.hpp"
+#include "train/small.hpp"
+
+namespace lockstep::train {
+namespace {
+
+using namespace testing;
+using ::testing::HasSubstr;
+using enum PipelineSchedule;
+
+/// Returns a network of two residual blocks that can be cut into 4 stages.
+graph::Graph residual_graph(Norm norm) {
+  graph::Graph graph("residual");
+  const auto convolution = [&](const std::string& name, graph::NodeId from, std::int64_t stride) {
+    const auto node = graph.convolution(
+        "conv" + name, from, 8,
+        {.kernel = 3, .stride = stride, .padding = 1, .has_bias = norm == Norm::without});
+    return norm == Norm::without ? node : graph.batch_norm("bn" + name, node);
+  };
+  auto x = graph.relu("relu0", convolution("0", graph.input({3, 32, 32}), 4));
+  for (const std::string name : {"1", "2"}) {
+    const auto inner = graph.relu("relu" + name, convolution(name, x, 1));
+    x = graph.relu("out" + name, graph.add("add" + name, convolution(name + "b", inner, 1), x));
+  }
+  x = graph.linear("linear", graph.global_average_pool("pool", x), 10);
+  graph.softmax_cross_entropy("loss", x, {});
+  graph.seal();
+  return graph;
+}
+
+/// The results of a run, on all ranks of its first replica: parameters by name, and losses on rank
+/// 0.
+struct Outcome {
+  std::map<std::string, std::vector<float>> parameters;
+  std::vector<double> losses;
+  std::vector<record::EpochRecord> epochs;
+  std::vector<StageDescription> stages;
+};
+
+class PipelineTest : public ::testing::Test {
+ protected:
+  /// `stages`: of the pipeline; the other factor of the ranks are replicas.
+  Config config(int stages, std::int64_t micro_batches, PipelineSchedule schedule = gpipe) const {
+    Config config = small_config(1);
+    config.all_reduce = comm::AllReduceAlgorithm::automatic;
+    config.deterministic = true;
+    config.epochs = 0;
+    config.steps = 5;
+    config.pipeline_stages = stages;
+    config.stage_cuts = stages > 1 ? "flops" : "auto";
+    config.micro_batches = micro_batches;
+    config.pipeline_schedule = schedule;
+    config.batch_per_rank = 0;
+    return config;
+  }
+
+  Outcome train(const Config& given, comm::Communicator& on, const graph::Graph& network) const {
+    return train(given, on, network, *backend_);
+  }
+  Outcome train(const Config& given, comm::Communicator& on, const graph::Graph& network,
+                const backend::Backend& backend) const {
+    const Config some = resolve(given, on.size());
+    const auto pipeline = make_pipeline(some, network, backend, on);
+    const graph::Graph& graph = pipeline ? pipeline->graph() : network;
+    Witness witness;
+    Trainer trainer({some, graph, data_, backend, on, pipeline ? *pipeline->replicas : on, nullptr,
+                     pipeline.get()},
+                    witness);
+    trainer.run();
+    Outcome outcome{
+        .parameters = {}, .losses = {}, .epochs = witness.epochs, .stages = trainer.stages()};
+    for (const StepReport& step : witness.steps) outcome.losses.push_back(step.loss);
+    for (const graph::Parameter& parameter : graph.parameters()) {
+      const auto values =
+          trainer.state().parameters.as<float>().subspan(parameter.offset, parameter.elements);
+      outcome.parameters[parameter.name] = {values.begin(), values.end()};
+    }
+    return outcome;
+  }
+
+  void expect_same(const Outcome& actual, const Outcome& expected, double tolerance) const {
+    for (const auto& [name, values] : actual.parameters) {
+      EXPECT_LE(relative_difference(values, expected.parameters.at(name)), tolerance) << name;
+    }
+    if (world_->rank() != 0) return;
+    ASSERT_EQ(actual.losses.size(), expected.losses.size());
+    for (std::size_t i = 0; i < actual.losses.size(); ++i)
+      EXPECT_NEAR(actual.losses[i], expected.losses[i], tolerance * expected.losses[i]) << i;
+  }
+
+  int ranks() const { return world_->size(); }
+
+  int argc_ = 0;
+  char** argv_ = nullptr;
+  comm::MpiSession session_{argc_, argv_};
+  std::unique_ptr<comm::Communicator> world_ = comm::make_communicator(session_);
+  std::unique_ptr<comm::Communicator> alone_ = comm::make_self_communicator();
+  std::unique_ptr<backend::Backend> backend_ = backend::make_backend(
+      {.kind = backend::DeviceKind::cpu, .threads = 1, .deterministic = true});
+  data::TrainingData data_ = small_data();
+};
+
+// Without batch norm the gradients of micro-batches sum to those of the batch, except for rounding.
+TEST_F(PipelineTest, FollowsOneRankWithoutBatchNorm) {
+  const graph::Graph network = residual_graph(Norm::without);
+  const Outcome expected = train(config(1, 1), *alone_, network);
+  for (const auto schedule : {gpipe, one_forward_one_backward}) {
+    for (const std::int64_t micro_batches : {1, 2, 8}) {
+      SCOPED_TRACE(fmt::format("{} {}", core::name(schedule), micro_batches));
+      expect_same(train(config(ranks(), micro_batches, schedule), *world_, network), expected,
+                  2e-5);
+    }
+  }
+}
+
+// With batch norm, one rank that divides the batch into the same micro-batches has the same
+// statistics and gradients.
+TEST_F(PipelineTest, FollowsOneRankWithTheSameMicroBatches) {
+  const graph::Graph network = residual_graph(Norm::with_batch_norm);
+  for (const std::int64_t micro_batches : {1, 4}) {
+    const Outcome expected = train(config(1, micro_batches), *alone_, network);
+    for (const auto schedule : {gpipe, one_forward_one_backward}) {
+      SCOPED_TRACE(fmt::format("{} {}", core::name(schedule), micro_batches));
+      const Outcome actual = train(config(ranks(), micro_batches, schedule), *world_, network);
+      expect_same(actual, expected, 2e-4);
+      if (world_->rank() == 0) {
+        ASSERT_FALSE(actual.epochs.empty());
+        EXPECT_NEAR(actual.epochs.back().test_loss, expected.epochs.back().test_loss, 1e-4);
+        EXPECT_EQ(actual.epochs.back().images.front(), 16);
+      }
+    }
+  }
+}
+
+TEST_F(PipelineTest, SchedulesGiveTheSameBits) {
+  const graph::Graph network = residual_graph(Norm::with_batch_norm);
+  expect_same(train(config(ranks(), 4, one_forward_one_backward), *world_, network),
+              train(config(ranks(), 4, gpipe), *world_, network), 0);
+}
+
+TEST_F(PipelineTest, ReferenceBackendFollowsOneRank) {
+  const auto reference = backend::make_backend(backend::DeviceKind::reference, 1);
+  const graph::Graph network = residual_graph(Norm::without);
+  Config many = config(ranks(), 2), one = config(1, 1);
+  many.steps = one.steps = 2;
+  expect_same(train(many, *world_, network, *reference), train(one, *alone_, network, *reference),
+              1e-5);
+}
+
+// The mask of dropout depends on the micro-batch, but not on the stage.
+TEST_F(PipelineTest, DropoutFollowsOneRank) {
+  if (ranks() > 2) GTEST_SKIP() << "the network has 2 stages";
+  const graph::Graph network = small_dropout_graph();
+  expect_same(train(config(ranks(), 4), *world_, network), train(config(1, 4), *alone_, network),
+              1e-4);
+}
+
+TEST_F(PipelineTest, ReplicasOfAPipelineFollowOneRank) {
+  if (ranks() != 4) GTEST_SKIP() << "needs 4 ranks";
+  const graph::Graph network = residual_graph(Norm::without);
+  const Outcome expected = train(config(1, 1), *alone_, network);
+  for (const auto schedule : {gpipe, one_forward_one_backward})
+    expect_same(train(config(2, 4, schedule), *world_, network), expected, 2e-5);
+}
+
+TEST_F(PipelineTest, SynchronisedBatchNormOfReplicasFollowsOneRank) {
+  if (ranks() != 4) GTEST_SKIP() << "needs 4 ranks";
+  const graph::Graph network = residual_graph(Norm::with_batch_norm);
+  Config many = config(2, 1);
+  many.batch_norm = BatchNormMode::sync;
+  expect_same(train(many, *world_, network), train(config(1, 1), *alone_, network), 2e-4);
+}
+
+TEST_F(PipelineTest, RecordsTheTimesAndDescribesTheStages) {
+  const graph::Graph network = residual_graph(Norm::with_batch_norm);
+  const Outcome gpipe_run = train(config(ranks(), 4), *world_, network);
+  const Outcome other_run = train(config(ranks(), 4, one_forward_one_backward), *world_, network);
+  if (world_->rank() != 0) return;
+  for (const char* name : {"busy", "transfer", "wait"}) {
+    const auto& values =
+        gpipe_run.epochs.front().measurements.at(fmt::format("/epochs/pipeline_{}_seconds", name));
+    ASSERT_EQ(values.size(), static_cast<std::size_t>(ranks()));
+    if (ranks() == 1) continue;  // nothing to wait for
+    EXPECT_THAT(values, ::testing::Each(::testing::Gt(0))) << name;
+  }
+  ASSERT_EQ(gpipe_run.stages.size(), static_cast<std::size_t>(ranks()));
+  std::int64_t parameters = 0;
+  for (const StageDescription& stage : gpipe_run.stages) parameters += stage.parameters;
+  EXPECT_EQ(parameters, static_cast<std::int64_t>(network.parameter_count()));
+  EXPECT_EQ(gpipe_run.stages.back().last_layer, "loss");
+  if (ranks() == 2) {
+    EXPECT_GT(gpipe_run.stages[0].memory_bytes, other_run.stages[0].memory_bytes);
+    EXPECT_GT(other_run.stages[0].memory_bytes, 0u);
+  }
+}
+
+TEST_F(PipelineTest, CheckpointsAreThoseOfTheWholeNetwork) {
+  const graph::Graph network = residual_graph(Norm::with_batch_norm);
+  SharedDirectory directory(*world_);
+  const auto expect_parameters = [&](const Outcome& actual, const Outcome& expected,
+                                     double tolerance) {
+    for (const auto& [name, values] : actual.parameters)
+      EXPECT_LE(relative_difference(values, expected.parameters.at(name)), tolerance) << name;
+  };
+  const Outcome all = train(config(ranks(), 4), *world_, network);
+  Config first = config(ranks(), 4);
+  first.steps = 3;
+  first.checkpoint_dir = directory.path();
+  const Outcome begun = train(first, *world_, network);
+
+  Config rest = config(ranks(), 4);
+  rest.resume = record::checkpoint_path(directory.path(), 3).string();
+  const Outcome resumed = train(rest, *world_, network);
+  expect_parameters(resumed, all, 0);
+  EXPECT_EQ(resumed.losses.size(), world_->rank() == 0 ? 2u : 0u);
+
+  Config one = config(1, 4);  // one rank resumes the checkpoint of the pipeline
+  one.resume = rest.resume;
+  expect_parameters(all, train(one, *alone_, network), 2e-4);
+
+  Config from_weights = config(ranks(), 4);
+  from_weights.init_from = rest.resume;
+  from_weights.learning_rate = 0;
+  expect_parameters(train(from_weights, *world_, network), begun, 0);
+}
+
+TEST_F(PipelineTest, CutsByMeasuredTimesAreEqualOnAllRanks) {
+  Config some = config(ranks(), 2);
+  some.stage_cuts = "auto";
+  const graph::Graph network = residual_graph(Norm::with_batch_norm);
+  const auto pipeline = make_pipeline(resolve(some, ranks()), network, *backend_, *world_);
+  std::string firsts;
+  for (const graph::Graph& graph : pipeline->graphs) firsts += graph.nodes()[1].name + " ";
+  EXPECT_THAT(world_->all_gather(firsts), ::testing::Each(firsts));
+  EXPECT_EQ(pipeline->count(), ranks());
+  EXPECT_EQ(pipeline->stage, world_->rank());
+}
+
+std::string failure(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::usage);
+    return error.what();
+  }
+  return "no failure";
+}
+
+TEST_F(PipelineTest, RefusesWhatItCannotDo) {
+  const graph::Graph network = residual_graph(Norm::without);
+  const auto message = [&](const Config& some) {
+    return failure([&] { make_pipeline(resolve(some, ranks()), network, *backend_, *world_); });
+  };
+  EXPECT_THAT(message(config(ranks(), 3)), HasSubstr("--micro-batches 3 does not divide the 16"));
+  EXPECT_THAT(message(config(ranks() + 1, 1)), HasSubstr("cannot be divided into groups of"));
+  if (ranks() == 1) return;
+  Config some = config(ranks(), 1);
+  some.reducer = comm::ReducerKind::none;
+  EXPECT_THAT(message(some), HasSubstr("--reducer none"));
+  some = config(ranks(), 1);
+  some.max_gradient_norm = 1;
+  EXPECT_THAT(message(some), HasSubstr("--grad-clip"));
+  some = config(ranks(), 1);
+  some.stage_cuts = "conv1,conv2,pool,linear";
+  EXPECT_THAT(message(some), HasSubstr("requires " + std::to_string(ranks() - 1)));
+  if (ranks() != 2) return;
+  some.stage_cuts = "conv1b";
+  EXPECT_THAT(message(some), HasSubstr("residual block"));
+}
+
+TEST_F(PipelineTest, RefusesMoreStagesThanTheNetworkHas) {
+  if (ranks() != 4) GTEST_SKIP() << "needs 4 ranks";
+  graph::Graph network("short");
+  const auto x = network.global_average_pool(
+      "pool", network.convolution("conv", network.input({3, 32, 32}), 4, {.kernel = 3}));
+  network.softmax_cross_entropy("loss", network.linear("linear", x, 10), {});
+  network.seal();
+  EXPECT_THAT(
+      failure([&] { make_pipeline(resolve(config(4, 1), 4), network, *backend_, *world_); }),
+      HasSubstr("use at most 3"));
+}
+
+}  // namespace
+}  // namespace lockstep::train
