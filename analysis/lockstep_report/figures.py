@@ -6,6 +6,8 @@ from lockstep_report.figure_style import render
 from lockstep_report.ladder import ladder_tables
 from lockstep_report.ladder_figure import ladder
 from lockstep_report.phase_figure import phase_bars
+from lockstep_report.pipeline import pipeline_table
+from lockstep_report.pipeline_figure import pipeline_figure
 from lockstep_report.profile_figure import profile_figures
 from lockstep_report.reducer_figure import reducer_bars
 from lockstep_report.reducers import compared_points
@@ -42,6 +44,7 @@ def all_figures(points, runs, link_gbit=None):
             made[table.name] = ladder(table.rows, table.title)
     made |= thread_figures(points)
     made |= telemetry_figures(runs) | profile_figures(runs)
+    made["pipeline-stages"] = pipeline_figure(pipeline_table(runs))
     made["allreduce-sweep"] = sweep_figure(runs, link_gbit)
     made["learning-curves"] = accuracy_figure(runs)
     return {name: render(figure) for name, figure in made.items() if figure}

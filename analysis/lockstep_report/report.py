@@ -24,6 +24,9 @@ CAPTIONS = {
                "reaches the highest rate that its arithmetic intensity permits.",
     "reducers": "Gradient reducers: the phases of a step, mean over the ranks, and the bytes that "
                 "the rank with the most messages sends in a step.",
+    "pipeline-stages": "Share of the time that each pipeline stage computes, copies messages and is "
+                       "idle. The dashed line is the busy share of equal stages without "
+                       "communication time, M / (M + N - 1).",
     "batch-ladder": "Growing batch per rank at a fixed number of ranks.",
 }
 

@@ -1,0 +1,60 @@
+"""The figure of the busy and idle shares of pipeline stages."""
+
+from lockstep_report.figure_layout import arrange, text_width
+from lockstep_report.figure_style import STYLE, light_grid, plt
+from lockstep_report.phase_figure import COLOURS
+from lockstep_report.points import IMBALANCE
+
+PARTS = (("busy_percent", "busy", COLOURS["backward"]),
+         ("transfer_percent", "copies", COLOURS["upload"]),
+         ("idle_percent", "idle", COLOURS[IMBALANCE]))
+
+
+def pipeline_figure(table):
+    """Returns a figure with one bar per stage of each run, and the ideal busy share of equal
+    stages; None if the table has no rows."""
+    runs = {}
+    for row in table.rows:
+        runs.setdefault(row["source"], []).append(row)
+    if not runs:
+        return None
+    places, names, place = [], [], 0.0
+    width = max(0.6, *(text_width(run_text(rows)) / len(rows) + 0.1 for rows in runs.values()))
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(1.2 + width * (len(table.rows) + len(runs)), 3.6))
+        for rows in runs.values():
+            first = place
+            for row in rows:
+                draw_bar(axes, row, place, is_first=not places)
+                places.append(place)
+                names.append(str(row["stage"]))
+                place += 1
+            middle, ideal = (first + place - 1) / 2, 100 - rows[0]["ideal_percent"]
+            axes.hlines(ideal, first - 0.45, place - 0.55, colors="black", linestyles="dashed",
+                        label="ideal busy share" if first == 0 else None)
+            axes.annotate(run_text(rows), (middle, 100), ha="center", va="bottom",
+                          xytext=(0, 3), textcoords="offset points")
+            place += 0.7
+        axes.set_xticks(places, names)
+        axes.set_xlabel("stage")
+        axes.set_ylabel("share of the time, %")
+        axes.set_ylim(0, 118)
+        axes.set_yticks(range(0, 101, 20))
+        light_grid(axes)
+        axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+        arrange(figure, "Busy and idle shares of the pipeline stages")
+        return figure
+
+
+def run_text(rows):
+    replicas = rows[0]["replicas"]
+    text = f"{rows[0]['schedule']}\nM = {rows[0]['micro_batches']}"
+    return text + (f"\n{replicas} replicas" if replicas > 1 else "")
+
+
+def draw_bar(axes, row, place, is_first):
+    bottom = 0.0
+    for key, label, colour in PARTS:
+        axes.bar(place, row[key], bottom=bottom, color=colour, width=0.8,
+                 label=label if is_first else None)
+        bottom += row[key]
