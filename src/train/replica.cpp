@@ -52,8 +52,8 @@ Replica::Replica(const TrainingContext& context, core::StatisticsAllReduce* repl
       operations(context.config.profile_steps > 0 ? std::make_unique<OperationClock>() : nullptr),
       state(context.backend.make_state(context.graph, std::move(gradients))),
       plan(make_plan(context, state, statistics.get(), operations.get())),
-      feed(make_batch_feed(feed_config(context), *context.data.train, sampler, context.data_parallel,
-                           *plan)) {
+      feed(make_batch_feed(feed_config(context), *context.data.train, sampler,
+                           context.data_parallel, *plan)) {
   if (context.config.evaluate_every >= 0) {
     evaluator.emplace(context.config, context.graph, *context.data.test, context.backend, state,
                       context.data_parallel, EvaluationPipeline{context.pipeline, &context.world});

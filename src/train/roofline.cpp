@@ -74,8 +74,7 @@ TimedSteps time_steps(const Config& config, const graph::Graph& graph,
   const auto executor = plan->make_step_executor(
       std::make_unique<TimedWork>(*plan, clock, graph.parameter_elements()));
   plan->set_sgd({.learning_rate = 1e-3F});
-  TimedSteps timed{
-      .works = OperationWorks(graph, *plan, config.precision, config.batch_per_rank)};
+  TimedSteps timed{.works = OperationWorks(graph, *plan, config.precision, config.batch_per_rank)};
   for (int step = 0; step < warm_up_steps + steps; ++step) {
     executor->begin();
     plan->timeline().record(core::Timeline::start);

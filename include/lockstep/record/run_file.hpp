@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/record/telemetry.hpp"
 #include "lockstep/record/profile.hpp"
+#include "lockstep/record/telemetry.hpp"
 
 namespace lockstep::record {
 

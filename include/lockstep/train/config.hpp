@@ -125,7 +125,7 @@ struct Config {
   // output
   std::string output;
   bool overwrite = false;
-  double telemetry_hertz = 10;  ///< samples of counters and sensors per second; 0: none
+  double telemetry_hertz = 10;     ///< samples of counters and sensors per second; 0: none
   std::int64_t profile_steps = 0;  ///< steps that are profiled after the training; 0: none
   std::string trace;  ///< file for the profiled steps in trace-event format; empty: none
   bool json = false;

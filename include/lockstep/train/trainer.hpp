@@ -14,8 +14,8 @@
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/config.hpp"
-#include "lockstep/train/profile.hpp"
 #include "lockstep/train/pipeline.hpp"
+#include "lockstep/train/profile.hpp"
 #include "lockstep/train/summary.hpp"
 
 namespace lockstep::train {
