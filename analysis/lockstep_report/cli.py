@@ -140,7 +140,7 @@ def read_input(options):
     for table in times:
         found += [points.from_times(row, assumptions.models[0][1], assumptions.samples,
                                     default_notes(options)) for row in table.rows]
-    useful = found or any(run.ladder or run.allreduce for run in runs)
+    useful = found or any(run.has_tables for run in runs)
     if not useful:
         raise ReportError(INPUT, f"{runs[0].path}: holds no steps (status {runs[0].status}); "
                                  "nothing to report")

@@ -5,6 +5,7 @@ from lockstep_report.accuracy import accuracy_table
 from lockstep_report.comparison import base_of, independent_of, strong_base_of
 from lockstep_report.energy import energy_table
 from lockstep_report.ladder import ladder_tables
+from lockstep_report.layers import layer_table, stack_table
 from lockstep_report.measurements import measurement_table
 from lockstep_report.pipeline import pipeline_table
 from lockstep_report.profile import profile_tables
@@ -277,5 +278,6 @@ def all_tables(points, runs, link_gbit=None):
                    finished(measurement_table(points, lambda p: place(p, points), PLACE), points)]
         tables += thread_tables(points)
     tables += [pipeline_table(runs), accuracy_table(runs), energy_table(runs),
-               telemetry_table(runs), network_table(runs), sweep_table(runs), *profile_tables(runs)]
+               telemetry_table(runs), network_table(runs), sweep_table(runs), layer_table(runs),
+               stack_table(runs), *profile_tables(runs)]
     return [table for table in tables if table and table.rows]

@@ -5,6 +5,7 @@ from lockstep_report.accuracy_figure import accuracy_figure
 from lockstep_report.figure_style import render
 from lockstep_report.ladder import ladder_tables
 from lockstep_report.ladder_figure import ladder
+from lockstep_report.layer_figures import layer_figures
 from lockstep_report.phase_figure import phase_bars
 from lockstep_report.pipeline import pipeline_table
 from lockstep_report.pipeline_figure import pipeline_figure
@@ -43,7 +44,7 @@ def all_figures(points, runs, link_gbit=None):
         if len(table.rows) > 1:
             made[table.name] = ladder(table.rows, table.title)
     made |= thread_figures(points)
-    made |= telemetry_figures(runs) | profile_figures(runs)
+    made |= telemetry_figures(runs) | profile_figures(runs) | layer_figures(runs)
     made["pipeline-stages"] = pipeline_figure(pipeline_table(runs))
     made["allreduce-sweep"] = sweep_figure(runs, link_gbit)
     made["learning-curves"] = accuracy_figure(runs)

@@ -10,6 +10,9 @@ from lockstep_report import schema
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.former_names import with_current_names
 
+TABLES = ("ladder", "allreduce", "layers", "stack")  # groups of commands that do not train
+OPTIONAL = ("telemetry", "profile", "kernels")  # groups of training runs with these options
+
 
 @dataclass(frozen=True)
 class Run:
@@ -43,7 +46,14 @@ class Run:
     step_end: np.ndarray = None  # (step, rank), on the clock of the telemetry; single files
     profile: dict = field(default_factory=dict)  # name -> (operation[, rank])
     kernels: dict = field(default_factory=dict)  # name -> (kernel)
+    layers: dict = field(default_factory=dict)  # name -> (layer[, repeat])
+    stack: dict = field(default_factory=dict)  # name -> (row[, repeat])
     parts: tuple = ()  # the runs that were joined; empty for a single file
+
+    @property
+    def has_tables(self):
+        """Whether the run has measurements other than training steps."""
+        return bool(self.ladder or self.allreduce or self.layers or self.stack)
 
     @property
     def status(self):
@@ -168,13 +178,12 @@ def version_of(attributes):
 
 
 def read_groups(path, file, attributes):
-    has_tables = "ladder" in file or "allreduce" in file
+    has_tables = any(name in file for name in TABLES)
     has_training = "steps/phase_seconds" in file or not has_tables
     has_buckets = "buckets/bytes" in file and len(file["buckets/bytes"]) > 0
     is_required = {"/ranks": has_training, "/steps": has_training, "/epochs": has_training,
-                   "/buckets": has_buckets, "/ladder": "ladder" in file,
-                   "/allreduce": "allreduce" in file, "/telemetry": "telemetry" in file,
-                   "/profile": "profile" in file, "/kernels": "kernels" in file}
+                   "/buckets": has_buckets,
+                   **{f"/{name}": name in file for name in (*TABLES, *OPTIONAL)}}
     for group in filter(is_required.get, is_required):
         require_datasets(path, file, group, version_of(attributes))
     groups = {group: read_columns(file, group) for group in is_required}
@@ -223,6 +232,8 @@ def read_groups(path, file, attributes):
         step_end=steps["end_seconds"][:count] if "end_seconds" in steps else None,
         profile=groups["/profile"],
         kernels=groups["/kernels"],
+        layers=groups["/layers"],
+        stack=groups["/stack"],
     )
 
 

@@ -27,6 +27,10 @@ CAPTIONS = {
     "pipeline-stages": "Share of the time that each pipeline stage computes, copies messages and is "
                        "idle. The dashed line is the busy share of equal stages without "
                        "communication time, M / (M + N - 1).",
+    "layers": "Share of the measured rates of a memory copy and of a matrix product that single "
+              "layers reach; in parentheses the median time of a pass.",
+    "stack": "Largest number of equal layers whose training fits in the memory limit. The line is "
+             "the estimate from shapes.",
     "batch-ladder": "Growing batch per rank at a fixed number of ranks.",
 }
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from lockstep_report import metrics
 from lockstep_report.ladder import ladder_tables
+from lockstep_report.layers import layer_table, stack_table
 from lockstep_report.measurements import QUANTITIES
 from lockstep_report.points import IMBALANCE, from_run
 from lockstep_report.settings import list_hosts, plural, setting_of, setting_texts, version_of
@@ -25,8 +26,9 @@ PHASE_LABELS = {
 
 def summary(run):
     """Returns the lines of the text, at most 100 characters each for a training run."""
-    if run.ladder or run.allreduce:
-        tables = [*(ladder_tables([], [run]) if run.ladder else ()), sweep_table([run])]
+    if run.has_tables:
+        tables = [*(ladder_tables([], [run]) if run.ladder else ()), sweep_table([run]),
+                  layer_table([run]), stack_table([run])]
         return head(run)[:2] + [line for table in tables if table.rows
                             for line in ("", *table_lines(table))]
     if not run.has_steps:

@@ -7,7 +7,7 @@ import numpy as np
 
 from lockstep_report import schema
 from lockstep_report.read import (
-    check_header, open_run, read_attributes, read_current, read_dataset, version_of)
+    TABLES, check_header, open_run, read_attributes, read_current, read_dataset, version_of)
 
 TRAINING_GROUPS = ("/steps", "/epochs", "/buckets")
 
@@ -38,7 +38,7 @@ def attribute_problems(attributes, version):
 
 def group_problems(file, version):
     found = []
-    has_tables = "ladder" in file or "allreduce" in file
+    has_tables = any(name in file for name in TABLES)
     for spec in schema.GROUPS:
         if spec.path in file or not spec.required or spec.since > version:
             continue

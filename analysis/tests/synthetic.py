@@ -139,6 +139,55 @@ def write_sweep(path, algorithm="/allreduce/algorithm"):
     return path
 
 
+def write_layers(path, power=np.nan):
+    """Writes single layers: ReLU, which takes 2 ms forward and 5 ms backward for 12 MB and 18 MB, and
+    a layer that does not fit. Rates: 10 GB/s and 100 GFLOP/s."""
+    with h5py.File(path, "w", libver="latest") as file:
+        header(file, config={"device": "cpu"})
+        dataset(file, "/rank", [0])
+        write_ranks(file, 1)
+        dataset(file, "/layer", [0, 1])
+        dataset(file, "/repeat", np.arange(3))
+        none = [np.nan] * 3
+        columns = {
+            "description": np.array(["relu@1x3x1000x1000", "relu@9x9x9x9"]),
+            "status": np.array(["complete", "out_of_memory"]), "batch": [1, 9],
+            "forward_flops": [3e6, 0.0], "backward_flops": [3e6, 0.0],
+            "forward_bytes": [12e6, 0.0], "backward_bytes": [18e6, 0.0],
+            "forward_seconds": [[2e-3, 2e-3, 9e-3], none], "backward_seconds": [[5e-3] * 3, none],
+            "estimated_bytes": np.array([48_000_000, 10**12], dtype=np.uint64),
+            "peak_bytes": np.array([50_000_000, 0], dtype=np.uint64),
+            "product_flops_per_second": [1e11, 1e11], "copy_bytes_per_second": [1e10, 1e10],
+            "power_watts": [power, np.nan], "energy_joules": [0.007 * power, np.nan],
+        }
+        for name, values in columns.items():
+            dataset(file, f"/layers/{name}", values)
+    return path
+
+
+def write_stack(path):
+    """Writes a stack of 20 layers that fits, of 21 that does not, and an estimate for 2 devices."""
+    with h5py.File(path, "w", libver="latest") as file:
+        header(file, config={"device": "cpu"})
+        dataset(file, "/rank", [0])
+        write_ranks(file, 1)
+        dataset(file, "/stack_row", [0, 1, 2])
+        dataset(file, "/repeat", np.arange(3))
+        none = [np.nan] * 3
+        columns = {
+            "layer": np.array(["linear:8-8@2"] * 3),
+            "status": np.array(["complete", "out_of_memory", "estimated"]),
+            "stages": [1, 1, 2], "depth": [20, 21, 38], "estimated_depth": [19, 19, 38],
+            "limit_bytes": np.array([10**9] * 3, dtype=np.uint64),
+            "estimated_bytes": np.array([99 * 10**7, 10**9, 95 * 10**7], dtype=np.uint64),
+            "peak_bytes": np.array([98 * 10**7, 0, 0], dtype=np.uint64),
+            "forward_seconds": [[0.3, 0.1, 0.2], none, none],
+        }
+        for name, values in columns.items():
+            dataset(file, f"/stack/{name}", values)
+    return path
+
+
 def phases(steps, *ranks):
     """Returns an array (step, rank, phase) in which all steps are equal. `ranks` has one tuple of
     six phase durations in seconds for each rank."""

@@ -99,13 +99,7 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
   Console console(verbosity_of(job.config, communicator));
   check_output(config, communicator);
   if (config.dry_run) return end_dry_run(job, console, communicator);
-  std::optional<record::RunFile> file;
-  train::together(communicator, [&] {
-    if (!is_first || config.output.empty()) return;
-    file.emplace(config.output,
-                 config.overwrite ? record::OverwriteMode::replace : record::OverwriteMode::refuse,
-                 run_header(job, invocation, {}));
-  });
+  auto file = open_run_file(job, invocation);
 
   core::begin_activity(job.progress, "all-reduce sweep");
   const auto transport = comm::make_gradient_transport(

@@ -23,6 +23,8 @@ core::ExitStatus evaluate_command(const Invocation& invocation);
 core::ExitStatus ladder_command(const Invocation& invocation);
 core::ExitStatus allreduce_command(const Invocation& invocation);
 core::ExitStatus plan_command(const Invocation& invocation);
+core::ExitStatus layers_command(const Invocation& invocation);
+core::ExitStatus stack_command(const Invocation& invocation);
 core::ExitStatus info_command(const Invocation& invocation);
 
 }  // namespace lockstep::app

@@ -148,6 +148,16 @@ std::string describe_place(const Job& job, comm::Communicator& communicator) {
          line("precision", std::string(core::name(config.precision)));
 }
 
+std::string describe_device(const Job& job, std::uint64_t limit) {
+  const auto& config = job.config;
+  return line("device",
+              fmt::format("{}: {}, {}", core::name(config.device), job.backend->device().name(),
+                          job.backend->device().library_versions())) +
+         line("binding", binding(job)) +
+         line("precision", std::string(core::name(config.precision))) +
+         line("memory limit", format_bytes(double(limit)));
+}
+
 std::string describe_training(const Job& job, const RunSize& size,
                               std::span<const std::size_t> bucket_bytes) {
   const auto& config = job.config;

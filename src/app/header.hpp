@@ -17,6 +17,10 @@ std::string grouped(std::int64_t number);
 /// Describes ranks, hosts, device, binding, MPI, model, data and precision, one line each.
 std::string describe_place(const Job& job, comm::Communicator& communicator);
 
+/// Describes device, threads, precision and memory limit, one line each, for commands without a
+/// network and images.
+std::string describe_device(const Job& job, std::uint64_t limit);
+
 /// Describes the all-reduce algorithm and the times of all candidates: "shared-memory: 4.19 MB
 /// in 1.1 ms (direct 3.2 ms, ring 3.4 ms)". Returns the name of the transport if that chooses the
 /// algorithm itself, and "none" if nothing is communicated.

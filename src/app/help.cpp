@@ -20,7 +20,7 @@ struct Command {
   std::string_view name, summary, details;
 };
 
-constexpr std::array<Command, 6> command_texts{{
+constexpr std::array<Command, 8> command_texts{{
     {"train", "trains a network and times every phase of every step",
      R"(Trains with synchronous data-parallel SGD, one MPI rank per device, and records how each rank spends
 its time.
@@ -69,6 +69,27 @@ and with --ranks also the scaling.
   lockstep plan --for h200 --precision bf16 --batch-per-rank 512
       kernels and memory on a GPU that is not in this machine; needs a build with CUDA
   lockstep plan --for h200 --precision bf16 --batch-per-rank 512 --predict --ranks 1,8,64
+)"},
+    {"layers", "measures single layers: time, memory, share of the peak rates, energy",
+     R"(Measures the forward and the backward pass of single layers on one device, and compares their rates
+with the measured rates of a matrix product and a memory copy. A layer is one of
+
+  relu@NxCxHxW                 maxpool:kK,sS,pP@NxCxHxW     batchnorm@NxCxHxW
+  conv:IN-OUT,kK,sS,pP@NxHxW   linear:IN-OUT@N
+
+with N images, C channels, H x W pixels, kernel size K, stride S and padding P; several layers are
+joined by '+'. A layer that does not fit in the memory is a row of the table, not an error.
+
+  lockstep layers --layer conv:3-128,k3,s1,p1@16x224x224+relu@16x3x224x224 --output layers.h5
+)"},
+    {"stack", "finds the deepest stack of equal layers that a device holds",
+     R"(Finds the largest number of equal layers in a row whose training fits in the memory of one device:
+by an estimate from shapes, which is then confirmed by running the deepest stack that fits and the
+next one, under the memory limit. The notation of --layer is that of `lockstep layers --help`; each
+layer must keep the shape of its input. With --stages S the stack over S devices is estimated.
+
+  lockstep stack --memory-limit 2G
+  lockstep stack --layer conv:64-64,k3,p1@16x112x112 --stages 2 --output stack.h5
 )"},
     {"info", "prints versions, devices and process binding",
      R"(Prints the versions and devices of this build and machine, and the processors of each rank.

@@ -12,6 +12,7 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/system.hpp"
 #include "lockstep/graph/models.hpp"
+#include "lockstep/graph/passes.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/memory.hpp"
@@ -120,10 +121,18 @@ graph::Graph make_graph(train::Config& config, const data::DatasetInfo& dataset)
                fmt::format("--classes {}: the dataset has {} classes; use at least as many",
                            config.classes, dataset.classes));
   }
-  return graph::make_model(config.model,
-                           {.classes = config.classes,
-                            .image = dataset.image,
-                            .label_smoothing = static_cast<float>(config.label_smoothing)});
+  graph::Graph graph = graph::make_model(
+      config.model, {.classes = config.classes,
+                     .image = dataset.image,
+                     .label_smoothing = static_cast<float>(config.label_smoothing)});
+  if (!config.swap_relu_pool) return graph;
+  int moved = 0;
+  graph::Graph swapped = graph::move_relu_behind_max_pool(graph, &moved);
+  if (moved > 0) return swapped;
+  core::fail(core::ExitStatus::usage,
+             fmt::format("--swap-relu-pool: {} has no ReLU directly before a max-pool; remove the "
+                         "option",
+                         config.model));
 }
 
 /// Returns the number of bytes that this rank can use now.
@@ -224,6 +233,18 @@ record::RunHeader run_header(const Job& job, const Invocation& invocation,
   header.ranks = job.ranks;
   header.bucket_bytes.assign(bucket_bytes.begin(), bucket_bytes.end());
   return header;
+}
+
+std::optional<record::RunFile> open_run_file(const Job& job, const Invocation& invocation) {
+  std::optional<record::RunFile> file;
+  train::together(invocation.communicator, [&] {
+    if (invocation.communicator.rank() != 0 || job.config.output.empty()) return;
+    file.emplace(
+        job.config.output,
+        job.config.overwrite ? record::OverwriteMode::replace : record::OverwriteMode::refuse,
+        run_header(job, invocation, {}));
+  });
+  return file;
 }
 
 void check_output(const train::Config& config, comm::Communicator& communicator) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,10 @@ train::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& commun
 /// Returns the header of the run file of this job.
 record::RunHeader run_header(const Job& job, const Invocation& invocation,
                              std::span<const std::size_t> bucket_bytes);
+
+/// Opens the run file on rank 0; empty if there is none. Throws `AgreedError`. Collective: all
+/// ranks must call this.
+std::optional<record::RunFile> open_run_file(const Job& job, const Invocation& invocation);
 
 /// Throws `AgreedError` (output) if the run file that `--output` names cannot be written.
 /// Collective: all ranks must call this.

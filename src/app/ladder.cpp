@@ -117,13 +117,7 @@ core::ExitStatus ladder_command(const Invocation& invocation) {
   check_output(config, communicator);
   const data::TrainingData data = load_data(job, communicator);
   if (config.dry_run) return end_dry_run(job, console, communicator);
-  std::optional<record::RunFile> file;
-  train::together(communicator, [&] {
-    if (!is_first || config.output.empty()) return;
-    file.emplace(config.output,
-                 config.overwrite ? record::OverwriteMode::replace : record::OverwriteMode::refuse,
-                 run_header(job, invocation, {}));
-  });
+  auto file = open_run_file(job, invocation);
 
   console.print(std::string(table_head));
   const auto result = run(job, data, limit, communicator, console, file);

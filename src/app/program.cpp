@@ -24,12 +24,14 @@ namespace lockstep::app {
 namespace {
 
 using Command = core::ExitStatus (*)(const Invocation&);
-constexpr std::array<std::pair<std::string_view, Command>, 6> commands{
+constexpr std::array<std::pair<std::string_view, Command>, 8> commands{
     {{"train", train_command},
      {"evaluate", evaluate_command},
      {"ladder", ladder_command},
      {"allreduce", allreduce_command},
      {"plan", plan_command},
+     {"layers", layers_command},
+     {"stack", stack_command},
      {"info", info_command}}};
 
 std::vector<std::string> arguments_of(int argc, char** argv) {

@@ -108,4 +108,6 @@ ResidentMemory resident_memory() {
           bytes_in("/proc/self/status", "VmHWM").value_or(0)};
 }
 
+std::uint64_t allocated_memory() { return bytes_in("/proc/self/status", "VmData").value_or(0); }
+
 }  // namespace lockstep::core

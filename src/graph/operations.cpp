@@ -105,6 +105,12 @@ std::string BatchNorm::description(Shapes, ImageShape output) const {
   return "batch norm, add, ReLU, " + text(output);
 }
 
+NodeCost Relu::cost(Shapes inputs, ImageShape output) const {
+  NodeCost cost = elementwise_cost(inputs[0], output);
+  cost.backward_values = 3 * elements(output);  // reads the sign of the output too
+  return cost;
+}
+
 ImageShape Add::output(Shapes inputs) const {
   check(inputs[0] == inputs[1], "the summands of an addition have the same shape");
   return inputs[0];

@@ -133,6 +133,11 @@ Type fixed_text_type(std::size_t bytes) {
   return type;
 }
 
+Group new_group(const File& file, const std::string& path) {
+  return own<Group>(H5Gcreate2(file.get(), path.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                    "creating a group");
+}
+
 Type text_type() { return fixed_text_type(H5T_VARIABLE); }
 
 std::vector<hsize_t> extents(const Dataset& dataset) {

@@ -83,6 +83,8 @@ Properties properties(hid_t kind);
 /// Returns a new creation property list without object timestamps, so that files with equal
 /// contents are identical.
 Properties creation_properties(hid_t kind);
+/// Creates the group `path` and returns it. Throws `Failure`.
+Group new_group(const File& file, const std::string& path);
 /// Returns the type of variable-length UTF-8 strings.
 Type text_type();
 /// Returns the type of UTF-8 strings with a fixed length of `bytes` bytes, padded with zeros.

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <functional>
+#include <iterator>
 #include <string_view>
 #include <system_error>
 
@@ -142,8 +143,8 @@ struct RunFile::State {
   Descriptor lock;  ///< open and locked `partial`; empty after `finish`
   hsize_t steps = 0, epochs = 0, points = 0, samples = 0;
   TelemetrySamples pending;  ///< samples that are not in `partial` yet
-  bool has_sweep = false, has_profile = false, has_kernels = false;
-  bool has_failed = false;  ///< whether a write has failed
+  std::vector<std::string> tables;  ///< groups that were written as a whole
+  bool has_failed = false;          ///< whether a write has failed
   std::vector<std::pair<std::string, double>> results;
 
   void create(hsize_t steps_per_chunk) const {
@@ -161,6 +162,17 @@ struct RunFile::State {
     reserve(lock, bytes, partial);
     hdf5::writing(partial, work);
     has_failed = false;
+  }
+
+  /// Writes the rows of a table, the group `table`.
+  template <class Row>
+  void write_table(const std::string& table, const std::vector<Row>& rows) {
+    write(index_bytes, [&] {
+      hdf5::File file = hdf5::open_file(partial, hdf5::Access::modify);
+      write_rows(file, rows);
+      hdf5::close(std::move(file));
+    });
+    tables.push_back(table);
   }
 
   void complete(const fs::path& copy, RunStatus status, const std::string& failure) const;
@@ -211,7 +223,7 @@ void RunFile::append(const EpochRecord& epoch) {
   // Recreate the file with a chunk size that fits this epoch; it contains only the header so far.
   // Later epochs of the same length then never write to the chunks of earlier ones, so a kill
   // during an append cannot damage a complete epoch.
-  if (state_->steps == 0 && state_->points == 0 && !state_->has_sweep) {
+  if (state_->steps == 0 && state_->points == 0 && state_->tables.empty()) {
     state_->create(steps_per_chunk(steps, state_->header));
   }
   append_samples(epoch.telemetry, state_->pending);
@@ -245,12 +257,15 @@ void RunFile::append(const LadderRow& point) {
 }
 
 void RunFile::write_allreduce(const std::vector<AllReduceRow>& rows) {
-  state_->write(index_bytes, [&] {
-    hdf5::File file = hdf5::open_file(state_->partial, hdf5::Access::modify);
-    write_rows(file, rows);
-    hdf5::close(std::move(file));
-  });
-  state_->has_sweep = true;
+  state_->write_table("/allreduce", rows);
+}
+
+void RunFile::write_layers(const std::vector<LayerRow>& rows) {
+  state_->write_table("/layers", rows);
+}
+
+void RunFile::write_stack(const std::vector<StackRow>& rows) {
+  state_->write_table("/stack", rows);
 }
 
 void RunFile::write_profile(const Profile& profile) {
@@ -262,8 +277,8 @@ void RunFile::write_profile(const Profile& profile) {
     record::write_profile(file, profile);
     hdf5::close(std::move(file));
   });
-  state_->has_profile = true;
-  state_->has_kernels = !profile.kernels.empty();
+  state_->tables.emplace_back("/profile");
+  if (!profile.kernels.empty()) state_->tables.emplace_back("/kernels");
   write_result("profile_steps", static_cast<double>(profile.steps));
   write_result("profile_step_seconds", profile.step_seconds);
   write_result("profile_step_seconds_without", profile.step_seconds_without_profile);
@@ -318,9 +333,7 @@ void RunFile::State::complete(const fs::path& copy, RunStatus status,
     const hdf5::File file = hdf5::open_file(copy, hdf5::Access::read);
     std::vector<std::string> groups{"/ranks", "/steps", "/epochs"};
     if (!header.bucket_bytes.empty()) groups.push_back("/buckets");
-    if (has_sweep) groups.push_back("/allreduce");
-    if (has_profile) groups.push_back("/profile");
-    if (has_kernels) groups.push_back("/kernels");
+    std::ranges::copy(tables, std::back_inserter(groups));
     if (points > 0) groups.push_back("/ladder");
     if (header.telemetry_interfaces) groups.push_back("/telemetry");
     read_through(file, groups);

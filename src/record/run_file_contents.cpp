@@ -37,9 +37,7 @@ Column single(std::string_view path, const T& value) {
 
 void create_group(const hdf5::File& file, const std::string& name,
                   const Attributes& attributes = {}) {
-  const auto group = hdf5::own<hdf5::Group>(
-      H5Gcreate2(file.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-      "creating a group");
+  const hdf5::Group group = hdf5::new_group(file, name);
   for (const auto& [key, value] : attributes) hdf5::set_attribute(group.get(), key, value);
 }
 

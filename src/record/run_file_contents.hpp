@@ -31,6 +31,9 @@ void write_rows(const hdf5::File& file, const std::vector<AllReduceRow>& rows);
 
 /// Creates and writes the group /profile and, if there are kernels, the group /kernels.
 void write_profile(const hdf5::File& file, const Profile& profile);
+/// Create and write the groups /layers and /stack.
+void write_rows(const hdf5::File& file, const std::vector<LayerRow>& rows);
+void write_rows(const hdf5::File& file, const std::vector<StackRow>& rows);
 
 /// Creates the group /ladder with empty datasets.
 void create_ladder(const hdf5::File& file);

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/graph/layer.hpp"
 
 namespace lockstep::train {
 
@@ -99,6 +100,22 @@ void resolve_batch(Config& config, int ranks) {
   config.batch_per_rank = config.global_batch / ranks;
 }
 
+/// Fills in the default layers of the commands that measure layers, and checks those given.
+void resolve_layers(Config& config, int ranks) {
+  const bool is_stack = config.command == "stack";
+  if (!is_stack && config.command != "layers") return;
+  require(ranks == 1, fmt::format("lockstep {} measures one device, but {} ranks were started; "
+                                  "start one",
+                                  config.command, ranks));
+  if (config.layers.empty()) {
+    config.layers = is_stack ? "conv:64-64,k3,p1@16x112x112+linear:4096-4096@16"
+                             : "relu@256x3x224x224+maxpool:k2,s2@256x3x224x224+"
+                               "conv:3-128,k3,p1@256x224x224+linear:25088-4096@256";
+  }
+  for (const graph::Layer& layer : graph::parse_layers(config.layers))
+    graph::stack_layers(layer, is_stack ? 2 : 1);  // throws if it cannot be stacked
+}
+
 }  // namespace
 
 std::span<const core::NamedValue<BatchNormMode>> named_values(BatchNormMode) {
@@ -138,6 +155,7 @@ Config resolve(Config config, int ranks) {
     resolve_batch(config, replicas);
     check_pipeline(config, ranks);
   }
+  resolve_layers(config, ranks);
   if (config.epochs == 0 && config.steps == 0) config.epochs = 2;
   return config;
 }

@@ -6,12 +6,8 @@ namespace lockstep::train {
 
 namespace {
 
-struct Work {
-  double flops = 0, bytes = 0;
-};
-
-/// Returns the floating-point operations and the memory traffic of one image in a phase.
-Work work_of(const graph::NodeCost& cost, std::string_view phase, double element_bytes) {
+/// Returns the work for one image, without the parameters.
+Work work_of_image(const graph::NodeCost& cost, std::string_view phase, double element_bytes) {
   if (phase == "forward") return {cost.forward_flops, cost.forward_values * element_bytes};
   const double bytes = cost.backward_values * element_bytes;
   if (phase == "backward data") return {cost.backward_data_flops, bytes};
@@ -29,12 +25,25 @@ double parameter_bytes(const graph::Graph& graph, graph::NodeId id) {
 
 }  // namespace
 
+Work work_of(const graph::Graph& graph, graph::NodeId id, std::string_view phase,
+             std::int64_t batch, core::Precision precision) {
+  const graph::NodeCost cost = graph.cost(id);
+  const bool is_half = precision == core::Precision::bf16 || precision == core::Precision::fp16;
+  const auto images = static_cast<double>(batch);
+  Work work = work_of_image(cost, phase, is_half ? 2.0 : 4.0);
+  work.flops *= images;
+  work.bytes = work.bytes * images + parameter_bytes(graph, id);
+  // A phase that computes both gradients makes a pass over its maps and parameters for each.
+  const bool has_both = cost.backward_data_flops > 0 && cost.backward_weight_flops > 0;
+  if (phase == "backward" && has_both) work.bytes *= 2;
+  return work;
+}
+
 OperationWorks::OperationWorks(const graph::Graph& graph, const backend::Plan& plan,
                                core::Precision precision, std::int64_t batch)
     : graph_(graph),
-      element_bytes_(precision == core::Precision::bf16 || precision == core::Precision::fp16 ? 2
-                                                                                              : 4),
-      batch_(static_cast<double>(batch)) {
+      precision_(precision),
+      batch_(batch) {
   for (auto& choice : plan.choices()) {
     auto key = std::pair(choice.node, choice.phase);
     choices_.emplace(std::move(key), std::move(choice));
@@ -49,11 +58,10 @@ OperationWork OperationWorks::of(const OperationKey& key) const {
     return {.what = "SGD with momentum",
             .bytes = 5 * sizeof(float) * static_cast<double>(graph_.parameter_elements())};
   }
-  Work work = work_of(graph_.cost(id), phase, element_bytes_);
+  Work work = work_of(graph_, id, phase, batch_, precision_);
   const auto choice = choices_.find({id, std::string(phase)});
   const bool has_choice = choice != choices_.end();
-  work.flops *= batch_ * (has_choice ? choice->second.arithmetic : 1);
-  work.bytes = work.bytes * batch_ + parameter_bytes(graph_, id);
+  if (has_choice) work.flops *= choice->second.arithmetic;
   return {graph_.describe(id), has_choice ? choice->second.implementation : "", work.flops,
           work.bytes};
 }

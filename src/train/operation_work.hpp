@@ -11,6 +11,16 @@
 
 namespace lockstep::train {
 
+/// Floating-point operations and memory traffic in bytes.
+struct Work {
+  double flops = 0, bytes = 0;
+};
+
+/// Returns the work of one operation in a phase (`OperationChoice::phase` or "backward") for a
+/// batch of images: each feature map and each parameter counts once per pass over it.
+Work work_of(const graph::Graph& graph, graph::NodeId id, std::string_view phase,
+             std::int64_t batch, core::Precision precision);
+
 /// Arithmetic and memory traffic of one operation in one phase of a training step.
 struct OperationWork {
   std::string what{};            ///< kind and shapes: "convolution 3x3, 64x32x32 -> 64x32x32"
@@ -35,7 +45,8 @@ class OperationWorks {
  private:
   const graph::Graph& graph_;
   std::map<std::pair<graph::NodeId, std::string>, backend::OperationChoice> choices_;
-  double element_bytes_, batch_;
+  core::Precision precision_;
+  std::int64_t batch_;
 };
 
 }  // namespace lockstep::train

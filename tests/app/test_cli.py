@@ -315,10 +315,12 @@ def test_every_command_prints_json(tmp_path):
         "ladder": ["ladder", "--ladder-start", "2", "--steps", "1", "--data", "synthetic:12", "--threads", "1"],
         "allreduce": ["allreduce", "--max-bytes", "16K", "--repeats", "2", "--threads", "1"],
         "plan": ["plan", "--batch-per-rank", "2", "--data", "synthetic:24", "--threads", "1"],
+        "layers": ["layers", "--layer", "relu@1x4x4x4", "--threads", "1"],
+        "stack": ["stack", "--layer", "linear:1024-1024@1", "--memory-limit", "150MB", "--threads", "1"],
         "info": ["info"],
     }
     results = {"train": "results", "evaluate": "results", "ladder": "ladder", "allreduce": "allreduce",
-               "plan": "memory_bytes", "info": "devices"}
+               "plan": "memory_bytes", "layers": "layers", "stack": "stack", "info": "devices"}
     for command, arguments in commands.items():
         for dry_run in ([], ["--dry-run"]):
             if dry_run and command == "info":

@@ -102,7 +102,7 @@ def program_options():
     program = os.environ.get("LOCKSTEP_BIN")
     if not program or not pathlib.Path(program).exists():
         pytest.skip("LOCKSTEP_BIN is not set to the program; CTest sets it")
-    for command in ("train", "evaluate", "ladder", "allreduce", "plan", "info"):
+    for command in ("train", "evaluate", "ladder", "allreduce", "plan", "layers", "stack", "info"):
         answer = run(program, command, "--help")
         assert answer.returncode == 0, answer.stderr
         yield from ((command, name) for name in re.findall(r"^\s+(?:-\w \[ )?--([a-z-]+)", answer.stdout, re.MULTILINE))

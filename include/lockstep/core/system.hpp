@@ -36,4 +36,8 @@ struct ResidentMemory {
 };
 ResidentMemory resident_memory();
 
+/// Returns the bytes of private writable memory of this process, touched or not (VmData of
+/// /proc/self/status), which RLIMIT_DATA limits.
+std::uint64_t allocated_memory();
+
 }  // namespace lockstep::core

@@ -124,6 +124,7 @@ struct Relu {
   static constexpr OutputForm form = OutputForm::same_as_input;
 
   core::ImageShape output(Shapes inputs) const { return inputs[0]; }
+  NodeCost cost(Shapes inputs, core::ImageShape output) const;
 };
 
 /// Sum of two inputs of the same shape.

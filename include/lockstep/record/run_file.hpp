@@ -88,6 +88,36 @@ struct AllReduceRow {
   std::uint64_t wrong = 0;  ///< elements with a wrong sum
 };
 
+/// One layer of `lockstep layers`. Values that were not measured are NaN, seconds then empty.
+struct LayerRow {
+  std::string layer;   ///< as in the option --layer
+  std::string status;  ///< "complete" or "out_of_memory"
+  std::int64_t batch = 0;
+  double forward_flops = 0, backward_flops = 0;  ///< of one pass over the batch
+  double forward_bytes = 0, backward_bytes = 0;  ///< memory traffic of one pass over the batch
+  /// (repeat). All measured rows must have the same number of repeats.
+  std::vector<double> forward_seconds, backward_seconds;
+  std::uint64_t estimated_bytes = 0;  ///< of a network that contains only this layer
+  std::uint64_t peak_bytes = 0;       ///< measured; 0 if the layer was not measured
+  double flops_per_second = 0;        ///< measured rate of a matrix product; 0: not measured
+  double bytes_per_second = 0;        ///< measured rate of a copy; 0: not measured
+  double power_watts = 0;             ///< mean over the measured steps; NaN if not readable
+  double energy_joules = 0;           ///< of a forward and a backward pass; NaN if not readable
+};
+
+/// One depth of `lockstep stack`.
+struct StackRow {
+  std::string layer;                    ///< as in the option --layer
+  std::string status;                   ///< "complete", "out_of_memory" or "estimated"
+  std::int64_t stages = 1;              ///< devices over which the stack is divided
+  std::int64_t depth = 0;               ///< number of layers
+  std::int64_t estimated_depth = 0;     ///< number of layers that fit by the estimate
+  std::uint64_t limit_bytes = 0;        ///< memory limit of one device
+  std::uint64_t estimated_bytes = 0;    ///< of one device
+  std::uint64_t peak_bytes = 0;         ///< of one device; 0 if the depth was not run
+  std::vector<double> forward_seconds;  ///< (repeat); empty if not measured
+};
+
 /// One point of the batch ladder. Times are NaN if the point was not measured.
 struct LadderRow {
   std::int64_t batch_per_rank = 0;
@@ -138,6 +168,10 @@ class RunFile {
   /// Writes the operations and kernels of a profile, and sets its results. Can be called at most
   /// once per file.
   void write_profile(const Profile& profile);
+  /// Write all rows of `lockstep layers` and of `lockstep stack`. Each can be called at most once
+  /// per file.
+  void write_layers(const std::vector<LayerRow>& rows);
+  void write_stack(const std::vector<StackRow>& rows);
 
   /// Sets a result of the whole run, an attribute of /results in the schema of the run file, for
   /// example "last_test_accuracy". `finish` writes it to the file.

@@ -52,7 +52,8 @@ struct Config {
   std::string model = "resnet18-cifar";
   std::int64_t classes = 0;  ///< 0: the number of classes of the dataset
   double label_smoothing = 0;
-  std::string init_from;  ///< file with initial weights; empty: random initialisation
+  bool swap_relu_pool = false;  ///< compute max-pool before ReLU
+  std::string init_from;        ///< file with initial weights; empty: random initialisation
 
   // data
   std::string data = "synthetic";
@@ -142,6 +143,10 @@ struct Config {
 
   // lockstep info
   std::string device_description;  ///< file to which the device description of the GPU is written
+
+  // lockstep layers, lockstep stack
+  std::string layers;  ///< as for `graph::parse_layers`; empty: the default layers of the command
+  int stages = 1;      ///< number of devices over which the stack is divided
 
   // lockstep ladder (epoch time as a function of the batch per rank)
   std::int64_t ladder_start = 32;  ///< first batch per rank

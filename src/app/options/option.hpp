@@ -18,9 +18,12 @@ enum CommandSet : unsigned {
   cmd_allreduce = 8,
   cmd_plan = 16,
   cmd_info = 32,
-  cmd_all = 63,
+  cmd_layers = 64,
+  cmd_stack = 128,
+  cmd_all = 255,
   cmd_run = cmd_train | cmd_plan,  ///< `plan` describes a run, so it has all options of `train`
   cmd_training = cmd_run | cmd_ladder,
+  cmd_layer = cmd_layers | cmd_stack,  ///< measurements of layers, without images
 };
 
 /// Sections of `--help` and of docs/options.md, in their order.

@@ -14,11 +14,13 @@ struct CommandBit {
   std::string_view name;
   CommandSet bit;
 };
-constexpr std::array<CommandBit, 6> command_bits{{{"train", cmd_train},
+constexpr std::array<CommandBit, 8> command_bits{{{"train", cmd_train},
                                                   {"evaluate", cmd_evaluate},
                                                   {"ladder", cmd_ladder},
                                                   {"allreduce", cmd_allreduce},
                                                   {"plan", cmd_plan},
+                                                  {"layers", cmd_layers},
+                                                  {"stack", cmd_stack},
                                                   {"info", cmd_info}}};
 
 unsigned bit_of(std::string_view command) {

@@ -109,7 +109,13 @@ Ceilings CpuBackend::ceilings(core::Precision precision) const {
 
 std::unique_ptr<Plan> CpuBackend::compile(const graph::Graph& graph, ModelState& state,
                                           const PlanOptions& options) const {
-  return std::make_unique<CpuPlan>(graph, state, with_progress(options), threads_, chooser_);
+  try {
+    return std::make_unique<CpuPlan>(graph, state, with_progress(options), threads_, chooser_);
+  } catch (const dnnl::error& error) {
+    if (error.status != dnnl_out_of_memory) throw;
+    core::fail(core::ExitStatus::out_of_memory,
+               "no memory left for the convolutions of oneDNN; use a smaller batch");
+  }
 }
 
 MemoryUse CpuBackend::memory(const graph::Graph& graph, const PlanOptions& options) const {

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/graph/graph.hpp"
+
+namespace lockstep::graph {
+
+/// A single layer with the shape of its input, as a text describes it:
+///
+///   relu@NxCxHxW                 for example relu@256x3x224x224
+///   maxpool:kK,sS,pP@NxCxHxW     maxpool:k2,s2@256x3x224x224 (defaults: sK, p0)
+///   conv:IN-OUT,kK,sS,pP@NxHxW   conv:3-128,k3,s1,p1@256x224x224 (defaults: s1, p0)
+///   linear:IN-OUT@N              linear:25088-4096@256
+///   batchnorm@NxCxHxW            batchnorm@256x64x56x56
+///
+/// N is the number of images, C, IN and OUT are channels or features, H and W pixels, K, S and P
+/// the kernel size, the stride and the padding. Convolutions have a bias.
+struct Layer {
+  std::string text;  ///< as it was given
+  Operation operation;
+  core::ImageShape input;   ///< of one image
+  core::ImageShape output;  ///< of one image
+  std::int64_t batch = 0;   ///< N
+};
+
+/// Parses the text of one layer. Throws `Error` (usage), quoting the text, if it is not a layer.
+Layer parse_layer(std::string_view text);
+
+/// Parses the texts of several layers, separated by '+'. Throws as `parse_layer`.
+std::vector<Layer> parse_layers(std::string_view text);
+
+/// Returns a network that contains the layer `depth` times in a row, in the nodes "layer.0",
+/// "layer.1", ... Its images have one channel; a convolution with 1x1 kernels (before a linear
+/// layer: a linear layer) makes the input of the first layer from them, so that this input needs a
+/// gradient as inside a network. Global average pooling and the loss follow the last layer. Throws
+/// `Error` (usage) if `depth` is above 1 and the output of the layer has another shape than its
+/// input.
+Graph stack_layers(const Layer& layer, std::int64_t depth);
+
+}  // namespace lockstep::graph

@@ -1,0 +1,152 @@
+// lockstep layers
+
+#include "lockstep/train/layers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "console.hpp"
+#include "header.hpp"
+#include "job.hpp"
+#include "json_output.hpp"
+#include "lockstep/core/format.hpp"
+#include "lockstep/core/statistics.hpp"
+#include "lockstep/train/agreement.hpp"
+
+namespace lockstep::app {
+
+using core::median;
+
+namespace {
+
+constexpr std::string_view notes =
+    "\nTimes are medians of {} passes after {} that are not counted. MB count each feature map "
+    "and\n"
+    "parameter once per pass over it. \"copy\" and \"peak\" are the shares of the highest measured "
+    "rates:\n{}. More than 100 % of the copy rate: data stayed in a cache.\n"
+    "More than 100 % of the peak: the algorithm (Winograd's) multiplies less than a direct "
+    "convolution.\n";
+
+/// Formats a rate as a percentage of a measured rate; "-" if that was not measured.
+std::string share(double work, double seconds, double rate) {
+  return rate > 0 ? fmt::format("{:.0f}%", 100 * work / seconds / rate) : "-";
+}
+
+std::string table_head() {
+  return fmt::format("{:<40} {:<9} {:>10} {:>9} {:>9} {:>5} {:>5} {:>10}\n", "layer", "pass",
+                     "time", "MB", "GFLOP", "copy", "peak", "memory");
+}
+
+std::string pass_row(const record::LayerRow& row, const char* pass, double seconds, double flops,
+                     double bytes, const std::string& memory) {
+  return fmt::format("{:<40} {:<9} {:>10} {:>9.1f} {:>9.2f} {:>5} {:>5} {:>10}\n",
+                     std::string_view(pass) == "forward" ? row.layer : "", pass,
+                     core::format_seconds(seconds), bytes / 1e6, flops / 1e9,
+                     share(bytes, seconds, row.bytes_per_second),
+                     share(flops, seconds, row.flops_per_second), memory);
+}
+
+std::string describe_energy(const record::LayerRow& row) {
+  if (!std::isfinite(row.power_watts)) return "";
+  return fmt::format("{:<40} {:.0f} W, {:.2f} J for a forward and a backward pass\n", "",
+                     row.power_watts, row.energy_joules);
+}
+
+std::string table_rows(const record::LayerRow& row) {
+  if (row.status != "complete") {
+    return fmt::format("{:<40} out of memory: {} are needed by estimate\n", row.layer,
+                       core::format_bytes(double(row.estimated_bytes)));
+  }
+  return pass_row(row, "forward", median(row.forward_seconds), row.forward_flops, row.forward_bytes,
+                  core::format_bytes(double(row.peak_bytes))) +
+         pass_row(row, "backward", median(row.backward_seconds), row.backward_flops,
+                  row.backward_bytes, "") +
+         describe_energy(row);
+}
+
+std::string describe_rates(const backend::Ceilings& ceilings) {
+  if (ceilings.flops_per_second == 0) return "this device does not measure them";
+  return fmt::format("a copy of memory at {}/s, a matrix product of {} at {}FLOP/s",
+                     core::format_bytes(ceilings.bytes_per_second), ceilings.product,
+                     core::format_count(ceilings.flops_per_second));
+}
+
+nlohmann::json or_null(double value) {
+  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json();
+}
+
+nlohmann::json to_json(const record::LayerRow& row) {
+  return {{"layer", row.layer},
+          {"status", row.status},
+          {"batch", row.batch},
+          {"forward_seconds", row.forward_seconds},
+          {"backward_seconds", row.backward_seconds},
+          {"forward_flops", row.forward_flops},
+          {"backward_flops", row.backward_flops},
+          {"forward_bytes", row.forward_bytes},
+          {"backward_bytes", row.backward_bytes},
+          {"estimated_bytes", row.estimated_bytes},
+          {"peak_bytes", row.peak_bytes},
+          {"product_flops_per_second", row.flops_per_second},
+          {"copy_bytes_per_second", row.bytes_per_second},
+          {"power_watts", or_null(row.power_watts)},
+          {"energy_joules", or_null(row.energy_joules)}};
+}
+
+/// Measures all layers; an error is written to the run file as well.
+std::vector<record::LayerRow> measure(const Job& job, const backend::Ceilings& ceilings,
+                                      std::uint64_t limit, Console& console,
+                                      std::optional<record::RunFile>& file) {
+  std::vector<record::LayerRow> rows;
+  try {
+    for (const graph::Layer& layer : graph::parse_layers(job.config.layers)) {
+      core::begin_activity(job.progress, "measuring a layer");
+      rows.push_back(train::measure_layer(job.config, layer, *job.backend, ceilings, limit));
+      console.print(table_rows(rows.back()));
+    }
+  } catch (const core::Error& error) {
+    if (file) file->finish_failed(error.what());
+    throw;
+  }
+  if (file) {
+    file->write_layers(rows);
+    file->finish(record::RunStatus::complete);
+  }
+  return rows;
+}
+
+}  // namespace
+
+core::ExitStatus layers_command(const Invocation& invocation) {
+  comm::Communicator& communicator = invocation.communicator;
+  const Job job = prepare_job(invocation);
+  const train::Config& config = job.config;
+  Console console(verbosity_of(config, communicator));
+  const std::uint64_t limit = memory_limit(job, communicator);
+  check_output(config, communicator);
+  console.print(describe_device(job, limit) + "\n");
+  if (config.dry_run) return end_dry_run(job, console, communicator);
+  auto file = open_run_file(job, invocation);
+  core::begin_activity(job.progress, "measuring the peak rates");
+  const backend::Ceilings ceilings = job.backend->ceilings(config.precision);
+  console.print(table_head());
+  const auto rows = measure(job, ceilings, limit, console, file);
+  console.print(fmt::format(fmt::runtime(notes), train::layer_repeats, train::layer_warm_up,
+                            describe_rates(ceilings)));
+  const bool has_power =
+      std::ranges::any_of(rows, [](const auto& row) { return std::isfinite(row.power_watts); });
+  if (!has_power) console.print("Power and energy: not readable on this device.\n");
+  if (config.json) {
+    auto json = describe_job(job);
+    json["memory_limit_bytes"] = limit;
+    json["layers"] = nlohmann::json::array();
+    for (const auto& row : rows) json["layers"].push_back(to_json(row));
+    print_json(json);
+  }
+  return core::ExitStatus::done;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,108 @@
+// lockstep stack
+
+#include "lockstep/train/stack.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "console.hpp"
+#include "header.hpp"
+#include "job.hpp"
+#include "json_output.hpp"
+#include "lockstep/core/format.hpp"
+#include "lockstep/core/statistics.hpp"
+#include "lockstep/train/layers.hpp"
+
+namespace lockstep::app {
+
+namespace {
+
+std::string table_head() {
+  return fmt::format("{:<32} {:>7} {:>6} {:>9} {:<14} {:>10} {:>10} {:>10}\n", "layer", "devices",
+                     "depth", "estimated", "result", "estimate", "peak", "forward");
+}
+
+std::string table_row(const record::StackRow& row) {
+  const std::string result = row.status == "complete"        ? "fits"
+                             : row.status == "out_of_memory" ? "out of memory"
+                                                             : "estimated";
+  const bool is_run = !row.forward_seconds.empty();
+  return fmt::format("{:<32} {:>7} {:>6} {:>9} {:<14} {:>10} {:>10} {:>10}\n", row.layer,
+                     row.stages, row.depth, row.estimated_depth, result,
+                     core::format_bytes(double(row.estimated_bytes)),
+                     is_run ? core::format_bytes(double(row.peak_bytes)) : "-",
+                     is_run ? core::format_seconds(core::median(row.forward_seconds)) : "-");
+}
+
+nlohmann::json to_json(const record::StackRow& row) {
+  return {{"layer", row.layer},
+          {"status", row.status},
+          {"stages", row.stages},
+          {"depth", row.depth},
+          {"estimated_depth", row.estimated_depth},
+          {"limit_bytes", row.limit_bytes},
+          {"estimated_bytes", row.estimated_bytes},
+          {"peak_bytes", row.peak_bytes},
+          {"forward_seconds", row.forward_seconds}};
+}
+
+/// Measures the stacks of all layers; an error is written to the run file as well.
+std::vector<record::StackRow> measure(const Job& job, std::uint64_t limit, Console& console,
+                                      std::optional<record::RunFile>& file) {
+  std::vector<record::StackRow> rows;
+  const auto attempted = [&](std::int64_t depth) {
+    core::begin_activity(job.progress, "running a stack", depth);
+  };
+  try {
+    for (const graph::Layer& layer : graph::parse_layers(job.config.layers)) {
+      core::begin_activity(job.progress, "estimating the memory of a stack");
+      for (auto& row : train::measure_stack(job.config, layer, *job.backend, limit, attempted)) {
+        console.print(table_row(row));
+        rows.push_back(std::move(row));
+      }
+    }
+  } catch (const core::Error& error) {
+    if (file) file->finish_failed(error.what());
+    throw;
+  }
+  if (file) {
+    file->write_stack(rows);
+    file->finish(record::RunStatus::complete);
+  }
+  return rows;
+}
+
+}  // namespace
+
+core::ExitStatus stack_command(const Invocation& invocation) {
+  comm::Communicator& communicator = invocation.communicator;
+  const Job job = prepare_job(invocation);
+  const train::Config& config = job.config;
+  Console console(verbosity_of(config, communicator));
+  const std::uint64_t limit = memory_limit(job, communicator);
+  check_output(config, communicator);
+  console.print(describe_device(job, limit) + "\n");
+  if (config.dry_run) return end_dry_run(job, console, communicator);
+  auto file = open_run_file(job, invocation);
+  console.print(table_head());
+  const auto rows = measure(job, limit, console, file);
+  console.print(fmt::format(
+      "\nA stack fits if a forward and a backward pass run within the memory limit. \"estimated\" "
+      "is the\ndepth that fits by the estimate from shapes. Times are medians of {} forward passes "
+      "after {} that\nare not counted.\n",
+      train::layer_repeats, train::layer_warm_up));
+  if (config.stages > 1) {
+    console.print("Several devices: each holds an equal part of the layers; estimated, not run.\n");
+  }
+  if (config.json) {
+    auto json = describe_job(job);
+    json["memory_limit_bytes"] = limit;
+    json["stack"] = nlohmann::json::array();
+    for (const auto& row : rows) json["stack"].push_back(to_json(row));
+    print_json(json);
+  }
+  return core::ExitStatus::done;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,197 @@
+#include "lockstep/graph/layer.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <map>
+#include <optional>
+#include <variant>
+
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::graph {
+
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+
+constexpr std::string_view forms =
+    "relu@NxCxHxW, maxpool:kK,sS,pP@NxCxHxW, conv:IN-OUT,kK,sS,pP@NxHxW, linear:IN-OUT@N or "
+    "batchnorm@NxCxHxW";
+
+[[noreturn]] void refuse(std::string_view text, std::string_view reason) {
+  core::fail(core::ExitStatus::usage,
+             fmt::format("'{}' is not a layer: {}; a layer is {}", text, reason, forms));
+}
+
+/// Returns the parts of `text` between the separators; one part if there is none.
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+/// Returns the number; nothing if the text is not a whole number from 0 to 2^31 - 1.
+std::optional<std::int64_t> number(std::string_view text) {
+  std::int32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+/// The parts of a layer's text: KIND:ATTRIBUTES@SIZES.
+class Description {
+ public:
+  explicit Description(std::string_view text) : text_(text) {
+    const std::size_t at = text.find('@');
+    if (at == std::string_view::npos) refuse(text, "it has no '@' before its sizes");
+    const std::string_view head = text.substr(0, at);
+    const std::size_t colon = head.find(':');
+    kind_ = head.substr(0, colon);
+    for (const std::string_view size : split(text.substr(at + 1), 'x')) {
+      const auto value = number(size);
+      if (!value || *value < 1) refuse(text, fmt::format("'{}' is not a size of at least 1", size));
+      sizes_.push_back(*value);
+    }
+    if (colon == std::string_view::npos) return;
+    for (const std::string_view part : split(head.substr(colon + 1), ',')) read_attribute(part);
+  }
+
+  std::string_view kind() const { return kind_; }
+
+  /// Returns the sizes; refuses the layer if there are not `count` of them.
+  const Numbers& sizes(std::size_t count) const {
+    if (sizes_.size() != count)
+      refuse(text_, fmt::format("{} sizes follow the '@', not {}", sizes_.size(), count));
+    return sizes_;
+  }
+
+  /// Returns the channels or features before and after the layer, and removes them.
+  std::pair<std::int64_t, std::int64_t> channels() {
+    if (channels_.size() != 2) refuse(text_, "IN-OUT, its channels or features, is missing");
+    const std::pair result{channels_[0], channels_[1]};
+    channels_.clear();
+    return result;
+  }
+
+  /// Returns the value of an attribute such as k3, and removes it.
+  std::int64_t take(char name, std::int64_t least, std::optional<std::int64_t> otherwise = {}) {
+    const auto found = attributes_.find(name);
+    if (found == attributes_.end()) {
+      if (!otherwise) refuse(text_, fmt::format("its attribute {}N is missing", name));
+      return *otherwise;
+    }
+    const std::int64_t value = found->second;
+    if (value < least) refuse(text_, fmt::format("{}{} is below {}", name, value, least));
+    attributes_.erase(found);
+    return value;
+  }
+
+  /// Refuses the layer if it has an attribute that was not taken.
+  void require_end() const {
+    if (!attributes_.empty())
+      refuse(text_, fmt::format("{} has no attribute '{}'", kind_, attributes_.begin()->first));
+    if (!channels_.empty()) refuse(text_, fmt::format("{} has no IN-OUT", kind_));
+  }
+
+ private:
+  void read_attribute(std::string_view part) {
+    if (const std::size_t dash = part.find('-'); dash != std::string_view::npos) {
+      const auto in = number(part.substr(0, dash)), out = number(part.substr(dash + 1));
+      if (!in || !out || *in < 1 || *out < 1 || !channels_.empty())
+        refuse(text_, fmt::format("'{}' is not IN-OUT with sizes of at least 1", part));
+      channels_ = {*in, *out};
+      return;
+    }
+    const auto value = part.empty() ? std::nullopt : number(part.substr(1));
+    if (!value || !attributes_.emplace(part[0], *value).second)
+      refuse(text_, fmt::format("'{}' is not an attribute such as k3", part));
+  }
+
+  std::string_view text_, kind_;
+  Numbers sizes_, channels_;
+  std::map<char, std::int64_t> attributes_;
+};
+
+core::ImageShape image_of(const Numbers& sizes) { return {sizes[1], sizes[2], sizes[3]}; }
+
+}  // namespace
+
+Layer parse_layer(std::string_view text) {
+  Description description(text);
+  Layer layer{.text = std::string(text), .operation = {}, .input = {}, .output = {}, .batch = 0};
+  if (description.kind() == "relu" || description.kind() == "batchnorm") {
+    if (description.kind() == "relu")
+      layer.operation = Relu{};
+    else
+      layer.operation = BatchNorm{};
+    layer.input = image_of(description.sizes(4));
+  } else if (description.kind() == "maxpool") {
+    MaxPool pool;
+    pool.kernel = description.take('k', 1);
+    pool.stride = description.take('s', 1, pool.kernel);
+    pool.padding = description.take('p', 0, 0);
+    if (2 * pool.padding > pool.kernel) refuse(text, "its padding is above half its kernel");
+    layer.operation = pool;
+    layer.input = image_of(description.sizes(4));
+  } else if (description.kind() == "conv") {
+    Convolution convolution;
+    const auto [in, out] = description.channels();
+    convolution.kernel = description.take('k', 1);
+    convolution.stride = description.take('s', 1, 1);
+    convolution.padding = description.take('p', 0, 0);
+    convolution.has_bias = true;
+    convolution.out_channels = out;
+    layer.operation = convolution;
+    const Numbers& sizes = description.sizes(3);
+    layer.input = {in, sizes[1], sizes[2]};
+  } else if (description.kind() == "linear") {
+    const auto [in, out] = description.channels();
+    layer.operation = Linear{out};
+    layer.input = {in, 1, 1};
+    description.sizes(1);
+  } else {
+    refuse(text, fmt::format("'{}' is no kind of layer", description.kind()));
+  }
+  description.require_end();
+  const bool is_linear = std::holds_alternative<Linear>(layer.operation);
+  layer.batch = description.sizes(is_linear ? 1 : description.kind() == "conv" ? 3 : 4)[0];
+  layer.output = output_shape(layer.operation, {&layer.input, 1});
+  if (layer.output.elements() <= 0) refuse(text, "its kernel is larger than its input");
+  return layer;
+}
+
+std::vector<Layer> parse_layers(std::string_view text) {
+  std::vector<Layer> layers;
+  for (const std::string_view part : split(text, '+')) layers.push_back(parse_layer(part));
+  return layers;
+}
+
+Graph stack_layers(const Layer& layer, std::int64_t depth) {
+  core::check(depth >= 1, "a stack has at least one layer");
+  if (depth > 1 && layer.input != layer.output) {
+    core::fail(
+        core::ExitStatus::usage,
+        fmt::format("'{}' cannot be stacked, because its output is {}x{}x{} and its input "
+                    "{}x{}x{}; use a layer that keeps its shape",
+                    layer.text, layer.output.channels, layer.output.height, layer.output.width,
+                    layer.input.channels, layer.input.height, layer.input.width));
+  }
+  Graph graph(layer.text);
+  const bool is_linear = std::holds_alternative<Linear>(layer.operation);
+  NodeId x = graph.input({1, layer.input.height, layer.input.width});
+  x = is_linear ? graph.linear("source", x, layer.input.channels)
+                : graph.convolution("source", x, layer.input.channels, {.kernel = 1});
+  for (std::int64_t i = 0; i < depth; ++i)
+    x = graph.append(fmt::format("layer.{}", i), layer.operation, {x});
+  if (!is_linear) x = graph.global_average_pool("pool", x);
+  graph.softmax_cross_entropy("loss", x, {});
+  graph.seal();
+  return graph;
+}
+
+}  // namespace lockstep::graph

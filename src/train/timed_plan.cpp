@@ -1,0 +1,86 @@
+#include "timed_plan.hpp"
+
+#include "lockstep/core/random.hpp"
+#include "lockstep/train/weights.hpp"
+#include "operation_work.hpp"
+#include "plan_options.hpp"
+
+namespace lockstep::train {
+
+namespace {
+
+struct Quiet final : core::GradientListener {
+  void gradients_ready(std::size_t) override {}
+};
+
+/// The part of a step, with a timestamp at the end of the update.
+class TimedWork final : public backend::StepWork {
+ public:
+  TimedWork(backend::Plan& plan, OperationClock& clock, std::size_t parameters, StepPart part)
+      : plan_(plan), clock_(clock), parameters_(parameters), part_(part) {}
+
+  void queue() override {
+    clock_.begin_work();
+    plan_.forward();
+    if (part_ == StepPart::forward) return;
+    plan_.backward(quiet_);
+    if (part_ == StepPart::forward_backward) return;
+    plan_.update(0, parameters_);
+    clock_.ended(no_node, OperationWorks::update);
+  }
+  /// The clock reserves its timestamps in the first step.
+  bool is_capturable() const override { return false; }
+
+ private:
+  backend::Plan& plan_;
+  OperationClock& clock_;
+  std::size_t parameters_;
+  StepPart part_;
+  Quiet quiet_;
+};
+
+}  // namespace
+
+TimedPlan::TimedPlan(const Config& config, const graph::Graph& graph,
+                     const backend::Backend& backend, StepPart part)
+    : state_(backend.make_state(graph)),
+      images_(static_cast<std::size_t>(config.batch_per_rank * graph.image().elements())),
+      labels_(static_cast<std::size_t>(config.batch_per_rank), 0) {
+  initialise(graph, config.seed, state_);
+  backend.store(state_);
+  backend::PlanOptions options = training_options(config, {}, nullptr, 0, 1);
+  options.listener = &clock_;
+  plan_ = backend.compile(graph, state_, options);
+  clock_.attach(plan_->timeline());
+  clock_.set_enabled(true);
+  core::Random random(config.seed, core::RandomStream::test);
+  for (auto& byte : images_) byte = static_cast<std::uint8_t>(random.below(256));
+  executor_ = plan_->make_step_executor(
+      std::make_unique<TimedWork>(*plan_, clock_, graph.parameter_elements(), part));
+  plan_->set_sgd({.learning_rate = 1e-3F});
+}
+
+double TimedPlan::step() {
+  executor_->begin();
+  plan_->timeline().record(core::Timeline::start);
+  clock_.begin();
+  plan_->upload(images_, labels_);
+  clock_.ended(no_node, upload_phase);
+  executor_->run();
+  executor_->collect();
+  ++steps_;
+  const std::vector<OperationTime> times = clock_.times();
+  for (const OperationTime& time : times) {
+    auto& by_step = seconds_[time.key];
+    by_step.resize(steps_);
+    by_step.back() += time.end - time.begin;
+  }
+  return times.back().end;
+}
+
+void TimedPlan::forget() {
+  seconds_.clear();
+  steps_ = 0;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,90 @@
+#include "lockstep/graph/layer.hpp"
+
+#include <gtest/gtest.h>
+
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::graph {
+namespace {
+
+using core::ImageShape;
+
+TEST(Layer, ParsesEveryKind) {
+  const Layer conv = parse_layer("conv:3-128,k3,s2,p1@256x224x112");
+  EXPECT_EQ(conv.batch, 256);
+  EXPECT_EQ(conv.input, (ImageShape{3, 224, 112}));
+  EXPECT_EQ(conv.output, (ImageShape{128, 112, 56}));
+  EXPECT_TRUE(std::get<Convolution>(conv.operation).has_bias);
+  const Layer pool = parse_layer("maxpool:k2@4x3x8x6");
+  EXPECT_EQ(std::get<MaxPool>(pool.operation).stride, 2) << "the default is the kernel size";
+  EXPECT_EQ(pool.output, (ImageShape{3, 4, 3}));
+  EXPECT_EQ(parse_layer("relu@4x3x8x6").output, (ImageShape{3, 8, 6}));
+  EXPECT_EQ(parse_layer("batchnorm@4x3x8x6").output, (ImageShape{3, 8, 6}));
+  const Layer linear = parse_layer("linear:25088-4096@32");
+  EXPECT_EQ(linear.batch, 32);
+  EXPECT_EQ(linear.input, (ImageShape{25088, 1, 1}));
+  EXPECT_EQ(linear.output, (ImageShape{4096, 1, 1}));
+}
+
+TEST(Layer, ParsesLists) {
+  const auto layers = parse_layers("relu@4x3x8x6+linear:8-4@2");
+  ASSERT_EQ(layers.size(), 2u);
+  EXPECT_EQ(layers[0].text, "relu@4x3x8x6");
+  EXPECT_EQ(layers[1].text, "linear:8-4@2");
+}
+
+TEST(Layer, RefusesWhatIsNoLayer) {
+  for (const char* text : {"",
+                           "relu",
+                           "relu@",
+                           "relu@4x3x8",
+                           "relu@0x3x8x6",
+                           "relu@4x3x8x-6",
+                           "relu:k3@4x3x8x6",
+                           "gelu@4x3x8x6",
+                           "conv:3-128@4x8x8",
+                           "conv:k3@4x8x8",
+                           "conv:3-0,k3@4x8x8",
+                           "conv:3-8,k3,k5@4x8x8",
+                           "conv:3-8,k3,q1@4x8x8",
+                           "conv:3-8,k3,s0@4x8x8",
+                           "conv:3-8,k9@4x8x8",
+                           "conv:3-8,k3@4x3x8x8",
+                           "maxpool:s2@4x3x8x6",
+                           "maxpool:k2,p2@4x3x8x6",
+                           "linear:8-4@2x2",
+                           "linear:8-4,k3@2",
+                           "relu:3-4@4x3x8x6",
+                           "linear:99999999999-4@2"}) {
+    try {
+      parse_layer(text);
+      ADD_FAILURE() << text;
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.status(), core::ExitStatus::usage);
+      EXPECT_NE(std::string(error.what()).find(std::string("'") + text + "' is not a layer"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+TEST(Layer, StackContainsTheLayerSeveralTimes) {
+  const Graph graph = stack_layers(parse_layer("conv:8-8,k3,p1@2x6x6"), 3);
+  EXPECT_TRUE(graph.is_whole());
+  int found = 0;
+  for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
+    if (graph.nodes()[id].name.rfind("layer.", 0) != 0) continue;
+    ++found;
+    EXPECT_EQ(graph.cost(static_cast<NodeId>(id)).backward_data_flops, 2. * 8 * 36 * 8 * 9)
+        << "the input of every layer needs a gradient, also that of the first";
+  }
+  EXPECT_EQ(found, 3);
+}
+
+TEST(Layer, StackRefusesLayersThatChangeTheShape) {
+  EXPECT_THROW(stack_layers(parse_layer("linear:8-4@2"), 2), core::Error);
+  EXPECT_NO_THROW(stack_layers(parse_layer("linear:8-4@2"), 1));
+}
+
+}  // namespace
+}  // namespace lockstep::graph
