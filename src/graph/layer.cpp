@@ -117,6 +117,14 @@ class Description {
   std::map<char, std::int64_t> attributes_;
 };
 
+/// Returns whether the layer is the first of a network: a convolution of images. Backends have
+/// kernels for so few channels only if these are images, which need no gradient.
+bool reads_images(const Layer& layer) {
+  constexpr std::int64_t most_image_channels = 4;
+  return std::holds_alternative<Convolution>(layer.operation) &&
+         layer.input.channels <= most_image_channels;
+}
+
 core::ImageShape image_of(const Numbers& sizes) { return {sizes[1], sizes[2], sizes[3]}; }
 
 }  // namespace
@@ -183,9 +191,14 @@ Graph stack_layers(const Layer& layer, std::int64_t depth) {
   }
   Graph graph(layer.text);
   const bool is_linear = std::holds_alternative<Linear>(layer.operation);
-  NodeId x = graph.input({1, layer.input.height, layer.input.width});
-  x = is_linear ? graph.linear("source", x, layer.input.channels)
-                : graph.convolution("source", x, layer.input.channels, {.kernel = 1});
+  NodeId x = 0;
+  if (depth == 1 && reads_images(layer)) {
+    x = graph.input(layer.input);
+  } else {
+    x = graph.input({1, layer.input.height, layer.input.width});
+    x = is_linear ? graph.linear("source", x, layer.input.channels)
+                  : graph.convolution("source", x, layer.input.channels, {.kernel = 1});
+  }
   for (std::int64_t i = 0; i < depth; ++i)
     x = graph.append(fmt::format("layer.{}", i), layer.operation, {x});
   if (!is_linear) x = graph.global_average_pool("pool", x);

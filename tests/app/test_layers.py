@@ -86,6 +86,6 @@ def test_swapping_relu_and_max_pool_does_not_change_the_training():
     def losses(*options):
         result = start(*train("--deterministic", "--json", "--quiet", *options, model="vgg11", steps=3))
         assert result.returncode == 0, result.stderr
-        return json.loads(result.stdout)["results"]["last_training_loss"]
+        return json.loads(result.stdout)["results"]["train_loss"]
 
     assert losses() == losses("--swap-relu-pool")

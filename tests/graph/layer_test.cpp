@@ -81,6 +81,15 @@ TEST(Layer, StackContainsTheLayerSeveralTimes) {
   EXPECT_EQ(found, 3);
 }
 
+TEST(Layer, ConvolutionOfFewChannelsReadsTheImages) {
+  const Graph first = stack_layers(parse_layer("conv:3-8,k3,p1@2x6x6"), 1);
+  EXPECT_EQ(first.image(), (ImageShape{3, 6, 6}));
+  EXPECT_EQ(first.node(1).name, "layer.0");
+  EXPECT_EQ(first.cost(1).backward_data_flops, 0);
+  EXPECT_EQ(stack_layers(parse_layer("conv:8-8,k3,p1@2x6x6"), 1).image().channels, 1);
+  EXPECT_EQ(stack_layers(parse_layer("conv:3-3,k3,p1@2x6x6"), 2).image().channels, 1);
+}
+
 TEST(Layer, StackRefusesLayersThatChangeTheShape) {
   EXPECT_THROW(stack_layers(parse_layer("linear:8-4@2"), 2), core::Error);
   EXPECT_NO_THROW(stack_layers(parse_layer("linear:8-4@2"), 1));

@@ -39,10 +39,12 @@ TEST(MeasureLayer, CountsTheWorkOfTheLayerAlone) {
   constexpr double elements = 2 * 8 * 6 * 4;
   EXPECT_EQ(relu.forward_bytes, 2 * 4 * elements);
   EXPECT_EQ(relu.backward_bytes, 3 * 4 * elements) << "reads gradient and sign, writes gradient";
-  const record::LayerRow conv = measure("conv:3-8,k3,p1@2x6x6");
-  constexpr double product = 2. * 2 * 8 * 36 * 27;
+  const record::LayerRow conv = measure("conv:16-8,k3,p1@2x6x6");
+  constexpr double product = 2. * 2 * 8 * 36 * 144;
   EXPECT_EQ(conv.forward_flops, product);
   EXPECT_EQ(conv.backward_flops, 2 * product) << "gradients of the input and of the weights";
+  const record::LayerRow first = measure("conv:3-8,k3,p1@2x6x6");
+  EXPECT_EQ(first.backward_flops, first.forward_flops) << "images need no gradient";
   const record::LayerRow linear = measure("linear:40-30@4");
   EXPECT_EQ(linear.forward_flops, 2. * 4 * 40 * 30);
   EXPECT_EQ(linear.backward_flops, 2 * 2. * 4 * 40 * 30);
