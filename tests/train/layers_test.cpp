@@ -49,6 +49,7 @@ TEST(MeasureLayer, CountsTheWorkOfTheLayerAlone) {
   EXPECT_EQ(linear.forward_flops, 2. * 4 * 40 * 30);
   EXPECT_EQ(linear.backward_flops, 2 * 2. * 4 * 40 * 30);
   EXPECT_EQ(linear.forward_bytes, 4. * (4 * 70 + 40 * 30 + 30));
+  EXPECT_EQ(linear.backward_bytes, 2 * linear.forward_bytes) << "a pass for each gradient";
 }
 
 TEST(MeasureLayer, KeepsEveryRepeat) {
