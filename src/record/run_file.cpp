@@ -142,7 +142,7 @@ struct RunFile::State {
   RunIdentity identity;
   Descriptor lock;  ///< open and locked `partial`; empty after `finish`
   hsize_t steps = 0, epochs = 0, points = 0, samples = 0;
-  TelemetrySamples pending;  ///< samples that are not in `partial` yet
+  TelemetrySamples pending;         ///< samples that are not in `partial` yet
   std::vector<std::string> tables;  ///< groups that were written as a whole
   bool has_failed = false;          ///< whether a write has failed
   std::vector<std::pair<std::string, double>> results;

@@ -41,9 +41,7 @@ Work work_of(const graph::Graph& graph, graph::NodeId id, std::string_view phase
 
 OperationWorks::OperationWorks(const graph::Graph& graph, const backend::Plan& plan,
                                core::Precision precision, std::int64_t batch)
-    : graph_(graph),
-      precision_(precision),
-      batch_(batch) {
+    : graph_(graph), precision_(precision), batch_(batch) {
   for (auto& choice : plan.choices()) {
     auto key = std::pair(choice.node, choice.phase);
     choices_.emplace(std::move(key), std::move(choice));
