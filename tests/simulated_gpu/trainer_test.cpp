@@ -444,8 +444,8 @@ TEST_F(TransportsOfGpus, NcclWaitsForADelayedRank) {
   if (world_->rank() != 0) return;
   const double of_each = summary.waiting_seconds * world_->size() / (world_->size() - 1);
   const double expected = 1e-3 * delay * static_cast<double>(summary.steps_per_epoch);
-  EXPECT_GT(of_each, 0.5 * expected);
-  EXPECT_LT(of_each, 1.5 * expected);
+  EXPECT_GT(of_each, 0.4 * expected);
+  EXPECT_LT(of_each, 2 * expected);
   EXPECT_LT(summary.transfer_seconds, of_each);
 }
 

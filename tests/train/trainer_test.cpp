@@ -332,7 +332,7 @@ TEST_F(TrainerTest, RecordsEveryStepOfEveryRank) {
 }
 
 // The last rank reads its images slowly. All others start their all-reduces earlier and wait for
-// it. The delay of 160 ms per step is longer than a loaded machine delays another rank.
+// it. The limits are wide because a machine with other load delays the other ranks as well.
 TEST_F(TrainerTest, RanksWaitForADelayedRank) {
   if (ranks() == 1) GTEST_SKIP() << "needs several ranks";
   const bool is_last = world_->rank() == ranks() - 1;
@@ -351,8 +351,8 @@ TEST_F(TrainerTest, RanksWaitForADelayedRank) {
       data_wait += phases[((step + 1) * count - 1) * record::phase_count];
     EXPECT_GT(data_wait, 2 * 0.16);
     const double of_each = summary.waiting_seconds * ranks() / (ranks() - 1);
-    EXPECT_GT(of_each, 0.7 * data_wait);
-    EXPECT_LT(of_each, 1.5 * data_wait);
+    EXPECT_GT(of_each, 0.4 * data_wait);
+    EXPECT_LT(of_each, 2 * data_wait);
     EXPECT_LT(summary.transfer_seconds, of_each);
   }
 }
