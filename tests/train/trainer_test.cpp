@@ -331,8 +331,9 @@ TEST_F(TrainerTest, RecordsEveryStepOfEveryRank) {
   EXPECT_EQ(summary.last_test_accuracy, witness.epochs[1].test_accuracy);
 }
 
-// The last rank reads its images slowly. All others start their all-reduces earlier and wait for
-// it. The limits are wide because a machine with other load delays the other ranks as well.
+// The last rank needs at least 160 ms for the images of each step. All others start their
+// all-reduces earlier and wait for it. The limits are wide because a machine with other load delays
+// the other ranks as well.
 TEST_F(TrainerTest, RanksWaitForADelayedRank) {
   if (ranks() == 1) GTEST_SKIP() << "needs several ranks";
   const bool is_last = world_->rank() == ranks() - 1;
@@ -340,19 +341,12 @@ TEST_F(TrainerTest, RanksWaitForADelayedRank) {
   for (const auto reducer : {comm::ReducerKind::allreduce, comm::ReducerKind::overlap}) {
     Config options = config();
     options.reducer = reducer;
-    Witness witness;
-    Trainer trainer({options, graph_, data, *backend_, *world_, *world_}, witness);
+    Trainer trainer({options, graph_, data, *backend_, *world_, *world_}, nobody_);
     const RunSummary summary = trainer.run();
     if (world_->rank() != 0) continue;
-    const auto& phases = witness.epochs.at(1).phase_seconds;
-    const auto count = static_cast<std::size_t>(ranks());
-    double data_wait = 0;  // of the last rank, in the four steps of the timed epoch
-    for (std::size_t step = 0; step < 4; ++step)
-      data_wait += phases[((step + 1) * count - 1) * record::phase_count];
-    EXPECT_GT(data_wait, 0.16);
     const double of_each = summary.waiting_seconds * ranks() / (ranks() - 1);
-    EXPECT_GT(of_each, 0.4 * data_wait);
-    EXPECT_LT(of_each, 2 * data_wait);
+    EXPECT_GT(of_each, 0.25 * 4 * 0.16);  // the timed epoch has four steps
+    EXPECT_LT(of_each, summary.epoch_seconds);
     EXPECT_LT(summary.transfer_seconds, of_each);
   }
 }
