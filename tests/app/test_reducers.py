@@ -34,8 +34,9 @@ def test_losses_and_messages_of_each_reducer(tmp_path):
     for reducer, (sent, received) in expected.items():
         run(tmp_path / f"{reducer}.h5", reducer)
         with h5py.File(tmp_path / f"{reducer}.h5") as file:
-            assert file["steps/sent_bytes"][...].tolist() == [list(sent)] * 2
-            assert file["steps/received_bytes"][...].tolist() == [list(received)] * 2
+            # The two chunks of a piece may differ by some elements with the all-reduce.
+            assert np.allclose(file["steps/sent_bytes"][...], [sent] * 2, rtol=1e-6, atol=0)
+            assert np.allclose(file["steps/received_bytes"][...], [received] * 2, rtol=1e-6, atol=0)
             losses[reducer] = file["steps/loss"][...]
     # The sum of two ranks has one order only, so all reducers give the same bits.
     assert np.array_equal(losses["gather-scatter"], losses["allreduce"])
