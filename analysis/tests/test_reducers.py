@@ -19,8 +19,8 @@ def write_reducer(path, reducer, exposed, sent=None, hosts=("node1", "node1"), *
               ranks_of={"hostname": list(hosts)}, **options)
     if sent is not None:
         with h5py.File(path, "a") as file:
-            dataset(file, "/steps/sent_bytes", np.tile(np.array(sent, dtype=float), (8, 1)))
-            dataset(file, "/steps/received_bytes", np.tile(np.array(sent[::-1], dtype=float), (8, 1)))
+            for name, values in (("sent", sent), ("received", sent[::-1])):
+                dataset(file, f"/steps/{name}_bytes", np.tile(np.array(values, dtype=float), (8, 1)))
     return path
 
 

@@ -44,7 +44,8 @@ def test_losses_and_messages_of_each_reducer(tmp_path):
     report = subprocess.run(
         [sys.executable, "-B", "-m", "lockstep_report", "report", *map(str, tmp_path.glob("*.h5")), "--out",
          str(tmp_path / "out")],
-        env=environment() | {"PYTHONPATH": str(ANALYSIS), "MPLBACKEND": "Agg"}, text=True, capture_output=True, timeout=120)
+        env=environment() | {"PYTHONPATH": str(ANALYSIS), "MPLBACKEND": "Agg"}, text=True, capture_output=True,
+        timeout=300)
     assert report.returncode == 0, report.stderr
     assert list((tmp_path / "out").glob("reducers*.svg"))
     with (tmp_path / "out" / "reducers.csv").open() as file:
