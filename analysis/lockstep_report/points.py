@@ -55,7 +55,7 @@ class Point:
 
     @property
     def global_batch(self):
-        return self.ranks * self.batch_per_rank
+        return round(self.ranks * self.batch_per_rank)
 
     @property
     def is_independent(self):

@@ -92,7 +92,7 @@ def epoch_size(run):
     for number in np.unique(run.epoch):
         if np.sum(run.epoch == number) == steps:
             return EpochSize(steps, int(run.images[run.epoch == number].sum()))
-    return EpochSize(steps, steps * batch_per_rank(run) * run.rank_count)
+    return EpochSize(steps, steps * round(batch_per_rank(run) * run.rank_count))
 
 
 def estimate_steps_per_epoch(run):
@@ -112,7 +112,7 @@ def estimate_steps_per_epoch(run):
         return int(counts[-1])
     if images is None:
         return int(counts.max())
-    batch = batch_per_rank(run) * run.rank_count
+    batch = round(batch_per_rank(run) * run.rank_count)
     divide = math.ceil if run.option("last-batch") == "pad" else math.floor
     return max(1, divide(images / batch))
 
@@ -138,10 +138,12 @@ def name_of_data(run):
 
 def batch_per_rank(run):
     """Returns the batch per rank from the options; if they lack it, from the step with the most
-    images."""
+    images. The stages of a pipeline share the batch of their replica, so the batch per rank times
+    the number of ranks is the global batch."""
     given = run.number("batch-per-rank")
     if given:
-        return given
+        stages = run.number("pipeline-stages") or 1
+        return given // stages if given % stages == 0 else round(given / stages, 2)
     whole = run.number("global-batch")
     if whole:
         return whole // run.rank_count

@@ -7,7 +7,9 @@ import h5py
 import pytest
 from lockstep_report import schema
 from lockstep_report.cli import main
+from lockstep_report.comparison import merge_repeats
 from lockstep_report.pipeline import ideal_bubble, pipeline_table, stage_shares
+from lockstep_report.points import from_run
 from lockstep_report.read import read_run
 from synthetic import dataset, phases, write_run
 
@@ -82,3 +84,10 @@ def test_report_has_the_table_and_the_figure(tmp_path):
 def test_quantities_are_in_the_schema():
     for name in ("busy", "transfer", "wait"):
         assert schema.dataset(f"/epochs/pipeline_{name}_seconds").dimensions == ("epoch", "rank")
+
+
+def test_runs_with_other_stages_or_micro_batches_are_not_repeats(tmp_path):
+    paths = [write_pipeline(tmp_path / f"p{m}.h5", micro_batches=m) for m in (2, 4)]
+    points = merge_repeats([from_run(read_run(path)) for path in paths])
+    assert [(p.repeats, p.batch_per_rank, p.global_batch) for p in points] == [(1, 16, 32)] * 2
+    assert ["micro-batches 2" in p.mode for p in points] == [True, False]

@@ -75,7 +75,7 @@ std::vector<Option> communication_options() {
        .value = integer(&Config::pipeline_stages, from_to(1, 1024)),
        .group = OptionGroup::communication,
        .commands = cmd_train,
-       .timing = TimingEffect::point,
+       .timing = TimingEffect::step,
        .help = "number of pipeline stages into which the network is cut, one rank each (CPUs only)",
        .details = "The number of ranks is a multiple of it: ranks = stages x replicas. Rank r "
                   "computes stage r mod N. `--batch-per-rank` counts the images of a replica"},
@@ -95,7 +95,7 @@ std::vector<Option> communication_options() {
        .value = integer(&Config::micro_batches, at_least(1)),
        .group = OptionGroup::communication,
        .commands = cmd_train,
-       .timing = TimingEffect::point,
+       .timing = TimingEffect::step,
        .help = "number of micro-batches into which each replica divides its batch; a divisor of "
                "the batch per rank",
        .details = "Their gradients are summed. The statistics of batch norm are those of each "
@@ -105,7 +105,7 @@ std::vector<Option> communication_options() {
        .value = choice(&Config::pipeline_schedule),
        .group = OptionGroup::communication,
        .commands = cmd_train,
-       .timing = TimingEffect::point,
+       .timing = TimingEffect::step,
        .help = "order of the passes of the micro-batches"},
       {.name = "watchdog",
        .value_name = "SECONDS",
