@@ -70,6 +70,9 @@ void check_pipeline(const Config& config, int ranks) {
                       config.micro_batches, config.batch_per_rank, config.batch_per_rank));
   require(stages > 1 || config.stage_cuts == Config{}.stage_cuts,
           "--stage-cuts requires --pipeline-stages N");
+  require(config.command != "plan" || (stages == 1 && config.micro_batches == 1),
+          "lockstep plan does not describe pipelines; use lockstep train --dry-run with the same "
+          "options");
   if (stages == 1) return;
   require(config.reducer != comm::ReducerKind::none,
           "--reducer none trains independent replicas, but the stages of a pipeline decide "

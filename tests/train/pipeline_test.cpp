@@ -250,6 +250,40 @@ TEST_F(PipelineTest, CutsByMeasuredTimesAreEqualOnAllRanks) {
   EXPECT_EQ(pipeline->stage, world_->rank());
 }
 
+/// A device with its own memory, as a GPU.
+class OtherDevice final : public backend::Device {
+ public:
+  backend::DeviceKind kind() const override { return backend::DeviceKind::cuda; }
+  std::string name() const override { return "GPU"; }
+  std::string library_versions() const override { return "none"; }
+  core::DeviceQueue queue() const override { return {.device = 0}; }
+};
+
+class OtherBackend final : public backend::Backend {
+ public:
+  explicit OtherBackend(const backend::Backend& inner) : inner_(inner) {}
+  const backend::Device& device() const override { return device_; }
+  backend::ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const override {
+    return inner_.make_state(graph, std::move(gradients));
+  }
+  std::unique_ptr<backend::Plan> compile(const graph::Graph& graph, backend::ModelState& state,
+                                         const backend::PlanOptions& options) const override {
+    return inner_.compile(graph, state, options);
+  }
+  backend::MemoryUse memory(const graph::Graph& graph,
+                            const backend::PlanOptions& options) const override {
+    return inner_.memory(graph, options);
+  }
+  std::vector<backend::OperationChoice> choices(
+      const graph::Graph& graph, const backend::PlanOptions& options) const override {
+    return inner_.choices(graph, options);
+  }
+
+ private:
+  const backend::Backend& inner_;
+  OtherDevice device_;
+};
+
 std::string failure(const std::function<void()>& work) {
   try {
     work();
@@ -267,8 +301,11 @@ TEST_F(PipelineTest, RefusesWhatItCannotDo) {
   };
   EXPECT_THAT(message(config(ranks(), 3)), HasSubstr("--micro-batches 3 does not divide the 16"));
   EXPECT_THAT(message(config(ranks() + 1, 1)), HasSubstr("cannot be divided into groups of"));
+  Config some = config(ranks(), 2);
+  some.command = "plan";
+  EXPECT_THAT(message(some), HasSubstr("lockstep train --dry-run"));
   if (ranks() == 1) return;
-  Config some = config(ranks(), 1);
+  some = config(ranks(), 1);
   some.reducer = comm::ReducerKind::none;
   EXPECT_THAT(message(some), HasSubstr("--reducer none"));
   some = config(ranks(), 1);
@@ -280,6 +317,15 @@ TEST_F(PipelineTest, RefusesWhatItCannotDo) {
   if (ranks() != 2) return;
   some.stage_cuts = "conv1b";
   EXPECT_THAT(message(some), HasSubstr("residual block"));
+}
+
+TEST_F(PipelineTest, RefusesDevicesWithTheirOwnMemory) {
+  const graph::Graph network = residual_graph(Norm::without);
+  const OtherBackend other(*backend_);
+  EXPECT_THAT(failure([&] {
+                make_pipeline(resolve(config(ranks(), 2), ranks()), network, other, *world_);
+              }),
+              HasSubstr("use --device cpu"));
 }
 
 TEST_F(PipelineTest, RefusesMoreStagesThanTheNetworkHas) {

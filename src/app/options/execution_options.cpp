@@ -74,7 +74,7 @@ std::vector<Option> communication_options() {
        .value_name = "N",
        .value = integer(&Config::pipeline_stages, from_to(1, 1024)),
        .group = OptionGroup::communication,
-       .commands = cmd_train,
+       .commands = cmd_run,
        .timing = TimingEffect::step,
        .help = "number of pipeline stages into which the network is cut, one rank each (CPUs only)",
        .details = "The number of ranks is a multiple of it: ranks = stages x replicas. Rank r "
@@ -83,18 +83,19 @@ std::vector<Option> communication_options() {
        .value_name = "CUTS",
        .value = text(&Config::stage_cuts),
        .group = OptionGroup::communication,
-       .commands = cmd_train,
+       .commands = cmd_run,
        .timing = TimingEffect::step,
        .help =
            "cuts between the stages: auto (balances measured times), flops (balances FLOPs), or "
            "the first layers of the second stage, the third stage, ..., such as layer2,layer4",
        .details = "A cut inside a residual block is not possible, because only one value passes "
-                  "between two stages"},
+                  "between two stages. For auto, rank 0 trains the whole network for some steps "
+                  "of one micro-batch; use flops if it does not fit in memory"},
       {.name = "micro-batches",
        .value_name = "M",
        .value = integer(&Config::micro_batches, at_least(1)),
        .group = OptionGroup::communication,
-       .commands = cmd_train,
+       .commands = cmd_run,
        .timing = TimingEffect::step,
        .help = "number of micro-batches into which each replica divides its batch; a divisor of "
                "the batch per rank",
@@ -104,7 +105,7 @@ std::vector<Option> communication_options() {
        .value_name = "NAME",
        .value = choice(&Config::pipeline_schedule),
        .group = OptionGroup::communication,
-       .commands = cmd_train,
+       .commands = cmd_run,
        .timing = TimingEffect::step,
        .help = "order of the passes of the micro-batches"},
       {.name = "watchdog",

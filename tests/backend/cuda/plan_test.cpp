@@ -13,6 +13,7 @@
 
 #include "backend/cuda/dnn/batch_norm_graphs.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/graph/models.hpp"
 #include "planning.hpp"
 
 namespace lockstep::backend::cuda::test {
@@ -324,6 +325,15 @@ TEST(Devices, AbsentDeviceIsOneErrorLine) {
   const auto message = message_of([] { Target::device(0); });
   EXPECT_NE(message.find("no NVIDIA GPU"), std::string::npos) << message;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+}
+
+TEST(CudaBackend, RefusesStagesOfANetwork) {
+  const auto backend = make_backend(DeviceOptions{.kind = DeviceKind::cuda, .target_gpu = "h200"});
+  for (const graph::Graph& stage : graph::make_model("resnet18-cifar", {}).cut(2)) {
+    const std::string message =
+        message_of([&] { static_cast<void>(backend->least_memory(stage, {.batch = 2})); });
+    EXPECT_NE(message.find("use --device cpu for pipeline stages"), std::string::npos) << message;
+  }
 }
 
 }  // namespace
