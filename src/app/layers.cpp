@@ -26,9 +26,9 @@ constexpr std::string_view notes =
     "\nTimes are medians of {} passes after {} that are not counted. MB count each feature map "
     "and\n"
     "parameter once per pass over it. \"copy\" and \"peak\" are the shares of the highest measured "
-    "rates:\n{}. More than 100 % of the copy rate: data stayed in a cache.\n"
-    "More than 100 % of the peak: the algorithm (Winograd's) multiplies less than a direct "
-    "convolution.\n";
+    "rates:\n{}.\n"
+    "More than 100 % of the copy rate: data stayed in a cache. More than 100 % of the peak: the\n"
+    "algorithm (Winograd's) multiplies less than a direct convolution.\n";
 
 /// Formats a rate as a percentage of a measured rate; "-" if that was not measured.
 std::string share(double work, double seconds, double rate) {
