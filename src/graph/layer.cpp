@@ -196,8 +196,9 @@ Graph stack_layers(const Layer& layer, std::int64_t depth) {
     x = graph.input(layer.input);
   } else {
     x = graph.input({1, layer.input.height, layer.input.width});
-    x = is_linear ? graph.linear("source", x, layer.input.channels)
-                  : graph.convolution("source", x, layer.input.channels, {.kernel = 1});
+    // A linear layer reads no images, because their channels may be padded.
+    x = graph.convolution("source", x, is_linear ? 8 : layer.input.channels, {.kernel = 1});
+    if (is_linear) x = graph.linear("features", x, layer.input.channels);
   }
   for (std::int64_t i = 0; i < depth; ++i)
     x = graph.append(fmt::format("layer.{}", i), layer.operation, {x});

@@ -34,12 +34,12 @@ Layer parse_layer(std::string_view text);
 std::vector<Layer> parse_layers(std::string_view text);
 
 /// Returns a network that contains the layer `depth` times in a row, in the nodes "layer.0",
-/// "layer.1", ... Its images have one channel; a convolution with 1x1 kernels (before a linear
-/// layer: a linear layer) makes the input of the first layer from them, so that this input needs a
-/// gradient as inside a network. A single convolution of at most 4 channels reads the images
-/// itself, as the first layer of a network: its input needs no gradient. Global average pooling and
-/// the loss follow the last layer. Throws `Error` (usage) if `depth` is above 1 and the output of
-/// the layer has another shape than its input.
+/// "layer.1", ... Its images have one channel; a convolution with 1x1 kernels, and before a linear
+/// layer another linear layer, makes the input of the first layer from them, so that this input
+/// needs a gradient as inside a network. A single convolution of at most 4 channels reads the
+/// images itself, as the first layer of a network: its input needs no gradient. Global average
+/// pooling and the loss follow the last layer. Throws `Error` (usage) if `depth` is above 1 and the
+/// output of the layer has another shape than its input.
 Graph stack_layers(const Layer& layer, std::int64_t depth);
 
 }  // namespace lockstep::graph

@@ -1,0 +1,60 @@
+// Measures single layers and stacks of layers on the simulated GPU.
+
+#include "lockstep/train/layers.hpp"
+
+#include <gtest/gtest.h>
+
+#include "lockstep/train/stack.hpp"
+#include "simulated_gpu/runtime.hpp"
+
+namespace lockstep::train {
+namespace {
+
+Config small() {
+  Config config;
+  config.threads = 1;
+  config.deterministic = true;
+  return config;
+}
+
+std::unique_ptr<backend::Backend> gpu() {
+  return backend::make_backend(
+      {.kind = backend::DeviceKind::cuda, .threads = 1, .deterministic = true});
+}
+
+TEST(LayersOnSimulatedGpu, EveryKindIsMeasured) {
+  const auto before = simulated_gpu::count_objects();
+  {
+    const auto device = gpu();
+    for (const char* text : {"relu@2x8x8x8", "maxpool:k2@2x8x8x8", "conv:3-8,k3,p1@2x8x8",
+                             "conv:8-8,k3,p1@2x8x8", "batchnorm@2x8x8x8", "linear:16-8@2"}) {
+      const record::LayerRow row =
+          measure_layer(small(), graph::parse_layer(text), *device, {}, std::uint64_t{1} << 40);
+      EXPECT_EQ(row.status, "complete") << text;
+      EXPECT_EQ(row.forward_seconds.size(), std::size_t{layer_repeats}) << text;
+      EXPECT_EQ(row.backward_seconds.size(), std::size_t{layer_repeats}) << text;
+      EXPECT_GT(row.backward_flops, 0) << text;
+    }
+  }
+  EXPECT_EQ(simulated_gpu::count_objects(), before) << "everything is released";
+}
+
+TEST(LayersOnSimulatedGpu, MemoryLimitEndsTheStack) {
+  const auto device = gpu();
+  Config config = small();
+  const std::uint64_t limit = std::uint64_t{1} << 20;
+  config.memory_limit = limit;
+  const auto rows = measure_stack(config, graph::parse_layer("linear:64-64@2"), *device, limit,
+                                  [](std::int64_t) {});
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].status, "complete");
+  EXPECT_GT(rows[0].depth, 5);
+  EXPECT_EQ(rows[0].depth, rows[0].estimated_depth);
+  EXPECT_LE(rows[0].estimated_bytes, limit);
+  EXPECT_EQ(rows[0].forward_seconds.size(), std::size_t{layer_repeats});
+  EXPECT_EQ(rows[1].status, "out_of_memory");
+  EXPECT_GT(rows[1].estimated_bytes, limit);
+}
+
+}  // namespace
+}  // namespace lockstep::train
