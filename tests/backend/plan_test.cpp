@@ -189,21 +189,6 @@ TEST_P(PlanContract, BatchNormOfOneValueIsRefused) {
   EXPECT_NO_THROW(backend->compile(graph, state, options(2)));
 }
 
-TEST_P(PlanContract, StagesAreRefused) {
-  const graph::Graph graph = network("block");
-  const auto backend = make_backend(GetParam().kind, 1);
-  for (const graph::Graph& stage : graph.cut(2)) {
-    ModelState state = backend->make_state(stage);
-    try {
-      backend->compile(stage, state, options(2));
-      ADD_FAILURE() << "compiled";
-    } catch (const core::Error& error) {
-      EXPECT_EQ(error.status(), core::ExitStatus::usage);
-      EXPECT_THAT(error.what(), testing::HasSubstr("stage"));
-    }
-  }
-}
-
 /// All-reduce over replicas that are threads of this process.
 class Meeting : public core::StatisticsAllReduce {
  public:
