@@ -47,7 +47,8 @@ def operation_rows(run):
         time = seconds[members, 0].sum()
         flops, size, bound = (float(np.sum(profile[name][members]))
                               for name in ("flops", "bytes", "bound_seconds"))
-        ceiling = str(profile["ceiling"][members[0]])
+        longest = members[int(np.argmax(seconds[members, 0]))]
+        ceiling = str(profile["ceiling"][longest])
         rows.append({
             "kind": kind, "phase": phase if phase != kind else None,
             "calls": float(np.sum(profile["calls"][members])), "milliseconds": 1e3 * time,
@@ -57,7 +58,7 @@ def operation_rows(run):
             "gflop_per_second": flops / time / 1e9 if flops and time else None,
             "gb_per_second": size / time / 1e9 if size and time else None,
             "ceiling": None if ceiling == "none" else ceiling,
-            "bound_percent": None if ceiling == "none" or not time else 100 * bound / time,
+            "bound_percent": 100 * bound / time if bound and time else None,
             "implementation": implementation or None,
             "flops": flops, "bytes": size,
         })

@@ -8,7 +8,7 @@ from lockstep_report.profile import ALL_REDUCE, ceilings_of, cost_of, operation_
 from lockstep_report.settings import file_ending
 
 SHOWN = 12  # rows with bars; the others are added up
-COLOURS = {"forward": "#56B4E9", "backward": "#0072B2", "backward data": "#0072B2",
+COLOURS = {"forward": "#56B4E9", "backward": "#E69F00", "backward data": "#0072B2",
            "backward weights": "#CC79A7", "update": "#009E73"}
 OTHER = "#999999"
 CEILING_MARKERS = {"compute": "o", "memory": "s", "cache": "^"}

@@ -27,7 +27,9 @@ constexpr std::string_view all_reduce = "all-reduce";
 
 /// All operations of the same kind, shape, phase and implementation.
 struct Row {
-  std::string what, phase, implementation, ceiling;
+  std::string what, phase, implementation;
+  std::string ceiling;  ///< of the longest operation
+  double longest = 0;   ///< its time in seconds
   double calls = 0, flops = 0, bytes = 0, seconds = 0, bound_seconds = 0;
 };
 
@@ -35,12 +37,13 @@ std::vector<Row> grouped(const record::Profile& profile) {
   std::map<std::tuple<std::string, std::string, std::string>, Row> rows;
   for (const record::ProfiledOperation& operation : profile.operations) {
     Row& row = rows[{operation.what, operation.phase, operation.implementation}];
-    // Rows that mix ceilings show that of the longest operation, which is the first one.
-    const bool is_longest = row.calls == 0;
     row.what = operation.what;
     row.phase = operation.phase == operation.what ? "" : operation.phase;
     row.implementation = operation.implementation;
-    if (is_longest) row.ceiling = operation.ceiling;
+    if (operation.seconds[0] > row.longest || row.ceiling.empty()) {
+      row.longest = operation.seconds[0];
+      row.ceiling = operation.ceiling;
+    }
     row.calls += operation.calls;
     row.flops += operation.flops;
     row.bytes += operation.bytes;
@@ -67,13 +70,14 @@ std::string describe_operations(const record::Profile& profile) {
     if (operation.phase != all_reduce) total += operation.seconds[0];
   for (const Row& row : grouped(profile)) {
     const bool overlaps = row.phase == all_reduce;
-    text += fmt::format(
-        "{:<48} {:<17} {:>5.4g} {:>9.3f} {:>6} {:>8} {:>7} {:<8} {:>6}  {}\n", row.what, row.phase,
-        row.calls, row.seconds * 1e3,
-        overlaps ? "*" : fmt::format("{:.1f}%", 100 * row.seconds / total),
-        rate(row.flops, row.seconds), rate(row.bytes, row.seconds), row.ceiling,
-        row.ceiling == "none" ? "-" : fmt::format("{:.0f}%", 100 * row.bound_seconds / row.seconds),
-        row.implementation);
+    text += fmt::format("{:<48} {:<17} {:>5.4g} {:>9.3f} {:>6} {:>8} {:>7} {:<8} {:>6}  {}\n",
+                        row.what, row.phase, row.calls, row.seconds * 1e3,
+                        overlaps ? "*" : fmt::format("{:.1f}%", 100 * row.seconds / total),
+                        rate(row.flops, row.seconds), rate(row.bytes, row.seconds), row.ceiling,
+                        row.bound_seconds == 0
+                            ? "-"
+                            : fmt::format("{:.0f}%", 100 * row.bound_seconds / row.seconds),
+                        row.implementation);
   }
   return text + fmt::format("{:<48} {:<17} {:>5} {:>9.3f}\n", "sum", "", "", total * 1e3);
 }
@@ -135,6 +139,8 @@ std::string describe(const record::Profile& profile) {
     text += fmt::format("Highest rates: {}FLOP/s, {}/s ({}).\n",
                         core::format_count(profile.flops_per_second),
                         core::format_bytes(profile.bytes_per_second), profile.ceiling_source);
+  else if (!profile.ceiling_source.empty())
+    text += fmt::format("Highest rates: {}.\n", profile.ceiling_source);
   text += "\n" + describe_operations(profile);
   const bool communicates = std::ranges::any_of(
       profile.operations, [](const auto& operation) { return operation.phase == all_reduce; });

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <limits>
 #include <memory>
@@ -17,7 +15,6 @@
 #include "lockstep/core/statistics.hpp"
 #include "lockstep/core/system.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "lockstep/train/prediction_models.hpp"
 #include "profile_rows.hpp"
 #include "trace.hpp"
 
@@ -35,31 +32,19 @@ struct NamedCeilings {
   std::string source;
 };
 
-/// Returns the name of the model of a GPU, by the name that its driver reports; empty if there is
-/// none.
-std::string model_of(std::string product) {
-  std::erase(product, ' ');
-  std::ranges::transform(product, product.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (const std::string& name : modelled_gpus())
-    if (product.find(name) != std::string::npos) return name;
-  return {};
-}
-
-/// Returns the highest rates of the device: measured, or those of the model of the GPU.
+/// Measures the highest rates of the device. They are unknown if the plan leaves too little memory
+/// for the measurement.
 NamedCeilings ceilings_of(const TrainingContext& context) {
-  NamedCeilings ceilings{.rates = context.backend.ceilings(context.config.precision), .source = {}};
-  if (ceilings.rates.flops_per_second > 0) {
-    ceilings.source = "measured: a matrix product of " + ceilings.rates.product +
-                      ", and a copy that is too large for the caches";
-    return ceilings;
+  try {
+    backend::Ceilings rates = context.backend.ceilings(context.config.precision);
+    if (rates.flops_per_second == 0) return {};
+    std::string source = "measured: a matrix product of " + rates.product +
+                         ", and a copy that is too large for the caches";
+    return {.rates = std::move(rates), .source = std::move(source)};
+  } catch (const core::Error& error) {
+    if (error.status() != core::ExitStatus::out_of_memory) throw;
+    return {.rates = {}, .source = std::string("not measured: ") + error.what()};
   }
-  const std::string name = model_of(context.backend.device().name());
-  if (name.empty()) return ceilings;
-  const GpuModel model = gpu_model(name, context.config.precision);
-  ceilings.rates.flops_per_second = model.flops_per_second;
-  ceilings.rates.bytes_per_second = model.bytes_per_second;
-  ceilings.source = "model of the " + model.product;
-  return ceilings;
 }
 
 /// The profile of the steps of one rank.

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "lockstep/train/trainer.hpp"
+#include "train/known_ceilings.hpp"
 #include "train/small.hpp"
 
 namespace lockstep::train {
@@ -36,8 +37,10 @@ class ProfileTest : public ::testing::Test {
   char** argv_ = nullptr;
   comm::MpiSession session_{argc_, argv_};
   std::unique_ptr<comm::Communicator> world_ = comm::make_communicator(session_);
-  std::unique_ptr<backend::Backend> backend_ = backend::make_backend(
-      {.kind = backend::DeviceKind::cpu, .threads = 1, .deterministic = true});
+  std::unique_ptr<backend::Backend> backend_ = std::make_unique<KnownCeilings>(
+      backend::make_backend(
+          {.kind = backend::DeviceKind::cpu, .threads = 1, .deterministic = true}),
+      backend::Ceilings{.flops_per_second = 1e15, .bytes_per_second = 1e15, .product = "8x8x8"});
   graph::Graph graph_ = small_graph(Norm::with_batch_norm);
   data::TrainingData data_ = small_data();
   Observer nobody_;
@@ -71,6 +74,7 @@ TEST_F(ProfileTest, CountsEachOperationOncePerStepAndPhase) {
     const auto& row = rows[{name, "forward"}];
     EXPECT_EQ(row.calls, 1) << name;
     EXPECT_GT(row.flops, 0) << name;
+    EXPECT_EQ(row.ceiling, row.flops > row.bytes ? "compute" : "memory") << name;
     EXPECT_TRUE(rows.contains({name, "backward weights"})) << name;
     EXPECT_EQ(row.seconds.size(), static_cast<std::size_t>(world_->size()));
   }
@@ -118,7 +122,9 @@ TEST_F(ProfileTest, TraceHasTheTracksOfEveryRank) {
     if (item["name"] == "thread_name") tracks[rank].insert(item["args"]["name"]);
     if (item.value("cat", "") == "step") ++steps[rank];
     if (item.value("cat", "") == "communication") ++all_reduces[rank];
-    if (item["ph"] == "X") EXPECT_GE(item["dur"], 0) << item;
+    if (item["ph"] == "X") {
+      EXPECT_GE(item["dur"], 0) << item;
+    }
   }
   ASSERT_EQ(tracks.size(), static_cast<std::size_t>(world_->size()));
   for (const auto& [rank, names] : tracks) {

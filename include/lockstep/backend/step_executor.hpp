@@ -70,8 +70,8 @@ class StepExecutor {
   virtual void measure_timestamps() {}  ///< measures `timestamp_overhead`
 
   /// Exchanges what was captured with a second set, which is initially empty and which `capture`
-  /// fills: the same work in another variant, for example with more timestamps. Each step of the
-  /// second set must be run once before a step of the first. No step may be in flight.
+  /// fills: the same work in another variant, for example with more timestamps. No step may be in
+  /// flight.
   virtual void swap_captured() {}
 
   virtual void begin() = 0;

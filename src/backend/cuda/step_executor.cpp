@@ -105,6 +105,7 @@ void CudaStepExecutor::measure_timestamps() {
 void CudaStepExecutor::swap_captured() {
   core::check(in_flight_.empty(), "captured steps are exchanged only if none is in flight");
   graphs_.swap(other_graphs_);
+  timeline_.swap_captured();
   without_timestamps_.reset();
 }
 

@@ -62,6 +62,11 @@ void CudaTimeline::record(core::Timestamp timestamp, void* queue) {
   mark.recording = recording_;
 }
 
+void CudaTimeline::swap_captured() {
+  for (auto& marks : marks_)
+    for (Mark& mark : marks) std::swap(mark.recording, mark.other);
+}
+
 void CudaTimeline::read(std::size_t slot) {
   const auto& marks = marks_[slot];
   for (std::size_t i = 0; i < marks.size(); ++i) {

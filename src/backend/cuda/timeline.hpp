@@ -41,6 +41,10 @@ class CudaTimeline final : public core::Timeline {
   };
   void set_recording(Recording recording) { recording_ = recording; }
 
+  /// Exchanges what is known about the timestamps with a second set, which is initially empty:
+  /// those of the captured graphs of another variant of the step (`StepExecutor::swap_captured`).
+  void swap_captured();
+
   /// Reads the timestamps of a slot that its last step recorded. The step must be complete.
   void read(std::size_t slot);
 
@@ -49,6 +53,7 @@ class CudaTimeline final : public core::Timeline {
     core::Event event;
     /// How the last step recorded the event; those of a captured graph are recorded in every step.
     Recording recording = Recording::none;
+    Recording other = Recording::none;  ///< see `swap_captured`
   };
 
   void resize(std::size_t count) override;

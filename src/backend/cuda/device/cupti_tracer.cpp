@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "cupti_records.hpp"
@@ -105,6 +106,8 @@ Library load(const std::vector<std::string>& names) {
 
 std::string demangled(const char* name) {
   if (name == nullptr) return "unknown";
+  // The demangler would take any other name for that of a type: "f" for float.
+  if (!std::string_view(name).starts_with("_Z")) return name;
   int status = 0;
   char* const text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
   std::string result = status == 0 && text != nullptr ? text : name;

@@ -1,0 +1,82 @@
+// Tests the profile of a training on a simulated GPU, whose profiled steps are captured and
+// replayed like the others.
+
+#include "lockstep/train/profile.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <vector>
+
+#include "lockstep/train/trainer.hpp"
+#include "simulated_gpu/engines.hpp"
+#include "simulated_gpu/runtime.hpp"
+#include "train/known_ceilings.hpp"
+#include "train/small.hpp"
+
+namespace lockstep::train {
+namespace {
+
+using namespace testing;
+
+class SimulatedGpuProfile : public ::testing::Test {
+ protected:
+  Config config(std::int64_t profile_steps) const {
+    Config config = small_config(world_->size());
+    config.epochs = 0;
+    config.steps = 2;
+    config.evaluate_every = -1;
+    config.allow_gpu_sharing = true;
+    config.all_reduce = comm::AllReduceAlgorithm::automatic;
+    config.profile_steps = profile_steps;
+    return config;
+  }
+  TrainingContext place(const Config& config) const {
+    return {config, graph_, data_, *backend_, *world_, *world_};
+  }
+
+  int argc_ = 0;
+  char** argv_ = nullptr;
+  comm::MpiSession session_{argc_, argv_};
+  std::unique_ptr<comm::Communicator> world_ = comm::make_communicator(session_);
+  std::unique_ptr<backend::Backend> backend_ = std::make_unique<KnownCeilings>(
+      backend::make_backend(
+          {.kind = backend::DeviceKind::cuda, .threads = 1, .deterministic = true}),
+      backend::Ceilings{.flops_per_second = 1e15, .bytes_per_second = 1e15, .product = "8x8x8"});
+  graph::Graph graph_ = small_graph(Norm::with_batch_norm);
+  data::TrainingData data_ = small_data();
+  Observer nobody_;
+};
+
+TEST_F(SimulatedGpuProfile, MeasuresTheOperationsOfReplayedSteps) {
+  const Config profiled = config(3);
+  Trainer trainer(place(profiled), nobody_);
+  trainer.run();
+  simulated_gpu::reset_counters();
+  const record::Profile profile = trainer.profile().profile;
+  // Three steps of each variant, and before them one of the training and one profiled step for each
+  // of the two slots.
+  EXPECT_EQ(simulated_gpu::counters().graph_launches, 3 + 3 + 1 + 2);
+  std::map<std::pair<std::string, std::string>, double> calls;
+  for (const auto& row : profile.operations) calls[{row.name, row.phase}] = row.calls;
+  for (const char* phase : {"forward", "backward data", "backward weights"})
+    EXPECT_EQ((calls[{"conv2", phase}]), 1) << phase;
+  EXPECT_EQ((calls[{"upload", "upload"}]), 1);
+  EXPECT_EQ((calls.contains({"all-reduce", "all-reduce"})), world_->size() > 1);
+  EXPECT_TRUE(profile.kernels.empty());
+}
+
+TEST_F(SimulatedGpuProfile, LeavesTheParametersOfTheTraining) {
+  const auto train = [&](std::int64_t profile_steps) {
+    const Config some = config(profile_steps);
+    Trainer trainer(place(some), nobody_);
+    trainer.run();
+    if (profile_steps > 0) trainer.profile();
+    const auto values = trainer.state().parameters.as<float>();
+    return std::vector<float>(values.begin(), values.end());
+  };
+  EXPECT_EQ(train(2), train(0));
+}
+
+}  // namespace
+}  // namespace lockstep::train
