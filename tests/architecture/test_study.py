@@ -11,15 +11,23 @@ STUDY = ROOT / "jobs" / "study"
 TABLES = sorted((ROOT / "jobs" / "studies").glob("*.tsv"))
 
 # Options that shrink every point of a table to a run of seconds.
-QUICK = ["--evaluate-every", "never", "--warmup-epochs", "0"]
+TRAINING = ["--data", "synthetic:32", "--model", "vgg11", "--epochs", "1", "--evaluate-every", "never", "--threads", "1"]
+PER_RANK = [*TRAINING, "--batch-per-rank", "4"]
 TOY = {
     "bandwidth": ["--max-bytes", "4K", "--repeats", "2"],
     "ladder": ["--data", "synthetic:64", "--model", "vgg11", "--memory-limit", "400MB", "--steps", "1"],
-    "large-batch": ["--data", "synthetic:32", "--model", "vgg11", "--global-batch", "16", "--epochs", "1", *QUICK],
-    "strong": ["--data", "synthetic:32", "--model", "vgg11", "--global-batch", "16", "--epochs", "1", *QUICK],
-    "threads": ["--data", "synthetic:32", "--model", "vgg11", "--batch-per-rank", "16", "--epochs", "1", *QUICK],
-    "waiting": ["--data", "synthetic:32", "--model", "vgg11", "--batch-per-rank", "4", "--epochs", "1", *QUICK],
-    "weak": ["--data", "synthetic:32", "--model", "vgg11", "--batch-per-rank", "4", "--epochs", "1", *QUICK],
+    "large-batch": [*TRAINING, "--global-batch", "16", "--warmup-epochs", "0"],
+    "layers": ["--layer", "relu@2x4x8x8+linear:16-16@4"],
+    "pipeline": [*TRAINING, "--batch-per-rank", "8"],
+    "profile": [*PER_RANK, "--profile", "1"],
+    "reducers": PER_RANK,
+    "stack": ["--layer", "linear:1024-1024@16", "--memory-limit", "500MB"],
+    "strong": [*TRAINING, "--global-batch", "16"],
+    "swap-relu-pool": PER_RANK,
+    "telemetry": PER_RANK,
+    "threads": [*TRAINING[:-2], "--batch-per-rank", "16"],
+    "waiting": PER_RANK,
+    "weak": PER_RANK,
 }
 MOST_RANKS = 2
 MOST_THREADS = 2

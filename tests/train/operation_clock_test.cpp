@@ -16,6 +16,7 @@ class CountingTimeline final : public core::Timeline {
     times_[timestamp] = now_++;
   }
   double seconds(core::Timestamp timestamp) const override { return times_[timestamp]; }
+  double start_seconds() const override { return 0; }
 
  private:
   void resize(std::size_t count) override { times_.resize(count); }
