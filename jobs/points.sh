@@ -47,13 +47,16 @@ option_value() {
 }
 
 # Sets the array `merged`: the words of the command line $1 without the options that the further arguments contain, followed by
-# the further arguments.
+# the further arguments. --global-batch and --batch-per-rank replace each other.
 merge_options() {
   local words word keep=yes replaced=" "
   read -r -a words <<<"$1"
   shift
   for word in "$@"; do
-    [[ $word != --* ]] || replaced+="${word%%=*} "
+    case $word in
+      --global-batch* | --batch-per-rank*) replaced+="--global-batch --batch-per-rank " ;;
+      --*) replaced+="${word%%=*} " ;;
+    esac
   done
   merged=()
   for word in "${words[@]}"; do

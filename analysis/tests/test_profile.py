@@ -4,7 +4,6 @@ import h5py
 import numpy as np
 import pytest
 
-from lockstep_report import figures
 from lockstep_report.cli import main
 from lockstep_report.profile import profile_tables
 from lockstep_report.profile_figure import profile_figure
@@ -102,9 +101,9 @@ def test_two_profiles_are_two_tables_and_figures(tmp_path):
 
 def test_no_text_of_the_figure_is_cut_off(tmp_path):
     run = read_run(write_profile(tmp_path / "run.h5"))
-    assert faults(profile_figure(run, figures.STYLE, figures.light_grid)) == []
+    assert faults(profile_figure(run)) == []
     run.results["profile_flops_per_second"] = 0  # without roofline
-    assert faults(profile_figure(run, figures.STYLE, figures.light_grid)) == []
+    assert faults(profile_figure(run)) == []
 
 
 def test_a_run_without_profile_has_no_table(tmp_path):

@@ -1,7 +1,5 @@
 #include "lockstep/train/trainer.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -13,7 +11,7 @@
 #include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/core/peak_memory.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "pipeline_plan.hpp"
+#include "pipeline_report.hpp"
 #include "profiler.hpp"
 #include "rank_clocks.hpp"
 #include "replica.hpp"
@@ -48,33 +46,6 @@ optim::LearningRateSchedule make_schedule(const Config& config, std::int64_t ste
       .warmup_steps = std::llround(config.warmup_epochs * static_cast<double>(steps_per_epoch))};
 }
 
-/// Returns the descriptions of the stages on rank 0; empty without pipeline. Collective.
-std::vector<StageDescription> describe_stages(const TrainingContext& context,
-                                              const backend::Plan& plan) {
-  std::vector<StageDescription> stages;
-  if (context.pipeline == nullptr) return stages;
-  const double bytes = static_cast<double>(plan.memory().total());
-  const std::vector<double> all_bytes = context.world.gather(std::span(&bytes, 1));
-  if (context.world.rank() != 0) return stages;
-  for (const graph::Graph& graph : context.pipeline->graphs) {
-    const std::size_t first = stages.empty() ? 0 : 1;  // after the boundary input
-    stages.push_back({.first_layer = graph.nodes()[first].name,
-                      .last_layer = graph.nodes().back().name,
-                      .parameters = static_cast<std::int64_t>(graph.parameter_count()),
-                      .memory_bytes = static_cast<std::uint64_t>(all_bytes[stages.size()])});
-  }
-  return stages;
-}
-
-/// Returns the sum of the hashes of all stages of a replica. Collective.
-std::string hash_of_stages(const TrainingContext& context, const std::string& hash) {
-  if (!context.has_stages()) return hash;
-  std::uint64_t sum = 0;
-  for (const std::string& text : context.pipeline->stages->all_gather(hash))
-    sum += std::stoull(text, nullptr, 16);
-  return fmt::format("{:016x}", sum);
-}
-
 }  // namespace
 
 struct Trainer::Parts {
@@ -84,7 +55,6 @@ struct Trainer::Parts {
   void collect_step();
   Progress restore();
   record::EpochRecord train_epoch();
-  void add_pipeline_seconds(record::EpochRecord& epoch) const;
   void add_readings(const backend::SensorReading& reading, double host_joules,
                     record::EpochRecord& epoch) const;
   void begin_clock();
@@ -105,7 +75,6 @@ struct Trainer::Parts {
   std::span<const std::size_t> bucket_bytes() const {
     return context.has_stages() ? std::span<const std::size_t>() : step.reducer().bucket_bytes();
   }
-  PipelinePlan* pipeline_plan() const { return dynamic_cast<PipelinePlan*>(replica->plan.get()); }
   bool is_over() const { return progress.step >= total_steps; }
   bool evaluation_is_due() const;
   StepRequests requests_after(std::int64_t completed) const {
@@ -213,7 +182,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   const auto begin = Clock::now();
   checkpoint_pause = 0;
   log.clear();
-  if (PipelinePlan* const plan = pipeline_plan()) plan->reset_seconds();
+  reset_pipeline_seconds(context, *replica->plan);
   replica->feed->start_epoch(epoch, static_cast<std::size_t>(progress.step % steps_per_epoch));
   while (progress.step < end && !is_stopping) {
     if (queued < end && !is_saving) queue_step();
@@ -237,7 +206,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   record.epoch = epoch + 1;
   record.seconds = seconds;
   add_readings(reading, host_joules, record);
-  add_pipeline_seconds(record);
+  add_pipeline_seconds(context, *replica->plan, record);
   record.measurements["/epochs/peak_resident_memory_bytes"] =
       context.world.gather(std::span(&peak_bytes, 1));
   const EpochEnd end_of_epoch = policy->finish_epoch(context.backend.parameter_hash(replica->state),
@@ -245,16 +214,6 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   record.parameter_hash = hash_of_stages(context, end_of_epoch.parameter_hash);
   accept(end_of_epoch.requests);
   return record;
-}
-
-/// Collective.
-void Trainer::Parts::add_pipeline_seconds(record::EpochRecord& epoch) const {
-  const PipelinePlan* const plan = pipeline_plan();
-  if (plan == nullptr) return;
-  const auto gather = [&](double value) { return context.world.gather(std::span(&value, 1)); };
-  epoch.measurements["/epochs/pipeline_busy_seconds"] = gather(plan->seconds().busy);
-  epoch.measurements["/epochs/pipeline_transfer_seconds"] = gather(plan->seconds().transfer);
-  epoch.measurements["/epochs/pipeline_wait_seconds"] = gather(plan->seconds().wait);
 }
 
 /// Collective.

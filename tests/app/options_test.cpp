@@ -295,7 +295,7 @@ TEST(OptionTable, PathsAndThreadCountsMayDifferBetweenRanks) {
   for (const auto& [name, value] : shared_entries({})) differing.erase(name);
   EXPECT_THAT(differing, ::testing::UnorderedElementsAre(
                              "data", "init-from", "resume", "checkpoint-dir", "output", "json",
-                             "quiet", "threads", "loader-threads", "engine-log"));
+                             "quiet", "threads", "loader-threads", "engine-log", "trace"));
 }
 
 TEST(OptionReference, DescribesValuesRangesAndDefaults) {

@@ -91,6 +91,11 @@ def test_options_after_the_separator_replace_those_of_the_table(table, tmp_path,
     assert words[:7] == ["train", "--nesterov", "--lr", "0.1", "--epochs", "5", "--batch-per-rank=4"]
 
 
+def test_one_kind_of_batch_replaces_the_other(table, tmp_path, program):
+    assert study(*RUN, "--dir", tmp_path / "out", table, "--", "--global-batch", "4", **program()).returncode == 0
+    assert "--batch-per-rank" not in calls(tmp_path)[0]
+
+
 def test_failed_runs_are_listed_and_the_others_run(table, tmp_path, program):
     result = study(*RUN, "--dir", tmp_path / "out", table, **program(5))
     assert result.returncode == 1

@@ -73,7 +73,7 @@ std::vector<Option> output_options() {
        .value_name = "STEPS",
        .value = integer(&Config::profile_steps, at_least(0)),
        .group = OptionGroup::output,
-       .commands = cmd_train,
+       .commands = cmd_run,
        .help = "number of steps after the training in which the time of each operation is measured",
        .details = "The results of these steps are not used. As many steps without measurement are "
                   "executed in turn with them and show what it costs",
@@ -82,7 +82,7 @@ std::vector<Option> output_options() {
        .value_name = "FILE",
        .value = text(&Config::trace),
        .group = OptionGroup::output,
-       .commands = cmd_train,
+       .commands = cmd_run,
        .ranks = AcrossRanks::may_differ,
        .help = "file for a trace of the profiled steps (`--profile`), in the trace-event format of "
                "Perfetto and chrome://tracing",

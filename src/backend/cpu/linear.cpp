@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "lockstep/core/error.hpp"
+#include "onednn.hpp"
 #include "operations.hpp"
 
 namespace lockstep::backend::cpu {
@@ -18,7 +18,7 @@ void multiply(char transpose_a, char transpose_b, std::int64_t m, std::int64_t n
   const auto status =
       dnnl_sgemm(transpose_a, transpose_b, m, n, k, 1.0f, a, transpose_a == 'N' ? k : m, b,
                  transpose_b == 'N' ? n : k, beta, c, n);
-  core::check(status == dnnl_success, "a matrix product runs");
+  require_success(status, "a matrix product runs");
 }
 
 class LinearOperation : public Operation {

@@ -154,7 +154,15 @@ void execute(const dnnl::primitive& primitive, const dnnl::stream& stream,
              std::span<const dnnl_exec_arg_t> arguments) {
   const auto status = dnnl_primitive_execute(primitive.get(), stream.get(),
                                              static_cast<int>(arguments.size()), arguments.data());
-  core::check(status == dnnl_success, "a oneDNN primitive runs");
+  require_success(status, "a oneDNN primitive runs");
+}
+
+void require_success(dnnl_status_t status, const char* what) {
+  if (status == dnnl_out_of_memory) {
+    core::fail(core::ExitStatus::out_of_memory,
+               "no memory left for the temporary memory of oneDNN; use a smaller batch");
+  }
+  core::check(status == dnnl_success, what);
 }
 
 std::function<void()> make_bfloat16_product(std::int64_t size) {

@@ -62,6 +62,10 @@ BackwardWeightsDescription describe_backward_weights(const dnnl::engine& engine,
                                                      const ConvolutionMaps& maps,
                                                      const ForwardDescription& forward);
 
+/// Fails with status 4 if oneDNN ran out of memory; otherwise checks that the call succeeded.
+/// `what`: the text of `core::check`.
+void require_success(dnnl_status_t status, const char* what);
+
 /// Executes a primitive with arguments that were prepared once (`dnnl::primitive::execute` creates
 /// a vector in every call).
 void execute(const dnnl::primitive& primitive, const dnnl::stream& stream,

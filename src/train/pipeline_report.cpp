@@ -1,0 +1,52 @@
+#include "pipeline_report.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <span>
+
+#include "pipeline_plan.hpp"
+
+namespace lockstep::train {
+
+std::vector<StageDescription> describe_stages(const TrainingContext& context,
+                                              const backend::Plan& plan) {
+  std::vector<StageDescription> stages;
+  if (context.pipeline == nullptr) return stages;
+  const double bytes = static_cast<double>(plan.memory().total());
+  const std::vector<double> all_bytes = context.world.gather(std::span(&bytes, 1));
+  if (context.world.rank() != 0) return stages;
+  for (const graph::Graph& graph : context.pipeline->graphs) {
+    const std::size_t first = stages.empty() ? 0 : 1;  // after the boundary input
+    stages.push_back({.first_layer = graph.nodes()[first].name,
+                      .last_layer = graph.nodes().back().name,
+                      .parameters = static_cast<std::int64_t>(graph.parameter_count()),
+                      .memory_bytes = static_cast<std::uint64_t>(all_bytes[stages.size()])});
+  }
+  return stages;
+}
+
+std::string hash_of_stages(const TrainingContext& context, const std::string& hash) {
+  if (!context.has_stages()) return hash;
+  std::uint64_t sum = 0;
+  for (const std::string& text : context.pipeline->stages->all_gather(hash))
+    sum += std::stoull(text, nullptr, 16);
+  return fmt::format("{:016x}", sum);
+}
+
+void reset_pipeline_seconds(const TrainingContext& context, backend::Plan& plan) {
+  // Every training plan of a pipeline is a PipelinePlan (make_plan in replica.cpp).
+  if (context.pipeline != nullptr) static_cast<PipelinePlan&>(plan).reset_seconds();
+}
+
+void add_pipeline_seconds(const TrainingContext& context, const backend::Plan& plan,
+                          record::EpochRecord& epoch) {
+  if (context.pipeline == nullptr) return;
+  const PipelineSeconds& seconds = static_cast<const PipelinePlan&>(plan).seconds();
+  const auto gather = [&](double value) { return context.world.gather(std::span(&value, 1)); };
+  epoch.measurements["/epochs/pipeline_busy_seconds"] = gather(seconds.busy);
+  epoch.measurements["/epochs/pipeline_transfer_seconds"] = gather(seconds.transfer);
+  epoch.measurements["/epochs/pipeline_wait_seconds"] = gather(seconds.wait);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/backend/backend.hpp"
+#include "lockstep/record/run_file.hpp"
+#include "lockstep/train/pipeline.hpp"
+#include "lockstep/train/trainer.hpp"
+
+namespace lockstep::train {
+
+/// What the console and the run file report about the stages of a pipeline. Without pipeline, these
+/// functions do nothing. `plan`: the training plan of this rank. The functions that return or add
+/// values are collective over all ranks.
+
+/// Returns the descriptions of the stages of the first replica on rank 0.
+std::vector<StageDescription> describe_stages(const TrainingContext& context,
+                                              const backend::Plan& plan);
+
+/// Returns the sum of the hashes of all stages of a replica; `hash` without pipeline.
+std::string hash_of_stages(const TrainingContext& context, const std::string& hash);
+
+/// Discards the durations of the passes, copies and waits. Not collective.
+void reset_pipeline_seconds(const TrainingContext& context, backend::Plan& plan);
+
+/// Adds the durations of all ranks to `epoch` on rank 0.
+void add_pipeline_seconds(const TrainingContext& context, const backend::Plan& plan,
+                          record::EpochRecord& epoch);
+
+}  // namespace lockstep::train
