@@ -146,31 +146,46 @@ void write_results(record::RunFile& file, const train::RunSummary& summary) {
 
 struct Results {
   train::RunSummary summary;
-  std::optional<train::ProfileResult> profile;  ///< with --profile, if the training is complete
+  std::optional<train::ProfileResult> profile;        ///< with --profile, if it was measured
+  std::optional<train::AgreedError> profile_failure;  ///< why it was not measured or not written
 };
 
-/// Trains to the end, measures the profile, and finishes the run file, also if one of them fails.
+/// Measures the profile of a complete training, and writes it.
+void add_profile(train::Trainer& trainer, const Job& job, comm::Communicator& communicator,
+                 std::optional<record::RunFile>& file, Results& results) {
+  try {
+    train::ProfileResult profile = trainer.profile();
+    train::together(communicator, [&] {
+      if (file) file->write_profile(profile.profile);
+      if (!profile.trace.empty()) write_trace(job.config.trace, profile.trace);
+    });
+    results.profile = std::move(profile);
+  } catch (const train::AgreedError& error) {
+    results.profile_failure = error;
+  }
+}
+
+/// Trains to the end, measures the profile, and finishes the run file. A training whose profile
+/// failed is complete.
 Results run(train::Trainer& trainer, const Job& job, comm::Communicator& communicator,
             std::optional<record::RunFile>& file) {
   Results results;
-  train::RunSummary& summary = results.summary;
   try {
-    summary = trainer.run();
-    if (job.config.profile_steps > 0 && summary.status == record::RunStatus::complete) {
-      results.profile = trainer.profile();
-      train::together(communicator, [&] {
-        if (file) file->write_profile(results.profile->profile);
-        if (!results.profile->trace.empty()) write_trace(job.config.trace, results.profile->trace);
-      });
-    }
+    results.summary = trainer.run();
   } catch (const core::Error& error) {
     if (file) file->finish_failed(error.what());
     throw;
   }
-  if (file) {
-    write_results(*file, summary);
-    file->finish(summary.status);
+  const record::RunStatus status = results.summary.status;
+  if (file) write_results(*file, results.summary);
+  try {
+    if (job.config.profile_steps > 0 && status == record::RunStatus::complete)
+      add_profile(trainer, job, communicator, file, results);
+  } catch (...) {
+    if (file) file->finish(status);
+    throw;
   }
+  if (file) file->finish(status);
   return results;
 }
 
@@ -261,7 +276,7 @@ core::ExitStatus train_command(const Invocation& invocation) {
                    communicator);
   core::begin_activity(job.progress, "cutting the network");
   const std::unique_ptr<train::Pipeline> pipeline =
-      train::make_pipeline(config, job.graph, *job.backend, communicator);
+      train::make_pipeline(config, job.graph, *job.backend, communicator, limit);
   const graph::Graph& graph = pipeline ? pipeline->graph() : job.graph;
   const auto memory =
       estimate_memory(job, communicator, train::MemoryDetail::planned, pipeline.get());
@@ -301,6 +316,10 @@ core::ExitStatus train_command(const Invocation& invocation) {
           fmt::format("The trace is {}; open it in https://ui.perfetto.dev.\n", config.trace));
     if (file) console.print(fmt::format("The run file is {}.\n", file->path().string()));
     if (config.json) print_json(results(job, all, memory, trainer.stages(), file));
+  }
+  if (all.profile_failure) {
+    if (is_first) core::log_line("the training is complete, but its profile failed");
+    throw *all.profile_failure;
   }
   if (summary.status == record::RunStatus::complete) return core::ExitStatus::done;
   return stopped(summary, config, is_first);

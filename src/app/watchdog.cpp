@@ -1,8 +1,6 @@
 #include "watchdog.hpp"
 
 #include <fmt/format.h>
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,30 +8,16 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/thread.hpp"
 
 namespace lockstep::app {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-namespace {
-
-/// Starts a thread that receives no signals, so that signals interrupt the main thread.
-template <class Work>
-std::jthread start_without_signals(Work work) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::jthread thread(std::move(work));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
-
-}  // namespace
-
 Watchdog::Watchdog(std::chrono::seconds limit, std::string who)
     : limit_(limit), who_(std::move(who)) {
-  thread_ = start_without_signals([this](const std::stop_token& stop) { watch(stop); });
+  thread_ = core::start_without_signals([this](const std::stop_token& stop) { watch(stop); });
 }
 
 void Watchdog::begin(const char* activity, std::int64_t step) noexcept {

@@ -73,7 +73,13 @@ void check_pipeline(const Config& config, int ranks) {
   require(config.command != "plan" || (stages == 1 && config.micro_batches == 1),
           "lockstep plan does not describe pipelines; use lockstep train --dry-run with the same "
           "options");
+  require(config.profile_steps == 0 || (stages == 1 && config.micro_batches == 1),
+          "--profile measures the operations of one plan; remove it or --pipeline-stages and "
+          "--micro-batches");
   if (stages == 1) return;
+  require(config.reducer != comm::ReducerKind::parameter_server,
+          "--reducer parameter-server keeps the whole network on rank 0; use another reducer with "
+          "--pipeline-stages");
   require(config.reducer != comm::ReducerKind::none,
           "--reducer none trains independent replicas, but the stages of a pipeline decide "
           "together; use another reducer");

@@ -42,6 +42,7 @@ Evaluator::Evaluator(const Config& config, const graph::Graph& graph, const data
       state_(state),
       communicator_(communicator),
       world_(pipeline.world != nullptr ? *pipeline.world : communicator),
+      has_stages_(world_.size() > communicator.size()),
       // Independent replicas have different weights, for which the statistics of rank 0 would be
       // wrong.
       batch_norm_(config.reducer == comm::ReducerKind::none ? BatchNormMode::local
@@ -61,7 +62,11 @@ Evaluation Evaluator::run() {
     backend_.store(state_, backend::StatePart::statistics);
   }
   std::array<double, 3> sums{};
-  together(world_, [&] { sums = run_locally(); });
+  if (has_stages_) {
+    sums = run_locally();  // exchanges messages, so a failure must end all ranks at once
+  } else {
+    together(world_, [&] { sums = run_locally(); });
+  }
   world_.sum(std::span<double>(sums));
   return {sums[0], static_cast<std::int64_t>(sums[1]), static_cast<std::int64_t>(sums[2])};
 }

@@ -19,8 +19,6 @@ class GradientAccumulator {
   /// `listener` is notified during the last micro-batch, as soon as sums are final.
   void backward(backend::Plan& plan, std::int64_t micro_batch, core::GradientListener& listener);
 
-  std::size_t bytes() const { return sums_.size() * sizeof(float); }
-
  private:
   backend::ModelState& state_;
   std::int64_t micro_batches_;

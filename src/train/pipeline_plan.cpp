@@ -160,6 +160,8 @@ void PipelinePlan::backward_pass(std::int64_t micro_batch, core::GradientListene
 void PipelinePlan::forward() {
   result_ = {};
   for (std::size_t i = 0; i < first_backward_; ++i) forward_pass(actions_[i].micro_batch);
+  const bool is_inference = first_backward_ == actions_.size();
+  if (is_inference) time(seconds_.wait, [&] { finish_sends(); });
 }
 
 void PipelinePlan::backward(core::GradientListener& listener) {

@@ -1,7 +1,5 @@
 #include "pipeline_report.hpp"
 
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <span>
 
@@ -24,14 +22,6 @@ std::vector<StageDescription> describe_stages(const TrainingContext& context,
                       .memory_bytes = static_cast<std::uint64_t>(all_bytes[stages.size()])});
   }
   return stages;
-}
-
-std::string hash_of_stages(const TrainingContext& context, const std::string& hash) {
-  if (!context.has_stages()) return hash;
-  std::uint64_t sum = 0;
-  for (const std::string& text : context.pipeline->stages->all_gather(hash))
-    sum += std::stoull(text, nullptr, 16);
-  return fmt::format("{:016x}", sum);
 }
 
 void reset_pipeline_seconds(const TrainingContext& context, backend::Plan& plan) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "lockstep/backend/backend.hpp"
@@ -17,9 +16,6 @@ namespace lockstep::train {
 /// Returns the descriptions of the stages of the first replica on rank 0.
 std::vector<StageDescription> describe_stages(const TrainingContext& context,
                                               const backend::Plan& plan);
-
-/// Returns the sum of the hashes of all stages of a replica; `hash` without pipeline.
-std::string hash_of_stages(const TrainingContext& context, const std::string& hash);
 
 /// Discards the durations of the passes, copies and waits. Not collective.
 void reset_pipeline_seconds(const TrainingContext& context, backend::Plan& plan);

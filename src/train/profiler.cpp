@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +14,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/statistics.hpp"
 #include "lockstep/core/system.hpp"
+#include "lockstep/core/timeline.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "profile_rows.hpp"
 #include "trace.hpp"
@@ -21,11 +22,6 @@
 namespace lockstep::train {
 
 namespace {
-
-/// Returns the time on the clock on which `KernelRecord` has its times.
-double host_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 struct NamedCeilings {
   backend::Ceilings rates;
@@ -73,6 +69,8 @@ class RankProfile {
   StepResult run_step(StepVariant variant);
   void make_tracer();
   void record_step(const StepResult& result, double begin, std::int64_t number);
+  void trace_step(const StepResult& result, double begin, std::int64_t number);
+  void trace_kernels(double origin);
 
   const TrainingContext& context_;
   Replica& replica_;
@@ -123,17 +121,22 @@ void RankProfile::run() {
   }
   run_step(StepVariant::training);
   context_.world.barrier();  // the origin of the traces of all ranks
-  const double origin = host_seconds();
+  const double origin = core::host_seconds();
   for (std::int64_t number = 1; number <= context_.config.profile_steps; ++number) {
     without_.push_back(total(run_step(StepVariant::training).seconds));
     if (tracer_ != nullptr) tracer_->start();
-    const double begin = host_seconds() - origin;
+    const double begin = core::host_seconds() - origin;
     record_step(run_step(StepVariant::profiled), begin, number);
     if (tracer_ != nullptr) tracer_->stop();
   }
   step_.select(StepVariant::training);
   if (tracer_ == nullptr) return;
   kernels_ = tracer_->take();
+  if (!context_.config.trace.empty()) trace_kernels(origin);
+}
+
+/// Adds the kernels to the trace, whose origin is at `origin` of the host's clock.
+void RankProfile::trace_kernels(double origin) {
   for (const backend::KernelRecord& kernel : kernels_)
     events_.push_back({.name = kernel.name,
                        .category = "kernel",
@@ -148,16 +151,19 @@ void RankProfile::run() {
 
 /// Adds the profiled step `number`, which began at `begin` of the trace.
 void RankProfile::record_step(const StepResult& result, double begin, std::int64_t number) {
-  const double seconds = total(result.seconds);
-  with_.push_back(seconds);
-  const std::vector<OperationTime> times = replica_.operations->times();
-  sums_.add(times);
+  with_.push_back(total(result.seconds));
+  sums_.add(replica_.operations->times());
+  for (const auto& [from, to] : result.buckets) all_reduce_seconds_ += to - from;
+  if (!context_.config.trace.empty()) trace_step(result, begin, number);
+}
+
+void RankProfile::trace_step(const StepResult& result, double begin, std::int64_t number) {
   events_.push_back({.name = fmt::format("profiled step {}", number),
                      .category = "step",
                      .track = "steps",
                      .begin = begin,
-                     .end = begin + seconds});
-  for (const auto& [key, from, to] : times) {
+                     .end = begin + total(result.seconds)});
+  for (const auto& [key, from, to] : replica_.operations->times()) {
     const bool is_part = key.first == no_node;
     std::string name = std::string(key.second);
     if (!is_part) name = context_.graph.node(key.first).name + " " + name;
@@ -172,7 +178,6 @@ void RankProfile::record_step(const StepResult& result, double begin, std::int64
   const auto sizes = step_.reducer().bucket_bytes();
   for (std::size_t bucket = 0; bucket < result.buckets.size(); ++bucket) {
     const auto& [from, to] = result.buckets[bucket];
-    all_reduce_seconds_ += to - from;
     events_.push_back({.name = fmt::format("all-reduce of bucket {}", bucket),
                        .category = "communication",
                        .track = "communication",
@@ -204,10 +209,30 @@ void gather_seconds(std::vector<record::ProfiledOperation>& rows, comm::Communic
   for (auto& row : rows) row.seconds.clear();
   for (const std::string& text : all) {
     const auto seconds = nlohmann::json::parse(text);
-    for (auto& row : rows)
-      row.seconds.push_back(
-          seconds.value(row.name + "\n" + row.phase, std::numeric_limits<double>::quiet_NaN()));
+    for (auto& row : rows) {
+      const auto found = seconds.find(row.name + "\n" + row.phase);
+      const bool is_known = found != seconds.end() && found->is_number();
+      row.seconds.push_back(is_known ? found->get<double>()
+                                     : std::numeric_limits<double>::quiet_NaN());
+    }
   }
+}
+
+/// Returns the texts of all ranks on rank 0, which receives them one after the other, because the
+/// traces of many ranks are long. Collective.
+std::vector<std::string> gather_texts(const std::string& mine, comm::Communicator& world) {
+  const auto size = static_cast<double>(mine.size());
+  const std::vector<double> sizes = world.gather(std::span(&size, 1));
+  if (world.rank() != 0) {
+    world.send(std::as_bytes(std::span(mine)), 0);
+    return {};
+  }
+  std::vector<std::string> texts{mine};
+  for (int rank = 1; rank < world.size(); ++rank) {
+    texts.emplace_back(static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]), ' ');
+    world.receive(std::as_writable_bytes(std::span(texts.back())), rank);
+  }
+  return texts;
 }
 
 /// Returns the median over the steps of the time of the slowest rank. Collective.
@@ -244,8 +269,8 @@ ProfileResult run_profile(const TrainingContext& context, Replica& replica, Trai
   if (context.config.trace.empty()) return result;
   const std::string place =
       fmt::format("{}, {}", core::host_name(), context.backend.device().name());
-  const std::vector<std::string> traces =
-      context.world.all_gather(trace_of_rank(context.world.rank(), place, mine.events()));
+  const auto traces =
+      gather_texts(trace_of_rank(context.world.rank(), place, mine.events()), context.world);
   if (context.world.rank() == 0) result.trace = join_traces(traces);
   return result;
 }

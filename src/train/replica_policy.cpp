@@ -56,7 +56,8 @@ class SynchronousReplicas final : public ReplicaPolicy {
   void finish_steps(std::span<double>) override {}
 
   EpochEnd finish_epoch(std::uint64_t parameter_hash, StepRequests, std::int64_t step) override {
-    return {.parameter_hash = require_equal_replicas(replicas_, parameter_hash, step),
+    const int stages = world_.size() / replicas_.size();
+    return {.parameter_hash = require_equal_replicas(world_, stages, parameter_hash, step),
             .requests = {}};
   }
 

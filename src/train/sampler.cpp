@@ -1,9 +1,10 @@
 #include "sampler.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <ctime>
 #include <utility>
+
+#include "lockstep/core/thread.hpp"
 
 namespace lockstep::train {
 
@@ -13,13 +14,6 @@ double thread_cpu_seconds() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-/// Signals are for the threads that train; the sampler would only be interrupted.
-void block_signals() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }
 
 }  // namespace
@@ -46,7 +40,7 @@ Sampler::Sampler(std::size_t width, double hertz, Clock::time_point origin, Sour
       source_(std::move(source)),
       intervals_(hertz),
       rows_(std::make_unique_for_overwrite<double[]>(limit * width)),
-      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+      thread_(core::start_without_signals([this](const std::stop_token& stop) { run(stop); })) {}
 
 std::vector<double> Sampler::take() {
   const std::scoped_lock lock(mutex_);
@@ -65,7 +59,6 @@ void Sampler::sample(double cpu_seconds) {
 }
 
 void Sampler::run(const std::stop_token& stop) {
-  block_signals();
   std::unique_lock lock(mutex_);
   Clock::time_point next = Clock::now();
   while (!stop.stop_requested()) {

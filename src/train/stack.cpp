@@ -31,10 +31,12 @@ class Stacks {
         is_on_host_(!backend.device().available_memory()) {}
 
   /// Runs one layer, because threads and libraries allocate memory in the first step, which belongs
-  /// to the base. Returns false if one layer does not fit by the estimate.
+  /// to the base. Returns false if one layer does not fit.
   bool warm_up() {
     if (estimate(1) > limit_) return false;
-    run(1);
+    const auto failure = outcome_of([&] { run(1); });
+    if (failure && failure->status() != core::ExitStatus::out_of_memory) throw *failure;
+    if (failure) return false;
     base_ = base_bytes(backend_);
     return true;
   }

@@ -211,7 +211,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
       context.world.gather(std::span(&peak_bytes, 1));
   const EpochEnd end_of_epoch = policy->finish_epoch(context.backend.parameter_hash(replica->state),
                                                      requests_after(progress.step), progress.step);
-  record.parameter_hash = hash_of_stages(context, end_of_epoch.parameter_hash);
+  record.parameter_hash = end_of_epoch.parameter_hash;
   accept(end_of_epoch.requests);
   return record;
 }
@@ -245,7 +245,7 @@ bool Trainer::Parts::save_checkpoint() {
   is_saving = false;
   const auto begin = Clock::now();
   report("saving a checkpoint");
-  together(context.data_parallel, [&] { context.backend.fetch(replica->state); });
+  together(context.world, [&] { context.backend.fetch(replica->state); });
   progress.loss_scale = replica->plan->loss_scale();
   const bool is_saved = checkpoints.save(progress);
   checkpoint_pause += seconds_since(begin);

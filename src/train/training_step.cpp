@@ -143,7 +143,7 @@ TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica,
 TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, ReplicaPolicy& policy,
                            std::unique_ptr<comm::GradientReducer> reducer,
                            std::unique_ptr<ParameterUpdate> update)
-    : group_(context.data_parallel),
+    : world_(context.world),
       operations_(replica.operations.get()),
       feed_(*replica.feed),
       plan_(*replica.plan),
@@ -155,7 +155,7 @@ TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, Rep
   auto work =
       std::make_unique<Work>(context, replica, clock_, std::move(reducer), std::move(update));
   // This program allocates memory, which may be full, only where no rank waits for another.
-  together(context.data_parallel, [&] {
+  together(context.world, [&] {
     executor_ = plan_.make_step_executor(std::move(work));
     static_cast<void>(context.backend.parameter_hash(replica.state));  // loads its kernels
   });
@@ -166,7 +166,7 @@ TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, Rep
 
 /// Captures the work. NCCL may communicate during a capture, so the ranks agree after each of them.
 void TrainingStep::capture() {
-  for (bool has_more = true; has_more;) together(group_, [&] { has_more = executor_->capture(); });
+  for (bool has_more = true; has_more;) together(world_, [&] { has_more = executor_->capture(); });
 }
 
 void TrainingStep::prepare_profile() {

@@ -54,7 +54,7 @@ class TrainingStep {
 
   void capture();
 
-  comm::Communicator& group_;   ///< data-parallel group
+  comm::Communicator& world_;
   OperationClock* operations_;  ///< null unless --profile
   BatchFeed& feed_;
   backend::Plan& plan_;

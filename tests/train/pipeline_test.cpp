@@ -13,6 +13,7 @@
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "lockstep/train/weights.hpp"
+#include "replica_hash.hpp"
 #include "train/small.hpp"
 
 namespace lockstep::train {
@@ -21,6 +22,8 @@ namespace {
 using namespace testing;
 using ::testing::HasSubstr;
 using enum PipelineSchedule;
+
+constexpr std::uint64_t unlimited = std::uint64_t{1} << 62;
 
 /// Returns a network of two residual blocks that can be cut into 4 stages.
 graph::Graph residual_graph(Norm norm) {
@@ -74,7 +77,7 @@ class PipelineTest : public ::testing::Test {
   Outcome train(const Config& given, comm::Communicator& on, const graph::Graph& network,
                 const backend::Backend& backend) const {
     const Config some = resolve(given, on.size());
-    const auto pipeline = make_pipeline(some, network, backend, on);
+    const auto pipeline = make_pipeline(some, network, backend, on, unlimited);
     const graph::Graph& graph = pipeline ? pipeline->graph() : network;
     Witness witness;
     Trainer trainer({some, graph, data_, backend, on, pipeline ? *pipeline->replicas : on, nullptr,
@@ -242,7 +245,8 @@ TEST_F(PipelineTest, CutsByMeasuredTimesAreEqualOnAllRanks) {
   Config some = config(ranks(), 2);
   some.stage_cuts = "auto";
   const graph::Graph network = residual_graph(Norm::with_batch_norm);
-  const auto pipeline = make_pipeline(resolve(some, ranks()), network, *backend_, *world_);
+  const auto pipeline =
+      make_pipeline(resolve(some, ranks()), network, *backend_, *world_, unlimited);
   std::string firsts;
   for (const graph::Graph& graph : pipeline->graphs) firsts += graph.nodes()[1].name + " ";
   EXPECT_THAT(world_->all_gather(firsts), ::testing::Each(firsts));
@@ -297,14 +301,21 @@ std::string failure(const std::function<void()>& work) {
 TEST_F(PipelineTest, RefusesWhatItCannotDo) {
   const graph::Graph network = residual_graph(Norm::without);
   const auto message = [&](const Config& some) {
-    return failure([&] { make_pipeline(resolve(some, ranks()), network, *backend_, *world_); });
+    return failure(
+        [&] { make_pipeline(resolve(some, ranks()), network, *backend_, *world_, unlimited); });
   };
   EXPECT_THAT(message(config(ranks(), 3)), HasSubstr("--micro-batches 3 does not divide the 16"));
   EXPECT_THAT(message(config(ranks() + 1, 1)), HasSubstr("cannot be divided into groups of"));
   Config some = config(ranks(), 2);
   some.command = "plan";
   EXPECT_THAT(message(some), HasSubstr("lockstep train --dry-run"));
+  some = config(ranks(), 2);
+  some.profile_steps = 1;
+  EXPECT_THAT(message(some), HasSubstr("--profile"));
   if (ranks() == 1) return;
+  some = config(ranks(), 1);
+  some.reducer = comm::ReducerKind::parameter_server;
+  EXPECT_THAT(message(some), HasSubstr("--reducer parameter-server"));
   some = config(ranks(), 1);
   some.reducer = comm::ReducerKind::none;
   EXPECT_THAT(message(some), HasSubstr("--reducer none"));
@@ -319,11 +330,37 @@ TEST_F(PipelineTest, RefusesWhatItCannotDo) {
   EXPECT_THAT(message(some), HasSubstr("residual block"));
 }
 
+TEST_F(PipelineTest, MeasuresNoNetworkThatDoesNotFitOnOneRank) {
+  if (ranks() == 1) GTEST_SKIP() << "needs several ranks";
+  const graph::Graph network = residual_graph(Norm::without);
+  Config some = resolve(config(ranks(), 2), ranks());
+  some.stage_cuts = "auto";
+  EXPECT_THAT(failure([&] { make_pipeline(some, network, *backend_, *world_, 1000); }),
+              HasSubstr("use --stage-cuts flops"));
+}
+
+TEST_F(PipelineTest, ComparesTheHashesOfEachStage) {
+  const int stages = ranks() % 2 == 0 ? 2 : 1;
+  const auto stage = static_cast<std::uint64_t>(world_->rank() % stages);
+  EXPECT_EQ(require_equal_replicas(*world_, stages, 16 + stage, 1),
+            stages == 2 ? "0000000000000021" : "0000000000000010");
+  if (ranks() < 4) return;
+  const std::uint64_t drifted = world_->rank() == 3 ? 1 : 0;
+  try {
+    require_equal_replicas(*world_, stages, 16 + stage + drifted, 1);
+    FAIL() << "the drift is not found";
+  } catch (const AgreedError& error) {  // on all ranks, also those of the other stage
+    EXPECT_THAT(error.what(), HasSubstr("rank(s) 3 differ"));
+    EXPECT_EQ(error.is_reporting(), world_->rank() == 3);
+  }
+}
+
 TEST_F(PipelineTest, RefusesDevicesWithTheirOwnMemory) {
   const graph::Graph network = residual_graph(Norm::without);
   const OtherBackend other(*backend_);
   EXPECT_THAT(failure([&] {
-                make_pipeline(resolve(config(ranks(), 2), ranks()), network, other, *world_);
+                make_pipeline(resolve(config(ranks(), 2), ranks()), network, other, *world_,
+                              unlimited);
               }),
               HasSubstr("use --device cpu"));
 }
@@ -335,9 +372,10 @@ TEST_F(PipelineTest, RefusesMoreStagesThanTheNetworkHas) {
       "pool", network.convolution("conv", network.input({3, 32, 32}), 4, {.kernel = 3}));
   network.softmax_cross_entropy("loss", network.linear("linear", x, 10), {});
   network.seal();
-  EXPECT_THAT(
-      failure([&] { make_pipeline(resolve(config(4, 1), 4), network, *backend_, *world_); }),
-      HasSubstr("use at most 3"));
+  EXPECT_THAT(failure([&] {
+                make_pipeline(resolve(config(4, 1), 4), network, *backend_, *world_, unlimited);
+              }),
+              HasSubstr("use at most 3"));
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ class Evaluator {
   backend::ModelState& state_;
   comm::Communicator& communicator_;
   comm::Communicator& world_;  ///< all ranks that take part
+  bool has_stages_;            ///< whether several ranks compute one replica
   BatchNormMode batch_norm_;
   std::size_t batch_;
   std::unique_ptr<backend::Plan> plan_;

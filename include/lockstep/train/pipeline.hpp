@@ -33,11 +33,13 @@ struct Pipeline {
 
 /// Divides the ranks of `world` into stages and replicas and cuts `network`, by the times of its
 /// operations that rank 0 measures (--stage-cuts auto), by their FLOPs, or before the given layers.
-/// `config` must be resolved; `network` must outlive the pipeline. Returns null if there is one
-/// stage and one micro-batch. Throws `AgreedError` (usage) if the network cannot be cut in this way
-/// or the device does not compute stages. Collective: all ranks must call this.
+/// `config` must be resolved; `network` must outlive the pipeline; `limit_bytes`: memory of a rank
+/// in which its operations may be timed. Returns null if there is one stage and one micro-batch.
+/// Throws `AgreedError` (usage) if the network cannot be cut in this way or the device does not
+/// compute stages. Collective: all ranks must call this.
 std::unique_ptr<Pipeline> make_pipeline(const Config& config, const graph::Graph& network,
-                                        const backend::Backend& backend, comm::Communicator& world);
+                                        const backend::Backend& backend, comm::Communicator& world,
+                                        std::uint64_t limit_bytes);
 
 /// Description of a stage.
 struct StageDescription {

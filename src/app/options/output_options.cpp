@@ -71,7 +71,7 @@ std::vector<Option> output_options() {
                   "samples the interval doubles, up to one minute"},
       {.name = "profile",
        .value_name = "STEPS",
-       .value = integer(&Config::profile_steps, at_least(0)),
+       .value = integer(&Config::profile_steps, from_to(0, 1000)),
        .group = OptionGroup::output,
        .commands = cmd_run,
        .help = "number of steps after the training in which the time of each operation is measured",
