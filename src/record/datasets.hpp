@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -36,6 +38,22 @@ struct Column {
   }
 };
 using Columns = std::vector<Column>;
+
+/// Returns the values `get(row)` of all rows.
+template <class Row, class Get>
+auto column_of(const std::vector<Row>& rows, Get get) {
+  std::vector<std::decay_t<decltype(get(rows.front()))>> values;
+  values.reserve(rows.size());
+  for (const Row& row : rows) values.push_back(get(row));
+  return values;
+}
+
+/// Returns `size` consecutive numbers from `first`, the values of a dimension scale.
+inline std::vector<std::int64_t> counted(std::size_t size, std::int64_t first = 0) {
+  std::vector<std::int64_t> values(size);
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
 
 /// Creates the datasets of the group `path`, which must exist, and the scales of their dimensions
 /// that do not exist yet. All datasets except those of variable-length text are chunked and have

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
-#include <type_traits>
 
 #include "datasets.hpp"
 #include "lockstep/core/error.hpp"
@@ -12,20 +10,6 @@
 namespace lockstep::record {
 
 namespace {
-
-template <class Row, class Get>
-auto column_of(const std::vector<Row>& rows, Get get) {
-  std::vector<std::decay_t<decltype(get(rows.front()))>> values;
-  values.reserve(rows.size());
-  for (const Row& row : rows) values.push_back(get(row));
-  return values;
-}
-
-std::vector<std::int64_t> counted(std::size_t size) {
-  std::vector<std::int64_t> values(size);
-  std::iota(values.begin(), values.end(), std::int64_t{0});
-  return values;
-}
 
 /// Returns the seconds (row, repeat); NaN in the rows that were not measured.
 template <class Row>

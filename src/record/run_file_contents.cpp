@@ -1,8 +1,6 @@
 #include "run_file_contents.hpp"
 
 #include <cstdint>
-#include <numeric>
-#include <type_traits>
 
 #include "build.hpp"
 #include "datasets.hpp"
@@ -14,20 +12,6 @@
 namespace lockstep::record {
 
 namespace {
-
-template <class Row, class Get>
-auto column_of(const std::vector<Row>& rows, Get get) {
-  std::vector<std::decay_t<decltype(get(rows.front()))>> values;
-  values.reserve(rows.size());
-  for (const Row& row : rows) values.push_back(get(row));
-  return values;
-}
-
-std::vector<std::int64_t> counted(std::size_t size, std::int64_t first) {
-  std::vector<std::int64_t> values(size);
-  std::iota(values.begin(), values.end(), first);
-  return values;
-}
 
 /// Returns a column with the single value `value`.
 template <class T>
@@ -153,7 +137,7 @@ void write_beginning(const hdf5::File& file, const RunHeader& header, const RunI
   if (header.telemetry_interfaces) create_telemetry(file, header);
   if (header.bucket_bytes.empty()) return;
   create_datasets(file, "/buckets", dimensions);
-  const auto buckets = counted(header.bucket_bytes.size(), 0);
+  const auto buckets = counted(header.bucket_bytes.size());
   write_columns(file, {{"/bucket", buckets}, {"/buckets/bytes", header.bucket_bytes}});
 }
 
@@ -191,8 +175,8 @@ void write_rows(const hdf5::File& file, const std::vector<AllReduceRow>& rows) {
   create_datasets(
       file, "/allreduce",
       {{"message", rows.size(), rows.size(), false}, {"repeat", repeats, repeats, false}});
-  const auto messages = counted(rows.size(), 0);
-  const auto repeat_numbers = counted(repeats, 0);
+  const auto messages = counted(rows.size());
+  const auto repeat_numbers = counted(repeats);
   const auto algorithms = column_of(rows, [](auto& r) { return r.algorithm; });
   const auto bytes = column_of(rows, [](auto& r) { return r.bytes; });
   const auto wrong = column_of(rows, [](auto& r) { return r.wrong; });
@@ -209,7 +193,7 @@ namespace {
 void write_kernels(const hdf5::File& file, const std::vector<ProfiledKernel>& kernels) {
   create_group(file, "/kernels");
   create_datasets(file, "/kernels", {{"kernel", kernels.size(), kernels.size(), false}});
-  const auto numbers = counted(kernels.size(), 0);
+  const auto numbers = counted(kernels.size());
   const auto names = column_of(kernels, [](auto& k) { return k.name; });
   const auto calls = column_of(kernels, [](auto& k) { return k.calls; });
   const auto seconds = column_of(kernels, [](auto& k) { return k.seconds; });
@@ -238,7 +222,7 @@ void write_profile(const hdf5::File& file, const Profile& profile) {
   create_group(file, "/profile");
   create_datasets(file, "/profile",
                   {{"operation", rows.size(), rows.size(), false}, {"rank", ranks, ranks, false}});
-  const auto numbers = counted(rows.size(), 0);
+  const auto numbers = counted(rows.size());
   const auto column = [&](const char* path, auto get) {
     const auto values = column_of(rows, get);
     write_columns(file, {{path, values}});

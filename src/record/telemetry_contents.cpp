@@ -1,7 +1,5 @@
 #include "telemetry_contents.hpp"
 
-#include <numeric>
-
 #include "datasets.hpp"
 #include "lockstep/core/error.hpp"
 
@@ -29,12 +27,6 @@ void append_values(const std::vector<T>& from, std::vector<T>& to) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-std::vector<std::int64_t> counted(std::size_t size, std::size_t first) {
-  std::vector<std::int64_t> values(size);
-  std::iota(values.begin(), values.end(), static_cast<std::int64_t>(first));
-  return values;
-}
-
 }  // namespace
 
 void create_telemetry(const hdf5::File& file, const RunHeader& header) {
@@ -50,7 +42,7 @@ void create_telemetry(const hdf5::File& file, const RunHeader& header) {
                   {{"sample", 0, telemetry_chunk, true},
                    {"interface", interfaces, interfaces, false},
                    {"rank", ranks, ranks, false}});
-  const auto numbers = counted(interfaces, 0);
+  const auto numbers = counted(interfaces);
   write_columns(file, {{"/interface", numbers}, {"/telemetry/interface_name", names}});
 }
 
@@ -97,7 +89,7 @@ void write_telemetry(const hdf5::File& file, const TelemetrySamples& samples, st
   append_rows(file, "sample", first_row, count, columns);
   hdf5::check(H5Fflush(file.get(), H5F_SCOPE_LOCAL), "flushing");
   // Written last: if /sample contains a row, all other datasets of /telemetry contain it.
-  append_scale(file, "sample", first_row, counted(count, first_row));
+  append_scale(file, "sample", first_row, counted(count, static_cast<std::int64_t>(first_row)));
 }
 
 }  // namespace lockstep::record

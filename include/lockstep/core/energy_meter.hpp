@@ -17,6 +17,8 @@ class EnergyMeter {
   ~EnergyMeter();
   EnergyMeter(EnergyMeter&&) noexcept;
   EnergyMeter& operator=(EnergyMeter&&) noexcept;
+  EnergyMeter(const EnergyMeter&) = delete;
+  EnergyMeter& operator=(const EnergyMeter&) = delete;
 
   /// Returns the energy in joules since the construction; NaN if a counter cannot be read. A
   /// counter wraps around after about 262 kJ, which is 20 minutes at 200 W. The energy is correct

@@ -31,6 +31,8 @@ class NetworkMeter {
   ~NetworkMeter();
   NetworkMeter(NetworkMeter&&) noexcept;
   NetworkMeter& operator=(NetworkMeter&&) noexcept;
+  NetworkMeter(const NetworkMeter&) = delete;
+  NetworkMeter& operator=(const NetworkMeter&) = delete;
 
   /// Returns the names of the interfaces, for example "eth0" or "mlx5_0:1" (adapter and port).
   std::span<const std::string> names() const;

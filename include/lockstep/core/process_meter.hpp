@@ -27,6 +27,8 @@ class ProcessMeter {
   ~ProcessMeter();
   ProcessMeter(ProcessMeter&&) noexcept;
   ProcessMeter& operator=(ProcessMeter&&) noexcept;
+  ProcessMeter(const ProcessMeter&) = delete;
+  ProcessMeter& operator=(const ProcessMeter&) = delete;
 
   ProcessUsage read() const;
 
