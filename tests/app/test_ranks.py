@@ -53,15 +53,15 @@ def test_one_rank_warns_if_the_ranks_cannot_share_memory():
 def test_explicit_shared_memory_algorithm_without_shared_memory_is_an_error():
     result = with_file_size_limit(2, train("--all-reduce", "shared-memory"), LESS_THAN_THE_GRADIENTS)
     line = expect_failure(result, 2)
-    assert "--all-reduce shared-memory is not available: the ranks of this host cannot share memory" in line
+    assert "the all-reduce algorithm shared-memory is not available: the ranks of this host cannot share memory" in line
 
 
 # --- one error message from one rank ---------------------------------------------------------------------------
 
 @pytest.mark.parametrize("arguments, words", [
-    (["--all-reduce", "hierarchical"], "--all-reduce hierarchical is not available: it needs ranks on several hosts"),
-    (["--all-reduce", "two-level"], "--all-reduce hierarchical is not available: it needs ranks on several hosts"),
-    (["--all-reduce", "ring", "--gradient-dtype", "bf16"], "--all-reduce ring is not available: it sends fp32 only"),
+    (["--all-reduce", "hierarchical"], "the all-reduce algorithm hierarchical is not available: it needs ranks on several hosts"),
+    (["--all-reduce", "two-level"], "the all-reduce algorithm hierarchical is not available: it needs ranks on several hosts"),
+    (["--all-reduce", "ring", "--gradient-dtype", "bf16"], "the all-reduce algorithm ring is not available: it sends fp32 only"),
     (["--transport", "nccl"], "transport nccl carries the gradients of GPUs"),
 ])
 def test_error_on_all_ranks_is_printed_once(arguments, words):

@@ -66,7 +66,7 @@ def test_one_rank_has_nothing_to_serve(tmp_path):
 @pytest.mark.parametrize("arguments, words", [
     (["--reducer", "gather-scatter", "--all-reduce", "ring"], ["gather-scatter", "--all-reduce ring"]),
     (["--reducer", "parameter-server", "--all-reduce", "mpi"], ["parameter-server", "--all-reduce mpi"]),
-    (["--reducer", "gather-scatter", "--gradient-dtype", "bf16"], ["gather-scatter", "fp32"]),
+    (["--reducer", "gather-scatter", "--gradient-dtype", "bf16"], ["gather-scatter", "fp32 only; use --gradient-dtype fp32"]),
     (["--reducer", "parameter-server", "--data-residency", "device"], ["parameter-server", "--data-residency device"]),
 ])
 def test_combinations_that_are_not_possible_are_errors(arguments, words):

@@ -35,10 +35,14 @@ std::string_view reason(const Communicator& communicator, core::DataType communi
                          std::span<const AllReduceAlgorithm> available) {
   std::vector<std::string_view> names;
   for (const AllReduceAlgorithm algorithm : available) names.push_back(algorithm.name());
+  // A reducer may have requested the algorithm; then another one cannot be chosen.
+  const bool is_type = supported_type(requested, communication_type) != communication_type;
+  const std::string remedy = is_type ? "use --gradient-dtype fp32"
+                                     : fmt::format("choose among auto, {}", fmt::join(names, ", "));
   fail_together(
       communicator, core::ExitStatus::usage,
-      fmt::format("--all-reduce {} is not available: {}; choose among auto, {}", requested.name(),
-                  reason(communicator, communication_type, requested), fmt::join(names, ", ")));
+      fmt::format("the all-reduce algorithm {} is not available: {}; {}", requested.name(),
+                  reason(communicator, communication_type, requested), remedy));
 }
 
 /// Returns the seconds of the fastest of `repeats` all-reduces; each takes as long as on its
