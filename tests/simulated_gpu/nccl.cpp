@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "nccl_state.hpp"
@@ -25,6 +26,49 @@ ncclComm_t make_comm(MPI_Comm mpi) {
   auto* const comm = new ncclComm;
   comm->state = std::move(state);
   return comm;
+}
+
+int world_rank() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
+/// The content of an ncclUniqueId.
+struct GroupId {
+  char name[10] = "simulated";
+  int root;  ///< rank in MPI_COMM_WORLD of the process that made the id
+  int tag;   ///< of the messages that connect the group
+};
+
+/// Returns a communicator of the processes that call this function with the same id. They need not
+/// be all processes. The root sends them the ranks of the group in MPI_COMM_WORLD.
+MPI_Comm connect(const GroupId& id, int ranks, int rank) {
+  std::vector<int> members(static_cast<std::size_t>(ranks));
+  const std::array<int, 2> mine{rank, world_rank()};
+  if (mine[1] == id.root) {
+    members[static_cast<std::size_t>(rank)] = id.root;
+    for (int other = 1; other < ranks; ++other) {
+      std::array<int, 2> theirs{};
+      MPI_Recv(theirs.data(), 2, MPI_INT, MPI_ANY_SOURCE, id.tag, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
+      members.at(static_cast<std::size_t>(theirs[0])) = theirs[1];
+    }
+    for (const int member : members)
+      if (member != id.root)
+        MPI_Send(members.data(), ranks, MPI_INT, member, id.tag, MPI_COMM_WORLD);
+  } else {
+    MPI_Send(mine.data(), 2, MPI_INT, id.root, id.tag, MPI_COMM_WORLD);
+    MPI_Recv(members.data(), ranks, MPI_INT, id.root, id.tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+  MPI_Group world = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
+  MPI_Comm_group(MPI_COMM_WORLD, &world);
+  MPI_Group_incl(world, ranks, members.data(), &group);
+  MPI_Comm mpi = MPI_COMM_NULL;
+  MPI_Comm_create_group(MPI_COMM_WORLD, group, id.tag, &mpi);
+  MPI_Group_free(&group);
+  MPI_Group_free(&world);
+  return mpi;
 }
 
 /// Reports a violation if a graph contains work of the communicator: NCCL would wait for the
@@ -93,21 +137,25 @@ ncclResult_t ncclGetVersion(int* version) {
   return ncclSuccess;
 }
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  static int made = 0;
+  constexpr int first_tag = 20000;  // the program uses smaller tags, on other communicators
+  const GroupId group{.root = world_rank(), .tag = first_tag + made++ % 10000};
   std::memset(id, 0, sizeof *id);
-  std::strcpy(id->internal, "simulated");
+  std::memcpy(id->internal, &group, sizeof group);
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
   require_no_capture("ncclCommInitRankConfig");
-  MPI_Comm mpi = MPI_COMM_NULL;
-  MPI_Comm_dup(ranks == 1 ? MPI_COMM_SELF : MPI_COMM_WORLD, &mpi);
-  *comm = make_comm(mpi);
+  GroupId group{};
+  std::memcpy(&group, id.internal, sizeof group);
+  if (std::strcmp(group.name, GroupId{}.name) != 0 || config->blocking != 0)
+    violation("arguments of ncclCommInitRankConfig", "id or configuration");
+  *comm = make_comm(connect(group, ranks, rank));
   const NcclState& state = *(*comm)->state;
-  if (state.size != ranks || state.rank != rank || std::strcmp(id.internal, "simulated") != 0 ||
-      config->blocking != 0)
-    violation("arguments of ncclCommInitRankConfig", "ranks, id or configuration");
+  if (state.size != ranks || state.rank != rank)
+    violation("arguments of ncclCommInitRankConfig", "ranks");
   const bool fails = allocation_fails();
   if (fails) (*comm)->last_error = "Cuda failure 'out of memory'";
   return begin_call(*comm, "ncclCommInitRankConfig", fails ? ncclUnhandledCudaError : ncclSuccess);
