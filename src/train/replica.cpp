@@ -66,11 +66,14 @@ std::unique_ptr<Replica> make_replica(const TrainingContext& context,
                                       comm::GradientTransport& transport) {
   core::begin_activity(context.progress, "planning and kernel timing");
   const core::DataType gradient_type = context.backend.gradient_type(context.config.gradient_type);
-  core::Buffer gradients =
-      transport.allocate(context.graph.parameter_elements() * core::size_of(gradient_type));
-  core::StatisticsAllReduce* const replicas = context.config.batch_norm == BatchNormMode::sync
-                                                  ? &transport.statistics_all_reduce()
-                                                  : nullptr;
+  core::Buffer gradients;
+  core::StatisticsAllReduce* replicas = nullptr;
+  together_over_groups(context.world, [&] {
+    gradients =
+        transport.allocate(context.graph.parameter_elements() * core::size_of(gradient_type));
+    if (context.config.batch_norm == BatchNormMode::sync)
+      replicas = &transport.statistics_all_reduce();
+  });
   std::unique_ptr<Replica> replica;
   together(context.world,
            [&] { replica = std::make_unique<Replica>(context, replicas, std::move(gradients)); });

@@ -32,9 +32,13 @@ double seconds_since(Clock::time_point begin) {
 }
 
 std::unique_ptr<comm::GradientTransport> make_transport(const TrainingContext& context) {
-  return comm::make_gradient_transport(
-      context.data_parallel, context.backend.device().queue(),
-      {.kind = context.config.transport, .allow_sharing = context.config.allow_gpu_sharing});
+  std::unique_ptr<comm::GradientTransport> transport;
+  together_over_groups(context.world, [&] {
+    transport = comm::make_gradient_transport(
+        context.data_parallel, context.backend.device().queue(),
+        {.kind = context.config.transport, .allow_sharing = context.config.allow_gpu_sharing});
+  });
+  return transport;
 }
 
 optim::LearningRateSchedule make_schedule(const Config& config, std::int64_t steps_per_epoch,

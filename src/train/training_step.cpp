@@ -129,8 +129,12 @@ std::unique_ptr<comm::GradientReducer> make_reducer(const TrainingContext& conte
                                                     comm::GradientTransport& transport) {
   core::begin_activity(context.progress, "preparing the all-reduce");
   const core::DataType type = context.backend.gradient_type(context.config.gradient_type);
-  return transport.make_reducer(context.backend.gradients(replica.state, type),
-                                reducer_options(context), replica.plan->timeline());
+  std::unique_ptr<comm::GradientReducer> reducer;
+  together_over_groups(context.world, [&] {
+    reducer = transport.make_reducer(context.backend.gradients(replica.state, type),
+                                     reducer_options(context), replica.plan->timeline());
+  });
+  return reducer;
 }
 
 }  // namespace

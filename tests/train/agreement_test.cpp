@@ -49,6 +49,22 @@ TEST_F(AgreementTest, TheFirstOfSeveralFailingRanksReports) {
   }
 }
 
+TEST_F(AgreementTest, GroupsAgreeOnTheErrorOfARankOfAnotherGroup) {
+  const auto group = world_->split(world_->rank() % 2, world_->rank());
+  try {
+    together_over_groups(*world_, [&] {
+      together(*group, [&] {
+        if (world_->rank() == last()) core::fail(core::ExitStatus::out_of_memory, "no memory left");
+      });
+    });
+    FAIL() << "a failure was kept from this rank";
+  } catch (const AgreedError& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::out_of_memory);
+    EXPECT_STREQ(error.what(), "no memory left");
+    EXPECT_EQ(error.is_reporting(), world_->rank() == last());
+  }
+}
+
 TEST_F(AgreementTest, NamesTheFirstDifference) {
   require_equal(*world_, {{"lr", "0.1"}, {"seed", "1"}}, "options");
   if (world_->size() == 1) return;  // no other rank that could differ

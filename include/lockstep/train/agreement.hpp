@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,20 @@ using comm::agree;
 using comm::AgreedError;
 using comm::outcome_of;
 using comm::together;
+
+/// As `together`, for `work` that is collective over disjoint groups of ranks, each of which agrees
+/// on its own errors: agrees on the errors of all groups. The rank that reports the error in its
+/// group reports it. Collective: all ranks must call this.
+template <class Work>
+void together_over_groups(comm::Communicator& world, Work&& work) {
+  std::optional<core::Error> failure;
+  try {
+    failure = outcome_of(std::forward<Work>(work));
+  } catch (const AgreedError& error) {
+    if (error.is_reporting()) failure.emplace(error.status(), error.what());
+  }
+  agree(world, failure);
+}
 
 /// Pairs of name and value.
 using Entries = std::vector<std::pair<std::string, std::string>>;
