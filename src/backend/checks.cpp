@@ -8,15 +8,6 @@
 
 namespace lockstep::backend {
 
-const graph::Graph& require_whole(const graph::Graph& graph) {
-  if (graph.is_whole()) return graph;
-  core::fail(
-      core::ExitStatus::usage,
-      fmt::format(
-          "GPUs do not compute stages of a network ({}); use --device cpu for pipeline stages",
-          graph.model()));
-}
-
 void refuse_single_values(const graph::Graph& graph, const PlanOptions& options) {
   const int replicas = options.batch_norm_sum != nullptr ? options.batch_norm_sum->replicas() : 1;
   for (const graph::Node& node : graph.nodes()) {

@@ -1,6 +1,8 @@
 #include "host_plan.hpp"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/optim/gradient_clipping.hpp"
@@ -59,6 +61,33 @@ void HostPlan::update(std::size_t first, std::size_t count) {
 
 std::unique_ptr<StepExecutor> HostPlan::make_step_executor(std::unique_ptr<StepWork> work) {
   return std::make_unique<HostStepExecutor>(*this, std::move(work));
+}
+
+namespace {
+
+class HostGradientSums final : public GradientSums {
+ public:
+  explicit HostGradientSums(std::span<float> gradients)
+      : gradients_(gradients), sums_(gradients.size()) {}
+
+  void clear() override { std::ranges::fill(sums_, 0.0F); }
+  void add_gradients() override {
+    for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += gradients_[i];
+  }
+  void add_to_gradients(std::size_t first, std::size_t count) override {
+    for (std::size_t i = first; i < first + count; ++i) gradients_[i] += sums_[i];
+  }
+
+ private:
+  std::span<float> gradients_;
+  std::vector<float> sums_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientSums> Backend::make_gradient_sums(const ModelState& state,
+                                                          core::DataType) const {
+  return std::make_unique<HostGradientSums>(state.gradients.as<float>());
 }
 
 core::GradientArray Backend::gradients(const ModelState& state, core::DataType type) const {

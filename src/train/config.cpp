@@ -73,9 +73,16 @@ void check_pipeline(const Config& config, int ranks) {
   require(config.command != "plan" || (stages == 1 && config.micro_batches == 1),
           "lockstep plan does not describe pipelines; use lockstep train --dry-run with the same "
           "options");
-  require(config.profile_steps == 0 || (stages == 1 && config.micro_batches == 1),
+  if (stages == 1 && config.micro_batches == 1) return;
+  require(config.profile_steps == 0,
           "--profile measures the operations of one plan; remove it or --pipeline-stages and "
           "--micro-batches");
+  require(config.precision != core::Precision::fp16,
+          "--precision fp16 scales the loss of the whole network on one rank, which "
+          "--pipeline-stages and --micro-batches do not support; use bf16, tf32 or fp32");
+  require(config.data_residency == DataResidency::host,
+          "--data-residency device prepares whole batches on the GPU, which --pipeline-stages and "
+          "--micro-batches do not support; use host");
   if (stages == 1) return;
   require(config.reducer != comm::ReducerKind::parameter_server,
           "--reducer parameter-server keeps the whole network on rank 0; use another reducer with "

@@ -1,18 +1,17 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <memory>
 
 #include "lockstep/backend/backend.hpp"
 
 namespace lockstep::train {
 
-/// Sums the gradients of the micro-batches of a step in the gradient buffer of a state in host
-/// memory.
+/// Sums the gradients of the micro-batches of a step in the flat gradients of a state.
 class GradientAccumulator {
  public:
-  /// `state` must outlive the accumulator.
-  GradientAccumulator(backend::ModelState& state, std::int64_t micro_batches);
+  /// `sums`: of the gradients of the state; null if there is one micro-batch.
+  GradientAccumulator(std::unique_ptr<backend::GradientSums> sums, std::int64_t micro_batches);
 
   /// Computes the gradients of a micro-batch by `plan`, whose state is that of the accumulator, and
   /// adds them to those of the previous ones. Micro-batches are counted from 0 in each step.
@@ -20,9 +19,8 @@ class GradientAccumulator {
   void backward(backend::Plan& plan, std::int64_t micro_batch, core::GradientListener& listener);
 
  private:
-  backend::ModelState& state_;
+  std::unique_ptr<backend::GradientSums> sums_;  ///< over the micro-batches before the last one
   std::int64_t micro_batches_;
-  std::vector<float> sums_;  ///< over the micro-batches before the last one; empty if there is one
 };
 
 }  // namespace lockstep::train

@@ -93,7 +93,8 @@ MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
     const backend::MemoryUse memory = detail == MemoryDetail::planned
                                           ? backend.memory(graph, options)
                                           : backend.least_memory(graph, options);
-    return pipeline == nullptr ? memory : pipeline_memory(*pipeline, memory, whole);
+    return pipeline == nullptr ? memory
+                               : pipeline_memory(*pipeline, memory, whole, backend.device());
   };
   NoSum batch_norm_sum(ranks.all);
   const bool is_synchronous = config.batch_norm == BatchNormMode::sync;

@@ -84,10 +84,6 @@ std::unique_ptr<Pipeline> make_pipeline(const Config& config, const graph::Graph
   if (config.pipeline_stages == 1 && config.micro_batches == 1) return nullptr;
   std::vector<graph::Graph> graphs;
   together(world, [&] {
-    if (!backend.device().queue().is_host()) {
-      core::fail(core::ExitStatus::usage,
-                 "--pipeline-stages and --micro-batches are for CPUs only; use --device cpu");
-    }
     // Fails before anything is measured if there are too many stages.
     graphs = network.cut(config.pipeline_stages);
     if (config.stage_cuts != "auto") graphs = cut_as_given(config, network);

@@ -10,18 +10,27 @@ namespace lockstep::train {
 
 namespace {
 
-/// Executes steps synchronously, like a plan in host memory.
+/// Executes steps by the executor of the first micro-batch's plan, which owns the work, and returns
+/// the results of all micro-batches.
 class PipelineStepExecutor final : public backend::StepExecutor {
  public:
-  PipelineStepExecutor(const PipelinePlan& plan, std::unique_ptr<backend::StepWork> work)
-      : StepExecutor(std::move(work)), plan_(plan) {}
+  PipelineStepExecutor(const PipelinePlan& plan, std::unique_ptr<backend::StepExecutor> executor)
+      : StepExecutor(nullptr), plan_(plan), executor_(std::move(executor)) {}
 
-  void begin() override {}
-  void run() override { work().queue(); }
-  backend::BatchResult collect() override { return plan_.result(); }
+  void begin() override { executor_->begin(); }
+  void run() override { executor_->run(); }
+  backend::BatchResult collect() override {
+    executor_->collect();
+    return plan_.result();
+  }
 
  private:
   const PipelinePlan& plan_;
+  std::unique_ptr<backend::StepExecutor> executor_;
+};
+
+struct NoListener final : core::GradientListener {
+  void gradients_ready(std::size_t) override {}
 };
 
 /// Adds the duration of `work` to `seconds`.
@@ -42,7 +51,8 @@ std::vector<PipelineAction> actions_of(const Pipeline& pipeline, backend::Mode m
 }  // namespace
 
 backend::MemoryUse pipeline_memory(const Pipeline& pipeline, const backend::MemoryUse& micro_batch,
-                                   const backend::PlanOptions& options) {
+                                   const backend::PlanOptions& options,
+                                   const backend::Device& device) {
   const bool is_training = options.mode == backend::Mode::training;
   const std::int64_t micro_batches = is_training ? pipeline.micro_batches : 1;
   const std::size_t slots = is_training ? static_cast<std::size_t>(pipeline.in_flight()) : 1;
@@ -53,8 +63,9 @@ backend::MemoryUse pipeline_memory(const Pipeline& pipeline, const backend::Memo
   };
   const std::size_t in = pipeline.is_first() ? 0 : bytes(graph.nodes().front());
   const std::size_t out = pipeline.is_last() ? 0 : bytes(graph.nodes().back());
-  const std::size_t messages =
-      is_training ? (1 + slots) * (in + out) : in + out;  // received, and sent from each slot
+  // Received, and sent from each slot. The memory of a GPU does not contain them.
+  const std::size_t in_host_memory = is_training ? (1 + slots) * (in + out) : in + out;
+  const std::size_t messages = device.queue().is_host() ? in_host_memory : 0;
   const std::size_t sums = micro_batches > 1 ? graph.parameter_elements() * sizeof(float) : 0;
   return {.state = micro_batch.state,
           .activations = slots * micro_batch.activations,
@@ -70,39 +81,69 @@ PipelinePlan::PipelinePlan(const Pipeline& pipeline, const backend::Backend& bac
       first_backward_(static_cast<std::size_t>(
           std::ranges::find(actions_, Pass::backward, &PipelineAction::pass) - actions_.begin())),
       slots_(static_cast<std::size_t>(most_in_flight(actions_))),
-      gradients_(state, micro_batches_),
+      gradients_(
+          micro_batches_ > 1 ? backend.make_gradient_sums(state, options.gradient_type) : nullptr,
+          micro_batches_),
+      backend_(backend),
       options_(options) {
   core::check(options.batch % micro_batches_ == 0, "micro-batches divide the batch");
   options.batch /= micro_batches_;
+  // The sums are those of the flat gradients.
+  if (micro_batches_ > 1) options.gradient_reduction = backend::GradientReduction::over_replicas;
   const graph::Graph& graph = pipeline.graph();
   const int stage = pipeline.stage;
-  const auto values = [&](const graph::Node& node) {
-    return static_cast<std::size_t>(options.batch * node.output.elements());
+  const auto bytes = [&](const graph::Node& node) {
+    return static_cast<std::size_t>(options.batch * node.output.elements()) * sizeof(float);
   };
-  const std::size_t in = pipeline.is_first() ? 0 : values(graph.nodes().front());
-  const std::size_t out = pipeline.is_last() ? 0 : values(graph.nodes().back());
+  const std::size_t in = pipeline.is_first() ? 0 : bytes(graph.nodes().front());
+  const std::size_t out = pipeline.is_last() ? 0 : bytes(graph.nodes().back());
   const bool is_training = options.mode == backend::Mode::training;
   comm::Communicator& stages = *pipeline.stages;
   for (Slot& slot : slots_) {
     slot.plan = backend.compile(graph, state, options);
     if (out > 0) {
-      slot.output.resize(out);
-      slot.send_output = stages.make_send(std::as_bytes(std::span(slot.output)), stage + 1);
+      slot.output = backend.host_buffer(out);
+      slot.send_output = stages.make_send(slot.output.as<std::byte>(), stage + 1);
     }
     if (in > 0 && is_training) {
-      slot.gradient.resize(in);
-      slot.send_gradient = stages.make_send(std::as_bytes(std::span(slot.gradient)), stage - 1);
+      slot.gradient = backend.host_buffer(in);
+      slot.send_gradient = stages.make_send(slot.gradient.as<std::byte>(), stage - 1);
     }
   }
   if (in > 0) {
-    input_.resize(in);
-    receive_input_ = stages.make_receive(std::as_writable_bytes(std::span(input_)), stage - 1);
+    input_ = backend.host_buffer(in);
+    receive_input_ = stages.make_receive(input_.as<std::byte>(), stage - 1);
   }
   if (out > 0 && is_training) {
-    output_gradient_.resize(out);
-    receive_gradient_ =
-        stages.make_receive(std::as_writable_bytes(std::span(output_gradient_)), stage + 1);
+    output_gradient_ = backend.host_buffer(out);
+    receive_gradient_ = stages.make_receive(output_gradient_.as<std::byte>(), stage + 1);
   }
+  if (!backend.device().queue().is_host()) warm_up(state);
+}
+
+void PipelinePlan::warm_up(backend::ModelState& state) {
+  const std::int64_t batches = state.batches_tracked;
+  const auto images = static_cast<std::size_t>(options_.batch / micro_batches_);
+  const std::size_t image =
+      pipeline_.is_first() ? static_cast<std::size_t>(pipeline_.graph().image().elements()) : 0;
+  const std::vector<std::uint8_t> pixels(images * image);
+  const std::vector<std::int32_t> labels(images);
+  NoListener nobody;
+  for (Slot& slot : slots_) {
+    slot.plan->upload(pixels, labels);
+    if (input_.bytes() > 0) slot.plan->set_boundary_input(input_.as<float>());
+    slot.plan->forward();
+    if (slot.output.bytes() > 0) slot.plan->boundary_output(slot.output.as<float>());
+    if (options_.mode == backend::Mode::inference) continue;
+    if (output_gradient_.bytes() > 0) slot.plan->set_output_gradient(output_gradient_.as<float>());
+    for (const std::int64_t micro_batch : {std::int64_t{0}, micro_batches_ - 1})
+      gradients_.backward(*slot.plan, micro_batch, nobody);
+    if (slot.gradient.bytes() > 0) slot.plan->input_gradient(slot.gradient.as<float>());
+  }
+  if (options_.mode == backend::Mode::inference) return;
+  update(0, pipeline_.graph().parameter_elements());
+  state.batches_tracked = batches;
+  backend_.store(state);
 }
 
 void PipelinePlan::upload(std::span<const std::uint8_t> images,
@@ -118,7 +159,7 @@ void PipelinePlan::forward_pass(std::int64_t micro_batch) {
       receive_input_->start();
       receive_input_->wait();
     });
-    time(seconds_.transfer, [&] { slot.plan->set_boundary_input(input_); });
+    time(seconds_.transfer, [&] { slot.plan->set_boundary_input(input_.as<float>()); });
   }
   time(seconds_.busy, [&] {
     const auto count = labels_.size() / static_cast<std::size_t>(micro_batches_);
@@ -126,6 +167,7 @@ void PipelinePlan::forward_pass(std::int64_t micro_batch) {
     const std::size_t image = images_.size() / labels_.size();
     slot.plan->upload(images_.subspan(first * image, count * image), labels_.subspan(first, count));
     slot.plan->forward();
+    slot.plan->synchronise();
   });
   const backend::BatchResult result = slot.plan->result();
   result_.loss_sum += result.loss_sum;
@@ -134,7 +176,7 @@ void PipelinePlan::forward_pass(std::int64_t micro_batch) {
   if (slot.send_output == nullptr) return;
   time(seconds_.wait, [&] { slot.send_output->wait(); });
   time(seconds_.transfer, [&] {
-    slot.plan->boundary_output(slot.output);
+    slot.plan->boundary_output(slot.output.as<float>());
     slot.send_output->start();
   });
 }
@@ -146,13 +188,16 @@ void PipelinePlan::backward_pass(std::int64_t micro_batch, core::GradientListene
       receive_gradient_->start();
       receive_gradient_->wait();
     });
-    time(seconds_.transfer, [&] { slot.plan->set_output_gradient(output_gradient_); });
+    time(seconds_.transfer, [&] { slot.plan->set_output_gradient(output_gradient_.as<float>()); });
   }
-  time(seconds_.busy, [&] { gradients_.backward(*slot.plan, micro_batch, listener); });
+  time(seconds_.busy, [&] {
+    gradients_.backward(*slot.plan, micro_batch, listener);
+    slot.plan->synchronise();
+  });
   if (slot.send_gradient == nullptr) return;
   time(seconds_.wait, [&] { slot.send_gradient->wait(); });
   time(seconds_.transfer, [&] {
-    slot.plan->input_gradient(slot.gradient);
+    slot.plan->input_gradient(slot.gradient.as<float>());
     slot.send_gradient->start();
   });
 }
@@ -191,11 +236,12 @@ void PipelinePlan::set_sgd(const optim::Sgd& sgd) {
 
 std::unique_ptr<backend::StepExecutor> PipelinePlan::make_step_executor(
     std::unique_ptr<backend::StepWork> work) {
-  return std::make_unique<PipelineStepExecutor>(*this, std::move(work));
+  return std::make_unique<PipelineStepExecutor>(
+      *this, slots_.front().plan->make_eager_executor(std::move(work)));
 }
 
 backend::MemoryUse PipelinePlan::memory() const {
-  return pipeline_memory(pipeline_, slots_.front().plan->memory(), options_);
+  return pipeline_memory(pipeline_, slots_.front().plan->memory(), options_, backend_.device());
 }
 
 }  // namespace lockstep::train

@@ -12,10 +12,11 @@
 
 namespace lockstep::train {
 
-/// Returns the memory of a PipelinePlan. `micro_batch`: of the plan of its stage for one
-/// micro-batch. `options`: those of the whole batch of the replica.
+/// Returns the memory of a PipelinePlan on `device`; messages are in host memory. `micro_batch`: of
+/// the plan of its stage for one micro-batch. `options`: those of the whole batch of the replica.
 backend::MemoryUse pipeline_memory(const Pipeline& pipeline, const backend::MemoryUse& micro_batch,
-                                   const backend::PlanOptions& options);
+                                   const backend::PlanOptions& options,
+                                   const backend::Device& device);
 
 /// The plan of one stage of a pipeline, for the batch of its replica. It divides the batch into
 /// micro-batches, exchanges their activations and gradients with the adjacent stages, and sums the
@@ -27,7 +28,9 @@ backend::MemoryUse pipeline_memory(const Pipeline& pipeline, const backend::Memo
 class PipelinePlan final : public backend::Plan {
  public:
   /// `state`: of the stage. `options`: those of the whole batch of the replica. Arguments must
-  /// outlive the plan. Throws `Error` like `Backend::compile`.
+  /// outlive the plan. On a GPU, also executes the passes once without communication, to load their
+  /// kernels; the state of the device is then that of the buffers of `state`. Throws `Error` like
+  /// `Backend::compile`.
   PipelinePlan(const Pipeline& pipeline, const backend::Backend& backend,
                backend::ModelState& state, backend::PlanOptions options);
 
@@ -42,7 +45,8 @@ class PipelinePlan final : public backend::Plan {
   void update(std::size_t first, std::size_t count) override {
     slots_.front().plan->update(first, count);
   }
-  core::Timeline& timeline() override { return timeline_; }
+  void parameters_changed() override { slots_.front().plan->parameters_changed(); }
+  core::Timeline& timeline() override { return slots_.front().plan->timeline(); }
   std::unique_ptr<backend::StepExecutor> make_step_executor(
       std::unique_ptr<backend::StepWork> work) override;
   backend::MemoryUse memory() const override;
@@ -58,7 +62,7 @@ class PipelinePlan final : public backend::Plan {
   /// The memory of a micro-batch in flight: activations, and messages to the adjacent stages.
   struct Slot {
     std::unique_ptr<backend::Plan> plan;
-    std::vector<float> output, gradient;  ///< boundary output, and gradient of the boundary input
+    core::Buffer output, gradient;  ///< boundary output, and gradient of the boundary input
     std::unique_ptr<comm::RepeatedMessage> send_output, send_gradient;
   };
 
@@ -68,21 +72,22 @@ class PipelinePlan final : public backend::Plan {
   void forward_pass(std::int64_t micro_batch);
   void backward_pass(std::int64_t micro_batch, core::GradientListener& listener);
   void finish_sends();
+  void warm_up(backend::ModelState& state);
 
   const Pipeline& pipeline_;
   std::int64_t micro_batches_;
   std::vector<PipelineAction> actions_;
-  std::size_t first_backward_;                  ///< index of the first backward pass in `actions_`
-  std::vector<float> input_, output_gradient_;  ///< as received
+  std::size_t first_backward_;            ///< index of the first backward pass in `actions_`
+  core::Buffer input_, output_gradient_;  ///< as received
   std::unique_ptr<comm::RepeatedMessage> receive_input_, receive_gradient_;
   std::vector<Slot> slots_;
   GradientAccumulator gradients_;
+  const backend::Backend& backend_;
   backend::PlanOptions options_;  ///< of the whole batch
   std::span<const std::uint8_t> images_;
   std::span<const std::int32_t> labels_;
   backend::BatchResult result_;
   PipelineSeconds seconds_;
-  core::HostTimeline timeline_;
 };
 
 }  // namespace lockstep::train

@@ -111,7 +111,10 @@ StepResult TrainingStep::collect(std::int64_t step, StepRequests requests) {
   const StepTotals totals = policy_.finish_step(result, requests, step);
   // If only one step may be in flight, the device was idle while the ranks exchanged the results:
   // this time is exposed communication.
-  if (depth() == 1) clock_.end(Phase::exposed_communication);
+  if (depth() == 1) {
+    clock_.end(Phase::exposed_communication);
+    plan_.timeline().finish_step();
+  }
   comm::Traffic traffic = feed_.traffic();
   traffic += reducer_.traffic();
   traffic += update_.traffic();

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <deque>
 
 #include "backend/support.hpp"
@@ -35,16 +38,27 @@ struct Device {
   DeviceKind kind;
   core::Precision precision;
   double tolerance;  ///< relative difference of gradients that are summed in different orders
+  BatchNormFusion fusion = BatchNormFusion::automatic;
+
+  PlanOptions options(std::int64_t batch, Mode mode) const {
+    return {.batch = batch,
+            .precision = precision,
+            .mode = mode,
+            .batch_norm_fusion = fusion,
+            .loss_scale = 1};
+  }
 
   friend void PrintTo(const Device& device, std::ostream* out) {
-    *out << core::name(device.kind) << ' ' << core::name(device.precision);
+    *out << core::name(device.kind) << ' ' << core::name(device.precision) << ' '
+         << core::name(device.fusion);
   }
 };
 
 /// The stages of a network with the parameters and statistics of a replica of the whole network.
 class Stages {
  public:
-  Stages(Replica& whole, const graph::Graph& network, int count, const PlanOptions& options) {
+  Stages(Replica& whole, const graph::Graph& network, int count, const PlanOptions& options)
+      : backend_(*whole.backend) {
     for (graph::Graph& graph : network.cut(count)) {
       Stage& stage = stages_.emplace_back(std::move(graph));
       stage.state = whole.backend->make_state(stage.graph);
@@ -59,7 +73,8 @@ class Stages {
         std::ranges::copy(whole.statistics().subspan(from->offset, from->elements),
                           stage.state.statistics.as<float>().subspan(statistic.offset).begin());
       }
-      stage.plan = whole.backend->compile(stage.graph, stage.state, options);
+      backend_.store(stage.state);
+      stage.plan = backend_.compile(stage.graph, stage.state, options);
       const graph::Node& last = stage.graph.nodes().back();
       stage.values.resize(static_cast<std::size_t>(options.batch * last.output.elements()));
     }
@@ -91,6 +106,7 @@ class Stages {
     std::size_t compared = 0;
     const double scale = norm(whole.gradients());
     for (Stage& stage : stages_) {
+      backend_.fetch(stage.state);
       for (const graph::Parameter& parameter : stage.graph.parameters()) {
         const graph::Parameter& from = network.parameters()[parameter.index];
         EXPECT_LT(relative_error(stage.state.gradients.as<float>().subspan(parameter.offset,
@@ -121,15 +137,17 @@ class Stages {
     std::unique_ptr<Plan> plan;
     std::vector<float> values;  ///< the boundary output, then its gradient
   };
+  const Backend& backend_;
   std::deque<Stage> stages_;
 };
 
 class StagesTest : public testing::TestWithParam<Device> {};
 
 TEST_P(StagesTest, ComputeTheGradientsOfTheWholeNetwork) {
+  REQUIRE_DEVICE(GetParam().kind);
   const graph::Graph network = blocks();
   const Batch batch = random_batch(network, 6, 1);
-  const PlanOptions options{.batch = 6, .precision = GetParam().precision};
+  const PlanOptions options = GetParam().options(6, Mode::training);
   for (const int count : {2, 3, 4, 5}) {
     SCOPED_TRACE(count);
     Replica whole(GetParam().kind, 2, network, options);
@@ -145,9 +163,10 @@ TEST_P(StagesTest, ComputeTheGradientsOfTheWholeNetwork) {
 }
 
 TEST_P(StagesTest, ComputeTheScoresOfPartialBatches) {
+  REQUIRE_DEVICE(GetParam().kind);
   const graph::Graph network = blocks();
   const Batch batch = random_batch(network, 4, 1);
-  const PlanOptions options{.batch = 6, .precision = GetParam().precision, .mode = Mode::inference};
+  const PlanOptions options = GetParam().options(6, Mode::inference);
   Replica whole(GetParam().kind, 2, network, options);
   Stages stages(whole, network, 3, options);
   whole.upload(batch);
@@ -159,8 +178,9 @@ TEST_P(StagesTest, ComputeTheScoresOfPartialBatches) {
 }
 
 TEST_P(StagesTest, HaveOnlyTheirOwnBoundaries) {
+  REQUIRE_DEVICE(GetParam().kind);
   const graph::Graph network = blocks();
-  Replica whole(GetParam().kind, 1, network, {.batch = 2, .precision = GetParam().precision});
+  Replica whole(GetParam().kind, 1, network, GetParam().options(2, Mode::training));
   std::vector<float> values(2 * 5 * 6 * 7);
   EXPECT_THROW(whole.plan->set_boundary_input(values), core::Error);
   EXPECT_THROW(whole.plan->boundary_output(values), core::Error);
@@ -168,17 +188,29 @@ TEST_P(StagesTest, HaveOnlyTheirOwnBoundaries) {
   EXPECT_THROW(whole.plan->input_gradient(values), core::Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Devices, StagesTest,
+using core::Precision;
+#if defined(LOCKSTEP_TEST_ON_SIMULATED_GPU) || defined(LOCKSTEP_TEST_ON_GPU)
+constexpr std::array devices{
+    Device{DeviceKind::cuda, Precision::fp32, 1e-5},
+    Device{DeviceKind::cuda, Precision::bf16, 3e-2},
+    Device{DeviceKind::cuda, Precision::fp16, 8e-3},
+    Device{DeviceKind::cuda, Precision::fp16, 8e-3, BatchNormFusion::sums},
+    Device{DeviceKind::cuda, Precision::fp16, 8e-3, BatchNormFusion::prologue}};
+#else
+constexpr std::array devices{
     // The reference implementation rounds only the boundary values to float32.
-    testing::Values(Device{DeviceKind::reference, core::Precision::fp32, 1e-6},
-                    Device{DeviceKind::cpu, core::Precision::fp32, 1e-5},
-                    // Gradients of values that are read twice are rounded to bfloat16 once more.
-                    Device{DeviceKind::cpu, core::Precision::bf16, 3e-2}),
-    [](const auto& test) {
-      return std::string(core::name(test.param.kind)) + "_" +
-             std::string(core::name(test.param.precision));
-    });
+    Device{DeviceKind::reference, Precision::fp32, 1e-6},
+    Device{DeviceKind::cpu, Precision::fp32, 1e-5},
+    // Gradients of values that are read twice are rounded to bfloat16 once more.
+    Device{DeviceKind::cpu, Precision::bf16, 3e-2}};
+#endif
+
+INSTANTIATE_TEST_SUITE_P(Devices, StagesTest, testing::ValuesIn(devices), [](const auto& test) {
+  const Device& device = test.param;
+  const bool is_automatic = device.fusion == BatchNormFusion::automatic;
+  return fmt::format("{}_{}{}", core::name(device.kind), core::name(device.precision),
+                     is_automatic ? "" : fmt::format("_{}", core::name(device.fusion)));
+});
 
 }  // namespace
 }  // namespace lockstep::backend::test

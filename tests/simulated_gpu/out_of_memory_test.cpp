@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <algorithm>
+
 #include "comm/world.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/ladder.hpp"
@@ -44,7 +46,12 @@ class OutOfMemory : public ::testing::Test {
                                          .deterministic = config.deterministic});
       });
       Observer silent;
-      Trainer trainer({config, graph_, data_, *backend, *world_, *world_}, silent);
+      const auto pipeline =
+          make_pipeline(config, graph_, *backend, *world_, std::uint64_t{1} << 62);
+      const graph::Graph& graph = pipeline ? pipeline->graph() : graph_;
+      Trainer trainer({config, graph, data_, *backend, *world_,
+                       pipeline ? *pipeline->replicas : *world_, nullptr, pipeline.get()},
+                      silent);
       trainer.run();
     } catch (const comm::AgreedError& error) {
       return error.status();
@@ -99,6 +106,17 @@ TEST_F(OutOfMemory, IsAgreedWithNccl) {
 
 TEST_F(OutOfMemory, IsAgreedWithTheStagedTransport) {
   EXPECT_GT(expect_agreement(config(comm::TransportKind::staged)), 50);
+}
+
+// The stages of a pipeline agree, too, although they are different data-parallel groups.
+TEST_F(OutOfMemory, IsAgreedInPipelines) {
+  Config stages = config(comm::TransportKind::nccl);
+  stages.pipeline_stages = std::min(2, world_->size());
+  stages.stage_cuts = world_->size() > 1 ? "flops" : "auto";
+  stages.micro_batches = 2;
+  stages.batch_per_rank = 0;
+  stages.global_batch = 16;
+  EXPECT_GT(expect_agreement(resolve(stages, world_->size())), 50);
 }
 
 // Timing adds hundreds of requests per graph, without which the program continues.

@@ -83,6 +83,18 @@ TEST_F(Timeline, StartOfAStepIsOnTheClockOfTheHost) {
   }
 }
 
+// If one step is in flight, the host records the end of a step after it has waited for its work.
+TEST_F(Timeline, FinishedStepHasTheTimestampsThatWereRecordedAfterItsWork) {
+  timeline_.create_events();
+  timeline_.record(core::Timeline::start);
+  wait();
+  timeline_.read(0);
+  timeline_.record(mine_[0]);
+  timeline_.finish_step();
+  EXPECT_GE(timeline_.seconds(mine_[0]), 0);
+  EXPECT_TRUE(std::isnan(timeline_.seconds(mine_[1])));
+}
+
 TEST_F(Timeline, EventsAreCreatedBeforeTheFirstStep) {
   timeline_.create_events();
   const auto before = simulated_gpu::count_objects();

@@ -178,6 +178,23 @@ struct LossScale {
   std::int32_t good_steps = 0;  ///< steps since the scale was changed or a step was skipped
 };
 
+/// Sums of the flat gradients of a state over several backward passes, float32 in the memory of the
+/// device. The functions queue their work on the device in the order of the plans of the state.
+class GradientSums {
+ public:
+  virtual ~GradientSums() = default;
+  GradientSums() = default;
+  GradientSums(const GradientSums&) = delete;
+  GradientSums& operator=(const GradientSums&) = delete;
+
+  /// Sets all sums to 0.
+  virtual void clear() = 0;
+  /// Adds the flat gradients of the state to the sums.
+  virtual void add_gradients() = 0;
+  /// Adds `count` sums from index `first` on, in the flat layout, to the gradients of the state.
+  virtual void add_to_gradients(std::size_t first, std::size_t count) = 0;
+};
+
 /// A graph compiled for one batch size, precision and mode on one device. Memory is allocated by
 /// the constructor and by `load_dataset`; a training step allocates none.
 class Plan {
@@ -244,6 +261,16 @@ class Plan {
   /// `Backend::store` must follow. The plan must outlive the executor.
   virtual std::unique_ptr<StepExecutor> make_step_executor(std::unique_ptr<StepWork> work) = 0;
 
+  /// Returns an executor that executes the work in each `run` and captures nothing, for work that
+  /// waits for values of the device or uploads several batches. One step may be in flight; the
+  /// result that `collect` returns is not defined. The plan must outlive the executor.
+  virtual std::unique_ptr<StepExecutor> make_eager_executor(std::unique_ptr<StepWork> work) {
+    return make_step_executor(std::move(work));
+  }
+
+  /// Waits until the device has completed all work that was queued.
+  virtual void synchronise() const {}
+
   /// Returns the loss scale after the collected steps; nothing if it is constant.
   virtual std::optional<LossScale> loss_scale() const { return std::nullopt; }
 
@@ -254,8 +281,9 @@ class Plan {
   /// Values at the boundaries of a stage (see graph::Graph::cut), in host memory, of shape (batch,
   /// channels, height, width). `set_boundary_input` precedes `forward`, which computes the boundary
   /// output; `set_output_gradient`, the gradient of the loss with respect to the boundary output,
-  /// precedes `backward`, which computes the gradient of the boundary input. Throw `Error`
-  /// (internal) if the plan does not have this boundary.
+  /// precedes `backward`, which computes the gradient of the boundary input. On a GPU, they wait
+  /// until the values are copied; copies from and to `Backend::host_buffer` are faster. Throw
+  /// `Error` (internal) if the plan does not have this boundary.
   virtual void set_boundary_input(std::span<const float> values);
   virtual void boundary_output(std::span<float> values) const;
   virtual void set_output_gradient(std::span<const float> values);
@@ -300,6 +328,16 @@ class Backend {
   /// Returns the flat gradients in device memory, as elements of `type`.
   core::GradientArray gradients(const ModelState& state, core::DataType type) const;
 
+  /// Returns sums of the flat gradients of a state, which must outlive them. `type`: that of the
+  /// flat gradients (`gradient_type`). The plans of the state must write the flat gradients
+  /// (`GradientReduction::over_replicas`). Throws `Error` (out_of_memory).
+  virtual std::unique_ptr<GradientSums> make_gradient_sums(const ModelState& state,
+                                                           core::DataType type) const;
+
+  /// Returns zeroed host memory for values that are often copied to and from the device. Throws
+  /// `Error` (out_of_memory).
+  virtual core::Buffer host_buffer(std::size_t bytes) const { return core::Buffer(bytes); }
+
   /// Returns the flat parameters in device memory, float32 in the order of the device, which is the
   /// same on all devices of a kind.
   core::GradientArray parameters(const ModelState& state) const;
@@ -320,8 +358,8 @@ class Backend {
   void fetch(ModelState& state) const { fetch(state, StatePart::all); }
   void store(const ModelState& state) const { store(state, StatePart::all); }
 
-  /// Compiles the graph. Throws `Error`: usage if this device does not support the graph (GPUs: a
-  /// stage of a network) or the precision, out_of_memory if the plan does not fit.
+  /// Compiles the graph. Throws `Error`: usage if this device does not support the graph or the
+  /// precision, out_of_memory if the plan does not fit.
   virtual std::unique_ptr<Plan> compile(const graph::Graph& graph, ModelState& state,
                                         const PlanOptions& options) const = 0;
 

@@ -68,6 +68,10 @@ class Timeline {
   /// for; NaN if it was not recorded.
   virtual double seconds(Timestamp timestamp) const = 0;
 
+  /// Waits for the timestamps that were recorded after the last step was waited for, and makes them
+  /// readable. No other step may be in flight.
+  virtual void finish_step() {}
+
   /// Sets the clock of `start_seconds` to `host_seconds`. No step may be in flight. The first call
   /// returns a drift of 0.
   virtual ClockCorrection set_clock() { return {}; }

@@ -76,7 +76,7 @@ std::vector<Option> communication_options() {
        .group = OptionGroup::communication,
        .commands = cmd_run,
        .timing = TimingEffect::step,
-       .help = "number of pipeline stages into which the network is cut, one rank each (CPUs only)",
+       .help = "number of pipeline stages into which the network is cut, one rank each",
        .details = "The number of ranks is a multiple of it: ranks = stages x replicas. Rank r "
                   "computes stage r mod N. `--batch-per-rank` counts the images of a replica"},
       {.name = "stage-cuts",

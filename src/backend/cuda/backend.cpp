@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dnn/convolution_graphs.hpp"
+#include "gradient_sums.hpp"
 #include "lockstep/core/error.hpp"
 #include "plan.hpp"
 #include "state.hpp"
@@ -86,6 +87,11 @@ ModelState CudaBackend::make_state(const graph::Graph& graph, core::Buffer gradi
   return state;
 }
 
+std::unique_ptr<GradientSums> CudaBackend::make_gradient_sums(const ModelState& state,
+                                                              core::DataType type) const {
+  return std::make_unique<CudaGradientSums>(gradients(state, type), target().stream());
+}
+
 std::unique_ptr<Plan> CudaBackend::compile(const graph::Graph& graph, ModelState& state,
                                            const PlanOptions& options) const {
   gpu_.require_presence("training");
@@ -147,7 +153,7 @@ MemoryUse CudaBackend::least_memory(const graph::Graph& graph, const PlanOptions
     CudaOperations operations(graph, changed, sizes);
     const Blueprint blueprint(operations);
     MemoryUse use = memory_of(blueprint, operations);
-    use.workspace -= blueprint.workspace_bytes();  // unknown without engines
+    use.workspace -= workspace_bytes(blueprint, operations);  // unknown without engines
     return use;
   };
   if (options.batch_norm_fusion != BatchNormFusion::automatic)

@@ -3,6 +3,7 @@
 #include "dnn/dnn_graph.hpp"
 #include "gpu.hpp"
 #include "lockstep/backend/backend.hpp"
+#include "lockstep/core/cuda.hpp"
 
 namespace lockstep::backend::cuda {
 
@@ -20,6 +21,9 @@ class CudaBackend final : public Backend {
   ModelState make_state(const graph::Graph& graph) const override;
   ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const override;
   core::DataType gradient_type(core::DataType wire) const override { return wire; }
+  std::unique_ptr<GradientSums> make_gradient_sums(const ModelState& state,
+                                                   core::DataType type) const override;
+  core::Buffer host_buffer(std::size_t bytes) const override { return core::pinned_buffer(bytes); }
   std::unique_ptr<Plan> compile(const graph::Graph& graph, ModelState& state,
                                 const PlanOptions& options) const override;
   Ceilings ceilings(core::Precision precision) const override;

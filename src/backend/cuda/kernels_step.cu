@@ -1,6 +1,7 @@
 // Instantiates the kernels on the flat buffers for the device.
 
 #include "kernels/gradient_clipping.hpp"
+#include "kernels/gradient_sums.hpp"
 #include "kernels/hash.hpp"
 #include "kernels/loss_scale.hpp"
 #include "kernels/segment_groups.hpp"
@@ -14,6 +15,14 @@ using namespace kernels;
 template void launch(cudaStream_t, const FlushGradients<float>&);
 template void launch(cudaStream_t, const FlushGradients<core::BFloat16>&);
 template void launch(cudaStream_t, const FlushGradients<Float16>&);
+
+template void launch(cudaStream_t, const AddGradientsToSums<float>&);
+template void launch(cudaStream_t, const AddGradientsToSums<core::BFloat16>&);
+template void launch(cudaStream_t, const AddGradientsToSums<Float16>&);
+
+template void launch(cudaStream_t, const AddSumsToGradients<float>&);
+template void launch(cudaStream_t, const AddSumsToGradients<core::BFloat16>&);
+template void launch(cudaStream_t, const AddSumsToGradients<Float16>&);
 
 template void launch(cudaStream_t, const FiniteCheck&);
 template void launch(cudaStream_t, const GradientSquares&);

@@ -6,8 +6,8 @@
 #include <span>
 #include <utility>
 
-#include "../checks.hpp"
 #include "dnn/dnn_graph.hpp"
+#include "eager_executor.hpp"
 #include "launch.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
@@ -53,6 +53,12 @@ class FlushingListener final : public core::GradientListener {
   std::size_t portion_, all_, flushed_ = 0;
 };
 
+/// Returns the shape of the images that are uploaded; empty for a stage that does not begin with
+/// them.
+core::ImageShape image_of(const graph::Graph& graph) {
+  return graph.boundary_inputs().empty() ? graph.image() : core::ImageShape{};
+}
+
 std::vector<std::int64_t> multiples(std::size_t portion, std::size_t below) {
   std::vector<std::int64_t> all;
   for (std::size_t at = portion; portion > 0 && at < below; at += portion)
@@ -74,7 +80,7 @@ DataType element_type(core::Precision precision, const DeviceInfo& device) {
 
 CudaOperations::CudaOperations(const graph::Graph& graph, const PlanOptions& options,
                                DnnPlanner& planner)
-    : graph_(require_whole(graph)),
+    : graph_(graph),
       context_{.graph = &graph_,
                .options = options,
                .element = element_type(options.precision, planner.target().info()),
@@ -105,8 +111,9 @@ MemoryUse memory_of(const Blueprint& blueprint, const CudaOperations& operations
                          graph.statistic_elements() * sizeof(float),
                 .activations = blueprint.arena_bytes(),
                 .weights = NativeWeights::bytes(graph, context.element),
-                .workspace = blueprint.workspace_bytes() + operations.fusion_plan().bytes() +
-                             StepUpload::device_bytes(context.options.batch, graph.image())};
+                .workspace = workspace_bytes(blueprint, operations) +
+                             operations.fusion_plan().bytes() +
+                             StepUpload::device_bytes(context.options.batch, image_of(graph))};
   if (context.is_training())
     use.weights += NativeGradients::bytes(graph, context.element, context.options.gradient_type);
   return use;
@@ -121,11 +128,11 @@ CudaPlan::CudaPlan(const graph::Graph& graph, ModelState& state, const PlanOptio
       stream_(planner.target().stream()),
       timeline_(stream_),
       arena_(device_buffer(blueprint_.arena_bytes(), "feature maps")),
-      workspace_(device_buffer(blueprint_.workspace_bytes(), "workspace")),
+      workspace_(device_buffer(workspace_bytes(blueprint_, operations_), "workspace")),
       scalars_(device_buffer(sizeof(Scalars), "a step's numbers")),
       vectors_(device_buffer(operations_.fusion_plan().bytes(), "batch norm's sums")),
       weights_(state_.native_weights(operations_.context().element)),
-      upload_(operations_.context(), graph.image()) {
+      upload_(operations_.context(), image_of(graph)) {
   place_parameters();
   operations_.fusion_plan().place(vectors_.data());
   blueprint_.bind(arena_.data(), workspace_.data(), state);
@@ -202,8 +209,9 @@ void CudaPlan::upload(std::span<const std::uint8_t> images, std::span<const std:
   const bool is_training = options.mode == Mode::training;
   check(labels.size() <= batch && (!is_training || labels.size() == batch),
         "a batch fits its plan");
+  if (!begins_with_images()) images = {};
   check(images.size() ==
-            labels.size() * static_cast<std::size_t>(operations_.graph().image().elements()),
+            labels.size() * static_cast<std::size_t>(image_of(operations_.graph()).elements()),
         "an image per label");
   check_labels(labels);
   upload_.run(step_inputs(), images, labels);
@@ -211,6 +219,7 @@ void CudaPlan::upload(std::span<const std::uint8_t> images, std::span<const std:
 }
 
 void CudaPlan::check_labels(std::span<const std::int32_t> labels) const {
+  if (!ends_with_loss()) return;
   const std::int64_t classes = operations_.graph().classes();
   for (const std::int32_t label : labels)
     check(label >= 0 && label < classes, "a label is one of the classes");
@@ -262,7 +271,7 @@ void CudaPlan::upload_anything() {
 }
 
 void CudaPlan::forward() {
-  upload_.normalise(blueprint_.images());
+  if (begins_with_images()) upload_.normalise(blueprint_.images());
   // Some cuDNN engines accumulate into the sums.
   if (const std::size_t bytes = operations_.fusion_plan().sums_bytes(); bytes > 0)
     check_cuda(cudaMemsetAsync(vectors_.data(), 0, bytes, stream_), "clearing sums");
@@ -270,6 +279,7 @@ void CudaPlan::forward() {
 }
 
 BatchResult CudaPlan::result() const {
+  if (!ends_with_loss()) return {};
   kernels::DeviceResult result;
   check_cuda(
       cudaMemcpyAsync(&result, device_result(), sizeof(result), cudaMemcpyDeviceToHost, stream_),
@@ -300,6 +310,14 @@ void CudaPlan::backward(core::GradientListener& listener) {
 
 std::unique_ptr<StepExecutor> CudaPlan::make_step_executor(std::unique_ptr<StepWork> work) {
   return std::make_unique<CudaStepExecutor>(*this, timeline_, stream_, std::move(work));
+}
+
+std::unique_ptr<StepExecutor> CudaPlan::make_eager_executor(std::unique_ptr<StepWork> work) {
+  return std::make_unique<CudaEagerExecutor>(timeline_, stream_, std::move(work));
+}
+
+void CudaPlan::synchronise() const {
+  check_cuda(cudaStreamSynchronize(stream_), "the work of a plan");
 }
 
 void CudaPlan::set_sgd(const optim::Sgd& sgd) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -59,13 +60,23 @@ class CudaOperations final : public OperationFactory {
   Context context_;
 };
 
+/// Returns the bytes that a boundary value of a stage needs in plain float32; 0 if the graph is a
+/// whole network.
+std::size_t boundary_bytes(const Blueprint& blueprint, const graph::Graph& graph);
+
+/// Returns the workspace of a plan: that of the operations, which boundary values also use.
+inline std::size_t workspace_bytes(const Blueprint& blueprint, const CudaOperations& operations) {
+  return std::max(blueprint.workspace_bytes(), boundary_bytes(blueprint, operations.graph()));
+}
+
 /// Returns the memory that a plan would need.
 MemoryUse memory_of(const Blueprint& blueprint, const CudaOperations& operations);
 
 /// A blueprint with memory on the GPU. The functions of a training step enqueue their work and
 /// return; `upload` and `upload_samples` wait only for the copy of an earlier batch. The inputs of
 /// successive steps are in two places in turn; the work of `forward`, `backward` and `update` reads
-/// them in the place of the last upload. `result`, `logits` and `loss_scale` wait for the stream.
+/// them in the place of the last upload. `result`, `logits`, `loss_scale` and the functions for
+/// boundary values wait for the stream.
 class CudaPlan final : public Plan {
  public:
   CudaPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options,
@@ -84,6 +95,12 @@ class CudaPlan final : public Plan {
   void parameters_changed() override { weights_->refresh(stream_, state_.parameters()); }
   core::Timeline& timeline() override { return timeline_; }
   std::unique_ptr<StepExecutor> make_step_executor(std::unique_ptr<StepWork> work) override;
+  std::unique_ptr<StepExecutor> make_eager_executor(std::unique_ptr<StepWork> work) override;
+  void synchronise() const override;
+  void set_boundary_input(std::span<const float> values) override;
+  void boundary_output(std::span<float> values) const override;
+  void set_output_gradient(std::span<const float> values) override;
+  void input_gradient(std::span<float> values) const override;
   std::optional<LossScale> loss_scale() const override;
   void set_loss_scale(const LossScale& scale) override;
   MemoryUse memory() const override { return memory_of(blueprint_, operations_); }
@@ -113,6 +130,8 @@ class CudaPlan final : public Plan {
 
   void place_parameters();
   void place_gradients();
+  bool begins_with_images() const { return operations_.graph().boundary_inputs().empty(); }
+  bool ends_with_loss() const { return operations_.graph().boundary_outputs().empty(); }
   void check_labels(std::span<const std::int32_t> labels) const;
   kernels::StepInputs step_inputs() const;
   void take_upload();

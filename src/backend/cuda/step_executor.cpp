@@ -1,13 +1,12 @@
 #include "step_executor.hpp"
 
-#include <sched.h>
-
 #include <nvtx3/nvtx3.hpp>
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "eager_executor.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 
@@ -140,7 +139,7 @@ double CudaStepExecutor::seconds_of(const GraphExec& graph) {
   check_cuda(cudaEventRecord(first.get(), stream_), "timing a step");
   check_cuda(cudaGraphLaunch(graph.get(), stream_), "replaying a training step");
   check_cuda(cudaEventRecord(last.get(), stream_), "timing a step");
-  wait_for(last);
+  wait_for(last, work());
   float milliseconds = 0;
   check_cuda(cudaEventElapsedTime(&milliseconds, first.get(), last.get()), "timing a step");
   return static_cast<double>(milliseconds) * 1e-3;
@@ -182,21 +181,11 @@ void CudaStepExecutor::end_step() {
   in_flight_.push_back(slot_);
 }
 
-void CudaStepExecutor::wait_for(const core::Event& event) {
-  while (true) {
-    const cudaError_t status = cudaEventQuery(event.get());
-    if (status == cudaSuccess) return;
-    if (status != cudaErrorNotReady) check_cuda(status, "waiting for a training step");
-    work().check();
-    sched_yield();
-  }
-}
-
 BatchResult CudaStepExecutor::collect() {
   core::check(!in_flight_.empty(), "only a step that was run can be collected");
   const std::size_t slot = in_flight_.front();
   in_flight_.pop_front();
-  wait_for(done_[slot]);
+  wait_for(done_[slot], work());
   timeline_.read(slot);
   const auto& result = reinterpret_cast<const kernels::DeviceResult*>(results_.data())[slot];
   return {.loss_sum = result.loss_sum, .correct = result.correct, .images = plan_.batch()};

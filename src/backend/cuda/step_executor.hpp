@@ -46,7 +46,6 @@ class CudaStepExecutor final : public StepExecutor {
   void end_step();
   GraphExec capture_step(CudaTimeline::Recording timestamps);
   double seconds_of(const GraphExec& graph);
-  void wait_for(const core::Event& event);
 
   CudaPlan& plan_;
   CudaTimeline& timeline_;

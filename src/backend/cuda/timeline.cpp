@@ -79,6 +79,11 @@ void CudaTimeline::read(std::size_t slot) {
     start_seconds_ = origin_seconds_ + seconds_between(origin_, marks[start].event);
 }
 
+void CudaTimeline::finish_step() {
+  core::check_cuda(cudaStreamSynchronize(compute_), "waiting for timestamps");
+  read(slot_);
+}
+
 core::ClockCorrection CudaTimeline::set_clock() {
   constexpr int attempts = 8;
   create_clock_events();

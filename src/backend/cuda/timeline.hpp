@@ -22,6 +22,8 @@ class CudaTimeline final : public core::Timeline {
   void record(core::Timestamp timestamp, void* queue) override;
   double seconds(core::Timestamp timestamp) const override { return seconds_[timestamp]; }
 
+  void finish_step() override;
+
   /// Records an event on the idle stream several times, and reads the clock of the host before each
   /// and after it has completed. Uses the pair with the shortest time in between; the error is half
   /// of it, plus the resolution of the time between two events.

@@ -173,7 +173,9 @@ void BatchNormFusionPlan::find_sums(const Context& context, const std::vector<St
     const ConvolutionShape shape = shape_of(context, steps, convolution);
     const PlannedGraph with_sums = convolution_with_sums(
         *context.planner, shape, context.options.precision, ConvolutionInput::plain);
-    const BatchNormSetting setting = setting_of(context, steps, step, readers[i].size(), true);
+    // A boundary output has one gradient, but no reader.
+    const std::size_t gradients = std::max<std::size_t>(readers[i].size(), 1);
+    const BatchNormSetting setting = setting_of(context, steps, step, gradients, true);
     if (with_sums.graph == nullptr || !sums_win(context, shape, setting, *with_sums.graph))
       continue;
     entries_.push_back({.convolution = convolution.node,

@@ -24,6 +24,8 @@ SLABS = Limit(128, occupancy=0.25)
 
 LIMITS = {
     "Add": Limit(32),
+    "AddGradientsToSums": Limit(32),
+    "AddSumsToGradients": Limit(32),
     "AveragePoolBackward": Limit(32),
     "AveragePoolForward": Limit(32),
     "BatchNormApply": Limit(40),

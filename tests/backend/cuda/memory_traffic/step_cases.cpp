@@ -1,6 +1,7 @@
 // Memory traffic of the kernels on the flat buffers.
 
 #include "backend/cuda/kernels/gradient_clipping.hpp"
+#include "backend/cuda/kernels/gradient_sums.hpp"
 #include "backend/cuda/kernels/hash.hpp"
 #include "backend/cuda/kernels/loss_scale.hpp"
 #include "backend/cuda/kernels/segment_groups.hpp"
@@ -77,7 +78,14 @@ template <class W>
 std::vector<Traffic> flat() {
   const Parameters<core::BFloat16> native;
   const Tensor<W> gradients(elements);
+  const Tensor<float> sums(elements);
   return {
+      count_traffic(typed<W>("AddGradientsToSums"),
+                    AddGradientsToSums<W>{gradients.data(), sums.data(), elements},
+                    {updates("sums", sums), reads("gradients", gradients)}),
+      count_traffic(typed<W>("AddSumsToGradients"),
+                    AddSumsToGradients<W>{sums.data(), gradients.data(), elements},
+                    {reads("sums", sums), updates("gradients", gradients)}),
       count_traffic(typed<W>("FlushGradients"), FlushGradients<W>{native.table(), gradients.data()},
                     {reads("native gradients", native.gradients), writes("gradients", gradients),
                      table("segments", native.segments, groups * segment_bytes)})};
