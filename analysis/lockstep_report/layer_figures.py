@@ -50,18 +50,16 @@ def draw_shares(axes, rows, names, key):
 
 def stack_figure(rows, title):
     """Returns a figure of the deepest stack per layer and number of devices; None if there is none."""
-    shown = [row for row in rows if row["status"] != "out of memory"]
+    shown = [row for row in rows if row["status"] == "complete"]
     if not shown:
         return None
     labels = [f"{row['layer']}\n{row['devices']} device{'s' if row['devices'] > 1 else ''}"
-              + (", estimated" if row["status"] == "estimated" else "") for row in shown]
+              for row in shown]
     with plt.rc_context(STYLE):
         unit = max(1.2, *(text_width(label) + 0.4 for label in labels))
         figure, axes = plt.subplots(figsize=(1.4 + unit * len(shown), 3.7))
         for place, row in enumerate(shown):
-            is_run = row["status"] == "complete"
-            axes.bar(place, row["depth"], width=0.6, color=SERIES[0] if is_run else "white",
-                     edgecolor=SERIES[0], hatch=None if is_run else "///")
+            axes.bar(place, row["depth"], width=0.6, color=SERIES[0])
             axes.plot([place - 0.36, place + 0.36], [row["estimated_depth"]] * 2,
                       color=SERIES[1], linewidth=1.6, label="estimate" if place == 0 else None)
             axes.annotate(str(row["depth"]), (place, max(row["depth"], row["estimated_depth"])),

@@ -71,15 +71,16 @@ def finite(value):
 
 
 def stack_table(runs):
-    """Returns the table of the deepest stacks; one row per depth that was tried or estimated."""
+    """Returns the table of the deepest stacks; one row per depth that was tried."""
     measured = [run for run in runs if run.stack]
     rows = [stack_row(run, i) for run in measured for i in range(len(run.stack["layer"]))]
     if len(measured) < 2:
         rows = [{**row, "source": None} for row in rows]
     notes = ["a stack fits if a forward and a backward pass run within the memory limit; the "
              "estimated depth follows from shapes; times are medians of the forward pass"]
-    if any(row["status"] == "estimated" for row in rows):
-        notes.append("estimated: not run; each device holds an equal part of the layers")
+    if any(row["devices"] > 1 for row in rows):
+        notes.append("several devices: each holds an equal part of the layers; memory is that of "
+                     "the device that needs most, and a forward pass goes through all of them")
     notes += [f"{run.label}: {describe_run(run)}" for run in measured]
     return Table(
         "stack", "Deepest stack of layers",

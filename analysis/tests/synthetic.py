@@ -165,23 +165,23 @@ def write_layers(path, power=np.nan):
     return path
 
 
-def write_stack(path):
-    """Writes a stack of 20 layers that fits, of 21 that does not, and an estimate for 2 devices."""
+def write_stack(path, devices=1):
+    """Writes a stack of 20 layers per device that fits, and one with a layer more that does not."""
     with h5py.File(path, "w", libver="latest") as file:
         header(file, config={"device": "cpu"})
-        dataset(file, "/rank", [0])
-        write_ranks(file, 1)
-        dataset(file, "/stack_row", [0, 1, 2])
+        dataset(file, "/rank", np.arange(devices))
+        write_ranks(file, devices)
+        dataset(file, "/stack_row", [0, 1])
         dataset(file, "/repeat", np.arange(3))
-        none = [np.nan] * 3
         columns = {
-            "layer": np.array(["linear:8-8@2"] * 3),
-            "status": np.array(["complete", "out_of_memory", "estimated"]),
-            "stages": [1, 1, 2], "depth": [20, 21, 38], "estimated_depth": [19, 19, 38],
-            "limit_bytes": np.array([10**9] * 3, dtype=np.uint64),
-            "estimated_bytes": np.array([99 * 10**7, 10**9, 95 * 10**7], dtype=np.uint64),
-            "peak_bytes": np.array([98 * 10**7, 0, 0], dtype=np.uint64),
-            "forward_seconds": [[0.3, 0.1, 0.2], none, none],
+            "layer": np.array(["linear:8-8@2"] * 2),
+            "status": np.array(["complete", "out_of_memory"]),
+            "stages": [devices] * 2, "depth": [20 * devices, 20 * devices + 1],
+            "estimated_depth": [19 * devices] * 2,
+            "limit_bytes": np.array([10**9] * 2, dtype=np.uint64),
+            "estimated_bytes": np.array([99 * 10**7, 10**9], dtype=np.uint64),
+            "peak_bytes": np.array([98 * 10**7, 0], dtype=np.uint64),
+            "forward_seconds": [[0.3, 0.1, 0.2], [np.nan] * 3],
         }
         for name, values in columns.items():
             dataset(file, f"/stack/{name}", values)

@@ -82,14 +82,15 @@ joined by '+'. A layer that does not fit in the memory is a row of the table, no
 
   lockstep layers --layer conv:3-128,k3,s1,p1@16x224x224+relu@16x3x224x224 --output layers.h5
 )"},
-    {"stack", "finds the deepest stack of equal layers that a device holds",
+    {"stack", "finds the deepest stack of equal layers that one or several devices hold",
      R"(Finds the largest number of equal layers in a row whose training fits in the memory of one device:
 by an estimate from shapes, which is then confirmed by running the deepest stack that fits and the
 next one, under the memory limit. The notation of --layer is that of `lockstep layers --help`; each
-layer must keep the shape of its input. With --stages S the stack over S devices is estimated.
+layer must keep the shape of its input. With N ranks, the stack is divided over N devices as the
+stages of a pipeline; --memory-limit is that of each rank.
 
   lockstep stack --memory-limit 2G
-  lockstep stack --layer conv:64-64,k3,p1@16x112x112 --stages 2 --output stack.h5
+  mpirun -n 2 lockstep stack --layer conv:64-64,k3,p1@16x112x112 --output stack.h5
 )"},
     {"info", "prints versions, devices and process binding",
      R"(Prints the versions and devices of this build and machine, and the processors of each rank.

@@ -24,9 +24,7 @@ std::string table_head() {
 }
 
 std::string table_row(const record::StackRow& row) {
-  const std::string result = row.status == "complete"        ? "fits"
-                             : row.status == "out_of_memory" ? "out of memory"
-                                                             : "estimated";
+  const std::string result = row.status == "complete" ? "fits" : "out of memory";
   const bool is_run = !row.forward_seconds.empty();
   return fmt::format("{:<32} {:>7} {:>6} {:>9} {:<14} {:>10} {:>10} {:>10}\n", row.layer,
                      row.stages, row.depth, row.estimated_depth, result,
@@ -48,7 +46,8 @@ nlohmann::json to_json(const record::StackRow& row) {
 }
 
 /// Measures the stacks of all layers; an error is written to the run file as well.
-std::vector<record::StackRow> measure(const Job& job, std::uint64_t limit, Console& console,
+std::vector<record::StackRow> measure(const Job& job, comm::Communicator& communicator,
+                                      std::uint64_t limit, Console& console,
                                       std::optional<record::RunFile>& file) {
   std::vector<record::StackRow> rows;
   const auto attempted = [&](std::int64_t depth) {
@@ -57,7 +56,8 @@ std::vector<record::StackRow> measure(const Job& job, std::uint64_t limit, Conso
   try {
     for (const graph::Layer& layer : graph::parse_layers(job.config.layers)) {
       core::begin_activity(job.progress, "estimating the memory of a stack");
-      for (auto& row : train::measure_stack(job.config, layer, *job.backend, limit, attempted)) {
+      for (auto& row :
+           train::measure_stack(job.config, layer, *job.backend, communicator, limit, attempted)) {
         console.print(table_row(row));
         rows.push_back(std::move(row));
       }
@@ -86,14 +86,16 @@ core::ExitStatus stack_command(const Invocation& invocation) {
   if (config.dry_run) return end_dry_run(job, console, communicator);
   auto file = open_run_file(job, invocation);
   console.print(table_head());
-  const auto rows = measure(job, limit, console, file);
+  const auto rows = measure(job, communicator, limit, console, file);
   console.print(fmt::format(
       "\nA stack fits if a forward and a backward pass run within the memory limit. \"estimated\" "
       "is the\ndepth that fits by the estimate from shapes. Times are medians of {} forward passes "
       "after {} that\nare not counted.\n",
       train::layer_repeats, train::layer_warm_up));
-  if (config.stages > 1) {
-    console.print("Several devices: each holds an equal part of the layers; estimated, not run.\n");
+  if (communicator.size() > 1) {
+    console.print(
+        "Each device holds an equal part of the layers. A forward pass goes through all "
+        "devices.\n");
   }
   if (config.json) {
     auto json = describe_job(job);

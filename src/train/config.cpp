@@ -120,9 +120,9 @@ void resolve_batch(Config& config, int ranks) {
 void resolve_layers(Config& config, int ranks) {
   const bool is_stack = config.command == "stack";
   if (!is_stack && config.command != "layers") return;
-  require(ranks == 1, fmt::format("lockstep {} measures one device, but {} ranks were started; "
-                                  "start one",
-                                  config.command, ranks));
+  require(is_stack || ranks == 1,
+          fmt::format("lockstep layers measures one device, but {} ranks were started; start one",
+                      ranks));
   if (config.layers.empty()) {
     config.layers = is_stack ? "conv:64-64,k3,p1@16x112x112+linear:4096-4096@16"
                              : "relu@256x3x224x224+maxpool:k2,s2@256x3x224x224+"

@@ -6,10 +6,6 @@ namespace lockstep::train {
 
 namespace {
 
-struct NoListener final : core::GradientListener {
-  void gradients_ready(std::size_t) override {}
-};
-
 /// Adds the sums to the gradients that are final before it notifies the next listener.
 class AddingListener final : public core::GradientListener {
  public:
@@ -41,7 +37,7 @@ void GradientAccumulator::backward(backend::Plan& plan, std::int64_t micro_batch
     AddingListener adding(*sums_, listener);
     return plan.backward(adding);
   }
-  NoListener nobody;
+  core::NoGradientListener nobody;
   plan.backward(nobody);
   if (micro_batch == 0) sums_->clear();
   sums_->add_gradients();

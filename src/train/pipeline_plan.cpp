@@ -29,10 +29,6 @@ class PipelineStepExecutor final : public backend::StepExecutor {
   std::unique_ptr<backend::StepExecutor> executor_;
 };
 
-struct NoListener final : core::GradientListener {
-  void gradients_ready(std::size_t) override {}
-};
-
 /// Adds the duration of `work` to `seconds`.
 template <class Work>
 void time(double& seconds, Work&& work) {
@@ -128,7 +124,7 @@ void PipelinePlan::warm_up(backend::ModelState& state) {
       pipeline_.is_first() ? static_cast<std::size_t>(pipeline_.graph().image().elements()) : 0;
   const std::vector<std::uint8_t> pixels(images * image);
   const std::vector<std::int32_t> labels(images);
-  NoListener nobody;
+  core::NoGradientListener nobody;
   for (Slot& slot : slots_) {
     slot.plan->upload(pixels, labels);
     if (input_.bytes() > 0) slot.plan->set_boundary_input(input_.as<float>());

@@ -28,11 +28,15 @@ backend::MemoryUse pipeline_memory(const Pipeline& pipeline, const backend::Memo
 class PipelinePlan final : public backend::Plan {
  public:
   /// `state`: of the stage. `options`: those of the whole batch of the replica. Arguments must
-  /// outlive the plan. On a GPU, also executes the passes once without communication, to load their
-  /// kernels; the state of the device is then that of the buffers of `state`. Throws `Error` like
-  /// `Backend::compile`.
+  /// outlive the plan. On a GPU, calls `warm_up`; the state of the device is then that of the
+  /// buffers of `state`. Throws `Error` like `Backend::compile`.
   PipelinePlan(const Pipeline& pipeline, const backend::Backend& backend,
                backend::ModelState& state, backend::PlanOptions options);
+
+  /// Executes the passes and the update once without communication, so that all memory is allocated
+  /// and all kernels are loaded. In host memory, this changes the values of `state`, that of the
+  /// plan. Throws `Error` (out_of_memory).
+  void warm_up(backend::ModelState& state);
 
   /// Only refers to the batch; it must not change before the end of `backward`.
   void upload(std::span<const std::uint8_t> images, std::span<const std::int32_t> labels) override;
@@ -72,7 +76,6 @@ class PipelinePlan final : public backend::Plan {
   void forward_pass(std::int64_t micro_batch);
   void backward_pass(std::int64_t micro_batch, core::GradientListener& listener);
   void finish_sends();
-  void warm_up(backend::ModelState& state);
 
   const Pipeline& pipeline_;
   std::int64_t micro_batches_;

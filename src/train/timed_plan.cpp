@@ -9,10 +9,6 @@ namespace lockstep::train {
 
 namespace {
 
-struct Quiet final : core::GradientListener {
-  void gradients_ready(std::size_t) override {}
-};
-
 /// The part of a step, with a timestamp at the end of the update.
 class TimedWork final : public backend::StepWork {
  public:
@@ -22,8 +18,7 @@ class TimedWork final : public backend::StepWork {
   void queue() override {
     clock_.begin_work();
     plan_.forward();
-    if (part_ == StepPart::forward) return;
-    plan_.backward(quiet_);
+    plan_.backward(nobody_);
     if (part_ == StepPart::forward_backward) return;
     plan_.update(0, parameters_);
     clock_.ended(no_node, OperationWorks::update);
@@ -36,7 +31,7 @@ class TimedWork final : public backend::StepWork {
   OperationClock& clock_;
   std::size_t parameters_;
   StepPart part_;
-  Quiet quiet_;
+  core::NoGradientListener nobody_;
 };
 
 }  // namespace

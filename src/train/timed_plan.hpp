@@ -17,7 +17,7 @@ namespace lockstep::train {
 inline constexpr std::string_view upload_phase = "upload";
 
 /// Part of a training step that a `TimedPlan` executes.
-enum class StepPart { forward, forward_backward, whole };
+enum class StepPart { forward_backward, whole };
 
 /// A training plan of one rank on random images that measures each operation, without
 /// communication. Its constructor throws the errors of `Backend::compile`.

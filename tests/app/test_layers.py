@@ -48,8 +48,6 @@ def test_layers_prints_json_and_reports_a_lack_of_memory_as_a_row():
     (["layers", "--layer", "relu@2x8x8x8+"], ["''"]),
     (["stack", "--layer", "linear:8-4@2"], ["linear:8-4@2", "cannot be stacked"]),
     (["stack", "--layer", "relu@1x1x1x1", "--memory-limit", "1G"], ["10000", "--memory-limit"]),
-    (["stack", "--stages", "0"], ["--stages 0"]),
-    (["layers", "--stages", "2"], ["'lockstep layers' does not use --stages"]),
     (["layers", "--layer", "relu@2x8x8x8", "--precision", "fp16"], ["fp16"]),
     (train("--swap-relu-pool"), ["--swap-relu-pool", "resnet18-cifar"]),
 ])
@@ -59,27 +57,32 @@ def test_invalid_layers_are_errors(arguments, words):
         assert word in line
 
 
-def test_layers_and_stack_measure_one_device():
+def test_layers_measure_one_device():
     assert "start one" in expect_failure(start_ranks((2, ["layers", "--layer", "relu@1x1x1x1"])), 2)
 
 
-def test_stack_finds_the_deepest_stack_under_the_memory_limit(tmp_path):
+def test_stack_of_layers_that_cannot_be_cut_is_an_error_on_several_ranks():
+    line = expect_failure(start_ranks((2, ["stack", "--layer", "relu@2x8x8x8", "--memory-limit", "1G"])), 2)
+    assert "layer.1" in line
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_stack_finds_the_deepest_stack_under_the_memory_limit(tmp_path, ranks):
     run = tmp_path / "s.h5"
-    result = start("stack", "--layer", "linear:1024-1024@8", "--memory-limit", "400MB", "--threads", "1", "--stages",
-                   "2", "--output", run)
+    result = start_ranks((ranks, ["stack", "--layer", "linear:1024-1024@8", "--memory-limit", "400MB", "--threads", "1",
+                                  "--output", run]))
     assert result.returncode == 0, result.stderr
     with h5py.File(run) as file:
         table = {name: values[()] for name, values in file["stack"].items()}
-    assert [name.decode() for name in table["status"]] == ["complete", "out_of_memory", "estimated"]
-    assert list(table["stages"]) == [1, 1, 2]
-    fits, first_failure, estimated = table["depth"]
+    assert [name.decode() for name in table["status"]] == ["complete", "out_of_memory"]
+    assert (table["stages"] == ranks).all()
+    fits, first_failure = table["depth"]
     assert first_failure == fits + 1
-    assert fits >= 10  # a layer needs 12.6 MB
+    assert fits >= 10 * ranks  # a layer needs 12.6 MB
     assert abs(fits - table["estimated_depth"][0]) <= 0.05 * fits
-    assert estimated == 2 * table["estimated_depth"][0]
     assert (table["limit_bytes"] == 400_000_000).all()
     assert table["peak_bytes"][0] > 0.8 * 400e6
-    assert np.isfinite(table["forward_seconds"][0]).all() and np.isnan(table["forward_seconds"][1:]).all()
+    assert np.isfinite(table["forward_seconds"][0]).all() and np.isnan(table["forward_seconds"][1]).all()
 
 
 def test_swapping_relu_and_max_pool_does_not_change_the_training():

@@ -21,7 +21,7 @@ TOY = {
     "pipeline": [*TRAINING, "--batch-per-rank", "8"],
     "profile": [*PER_RANK, "--profile", "1"],
     "reducers": PER_RANK,
-    "stack": ["--layer", "linear:1024-1024@16", "--memory-limit", "500MB"],
+    "stack": ["--layer", "linear:2048-2048@8", "--memory-limit", "400MB"],
     "strong": [*TRAINING, "--global-batch", "16"],
     "swap-relu-pool": PER_RANK,
     "telemetry": PER_RANK,

@@ -51,7 +51,7 @@ TEST_P(ProgressTest, EachOperationOfAPassIsReported) {
   counter.take();
   plan->forward();
   EXPECT_GE(counter.take(), operations) << "forward";
-  NoListener nobody;
+  core::NoGradientListener nobody;
   plan->backward(nobody);
   EXPECT_GE(counter.take(), operations) << "backward";
 }

@@ -90,7 +90,7 @@ class Stages {
   }
 
   void backward() {
-    NoListener nobody;
+    core::NoGradientListener nobody;
     for (std::size_t i = stages_.size(); i-- > 0;) {
       stages_[i].plan->backward(nobody);
       if (i == 0) break;

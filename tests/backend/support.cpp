@@ -57,7 +57,7 @@ Replica::Replica(DeviceKind device, int threads, const Graph& graph, const PlanO
 }
 
 void Replica::step(const Batch& batch) {
-  NoListener nobody;
+  core::NoGradientListener nobody;
   upload(batch);
   plan->forward();
   plan->backward(nobody);

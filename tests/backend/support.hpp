@@ -72,12 +72,6 @@ std::string why_not(DeviceKind device);
     GTEST_SKIP() << reason;                                                         \
   }
 
-/// Ignores all notifications.
-class NoListener : public core::GradientListener {
- public:
-  void gradients_ready(std::size_t) override {}
-};
-
 /// A network that contains one operation or pattern to be tested. `smooth`: it contains no ReLU and
 /// no max-pool, whose gradients are discontinuous: rounding can move a value across the kink.
 struct Network {

@@ -30,10 +30,6 @@ using namespace lockstep;
 constexpr core::Normalisation cifar10_normalisation{
     .mean = {0.4914f, 0.4822f, 0.4465f}, .standard_deviation = {0.2023f, 0.1994f, 0.2010f}};
 
-struct NoListener : core::GradientListener {
-  void gradients_ready(std::size_t) override {}
-};
-
 /// Measures the duration of each phase, in seconds, with one reading of the clock after each phase.
 class StepTimer {
  public:
@@ -145,7 +141,7 @@ class Replica {
   std::unique_ptr<backend::Backend> backend_;
   backend::ModelState state_;
   std::unique_ptr<backend::Plan> plan_;
-  NoListener listener_;
+  core::NoGradientListener listener_;
   std::vector<std::uint8_t> images_;
   std::vector<std::int32_t> labels_;
 };

@@ -50,10 +50,6 @@ Golden read_golden() {
   return golden;
 }
 
-struct NoListener : core::GradientListener {
-  void gradients_ready(std::size_t) override {}
-};
-
 class GoldenRun {
  public:
   explicit GoldenRun(std::size_t batch)
@@ -78,7 +74,7 @@ class GoldenRun {
     for (std::size_t i = 0; i < batch_; ++i) labels[i] = set_->label(step * batch_ + i);
     plan_->upload(images, labels);
     plan_->forward();
-    NoListener listener;
+    core::NoGradientListener listener;
     plan_->backward(listener);
     return plan_->result().loss_sum / static_cast<double>(batch_);
   }

@@ -44,11 +44,16 @@ TEST(LayersOnSimulatedGpu, MemoryLimitEndsTheStack) {
   Config config = small();
   const std::uint64_t limit = std::uint64_t{1} << 20;
   config.memory_limit = limit;
-  const auto rows = measure_stack(config, graph::parse_layer("linear:64-64@2"), *device, limit,
-                                  [](std::int64_t) {});
+  int argc = 0;
+  char** argv = nullptr;
+  const comm::MpiSession session(argc, argv);
+  const auto world = comm::make_communicator(session);
+  const auto rows = measure_stack(config, graph::parse_layer("linear:64-64@2"), *device, *world,
+                                  limit, [](std::int64_t) {});
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].status, "complete");
-  EXPECT_GT(rows[0].depth, 5);
+  EXPECT_EQ(rows[0].stages, world->size());
+  EXPECT_GT(rows[0].depth, 5 * world->size());
   EXPECT_EQ(rows[0].depth, rows[0].estimated_depth);
   EXPECT_LE(rows[0].estimated_bytes, limit);
   EXPECT_EQ(rows[0].forward_seconds.size(), std::size_t{layer_repeats});

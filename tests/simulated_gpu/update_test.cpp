@@ -112,7 +112,7 @@ std::int64_t launches_of_backward(const graph::Graph& graph, PlanOptions options
   Replica replica(DeviceKind::cuda, 1, graph, options);
   replica.upload(random_batch(graph, 3, 1));
   replica.plan->forward();
-  NoListener nobody;
+  core::NoGradientListener nobody;
   return launches([&] { replica.plan->backward(nobody); });
 }
 

@@ -7,15 +7,11 @@
 #include <cstdlib>
 
 #include "deepest.hpp"
-#include "layer_memory.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/system.hpp"
-#include "lockstep/train/stack.hpp"
 
 namespace lockstep::train {
 namespace {
 
-constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 constexpr backend::Ceilings ceilings{
     .flops_per_second = 1e9, .bytes_per_second = 2e9, .product = {}};
 
@@ -98,50 +94,6 @@ TEST(FindDeepest, NeedsTwoCallsIfTheGuessIsRight) {
   int calls = 0;
   find_deepest(40, 100, [&](std::int64_t depth) { return ++calls, depth <= 40; });
   EXPECT_EQ(calls, 2);
-}
-
-class StackOf : public ::testing::TestWithParam<const char*> {};
-
-// 32 stacks of this layer fit, so an error of the estimate of one layer is 3 %.
-TEST_P(StackOf, EstimateIsCloseToTheDeepestStackThatRuns) {
-  const auto device = cpu();
-  const graph::Layer layer = graph::parse_layer(GetParam());
-  Config config = small();
-  config.stages = 2;
-  const Config one = layer_config(config, layer);
-  const auto bytes = estimate_bytes(one, graph::stack_layers(layer, 32), *device);
-  std::vector<std::int64_t> tried;
-  // What the first run adds to the process is not known here: 32 MiB are one or two layers.
-  const std::uint64_t limit = core::resident_memory().now + bytes + 32 * mib;
-  const auto rows = measure_stack(config, layer, *device, limit,
-                                  [&](std::int64_t depth) { tried.push_back(depth); });
-  ASSERT_EQ(rows.size(), 3u);
-  EXPECT_EQ(rows[0].status, "complete");
-  EXPECT_GE(rows[0].depth, 28);
-  EXPECT_LE(rows[0].depth, 36);
-  EXPECT_LE(20 * std::abs(rows[0].depth - rows[0].estimated_depth), rows[0].depth);
-  EXPECT_LE(rows[0].peak_bytes, limit + limit / 20);
-  EXPECT_EQ(rows[0].forward_seconds.size(), std::size_t{layer_repeats});
-  EXPECT_EQ(rows[1].status, "out_of_memory");
-  EXPECT_EQ(rows[1].depth, rows[0].depth + 1);
-  EXPECT_TRUE(rows[1].forward_seconds.empty());
-  EXPECT_NE(std::ranges::find(tried, rows[1].depth), tried.end()) << "the failure was observed";
-  EXPECT_EQ(rows[2].status, "estimated");
-  EXPECT_EQ(rows[2].stages, 2);
-  EXPECT_EQ(rows[2].depth, 2 * rows[0].estimated_depth);
-}
-
-// About 16 MiB per layer: feature maps of a convolution, and weights, gradients and momentum.
-INSTANTIATE_TEST_SUITE_P(Layers, StackOf,
-                         ::testing::Values("conv:64-64,k1@4x128x128", "linear:1184-1184@8"));
-
-TEST(Stack, OfALayerThatDoesNotFitHasDepthZero) {
-  const auto device = cpu();
-  const auto rows = measure_stack(small(), graph::parse_layer("linear:512-512@8"), *device, 1000,
-                                  [](std::int64_t) {});
-  ASSERT_EQ(rows.size(), 1u);
-  EXPECT_EQ(rows[0].status, "out_of_memory");
-  EXPECT_EQ(rows[0].depth, 1);
 }
 
 }  // namespace

@@ -17,6 +17,12 @@ class GradientListener {
   virtual void gradients_ready(std::size_t elements) = 0;
 };
 
+/// Ignores the progress, for backward passes whose gradients are not communicated.
+class NoGradientListener final : public GradientListener {
+ public:
+  void gradients_ready(std::size_t) override {}
+};
+
 /// All-reduce of the statistics of synchronised batch norm.
 class StatisticsAllReduce {
  public:

@@ -108,13 +108,13 @@ struct LayerRow {
 /// One depth of `lockstep stack`.
 struct StackRow {
   std::string layer;                    ///< as in the option --layer
-  std::string status;                   ///< "complete", "out_of_memory" or "estimated"
-  std::int64_t stages = 1;              ///< devices over which the stack is divided
+  std::string status;                   ///< "complete" or "out_of_memory"
+  std::int64_t stages = 1;              ///< devices over which the stack is divided, one per rank
   std::int64_t depth = 0;               ///< number of layers
   std::int64_t estimated_depth = 0;     ///< number of layers that fit by the estimate
-  std::uint64_t limit_bytes = 0;        ///< memory limit of one device
-  std::uint64_t estimated_bytes = 0;    ///< of one device
-  std::uint64_t peak_bytes = 0;         ///< of one device; 0 if the depth was not run
+  std::uint64_t limit_bytes = 0;        ///< memory limit of each device
+  std::uint64_t estimated_bytes = 0;    ///< of the device that needs most
+  std::uint64_t peak_bytes = 0;         ///< of the device that needs most; 0 if it was not run
   std::vector<double> forward_seconds;  ///< (repeat); empty if not measured
 };
 

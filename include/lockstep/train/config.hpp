@@ -146,7 +146,6 @@ struct Config {
 
   // lockstep layers, lockstep stack
   std::string layers;  ///< as for `graph::parse_layers`; empty: the default layers of the command
-  int stages = 1;      ///< number of devices over which the stack is divided
 
   // lockstep ladder (epoch time as a function of the batch per rank)
   std::int64_t ladder_start = 32;  ///< first batch per rank

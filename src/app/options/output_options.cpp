@@ -170,12 +170,6 @@ std::vector<Option> single_command_options() {
                   "a linear layer of common sizes, and `lockstep stack` stacks "
                   "`conv:64-64,k3,p1@16x112x112` and `linear:4096-4096@16`",
        .shown_default = ""},
-      {.name = "stages",
-       .value_name = "S",
-       .value = integer(&Config::stages, from_to(1, 1024)),
-       .group = OptionGroup::single_command,
-       .commands = cmd_stack,
-       .help = "number of devices over which the stack is divided; above 1 it is estimated only"},
       {.name = "ladder-start",
        .value_name = "B",
        .value = integer(&Config::ladder_start, at_least(1)),

@@ -1,0 +1,78 @@
+#include "divided_stack.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+#include <string>
+
+#include "lockstep/core/allocation_limit.hpp"
+#include "lockstep/train/agreement.hpp"
+#include "lockstep/train/weights.hpp"
+#include "plan_options.hpp"
+
+namespace lockstep::train {
+
+namespace {
+
+std::vector<graph::Graph> divide(const graph::Graph& stack, std::int64_t depth, int stages) {
+  std::vector<std::string> firsts;
+  for (int stage = 1; stage < stages; ++stage)
+    firsts.push_back(fmt::format("layer.{}", (stage * depth + stages - 1) / stages));
+  return stack.cut_before(firsts);
+}
+
+}  // namespace
+
+DividedStack::DividedStack(const Config& config, const graph::Layer& layer, std::int64_t depth,
+                           const backend::Backend& backend, comm::Communicator& world)
+    : config_(config),
+      backend_(backend),
+      world_(world),
+      options_(training_options(config, {}, nullptr, 0, 1)),
+      stack_(graph::stack_layers(layer, depth)),
+      pipeline_{.stage = world.rank(),
+                .network = stack_,
+                .graphs = divide(stack_, depth, world.size()),
+                .stages = nullptr,
+                .replicas = nullptr} {}
+
+std::uint64_t DividedStack::estimate() const {
+  const backend::MemoryUse part = backend_.least_memory(pipeline_.graph(), options_);
+  return pipeline_memory(pipeline_, part, options_, backend_.device()).total();
+}
+
+void DividedStack::prepare(std::optional<std::uint64_t> limit) {
+  pipeline_.stages = world_.split(0, world_.rank());
+  together(world_, [&] {
+    std::optional<core::AllocationLimit> allocations;
+    if (limit) allocations.emplace(*limit);
+    const graph::Graph& part = pipeline_.graph();
+    state_.emplace(backend_.make_state(part));
+    initialise(part, config_.seed, *state_);
+    backend_.store(*state_);
+    plan_.emplace(pipeline_, backend_, *state_, options_);
+    plan_->warm_up(*state_);
+    const std::int64_t image = pipeline_.is_first() ? part.image().elements() : 0;
+    images_.resize(static_cast<std::size_t>(options_.batch * image));
+    labels_.resize(static_cast<std::size_t>(options_.batch));
+  });
+}
+
+double DividedStack::forward() {
+  world_.barrier();
+  const auto begin = std::chrono::steady_clock::now();
+  plan_->upload(images_, labels_);
+  plan_->forward();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  std::array slowest{seconds.count()};
+  world_.maximum(slowest);
+  return slowest[0];
+}
+
+void DividedStack::backward() {
+  core::NoGradientListener nobody;
+  plan_->backward(nobody);
+}
+
+}  // namespace lockstep::train
