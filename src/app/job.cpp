@@ -73,6 +73,17 @@ void warn(Job& job, const comm::Communicator& communicator, const std::string& w
   if (communicator.rank() == 0) core::log_warning(warning);
 }
 
+/// Warns if ranks share a GPU although that is allowed. If it is not, the transport of gradients
+/// reports the error; stages have none in common, so the error is reported here. Collective.
+void check_gpu_sharing(Job& job, comm::Communicator& communicator) {
+  const std::string shared = shared_gpu(job.ranks);
+  if (job.config.allow_gpu_sharing) return warn(job, communicator, shared);
+  const bool has_stages = job.config.pipeline_stages > 1 || job.config.command == "stack";
+  if (shared.empty() || !has_stages) return;
+  comm::fail_together(communicator, core::ExitStatus::usage,
+                      shared + ", or use --allow-gpu-sharing for a test");
+}
+
 /// Replaces the processors in `job.ranks` by the devices that compute, if these are other devices.
 /// Collective: all ranks must call this.
 void name_devices(Job& job, comm::Communicator& communicator) {
@@ -182,9 +193,7 @@ Job prepare_job(const Invocation& invocation) {
     train::require_enough_images(job.config, job.sizes.train);
   });
   name_devices(job, communicator);
-  // Without --allow-gpu-sharing, an error is reported when the ranks of a shared GPU start to
-  // communicate.
-  if (job.config.allow_gpu_sharing) warn(job, communicator, shared_gpu(job.ranks));
+  check_gpu_sharing(job, communicator);
   return job;
 }
 

@@ -34,7 +34,7 @@ std::vector<Option> communication_options() {
       {.name = "allow-gpu-sharing",
        .value = flag(&Config::allow_gpu_sharing),
        .group = OptionGroup::communication,
-       .commands = cmd_training | cmd_allreduce,
+       .commands = cmd_training | cmd_allreduce | cmd_stack,
        .timing = TimingEffect::step,
        .help = "allow several ranks of a host to use one GPU; for tests"},
       {.name = "gradient-dtype",
