@@ -9,18 +9,23 @@
 # invalid.
 # shellcheck disable=SC2034  # the scripts that source this file read the arrays
 read_points() {
-  local table=$1 name ranks arguments batch
+  local table=$1 name ranks arguments batch line=0
   local -A lines=()
   names=() ranks_of=() arguments_of=()
   [ -n "$table" ] || die "the table is missing, e.g. jobs/studies/weak.tsv; see --help"
-  [ -r "$table" ] || die "cannot read $table"
+  [[ -f $table && -r $table ]] || die "cannot read $table; a table is a file such as jobs/studies/weak.tsv"
   if grep -q $'\r' "$table"; then
     die "$table has Windows line endings (CRLF); convert it: sed -i 's/\\r\$//' $table"
   fi
   while IFS=$'\t' read -r name ranks arguments || [ -n "$name" ]; do
+    line=$((line + 1))
     [[ $name == \#* || -z $name ]] && continue
-    [[ $name =~ ^[A-Za-z0-9._-]+$ && $ranks =~ ^[1-9][0-9]*$ && $arguments =~ ^[a-z]+(\ [A-Za-z0-9._:/@,=+%-]+)*$ ]] ||
-      die "$table: invalid line '$name'; the columns are name, ranks, and a command with options such as: train --batch-per-rank 32"
+    [[ $name =~ ^[A-Za-z0-9._-]+$ ]] || bad_line "the name '$name' has characters other than letters, digits, '.', '_' and '-'"
+    [[ $ranks =~ ^[1-9][0-9]*$ ]] || bad_line "the number of ranks is '$ranks'"
+    [[ $arguments =~ ^(allreduce|evaluate|info|ladder|layers|plan|stack|train)(\ [A-Za-z0-9._:/@,=+%-]+)*$ ]] ||
+      bad_line "'$arguments' is not a command of lockstep with its options"
+    [[ ! $arguments =~ \ --(output|seed|checkpoint-dir|resume)[\ =] ]] ||
+      bad_line "--${BASH_REMATCH[1]} is given by the program that runs the study"
     [ -z "${lines[$name]:-}" ] || die "$table: two points are named '$name', so their results would have the same file names; rename one of them"
     lines[$name]=1
     batch=$(option_value --global-batch "$arguments")
@@ -31,6 +36,11 @@ read_points() {
     arguments_of+=("$arguments")
   done <"$table"
   [ ${#names[@]} -gt 0 ] || die "$table has no points"
+}
+
+# Exits because of the current line in `read_points`; $1 says what is wrong with it.
+bad_line() {
+  die "$table, line $line: $1; the columns, separated by tabs, are name, ranks, and a command such as: train --batch-per-rank 32"
 }
 
 # Prints the value of the option $1 in the command line $2; nothing if the option is absent.

@@ -38,8 +38,15 @@ def main(arguments=None):
         return 0
 
 
+class Parser(argparse.ArgumentParser):
+    """Reports a bad option in one line."""
+
+    def error(self, message):
+        self.exit(2, f"lockstep-report: {message}; see {self.prog} --help\n")
+
+
 def parser():
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="lockstep-report",
         description="Makes tables and figures from the run files of lockstep.",
         epilog="Formulas and method: docs/analysis.md. Exit status: 0 done, 2 bad option, "

@@ -201,7 +201,7 @@ def bandwidth_table(points, link_gbit=None):
     """Returns table 3: bandwidth utilisation. `link_gbit`: as in `all_tables`."""
     rows = []
     for p in points:
-        if p.ranks < 2 or p.is_independent or not p.bytes_per_step or not p.steps:
+        if p.ranks < 2 or not p.is_all_reduced or not p.bytes_per_step or not p.steps:
             continue
         base = base_of(p, points)
         rate = link_gbit or p.link_gbit
@@ -238,7 +238,7 @@ def bandwidth_table(points, link_gbit=None):
     return finished(Table(
         "table-3-bandwidth", "Table 3: bandwidth utilisation of the all-reduce",
         [*PLACE, Column("bytes", "M (bytes)"), Column("steps", "Steps per epoch"),
-         Column("sent_gb", "Sent per rank and epoch (GB)", 2),
+         Column("sent_gb", "2(N−1)/N · M per epoch (GB)", 2),
          Column("allreduce_seconds", "Measured all-reduce (s)", 2),
          Column("waiting_seconds", "of which waiting for the last rank (s)", 2),
          Column("transfer_seconds", "of which transfer (s)", 2),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lockstep_report.tables import Column, Table
+from lockstep_report.tables import Column, Note, Table
 
 NOT_READABLE = "not readable"
 
@@ -29,8 +29,10 @@ def energy_table(runs):
         rows,
         ["mean over the epochs; devices: sum of the GPUs (NVML); hosts: sum of the processors and "
          "memory of all hosts (RAPL), which includes other processes; evaluations are not included",
-         "J per image: of what is counted, over the images of the epochs; J per accuracy point: "
-         "energy of all epochs / test accuracy in per cent after the last of them",
+         Note("J per image: of what is counted, over the images of the epochs",
+              ("joules_per_image",)),
+         Note("J per accuracy point: energy of all epochs / test accuracy in per cent after the "
+              "last of them", ("joules_per_point",)),
          *notes] if rows else [])
 
 

@@ -42,15 +42,18 @@ def draw_shares(axes, rows, names, key):
             time = values.get(layer, {}).get("median_ms")
             if time is not None:
                 axes.annotate(f"{share:.0f} % ({short_number(time)} ms)", (share, place),
-                              va="center", xytext=(3, 0), textcoords="offset points")
-    axes.axvline(100, color="#777777", linewidth=1, linestyle=(0, (4, 3)))
-    axes.set_xlim(0, 1.45 * max(largest, 100))
+                              va="center", xytext=(3, 0), textcoords="offset points",
+                              bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})
+    axes.axvline(100, color="#777777", linewidth=1, linestyle=(0, (4, 3)), zorder=0)
+    axes.set_xlim(0, 1.65 * max(largest, 100))
     light_grid(axes, "x")
 
 
 def stack_figure(rows, title):
     """Returns a figure of the deepest stack per layer and number of devices; None if there is none."""
-    shown = [row for row in rows if row["status"] == "complete"]
+    layers = [row["layer"] for row in rows]
+    shown = sorted((row for row in rows if row["status"] == "fits"),
+                   key=lambda row: (layers.index(row["layer"]), row["devices"]))
     if not shown:
         return None
     labels = [f"{row['layer']}\n{row['devices']} device{'s' if row['devices'] > 1 else ''}"

@@ -6,6 +6,7 @@ from lockstep_report.sweep import describe_run
 from lockstep_report.tables import Column, Table
 
 PASSES = ("forward", "backward")
+STACK_STATUS = {"complete": "fits", "out_of_memory": "out of memory"}
 
 
 def layer_table(runs):
@@ -79,7 +80,7 @@ def stack_table(runs):
     notes = ["a stack fits if a forward and a backward pass run within the memory limit; the "
              "estimated depth follows from shapes; times are medians of the forward pass"]
     if any(row["devices"] > 1 for row in rows):
-        notes.append("several devices: each holds an equal part of the layers; memory is that of "
+        notes.append("several devices: the layers are divided equally, up to a difference of one; memory is that of "
                      "the device that needs most, and a forward pass goes through all of them")
     notes += [f"{run.label}: {describe_run(run)}" for run in measured]
     return Table(
@@ -100,7 +101,7 @@ def stack_row(run, i):
     return {
         "source": run.path.name, "layer": str(values["layer"]), "devices": int(values["stages"]),
         "depth": int(values["depth"]), "estimated_depth": int(values["estimated_depth"]),
-        "status": str(values["status"]).replace("_", " "),
+        "status": STACK_STATUS[str(values["status"])],
         "limit_mb": float(values["limit_bytes"]) / 1e6,
         "estimated_mb": float(values["estimated_bytes"]) / 1e6,
         "peak_mb": peak / 1e6 if peak else None,

@@ -63,6 +63,11 @@ class Point:
         return self.reducer == "none" and self.ranks > 1
 
     @property
+    def is_all_reduced(self):
+        """Whether every rank receives the sum of the gradients."""
+        return self.reducer not in ("none", "parameter-server")
+
+    @property
     def mode(self):
         """Text of the column "Mode"."""
         if self.is_independent:

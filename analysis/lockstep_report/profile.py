@@ -10,15 +10,26 @@ ALL_REDUCE = "all-reduce"  # phase of the row that overlaps with the others
 
 
 def profile_tables(runs):
-    """Returns the table of the operations of each run with a profile, and that of its kernels."""
+    """Returns the tables of each run with a profile: kinds of operations, operations, kernels."""
     tables = []
     profiled = [run for run in runs if run.profile]
     for run in profiled:
         ending = file_ending(run.path.stem) if len(profiled) > 1 else ""
-        tables.append(operation_table(run, ending))
+        tables += [kind_table(run, ending), operation_table(run, ending)]
         if run.kernels:
             tables.append(kernel_table(run, ending))
     return tables
+
+
+def kind_table(run, ending=""):
+    """Returns the table of the operations, summed over their shapes and implementations."""
+    return Table(
+        f"profile-kinds{ending}", f"Kinds of operations of a training step ({run.label}, rank 0)",
+        [Column("kind", "Operation"), Column("phase", "Phase"), Column("calls", "Calls", 0),
+         Column("milliseconds", "Time (ms)", 3), Column("share", "Share (%)", 1),
+         Column("slowest_ms", "Slowest rank (ms)", 3), Column("gflop_per_second", "GFLOP/s", 1),
+         Column("gb_per_second", "GB/s", 1), Column("bound_percent", "Bound / time (%)", 0)],
+        grouped_rows(run, lambda kind, phase, _: (kind.split(",")[0], phase, "")), notes_of(run))
 
 
 def operation_table(run, ending=""):
@@ -34,13 +45,18 @@ def operation_table(run, ending=""):
 
 
 def operation_rows(run):
-    """Returns one row per kind, shape, phase and implementation, in descending order of time. Row
-    values are per step."""
+    """Returns one row per kind, shape, phase and implementation, in descending order of time."""
+    return grouped_rows(run, lambda *key: key)
+
+
+def grouped_rows(run, group):
+    """Returns one row per value of `group(kind, phase, implementation)`, which has these three
+    parts too, in descending order of time. Row values are per step."""
     profile = run.profile
     seconds = np.asarray(profile["seconds"], dtype=float)
     groups = {}
     for i, key in enumerate(zip(profile["kind"], profile["phase"], profile["implementation"])):
-        groups.setdefault(tuple(map(str, key)), []).append(i)
+        groups.setdefault(group(*map(str, key)), []).append(i)
     total = step_seconds(run)
     rows = []
     for (kind, phase, implementation), members in groups.items():
@@ -50,7 +66,7 @@ def operation_rows(run):
         longest = members[int(np.argmax(seconds[members, 0]))]
         ceiling = str(profile["ceiling"][longest])
         rows.append({
-            "kind": kind, "phase": phase if phase != kind else None,
+            "kind": kind.replace("_", " "), "phase": phase if phase != kind else None,
             "calls": float(np.sum(profile["calls"][members])), "milliseconds": 1e3 * time,
             "share": None if phase == ALL_REDUCE else 100 * time / total,
             "slowest_ms": 1e3 * np.nanmax(seconds[members].sum(axis=0))
@@ -100,8 +116,8 @@ def notes_of(run):
     if flops and memory:
         notes.insert(2, f"highest rates: {flops / 1e9:,.1f} GFLOP/s, {memory / 1e9:,.1f} GB/s")
     if ALL_REDUCE in set(map(str, run.profile["phase"])):
-        notes.append("all-reduce: from the start to the end of each bucket; overlaps with other "
-                     "rows and has no share")
+        notes.append("all-reduce: sum over the buckets of the time from their start to their end; "
+                     "they overlap with each other and with other rows, and have no share")
     return notes
 
 

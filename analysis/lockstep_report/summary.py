@@ -93,7 +93,9 @@ def head(run):
     batch = run.option("batch-per-rank")
     parts = [plural(run.rank_count, "rank") + f" on {plural(run.host_count, 'host')}"]
     if batch and batch != "0":
-        parts.append(f"batch {batch} per rank")
+        stages = run.option("pipeline-stages", "1")
+        parts.append(f"batch {batch} per " +
+                     ("rank" if stages == "1" else f"replica of {stages} stages"))
     if run.rank_count > 1 and run.has_steps:
         reducer = run.option("reducer", "unknown")
         parts.append("independent replicas, no communication" if reducer == "none"

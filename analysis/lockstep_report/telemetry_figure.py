@@ -56,6 +56,7 @@ def draw(run):
             place.set_ylabel(unit)
             for curve in curves:
                 draw_curve(place, curve)
+            place.margins(y=0.1)
             place.set_ylim(bottom=0)
             light_grid(place)
             if any(curve["label"] for curve in curves):
@@ -74,6 +75,7 @@ def draw_steps(axes, run):
         ends = run.step_end.max(axis=1)
         axes.plot(ends, 1e3 * metrics.step_seconds(run.phase_seconds, run.phases), ".",
                   markersize=3, color="#333333")
+    axes.margins(y=0.1)
     axes.set_ylim(bottom=0)
     light_grid(axes)
 
@@ -136,14 +138,15 @@ def rank_curves(of_ranks, label, style):
 def network_curves(run, samples):
     curves = []
     for host, of_host in telemetry.first_ranks(run, samples):
-        for style, direction in zip(STYLES, ("received", "sent")):
+        for offset, direction in enumerate(("received", "sent")):
             for place, (name, counter) in enumerate(of_host.traffic(direction).items()):
                 x, y = rates(of_host.seconds, counter)
                 if len(y) and y.max() > 0:
                     where = f"{host} {name}" if run.host_count > 1 else name
                     curves.append({"label": f"{where}, {direction}", "x": x, "y": 1e-6 * y,
-                                   "range": None, "colour": SERIES[place % len(SERIES)],
-                                   "style": style})
+                                   "range": None, "style": STYLES[offset],
+                                   # Both directions may have the same values.
+                                   "colour": SERIES[(2 * place + offset) % len(SERIES)]})
     return curves if len(curves) <= 8 else [
         {**curve, "label": ""} for curve in curves]  # a longer legend would hide the panel
 

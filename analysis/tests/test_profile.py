@@ -46,7 +46,7 @@ def write_profile(path, kernels=False):
 
 
 def test_operations_of_one_kind_and_phase_are_one_row(tmp_path):
-    table, = profile_tables([read_run(write_profile(tmp_path / "run.h5"))])
+    _, table = profile_tables([read_run(write_profile(tmp_path / "run.h5"))])
     rows = {(row["kind"], row["phase"]): row for row in table.rows}
     row = rows[CONVOLUTION, "forward"]
     assert row["calls"] == 2
@@ -60,12 +60,21 @@ def test_operations_of_one_kind_and_phase_are_one_row(tmp_path):
         (row["milliseconds"] for row in table.rows), reverse=True)
 
 
+def test_kinds_are_sums_over_shapes(tmp_path):
+    kinds, _ = profile_tables([read_run(write_profile(tmp_path / "run.h5"))])
+    assert [(row["kind"], row["phase"]) for row in kinds.rows][:3] == [
+        ("all-reduce of the gradients", "all-reduce"), ("batch norm", "forward"),
+        ("convolution 3x3", "forward")]
+    convolutions = kinds.rows[2]
+    assert (convolutions["calls"], convolutions["milliseconds"]) == (2, pytest.approx(39))
+
+
 def test_the_all_reduce_overlaps_and_has_no_share(tmp_path):
-    table, = profile_tables([read_run(write_profile(tmp_path / "run.h5"))])
+    _, table = profile_tables([read_run(write_profile(tmp_path / "run.h5"))])
     shares = {row["kind"]: row["share"] for row in table.rows}
     assert shares.pop("all-reduce of the gradients") is None
     assert sum(shares.values()) == pytest.approx(100)
-    assert any("overlaps" in note for note in table.footnotes)
+    assert any("overlap" in note for note in table.footnotes)
 
 
 def test_the_report_states_the_cost_of_the_profile(tmp_path):

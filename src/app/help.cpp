@@ -77,8 +77,9 @@ with the measured rates of a matrix product and a memory copy. A layer is one of
   relu@NxCxHxW                 maxpool:kK,sS,pP@NxCxHxW     batchnorm@NxCxHxW
   conv:IN-OUT,kK,sS,pP@NxHxW   linear:IN-OUT@N
 
-with N images, C channels, H x W pixels, kernel size K, stride S and padding P; several layers are
-joined by '+'. A layer that does not fit in the memory is a row of the table, not an error.
+with N images, C channels, H x W pixels, kernel size K, stride S [conv: 1, maxpool: K] and padding
+P [0]; several layers are joined by '+'. A layer that does not fit in the memory is a row of the
+table, not an error.
 
   lockstep layers --layer conv:3-128,k3,s1,p1@16x224x224+relu@16x3x224x224 --output layers.h5
 )"},
@@ -86,8 +87,8 @@ joined by '+'. A layer that does not fit in the memory is a row of the table, no
      R"(Finds the largest number of equal layers in a row whose training fits in the memory of one device:
 by an estimate from shapes, which is then confirmed by running the deepest stack that fits and the
 next one, under the memory limit. The notation of --layer is that of `lockstep layers --help`; each
-layer must keep the shape of its input. With N ranks, the stack is divided over N devices as the
-stages of a pipeline; --memory-limit is that of each rank.
+layer must keep the shape of its input. At most 10,000 layers per device are tried. With N ranks,
+the stack is divided over N devices as the stages of a pipeline; --memory-limit is that of each rank.
 
   lockstep stack --memory-limit 2G
   mpirun -n 2 lockstep stack --layer conv:64-64,k3,p1@16x112x112 --output stack.h5

@@ -20,7 +20,7 @@ namespace {
 
 std::string table_head() {
   return fmt::format("{:<32} {:>7} {:>6} {:>9} {:<14} {:>10} {:>10} {:>10}\n", "layer", "devices",
-                     "depth", "estimated", "result", "estimate", "peak", "forward");
+                     "depth", "by shape", "result", "estimate", "peak", "forward");
 }
 
 std::string table_row(const record::StackRow& row) {
@@ -88,14 +88,15 @@ core::ExitStatus stack_command(const Invocation& invocation) {
   console.print(table_head());
   const auto rows = measure(job, communicator, limit, console, file);
   console.print(fmt::format(
-      "\nA stack fits if a forward and a backward pass run within the memory limit. \"estimated\" "
-      "is the\ndepth that fits by the estimate from shapes. Times are medians of {} forward passes "
+      "\nA stack fits if a forward and a backward pass run within the memory limit. \"by shape\" "
+      "is "
+      "the\ndepth that fits by the estimate from shapes. Times are medians of {} forward passes "
       "after {} that\nare not counted.\n",
       train::layer_repeats, train::layer_warm_up));
   if (communicator.size() > 1) {
     console.print(
-        "Each device holds an equal part of the layers. A forward pass goes through all "
-        "devices.\n");
+        "The layers are divided equally among the devices, up to a difference of one. Memory is "
+        "that of\nthe device that needs most. A forward pass goes through all devices.\n");
   }
   if (config.json) {
     auto json = describe_job(job);

@@ -37,6 +37,7 @@ std::string format_count(double count) {
 
 std::string format_seconds(double seconds) {
   if (!(seconds >= 0)) return "-";
+  if (seconds > 0 && seconds < 1e-6) return fmt::format("{:.0f} ns", seconds * 1e9);
   if (seconds < 1e-3) return fmt::format("{:.0f} us", seconds * 1e6);
   if (seconds < 1) return fmt::format("{:.1f} ms", seconds * 1e3);
   if (seconds < 60) return fmt::format("{:.2f} s", seconds);

@@ -108,8 +108,10 @@ class Description {
       return;
     }
     const auto value = part.empty() ? std::nullopt : number(part.substr(1));
-    if (!value || !attributes_.emplace(part[0], *value).second)
-      refuse(text_, fmt::format("'{}' is not an attribute such as k3", part));
+    constexpr std::string_view names = "ksp";
+    const bool is_known = value && names.find(part[0]) != names.npos;
+    if (!is_known || !attributes_.emplace(part[0], *value).second)
+      refuse(text_, fmt::format("'{}' is neither IN-OUT nor one of kN, sN and pN", part));
   }
 
   std::string_view text_, kind_;

@@ -49,6 +49,8 @@ void check_combinations(const Config& config) {
           "checkpoint");
   require(config.trace.empty() || config.profile_steps > 0,
           "--trace requires --profile STEPS, the number of steps of the trace");
+  require(config.trace.empty() || config.trace != config.output,
+          "--trace and --output name the same file; choose another name for one of them");
   require(!config.predict || !config.planned_for.empty(),
           "--predict requires --for GPU, the target GPU");
   require(config.predicted_ranks.empty() || !config.planned_for.empty(),
@@ -60,19 +62,22 @@ void check_combinations(const Config& config) {
 
 void check_pipeline(const Config& config, int ranks) {
   const int stages = config.pipeline_stages;
-  require(ranks % stages == 0,
-          fmt::format("--pipeline-stages {}: {} ranks cannot be divided into groups of {}; start a "
-                      "multiple of {} ranks",
-                      stages, ranks, stages, stages));
+  require(config.command != "plan" || (stages == 1 && config.micro_batches == 1),
+          "lockstep plan does not describe pipelines; use lockstep train --dry-run with the same "
+          "options");
+  require(
+      ranks % stages == 0,
+      fmt::format("--pipeline-stages {} requires a multiple of {} ranks, but the number of ranks "
+                  "is {}",
+                  stages, stages, ranks));
   require(config.batch_per_rank % config.micro_batches == 0,
           fmt::format("--micro-batches {} does not divide the {} images of each replica; use a "
                       "divisor of {}",
                       config.micro_batches, config.batch_per_rank, config.batch_per_rank));
   require(stages > 1 || config.stage_cuts == Config{}.stage_cuts,
           "--stage-cuts requires --pipeline-stages N");
-  require(config.command != "plan" || (stages == 1 && config.micro_batches == 1),
-          "lockstep plan does not describe pipelines; use lockstep train --dry-run with the same "
-          "options");
+  require(stages > 1 || config.pipeline_schedule == Config{}.pipeline_schedule,
+          "--pipeline-schedule requires --pipeline-stages N");
   if (stages == 1 && config.micro_batches == 1) return;
   require(config.profile_steps == 0,
           "--profile measures the operations of one plan; remove it or --pipeline-stages and "

@@ -377,6 +377,7 @@ def test_profile_describes_its_cost():
     ({"trace": "t.json"}, 2, "--trace requires --profile"),
     ({"profile": -1}, 2, "--profile"),
     ({"profile": 1, "trace": "/nowhere/t.json"}, 6, "/nowhere"),
+    ({"profile": 1, "trace": "t.h5", "output": "t.h5"}, 2, "--trace and --output name the same file"),
 ])
 def test_wrong_profile_options_are_refused(options, status, text):
     assert text in expect_failure(start(*train(**options)), status)

@@ -112,11 +112,23 @@ def test_interrupted_run_ends_the_study_and_is_continued(table, tmp_path, progra
 
 
 @pytest.mark.parametrize("line", ["x y\t1\ttrain", "x\tmany\ttrain", "x\t1\t", "x\t1\t--batch-per-rank 8", "x\t0\ttrain",
-                                  "x\t1\ttrain --batch-per-rank $(id)"])
+                                  "x\t1\ttrain --batch-per-rank $(id)", "x\t1\tfly", "x\t1\ttrain\tmore",
+                                  "x\t1\ttrain --output own.h5"])
 def test_invalid_line_of_the_table_is_an_error(table, line):
-    table.write_text(line + "\n", encoding="utf-8")
+    table.write_text(f"# comment\n{line}\n", encoding="utf-8")
     result = study("--dry-run", table)
-    assert result.returncode != 0 and "invalid line" in result.stderr
+    assert result.returncode != 0 and f"{table}, line 2: " in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_launcher_needs_the_number_of_ranks(table):
+    result = study("--dry-run", "--launcher", "mpirun -n 2", table)
+    assert result.returncode != 0 and "does not contain the word RANKS" in result.stderr
+
+
+def test_directory_is_not_a_table(tmp_path):
+    result = study("--dry-run", tmp_path)
+    assert result.returncode != 0 and result.stderr == f"study: cannot read {tmp_path}; a table is a file such as jobs/studies/weak.tsv\n"
 
 
 @pytest.mark.parametrize("text, message", [

@@ -24,6 +24,7 @@ TEST(Format, Counts) {
 }
 
 TEST(Format, Seconds) {
+  EXPECT_EQ(format_seconds(42e-9), "42 ns");
   EXPECT_EQ(format_seconds(850e-6), "850 us");
   EXPECT_EQ(format_seconds(0.0123), "12.3 ms");
   EXPECT_EQ(format_seconds(4.56), "4.56 s");

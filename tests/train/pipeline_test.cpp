@@ -309,7 +309,7 @@ TEST_F(PipelineTest, RefusesWhatItCannotDo) {
         [&] { make_pipeline(resolve(some, ranks()), network, *backend_, *world_, unlimited); });
   };
   EXPECT_THAT(message(config(ranks(), 3)), HasSubstr("--micro-batches 3 does not divide the 16"));
-  EXPECT_THAT(message(config(ranks() + 1, 1)), HasSubstr("cannot be divided into groups of"));
+  EXPECT_THAT(message(config(ranks() + 1, 1)), HasSubstr("requires a multiple of"));
   Config some = config(ranks(), 2);
   some.command = "plan";
   EXPECT_THAT(message(some), HasSubstr("lockstep train --dry-run"));
