@@ -76,8 +76,6 @@ void check_pipeline(const Config& config, int ranks) {
                       config.micro_batches, config.batch_per_rank, config.batch_per_rank));
   require(stages > 1 || config.stage_cuts == Config{}.stage_cuts,
           "--stage-cuts requires --pipeline-stages N");
-  require(stages > 1 || config.pipeline_schedule == Config{}.pipeline_schedule,
-          "--pipeline-schedule requires --pipeline-stages N");
   if (stages == 1 && config.micro_batches == 1) return;
   require(config.profile_steps == 0,
           "--profile measures the operations of one plan; remove it or --pipeline-stages and "

@@ -46,7 +46,6 @@ def test_two_replicas_of_a_pipeline_train(tmp_path):
 
 
 @pytest.mark.parametrize("ranks, options, words", [
-    (2, ["--pipeline-schedule", "1f1b"], "--pipeline-schedule requires --pipeline-stages"),
     (2, ["--pipeline-stages", 3], "requires a multiple of 3 ranks"),
     (2, ["--pipeline-stages", 2, "--micro-batches", 3], "--micro-batches 3 does not divide the 8 images"),
     (2, ["--pipeline-stages", 2, "--stage-cuts", "layer2.0.conv2"], "a residual block"),

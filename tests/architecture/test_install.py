@@ -130,3 +130,11 @@ def test_installed_slurm_scripts_run(prefix):
                             capture_output=True)
     assert result.returncode == 0, result.stderr
     assert "task.sbatch" in result.stdout
+
+
+def test_installed_study_runs(prefix):
+    jobs = prefix / "share" / "lockstep" / "jobs"
+    result = subprocess.run([jobs / "study", "--dry-run", jobs / "studies" / "weak.tsv"], cwd=prefix, text=True,
+                            capture_output=True)
+    assert result.returncode == 0, result.stderr
+    assert "mpirun -n 8" in result.stdout
