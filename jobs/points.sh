@@ -22,8 +22,8 @@ read_points() {
     [[ $name == \#* || -z $name ]] && continue
     [[ $name =~ ^[A-Za-z0-9._-]+$ ]] || bad_line "the name '$name' has characters other than letters, digits, '.', '_' and '-'"
     [[ $ranks =~ ^[1-9][0-9]*$ ]] || bad_line "the number of ranks is '$ranks'"
-    [[ $arguments =~ ^(allreduce|evaluate|info|ladder|layers|plan|stack|train)(\ [A-Za-z0-9._:/@,=+%-]+)*$ ]] ||
-      bad_line "'$arguments' is not a command of lockstep with its options"
+    [[ $arguments =~ ^(allreduce|ladder|layers|stack|train)(\ [A-Za-z0-9._:/@,=+%-]+)*$ ]] ||
+      bad_line "'$arguments' is not a command of lockstep that writes a run file (allreduce, ladder, layers, stack, train) with its options"
     [[ ! $arguments =~ \ --(output|seed|checkpoint-dir|resume)[\ =] ]] ||
       bad_line "--${BASH_REMATCH[1]} is given by the program that runs the study"
     [ -z "${lines[$name]:-}" ] || die "$table: two points are named '$name', so their results would have the same file names; rename one of them"

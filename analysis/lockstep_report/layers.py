@@ -101,7 +101,7 @@ def stack_row(run, i):
     return {
         "source": run.path.name, "layer": str(values["layer"]), "devices": int(values["stages"]),
         "depth": int(values["depth"]), "estimated_depth": int(values["estimated_depth"]),
-        "status": STACK_STATUS[str(values["status"])],
+        "status": STACK_STATUS.get(str(values["status"]), str(values["status"])),
         "limit_mb": float(values["limit_bytes"]) / 1e6,
         "estimated_mb": float(values["estimated_bytes"]) / 1e6,
         "peak_mb": peak / 1e6 if peak else None,

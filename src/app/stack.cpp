@@ -20,7 +20,7 @@ namespace {
 
 std::string table_head() {
   return fmt::format("{:<32} {:>7} {:>6} {:>9} {:<14} {:>10} {:>10} {:>10}\n", "layer", "devices",
-                     "depth", "by shape", "result", "estimate", "peak", "forward");
+                     "depth", "estimated", "result", "memory", "peak", "forward");
 }
 
 std::string table_row(const record::StackRow& row) {
@@ -88,10 +88,10 @@ core::ExitStatus stack_command(const Invocation& invocation) {
   console.print(table_head());
   const auto rows = measure(job, communicator, limit, console, file);
   console.print(fmt::format(
-      "\nA stack fits if a forward and a backward pass run within the memory limit. \"by shape\" "
-      "is "
-      "the\ndepth that fits by the estimate from shapes. Times are medians of {} forward passes "
-      "after {} that\nare not counted.\n",
+      "\nA stack fits if a forward and a backward pass run within the memory limit. \"estimated\" "
+      "and "
+      "\n\"memory\" are the depth and the memory by the estimate from shapes. Times are medians of "
+      "{}\nforward passes after {} that are not counted.\n",
       train::layer_repeats, train::layer_warm_up));
   if (communicator.size() > 1) {
     console.print(

@@ -270,13 +270,14 @@ core::ExitStatus train_command(const Invocation& invocation) {
   const train::Config& config = job.config;
   Console console(verbosity_of(job.config, communicator));
   const std::uint64_t limit = memory_limit(job, communicator);
-  // Engines for a batch that cannot fit must not be timed.
-  if (job.backend->device().available_memory())
-    require_memory(job, estimate_memory(job, communicator, train::MemoryDetail::least), limit,
-                   communicator);
   core::begin_activity(job.progress, "cutting the network");
   const std::unique_ptr<train::Pipeline> pipeline =
       train::make_pipeline(config, job.graph, *job.backend, communicator, limit);
+  // Engines for a batch that cannot fit must not be timed.
+  if (job.backend->device().available_memory())
+    require_memory(job,
+                   estimate_memory(job, communicator, train::MemoryDetail::least, pipeline.get()),
+                   limit, communicator);
   const graph::Graph& graph = pipeline ? pipeline->graph() : job.graph;
   const auto memory =
       estimate_memory(job, communicator, train::MemoryDetail::planned, pipeline.get());

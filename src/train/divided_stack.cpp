@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lockstep/core/allocation_limit.hpp"
+#include "lockstep/core/random.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/weights.hpp"
 #include "plan_options.hpp"
@@ -52,10 +53,13 @@ void DividedStack::prepare(std::optional<std::uint64_t> limit) {
     initialise(part, config_.seed, *state_);
     backend_.store(*state_);
     plan_.emplace(pipeline_, backend_, *state_, options_);
-    plan_->warm_up(*state_);
+    // On a GPU, the constructor has done it.
+    if (backend_.device().queue().is_host()) plan_->warm_up(*state_);
     const std::int64_t image = pipeline_.is_first() ? part.image().elements() : 0;
     images_.resize(static_cast<std::size_t>(options_.batch * image));
     labels_.resize(static_cast<std::size_t>(options_.batch));
+    core::Random random(config_.seed, core::RandomStream::test);
+    for (auto& byte : images_) byte = static_cast<std::uint8_t>(random.below(256));
   });
 }
 
@@ -71,8 +75,8 @@ double DividedStack::forward() {
 }
 
 void DividedStack::backward() {
-  core::NoGradientListener nobody;
-  plan_->backward(nobody);
+  core::NoGradientListener no_listener;
+  plan_->backward(no_listener);
 }
 
 }  // namespace lockstep::train

@@ -34,7 +34,7 @@ class DividedStack {
   void prepare(std::optional<std::uint64_t> limit);
 
   /// Executes a forward pass through all stages after `prepare` and returns its seconds on the
-  /// slowest rank. Collective.
+  /// slowest rank, including the copy of the random images. Collective.
   double forward();
 
   /// Executes the backward pass that belongs to the last forward pass. Must follow the last

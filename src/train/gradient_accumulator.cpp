@@ -37,8 +37,8 @@ void GradientAccumulator::backward(backend::Plan& plan, std::int64_t micro_batch
     AddingListener adding(*sums_, listener);
     return plan.backward(adding);
   }
-  core::NoGradientListener nobody;
-  plan.backward(nobody);
+  core::NoGradientListener no_listener;
+  plan.backward(no_listener);
   if (micro_batch == 0) sums_->clear();
   sums_->add_gradients();
 }

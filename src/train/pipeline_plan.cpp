@@ -124,7 +124,7 @@ void PipelinePlan::warm_up(backend::ModelState& state) {
       pipeline_.is_first() ? static_cast<std::size_t>(pipeline_.graph().image().elements()) : 0;
   const std::vector<std::uint8_t> pixels(images * image);
   const std::vector<std::int32_t> labels(images);
-  core::NoGradientListener nobody;
+  core::NoGradientListener no_listener;
   for (Slot& slot : slots_) {
     slot.plan->upload(pixels, labels);
     if (input_.bytes() > 0) slot.plan->set_boundary_input(input_.as<float>());
@@ -132,8 +132,8 @@ void PipelinePlan::warm_up(backend::ModelState& state) {
     if (slot.output.bytes() > 0) slot.plan->boundary_output(slot.output.as<float>());
     if (options_.mode == backend::Mode::inference) continue;
     if (output_gradient_.bytes() > 0) slot.plan->set_output_gradient(output_gradient_.as<float>());
-    for (const std::int64_t micro_batch : {std::int64_t{0}, micro_batches_ - 1})
-      gradients_.backward(*slot.plan, micro_batch, nobody);
+    gradients_.backward(*slot.plan, 0, no_listener);
+    if (micro_batches_ > 1) gradients_.backward(*slot.plan, micro_batches_ - 1, no_listener);
     if (slot.gradient.bytes() > 0) slot.plan->input_gradient(slot.gradient.as<float>());
   }
   if (options_.mode == backend::Mode::inference) return;

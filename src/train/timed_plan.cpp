@@ -18,7 +18,7 @@ class TimedWork final : public backend::StepWork {
   void queue() override {
     clock_.begin_work();
     plan_.forward();
-    plan_.backward(nobody_);
+    plan_.backward(no_listener_);
     if (part_ == StepPart::forward_backward) return;
     plan_.update(0, parameters_);
     clock_.ended(no_node, OperationWorks::update);
@@ -31,7 +31,7 @@ class TimedWork final : public backend::StepWork {
   OperationClock& clock_;
   std::size_t parameters_;
   StepPart part_;
-  core::NoGradientListener nobody_;
+  core::NoGradientListener no_listener_;
 };
 
 }  // namespace

@@ -112,7 +112,7 @@ def test_interrupted_run_ends_the_study_and_is_continued(table, tmp_path, progra
 
 
 @pytest.mark.parametrize("line", ["x y\t1\ttrain", "x\tmany\ttrain", "x\t1\t", "x\t1\t--batch-per-rank 8", "x\t0\ttrain",
-                                  "x\t1\ttrain --batch-per-rank $(id)", "x\t1\tfly", "x\t1\ttrain\tmore",
+                                  "x\t1\ttrain --batch-per-rank $(id)", "x\t1\tfly", "x\t1\tinfo", "x\t1\tplan --batch-per-rank 8", "x\t1\ttrain\tmore",
                                   "x\t1\ttrain --output own.h5"])
 def test_invalid_line_of_the_table_is_an_error(table, line):
     table.write_text(f"# comment\n{line}\n", encoding="utf-8")

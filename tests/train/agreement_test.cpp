@@ -65,6 +65,18 @@ TEST_F(AgreementTest, GroupsAgreeOnTheErrorOfARankOfAnotherGroup) {
   }
 }
 
+// The ranks of a group may wait for the rank that failed, so it must not wait for their agreement.
+TEST_F(AgreementTest, GroupsPassErrorsOnWhichTheyHaveNotAgreed) {
+  try {
+    together_over_groups(*world_, [] { core::fail(core::ExitStatus::out_of_memory, "full"); });
+    FAIL() << "the error was lost";
+  } catch (const AgreedError&) {
+    FAIL() << "the ranks agreed on an error that only one rank may have";
+  } catch (const core::Error& error) {
+    EXPECT_STREQ(error.what(), "full");
+  }
+}
+
 TEST_F(AgreementTest, NamesTheFirstDifference) {
   require_equal(*world_, {{"lr", "0.1"}, {"seed", "1"}}, "options");
   if (world_->size() == 1) return;  // no other rank that could differ

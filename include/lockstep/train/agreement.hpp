@@ -14,14 +14,15 @@ using comm::AgreedError;
 using comm::outcome_of;
 using comm::together;
 
-/// As `together`, for `work` that is collective over disjoint groups of ranks, each of which agrees
-/// on its own errors: agrees on the errors of all groups. The rank that reports the error in its
-/// group reports it. Collective: all ranks must call this.
+/// Runs `work`, which is collective over disjoint groups of ranks, each of which agrees on its own
+/// errors, and agrees on these errors over all groups. The rank that reports the error in its group
+/// reports it. Other errors pass, because the ranks of the group may still wait in `work`; they end
+/// the program on all ranks. Collective: all ranks must call this.
 template <class Work>
 void together_over_groups(comm::Communicator& world, Work&& work) {
   std::optional<core::Error> failure;
   try {
-    failure = outcome_of(std::forward<Work>(work));
+    std::forward<Work>(work)();
   } catch (const AgreedError& error) {
     if (error.is_reporting()) failure.emplace(error.status(), error.what());
   }

@@ -35,8 +35,8 @@ struct Pipeline {
 /// operations that rank 0 measures (--stage-cuts auto), by their FLOPs, or before the given layers.
 /// `config` must be resolved; `network` must outlive the pipeline; `limit_bytes`: memory of a rank
 /// in which its operations may be timed. Returns null if there is one stage and one micro-batch.
-/// Throws `AgreedError` (usage) if the network cannot be cut in this way or the device does not
-/// compute stages. Collective: all ranks must call this.
+/// Throws `AgreedError` (usage) if the network cannot be cut in this way. Collective: all ranks
+/// must call this.
 std::unique_ptr<Pipeline> make_pipeline(const Config& config, const graph::Graph& network,
                                         const backend::Backend& backend, comm::Communicator& world,
                                         std::uint64_t limit_bytes);

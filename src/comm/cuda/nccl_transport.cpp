@@ -107,8 +107,7 @@ NcclBuckets::NcclBuckets(Communicator& control, NcclCalls& calls, const core::De
 }
 
 /// All-reduces every bucket once: NCCL establishes connections in the first call of each algorithm,
-/// which cannot be captured in a CUDA graph. The gradients are 0, so that the sums do not change
-/// them.
+/// which cannot be captured in a CUDA graph. The gradients have no meaning yet.
 void NcclBuckets::warm_up() {
   for (std::size_t b = 0; b < buckets().count(); ++b) sum(b);
   communicator_->finish(stream_.get());
