@@ -220,7 +220,7 @@ TEST_F(ResumedRun, FromAnOlderCheckpointKeepsWhatItWrites) {
 struct SlowWriter : Witness {
   void epoch_done(const record::EpochRecord& epoch) override {
     Witness::epoch_done(epoch);
-    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1200));
   }
 };
 
@@ -232,7 +232,7 @@ TEST_F(ResumedRun, WritingIsNotRecordedAsCommunication) {
   for (const auto& epoch : slow.epochs) {
     for (std::size_t at = 0; at < epoch.phase_seconds.size(); at += record::phase_count) {
       const auto phase = static_cast<std::size_t>(record::Phase::exposed_communication);
-      EXPECT_LT(epoch.phase_seconds[at + phase], 0.3);
+      EXPECT_LT(epoch.phase_seconds[at + phase], 0.9);
     }
   }
 }
