@@ -75,8 +75,8 @@ def test_console_summary_agrees_with_the_report(tmp_path, ranks, kind):
     if ranks > 1:
         assert (values_in(console, rf"Exposed communication is {number} % of the epoch")
                 == values_in(text, rf"exposed = {number}% of the epoch"))
-        values_in(console, rf"{number} m?s of waiting for the last rank and {number} m?s of transfer")
-        values_in(text, rf"{number} m?s = \d+% are waiting for the last rank and {number} m?s are transfer")
+        values_in(console, rf"{number} [mun]?s of waiting for the last rank and {number} [mun]?s of transfer")
+        values_in(text, rf"{number} [mun]?s = \d+% are waiting for the last rank and {number} [mun]?s are transfer")
     if kind == "incomplete epoch":
         pattern = r"scaled from (\d+) of (\d+) steps"
         assert values_in(console, pattern) == values_in(text, pattern) == ("4", str(12 // ranks))
