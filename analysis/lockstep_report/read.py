@@ -119,6 +119,7 @@ def read_run(path):
     path = Path(path)
     with open_run(path) as file:
         attributes = check_header(path, file)
+        refuse_hostile_objects(path, file)
         try:
             return read_groups(path, file, attributes)
         except (OSError, RuntimeError) as error:
@@ -146,6 +147,42 @@ def open_run(path):
         raise ReportError(INPUT, f"{path}: not an HDF5 file; give a run file of lockstep")
     reason = str(failure).splitlines()[0]
     raise ReportError(INPUT, f"{path}: damaged or cut-off HDF5 file ({reason})")
+
+
+# No filter that run files use compresses more than deflate, by 1032 to 1.
+MOST_COMPRESSION = 1100
+
+
+def refuse_hostile_objects(path, file):
+    """Raises `ReportError` for objects that lockstep does not write and that would read other
+    files (links, external and virtual storage), or need far more memory than the file has."""
+    most_bytes = MOST_COMPRESSION * path.stat().st_size
+
+    def check(group, prefix):
+        for name in group:
+            place = f"{prefix}/{name}"
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                raise ReportError(INPUT, f"{path}: {place} is a link; lockstep writes none")
+            item = group[name]
+            if h5py.h5o.get_info(item.id).rc > 1:  # also excludes cycles
+                raise ReportError(
+                    INPUT, f"{path}: {place} has several names; lockstep writes none")
+            if isinstance(item, h5py.Group):
+                check(item, place)
+            elif isinstance(item, h5py.Dataset):
+                if item.external or item.is_virtual:
+                    raise ReportError(
+                        INPUT, f"{path}: {place} is stored in other files; lockstep writes none")
+                if item.nbytes > most_bytes:
+                    raise ReportError(
+                        INPUT, f"{path}: {place} claims {item.nbytes:,} bytes, more than a file "
+                               "of this size can contain")
+
+    try:
+        check(file, "")
+    except (OSError, RuntimeError, KeyError) as error:
+        reason = str(error).splitlines()[0]
+        raise ReportError(INPUT, f"{path}: cannot be read ({reason})") from error
 
 
 def missing_hint(path):

@@ -266,3 +266,41 @@ def test_a_file_is_read_while_it_is_written(runs):
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)})
     assert text.returncode == 0, text.stderr
     assert "An epoch takes" in text.stdout
+
+
+def soft_link(file):
+    file["environment/elsewhere"] = h5py.SoftLink("/steps")
+
+
+def external_link(file):
+    file["steps/elsewhere"] = h5py.ExternalLink("/etc/passwd", "/")
+
+
+def external_storage(file):
+    file.create_dataset("steps/elsewhere", (16,), "u1", external=[("/etc/passwd", 0, 16)])
+
+
+def virtual_storage(file):
+    layout = h5py.VirtualLayout((4,), "f8")
+    layout[:] = h5py.VirtualSource("other.h5", "x", (4,))
+    file.create_virtual_dataset("steps/elsewhere", layout)
+
+
+def large_shape(file):
+    file.create_dataset("steps/elsewhere", (1 << 40,), "f8", chunks=(1024,))
+
+
+def group_in_itself(file):
+    file["steps/elsewhere"] = file["steps"]
+
+
+@pytest.mark.parametrize("add, words", [
+    (soft_link, "is a link"), (external_link, "is a link"),
+    (external_storage, "stored in other files"), (virtual_storage, "stored in other files"),
+    (large_shape, "more than a file of this size"), (group_in_itself, "several names")])
+def test_hostile_objects_are_refused_with_their_path(runs, tmp_path, capfd, add, words):
+    with h5py.File(runs[0], "a") as file:
+        add(file)
+    status, line = failure(capfd, "tables", runs[0], "--out", tmp_path / "out")
+    assert status == 3
+    assert runs[0] in line and words in line

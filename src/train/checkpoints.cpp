@@ -11,6 +11,7 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/trust.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/weights.hpp"
 
@@ -223,13 +224,19 @@ void Checkpoints::warn_of_later_checkpoints(const fs::path& resumed, std::int64_
 void Checkpoints::prepare_directory() const {
   const fs::path directory = config_.checkpoint_dir;
   std::error_code error;
-  if (!config_.dry_run) fs::create_directories(directory, error);
+  if (!config_.dry_run) error = core::create_directories(directory, core::readable_directory);
   const fs::file_status status = error ? fs::file_status() : fs::status(directory, error);
   const bool is_missing = status.type() == fs::file_type::not_found;
   if (is_missing ? !config_.dry_run : !fs::is_directory(status)) {
     core::fail(core::ExitStatus::output,
                fmt::format("--checkpoint-dir {} cannot be made a directory ({}); name another",
                            directory.string(), error ? error.message() : "it is a file"));
+  }
+  if (const std::string reason = core::distrust(directory); !reason.empty()) {
+    core::fail(core::ExitStatus::output,
+               fmt::format("--checkpoint-dir {} is not used, because {}; name a directory of your "
+                           "own, or run chmod go-w {}",
+                           directory.string(), reason, directory.string()));
   }
 }
 

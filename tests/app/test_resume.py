@@ -186,3 +186,24 @@ def test_run_that_mpirun_has_killed_resumes(tmp_path):
 
 def test_without_checkpoints_there_is_no_warning_about_mpirun():
     assert not [line for line in messages_of(start_ranks((1, train()))) if "mpirun" in line]
+
+
+def test_checkpoint_directory_that_others_can_write_is_refused(tmp_path):
+    checkpoints = tmp_path / "ckpt"
+    checkpoints.mkdir()
+    checkpoints.chmod(0o777)
+    line = expect_failure(start(*train(checkpoint_dir=checkpoints, resume="auto")), 6)
+    assert f"{checkpoints} is not used, because other users can write to it (its permissions are 777)" in line
+    assert f"chmod go-w {checkpoints}" in line
+    assert not list(checkpoints.iterdir())
+
+
+def test_new_checkpoint_directory_cannot_be_written_by_others(tmp_path):
+    before = os.umask(0)
+    try:
+        result = start(*train(checkpoint_dir=tmp_path / "above" / "ckpt"))
+    finally:
+        os.umask(before)
+    assert result.returncode == 0, result.stderr
+    for path in (tmp_path / "above", tmp_path / "above" / "ckpt"):
+        assert path.stat().st_mode & 0o777 == 0o755

@@ -67,6 +67,39 @@ TEST_F(EngineCacheFile, KeepsEnginesWhole) {
   EXPECT_FALSE(nowhere.find_plan("a | b", "engine"));
 }
 
+TEST_F(EngineCacheFile, FoldersAreCreatedForThisUserOnly) {
+  EngineCache(file()).store_plan("a", "engine", std::vector<std::uint8_t>{1});
+  using enum std::filesystem::perms;
+  for (const auto& folder : {folder_ / "below", folder_ / "below" / "plans"})
+    EXPECT_EQ(std::filesystem::status(folder).permissions(), owner_all) << folder;
+}
+
+// Plans contain machine code, so a file that another user can write must not be loaded.
+TEST_F(EngineCacheFile, IsNotUsedIfOtherUsersCanWriteToIt) {
+  const std::vector<std::uint8_t> plan{1, 2, 3};
+  EngineCache(file()).store("a", {"eng1", 1, 0});
+  EngineCache(file()).store_plan("a", "engine", plan);
+  const auto plans = folder_ / "below" / "plans";
+  using enum std::filesystem::perms;
+  using enum std::filesystem::perm_options;
+  for (const auto& folder : {folder_ / "below", plans}) {
+    std::filesystem::permissions(folder, others_write, add);
+    testing::internal::CaptureStderr();
+    EngineCache cache(file());
+    EXPECT_FALSE(cache.find_plan("a", "engine")) << folder;
+    EXPECT_EQ(cache.find("a").has_value(), folder == plans) << folder;
+    const std::string warning = testing::internal::GetCapturedStderr();
+    EXPECT_NE(warning.find("is not used, because other users can write to it"), std::string::npos);
+    std::filesystem::permissions(folder, others_write, remove);
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(plans))
+    std::filesystem::permissions(entry.path(), others_write, add);
+  EXPECT_FALSE(EngineCache(file()).find_plan("a", "engine"));
+  for (const auto& entry : std::filesystem::directory_iterator(plans))
+    std::filesystem::permissions(entry.path(), others_write, remove);
+  EXPECT_EQ(EngineCache(file()).find_plan("a", "engine"), plan);
+}
+
 TEST_F(EngineCacheFile, DamagedFileIsIgnoredAndReplaced) {
   std::filesystem::create_directories(file().parent_path());
   for (const char* text : {"", "{", "[]", "{\"format\": 2}", "{\"format\": 1, \"engines\": {}}",

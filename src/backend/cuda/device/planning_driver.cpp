@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/trust.hpp"
 
 #ifndef LOCKSTEP_PLANNING_DRIVER_IN_BUILD
 #define LOCKSTEP_PLANNING_DRIVER_IN_BUILD ""
@@ -32,6 +35,16 @@ std::vector<std::filesystem::path> candidates() {
   return paths;
 }
 
+/// Returns why a library must not be loaded; empty if it can be. The owner of this program is
+/// trusted as well, because an administrator of the installation owns both.
+std::string distrust_library(const std::filesystem::path& library) {
+  struct stat program {};
+  if (::stat("/proc/self/exe", &program) != 0) program.st_uid = ::geteuid();
+  const std::string folder = core::distrust(library.parent_path(), program.st_uid);
+  return folder.empty() ? core::distrust(library, program.st_uid)
+                        : fmt::format("of its directory: {}", folder);
+}
+
 }  // namespace
 
 PlanningDriver open_planning_driver() {
@@ -43,6 +56,10 @@ PlanningDriver open_planning_driver() {
                                                                 : PlanningDriver::already_loaded;
   std::string tried;
   for (const auto& path : candidates()) {
+    if (const std::string reason = distrust_library(path); !reason.empty()) {
+      tried += fmt::format("; {} is not used, because {}", path.string(), reason);
+      continue;
+    }
     if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr) return PlanningDriver::stub;
     tried += fmt::format("; {}", dlerror());
   }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/trust.hpp"
 
 namespace lockstep::backend::cuda {
 namespace {
@@ -41,7 +42,20 @@ bool replace(const std::filesystem::path& file, const std::string& text) {
 
 }  // namespace
 
-EngineCache::EngineCache(std::filesystem::path file) : file_(std::move(file)) { read(); }
+EngineCache::EngineCache(std::filesystem::path file) : file_(std::move(file)) {
+  if (!file_.empty() && !(trusts(file_.parent_path()) && trusts(file_))) file_.clear();
+  read();
+}
+
+bool EngineCache::trusts(const std::filesystem::path& path) const {
+  const std::string reason = core::distrust(path);
+  if (!reason.empty())
+    warn(
+        fmt::format("the cache of engines in {} is not used, because {}; remove it, or set "
+                    "LOCKSTEP_CACHE_DIR to a directory of your own",
+                    path.string(), reason));
+  return reason.empty();
+}
 
 std::optional<CachedEngine> EngineCache::find(const std::string& key) const {
   if (const auto found = engines_.find(key); found != engines_.end()) return found->second;
@@ -71,7 +85,9 @@ std::optional<std::vector<std::uint8_t>> EngineCache::find_plan(const std::strin
                                                                 const std::string& engine) const {
   if (file_.empty()) return std::nullopt;
   const std::string key = plan_key(graph, engine);
-  std::ifstream stream(plan_file(key), std::ios::binary);
+  const std::filesystem::path file = plan_file(key);
+  if (!trusts(file.parent_path()) || !trusts(file)) return std::nullopt;
+  std::ifstream stream(file, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
   // The file begins with the key. A file of another key with the same hash is ignored.
   if (text.size() <= key.size() || !text.starts_with(key) || text[key.size()] != '\0')
@@ -85,8 +101,7 @@ void EngineCache::store_plan(const std::string& graph, const std::string& engine
   if (file_.empty()) return;
   const std::string key = plan_key(graph, engine);
   const std::filesystem::path file = plan_file(key);
-  std::error_code error;
-  std::filesystem::create_directories(file.parent_path(), error);
+  core::create_directories(file.parent_path(), core::private_directory);
   std::string text = key + '\0';
   text.append(plan.begin(), plan.end());
   if (!replace(file, text))
@@ -121,8 +136,7 @@ void EngineCache::write() {
                     {"workspace_bytes", engine.workspace_bytes},
                     {"ranking", engine.ranking}};
   const nlohmann::json contents = {{"format", format_version}, {"engines", std::move(engines)}};
-  std::error_code error;
-  std::filesystem::create_directories(file_.parent_path(), error);
+  core::create_directories(file_.parent_path(), core::private_directory);
   if (!replace(file_, contents.dump(1) + "\n"))
     warn(
         fmt::format("{} cannot be written: the next run times cuDNN's engines again; set "
@@ -130,7 +144,7 @@ void EngineCache::write() {
                     file_.string()));
 }
 
-void EngineCache::warn(const std::string& what) {
+void EngineCache::warn(const std::string& what) const {
   if (!std::exchange(warned_, true)) core::log_warning(what);
 }
 

@@ -22,7 +22,9 @@ struct CachedEngine {
 /// Cache of selected engines in a JSON file, so that only the first run on a type of GPU has to
 /// time them. Several processes can share the file: each process writes a new file and renames it.
 /// If two write at the same time, the last one wins, and the lost entry is measured again. If the
-/// file cannot be read or written, a warning is logged once.
+/// file cannot be read or written, a warning is logged once. Plans contain machine code, so the
+/// folder is created for this user only, and folders and files of other users, or that they can
+/// write, are not used (`core::distrust`).
 class EngineCache {
  public:
   EngineCache() = default;  ///< caches in memory only
@@ -46,12 +48,14 @@ class EngineCache {
  private:
   void read();
   void write();
-  void warn(const std::string& what);
+  void warn(const std::string& what) const;
+  /// Returns whether the path can be used; logs a warning if not.
+  bool trusts(const std::filesystem::path& path) const;
   std::filesystem::path plan_file(const std::string& key) const;
 
   std::filesystem::path file_;
   std::map<std::string, CachedEngine> engines_;
-  bool warned_ = false;
+  mutable bool warned_ = false;
 };
 
 }  // namespace lockstep::backend::cuda

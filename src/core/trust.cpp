@@ -1,0 +1,34 @@
+#include "lockstep/core/trust.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace lockstep::core {
+
+std::string distrust(const std::filesystem::path& path, std::optional<uid_t> also) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return {};
+  const uid_t owner = status.st_uid;
+  if (owner != 0 && owner != ::geteuid() && owner != also)
+    return fmt::format("it belongs to the user {}", owner);
+  const bool is_private_group = status.st_gid == owner;
+  const mode_t others = is_private_group ? S_IWOTH : S_IWGRP | S_IWOTH;
+  if ((status.st_mode & others) == 0) return {};
+  return fmt::format("other users can write to it (its permissions are {:o})",
+                     status.st_mode & 07777U);
+}
+
+std::error_code create_directories(const std::filesystem::path& path, mode_t mode) {
+  std::error_code error;
+  if (path.empty() || std::filesystem::is_directory(path, error)) return {};
+  if (const auto failure = create_directories(path.parent_path(), mode)) return failure;
+  if (::mkdir(path.c_str(), mode) == 0) return {};
+  const int number = errno;  // another process may have created it
+  if (number == EEXIST && std::filesystem::is_directory(path, error)) return {};
+  return {number, std::generic_category()};
+}
+
+}  // namespace lockstep::core
