@@ -8,6 +8,14 @@ from lockstep_report.tables import Column, Note, Table
 
 ALL_REDUCE = "all-reduce"  # phase of the row that overlaps with the others
 
+# Columns of both tables of operations.
+MEASURED = (
+    Column("kind", "Operation"), Column("phase", "Phase"), Column("calls", "Calls", 0),
+    Column("milliseconds", "Time (ms)", 3), Column("share", "Share (%)", 1),
+    Column("slowest_ms", "Slowest rank (ms)", 3), Column("gflop_per_second", "GFLOP/s", 1),
+    Column("gb_per_second", "GB/s", 1))
+BOUND = Column("bound_percent", "Bound / time (%)", 0)
+
 
 def profile_tables(runs):
     """Returns the tables of each run with a profile: kinds of operations, operations, kernels."""
@@ -25,21 +33,14 @@ def kind_table(run, ending=""):
     """Returns the table of the operations, summed over their shapes and implementations."""
     return Table(
         f"profile-kinds{ending}", f"Kinds of operations of a training step ({run.label}, rank 0)",
-        [Column("kind", "Operation"), Column("phase", "Phase"), Column("calls", "Calls", 0),
-         Column("milliseconds", "Time (ms)", 3), Column("share", "Share (%)", 1),
-         Column("slowest_ms", "Slowest rank (ms)", 3), Column("gflop_per_second", "GFLOP/s", 1),
-         Column("gb_per_second", "GB/s", 1), Column("bound_percent", "Bound / time (%)", 0)],
+        [*MEASURED, BOUND],
         grouped_rows(run, lambda kind, phase, _: (kind.split(",")[0], phase, "")), notes_of(run))
 
 
 def operation_table(run, ending=""):
     return Table(
         f"profile{ending}", f"Profile of a training step ({run.label}, rank 0)",
-        [Column("kind", "Operation"), Column("phase", "Phase"), Column("calls", "Calls", 0),
-         Column("milliseconds", "Time (ms)", 3), Column("share", "Share (%)", 1),
-         Column("slowest_ms", "Slowest rank (ms)", 3), Column("gflop_per_second", "GFLOP/s", 1),
-         Column("gb_per_second", "GB/s", 1), Column("ceiling", "Ceiling"),
-         Column("bound_percent", "Bound / time (%)", 0),
+        [*MEASURED, Column("ceiling", "Ceiling"), BOUND,
          Column("implementation", "Implementation", csv_only=True)],
         operation_rows(run), notes_of(run))
 
