@@ -1,9 +1,8 @@
-"""Tests of the files that `cmake --install` installs, including environment module files.
+"""Tests of the files that `cmake --install` installs. tests/packages tests the module files and the libraries.
 
 CTest sets LOCKSTEP_BUILD to the build directory. The tests are skipped if this variable is not set."""
 
 import os
-import pathlib
 import re
 import shutil
 import subprocess
@@ -12,7 +11,6 @@ import sys
 import pytest
 
 BUILD = os.environ.get("LOCKSTEP_BUILD", "")
-LMOD = next(iter(sorted(pathlib.Path("/usr/share/lmod").glob("*/libexec/lmod"))), None)
 
 pytestmark = pytest.mark.skipif(not BUILD, reason="LOCKSTEP_BUILD is not set to the build directory; CTest sets it")
 
@@ -24,48 +22,6 @@ def prefix(tmp_path_factory):
     subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix, "--component", "support"], check=True,
                    capture_output=True)
     return prefix
-
-
-def module_files(prefix):
-    """Returns the module files: VERSION in Tcl and VERSION.lua."""
-    return sorted((prefix / "share" / "modulefiles" / "lockstep").iterdir())
-
-
-def test_module_files_are_a_tcl_and_a_lua_file(prefix):
-    tcl, lua = module_files(prefix)
-    assert re.fullmatch(r"\d+\.\d+\.\d+", tcl.name) and lua.name == tcl.name + ".lua"
-
-
-def test_module_files_contain_the_prefix(prefix):
-    for module in module_files(prefix):
-        text = module.read_text(encoding="utf-8")
-        assert f'"{prefix}/bin"' in text
-        assert "@" not in text.replace("lockstep@", "")
-
-
-def test_tcl_module_file_starts_with_the_required_line(prefix):
-    assert module_files(prefix)[0].read_text(encoding="utf-8").startswith("#%Module")
-
-
-@pytest.mark.skipif(not shutil.which("tclsh"), reason="tclsh is not installed")
-def test_tcl_module_file_sets_path(prefix):
-    """Evaluates the module file in tclsh with test doubles of the commands of Environment Modules."""
-    script = """
-      proc module-whatis {text} {}
-      proc conflict {name} {}
-      proc prepend-path {variable value} {puts "$variable=$value"}
-      source [lindex $argv 0]
-    """
-    result = subprocess.run(["tclsh", "/dev/stdin", module_files(prefix)[0]], input=script, text=True, capture_output=True)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout == f"PATH={prefix}/bin\n"
-
-
-@pytest.mark.skipif(LMOD is None, reason="Lmod is not installed (Debian package lmod)")
-def test_lmod_loads_the_lua_module_file(prefix):
-    environment = os.environ | {"MODULEPATH": str(prefix / "share" / "modulefiles")}
-    result = subprocess.run([LMOD, "python", "load", "lockstep"], env=environment, text=True, capture_output=True)
-    assert result.returncode == 0 and f"{prefix}/bin" in result.stdout, result.stderr
 
 
 def test_report_command_runs_from_a_moved_installation(prefix, tmp_path):
