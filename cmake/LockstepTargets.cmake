@@ -7,10 +7,10 @@ endif()
 # Compiler options and include paths of all Lockstep targets.
 add_library(lockstep_settings INTERFACE)
 target_compile_features(lockstep_settings INTERFACE cxx_std_20)
-target_include_directories(lockstep_settings INTERFACE "${PROJECT_SOURCE_DIR}/include")
-target_compile_options(
-  lockstep_settings
-  INTERFACE
+target_include_directories(lockstep_settings INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
+                                                       "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+# The programs of others that use the installed libraries choose their own warnings and optimisation.
+set(_options
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>
     # GCC 12 reports false -Wrestrict warnings about overlaps in std::string (GCC bug 105651).
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
@@ -18,20 +18,32 @@ target_compile_options(
     $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>
     $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${LOCKSTEP_WERROR}>>:-Werror=all-warnings>
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O3>) # -O2 does not vectorise feature-map loops
+target_compile_options(lockstep_settings INTERFACE "$<BUILD_INTERFACE:${_options}>")
 if(LOCKSTEP_SANITIZERS)
   target_compile_options(lockstep_settings INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${LOCKSTEP_SANITIZERS}
                                                      -fno-omit-frame-pointer -fno-sanitize-recover=all>)
   target_link_options(lockstep_settings INTERFACE -fsanitize=${LOCKSTEP_SANITIZERS})
 endif()
 
+# lockstep_export(NAME) installs the target `lockstep_NAME`, which other projects link as `Lockstep::NAME`.
+function(lockstep_export name)
+  set_target_properties(lockstep_${name} PROPERTIES EXPORT_NAME ${name})
+  install(TARGETS lockstep_${name} EXPORT Lockstep ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT libraries)
+endfunction()
+lockstep_export(settings)
+
 # lockstep_module(NAME SOURCES ... [USES modules...] [LIBRARIES imported targets...])
 # Declares the module NAME: a folder under src, built as the static library `lockstep_NAME`. USES lists the modules
-# whose headers it may include.
+# whose headers it may include. A module with public headers is installed as the library `Lockstep::NAME`
+# (LockstepPackage.cmake).
 function(lockstep_module name)
   cmake_parse_arguments(PARSE_ARGV 1 module "" "" "SOURCES;USES;LIBRARIES")
   add_library(lockstep_${name} STATIC ${module_SOURCES})
   list(TRANSFORM module_USES PREPEND lockstep_)
   target_link_libraries(lockstep_${name} PUBLIC lockstep_settings ${module_USES} PRIVATE ${module_LIBRARIES})
+  if(EXISTS "${PROJECT_SOURCE_DIR}/include/lockstep/${name}")
+    lockstep_export(${name})
+  endif()
 endfunction()
 
 # lockstep_module_cuda(NAME SOURCES ... [LIBRARIES ...] [FACTORY file])
