@@ -1,0 +1,61 @@
+"""Installs the Python package of analysis/ with pip into a virtual environment, without network access."""
+
+import importlib.util
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT, missing
+
+ENVIRONMENT = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "LOCKSTEP_PYTHON")}
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    """The interpreter of a virtual environment with the package. NumPy, h5py and Matplotlib are those of the machine."""
+    for module in ("pip", "setuptools", "wheel", "venv"):
+        if importlib.util.find_spec(module) is None:
+            missing(f"{sys.executable} has no {module}")
+    folder = tmp_path_factory.mktemp("pip")
+    # pip writes its build files next to the sources.
+    source = shutil.copytree(ROOT / "analysis", folder / "analysis", ignore=shutil.ignore_patterns("__pycache__", "tests"))
+    subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", folder / "venv"], check=True)
+    python = folder / "venv" / "bin" / "python"
+    result = subprocess.run([python, "-m", "pip", "install", "--no-deps", "--no-index", "--no-build-isolation", source],
+                            env=ENVIRONMENT | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}, text=True, capture_output=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return python
+
+
+def run(*command):
+    return subprocess.run(command, env=ENVIRONMENT | {"MPLBACKEND": "Agg"}, cwd="/", text=True, capture_output=True)
+
+
+def test_package_is_complete(python):
+    """Every file of the source is installed, also the schema and other data files."""
+    result = run(python, "-c", "import lockstep_report; print(lockstep_report.__path__[0])")
+    assert result.returncode == 0, result.stderr
+    installed = pathlib.Path(result.stdout.strip())
+    assert python.parents[1] in installed.parents
+    sources = {path.relative_to(ROOT / "analysis" / "lockstep_report")
+               for path in (ROOT / "analysis" / "lockstep_report").rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    assert sources == {path.relative_to(installed) for path in installed.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+
+
+def test_command_writes_a_report(python, tmp_path):
+    synthetic = ("import sys; sys.path.append(sys.argv[1]); import synthetic\n"
+                 "synthetic.write_run(sys.argv[2], synthetic.phases(8, [0.1] * 6), 32)")
+    written = run(python, "-c", synthetic, ROOT / "analysis" / "tests", tmp_path / "run.h5")
+    assert written.returncode == 0, written.stderr
+    result = run(python.with_name("lockstep-report"), "report", tmp_path / "run.h5", "--out", tmp_path / "report")
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "report" / "report.md").read_text(encoding="utf-8").startswith("#")
+
+
+def test_version_is_that_of_the_program(python):
+    result = run(python, "-c", "from importlib.metadata import version; print(version('lockstep-report'))")
+    project = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
+    assert f"project(lockstep VERSION {result.stdout.strip()} " in project
