@@ -26,7 +26,8 @@ def cmake(*arguments):
 @pytest.fixture(scope="module")
 def consumer(prefix, tmp_path_factory):
     build = tmp_path_factory.mktemp("consumer")
-    configured = cmake("-S", CONSUMER, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_CXX_FLAGS=-Wall -Werror")
+    configured = cmake("-S", CONSUMER, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
+                       "-DCMAKE_CXX_FLAGS=-Wall -Werror")
     assert configured.returncode == 0, configured.stdout + configured.stderr
     built = cmake("--build", build)
     assert built.returncode == 0, built.stdout[-5000:]

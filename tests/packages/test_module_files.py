@@ -18,7 +18,7 @@ PROGRAMS = {
 }
 
 
-@pytest.fixture(scope="module", params=["an installation", "it's a \"test\" & 50%"], ids=["space", "quotes"])
+@pytest.fixture(scope="module", params=["an installation", "it's a \"test\" & 50% more"], ids=["space", "quotes"])
 def prefix(request, install, tmp_path_factory):
     return install("support", tmp_path_factory.mktemp("prefix") / request.param)
 
