@@ -31,6 +31,18 @@ find_python() {
   die "no Python with $modules was found; run jobs/setup, or set LOCKSTEP_PYTHON to such a Python"
 }
 
+# Writes the report of the run files in the folder $1 to $1/report. Does nothing if the folder has no run files.
+write_report() {
+  local directory=$1 python
+  [ -n "$(find "$directory" -maxdepth 1 -name '*.h5' -print -quit)" ] || return 0
+  heading "report"
+  python=$(find_python "numpy, h5py, matplotlib")
+  if [ -d "$root/analysis/lockstep_report" ]; then
+    export PYTHONPATH="$root/analysis${PYTHONPATH:+:$PYTHONPATH}"
+  fi
+  "$python" -m lockstep_report report "$directory" --out "$directory/report"
+}
+
 # Sets the environment variables that allow Open MPI to start $1 ranks as root (in containers) and with more ranks than cores.
 mpi_environment() {
   local ranks=$1

@@ -7,7 +7,6 @@ ranks_per_node=8
 cores_per_rank=4
 memory_per_core=4G
 site_sbatch=()
-launch() { launcher=(srun --mpi=pmix --kill-on-bad-exit=1 --ntasks="$1" --cpus-per-task="$2"); }
 
 site_environment() {
   module purge

@@ -10,8 +10,9 @@ memory_per_core=4G
 site_sbatch=(--comment="preemption=yes;requeue=true")
 
 # If LOCKSTEP_IMAGE is the path of an Apptainer image with lockstep, every rank starts in a container of this image.
-launch() {
-  launcher=(srun --mpi=pmix --kill-on-bad-exit=1 --ntasks="$1" --cpus-per-task="$2")
+launch() { # LAUNCHER RANKS CORES
+  [ "$1" = srun ] || die "the site torch needs --launcher srun"
+  launcher=(srun --mpi=pmix --kill-on-bad-exit=1 --ntasks="$2" --cpus-per-task="$3")
   if [ -n "${LOCKSTEP_IMAGE:-}" ]; then
     launcher+=(apptainer exec "$LOCKSTEP_IMAGE")
   fi
