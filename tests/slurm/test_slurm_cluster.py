@@ -18,7 +18,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLUSTER = pathlib.Path(__file__).resolve().parent / "cluster"
 ENDLESS = 100_000  # steps of runs that a test stops
-OPTIONS = ["--data", "synthetic:64@3x8x8", "--threads", "1", "--evaluate-every", "never", "--checkpoint-every", "2-steps"]
+OPTIONS = ["--data", "synthetic:64@3x8x8", "--threads", "1", "--evaluate-every", "never", "--checkpoint-every", "10-steps"]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ class Study:
     def started(self, point, restart=0):
         """Waits until the first checkpoint of a point exists and its process after `restart` restarts runs."""
         wait_until(lambda: list(self.folder.glob(f"checkpoints/{point}-1/checkpoint-*.h5")) and
-                   list(self.folder.glob(f"{point}-1.*.{restart}.h5")), 60)
+                   list(self.folder.glob(f"{point}-1.*.{restart}.h5*")), 60)
 
     def parts(self, point):
         """Returns the status of each run file of a point, by restart."""
@@ -159,8 +159,8 @@ def test_time_limit_stops_the_ranks_and_the_task_resumes(study, launcher):
 
 
 def test_urgent_job_preempts_a_task_which_resumes(study):
-    table = "first\t4\ttrain --batch-per-rank 4\n"
-    preempted = study(table, further=["--steps", "150"])
+    table = "first\t2\ttrain --batch-per-rank 4\n"
+    preempted = study(table, further=["--steps", "120"])
     task = f"{preempted.arrays[0]}_1"
     preempted.started("first")
     urgent = run("sbatch", "--parsable", "--partition=urgent", "--ntasks-per-node=4", "--nodes=2", "--output=/dev/null",
@@ -200,6 +200,8 @@ def test_cancelled_array_is_not_requeued_and_can_be_submitted_again(study):
     assert job(cancelled.report)["JobState"] == "FAILED"
     log = (cancelled.folder / "logs" / f"report-{cancelled.report}.log").read_text(encoding="utf-8")
     assert "runs that are not complete: one-1 two-1" in log
+    assert [job(f"{cancelled.arrays[0]}_{index}")["JobState"] for index in (1, 2)] == ["CANCELLED", "CANCELLED"]
+    time.sleep(8)  # longer than the delay of a requeue
     assert [job(f"{cancelled.arrays[0]}_{index}")["JobState"] for index in (1, 2)] == ["CANCELLED", "CANCELLED"]
     again = study(table, further=["--steps", str(ENDLESS)])
     again.started("one")
