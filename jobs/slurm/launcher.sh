@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034  # task.sbatch reads the array launcher
 # The launchers that start the ranks of a Slurm job. jobs/slurm/submit and task.sbatch source this file before the file of the
 # site, which may replace `launch`.
 

@@ -50,24 +50,26 @@ def options(line):
 def test_submit_creates_one_array_per_number_of_ranks(table, tmp_path):
     result = submit("--repeats", 3, "--at-once", 2, "--dir", tmp_path / "out", table)
     assert result.returncode == 0, result.stderr
-    arrays = [options(line) for line in result.stdout.splitlines()]
+    *arrays, report = [options(line) for line in result.stdout.splitlines()]
+    assert report["--dependency"] == "afterany:JOB1:JOB2" and "report.sbatch" in result.stdout.splitlines()[-1]
     assert [(a["--ntasks"], a["--nodes"], a["--array"]) for a in arrays] == [
         ("1", "1", "1,2,3%2"), ("2", "1", "4,5,6,7,8,9%2")]
     for array in arrays:
+        assert "--gpus-per-task" not in array  # every rank selects its GPU by its local rank
         assert array["--signal"] == "TERM@120" and array["--open-mode"] == "append" and "--requeue" in array
         assert array["--output"].endswith("logs/%A_%a.log")
 
 
 def test_ranks_are_distributed_evenly_over_nodes(table, tmp_path):
     table.write_text("six\t6\ttrain --global-batch 96\n", encoding="utf-8")
-    array = options(submit("--repeats", 1, "--dir", tmp_path / "out", table).stdout)
+    array = options(submit("--repeats", 1, "--dir", tmp_path / "out", table).stdout.splitlines()[0])
     assert (array["--nodes"], array["--ntasks-per-node"]) == ("2", "3")  # the site `generic` has 4 ranks per node
 
 
 def test_complete_points_are_not_submitted(table, tmp_path):
     (tmp_path / "two-2.done").touch()
     lines = submit("--repeats", 2, "--dir", tmp_path, table).stdout.splitlines()
-    assert [options(line)["--array"] for line in lines] == ["1,2%4", "3,5,6%4"]
+    assert [options(line)["--array"] for line in lines[:-1]] == ["1,2%4", "3,5,6%4"]
 
 
 def test_missing_account_is_an_error_if_the_site_requires_one(table):
@@ -118,22 +120,24 @@ def test_invalid_options_are_errors(table, arguments):
 
 def test_points_with_other_threads_are_an_array_of_their_own(table, tmp_path):
     table.write_text("one\t1\ttrain --batch-per-rank 8 --threads 1\ntwo\t1\ttrain --batch-per-rank 8 --threads 2\n", encoding="utf-8")
-    arrays = [options(line) for line in submit("--repeats", 1, "--dir", tmp_path / "out", table).stdout.splitlines()]
+    arrays = [options(line) for line in submit("--repeats", 1, "--dir", tmp_path / "out", table).stdout.splitlines()[:-1]]
     assert [(a["--cpus-per-task"], a["--array"]) for a in arrays] == [("1", "1%4"), ("2", "2%4")]
 
 
-def run_task(tmp_path, table, task, status, restart=0):
-    """Runs one array task with stubs of srun and scontrol, which record their arguments. srun exits with `status`."""
+def run_task(tmp_path, table, task, status, restart=0, state="RUNNING"):
+    """Runs one array task with stubs of srun and scontrol, which record their last arguments. srun exits with `status`;
+    scontrol prints that the job is in the state `state`."""
     programs = tmp_path / "bin"
     programs.mkdir(exist_ok=True)
     for name, code in (("srun", status), ("scontrol", 0)):
-        (programs / name).write_text(f'#!/bin/bash\nprintf "%s\\n" "$@" >"{tmp_path}/{name}.calls"\nexit {code}\n',
+        (programs / name).write_text(f'#!/bin/bash\nprintf "%s\\n" "$@" >"{tmp_path}/{name}.calls"\n'
+                                     f'[ "$1" != --oneliner ] || echo "JobId=77 JobState={state} Reason=None"\nexit {code}\n',
                                      encoding="utf-8")
         (programs / name).chmod(0o755)
     environment = os.environ | {
         "PATH": f"{programs}:{os.environ['PATH']}", "LOCKSTEP_BIN": "/opt/lockstep", "SLURM_CPUS_PER_TASK": "4",
         "SLURM_ARRAY_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": str(task), "SLURM_RESTART_COUNT": str(restart)}
-    return subprocess.run(["bash", TASK, ROOT, "generic", table, "3", tmp_path, "--epochs", "2"],
+    return subprocess.run(["bash", TASK, ROOT, "generic", "srun", table, "3", tmp_path, "--epochs", "2"],
                           capture_output=True, text=True, env=environment)
 
 
@@ -161,10 +165,25 @@ def test_interrupted_task_is_requeued(tmp_path, table):
     assert not (tmp_path / "one-1.done").exists()
 
 
+def test_interrupted_task_that_is_cancelled_is_not_requeued(tmp_path, table):
+    result = run_task(tmp_path, table, 1, 75, state="COMPLETING")
+    assert result.returncode == 75 and "is not requeued here" in result.stdout
+    assert "requeue" not in (tmp_path / "scontrol.calls").read_text().split()
+
+
+@pytest.mark.parametrize("types, name, option", [
+    ("none pmix pmix_v4", "srun", "--signal=TERM@120"), ("none pmi2", "mpirun", "--signal=B:TERM@120")])
+def test_launcher_is_mpirun_if_srun_has_no_pmix(table, tmp_path, types, name, option):
+    (tmp_path / "srun").write_text(f"#!/bin/bash\necho MPI plugin types are... {types}\n", encoding="utf-8")
+    (tmp_path / "srun").chmod(0o755)
+    line = submit("--dir", tmp_path / "out", table, PATH=f"{tmp_path}:{os.environ['PATH']}").stdout.splitlines()[0]
+    assert option in line and f" generic {name} " in line
+
+
 def test_task_is_not_requeued_after_ten_restarts(tmp_path, table):
     result = run_task(tmp_path, table, 1, 75, restart=10)
     assert result.returncode != 0 and "it is not requeued again" in result.stderr
-    assert not (tmp_path / "scontrol.calls").exists()
+    assert "requeue" not in (tmp_path / "scontrol.calls").read_text().split()
 
 
 def test_task_returns_the_exit_status_of_the_training(tmp_path, table):
