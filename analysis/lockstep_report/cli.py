@@ -9,6 +9,7 @@ from pathlib import Path
 from lockstep_report import __version__, contents, points, report
 from lockstep_report.comparison import merge_repeats
 from lockstep_report.errors import INPUT, USAGE, ReportError
+from lockstep_report.escaping import one_line, printable
 from lockstep_report.joining import load_runs
 from lockstep_report.output import CHECK, FIGURE, PAGE, TABLE, Folder
 from lockstep_report.paths import one_file, run_files
@@ -31,7 +32,7 @@ def main(arguments=None):
     try:
         return options.command(options) or 0
     except ReportError as error:
-        print(f"lockstep-report: {error}", file=sys.stderr)
+        print(f"lockstep-report: {one_line(str(error))}", file=sys.stderr)
         return error.status
     except BrokenPipeError:  # the reader (head, less) closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -159,7 +160,7 @@ def read_files(options):
     """Reads the given run files and returns the runs; prints joined and dropped files to stderr."""
     loaded = load_runs(run_files(options.runs))
     for note in loaded.notes:
-        print(f"lockstep-report: note: {note}", file=sys.stderr)
+        print(f"lockstep-report: note: {one_line(note)}", file=sys.stderr)
     return loaded
 
 
@@ -230,12 +231,12 @@ def write_report(options):
                                   options.file_notes)
     page = folder.write("report.md", text, PAGE)
     folder.finish()
-    print(f"{page} ({len(folder.written)} files in {folder.path})")
+    print(one_line(f"{page} ({len(folder.written)} files in {folder.path})"))
 
 
 def print_files(folder):
     for path in folder.written:
-        print(path)
+        print(one_line(str(path)))
 
 
 def print_summary(options):
@@ -244,16 +245,16 @@ def print_summary(options):
         values = [summary_values(run) for run in runs]
         print(json.dumps(values[0] if len(values) == 1 else values, indent=2))
     else:
-        print("\n\n".join("\n".join(summary(run)) for run in runs))
+        print("\n\n".join("\n".join(map(printable, summary(run))) for run in runs))
 
 
 def print_problems(options):
     found = problems(one_file(options.run))
     for line in found:
-        print(f"{options.run}: {line}")
+        print(one_line(f"{options.run}: {line}"))
     if found:
         raise ReportError(INPUT, f"{options.run}: {plural(len(found), 'problem')} in the file")
-    print(f"{Path(options.run)}: valid")
+    print(one_line(f"{options.run}: valid"))
 
 
 def print_published(options):

@@ -6,6 +6,7 @@ from functools import lru_cache
 from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
+from matplotlib.ticker import FixedFormatter
 from matplotlib.transforms import Bbox
 
 POINTS_PER_INCH = 72
@@ -55,6 +56,7 @@ def arrange(figure, title="", notes=()):
         set_notes(figure, notes)
         if title:
             figure.suptitle(wrap(title, figure.get_figwidth() - 0.3), fontsize=TITLE_SIZE)
+        draw_names_literally(figure)
         with warnings.catch_warnings():  # a figure that is too small is enlarged below
             warnings.filterwarnings("ignore", message="constrained_layout not applied")
             figure.draw_without_rendering()
@@ -65,6 +67,21 @@ def arrange(figure, title="", notes=()):
         width, height = figure.get_size_inches()
         figure.set_size_inches(width * (GROWTH if wider else 1), height * (GROWTH if higher else 1))
     figure.set_layout_engine("none")
+
+
+def draw_names_literally(figure):
+    """Disables mathematical notation ($...$) in all texts except the numbers at ticks, which
+    Matplotlib formats, because names may contain dollar signs."""
+    numbers = set()
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            for formatter, ticks in ((axis.get_major_formatter(), axis.get_major_ticks()),
+                                     (axis.get_minor_formatter(), axis.get_minor_ticks())):
+                if not isinstance(formatter, FixedFormatter):
+                    numbers |= {label for tick in ticks for label in (tick.label1, tick.label2)}
+    for text in figure.findobj(Text):
+        if text not in numbers:
+            text.set_parse_math(False)
 
 
 def set_notes(figure, notes):

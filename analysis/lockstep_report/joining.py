@@ -72,7 +72,7 @@ def other_parts(run, notes):
                 if str(check_header(path, file).get("run_id")) == run.run_id:
                     found.append(path)
         except ReportError as error:
-            notes.append(f"not joined with {run.path.name}: {error}")
+            notes.append(f"not joined with {run.file_name}: {error}")
     return found
 
 
@@ -88,7 +88,7 @@ def join_group(group, notes):
     parts = [kept[key] for key in sorted(kept)]
     if len(parts) == 1:
         return parts
-    names = ", ".join(part.path.name for part in parts)
+    names = ", ".join(part.file_name for part in parts)
     if any(shape_of(part) != shape_of(parts[0]) for part in parts):
         notes.append(f"{names} are parts of one run, but differ in ranks, phases or buckets: they "
                      "are reported as separate runs")

@@ -43,7 +43,7 @@ def layer_table(runs):
 def layer_rows(run, i):
     """Returns the rows of layer `i`: one per pass, or one if it was not measured."""
     values = {name: column[i] for name, column in run.layers.items()}
-    common = {"source": run.path.name, "layer": str(values["description"]),
+    common = {"source": run.file_name, "layer": str(values["description"]),
               "status": str(values["status"]).replace("_", " ")}
     estimated = float(values["estimated_bytes"]) / 1e6
     if values["status"] != "complete":
@@ -99,7 +99,7 @@ def stack_row(run, i):
     seconds = np.asarray(values["forward_seconds"], dtype=float)
     peak = float(values["peak_bytes"])
     return {
-        "source": run.path.name, "layer": str(values["layer"]), "devices": int(values["stages"]),
+        "source": run.file_name, "layer": str(values["layer"]), "devices": int(values["stages"]),
         "depth": int(values["depth"]), "estimated_depth": int(values["estimated_depth"]),
         "status": STACK_STATUS.get(str(values["status"]), str(values["status"])),
         "limit_mb": float(values["limit_bytes"]) / 1e6,

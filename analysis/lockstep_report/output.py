@@ -8,6 +8,7 @@ so that no outdated tables remain. It never removes a file that was changed or i
 import hashlib
 import json
 import os
+import secrets
 from pathlib import Path
 
 from lockstep_report.errors import OUTPUT, ReportError
@@ -50,9 +51,10 @@ class Folder:
 
     def replace(self, name, data):
         target = self.path / name
-        temporary = target.with_name(f".{name}.partial")
+        temporary = self.path / f".{secrets.token_hex(8)}.partial"
         try:
-            temporary.write_bytes(data)
+            with temporary.open("xb") as file:  # fails if the name exists, also as a link
+                file.write(data)
             temporary.replace(target)
         except OSError as error:
             temporary.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ import numpy as np
 
 from lockstep_report import schema
 from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.escaping import one_line, printable
 from lockstep_report.former_names import with_current_names
 
 TABLES = ("ladder", "allreduce", "layers", "stack")  # groups of commands that do not train
@@ -90,9 +91,14 @@ class Run:
         return len(self.epoch) > 0
 
     @property
+    def file_name(self):
+        """File name for tables and figures."""
+        return one_line(self.path.name)
+
+    @property
     def label(self):
-        """File name for tables, with the number of parts if several were joined."""
-        return f"{self.path.name} ({len(self.parts)} parts)" if self.parts else self.path.name
+        """File name with the number of parts if several were joined."""
+        return f"{self.file_name} ({len(self.parts)} parts)" if self.parts else self.file_name
 
     def integer(self, name):
         """Returns the root attribute `name` as an integer; 0 if the file lacks it."""
@@ -335,7 +341,10 @@ def shortest(columns):
 
 def read_dataset(dataset):
     if h5py.check_string_dtype(dataset.dtype) is not None:
-        return dataset.asstr()[()]
+        texts = dataset.asstr(errors="replace")[()]
+        if isinstance(texts, str):
+            return printable(texts)
+        return np.array([printable(text) for text in texts.flat], dtype=object).reshape(texts.shape)
     return dataset[()]
 
 
@@ -346,7 +355,9 @@ def read_attributes(node):
 def plain(value):
     """Converts an attribute to a Python value."""
     if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
+        return printable(value.decode("utf-8", "replace"))
+    if isinstance(value, str):
+        return printable(value)
     if isinstance(value, np.ndarray):
         return plain(value.flat[0]) if value.size == 1 else [plain(v) for v in value.flat]
     if isinstance(value, np.generic):

@@ -1,6 +1,9 @@
 """The report: all tables and figures in one Markdown page, with a method box."""
 
+from urllib.parse import quote
+
 from lockstep_report.comparison import base_of
+from lockstep_report.escaping import markdown_escape
 from lockstep_report.settings import describe_setting
 from lockstep_report.tables import markdown
 
@@ -42,30 +45,32 @@ def caption(name):
 def method_box(points, runs, file_notes=()):
     """Returns a box that describes the method: setting, base case, clock, timed steps and number of
     runs."""
-    lines = ["> **Method**", *setting_lines(points), *base_lines(points)]
+    lines = [*setting_lines(points), *base_lines(points)]
     if points and runs:
-        lines.append("> - Clock: each rank reads its monotonic clock once after each phase; the "
+        lines.append("Clock: each rank reads its monotonic clock once after each phase; the "
                      "time of a step is the maximum over the ranks; throughput is images summed "
                      "over seconds summed")
         lines += clock_lines(points)
-        lines.append("> - Warm-up: the earliest complete epoch in which no process started is "
+        lines.append("Warm-up: the earliest complete epoch in which no process started is "
                      "timed; without one, the first 10 % of the steps (at least 1) are excluded")
     for rule in dict.fromkeys(p.rule for p in points):
         sources = [p.source for p in points if p.rule == rule]
-        lines.append(f"> - Timed: {rule} ({', '.join(dict.fromkeys(sources))})")
-    lines += [f"> - {text}" for text in dict.fromkeys(repeats_line(p) for p in points)]
+        lines.append(f"Timed: {rule} ({', '.join(dict.fromkeys(sources))})")
+    lines += [f"{text}" for text in dict.fromkeys(repeats_line(p) for p in points)]
     for run in runs:
         if run.status != "complete":
-            lines.append(f"> - {run.label}: the run did not finish (status {run.status})")
-    lines += [f"> - Files: {note}" for note in file_notes]
-    return "\n".join(lines) + "\n" if len(lines) > 1 else ""
+            lines.append(f"{run.label}: the run did not finish (status {run.status})")
+    lines += [f"Files: {note}" for note in file_notes]
+    if not lines:
+        return ""
+    return "\n".join(["> **Method**", *(f"> - {markdown_escape(line)}" for line in lines)]) + "\n"
 
 
 def setting_lines(points):
     groups = {}
     for p in points:
         groups.setdefault(p.setting, []).append(p)
-    return [f"> - Setting: {describe_setting(group)}" for group in groups.values()]
+    return [f"Setting: {describe_setting(group)}" for group in groups.values()]
 
 
 def clock_lines(points):
@@ -73,7 +78,7 @@ def clock_lines(points):
     errors = [p.split.clock_error for p in points if p.split]
     if not errors:
         return []
-    return ["> - Waiting and transfer: the clocks of the ranks are compared with offsets that were "
+    return ["Waiting and transfer: the clocks of the ranks are compared with offsets that were "
             "measured before and after each epoch; error of a difference at most "
             f"{1e6 * max(errors):.3g} µs"]
 
@@ -85,14 +90,14 @@ def base_lines(points):
     for base in bases.values():
         batch = f", batch {base.batch_per_rank}" if base.batch_per_rank else ""
         threads = base.setting[-1] if len(base.setting) > 1 else ""
-        lines.append(f"> - Base case T(1): 1 rank{batch}{', ' + threads if threads else ''}, "
+        lines.append(f"Base case T(1): 1 rank{batch}{', ' + threads if threads else ''}, "
                      f"{base.epoch_seconds:.4g} s per epoch ({base.source})")
     if points and not bases:
-        lines.append("> - Base case: none of the runs has 1 rank, so there are no speedups")
+        lines.append("Base case: none of the runs has 1 rank, so there are no speedups")
     for p in points:
         if p.is_independent:
             lines.append(
-                f"> - Baseline without communication: {p.ranks} independent replicas, batch "
+                f"Baseline without communication: {p.ranks} independent replicas, batch "
                 f"{p.batch_per_rank}, {p.epoch_seconds:.4g} s per epoch ({p.source})")
     return lines
 
@@ -108,6 +113,6 @@ def repeats_line(point):
 def report_markdown(points, runs, tables, figure_names, extra=(), file_notes=()):
     parts = ["# Lockstep report\n", method_box(points, runs, file_notes)]
     for name in figure_names:
-        parts.append(f"![{name}]({name}.svg)\n\n*{caption(name)}*\n")
+        parts.append(f"![{markdown_escape(name)}]({quote(name)}.svg)\n\n*{caption(name)}*\n")
     parts += [markdown(table) for table in (*tables, *extra)]
     return "\n".join(part for part in parts if part)

@@ -36,7 +36,7 @@ def sweep_row(run, i):
     size = int(run.allreduce["bytes"][i])
     bus = metrics.bus_bandwidth(size, median, run.rank_count)
     return {
-        "source": run.path.name, "algorithm": str(run.allreduce["algorithm"][i]),
+        "source": run.file_name, "algorithm": str(run.allreduce["algorithm"][i]),
         "ranks": run.rank_count, "bytes": size,
         "median_us": 1e6 * median, "low_us": interval and 1e6 * interval.low,
         "high_us": interval and 1e6 * interval.high,

@@ -13,7 +13,7 @@ SUFFIXES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 def sweep_figure(runs, link_gbit=None):
     """Returns the figure, with one panel per file; None if no run is a sweep between ranks.
     `link_gbit`: rate of the link, drawn as a line, in Gbit/s [that of each run]."""
-    panels, links = {}, {run.path.name: link_gbit or link_of(run) for run in runs}
+    panels, links = {}, {run.file_name: link_gbit or link_of(run) for run in runs}
     for row in sweep_table(runs).rows:
         if row["busbw"]:
             curves = panels.setdefault((row["source"], row["ranks"]), {})

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from numbers import Integral
 
+from lockstep_report.escaping import csv_cell, latex_escape, markdown_escape
+
 MISSING = "–"
 
 
@@ -82,14 +84,14 @@ def is_text(column, rows):
 
 def markdown(table):
     columns = table.without_empty_columns()
-    lines = [f"### {table.title}", ""]
-    lines.append("| " + " | ".join(c.header for c in columns) + " |")
+    lines = [f"### {markdown_escape(table.title)}", ""]
+    lines.append("| " + " | ".join(markdown_escape(c.header) for c in columns) + " |")
     align = ("---" if is_text(c, table.rows) else "---:" for c in columns)
     lines.append("|" + "|".join(align) + "|")
     for texts in zip(*(cell_texts(c, table.rows) for c in columns)):
-        lines.append("| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |")
+        lines.append("| " + " | ".join(map(markdown_escape, texts)) + " |")
     if table.footnotes:
-        lines += ["", *(f"- {note}" for note in table.footnotes)]
+        lines += ["", *(f"- {markdown_escape(note)}" for note in table.footnotes)]
     return "\n".join(lines) + "\n"
 
 
@@ -106,19 +108,9 @@ def csv_text(table):
 def raw(value):
     if value is None:
         return ""
+    if isinstance(value, str):
+        return csv_cell(value)
     return f"{value:.9g}" if isinstance(value, float) else str(value)
-
-
-LATEX_ESCAPES = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
-    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "·": r"$\cdot$", "×": r"$\times$", "–": "--", "≥": r"$\ge$", "−": "$-$",
-    "µ": r"$\mu$",
-}
-
-
-def latex_escape(text):
-    return "".join(LATEX_ESCAPES.get(character, character) for character in text)
 
 
 def latex(table):
@@ -128,7 +120,7 @@ def latex(table):
     align = "".join("l" if is_text(c, table.rows) else "r" for c in columns)
     fit = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
     lines = [r"\begin{table}", r"\centering", rf"\caption{{{latex_escape(table.caption)}}}",
-             rf"\label{{tab:{table.name}}}", fit, rf"\begin{{tabular}}{{{align}}}", r"\toprule"]
+             rf"\label{{tab:{label_of(table.name)}}}", fit, rf"\begin{{tabular}}{{{align}}}", r"\toprule"]
     lines.append(" & ".join(latex_escape(c.header) for c in columns) + r" \\")
     lines.append(r"\midrule")
     for texts in zip(*(cell_texts(c, table.rows) for c in columns)):
@@ -137,6 +129,11 @@ def latex(table):
     lines += [rf"\par\footnotesize {latex_escape(note)}" for note in table.footnotes]
     lines.append(r"\end{table}")
     return "\n".join(lines) + "\n"
+
+
+def label_of(name):
+    """Returns `name` with every character that a label of LaTeX may not contain replaced by "-"."""
+    return re.sub("[^A-Za-z0-9.-]", "-", name)
 
 
 RENDERERS = {"md": markdown, "csv": csv_text, "tex": latex}

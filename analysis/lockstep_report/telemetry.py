@@ -92,7 +92,7 @@ def first_ranks(run, samples):
 
 def telemetry_table(runs):
     """Returns the table of the resources that each rank used."""
-    rows = [{"source": run.path.name, **rank_row(s)} for run in files_of(runs)
+    rows = [{"source": run.file_name, **rank_row(s)} for run in files_of(runs)
             for s in samples_of(run)]
     return Table(
         "telemetry", "Telemetry: resources of each rank",
@@ -155,7 +155,7 @@ def interface_rows(run, host, samples):
     rows = []
     received, sent = samples.traffic("received"), samples.traffic("sent")
     for name in received:
-        row = {"source": run.path.name, "host": host, "interface": name}
+        row = {"source": run.file_name, "host": host, "interface": name}
         for direction, counter in (("received", received[name]), ("sent", sent[name])):
             values = finite(samples.seconds, counter)[1]
             row[f"{direction}_mb"] = float(values[-1] - values[0]) / 1e6 if len(values) else None

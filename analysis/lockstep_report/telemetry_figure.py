@@ -30,7 +30,7 @@ def telemetry_figures(runs):
     made = {}
     for run in telemetry.files_of(runs)[:MOST_FIGURES]:
         figure = draw(run)
-        name = f"telemetry-{run.path.name.partition('.h5')[0]}"
+        name = f"telemetry-{run.file_name.partition('.h5')[0]}"
         if figure:
             made[f"{name}-{len(made) + 1}" if name in made else name] = figure
     return made
@@ -64,7 +64,7 @@ def draw(run):
         axes[-1].set_xlabel("seconds since the start of the training")
         for place in axes:
             mark_epochs(place, run)
-        arrange(figure, f"Telemetry of {run.path.name}", ["Dashed vertical lines: end of an epoch"])
+        arrange(figure, f"Telemetry of {run.file_name}", ["Dashed vertical lines: end of an epoch"])
         return figure
 
 

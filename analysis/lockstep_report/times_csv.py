@@ -7,6 +7,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.escaping import one_line
 
 RANKS = ("ranks", "gpus", "workers")
 BATCH = ("batch_per_rank", "batch_per_gpu")
@@ -72,7 +73,7 @@ def join(path, key, group, seconds, published):
     network = [float(decimal(path, n, line, "network_mb_per_s"))
                for n, line in group if line.get("network_mb_per_s")]
     return Row(
-        source=path.name,
+        source=one_line(path.name),
         ranks=key[0],
         batch_per_rank=key[1],
         seconds=max(times),

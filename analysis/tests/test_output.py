@@ -1,5 +1,6 @@
 """Tests the text of tables, the files in the directory --out, and directories as arguments."""
 
+import pathlib
 import re
 from dataclasses import replace
 
@@ -122,6 +123,30 @@ def test_files_that_the_report_did_not_write_stay(one, pair, tmp_path):
     assert (out / "notes.txt").read_text() == "mine"
     assert (out / "table-3-bandwidth.md").read_text() == "edited by hand"
     assert not (out / "table-3-bandwidth.csv").exists()
+
+
+def test_no_file_is_written_through_a_link(one, tmp_path, monkeypatch):
+    """Others may be able to create links in the folder, for example in /tmp."""
+    out, precious = tmp_path / "out", tmp_path / "precious"
+    out.mkdir()
+    precious.write_text("kept")
+    for name in ("report.md", ".report.md.partial", ".0123456789abcdef.partial"):
+        (out / name).symlink_to(precious)
+    assert main(["report", one, "--out", str(out)]) == 0
+    assert precious.read_text() == "kept" and not (out / "report.md").is_symlink()
+    monkeypatch.setattr("secrets.token_hex", lambda count: "0123456789abcdef")  # a correct guess
+    assert main(["report", one, "--out", str(out)]) == 6
+    assert precious.read_text() == "kept"
+
+
+def test_temporary_files_have_names_that_cannot_be_predicted(one, tmp_path, monkeypatch):
+    seen = []
+    replace_file = pathlib.Path.replace
+    monkeypatch.setattr(pathlib.Path, "replace",
+                        lambda path, to: (seen.append(path.name), replace_file(path, to))[1])
+    assert main(["report", one, "--out", str(tmp_path / "out")]) == 0
+    assert len(seen) == len(set(seen)) > 4
+    assert all(re.fullmatch(r"\.[0-9a-f]{16}\.partial", name) for name in seen)
 
 
 def test_tables_and_figures_share_a_folder(pair, tmp_path):
