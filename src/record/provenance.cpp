@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <span>
 #include <string_view>
 
 #include "build.hpp"
@@ -15,19 +17,51 @@ namespace lockstep::record {
 
 namespace {
 
+bool contains_any(std::string_view text, std::span<const std::string_view> parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](auto part) { return text.find(part) != std::string_view::npos; });
+}
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char character) {
+    return static_cast<char>(std::tolower(character));
+  });
+  return lower;
+}
+
 /// Returns whether the environment variable is recorded. Only variables on an allow-list are,
 /// because environments contain secrets. Names on the list that look like a secret are excluded too
-/// (SLURM_JWT is an authentication token).
+/// (SLURM_JWT is an authentication token), and variables that contain other variables: those of
+/// `sbatch --export` and `mpirun -x`.
 bool is_recorded(std::string_view name) {
-  constexpr std::array prefixes{"SLURM_", "NCCL_", "OMPI_", "OMP_", "UCX_"};
-  constexpr std::array secrets{"JWT",    "TOKEN",      "SECRET", "PASSWORD",
-                               "PASSWD", "CREDENTIAL", "_KEY",   "precondition_transports"};
+  constexpr std::array<std::string_view, 5> prefixes{"SLURM_", "NCCL_", "OMPI_", "OMP_", "UCX_"};
+  constexpr std::array<std::string_view, 11> excluded{"jwt",
+                                                      "token",
+                                                      "secret",
+                                                      "passw",
+                                                      "credential",
+                                                      "key",
+                                                      "auth",
+                                                      "cookie",
+                                                      "export_env",
+                                                      "env_list",
+                                                      "precondition_transports"};
   const bool listed =
       name == "CUDA_VISIBLE_DEVICES" ||
       std::any_of(prefixes.begin(), prefixes.end(), [&](auto p) { return name.starts_with(p); });
-  return listed && std::none_of(secrets.begin(), secrets.end(), [&](auto secret) {
-           return name.find(secret) != std::string_view::npos;
-         });
+  return listed && !contains_any(lower_case(name), excluded);
+}
+
+/// Returns whether the value may contain a secret: a URL with a user name, an assignment to a name
+/// that looks like a secret, a JSON web token or a private key.
+bool may_be_secret(std::string_view value) {
+  constexpr std::array<std::string_view, 6> assignments{
+      "token=", "secret=", "password=", "passwd=", "key=", "bearer "};
+  constexpr std::array<std::string_view, 2> contents{"eyJ", "-----BEGIN"};
+  const auto url = value.find("://");
+  return (url != std::string_view::npos && value.find('@', url) != std::string_view::npos) ||
+         contains_any(lower_case(value), assignments) || contains_any(value, contents);
 }
 
 std::string operating_system() {
@@ -56,6 +90,7 @@ Attributes provenance() {
     const std::string_view text = *entry;
     const auto equals = text.find('=');
     if (equals == std::string_view::npos || !is_recorded(text.substr(0, equals))) continue;
+    if (may_be_secret(text.substr(equals + 1))) continue;
     all.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
   std::sort(all.begin() + first_variable, all.end());

@@ -128,6 +128,17 @@ TEST_F(Cifar10Test, OversizedFile) {
   expect_refused({"data_batch_1.bin", "30733073 bytes", "more than the 10000 records"});
 }
 
+// A sparse file claims 1 TiB. If memory were allocated before the check, the test would fail with
+// std::bad_alloc or be killed.
+TEST_F(Cifar10Test, HugeSparseFiles) {
+  constexpr std::uintmax_t huge = std::uintmax_t{1} << 40;
+  fs::resize_file(folder / "test_batch.bin", huge);
+  expect_refused({"test_batch.bin", "1099511627776 bytes", "more than the 10000 records"});
+  fs::resize_file(folder / "test_batch.bin", 3073);
+  fs::resize_file(folder / "batches.meta.txt", huge);
+  expect_refused({"batches.meta.txt", "1099511627776 bytes, not a list of 10 class names"});
+}
+
 TEST_F(Cifar10Test, LabelOutOfRange) {
   Bytes bytes = records(13, 3);
   bytes[7 * record_bytes] = 10;

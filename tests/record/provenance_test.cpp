@@ -28,12 +28,37 @@ TEST(Provenance, RecordsListedVariablesAndNoOthers) {
   EXPECT_THAT(attributes, Not(Contains(Key("PATH"))));
 }
 
-TEST(Provenance, OmitsSecrets) {
+TEST(Provenance, OmitsVariablesThatAreNotListed) {
   for (const char* name :
-       {"SLURM_JWT", "UCX_SOME_TOKEN", "OMPI_MCA_orte_precondition_transports"}) {
+       {"AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "HF_TOKEN", "WANDB_API_KEY", "SSH_AUTH_SOCK",
+        "HTTPS_PROXY", "KRB5CCNAME", "MUNGE_KEY", "PMIX_SECURITY_MODE", "SLURMX", "XSLURM_JOB_ID",
+        "slurm_job_id", "LOCKSTEP_DATA", "SINGULARITYENV_PASSWORD", "APPTAINER_DOCKER_PASSWORD"}) {
     ::setenv(name, "swordfish", 1);
   }
   EXPECT_THAT(provenance(), Each(Pair(testing::_, Not(HasSubstr("swordfish")))));
+}
+
+TEST(Provenance, OmitsListedVariablesWhoseNamesLookLikeSecrets) {
+  for (const char* name : {"SLURM_JWT", "UCX_SOME_TOKEN", "OMPI_MCA_orte_precondition_transports",
+                           "NCCL_AUTH", "OMPI_MCA_some_secret", "OMP_Password", "SLURM_CREDENTIALS",
+                           "UCX_APIKEY", "SLURM_EXPORT_ENV", "OMPI_MCA_mca_base_env_list"}) {
+    ::setenv(name, "swordfish", 1);
+  }
+  EXPECT_THAT(provenance(), Each(Pair(testing::_, Not(HasSubstr("swordfish")))));
+}
+
+TEST(Provenance, OmitsListedVariablesWhoseValuesLookLikeSecrets) {
+  for (const char* value :
+       {"https://user:swordfish@host/path", "tcp://swordfish@host", "ALL,API_TOKEN=swordfish",
+        "x?access_token=swordfish&y", "PASSWORD=swordfish", "Bearer swordfish", "a;key=swordfish",
+        "eyJhbGciOiJIUzI1NiJ9.swordfish", "-----BEGIN PRIVATE KEY----- swordfish"}) {
+    ::setenv("SLURM_JOB_COMMENT", value, 1);
+    EXPECT_THAT(provenance(), Not(Contains(Key("SLURM_JOB_COMMENT")))) << value;
+  }
+  for (const char* value : {"preemption=yes;requeue=true", "https://host/path", "user@host", ""}) {
+    ::setenv("SLURM_JOB_COMMENT", value, 1);
+    EXPECT_THAT(provenance(), Contains(Pair("SLURM_JOB_COMMENT", value))) << value;
+  }
 }
 
 TEST(Provenance, NamesTheBuildAndTheLibraries) {
