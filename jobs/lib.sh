@@ -43,6 +43,19 @@ write_report() {
   "$python" -m lockstep_report report "$directory" --out "$directory/report"
 }
 
+# Waits until the background process $1 has ended and sets `status` to its exit status. `wait` returns early, with a status above
+# 128, if a signal arrives; bash keeps the status of a process that has ended.
+# shellcheck disable=SC2034  # the scripts that source this file read status
+wait_for_child() {
+  local child=$1 running=yes
+  while [ $running = yes ]; do
+    kill -0 "$child" 2>/dev/null || running=no
+    status=0
+    wait "$child" || status=$?
+    [ $status -gt 128 ] || return 0
+  done
+}
+
 # Sets the environment variables that allow Open MPI to start $1 ranks as root (in containers) and with more ranks than cores.
 mpi_environment() {
   local ranks=$1

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034  # task.sbatch reads the array launcher
-# The launchers that start the ranks of a Slurm job. jobs/slurm/submit and task.sbatch source this file before the file of the
-# site, which may replace `launch`.
+# The launchers that start the ranks of a Slurm job. jobs/slurm/submit and task.sbatch source this file before they read the
+# file of the site, which may replace `launch`.
 
 # Prints the launcher that works on this cluster: mpirun if srun was built without PMIx, otherwise srun. Without PMIx, MPI_Init
 # fails under srun, or every process starts as a singleton.
@@ -13,14 +13,30 @@ present_launcher() {
   fi
 }
 
+# Sets the array `container`: the command that starts a program in the image LOCKSTEP_IMAGE with Apptainer or Singularity, with the
+# GPUs of the job if it has any; empty if LOCKSTEP_IMAGE is not set.
+container_command() {
+  local engine
+  container=()
+  [ -n "${LOCKSTEP_IMAGE:-}" ] || return 0
+  [ -r "$LOCKSTEP_IMAGE" ] || die "LOCKSTEP_IMAGE: cannot read $LOCKSTEP_IMAGE"
+  engine=$(command -v apptainer || command -v singularity) ||
+    die "LOCKSTEP_IMAGE is set, but neither apptainer nor singularity is installed"
+  container=("$engine" exec)
+  [ -z "${SLURM_JOB_GPUS:-}" ] || container+=(--nv)
+  container+=("$LOCKSTEP_IMAGE")
+}
+
 # Sets the array `launcher`: the command that starts $2 ranks with $3 cores each, with the launcher $1 (srun or mpirun).
 # --cpus-per-task is passed explicitly, because srun of Slurm 22.05 does not inherit it from sbatch. mpirun binds no process,
-# because it would bind all threads of a rank to one core.
+# because it would bind all threads of a rank to one core. With LOCKSTEP_IMAGE, every rank starts in a container of its own.
 launch() { # LAUNCHER RANKS CORES
+  container_command
   case $1 in
     srun) launcher=(srun --mpi=pmix --kill-on-bad-exit=1 --ntasks="$2" --cpus-per-task="$3") ;;
     mpirun) launcher=("$root/jobs/forward-signals" mpirun -n "$2" --bind-to none) ;;
   esac
+  launcher+=("${container[@]}")
 }
 
 # Prints the option --signal of sbatch for a signal $2 s before the time limit. srun passes the signal to the ranks; mpirun is not

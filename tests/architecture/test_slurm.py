@@ -1,10 +1,12 @@
 """Tests of the Slurm scripts without a cluster: the jobs that `submit --dry-run` prints, and array tasks with stubs of
-srun and scontrol. The settings of the sites in jobs/slurm/sites cannot be tested without the clusters.
+srun and scontrol. Of the sites in jobs/slurm/sites, only the options of sbatch are tested; their values are facts about clusters
+that these tests cannot check.
 """
 
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 
 import pytest
@@ -118,6 +120,148 @@ def test_invalid_options_are_errors(table, arguments):
     assert result.returncode != 0 and result.stderr.startswith("submit: ")
 
 
+@pytest.mark.parametrize("site, gpu, per_node, wanted", [
+    ("generic", "a40", 4, {"--gres": "gpu:a40:%d"}),
+    ("greene", "rtx8000", 4, {"--gres": "gpu:rtx8000:%d"}),
+    ("greene", "a100", 4, {"--gres": "gpu:a100:%d"}),
+    ("torch", "h200", 8, {"--gres": "gpu:%d", "--constraint": "h200"}),
+    ("torch", "l40s", 4, {"--gres": "gpu:%d", "--constraint": "l40s"}),
+])
+def test_gpus_are_requested_per_node(table, tmp_path, site, gpu, per_node, wanted):
+    table.write_text("one\t1\ttrain --batch-per-rank 8\neight\t8\ttrain --batch-per-rank 8\n", encoding="utf-8")
+    result = submit("--site", site, "--gpu", gpu, "--account", "a", "--repeats", 1, "--dir", tmp_path / "out", table)
+    assert result.returncode == 0, result.stderr
+    assert "were not checked" in result.stderr and len(result.stderr.splitlines()) == 1
+    lines = result.stdout.splitlines()
+    for line, ranks in zip(lines, (1, 8)):
+        array, tasks = options(line), min(ranks, per_node)
+        assert {name: array[name] for name in wanted} == {name: text.replace("%d", str(tasks)) for name, text in wanted.items()}
+        assert (array["--nodes"], array["--ntasks-per-node"]) == (str(ranks // tasks), str(tasks))
+        assert "--gpus-per-task" not in array and "--partition" not in array
+        assert line.split()[-2:] == ["--device", "cuda"] and f" {site} {gpu} " in line
+    assert not {"--gres", "--constraint"} & set(options(lines[-1]))  # the report
+
+
+@pytest.mark.parametrize("site", ["greene", "torch", "generic"])
+def test_ranks_on_cpus_request_no_gpus(table, tmp_path, site):
+    for line in submit("--site", site, "--account", "a", "--dir", tmp_path / "out", table).stdout.splitlines():
+        assert not {"--gres", "--constraint", "--gpus"} & set(options(line)) and "--device" not in line
+
+
+@pytest.mark.parametrize("site, gpu", [("greene", "h200"), ("torch", "rtx8000"), ("generic", "a100:2;x")])
+def test_unknown_gpu_is_one_error(table, site, gpu):
+    result = submit("--site", site, "--gpu", gpu, "--account", "a", table)
+    assert result.returncode != 0 and result.stdout == "" and gpu in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of the scripts, in a folder with special characters in its name, whose sites a test may change."""
+    root = tmp_path / "a copy, 100%j $(touch x) `touch x` 'of' \"it\" [1]; & é"
+    shutil.copytree(ROOT / "jobs", root / "jobs")
+    return root
+
+
+@pytest.mark.parametrize("text, message", [
+    ("needs_account=no\nranks_per_node=(\n", "the file of the site is invalid: "),
+    ("ranks_per_node=four\n", "ranks_per_node is 'four', but must be a positive integer"),
+    ("ranks_per_node=0\n", "ranks_per_node is '0', but must be"),
+    ("cores_per_rank=\n", "cores_per_rank is '', but must be"),
+    ("memory_per_core='4G; x'\n", "memory_per_core is '4G; x', but must be an amount such as 4G"),
+    ("needs_account=perhaps\n", "needs_account is 'perhaps', but must be yes or no"),
+    ("unset -f site_environment\n", "site_environment is '', but must be a function"),
+])
+def test_invalid_site_file_is_one_error(copy, table, text, message):
+    sites = copy / "jobs" / "slurm" / "sites"
+    (sites / "own.sh").write_text((sites / "generic.sh").read_text(encoding="utf-8") + text, encoding="utf-8")
+    result = subprocess.run([copy / "jobs" / "slurm" / "submit", "--dry-run", "--site", "own", table], capture_output=True, text=True)
+    assert result.returncode != 0 and result.stdout == "" and message in result.stderr
+    assert len(result.stderr.splitlines()) == 1 and result.stderr.startswith("submit: "), result.stderr
+
+
+def test_odd_characters_in_paths_stay_words(copy, table):
+    odd = copy / "points $HOME;x.tsv"
+    table.rename(odd)
+    result = subprocess.run([copy / "jobs" / "slurm" / "submit", "--dry-run", "--dir", copy / "results", odd],
+                            capture_output=True, text=True, cwd=copy)
+    assert result.returncode == 0, result.stderr
+    for line in result.stdout.splitlines():
+        words = shlex.split(line)
+        assert str(copy) in words and str(copy / "results") in words and str(copy / "results" / "table.tsv") in words
+        assert options(line)["--output"].startswith(str(copy / "results").replace("%", "%%"))
+        assert options(line)["--job-name"].startswith("lockstep-points__HOME_x-")
+    assert not list(copy.rglob("x")) and not list(copy.rglob("results"))
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\\b"])
+def test_paths_that_sbatch_cannot_write_are_one_error(table, tmp_path, name):
+    result = submit("--dir", tmp_path / name, table)
+    assert result.returncode != 0 and "contains a backslash or a control character" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.fixture
+def slurm_stubs(tmp_path):
+    """A function that writes stubs of the programs of Slurm and returns the environment variables that select them. `jobs`: output
+    of squeue; `failing`: number of the call of sbatch that fails."""
+    def make(jobs="", failing=0, size="1001"):
+        folder = tmp_path / "slurm"
+        folder.mkdir(exist_ok=True)
+        for name, code in {
+                "squeue": f"printf '{jobs}'", "srun": "echo pmix", "scontrol": f"echo 'MaxArraySize            = {size}'",
+                "sbatch": f'echo call >>"{tmp_path}/sbatch.calls"; count=$(wc -l <"{tmp_path}/sbatch.calls")\n'
+                          f'[ $count -ne {failing} ] || {{ echo "sbatch: error: no" >&2; exit 1; }}\necho $((70 + count))'}.items():
+            (folder / name).write_text(f"#!/bin/bash\n{code}\n", encoding="utf-8")
+            (folder / name).chmod(0o755)
+        return {"PATH": f"{folder}:{os.environ['PATH']}", "LOCKSTEP_BIN": "/nowhere"}
+    return make
+
+
+def really_submit(table, tmp_path, variables, *arguments):
+    return subprocess.run([SUBMIT, "--repeats", "2", "--dir", tmp_path / "out", *arguments, table], capture_output=True, text=True,
+                          env=os.environ | variables)
+
+
+def test_second_submission_of_a_study_is_refused(table, tmp_path, slurm_stubs):
+    prefix = options(submit("--dir", tmp_path / "out", table).stdout.splitlines()[0])["--job-name"].removesuffix("-n1")
+    waiting = f"71 {prefix}-n2\\n71 {prefix}-n2\\n9 {prefix}-report\\n5 other\\n6 {prefix}1-n2\\n"
+    result = really_submit(table, tmp_path, slurm_stubs(waiting))
+    assert result.returncode != 0 and result.stdout == ""
+    assert result.stderr.splitlines()[-1] == (
+        "submit: this study is pending or running (jobs 9 71); wait for its report, or cancel it with: scancel 9 71")
+    assert not (tmp_path / "sbatch.calls").exists() and not (tmp_path / "out").exists()
+
+
+def test_other_studies_are_submitted_at_the_same_time(table, tmp_path, slurm_stubs):
+    other = options(submit("--dir", tmp_path / "other", table).stdout.splitlines()[0])["--job-name"]
+    result = really_submit(table, tmp_path, slurm_stubs(f"71 {other}\\n72 bash\\n"))
+    assert result.returncode == 0 and "submitted the arrays 71 72; job 73 writes" in result.stdout
+
+
+def test_jobs_use_a_copy_of_the_table(table, tmp_path, slurm_stubs):
+    assert really_submit(table, tmp_path, slurm_stubs()).returncode == 0
+    assert (tmp_path / "out" / "table.tsv").read_text(encoding="utf-8") == TABLE
+    again = really_submit(tmp_path / "out" / "table.tsv", tmp_path, slurm_stubs())
+    assert again.returncode == 0, again.stderr
+
+
+def test_error_of_sbatch_lists_the_submitted_arrays(table, tmp_path, slurm_stubs):
+    result = really_submit(table, tmp_path, slurm_stubs(failing=2))
+    assert result.returncode != 0
+    assert result.stderr.splitlines()[-2:] == [
+        "sbatch: error: no",
+        "submit: sbatch failed, see above; the arrays 71 were submitted: cancel them with scancel 71, then submit again"]
+
+
+def test_array_that_is_too_large_is_one_error(table, tmp_path, slurm_stubs):
+    result = really_submit(table, tmp_path, slurm_stubs(size="6"))
+    assert result.returncode != 0 and not (tmp_path / "sbatch.calls").exists()
+    assert result.stderr == ("submit: the study has 6 runs, but the largest array of this cluster has 5 tasks; split the table or reduce "
+                             "--repeats\n")
+    assert really_submit(table, tmp_path, slurm_stubs(size="7")).returncode == 0
+
+
 def test_points_with_other_threads_are_an_array_of_their_own(table, tmp_path):
     table.write_text("one\t1\ttrain --batch-per-rank 8 --threads 1\ntwo\t1\ttrain --batch-per-rank 8 --threads 2\n", encoding="utf-8")
     arrays = [options(line) for line in submit("--repeats", 1, "--dir", tmp_path / "out", table).stdout.splitlines()[:-1]]
@@ -137,7 +281,7 @@ def run_task(tmp_path, table, task, status, restart=0, state="RUNNING"):
     environment = os.environ | {
         "PATH": f"{programs}:{os.environ['PATH']}", "LOCKSTEP_BIN": "/opt/lockstep", "SLURM_CPUS_PER_TASK": "4",
         "SLURM_ARRAY_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": str(task), "SLURM_RESTART_COUNT": str(restart)}
-    return subprocess.run(["bash", TASK, ROOT, "generic", "srun", table, "3", tmp_path, "--epochs", "2"],
+    return subprocess.run(["bash", TASK, ROOT, "generic", "", "srun", table, "3", tmp_path, "--epochs", "2"],
                           capture_output=True, text=True, env=environment)
 
 
@@ -150,6 +294,26 @@ def test_task_trains_the_point_of_its_index(tmp_path, table):
     assert pairs["--output"] == f"{tmp_path}/two-big-2.77_8.0.h5"
     assert (tmp_path / "two-big-2.done").read_text() == "two-big-2.77_8.0.h5\n"
     assert not (tmp_path / "scontrol.calls").exists()
+
+
+def test_ranks_start_in_containers(tmp_path, table, monkeypatch):
+    image = tmp_path / "an image.sif"
+    image.touch()
+    engine = tmp_path / "bin" / "apptainer"
+    engine.parent.mkdir()
+    engine.write_text("#!/bin/bash\n", encoding="utf-8")
+    engine.chmod(0o755)
+    monkeypatch.setenv("LOCKSTEP_IMAGE", str(image))
+    for gpus, flags in (("", []), ("0,1", ["--nv"])):
+        monkeypatch.setenv("SLURM_JOB_GPUS", gpus)
+        assert run_task(tmp_path, table, 1, 0).returncode == 0
+        words = (tmp_path / "srun.calls").read_text().splitlines()
+        start = words.index(str(engine))
+        assert words[start:start + 4 + len(flags)] == [str(engine), "exec", *flags, str(image), "/opt/lockstep"]
+        (tmp_path / "one-1.done").unlink()
+    image.unlink()
+    result = run_task(tmp_path, table, 1, 0)
+    assert result.returncode != 0 and result.stderr.endswith(f"LOCKSTEP_IMAGE: cannot read {image}\n")
 
 
 def test_task_of_a_complete_point_does_not_train(tmp_path, table):
@@ -177,7 +341,7 @@ def test_launcher_is_mpirun_if_srun_has_no_pmix(table, tmp_path, types, name, op
     (tmp_path / "srun").write_text(f"#!/bin/bash\necho MPI plugin types are... {types}\n", encoding="utf-8")
     (tmp_path / "srun").chmod(0o755)
     line = submit("--dir", tmp_path / "out", table, PATH=f"{tmp_path}:{os.environ['PATH']}").stdout.splitlines()[0]
-    assert option in line and f" generic {name} " in line
+    assert option in line and f" generic '' {name} " in line
 
 
 def test_task_is_not_requeued_after_ten_restarts(tmp_path, table):

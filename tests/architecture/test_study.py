@@ -103,6 +103,31 @@ def test_failed_runs_are_listed_and_the_others_run(table, tmp_path, program):
     assert len(calls(tmp_path)) == 2 and not list((tmp_path / "out").glob("*.done"))
 
 
+@pytest.mark.parametrize("status", [0, 5])
+def test_report_that_fails_is_listed_after_the_failed_runs(table, tmp_path, program, status):
+    """The stub writes empty files, which are no run files."""
+    result = study(*RUN[:-1], "--dir", tmp_path / "out", table, **program(status))
+    assert result.returncode == 1
+    runs = "one-1 (status 5), two-1 (status 5), " if status else ""
+    assert result.stderr.splitlines()[-1] == f"study: failed runs: {runs}the report"
+    assert "not an HDF5 file" in result.stderr
+
+
+def test_study_without_run_files_has_no_report(table, tmp_path):
+    stub = tmp_path / "lockstep"
+    stub.write_text("#!/bin/bash\nexit 6\n", encoding="utf-8")
+    stub.chmod(0o755)
+    result = study(*RUN[:-1], "--dir", tmp_path / "out", table, LOCKSTEP_BIN=str(stub))
+    assert result.stderr.splitlines() == ["study: failed runs: one-1 (status 6), two-1 (status 6)"]
+    assert "report" not in result.stdout and not (tmp_path / "out" / "report").exists()
+
+
+def test_process_that_has_ended_before_the_wait_keeps_its_status():
+    """A process that fails at once must not count as complete."""
+    script = f"source '{ROOT}/jobs/lib.sh'; (exit 7) & sleep 0.3; wait_for_child $!; echo $status"
+    assert subprocess.run(["bash", "-euc", script], capture_output=True, text=True).stdout == "7\n"
+
+
 def test_interrupted_run_ends_the_study_and_is_continued(table, tmp_path, program):
     result = study(*RUN, "--dir", tmp_path / "out", table, **program(75))
     assert result.returncode == 1 and "run the same command again to continue" in result.stderr
@@ -113,12 +138,16 @@ def test_interrupted_run_ends_the_study_and_is_continued(table, tmp_path, progra
 
 @pytest.mark.parametrize("line", ["x y\t1\ttrain", "x\tmany\ttrain", "x\t1\t", "x\t1\t--batch-per-rank 8", "x\t0\ttrain",
                                   "x\t1\ttrain --batch-per-rank $(id)", "x\t1\tfly", "x\t1\tinfo", "x\t1\tplan --batch-per-rank 8", "x\t1\ttrain\tmore",
-                                  "x\t1\ttrain --output own.h5"])
+                                  "x\t1\ttrain --output own.h5",
+                                  "x\t99999999999999999999\ttrain", "é\t1\ttrain", f"{'x' * 101}\t1\ttrain",
+                                  f"x\t1\ttrain {'x' * 4000}", "x\x1b[2J\t1\ttrain", "'x'\t1\ttrain", "x\t1\ttrain \"a\"",
+                                  "x</script>\t1\ttrain", "x\t1\ttrain --data a;id", "x\t1\ttrain --lr `id`", "../x\t1\ttrain",
+                                  "$(id)\t1\ttrain"])
 def test_invalid_line_of_the_table_is_an_error(table, line):
     table.write_text(f"# comment\n{line}\n", encoding="utf-8")
     result = study("--dry-run", table)
     assert result.returncode != 0 and f"{table}, line 2: " in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    assert len(result.stderr.splitlines()) == 1 and "\x1b" not in result.stderr
 
 
 def test_launcher_needs_the_number_of_ranks(table):
@@ -136,12 +165,29 @@ def test_directory_is_not_a_table(tmp_path):
     ("a\t3\ttrain --global-batch 64\n", "not a multiple of its 3 ranks; use for example 66"),
     ("a\t1\ttrain\r\n", "Windows line endings (CRLF)"),
     ("# only a comment\n", "has no points"),
-])
+    ("a\t1\ttrain\0\n", "contains NUL bytes"),
+    ("a" * 1_000_001, "has 1000001 bytes; the limit of a table is 1000000 bytes"),
+    ("".join(f"a{i}\t1\ttrain\n" for i in range(1001)), "has more than 1000 points"),
+], ids=lambda text: text[:20] if text.isprintable() else "table")
 def test_inconsistent_table_is_one_error(table, text, message):
     table.write_bytes(text.encode())
     result = study("--dry-run", table)
     assert result.returncode != 0 and result.stdout == ""
     assert message in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+def test_huge_sparse_table_is_one_error(table):
+    with table.open("ab") as file:
+        file.truncate(1 << 40)
+    result = study("--dry-run", table)
+    assert result.returncode != 0 and f"has {1 << 40} bytes; the limit" in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+def test_value_of_the_global_batch_is_not_evaluated(table, tmp_path):
+    """Bash would evaluate the name of a variable or an assignment in an arithmetic expression."""
+    table.write_text("a\t2\ttrain --global-batch line\nb\t2\ttrain --global-batch ranks=1\n", encoding="utf-8")
+    result = study("--dry-run", "--dir", tmp_path, table)
+    assert result.returncode == 0 and [line.split()[2] for line in result.stdout.splitlines()] == ["2", "2"]
 
 
 def test_last_line_without_newline_is_a_point(table):
