@@ -26,8 +26,8 @@ def table(tmp_path):
 
 
 def submit(*arguments, **variables):
-    """Runs `submit --dry-run` with additional environment variables."""
-    environment = {key: value for key, value in os.environ.items() if key != "LOCKSTEP_ACCOUNT"} | variables
+    """Runs `submit --dry-run` with additional environment variables, without lockstep unless LOCKSTEP_BIN is one of them."""
+    environment = os.environ | {"LOCKSTEP_BIN": "/nowhere", "LOCKSTEP_ACCOUNT": ""} | variables
     return subprocess.run([SUBMIT, "--dry-run", *map(str, arguments)], capture_output=True, text=True, env=environment)
 
 
@@ -74,6 +74,14 @@ def test_complete_points_are_not_submitted(table, tmp_path):
     assert [options(line)["--array"] for line in lines[:-1]] == ["1,2%4", "3,5,6%4"]
 
 
+def test_complete_study_is_not_submitted(table, tmp_path):
+    for name in ("one", "two", "two-big"):
+        (tmp_path / f"{name}-1.done").touch()
+    result = submit("--repeats", 1, "--dir", tmp_path, table)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == f"all points are complete; the results are in {tmp_path}\n"
+
+
 def test_missing_account_is_an_error_if_the_site_requires_one(table):
     without_account = submit("--site", "torch", table)
     assert without_account.returncode != 0 and "--account" in without_account.stderr
@@ -109,7 +117,7 @@ def test_options_that_cannot_be_checked_are_submitted_with_a_note(table, tmp_pat
 def test_installed_program_rejects_invalid_further_options(table, further):
     if not os.environ.get("LOCKSTEP_BIN"):
         pytest.skip("LOCKSTEP_BIN is not set to the program; CTest sets it")
-    result = submit(table, "--", *further)
+    result = submit(table, "--", *further, LOCKSTEP_BIN=os.environ["LOCKSTEP_BIN"])
     assert result.returncode != 0 and further[0] in result.stderr, result.stderr
 
 
@@ -175,7 +183,8 @@ def copy(tmp_path):
 def test_invalid_site_file_is_one_error(copy, table, text, message):
     sites = copy / "jobs" / "slurm" / "sites"
     (sites / "own.sh").write_text((sites / "generic.sh").read_text(encoding="utf-8") + text, encoding="utf-8")
-    result = subprocess.run([copy / "jobs" / "slurm" / "submit", "--dry-run", "--site", "own", table], capture_output=True, text=True)
+    result = subprocess.run([copy / "jobs" / "slurm" / "submit", "--dry-run", "--site", "own", table],
+                            capture_output=True, text=True)
     assert result.returncode != 0 and result.stdout == "" and message in result.stderr
     assert len(result.stderr.splitlines()) == 1 and result.stderr.startswith("submit: "), result.stderr
 
@@ -184,7 +193,7 @@ def test_odd_characters_in_paths_stay_words(copy, table):
     odd = copy / "points $HOME;x.tsv"
     table.rename(odd)
     result = subprocess.run([copy / "jobs" / "slurm" / "submit", "--dry-run", "--dir", copy / "results", odd],
-                            capture_output=True, text=True, cwd=copy)
+                            capture_output=True, text=True, cwd=copy, env=os.environ | {"LOCKSTEP_BIN": "/nowhere"})
     assert result.returncode == 0, result.stderr
     for line in result.stdout.splitlines():
         words = shlex.split(line)
@@ -257,13 +266,14 @@ def test_error_of_sbatch_lists_the_submitted_arrays(table, tmp_path, slurm_stubs
 def test_array_that_is_too_large_is_one_error(table, tmp_path, slurm_stubs):
     result = really_submit(table, tmp_path, slurm_stubs(size="6"))
     assert result.returncode != 0 and not (tmp_path / "sbatch.calls").exists()
-    assert result.stderr == ("submit: the study has 6 runs, but the largest array of this cluster has 5 tasks; split the table or reduce "
-                             "--repeats\n")
+    assert result.stderr == ("submit: the study has 6 runs, but the largest array of this cluster has 5 tasks; split the table or "
+                             "reduce --repeats\n")
     assert really_submit(table, tmp_path, slurm_stubs(size="7")).returncode == 0
 
 
 def test_points_with_other_threads_are_an_array_of_their_own(table, tmp_path):
-    table.write_text("one\t1\ttrain --batch-per-rank 8 --threads 1\ntwo\t1\ttrain --batch-per-rank 8 --threads 2\n", encoding="utf-8")
+    table.write_text("one\t1\ttrain --batch-per-rank 8 --threads 1\ntwo\t1\ttrain --batch-per-rank 8 --threads 2\n",
+                     encoding="utf-8")
     arrays = [options(line) for line in submit("--repeats", 1, "--dir", tmp_path / "out", table).stdout.splitlines()[:-1]]
     assert [(a["--cpus-per-task"], a["--array"]) for a in arrays] == [("1", "1%4"), ("2", "2%4")]
 

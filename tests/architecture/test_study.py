@@ -137,7 +137,8 @@ def test_interrupted_run_ends_the_study_and_is_continued(table, tmp_path, progra
 
 
 @pytest.mark.parametrize("line", ["x y\t1\ttrain", "x\tmany\ttrain", "x\t1\t", "x\t1\t--batch-per-rank 8", "x\t0\ttrain",
-                                  "x\t1\ttrain --batch-per-rank $(id)", "x\t1\tfly", "x\t1\tinfo", "x\t1\tplan --batch-per-rank 8", "x\t1\ttrain\tmore",
+                                  "x\t1\ttrain --batch-per-rank $(id)", "x\t1\tfly", "x\t1\tinfo", "x\t1\tplan --batch-per-rank 8",
+                                  "x\t1\ttrain\tmore",
                                   "x\t1\ttrain --output own.h5",
                                   "x\t99999999999999999999\ttrain", "é\t1\ttrain", f"{'x' * 101}\t1\ttrain",
                                   f"x\t1\ttrain {'x' * 4000}", "x\x1b[2J\t1\ttrain", "'x'\t1\ttrain", "x\t1\ttrain \"a\"",
@@ -157,7 +158,8 @@ def test_launcher_needs_the_number_of_ranks(table):
 
 def test_directory_is_not_a_table(tmp_path):
     result = study("--dry-run", tmp_path)
-    assert result.returncode != 0 and result.stderr == f"study: cannot read {tmp_path}; a table is a file such as jobs/studies/weak.tsv\n"
+    message = f"study: cannot read {tmp_path}; a table is a file such as jobs/studies/weak.tsv\n"
+    assert result.returncode != 0 and result.stderr == message
 
 
 @pytest.mark.parametrize("text, message", [
