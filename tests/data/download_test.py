@@ -98,6 +98,28 @@ class DownloadTest(unittest.TestCase):
         self.assertIn("remove or rename", result.stderr)
         self.assertEqual((self.dest / FOLDER / "data_batch_1.bin").read_bytes(), b"mine")
 
+    def test_bomb_is_not_unpacked(self):
+        bomb = self.archives / "bomb.tar.gz"
+        write_archive(bomb, {"data_batch_1.bin": bytes(40_000_000), "other.bin": bytes(1000)})
+        self.assert_refused(self.run_script(bomb, md5(bomb)), "not a valid archive", "data_batch_1.bin")
+
+    def test_links_in_an_archive_are_not_followed(self):
+        links = self.archives / "links.tar.gz"
+        with tarfile.open(links, "w:gz") as archive:
+            for name in [*FILES, "batches.meta.txt"]:
+                entry = tarfile.TarInfo(f"{FOLDER}/{name}")
+                entry.type, entry.linkname = tarfile.SYMTYPE, "/dev/zero"
+                archive.addfile(entry)
+        self.assert_refused(self.run_script(links, md5(links)), "data_batch_1.bin is not a regular file")
+
+    def test_huge_sparse_file_is_not_read(self):
+        (self.dest / FOLDER).mkdir(parents=True)
+        with (self.dest / FOLDER / "data_batch_1.bin").open("wb") as file:
+            file.truncate(1 << 40)
+        result = self.run_script(self.good, md5(self.good))
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("1099511627776 bytes instead of 30730000", result.stderr)
+
     def test_wrong_use(self):
         for arguments in ([], ["--help"], ["a", "b"]):
             result = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True)
