@@ -102,7 +102,7 @@ class Study:
         """Waits until the first checkpoint of a point exists and its process after `restart` restarts runs."""
         self.cluster.wait_until(
             lambda: list(self.folder.glob(f"checkpoints/{point}-1/checkpoint-*.h5")) and
-            list(self.folder.glob(f"{point}-1.{self.arrays[0]}_*.{restart}.h5*")), 90)
+            list(self.folder.glob(f"{point}-1.{self.arrays[0]}_*.{restart}.h5*")), 150)
 
     def parts(self, point):
         """Returns the status of each run file of a point, by restart."""
@@ -113,7 +113,7 @@ class Study:
         """Waits until a task with the index 1 has resumed from a checkpoint; returns its number of steps."""
         log = self.folder / "logs" / f"{self.arrays[0]}_1.log"
         return int(self.cluster.wait_until(
-            lambda: log.exists() and re.search(r"^  resumed after step (\d+)$", log.read_text(), re.M), 90)[1])
+            lambda: log.exists() and re.search(r"^  resumed after step (\d+)$", log.read_text(), re.M), 150)[1])
 
 
 def status(path):
