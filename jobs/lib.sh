@@ -31,12 +31,13 @@ find_python() {
   die "no Python with $modules was found; run jobs/setup, or set LOCKSTEP_PYTHON to such a Python"
 }
 
-# Writes the report of the run files in the folder $1 to $1/report. Does nothing if the folder has no run files.
+# Writes the report of the run files in the folder $1 to $1/report. Does nothing if the folder has no run files. Returns a status
+# other than 0 if the report fails, also where `set -e` has no effect.
 write_report() {
   local directory=$1 python
   [ -n "$(find "$directory" -maxdepth 1 -name '*.h5' -print -quit)" ] || return 0
   heading "report"
-  python=$(find_python "numpy, h5py, matplotlib")
+  python=$(find_python "numpy, h5py, matplotlib") || return 1
   if [ -d "$root/analysis/lockstep_report" ]; then
     export PYTHONPATH="$root/analysis${PYTHONPATH:+:$PYTHONPATH}"
   fi

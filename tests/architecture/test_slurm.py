@@ -136,7 +136,7 @@ def test_invalid_options_are_errors(table, arguments):
     ("torch", "l40s", 4, {"--gres": "gpu:%d", "--constraint": "l40s"}),
 ])
 def test_gpus_are_requested_per_node(table, tmp_path, site, gpu, per_node, wanted):
-    table.write_text("one\t1\ttrain --batch-per-rank 8\neight\t8\ttrain --batch-per-rank 8\n", encoding="utf-8")
+    table.write_text("one\t1\ttrain --batch-per-rank 8\nlast\t8\ttrain --batch-per-rank 8\n", encoding="utf-8")
     result = submit("--site", site, "--gpu", gpu, "--account", "a", "--repeats", 1, "--dir", tmp_path / "out", table)
     assert result.returncode == 0, result.stderr
     assert "were not checked" in result.stderr and len(result.stderr.splitlines()) == 1
@@ -324,6 +324,20 @@ def test_ranks_start_in_containers(tmp_path, table, monkeypatch):
     image.unlink()
     result = run_task(tmp_path, table, 1, 0)
     assert result.returncode != 0 and result.stderr.endswith(f"LOCKSTEP_IMAGE: cannot read {image}\n")
+
+
+@pytest.mark.parametrize("complete, message", [
+    ([], "the report failed; runs that are not complete: one-1 two-1 two-big-1; submit the same study again"),
+    (["one", "two", "two-big"], "the report failed, see above"),
+])
+def test_report_that_fails_hides_no_incomplete_runs(tmp_path, table, complete, message):
+    (tmp_path / "one-1.0.h5").write_text("no run file", encoding="utf-8")
+    for name in complete:
+        (tmp_path / f"{name}-1.done").touch()
+    result = subprocess.run(["bash", TASK.with_name("report.sbatch"), ROOT, "generic", table, "1", tmp_path],
+                            capture_output=True, text=True)
+    assert result.returncode != 0 and message in result.stderr.splitlines()[-1], result.stderr
+    assert "not an HDF5 file" in result.stderr
 
 
 def test_task_of_a_complete_point_does_not_train(tmp_path, table):
