@@ -19,6 +19,10 @@ class CannotStart(Exception):
     """This machine cannot start the cluster."""
 
 
+class CommandFailed(Exception):
+    """A command of Slurm failed."""
+
+
 class Cluster:
     """A running cluster of two nodes. `folder`: its configuration and logs; `work`: a folder for tables and results."""
 
@@ -45,11 +49,24 @@ class Cluster:
         assert subprocess.run(["pgrep", "-f", self.folder], stdout=subprocess.DEVNULL).returncode == 1, "processes remain"
 
     def run(self, *command):
-        return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True, timeout=60,
-                              env=self.environment).stdout
+        """Returns the output of a command. Fails with its error message if it fails."""
+        result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60, env=self.environment)
+        if result.returncode != 0:
+            raise CommandFailed(f"{command}: status {result.returncode}: {result.stderr}")
+        return result.stdout
 
     def job(self, identifier):
-        """Returns the fields of a job as `scontrol show job` prints them."""
+        """Returns the fields of a job as `scontrol show job` prints them. Repeats the query for 30 s if it fails, because the
+        controller does not always answer in time on a loaded machine."""
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            try:
+                return self.fields_of(identifier)
+            except CommandFailed:
+                time.sleep(1)
+        return self.fields_of(identifier)
+
+    def fields_of(self, identifier):
         return dict(re.findall(r"(\w+)=(\S*)", self.run("scontrol", "--oneliner", "show", "job", identifier)))
 
     def wait_until(self, condition, limit):

@@ -55,7 +55,7 @@ def signal_before_the_time_limit_requeues_the_task_which_resumes(cluster):
 
 def urgent_job_preempts_a_task_which_resumes(cluster):
     table = "first\t2\ttrain --batch-per-rank 4\n"
-    preempted = cluster.submit(table, further=["--steps", "120"])
+    preempted = cluster.submit(table, further=["--steps", "240"])
     task = f"{preempted.arrays[0]}_1"
     preempted.started("first")
     urgent = cluster.run("sbatch", "--parsable", "--partition=urgent", "--ntasks-per-node=4", "--nodes=2", "--output=/dev/null",
