@@ -62,7 +62,7 @@ class Cluster:
         while time.monotonic() < end:
             try:
                 return self.fields_of(identifier)
-            except CommandFailed:
+            except (CommandFailed, subprocess.TimeoutExpired):
                 time.sleep(1)
         return self.fields_of(identifier)
 
