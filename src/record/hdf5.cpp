@@ -8,11 +8,16 @@
 #include <system_error>
 
 #include "files.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 
 namespace lockstep::record::hdf5 {
 
 namespace {
+
+std::recursive_mutex library;
+/// Number of locks that the calling thread has.
+thread_local int locks = 0;
 
 // Configures the HDF5 library. HDF5 must not print errors, because this program reports them. It
 // must not load filter plug-ins, because a file could then make it execute other code. Its clean-up
@@ -70,9 +75,25 @@ void set_attribute(hid_t object, const std::string& name, hid_t type, const void
 
 }  // namespace
 
+LibraryLock::LibraryLock() noexcept {
+  library.lock();
+  ++locks;
+}
+
+LibraryLock::~LibraryLock() {
+  if (!is_held_) return;
+  --locks;
+  library.unlock();
+}
+
+File::File(LibraryLock lock, hid_t id, const char* what) : lock_(std::move(lock)), handle_(id) {
+  check(id < 0 ? -1 : 0, what);
+}
+
 void log_close_failure() noexcept { core::log_warning("HDF5 could not close an object"); }
 
 void check(herr_t result, const char* what) {
+  core::check(locks > 0, "HDF5 is used without its lock");
   if (result >= 0) return;
   Cause cause;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, note_cause, &cause);
@@ -80,6 +101,7 @@ void check(herr_t result, const char* what) {
 }
 
 std::string version() {
+  const LibraryLock lock;
   prepare();  // must precede any other HDF5 call, otherwise HDF5 installs its clean-up at exit
   unsigned major = 0, minor = 0, release = 0;
   if (H5get_libversion(&major, &minor, &release) < 0) return "unknown";
@@ -97,21 +119,23 @@ void writing(const std::filesystem::path& path, const std::function<void()>& wor
 }
 
 File create_file(const std::filesystem::path& path) {
+  LibraryLock lock;
   prepare();
   const Properties access = file_access();
   const Properties creation = creation_properties(H5P_FILE_CREATE);
-  return own<File>(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()),
-                   "creating the file");
+  return File(std::move(lock), H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()),
+              "creating the file");
 }
 
 File open_file(const std::filesystem::path& path, Access access) {
+  LibraryLock lock;
   prepare();
   unsigned flags = H5F_ACC_RDONLY;
   if (access == Access::read_while_written) flags = H5F_ACC_RDONLY | H5F_ACC_SWMR_READ;
   if (access == Access::append) flags = H5F_ACC_RDWR | H5F_ACC_SWMR_WRITE;
   if (access == Access::modify) flags = H5F_ACC_RDWR;
   const Properties list = file_access();
-  return own<File>(H5Fopen(path.c_str(), flags, list.get()), "opening the file");
+  return File(std::move(lock), H5Fopen(path.c_str(), flags, list.get()), "opening the file");
 }
 
 Properties properties(hid_t kind) {

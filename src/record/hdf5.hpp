@@ -8,6 +8,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/core/handle.hpp"
@@ -15,6 +16,21 @@
 // Wrappers for the part of the HDF5 C API that this module uses, with RAII handles and checked
 // return values.
 namespace lockstep::record::hdf5 {
+
+/// Gives the calling thread exclusive use of the HDF5 library until the lock is destroyed, because
+/// the serial library is not thread-safe. Blocks while another thread uses it. A thread may have
+/// several locks. An open `File` has one, `check` refuses a call without one, and handles take one
+/// when they close an object, so callers need none of their own.
+class LibraryLock {
+ public:
+  LibraryLock() noexcept;
+  ~LibraryLock();
+  LibraryLock(LibraryLock&& other) noexcept : is_held_(std::exchange(other.is_held_, false)) {}
+  LibraryLock& operator=(LibraryLock&&) = delete;
+
+ private:
+  bool is_held_ = true;
+};
 
 /// Logs a warning that HDF5 could not close an object.
 void log_close_failure() noexcept;
@@ -24,18 +40,33 @@ struct IdTraits {
   using type = hid_t;
   static type null() noexcept { return H5I_INVALID_HID; }
   static void close(type id) noexcept {
+    const LibraryLock lock;
     if (close_id(id) < 0) log_close_failure();
   }
 };
 /// An object of any kind: group, dataset or named datatype.
 using Object = core::Handle<IdTraits<H5Oclose>>;
-using File = core::Handle<IdTraits<H5Fclose>>;
 using Group = core::Handle<IdTraits<H5Gclose>>;
 using Dataset = core::Handle<IdTraits<H5Dclose>>;
 using Space = core::Handle<IdTraits<H5Sclose>>;
 using Type = core::Handle<IdTraits<H5Tclose>>;
 using Attribute = core::Handle<IdTraits<H5Aclose>>;
 using Properties = core::Handle<IdTraits<H5Pclose>>;
+
+/// An open file. It must be closed by the thread that opened it.
+class File {
+ public:
+  /// Takes ownership of `id`. Throws `Failure` if `id` is negative.
+  File(LibraryLock lock, hid_t id, const char* what);
+
+  hid_t get() const noexcept { return handle_.get(); }
+  /// Returns the identifier and gives up ownership; the caller must close it.
+  hid_t release() noexcept { return handle_.release(); }
+
+ private:
+  LibraryLock lock_;
+  core::Handle<IdTraits<H5Fclose>> handle_;
+};
 
 /// Failure of an HDF5 call. The message has the operation and the cause that HDF5 reports; callers
 /// add the path.
@@ -50,7 +81,8 @@ class Failure : public std::runtime_error {
   int error_number_;
 };
 
-/// Throws `Failure` if `result` is negative. `what`: the operation, for the message.
+/// Throws `Failure` if `result` is negative. `what`: the operation, for the message. Throws `Error`
+/// (internal) if the calling thread has no `LibraryLock`.
 void check(herr_t result, const char* what);
 /// Returns a handle that owns `id`. Throws `Failure` if `id` is negative.
 template <class Id>

@@ -28,6 +28,18 @@ TEST(Digest, EqualsItsDefinition) {
   EXPECT_EQ(digest.hex(), "0484e0d93589e10c10e79ccbd96acc70");
 }
 
+// Longer than the blocks of words that are added at once, with a remainder.
+TEST(Digest, OfALongTextEqualsItsDefinition) {
+  std::vector<std::byte> bytes(1003);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<std::byte>((7 * i + 255) % 256);
+  }
+  Digest digest;
+  digest.add(std::span<const std::byte>(bytes));
+  digest.add(std::span<const std::byte>(std::vector<std::byte>(64, std::byte{0xff})));
+  EXPECT_EQ(digest.hex(), "05a98d9a2d0e7e1d1e7619f15d25b7bf");
+}
+
 TEST(Digest, DetectsEveryFlippedBit) {
   core::Random random(7, core::RandomStream::test);
   std::vector<std::byte> bytes(67);
