@@ -95,7 +95,6 @@ Progress Checkpoints::restore() {
   double has_weights = found.has_weights ? 1 : 0;
   communicator_.maximum(std::span(&has_weights, 1));
   if (has_weights > 0) stages_.distribute();
-  stages_.release();
   broadcast_state(replicas_group_, state_);
   const Progress& read = found.progress;
   std::array numbers{read.step,
@@ -126,9 +125,11 @@ Progress Checkpoints::restore() {
   has_directory_ = numbers[9] != 0;
   saved_step_ = progress.step;
   saved_evaluated_step_ = progress.evaluated_step;
-  if (writes() && !config_.dry_run) {
-    store_.emplace(config_.checkpoint_dir, config_.keep, run_id_);
-  }
+  together(communicator_, [&] {
+    if (!writes() || config_.dry_run) return stages_.release();
+    writer_.emplace(record::CheckpointStore(config_.checkpoint_dir, config_.keep, run_id_), all_);
+    gathered_ = joined(stages_.all(), replicas_.tensors());
+  });
   return progress;
 }
 
@@ -178,6 +179,12 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
   const std::int64_t saved_ranks = find(counters, "ranks").value_or(0);
   found.has_rank_states = rank_state_ != RankState::none && saved_state == rank_state_ &&
                           saved_ranks == replicas_group_.size();
+  if (saved_ranks != 0 && saved_ranks != replicas_group_.size()) {
+    core::log_warning(fmt::format(
+        "{} was written by a run with {} data-parallel ranks, and this one has {}: its results are "
+        "not bit-identical to those of an uninterrupted run, because the sums have another order",
+        path.string(), saved_ranks, replicas_group_.size()));
+  }
   if (rank_state_ != RankState::none && !found.has_rank_states) {
     core::log_warning(fmt::format(
         "{} does not contain the {} of each of the {} ranks; all ranks continue with those of rank "
@@ -242,18 +249,20 @@ void Checkpoints::prepare_directory() const {
 
 bool Checkpoints::is_due(std::int64_t step) const {
   if (!writes()) return false;
+  if (writer_->has_failed()) return true;
   const std::int64_t every = config_.checkpoint_steps;
   if (every > 0) return step / every > saved_step_ / every;
   const std::chrono::duration<double> age = std::chrono::steady_clock::now() - saved_at_;
   return age.count() >= config_.checkpoint_seconds;
 }
 
-bool Checkpoints::save(const Progress& progress) {
-  if (!has_directory_) return false;
+void Checkpoints::save(const Progress& progress) {
+  if (!has_directory_) return;
   if (is_saved_ && saved_step_ == progress.step &&
       saved_evaluated_step_ == progress.evaluated_step) {
-    return true;
+    return;
   }
+  wait();
   if (progress.loss_scale) {
     loss_scale_ = {progress.loss_scale->scale, static_cast<float>(progress.loss_scale->good_steps)};
   }
@@ -261,31 +270,39 @@ bool Checkpoints::save(const Progress& progress) {
   stages_.gather();
   together(communicator_, [&] {
     if (communicator_.rank() != 0) return;
-    std::vector<record::Tensor> tensors = joined(all_, stages_.all());
-    if (progress.loss_scale) tensors.push_back(loss_scale_tensor_);
-    const auto others = replicas_.tensors();
-    tensors.insert(tensors.end(), others.begin(), others.end());
-    store_->save(progress.step, tensors,
-                 {{"step", progress.step},
-                  {"evaluated_step", progress.evaluated_step},
-                  {"last_correct", progress.last_correct},
-                  {"best_correct", progress.best_correct},
-                  {"has_loss_scale", progress.loss_scale ? 1 : 0},
-                  {"rank_state", static_cast<std::int64_t>(rank_state_)},
-                  {"ranks", replicas_group_.size()},
-                  {"part", part_},
-                  {"batches_tracked", state_.batches_tracked},
-                  {"seed", static_cast<std::int64_t>(config_.seed)},
-                  {"global_batch", config_.global_batch},
-                  {"steps_per_epoch", identity_.steps_per_epoch},
-                  {"data_digest", digest_number(identity_.data_digest)}});
+    std::vector<record::Tensor> others = gathered_;
+    if (progress.loss_scale) others.push_back(loss_scale_tensor_);
+    writer_->start(progress.step, others,
+                   {{"step", progress.step},
+                    {"evaluated_step", progress.evaluated_step},
+                    {"last_correct", progress.last_correct},
+                    {"best_correct", progress.best_correct},
+                    {"has_loss_scale", progress.loss_scale ? 1 : 0},
+                    {"rank_state", static_cast<std::int64_t>(rank_state_)},
+                    {"ranks", replicas_group_.size()},
+                    {"part", part_},
+                    {"batches_tracked", state_.batches_tracked},
+                    {"seed", static_cast<std::int64_t>(config_.seed)},
+                    {"global_batch", config_.global_batch},
+                    {"steps_per_epoch", identity_.steps_per_epoch},
+                    {"data_digest", digest_number(identity_.data_digest)}});
   });
-  stages_.release();
   is_saved_ = true;
   saved_step_ = progress.step;
   saved_evaluated_step_ = progress.evaluated_step;
   saved_at_ = std::chrono::steady_clock::now();
-  return true;
+}
+
+void Checkpoints::wait() {
+  together(communicator_, [&] {
+    if (writer_) writer_->wait();
+  });
+}
+
+bool Checkpoints::finish() {
+  if (!has_directory_) return false;
+  wait();
+  return is_saved_;
 }
 
 }  // namespace lockstep::train

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint_writer.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/graph/graph.hpp"
@@ -34,7 +35,7 @@ struct RunIdentity {
   std::string data_digest;
 };
 
-/// Saves and restores a run. Only rank 0 reads and writes files.
+/// Saves and restores a run. Only rank 0 reads and writes files; it writes them in the background.
 class Checkpoints {
  public:
   /// `graph`, `state`: of this rank. `replicas`: the data-parallel group, whose ranks have equal
@@ -56,14 +57,20 @@ class Checkpoints {
   /// 0.
   std::int64_t part() const { return part_; }
 
-  /// Returns whether a checkpoint should be saved after `step` steps; always false on ranks other
-  /// than 0.
+  /// Returns whether `save` should be called after `step` steps, because a checkpoint is due or the
+  /// last one could not be written; always false on ranks other than 0.
   bool is_due(std::int64_t step) const;
 
-  /// Writes a checkpoint if a directory was given and the progress has changed since the last one;
-  /// all ranks return after it is complete. Returns whether the directory contains a checkpoint of
-  /// this progress. Throws `AgreedError` (output). Collective: all ranks must call this.
-  bool save(const Progress& progress);
+  /// Copies the state if a directory was given and the progress has changed since the last
+  /// checkpoint, and starts to write it in the background; before that, waits until the last
+  /// checkpoint is complete. All ranks return at the same time. Throws `AgreedError` (output) if
+  /// the last checkpoint could not be written. Collective: all ranks must call this.
+  void save(const Progress& progress);
+
+  /// Blocks until the last checkpoint is complete and on the disk. Returns whether the directory
+  /// contains a checkpoint of the progress that was saved last. Throws the same errors as `save`.
+  /// Collective: all ranks must call this.
+  bool finish();
 
  private:
   /// Contents of a file that rank 0 has read.
@@ -79,6 +86,7 @@ class Checkpoints {
   Found resume_from(const std::filesystem::path& path);
   void warn_of_later_checkpoints(const std::filesystem::path& resumed, std::int64_t step) const;
   void prepare_directory() const;
+  void wait();
   bool writes() const { return communicator_.rank() == 0 && has_directory_; }
 
   const Config& config_;
@@ -95,7 +103,8 @@ class Checkpoints {
   RankState rank_state_;
   ReplicaStates replicas_;
   StageStates stages_;
-  std::optional<record::CheckpointStore> store_;
+  std::optional<CheckpointWriter> writer_;  ///< on rank 0, if there is a directory
+  std::vector<record::Tensor> gathered_;    ///< on rank 0: tensors that other ranks sent
   std::int64_t saved_step_ = 0;  ///< step of the last checkpoint, or at which the run resumed
   std::int64_t saved_evaluated_step_ = -1;  ///< evaluated step of the last checkpoint
   bool is_saved_ = false;                   ///< the directory contains that checkpoint

@@ -6,6 +6,7 @@
 #include "lockstep/train/evaluation.hpp"
 #include "pipeline_plan.hpp"
 #include "plan_options.hpp"
+#include "replica_states.hpp"
 #include "step_log.hpp"
 
 namespace lockstep::train {
@@ -75,6 +76,26 @@ std::uint64_t largest_parameter(const graph::Graph& graph) {
   return elements * sizeof(float);
 }
 
+/// Returns the bytes that rank 0 needs for checkpoints: the tensors of a file while it is written,
+/// which are copies of its own and those of other ranks, and one tensor to write and one to read
+/// back.
+std::uint64_t checkpoint_bytes(const Config& config, const graph::Graph& graph, Ranks ranks,
+                               const Pipeline* pipeline) {
+  if (config.checkpoint_dir.empty() && config.init_from.empty()) return 0;
+  const std::uint64_t transfer = 2 * largest_parameter(graph);
+  if (config.checkpoint_dir.empty()) return transfer;
+  const graph::Graph& network = pipeline == nullptr ? graph : pipeline->network;
+  const std::uint64_t statistics = network.statistic_elements() * sizeof(float);
+  const std::uint64_t all = 2 * network.parameter_elements() * sizeof(float) + statistics;
+  const auto others = static_cast<std::uint64_t>(ranks.all - 1);
+  switch (rank_state(config, ranks.all)) {
+    case RankState::none: return transfer + all;
+    case RankState::statistics: return transfer + all + others * statistics;
+    case RankState::all: return transfer + all + others * all;
+  }
+  return transfer + all;
+}
+
 }  // namespace
 
 MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
@@ -126,9 +147,7 @@ MemoryEstimate estimate_memory(const Config& config, const graph::Graph& graph,
   if (config.data_residency == DataResidency::device) {
     estimate.workspace += static_cast<std::uint64_t>(sizes.train) * (image + sizeof(std::int32_t));
   }
-  if (!config.checkpoint_dir.empty() || !config.init_from.empty()) {
-    estimate.checkpoint = 2 * largest_parameter(graph);  // one to write, one to read back
-  }
+  estimate.checkpoint = checkpoint_bytes(config, graph, ranks, pipeline);
   estimate.records = record_bytes(config, graph.parameter_elements(), sizes.train, ranks);
   estimate.communication = communication_bytes(config, graph.parameter_elements(), ranks);
   return estimate;

@@ -17,7 +17,8 @@ class StageStates {
   /// outlive this object.
   StageStates(const Pipeline* pipeline, backend::ModelState& own);
 
-  /// Copies the states of the other stages to rank 0. Collective: all ranks must call this.
+  /// Copies the states of the other stages to rank 0. The views that `all` has returned stay valid.
+  /// Collective: all ranks must call this.
   void gather();
 
   /// Return views of the weights, and of the weights and the momentum, of the other stages on rank
@@ -29,7 +30,7 @@ class StageStates {
   /// this.
   void distribute();
 
-  /// Frees the copies on rank 0.
+  /// Frees the copies on rank 0, which further calls allocate again.
   void release() { others_.clear(); }
 
  private:

@@ -66,7 +66,8 @@ struct Trainer::Parts {
     return telemetry ? telemetry->host_energy_joules() : backend::SensorReading::unknown;
   }
   void report_step(const StepResult& result);
-  bool save_checkpoint();
+  void save_checkpoint();
+  bool save_and_wait();
   void evaluate(record::EpochRecord& epoch);
   void evaluate_resumed_state();
   int stop_signal_of_any_rank();
@@ -110,8 +111,9 @@ struct Trainer::Parts {
   std::int64_t queued = 0;               ///< steps that were queued, including completed ones
   bool is_stopping = false;
   bool is_saving = false;
-  double checkpoint_pause = 0;  ///< seconds that checkpoints took in this epoch
-  Clock::time_point origin;     ///< of the clock of the run
+  double checkpoint_pause = 0;    ///< seconds for which checkpoints stopped this epoch
+  double checkpoint_seconds = 0;  ///< the same since the last epoch was recorded
+  Clock::time_point origin;       ///< of the clock of the run
   std::optional<Telemetry> telemetry;
 };
 
@@ -211,6 +213,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   record.seconds = seconds;
   add_readings(reading, host_joules, record);
   add_pipeline_seconds(context, *replica->plan, record);
+  record.measurements["/epochs/checkpoint_seconds"] = {std::exchange(checkpoint_seconds, 0)};
   record.measurements["/epochs/peak_resident_memory_bytes"] =
       context.world.gather(std::span(&peak_bytes, 1));
   const EpochEnd end_of_epoch = policy->finish_epoch(context.backend.parameter_hash(replica->state),
@@ -243,17 +246,26 @@ void Trainer::Parts::report_step(const StepResult& result) {
                       .seconds = seconds});
 }
 
-/// Saves a checkpoint; no step may be in flight. All ranks return at the same time, so that the
-/// duration is part of no step. Returns whether the state is saved. Collective.
-bool Trainer::Parts::save_checkpoint() {
+/// Starts to save a checkpoint; no step may be in flight. All ranks return at the same time, so
+/// that the duration is part of no step. Collective.
+void Trainer::Parts::save_checkpoint() {
   is_saving = false;
   const auto begin = Clock::now();
   report("saving a checkpoint");
   together(context.world, [&] { context.backend.fetch(replica->state); });
   progress.loss_scale = replica->plan->loss_scale();
-  const bool is_saved = checkpoints.save(progress);
-  checkpoint_pause += seconds_since(begin);
-  return is_saved;
+  checkpoints.save(progress);
+  const double seconds = seconds_since(begin);
+  checkpoint_pause += seconds;
+  checkpoint_seconds += seconds;
+}
+
+/// Saves a checkpoint and waits until it is on the disk. Returns whether the state is saved.
+/// Collective.
+bool Trainer::Parts::save_and_wait() {
+  save_checkpoint();
+  report("waiting for a checkpoint to be written");
+  return checkpoints.finish();
 }
 
 /// Returns whether the options require an evaluation of the current state that has not been done
@@ -310,7 +322,7 @@ RunSummary Trainer::Parts::run() {
     if (evaluation_is_due()) {
       // The sender of the signal may kill the process during the evaluation, so the state is saved
       // first; a resumed run then repeats the evaluation.
-      if (is_stopping) save_checkpoint();
+      if (is_stopping) save_and_wait();
       evaluate(epoch);
     }
     if (telemetry) epoch.telemetry = telemetry->gather();
@@ -320,7 +332,7 @@ RunSummary Trainer::Parts::run() {
     if (is_saving) save_checkpoint();
   }
   RunSummary summary = summariser.summary();
-  summary.checkpoint_saved = save_checkpoint();
+  summary.checkpoint_saved = save_and_wait();
   summary.last_step = progress.step;
   summary.peak_memory_bytes = peak_memory.total();
   if (progress.best_correct >= 0) {

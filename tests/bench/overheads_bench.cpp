@@ -1,19 +1,28 @@
-// Benchmark of the overheads outside the operations of a training step, each measured alone: the
-// data loader, the step clock and the run file.
+// Benchmark of the overheads outside the operations of a training step: the data loader, the step
+// clock, the run file and checkpoints.
 //
-//   overheads_bench [FOLDER]      FOLDER: folder for a temporary run file [current folder]
+//   overheads_bench [FOLDER [THREADS [PAIRS]]]
 //
-// Prints one line per overhead. docs/performance.md compares them with the time of a step.
+// FOLDER: folder for temporary files [current folder]; THREADS: for the steps between checkpoints
+// [2]; PAIRS: measurements with and without a checkpoint, in turn [0: none]. Prints one line per
+// overhead. docs/performance.md compares them with the time of a step.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "lockstep/backend/backend.hpp"
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/core/statistics.hpp"
 #include "lockstep/data/loader.hpp"
+#include "lockstep/graph/models.hpp"
 #include "lockstep/record/phase.hpp"
 #include "lockstep/record/run_file.hpp"
+#include "lockstep/train/trainer.hpp"
 #include "train/step_clock.hpp"
 
 namespace {
@@ -89,10 +98,81 @@ void time_run_file(const std::filesystem::path& folder) {
   std::filesystem::remove(path);
 }
 
+/// Records when each step was complete, and the time for which checkpoints stopped the training.
+struct StepTimes : train::Observer {
+  void step_done(const train::StepReport&) override { done.push_back(Clock::now()); }
+  void epoch_done(const record::EpochRecord& epoch) override {
+    pauses += epoch.measurements.at("/epochs/checkpoint_seconds").front();
+  }
+  /// Returns the time from the end of step `first` to the end of step `last`, counted from 1.
+  double between(std::size_t first, std::size_t last) const {
+    return std::chrono::duration<double>(done.at(last - 1) - done.at(first - 1)).count();
+  }
+  std::vector<Clock::time_point> done;
+  double pauses = 0;
+};
+
+/// Measures and prints what a checkpoint of ResNet-18 costs. A checkpoint is saved after every
+/// 2 * `block` steps: the first `block` steps after it include the pause in which the state is
+/// copied, and run while the file is written; the other `block` steps are not affected if the write
+/// has ended by then. The two halves are compared in `pairs` such intervals.
+void time_checkpoints(comm::Communicator& alone, const std::filesystem::path& folder,
+                      std::int64_t batch, std::size_t block, std::size_t pairs, int threads) {
+  const std::filesystem::path directory = folder / "overheads_bench-checkpoints";
+  std::filesystem::remove_all(directory);
+  const auto interval = static_cast<std::int64_t>(2 * block);
+  train::Config config;
+  config.data =
+      "synthetic:" + std::to_string(static_cast<std::int64_t>(pairs + 1) * interval * batch);
+  config.global_batch = batch;
+  config.threads = threads;
+  config.epochs = 0;
+  config.steps = static_cast<std::int64_t>(pairs + 1) * interval;
+  config.evaluate_every = -1;
+  config.checkpoint_dir = directory.string();
+  config.checkpoint_steps = interval;
+  config.keep = 1;
+  config = train::resolve(config, 1);
+  const data::TrainingData data = data::load({.source = config.data, .test_samples = 1});
+  const graph::Graph graph = graph::make_model("resnet18-cifar", {});
+  const auto backend = backend::make_backend(backend::DeviceKind::cpu, threads);
+  StepTimes times;
+  train::Trainer(train::TrainingContext{config, graph, data, *backend, alone, alone}, times).run();
+  std::vector<double> with, without, ratios;
+  for (std::size_t pair = 1; pair <= pairs; ++pair) {
+    const std::size_t saved = pair * 2 * block;
+    with.push_back(times.between(saved, saved + block));
+    without.push_back(times.between(saved + block, saved + 2 * block));
+    ratios.push_back(with.back() / without.back());
+  }
+  const core::Interval interval_of_ratio =
+      core::median_interval(ratios).value_or(core::Interval{.low = 0, .high = 0});
+  const double step = core::median(without) / static_cast<double>(block);
+  const double cost = (core::median(ratios) - 1) * static_cast<double>(block) * step;
+  std::printf(
+      "checkpoint, batch %ld, %d threads: step %.3f s; pause %.1f ms (%.2f %% of a step); the %zu "
+      "steps after it take %.4f times as long (%zu pairs, 95 %% interval %.4f to %.4f): in all "
+      "%.1f ms, "
+      "%.2f %% of a step, %.3f %% of the training with --checkpoint-every 180s\n",
+      static_cast<long>(batch), threads, step, times.pauses / static_cast<double>(pairs) * 1e3,
+      100 * times.pauses / static_cast<double>(pairs) / step, block, core::median(ratios), pairs,
+      interval_of_ratio.low, interval_of_ratio.high, cost * 1e3, 100 * cost / step,
+      100 * cost / 180);
+  std::filesystem::remove_all(directory);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  const std::filesystem::path folder = argc > 1 ? argv[1] : ".";
+  const int threads = argc > 2 ? std::atoi(argv[2]) : 2;
+  const auto pairs = static_cast<std::size_t>(argc > 3 ? std::atoi(argv[3]) : 0);
   time_loader();
   time_clock();
-  time_run_file(argc > 1 ? argv[1] : ".");
+  time_run_file(folder);
+  if (pairs == 0) return 0;
+  const comm::MpiSession session(argc, argv);
+  const auto alone = comm::make_self_communicator();
+  time_checkpoints(*alone, folder, 128, 2, pairs, threads);
+  time_checkpoints(*alone, folder, 32, 4, pairs, threads);
 }

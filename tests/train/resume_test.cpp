@@ -5,14 +5,20 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <functional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/phase.hpp"
+#include "lockstep/train/agreement.hpp"
 #include "lockstep/train/ladder.hpp"
 #include "lockstep/train/trainer.hpp"
+#include "lockstep/train/weights.hpp"
 #include "scaled_backend.hpp"
 #include "small.hpp"
+#include "stop_signal.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -91,6 +97,168 @@ class ResumedRun : public ::testing::Test {
   data::TrainingData data_ = small_data();
   SharedDirectory directory_{*world_};
 };
+
+/// Results of the steps and epochs of a run that do not depend on time, in the order of the steps.
+struct Measured {
+  std::vector<double> loss, learning_rate, test_loss, test_accuracy;
+  std::vector<std::int64_t> images;
+  std::vector<std::string> parameter_hash;  ///< of complete epochs
+  bool operator==(const Measured&) const = default;
+};
+
+/// Returns the results of the processes of a run, whose epochs have `steps_per_epoch` steps.
+Measured measured(const std::vector<record::EpochRecord>& epochs, std::int64_t steps_per_epoch) {
+  Measured all;
+  for (const record::EpochRecord& epoch : epochs) {
+    for (std::size_t i = 0; i < epoch.loss.size(); ++i) {
+      all.loss.push_back(epoch.loss[i]);
+      all.learning_rate.push_back(epoch.learning_rate[i]);
+      all.images.push_back(epoch.images[i]);
+    }
+    if (static_cast<std::int64_t>(all.loss.size()) % steps_per_epoch != 0) continue;
+    if (!std::isnan(epoch.test_loss)) all.test_loss.push_back(epoch.test_loss);
+    if (!std::isnan(epoch.test_accuracy)) all.test_accuracy.push_back(epoch.test_accuracy);
+    all.parameter_hash.push_back(epoch.parameter_hash);
+  }
+  return all;
+}
+
+/// A variant of the run that is stopped and resumed.
+struct Variant {
+  std::string name;
+  std::function<void(Config&)> change;
+  bool has_dropout = false, has_loss_scale = false;
+};
+
+class StoppedAtAnyStep : public ResumedRun, public ::testing::WithParamInterface<Variant> {
+ protected:
+  /// Trains until rank 0 receives a signal before its first step.
+  Result stop_in_first_step(const Config& config, Witness& witness) {
+    const StopSignal early;  // catches the signal, as the trainer does
+    if (is_first()) std::raise(SIGTERM);
+    return train(config, witness);
+  }
+
+  /// Returns the values of all tensors of the network in the checkpoint after `step` steps.
+  std::vector<float> tensors_of(const fs::path& directory, std::int64_t step) {
+    backend::ModelState state = backend_->make_state(graph_);
+    std::vector<record::Tensor> tensors = weight_tensors(graph_, state);
+    for (const auto& tensor : momentum_tensors(graph_, state)) tensors.push_back(tensor);
+    record::read_checkpoint(record::checkpoint_path(directory, step), tensors,
+                            record::Verify::required);
+    std::vector<float> values;
+    for (const auto& tensor : tensors) {
+      values.insert(values.end(), tensor.values.begin(), tensor.values.end());
+    }
+    return values;
+  }
+};
+
+/// Returns the counters of the checkpoint except those of the processes that have worked on the
+/// run.
+record::Counters counters_of(const fs::path& directory, std::int64_t step) {
+  auto counters = record::read_checkpoint_header(record::checkpoint_path(directory, step)).counters;
+  std::erase_if(counters, [](const auto& counter) {
+    return counter.first == "part" || counter.first == "sequence";
+  });
+  return counters;
+}
+
+std::string name_of(const ::testing::TestParamInfo<Variant>& info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(
+    , StoppedAtAnyStep,
+    ::testing::Values(
+        Variant{"Default", [](Config&) {}},
+        Variant{"EvaluationAtTheEnd", [](Config& config) { config.evaluate_every = 0; }},
+        Variant{"Dropout", [](Config&) {}, true}, Variant{"LossScale", [](Config&) {}, false, true},
+        Variant{"LocalBatchNorm", [](Config& config) { config.batch_norm = BatchNormMode::local; }},
+        Variant{"ParameterServer",
+                [](Config& config) {
+                  config.reducer = comm::ReducerKind::parameter_server;
+                  config.all_reduce = comm::AllReduceAlgorithm::automatic;
+                }}),
+    name_of);
+
+TEST_P(StoppedAtAnyStep, TheRunChangesNoBit) {
+  constexpr std::int64_t steps_per_epoch = 4, steps = 8;
+  if (GetParam().has_dropout) graph_ = small_dropout_graph();
+  if (GetParam().has_loss_scale) backend_ = std::make_unique<ScaledBackend>(std::move(backend_));
+  const fs::path whole_directory = directory_.path() + "/whole";
+  Config options = with_directory();
+  GetParam().change(options);
+  options.checkpoint_dir = whole_directory.string();
+  Witness whole;
+  const Result expected = train(options, whole);
+  for (std::int64_t stop = 1; stop < steps; ++stop) {
+    SCOPED_TRACE(stop);
+    const fs::path parts_directory = directory_.path() + "/stop" + std::to_string(stop);
+    options.checkpoint_dir = parts_directory.string();
+    Interrupter first(stop - 1), second(-1);
+    const Result stopped = stop == 1 ? stop_in_first_step(options, first) : train(options, first);
+    EXPECT_TRUE(stopped.summary.checkpoint_saved);
+    const Result resumed = train(options, second);
+    EXPECT_EQ(resumed.parameters, expected.parameters);
+    if (!is_first()) continue;
+    EXPECT_EQ(resumed.momentum, expected.momentum);
+    EXPECT_EQ(resumed.statistics, expected.statistics);
+    EXPECT_EQ(resumed.summary.best_test_accuracy, expected.summary.best_test_accuracy);
+    EXPECT_EQ(stopped.summary.last_step, stop);
+    EXPECT_EQ(tensors_of(parts_directory, steps), tensors_of(whole_directory, steps));
+    EXPECT_EQ(counters_of(parts_directory, steps), counters_of(whole_directory, steps));
+    std::vector<record::EpochRecord> parts = first.epochs;
+    parts.insert(parts.end(), second.epochs.begin(), second.epochs.end());
+    EXPECT_EQ(measured(parts, steps_per_epoch), measured(whole.epochs, steps_per_epoch));
+  }
+}
+
+/// Makes the directory of the checkpoints unusable after a step, like a file system that fails.
+struct DirectoryRemover : Witness {
+  DirectoryRemover(fs::path directory_, std::int64_t step)
+      : directory(std::move(directory_)), after(step) {}
+  void step_done(const StepReport& report) override {
+    Witness::step_done(report);
+    if (report.step != after) return;
+    fs::rename(directory, directory.string() + ".moved");
+  }
+  fs::path directory;
+  std::int64_t after = 0;
+};
+
+TEST_F(ResumedRun, AFailureInTheBackgroundEndsTheRunOnAllRanks) {
+  const fs::path directory = directory_.path() + "/ckpt";
+  Config options = config();
+  options.checkpoint_dir = directory.string();
+  options.checkpoint_steps = 1;
+  options.epochs = 200;
+  DirectoryRemover remover(directory, 3);
+  try {
+    train(options, remover);
+    FAIL() << "the failed checkpoint was ignored";
+  } catch (const AgreedError& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::output);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("ckpt"));
+  }
+  if (is_first()) {
+    EXPECT_LE(remover.steps.size(), 5u);
+    EXPECT_TRUE(record::newest_checkpoint(directory.string() + ".moved").has_value());
+  }
+}
+
+// Without a further checkpoint that is due, the failure is found after one of the next steps.
+TEST_F(ResumedRun, AFailureIsFoundBeforeTheNextCheckpointIsDue) {
+  const fs::path directory = directory_.path() + "/ckpt";
+  Config options = config();
+  options.checkpoint_dir = directory.string();
+  options.checkpoint_steps = 5;
+  options.epochs = 100'000;
+  DirectoryRemover remover(directory, 5);
+  EXPECT_THROW(train(options, remover), AgreedError);
+  if (is_first()) {
+    EXPECT_GT(remover.steps.size(), 5u);
+    EXPECT_LT(remover.steps.size(), 5'000u);
+  }
+}
 
 TEST_F(ResumedRun, HasTheStatisticsOfEachRank) {
   Config whole = config();

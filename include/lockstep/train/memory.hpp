@@ -22,7 +22,7 @@ struct MemoryEstimate {
   std::uint64_t weights = 0;      ///< weights and their gradients in the device's own layouts
   std::uint64_t workspace = 0;    ///< of the operations; also all images if they are on the device
   std::uint64_t evaluation = 0;   ///< the inference plan
-  std::uint64_t checkpoint = 0;   ///< a tensor while it is written to a file or read from it
+  std::uint64_t checkpoint = 0;   ///< copy of the state that a checkpoint is written from
   std::uint64_t communication = 0;  ///< buffers of the gradient transport
   std::uint64_t records = 0;  ///< durations of the steps of an epoch, and their copies on rank 0
   bool has_device = false;    ///< whether the device has memory of its own

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "lockstep/core/buffer.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/record/checkpoint.hpp"
+
+namespace lockstep::train {
+
+/// Saves checkpoints in a background thread, one at a time, so that the training continues while a
+/// file is written.
+class CheckpointWriter {
+ public:
+  /// `live`: the tensors that the training changes. Allocates memory for a copy of them.
+  CheckpointWriter(record::CheckpointStore store, std::vector<record::Tensor> live);
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  /// Copies the live tensors and starts to save them with `others`, whose values must not change
+  /// before `wait` returns. `wait` must have been called since the previous `start`. Throws
+  /// `std::system_error` if no thread can be started.
+  void start(std::int64_t step, const std::vector<record::Tensor>& others,
+             record::Counters counters);
+
+  /// Returns whether the last checkpoint could not be saved; `wait` then throws. Does not block.
+  bool has_failed() const { return has_failed_.load(std::memory_order_acquire); }
+
+  /// Blocks until no checkpoint is being saved: the file has its name and is on the disk. Throws
+  /// `Error` if it could not be saved.
+  void wait();
+
+ private:
+  record::CheckpointStore store_;
+  std::vector<record::Tensor> live_;
+  core::Buffer memory_;
+  std::vector<record::Tensor> copies_;  ///< views of `memory_`
+  std::optional<core::Error> failure_;  ///< written by the thread before `has_failed_`
+  std::atomic<bool> has_failed_ = false;
+  // Declared last: its destructor waits for the thread, which uses the other members.
+  std::jthread thread_;
+};
+
+}  // namespace lockstep::train
