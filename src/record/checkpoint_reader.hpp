@@ -39,8 +39,4 @@ struct LoadedCheckpoint {
 LoadedCheckpoint load_checkpoint(const std::filesystem::path& path, std::span<const Tensor> wanted,
                                  Verify verify);
 
-/// Reads the attributes of a checkpoint without verifying its digest. Throws `Error` (input) if the
-/// file cannot be read.
-CheckpointHeader skim_checkpoint(const std::filesystem::path& path);
-
 }  // namespace lockstep::record

@@ -152,12 +152,26 @@ Checkpoints::Found Checkpoints::restore_on_rank_0() {
     return found;
   }
   if (config_.resume != "auto") return resume_from(config_.resume);
-  const auto newest = record::newest_checkpoint(directory);
-  return newest ? resume_from(*newest) : found;
+  return resume_from_newest().value_or(found);
+}
+
+/// Returns nothing if the directory has no valid checkpoint. Reads only one file unless that file
+/// cannot be used, for example because it is damaged.
+std::optional<Checkpoints::Found> Checkpoints::resume_from_newest() {
+  const auto latest = record::latest_checkpoint(config_.checkpoint_dir);
+  if (!latest) return {};
+  try {
+    return resume_from(*latest);
+  } catch (const core::Error&) {
+    const auto newest = record::newest_checkpoint(config_.checkpoint_dir);
+    if (newest == latest) throw;
+    if (!newest) return {};
+    return resume_from(*newest);
+  }
 }
 
 Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
-  const record::CheckpointHeader header = record::read_checkpoint_header(path);
+  const record::CheckpointHeader header = record::skim_checkpoint(path);
   const record::Counters& counters = header.counters;
   const std::array<std::pair<std::string_view, std::int64_t>, 4> expected{
       {{"seed", static_cast<std::int64_t>(config_.seed)},

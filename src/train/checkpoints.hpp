@@ -84,6 +84,7 @@ class Checkpoints {
 
   Found restore_on_rank_0();
   Found resume_from(const std::filesystem::path& path);
+  std::optional<Found> resume_from_newest();
   void warn_of_later_checkpoints(const std::filesystem::path& resumed, std::int64_t step) const;
   void prepare_directory() const;
   void wait();

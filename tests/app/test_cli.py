@@ -441,6 +441,16 @@ def test_plan_estimates_the_peak_memory(ranks, batch):
     assert abs(planned["memory_bytes"]["total"] - peak) < 0.1 * peak
 
 
+def test_plan_estimates_the_memory_of_checkpoints(tmp_path):
+    options = ["--data", "synthetic:64", "--batch-per-rank", 4, "--threads", "1", "--checkpoint-dir", tmp_path / "ckpt",
+               "--checkpoint-every", "2-steps"]
+    planned = json.loads(start("plan", *options, "--json").stdout)["memory_bytes"]
+    found = json.loads(start("train", *options, "--steps", "6", "--json").stdout)
+    peak = found["results"]["peak_memory_bytes"]
+    assert planned["checkpoint"] > 2 * 4 * 11_173_962  # parameters and momentum of ResNet-18
+    assert abs(planned["total"] - peak) < 0.1 * peak
+
+
 def test_ladder_ends_with_an_out_of_memory_point_and_status_0(tmp_path):
     path = tmp_path / "ladder.h5"
     result = start("ladder", "--ladder-start", "2", "--steps", "1", "--data", "synthetic:200", "--threads", "1",

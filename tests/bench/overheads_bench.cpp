@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@
 #include "lockstep/record/phase.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/trainer.hpp"
+#include "lockstep/train/weights.hpp"
+#include "train/checkpoint_writer.hpp"
 #include "train/step_clock.hpp"
 
 namespace {
@@ -32,6 +35,13 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Returns the processor time of all threads of this process.
+double processor_seconds() {
+  std::timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 /// Measures and prints the throughput of one thread that prepares batches of 128 augmented images
@@ -98,36 +108,90 @@ void time_run_file(const std::filesystem::path& folder) {
   std::filesystem::remove(path);
 }
 
+/// Measures and prints the time of a checkpoint of ResNet-18 without training: the copy, for which
+/// the training would stop, and the write in the background, each also in processor time.
+void time_checkpoint(const std::filesystem::path& folder) {
+  const std::filesystem::path directory = folder / "overheads_bench-checkpoints";
+  std::filesystem::create_directories(directory);
+  const graph::Graph graph = graph::make_model("resnet18-cifar", {});
+  const auto backend = backend::make_backend(backend::DeviceKind::cpu, 1);
+  backend::ModelState state = backend->make_state(graph);
+  train::initialise(graph, 1, state);
+  std::vector<record::Tensor> tensors = train::weight_tensors(graph, state);
+  for (const record::Tensor& tensor : train::momentum_tensors(graph, state)) {
+    tensors.push_back(tensor);
+  }
+  train::CheckpointWriter writer(record::CheckpointStore(directory, 1, "run"), tensors);
+  std::vector<double> copy, copy_processor, write, write_processor;
+  for (std::int64_t step = 0; step < 11; ++step) {
+    const auto begin = Clock::now();
+    const double processor_begin = processor_seconds();
+    writer.start(step, {}, {{"step", step}});
+    copy.push_back(seconds_since(begin));
+    const double processor_middle = processor_seconds();
+    copy_processor.push_back(processor_middle - processor_begin);
+    writer.wait();
+    write.push_back(seconds_since(begin));
+    write_processor.push_back(processor_seconds() - processor_middle);
+  }
+  std::printf(
+      "checkpoint: copy %.1f ms (%.1f ms of processor time), write and verify %.1f ms (%.1f ms of "
+      "processor time)\n",
+      core::median(copy) * 1e3, core::median(copy_processor) * 1e3, core::median(write) * 1e3,
+      core::median(write_processor) * 1e3);
+  std::filesystem::remove_all(directory);
+}
+
 /// Records when each step was complete, and the time for which checkpoints stopped the training.
 struct StepTimes : train::Observer {
-  void step_done(const train::StepReport&) override { done.push_back(Clock::now()); }
+  void step_done(const train::StepReport&) override {
+    done.push_back(std::chrono::duration<double>(Clock::now().time_since_epoch()).count());
+    processor.push_back(processor_seconds());
+  }
   void epoch_done(const record::EpochRecord& epoch) override {
     pauses += epoch.measurements.at("/epochs/checkpoint_seconds").front();
   }
-  /// Returns the time from the end of step `first` to the end of step `last`, counted from 1.
-  double between(std::size_t first, std::size_t last) const {
-    return std::chrono::duration<double>(done.at(last - 1) - done.at(first - 1)).count();
-  }
-  std::vector<Clock::time_point> done;
+  std::vector<double> done, processor;  ///< (step), seconds
   double pauses = 0;
 };
 
-/// Measures and prints what a checkpoint of ResNet-18 costs. A checkpoint is saved after every
-/// 2 * `block` steps: the first `block` steps after it include the pause in which the state is
-/// copied, and run while the file is written; the other `block` steps are not affected if the write
-/// has ended by then. The two halves are compared in `pairs` such intervals.
-void time_checkpoints(comm::Communicator& alone, const std::filesystem::path& folder,
-                      std::int64_t batch, std::size_t block, std::size_t pairs, int threads) {
+/// Prints the time of the `block` steps after each checkpoint relative to that of the next `block`
+/// steps. `done` (step): the time at the end of each step.
+void print_ratio(const char* what, const std::vector<double>& done, std::size_t block,
+                 std::size_t pairs) {
+  const auto between = [&](std::size_t first, std::size_t last) {  // steps, counted from 1
+    return done.at(last - 1) - done.at(first - 1);
+  };
+  std::vector<double> without, ratios;
+  for (std::size_t pair = 1; pair <= pairs; ++pair) {
+    const std::size_t saved = pair * 2 * block;
+    without.push_back(between(saved + block, saved + 2 * block));
+    ratios.push_back(between(saved, saved + block) / without.back());
+  }
+  const double step = core::median(without) / static_cast<double>(block);
+  const double cost = (core::median(ratios) - 1) * static_cast<double>(block) * step;
+  std::printf(
+      "  %s: step %.3f s; the %zu steps after a checkpoint take %.4f times as long (median of %zu, "
+      "%.4f to %.4f): %.1f ms per checkpoint\n",
+      what, step, block, core::median(ratios), pairs, *std::ranges::min_element(ratios),
+      *std::ranges::max_element(ratios), cost * 1e3);
+}
+
+/// Measures and prints what a checkpoint costs in the training of ResNet-18. A checkpoint is saved
+/// after every 2 * `block` steps: the first `block` steps after it include the pause in which the
+/// state is copied, and run while the file is written; the other `block` steps are not affected if
+/// the write has ended by then. The two halves are compared in `pairs` such intervals.
+void time_training(comm::Communicator& alone, const std::filesystem::path& folder,
+                   std::int64_t batch, std::size_t block, std::size_t pairs, int threads) {
   const std::filesystem::path directory = folder / "overheads_bench-checkpoints";
   std::filesystem::remove_all(directory);
   const auto interval = static_cast<std::int64_t>(2 * block);
   train::Config config;
-  config.data =
-      "synthetic:" + std::to_string(static_cast<std::int64_t>(pairs + 1) * interval * batch);
-  config.global_batch = batch;
-  config.threads = threads;
   config.epochs = 0;
   config.steps = static_cast<std::int64_t>(pairs + 1) * interval;
+  config.data = "synthetic:" + std::to_string(config.steps * batch);
+  config.global_batch = batch;
+  config.threads = threads;
   config.evaluate_every = -1;
   config.checkpoint_dir = directory.string();
   config.checkpoint_steps = interval;
@@ -137,27 +201,12 @@ void time_checkpoints(comm::Communicator& alone, const std::filesystem::path& fo
   const graph::Graph graph = graph::make_model("resnet18-cifar", {});
   const auto backend = backend::make_backend(backend::DeviceKind::cpu, threads);
   StepTimes times;
-  train::Trainer(train::TrainingContext{config, graph, data, *backend, alone, alone}, times).run();
-  std::vector<double> with, without, ratios;
-  for (std::size_t pair = 1; pair <= pairs; ++pair) {
-    const std::size_t saved = pair * 2 * block;
-    with.push_back(times.between(saved, saved + block));
-    without.push_back(times.between(saved + block, saved + 2 * block));
-    ratios.push_back(with.back() / without.back());
-  }
-  const core::Interval interval_of_ratio =
-      core::median_interval(ratios).value_or(core::Interval{.low = 0, .high = 0});
-  const double step = core::median(without) / static_cast<double>(block);
-  const double cost = (core::median(ratios) - 1) * static_cast<double>(block) * step;
-  std::printf(
-      "checkpoint, batch %ld, %d threads: step %.3f s; pause %.1f ms (%.2f %% of a step); the %zu "
-      "steps after it take %.4f times as long (%zu pairs, 95 %% interval %.4f to %.4f): in all "
-      "%.1f ms, "
-      "%.2f %% of a step, %.3f %% of the training with --checkpoint-every 180s\n",
-      static_cast<long>(batch), threads, step, times.pauses / static_cast<double>(pairs) * 1e3,
-      100 * times.pauses / static_cast<double>(pairs) / step, block, core::median(ratios), pairs,
-      interval_of_ratio.low, interval_of_ratio.high, cost * 1e3, 100 * cost / step,
-      100 * cost / 180);
+  train::Trainer({config, graph, data, *backend, alone, alone}, times).run();
+  std::printf("checkpoints in the training, batch %ld, %d threads: pause %.1f ms\n",
+              static_cast<long>(batch), threads, times.pauses / static_cast<double>(pairs) * 1e3);
+  print_ratio("time", times.done, block, pairs);
+  print_ratio("processor time", times.processor, block, pairs);
+  std::fflush(stdout);
   std::filesystem::remove_all(directory);
 }
 
@@ -170,9 +219,10 @@ int main(int argc, char** argv) {
   time_loader();
   time_clock();
   time_run_file(folder);
+  time_checkpoint(folder);
   if (pairs == 0) return 0;
   const comm::MpiSession session(argc, argv);
   const auto alone = comm::make_self_communicator();
-  time_checkpoints(*alone, folder, 128, 2, pairs, threads);
-  time_checkpoints(*alone, folder, 32, 4, pairs, threads);
+  time_training(*alone, folder, 32, 4, pairs, threads);
+  time_training(*alone, folder, 128, 2, pairs, threads);
 }

@@ -55,6 +55,10 @@ Counters read_checkpoint(const std::filesystem::path& path, std::span<const Tens
 /// `read_checkpoint`.
 CheckpointHeader read_checkpoint_header(const std::filesystem::path& path);
 
+/// Reads the header without verifying the digest, which needs the whole file. Throws `Error`
+/// (input) if the file cannot be read.
+CheckpointHeader skim_checkpoint(const std::filesystem::path& path);
+
 /// Returns DIRECTORY/checkpoint-STEP.h5.
 std::filesystem::path checkpoint_path(const std::filesystem::path& directory, std::int64_t step);
 
@@ -62,6 +66,10 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& directory, st
 /// valid if its digest matches. Checkpoints are ordered by the counter "sequence", then by step.
 /// Logs a warning for each damaged checkpoint that it skips.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& directory);
+
+/// Returns the checkpoint in `directory` that `newest_checkpoint` would return if none were
+/// damaged, or nullopt if there is none. Does not read the tensors.
+std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& directory);
 
 /// Writes the checkpoints of one run to a directory and deletes old ones. Damaged checkpoints and
 /// checkpoints of other runs are neither counted nor deleted.

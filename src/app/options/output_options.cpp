@@ -22,7 +22,9 @@ std::vector<Option> checkpoint_options() {
        .group = OptionGroup::checkpoints,
        .commands = cmd_run,
        .help = "interval between checkpoints, for example 180s, 10min or 200-steps",
-       .details = "Steps that a GPU has already started are completed first"},
+       .details = "The training continues while a checkpoint is written; if the next one is due "
+                  "before that, the training waits. Steps that a GPU has already started are "
+                  "completed first"},
       {.name = "keep",
        .value_name = "N",
        .value = integer(&Config::keep, at_least(1)),
