@@ -1,5 +1,6 @@
 """Reads a run file into a `Run` of plain NumPy arrays."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -123,14 +124,20 @@ class Run:
 def read_run(path):
     """Reads the single file `path`. Raises `ReportError` (input) if it is not a valid run file."""
     path = Path(path)
-    with open_run(path) as file:
+    with errors_of_hdf5(path), open_run(path) as file:
         attributes = check_header(path, file)
         refuse_hostile_objects(path, file)
-        try:
-            return read_groups(path, file, attributes)
-        except (OSError, RuntimeError) as error:
-            reason = str(error).splitlines()[0]
-            raise ReportError(INPUT, f"{path}: cannot be read ({reason})") from error
+        return read_groups(path, file, attributes)
+
+
+@contextmanager
+def errors_of_hdf5(path):
+    """Raises `ReportError` (input) for the errors that h5py raises if HDF5 cannot read `path`."""
+    try:
+        yield
+    except (OSError, RuntimeError, KeyError, ValueError) as error:
+        reason = str(error.args[0] if error.args else error).splitlines()[0]
+        raise ReportError(INPUT, f"{path}: cannot be read ({reason})") from error
 
 
 def open_run(path):
@@ -186,7 +193,7 @@ def refuse_hostile_objects(path, file):
 
     try:
         check(file, "")
-    except (OSError, RuntimeError, KeyError) as error:
+    except (OSError, RuntimeError, KeyError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise ReportError(INPUT, f"{path}: cannot be read ({reason})") from error
 

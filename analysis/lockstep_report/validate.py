@@ -7,7 +7,7 @@ import numpy as np
 
 from lockstep_report import schema
 from lockstep_report.read import (
-    TABLES, check_header, open_run, read_attributes, read_current, read_dataset, version_of)
+    TABLES, check_header, errors_of_hdf5, open_run, read_attributes, read_current, read_dataset, version_of)
 
 TRAINING_GROUPS = ("/steps", "/epochs", "/buckets")
 
@@ -16,7 +16,7 @@ def problems(path):
     """Returns one line per problem of the file `path`; an empty list if the file is valid. Raises
     `ReportError` if it is not a run file."""
     path = Path(path)
-    with open_run(path) as file:
+    with errors_of_hdf5(path), open_run(path) as file:
         attributes = check_header(path, file)
         version = version_of(attributes)
         found = attribute_problems(attributes, version) + group_problems(file, version)
@@ -86,12 +86,11 @@ def scale_problems(file, dataset, path, axis, scale):
     if file[scale].shape != (dataset.shape[axis],):
         return [f"{path} has {dataset.shape[axis]} along {scale}, /{scale} has "
                 f"{file[scale].shape[0]}"]
-    try:
-        attached = [item.name for item in dataset.dims[axis].values()]
-    except RuntimeError:
-        attached = []
-    return [] if f"/{scale}" in attached else [
-        f"{path}: the scale /{scale} is not attached to dimension {axis}"]
+    # The list of the scale, not that of the dataset, which HDF5 stores in a heap without checksums.
+    attached = file[scale].attrs.get("REFERENCE_LIST", ())
+    if any(dimension == axis and file[place] == dataset for place, dimension in attached):
+        return []
+    return [f"{path}: the scale /{scale} is not attached to dimension {axis}"]
 
 
 def number_problems(file):

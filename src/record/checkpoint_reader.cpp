@@ -124,7 +124,7 @@ Texts read_texts(const hdf5::File& file) {
         H5Sget_simple_extent_npoints(space.get()) != 1 || H5Tget_size(type.get()) > longest) {
       continue;
     }
-    texts.emplace_back(name, hdf5::plain_text(file.get(), name.c_str(), longest));
+    texts.emplace_back(name, hdf5::text_attribute(file.get(), name.c_str(), longest));
   }
   return texts;
 }
@@ -146,7 +146,7 @@ class Reader {
         digest_(result_.header) {
     result_.values.resize(wanted.size());
     if (hdf5::has_attribute(file_.get(), "digest")) {
-      result_.digest = hdf5::plain_text(file_.get(), "digest", 64);
+      result_.digest = hdf5::text_attribute(file_.get(), "digest", 64);
     } else if (verify == Verify::required) {
       refuse("it carries no digest, so it is no complete checkpoint of lockstep");
     }

@@ -17,12 +17,13 @@ using hdf5::own;
 
 namespace {
 
-hdf5::Type file_type(ElementType type) {
+/// Returns the type in the file. `text_bytes`: length of the texts of a dataset of type text.
+hdf5::Type file_type(ElementType type, std::size_t text_bytes) {
   switch (type) {
     case ElementType::int64: return own<hdf5::Type>(H5Tcopy(H5T_STD_I64LE), "copying a type");
     case ElementType::uint64: return own<hdf5::Type>(H5Tcopy(H5T_STD_U64LE), "copying a type");
     case ElementType::float64: return own<hdf5::Type>(H5Tcopy(H5T_IEEE_F64LE), "copying a type");
-    case ElementType::text: return hdf5::text_type();
+    case ElementType::text: return hdf5::fixed_text_type(std::max<std::size_t>(text_bytes, 1));
     case ElementType::short_text: return hdf5::fixed_text_type(short_text_bytes);
   }
   core::fail(core::ExitStatus::internal, "internal error: unknown element type; please report it");
@@ -33,8 +34,16 @@ hdf5::Type memory_type(ElementType type) {
     case ElementType::int64: return own<hdf5::Type>(H5Tcopy(H5T_NATIVE_INT64), "copying a type");
     case ElementType::uint64: return own<hdf5::Type>(H5Tcopy(H5T_NATIVE_UINT64), "copying a type");
     case ElementType::float64: return own<hdf5::Type>(H5Tcopy(H5T_NATIVE_DOUBLE), "copying a type");
-    default: return file_type(type);
+    default: core::check(false, "texts are written as they are stored");
   }
+  return {};
+}
+
+/// Returns the number of bytes of the longest text.
+std::size_t longest(std::span<const std::string> texts) {
+  std::size_t bytes = 0;
+  for (const std::string& text : texts) bytes = std::max(bytes, text.size());
+  return bytes;
 }
 
 bool fits(const Values& values, ElementType type) {
@@ -78,7 +87,7 @@ hdf5::Dataset open(const hdf5::File& file, const std::string& path) {
 }
 
 hdf5::Dataset create(const hdf5::File& file, const DatasetSchema& schema,
-                     const Dimensions& dimensions) {
+                     const Dimensions& dimensions, std::size_t text_bytes) {
   std::vector<hsize_t> size, limit, chunk;
   for (const std::string& name : schema.dimensions) {
     const Dimension& dimension = find(dimensions, name);
@@ -90,18 +99,16 @@ hdf5::Dataset create(const hdf5::File& file, const DatasetSchema& schema,
   const auto space = own<hdf5::Space>(H5Screate_simple(rank, size.data(), limit.data()),
                                       "creating the shape of a dataset");
   const hdf5::Properties creation = hdf5::creation_properties(H5P_DATASET_CREATE);
-  // HDF5 stores variable-length texts in a heap, to which filters do not apply.
-  if (schema.type != ElementType::text) {
-    check(H5Pset_chunk(creation.get(), rank, chunk.data()), "chunking a dataset");
-    check(H5Pset_fletcher32(creation.get()), "adding checksums");
-  }
+  check(H5Pset_chunk(creation.get(), rank, chunk.data()), "chunking a dataset");
+  check(H5Pset_fletcher32(creation.get()), "adding checksums");
   if (schema.type == ElementType::float64) {
     const double missing = std::numeric_limits<double>::quiet_NaN();
     check(H5Pset_fill_value(creation.get(), H5T_NATIVE_DOUBLE, &missing), "setting the fill value");
   }
+  const hdf5::Type type = file_type(schema.type, text_bytes);
   auto dataset =
-      own<hdf5::Dataset>(H5Dcreate2(file.get(), schema.path.c_str(), file_type(schema.type).get(),
-                                    space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
+      own<hdf5::Dataset>(H5Dcreate2(file.get(), schema.path.c_str(), type.get(), space.get(),
+                                    H5P_DEFAULT, creation.get(), H5P_DEFAULT),
                          "creating a dataset");
   hdf5::set_attribute(dataset.get(), "units", schema.units);
   std::string long_name = schema.description;
@@ -114,8 +121,29 @@ void create_scale(const hdf5::File& file, const std::string& dimension,
                   const Dimensions& dimensions) {
   if (exists(file, scale_path(dimension))) return;
   const DatasetSchema& schema = run_file_schema().dataset(scale_path(dimension));
-  const hdf5::Dataset dataset = create(file, schema, dimensions);
+  const hdf5::Dataset dataset = create(file, schema, dimensions, longest(schema.values));
   check(H5DSset_scale(dataset.get(), dimension.c_str()), "creating a dimension scale");
+}
+
+/// Creates the dataset and attaches its scales, which must exist.
+void create_with_scales(const hdf5::File& file, const DatasetSchema& schema,
+                        const Dimensions& dimensions, std::size_t text_bytes = 0) {
+  const hdf5::Dataset dataset = create(file, schema, dimensions, text_bytes);
+  for (unsigned i = 0; i < schema.dimensions.size(); ++i) {
+    const hdf5::Dataset scale = open(file, scale_path(schema.dimensions[i]));
+    check(H5DSattach_scale(dataset.get(), scale.get(), i), "attaching a scale");
+  }
+}
+
+/// Creates a dataset of texts with the length of the longest one and the sizes of its scales.
+void create_for(const hdf5::File& file, const DatasetSchema& schema, const Column& column) {
+  Dimensions dimensions;
+  for (const std::string& name : schema.dimensions) {
+    const hsize_t size = hdf5::extents(open(file, scale_path(name))).at(0);
+    dimensions.push_back({name, size, size, false});
+  }
+  const auto texts = std::get<std::span<const std::string>>(column.values);
+  create_with_scales(file, schema, dimensions, longest(texts));
 }
 
 /// Returns a hyperslab selection of the `count` rows from row `first` on.
@@ -142,22 +170,22 @@ void write(const hdf5::Dataset& dataset, const hdf5::Space& space, const Column&
   if (count == 0) return;
   const auto memory =
       own<hdf5::Space>(H5Screate_simple(1, &count, nullptr), "creating the shape of values");
-  const auto write_from = [&](const void* values) {
-    check(H5Dwrite(dataset.get(), memory_type(schema.type).get(), memory.get(), space.get(),
-                   H5P_DEFAULT, values),
+  const auto write_from = [&](const hdf5::Type& type, const void* values) {
+    check(H5Dwrite(dataset.get(), type.get(), memory.get(), space.get(), H5P_DEFAULT, values),
           "writing a dataset");
   };
   if (const auto* texts = std::get_if<std::span<const std::string>>(&column.values)) {
-    std::vector<const char*> pointers;
+    const auto type = own<hdf5::Type>(H5Dget_type(dataset.get()), "reading a type");
+    const std::size_t bytes = H5Tget_size(type.get());
+    core::check(longest(*texts) <= bytes, "a text is longer than those of its dataset");
     std::string padded;
     for (const std::string& text : *texts) {
-      pointers.push_back(text.c_str());
-      padded.append(text).resize(pointers.size() * short_text_bytes, '\0');
+      padded.append(text).append(bytes - text.size(), '\0');
     }
-    if (schema.type == ElementType::short_text) return write_from(padded.data());
-    return write_from(pointers.data());
+    return write_from(type, padded.data());
   }
-  std::visit([&](const auto& values) { write_from(values.data()); }, column.values);
+  std::visit([&](const auto& values) { write_from(memory_type(schema.type), values.data()); },
+             column.values);
 }
 
 void extend(const hdf5::Dataset& dataset, hsize_t rows) {
@@ -185,8 +213,8 @@ void check_column(const Column& column, std::string_view dimension, const Dimens
 }
 
 /// Reads the dataset in parts of at most 16 MiB.
-void read_through(const hdf5::Dataset& dataset, ElementType element) {
-  const hdf5::Type type = file_type(element);
+void read_through(const hdf5::Dataset& dataset) {
+  const auto type = own<hdf5::Type>(H5Dget_type(dataset.get()), "reading a type");
   const std::vector<hsize_t> shape = hdf5::extents(dataset);
   if (product_of(shape) == 0) return;
   const hsize_t row_elements = product_of(shape) / shape[0];
@@ -211,11 +239,7 @@ void create_datasets(const hdf5::File& file, const std::string& path,
                      const Dimensions& dimensions) {
   for (const DatasetSchema* schema : run_file_schema().group(path)) {
     for (const std::string& name : schema->dimensions) create_scale(file, name, dimensions);
-    const hdf5::Dataset dataset = create(file, *schema, dimensions);
-    for (unsigned i = 0; i < schema->dimensions.size(); ++i) {
-      const hdf5::Dataset scale = open(file, scale_path(schema->dimensions[i]));
-      check(H5DSattach_scale(dataset.get(), scale.get(), i), "attaching a scale");
-    }
+    if (schema->type != ElementType::text) create_with_scales(file, *schema, dimensions);
   }
 }
 
@@ -232,7 +256,11 @@ void check_rows(std::string_view dimension, const Columns& columns, const Dimens
 
 void write_columns(const hdf5::File& file, const Columns& columns) {
   for (const Column& column : columns) {
-    const hdf5::Dataset dataset = open(file, std::string(column.path));
+    const DatasetSchema& schema = run_file_schema().dataset(column.path);
+    if (schema.type == ElementType::text && !exists(file, schema.path)) {
+      create_for(file, schema, column);
+    }
+    const hdf5::Dataset dataset = open(file, schema.path);
     write(dataset, own<hdf5::Space>(H5Dget_space(dataset.get()), "reading a shape"), column);
   }
 }
@@ -266,10 +294,7 @@ void read_through(const hdf5::File& file, const std::vector<std::string>& groups
       for (const std::string& name : schema->dimensions) paths.insert(scale_path(name));
     }
   }
-  for (const std::string& path : paths) {
-    const ElementType type = run_file_schema().dataset(path).type;
-    if (type != ElementType::text) read_through(open(file, path), type);
-  }
+  for (const std::string& path : paths) read_through(open(file, path));
 }
 
 }  // namespace lockstep::record

@@ -55,9 +55,9 @@ inline std::vector<std::int64_t> counted(std::size_t size, std::int64_t first = 
   return values;
 }
 
-/// Creates the datasets of the group `path`, which must exist, and the scales of their dimensions
-/// that do not exist yet. All datasets except those of variable-length text are chunked and have
-/// Fletcher-32 checksums; elements of type float64 that are never written are NaN.
+/// Creates the datasets of the group `path`, which must exist, except those of type text, and the
+/// scales of their dimensions that do not exist yet. All datasets are chunked and have Fletcher-32
+/// checksums; elements of type float64 that are never written are NaN.
 void create_datasets(const hdf5::File& file, const std::string& path, const Dimensions& dimensions);
 
 /// Throws `Error` (internal) if the columns cannot be appended along `dimension`: if one of them is
@@ -66,8 +66,9 @@ void create_datasets(const hdf5::File& file, const std::string& path, const Dime
 /// number of rows.
 void check_rows(std::string_view dimension, const Columns& columns, const Dimensions& sizes);
 
-/// Writes all elements of datasets of fixed size. Throws `Error` (internal) if the type or number
-/// of the values differs from the dataset.
+/// Writes all elements of datasets of fixed size. Creates those of type text, with the length of
+/// the longest text, because HDF5 protects texts of variable length by no checksum. Throws `Error`
+/// (internal) if the type or number of the values differs from the dataset.
 void write_columns(const hdf5::File& file, const Columns& columns);
 
 /// Extends all datasets along `dimension` that the file has to `first_row + rows` rows, and writes
@@ -79,8 +80,8 @@ void append_rows(const hdf5::File& file, std::string_view dimension, hsize_t fir
 void append_scale(const hdf5::File& file, std::string_view dimension, hsize_t first_row,
                   std::span<const std::int64_t> values);
 
-/// Reads all datasets of the groups and their scales, except those of variable-length text, so that
-/// HDF5 verifies their checksums. Throws `Failure` if a dataset is missing or damaged.
+/// Reads all datasets of the groups and their scales, so that HDF5 verifies their checksums. Throws
+/// `Failure` if a dataset is missing or damaged.
 void read_through(const hdf5::File& file, const std::vector<std::string>& groups);
 
 }  // namespace lockstep::record

@@ -145,6 +145,11 @@ Properties properties(hid_t kind) {
 Properties creation_properties(hid_t kind) {
   Properties list = properties(kind);
   check(H5Pset_obj_track_times(list.get(), false), "disabling object timestamps");
+  constexpr unsigned all = 65535;
+  check(H5Pset_attr_phase_change(list.get(), all, 0), "storing attributes in the object");
+  if (H5Pisa_class(list.get(), H5P_GROUP_CREATE) > 0) {
+    check(H5Pset_link_phase_change(list.get(), all, 0), "storing links in the group");
+  }
   return list;
 }
 
@@ -152,17 +157,15 @@ Type fixed_text_type(std::size_t bytes) {
   auto type = own<Type>(H5Tcopy(H5T_C_S1), "creating a string type");
   check(H5Tset_size(type.get(), bytes), "creating a string type");
   check(H5Tset_cset(type.get(), H5T_CSET_UTF8), "creating a string type");
-  check(H5Tset_strpad(type.get(), bytes == H5T_VARIABLE ? H5T_STR_NULLTERM : H5T_STR_NULLPAD),
-        "creating a string type");
+  check(H5Tset_strpad(type.get(), H5T_STR_NULLPAD), "creating a string type");
   return type;
 }
 
 Group new_group(const File& file, const std::string& path) {
-  return own<Group>(H5Gcreate2(file.get(), path.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+  const Properties creation = creation_properties(H5P_GROUP_CREATE);
+  return own<Group>(H5Gcreate2(file.get(), path.c_str(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
                     "creating a group");
 }
-
-Type text_type() { return fixed_text_type(H5T_VARIABLE); }
 
 std::vector<hsize_t> extents(const Dataset& dataset) {
   const auto space = own<Space>(H5Dget_space(dataset.get()), "reading a shape");
@@ -174,8 +177,9 @@ std::vector<hsize_t> extents(const Dataset& dataset) {
 }
 
 void set_attribute(hid_t object, const std::string& name, const std::string& value) {
-  const char* text = value.c_str();
-  set_attribute(object, name, text_type().get(), &text);
+  // HDF5 has no strings of length 0; the additional byte is padding.
+  set_attribute(object, name, fixed_text_type(std::max<std::size_t>(value.size(), 1)).get(),
+                value.c_str());
 }
 
 void set_attribute(hid_t object, const std::string& name, std::int64_t value) {
@@ -225,26 +229,7 @@ bool has_attribute(hid_t object, const char* name) {
   return exists > 0;
 }
 
-std::string text_attribute(hid_t object, const char* name) {
-  const auto attribute = own<Attribute>(H5Aopen(object, name, H5P_DEFAULT), "opening an attribute");
-  const auto stored = own<Type>(H5Aget_type(attribute.get()), "reading the type of an attribute");
-  const auto space = own<Space>(H5Aget_space(attribute.get()), "reading the shape of an attribute");
-  if (H5Tget_class(stored.get()) != H5T_STRING || H5Sget_simple_extent_npoints(space.get()) != 1) {
-    throw Failure(fmt::format("the attribute {} is not a text", name), 0);
-  }
-  if (H5Tis_variable_str(stored.get()) <= 0) return plain_text(object, name, 1 << 16);
-  char* text = nullptr;
-  check(H5Aread(attribute.get(), text_type().get(), &text), "reading an attribute");
-  const std::string value = text ? text : "";
-  check(H5free_memory(text), "freeing a text");
-  return value;
-}
-
-void set_plain_text(hid_t object, const std::string& name, const std::string& value) {
-  set_attribute(object, name, fixed_text_type(value.size()).get(), value.data());
-}
-
-std::string plain_text(hid_t object, const char* name, std::size_t bytes_at_most) {
+std::string text_attribute(hid_t object, const char* name, std::size_t bytes_at_most) {
   const auto attribute = own<Attribute>(H5Aopen(object, name, H5P_DEFAULT), "opening an attribute");
   const auto type = own<Type>(H5Aget_type(attribute.get()), "reading the type of an attribute");
   const auto space = own<Space>(H5Aget_space(attribute.get()), "reading the shape of an attribute");

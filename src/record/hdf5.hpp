@@ -113,18 +113,19 @@ File open_file(const std::filesystem::path& path, Access access);
 /// Returns a new property list of the class `kind`, for example H5P_FILE_ACCESS.
 Properties properties(hid_t kind);
 /// Returns a new creation property list without object timestamps, so that files with equal
-/// contents are identical.
+/// contents are identical. Links and attributes are stored in the object itself, however many they
+/// are: HDF5 1.10 can crash if the heaps in which it stores many of them by default are damaged.
 Properties creation_properties(hid_t kind);
 /// Creates the group `path` and returns it. Throws `Failure`.
 Group new_group(const File& file, const std::string& path);
-/// Returns the type of variable-length UTF-8 strings.
-Type text_type();
 /// Returns the type of UTF-8 strings with a fixed length of `bytes` bytes, padded with zeros.
 Type fixed_text_type(std::size_t bytes);
 /// Returns the shape of the dataset.
 std::vector<hsize_t> extents(const Dataset& dataset);
 
-/// Creates an attribute, or replaces an existing one. Texts are stored with variable length.
+/// Creates an attribute, or replaces an existing one. Texts have a fixed length and are stored in
+/// the object itself, which the checksums of the file format cover. Variable-length texts are
+/// stored in a heap without checksums, and HDF5 1.10 can crash if that heap is damaged.
 void set_attribute(hid_t object, const std::string& name, const std::string& value);
 void set_attribute(hid_t object, const std::string& name, std::int64_t value);
 void set_attribute(hid_t object, const std::string& name, double value);
@@ -138,18 +139,11 @@ std::vector<Link> links(hid_t group);
 /// Returns the names of the attributes of an object, sorted.
 std::vector<std::string> attribute_names(hid_t object);
 
-/// Sets an attribute to a fixed-length text. It is stored in the object itself, which the checksums
-/// of the file format cover. Variable-length texts are stored in a heap without checksums, and
-/// HDF5 1.10 can crash if that heap is damaged.
-void set_plain_text(hid_t object, const std::string& name, const std::string& value);
 /// Returns a fixed-length text attribute. Throws `Failure` if the attribute has another type or is
 /// longer than `bytes_at_most` bytes.
-std::string plain_text(hid_t object, const char* name, std::size_t bytes_at_most);
+std::string text_attribute(hid_t object, const char* name, std::size_t bytes_at_most = 4096);
 
 /// Returns whether the object has the attribute.
 bool has_attribute(hid_t object, const char* name);
-/// Returns a text attribute of fixed or variable length. Throws `Failure` if the attribute is not a
-/// single text.
-std::string text_attribute(hid_t object, const char* name);
 
 }  // namespace lockstep::record::hdf5

@@ -10,8 +10,8 @@
 // Python package and the tables of docs/run-file.md follow from the same file.
 namespace lockstep::record {
 
-/// Element type of a dataset. Texts are UTF-8 of variable length, or of `short_text_bytes` bytes
-/// padded with zeros, which can be appended while readers have the file open.
+/// Element type of a dataset. Texts are UTF-8 padded with zeros, of the length of the longest text
+/// of the dataset, or of `short_text_bytes` bytes in datasets to which texts are appended.
 enum class ElementType { int64, uint64, float64, text, short_text };
 inline constexpr std::size_t short_text_bytes = 64;
 

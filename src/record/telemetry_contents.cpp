@@ -35,9 +35,7 @@ void create_telemetry(const hdf5::File& file, const RunHeader& header) {
   const std::size_t interfaces = names.size() / ranks;
   core::check(interfaces > 0 && names.size() == interfaces * ranks,
               "the names of the interfaces do not fit the ranks");
-  const auto group = hdf5::own<hdf5::Group>(
-      H5Gcreate2(file.get(), "/telemetry", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-      "creating a group");
+  hdf5::new_group(file, "/telemetry");
   create_datasets(file, "/telemetry",
                   {{"sample", 0, telemetry_chunk, true},
                    {"interface", interfaces, interfaces, false},

@@ -137,7 +137,7 @@ def test_run_file_has_the_warnings_about_threads(tmp_path):
         path = tmp_path / f"{threads}.h5"
         assert start(*train(threads=threads, steps=1, conv_algorithm="direct", output=path)).returncode == 0
         with h5py.File(path) as file:
-            warnings = file["environment"].attrs["warnings"]
+            warnings = file["environment"].attrs["warnings"].decode()
         assert warnings.startswith(expected) and bool(warnings) == bool(expected)
 
 
@@ -212,7 +212,7 @@ def test_the_run_file_contains_the_numbers_of_images(tmp_path):
         path = tmp_path / "run.h5"
         assert start(*train("--overwrite", output=path, **options)).returncode == 0
         with h5py.File(path) as file:
-            assert tuple(file["config"].attrs[f"{part}-samples"] for part in ("train", "test")) == numbers
+            assert tuple(file["config"].attrs[f"{part}-samples"].decode() for part in ("train", "test")) == numbers
 
 
 def test_cifar100(tmp_path):
@@ -237,7 +237,7 @@ def test_existing_output_is_replaced_only_with_overwrite(tmp_path):
     assert sorted(tmp_path.iterdir()) == [path]
     assert start(*train("--overwrite", output=path)).returncode == 0
     with h5py.File(path) as file:
-        assert file.attrs["status"] == "complete"
+        assert file.attrs["status"] == b"complete"
 
 
 @pytest.mark.parametrize("name", ["missing/run.h5", "file/run.h5"])
@@ -276,8 +276,8 @@ def test_non_finite_loss_ends_the_run_and_is_recorded(tmp_path):
     line = expect_failure(start(*train(steps=6, lr=1e30, output=path)), 5)
     assert "step" in line and "--lr" in line
     with h5py.File(path) as file:
-        assert file.attrs["status"] == "failed"
-        assert "not finite" in file.attrs["failure"]
+        assert file.attrs["status"] == b"failed"
+        assert b"not finite" in file.attrs["failure"]
 
 
 # --- console and JSON output ---------------------------------------------------------------------------------
@@ -494,7 +494,7 @@ def test_ladder_with_a_non_finite_loss_fails(tmp_path):
                    "--threads", "1", "--output", path)
     assert "not finite" in expect_failure(result, 5)
     with h5py.File(path) as file:
-        assert file.attrs["status"] == "failed" and "not finite" in file.attrs["failure"]
+        assert file.attrs["status"] == b"failed" and b"not finite" in file.attrs["failure"]
 
 
 def test_ladder_reports_that_the_first_batch_is_too_large():
@@ -638,7 +638,7 @@ def test_sigterm_saves_a_checkpoint(tmp_path):
     assert process.returncode == 75, stderr
     assert "--resume auto" in stderr
     with h5py.File(path) as file:
-        assert file.attrs["status"] == "preempted"
+        assert file.attrs["status"] == b"preempted"
         assert file["steps/loss"].shape[0] > 0
 
 

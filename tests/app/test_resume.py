@@ -42,7 +42,7 @@ def start_until_checkpoint(directory, command, number=signal.SIGTERM, **options)
 def root(path):
     """Returns the attributes of the root group of a run file."""
     with h5py.File(path) as file:
-        return dict(file.attrs)
+        return {name: value.decode() if isinstance(value, bytes) else value for name, value in file.attrs.items()}
 
 
 def test_same_command_resumes_and_writes_the_next_part(tmp_path):

@@ -24,7 +24,7 @@ def test_every_rank_is_sampled_on_the_clock_of_its_steps(tmp_path):
         ends = file["steps/end_seconds"][()]
         seconds = file["steps/phase_seconds"][()].sum(axis=2)
         energy = file["epochs/host_energy_joules"][()]
-        source = file["environment"].attrs["host_energy"]
+        source = file["environment"].attrs["host_energy"].decode()
     assert np.all(np.diff(ends, axis=0) > 0)
     # The times between the ends of two steps of an epoch are those of their phases; the program does little else.
     assert np.all(np.diff(ends[:6], axis=0) > 0.5 * seconds[1:6])
@@ -48,7 +48,7 @@ def test_without_telemetry_the_file_has_no_samples(tmp_path):
     assert problems(path) == []
     with h5py.File(path) as file:
         assert "telemetry" not in file
-        assert file["environment"].attrs["host_energy"] == "not measured"
+        assert file["environment"].attrs["host_energy"] == b"not measured"
         assert np.all(file["steps/end_seconds"][()] > 0)
 
 

@@ -66,7 +66,7 @@ def read_run(path):
             accuracy = file["epochs/test_accuracy"][()]
             accuracy = accuracy[np.isfinite(accuracy)]
             return Run(
-                status=str(file.attrs["status"]),
+                status=np.bytes_(file.attrs["status"]).decode(),
                 loss=file["steps/loss"][()],
                 learning_rate=file["steps/learning_rate"][()],
                 rates=[float(images[pick].sum() / seconds[pick].sum()) for pick in in_epoch],

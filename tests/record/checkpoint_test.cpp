@@ -121,7 +121,7 @@ TEST_F(CheckpointTest, ReturnsTextsThatTheDigestCovers) {
   {
     hdf5::File file = hdf5::open_file(path_, hdf5::Access::modify);
     hdf5::check(H5Adelete(file.get(), "run_id"), "deleting");
-    hdf5::set_plain_text(file.get(), "run_id", "run 2");
+    hdf5::set_attribute(file.get(), "run_id", std::string("run 2"));
     hdf5::close(std::move(file));
   }
   expect_refused(path_, Verify::required, "digest does not match");

@@ -98,6 +98,16 @@ TEST_F(RunFileTest, StoresAppendedEpochs) {
   EXPECT_THAT(read_doubles(file, "/epochs/seconds"), ElementsAre(12.5, 12.5, 12.5));
 }
 
+// An attribute of more than 64 KiB does not fit an object header.
+TEST_F(RunFileTest, KeepsLongTexts) {
+  RunHeader header = header_;
+  header.command_line.assign(100'000, 'x');
+  RunFile run(path_, OverwriteMode::refuse, header);
+  run.finish(RunStatus::complete);
+  const hdf5::File file = hdf5::open_file(path_, hdf5::Access::read);
+  EXPECT_EQ(hdf5::text_attribute(file.get(), "command_line", 100'000), header.command_line);
+}
+
 TEST_F(RunFileTest, KeepsTheFailureOfAFailedRun) {
   RunFile run(path_, OverwriteMode::refuse, header_);
   run.finish(RunStatus::failed, "rank 1: the loss is not finite");

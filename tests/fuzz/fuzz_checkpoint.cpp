@@ -1,0 +1,24 @@
+// Fuzz target: for any file, the readers of checkpoints must either succeed or throw an input
+// error. A file that is accepted as a complete checkpoint must have a digest that matches, so it
+// must be accepted by all readers. Any other behaviour aborts.
+
+#include "fuzz_target.hpp"
+#include "record/weights.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace lockstep::record;
+  using lockstep::core::ExitStatus;
+  using lockstep::fuzz::returns_or_fails;
+  static const lockstep::fuzz::MemoryDirectory directory;
+  static Weights weights(1);
+  const auto path = directory.write("checkpoint-1.h5", {data, size});
+  returns_or_fails(ExitStatus::input,
+                   [&] { read_checkpoint(path, weights.tensors(), Verify::if_present); });
+  const bool is_complete = returns_or_fails(
+      ExitStatus::input, [&] { read_checkpoint(path, weights.tensors(), Verify::required); });
+  const bool is_verified =
+      returns_or_fails(ExitStatus::input, [&] { read_checkpoint_header(path); });
+  if (is_complete && !is_verified) std::abort();
+  if (newest_checkpoint(directory.path()).has_value() != is_verified) std::abort();
+  return 0;
+}
