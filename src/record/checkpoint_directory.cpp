@@ -1,7 +1,11 @@
+#include <dirent.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -34,13 +38,25 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return step;
 }
 
-/// Returns the files in a directory; an empty list if the directory is missing or cannot be read.
+/// Returns the files in a directory; an empty list if the directory is missing or may not be read.
+/// Throws `Error` (output) if reading it fails: a checkpoint that is saved without knowledge of the
+/// others would count as older than they.
 std::vector<fs::path> files_in(const fs::path& directory) {
-  std::vector<fs::path> files;
-  std::error_code error;
-  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
-    files.push_back(at->path());
+  // std::filesystem::directory_iterator of GCC 12 ends the process if its memory allocation fails.
+  const auto close = [](DIR* open) { ::closedir(open); };
+  const std::unique_ptr<DIR, decltype(close)> open(::opendir(directory.c_str()), close);
+  if (!open && errno == ENOMEM) throw std::bad_alloc();
+  if (!open && errno != ENOENT && errno != ENOTDIR && errno != EACCES) {
+    fail_output("reading", directory, errno);
   }
+  std::vector<fs::path> files;
+  errno = 0;
+  while (const dirent* entry = open ? ::readdir(open.get()) : nullptr) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") files.push_back(directory / name);
+    errno = 0;
+  }
+  if (open && errno != 0) fail_output("reading", directory, errno);
   return files;
 }
 

@@ -1,7 +1,8 @@
-// A library for LD_PRELOAD that makes one allocation of memory fail. It counts the allocations after
-// the first call of mallopt, with which the program begins.
+// A library for LD_PRELOAD that makes one allocation of memory fail. It counts the allocations
+// after the first call of mallopt, with which the program begins.
 //
-// FAIL_OBJECTS=A:B      only calls from code of these objects (parts of their paths; "program" is the
+// FAIL_OBJECTS=A:B      only calls from code of these objects (parts of their paths; "program" is
+// the
 //                       program itself)
 // FAIL_STACK=NUMBER     the first allocation with this hash of its stack fails; absent: none. The
 //                       program must run without address-space randomisation (setarch -R).
@@ -28,9 +29,7 @@ extern int __libc_mallopt(int, int) __attribute__((weak));
 
 enum { depth = 12, table_size = 1 << 18, most_ranges = 16 };
 
-static struct {
-  uintptr_t begin, end;
-} ranges[most_ranges];
+static struct { uintptr_t begin, end; } ranges[most_ranges];
 static int range_count = 0;
 static int is_active = 0;
 static uint64_t wanted = 0;  // hash of the stack that fails; 0: none
@@ -70,7 +69,8 @@ int mallopt(int parameter, int value) {
     const char* stack = getenv("FAIL_STACK");
     wanted = stack ? strtoull(stack, NULL, 16) : 0;
     const char* log = getenv("FAIL_LOG");
-    if (log) log_file = (int)syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (log)
+      log_file = (int)syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_APPEND, 0600);
     is_inside = 0;
     is_active = 1;
   }

@@ -1,5 +1,5 @@
-// A library for LD_PRELOAD that makes one call on a file fail, for tests of full disks and defective
-// file systems.
+// A library for LD_PRELOAD that makes one call on a file fail, for tests of full disks and
+// defective file systems.
 //
 // FAIL_BELOW=DIRECTORY  counts calls on paths that contain this text
 // FAIL_CALL=N           the Nth of them fails; 0: none
@@ -7,6 +7,7 @@
 // FAIL_LOG=FILE         the name and the path of the call that failed are written to this file
 
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -65,14 +66,14 @@ static int refuse(void) {
 
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
-#define DEFINE_OPEN(name)                                  \
-  int name(const char* path, int flags, ...) {             \
-    va_list arguments;                                     \
-    va_start(arguments, flags);                            \
-    const mode_t mode = va_arg(arguments, mode_t);         \
-    va_end(arguments);                                     \
-    if (fails("open", path)) return refuse();              \
-    return NEXT(name)(path, flags, mode);                  \
+#define DEFINE_OPEN(name)                          \
+  int name(const char* path, int flags, ...) {     \
+    va_list arguments;                             \
+    va_start(arguments, flags);                    \
+    const mode_t mode = va_arg(arguments, mode_t); \
+    va_end(arguments);                             \
+    if (fails("open", path)) return refuse();      \
+    return NEXT(name)(path, flags, mode);          \
   }
 DEFINE_OPEN(open)
 DEFINE_OPEN(open64)
@@ -82,36 +83,35 @@ ssize_t write(int file, const void* bytes, size_t count) {
   return error_number() ? refuse() : syscall(SYS_write, file, bytes, (count + 1) / 2);
 }
 
-#define DEFINE_PWRITE(name)                                                             \
-  ssize_t name(int file, const void* bytes, size_t count, off_t offset) {               \
+#define DEFINE_PWRITE(name)                                                                  \
+  ssize_t name(int file, const void* bytes, size_t count, off_t offset) {                    \
     if (!fails_on("pwrite", file)) return syscall(SYS_pwrite64, file, bytes, count, offset); \
-    return error_number() ? refuse()                                                    \
-                          : syscall(SYS_pwrite64, file, bytes, (count + 1) / 2, offset); \
+    return error_number() ? refuse()                                                         \
+                          : syscall(SYS_pwrite64, file, bytes, (count + 1) / 2, offset);     \
   }
 DEFINE_PWRITE(pwrite)
 DEFINE_PWRITE(pwrite64)
 
-#define DEFINE_PREAD(name)                                                             \
-  ssize_t name(int file, void* bytes, size_t count, off_t offset) {                    \
-    if (!fails_on("pread", file)) return syscall(SYS_pread64, file, bytes, count, offset); \
-    return error_number() ? refuse()                                                   \
-                          : syscall(SYS_pread64, file, bytes, (count + 1) / 2, offset); \
+#define DEFINE_PREAD(name)                                                                         \
+  ssize_t name(int file, void* bytes, size_t count, off_t offset) {                                \
+    if (!fails_on("pread", file)) return syscall(SYS_pread64, file, bytes, count, offset);         \
+    return error_number() ? refuse() : syscall(SYS_pread64, file, bytes, (count + 1) / 2, offset); \
   }
 DEFINE_PREAD(pread)
 DEFINE_PREAD(pread64)
 
-#define DEFINE_TRUNCATE(name)                            \
-  int name(int file, off_t bytes) {                      \
-    if (fails_on("ftruncate", file)) return refuse();    \
-    return (int)syscall(SYS_ftruncate, file, bytes);     \
+#define DEFINE_TRUNCATE(name)                         \
+  int name(int file, off_t bytes) {                   \
+    if (fails_on("ftruncate", file)) return refuse(); \
+    return (int)syscall(SYS_ftruncate, file, bytes);  \
   }
 DEFINE_TRUNCATE(ftruncate)
 DEFINE_TRUNCATE(ftruncate64)
 
-#define DEFINE_FALLOCATE(name)                                                   \
-  int name(int file, off_t offset, off_t bytes) {                                \
+#define DEFINE_FALLOCATE(name)                                                           \
+  int name(int file, off_t offset, off_t bytes) {                                        \
     if (fails_on("posix_fallocate", file)) return error_number() ? error_number() : EIO; \
-    return NEXT(name)(file, offset, bytes);                                      \
+    return NEXT(name)(file, offset, bytes);                                              \
   }
 DEFINE_FALLOCATE(posix_fallocate)
 DEFINE_FALLOCATE(posix_fallocate64)
@@ -160,13 +160,26 @@ int mkdir(const char* path, mode_t mode) {
   return fails("mkdir", path) ? refuse() : (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
 }
 
-#define DEFINE_STAT(name)                                                   \
-  int name(const char* path, struct stat* status) {                         \
-    return fails(#name, path) ? refuse() : NEXT(name)(path, status);        \
+DIR* opendir(const char* path) {
+  if (!fails("opendir", path)) return NEXT(opendir)(path);
+  refuse();
+  return NULL;
+}
+
+struct dirent* readdir(DIR* directory) {
+  if (!fails_on("readdir", dirfd(directory))) return NEXT(readdir)(directory);
+  refuse();
+  return NULL;
+}
+
+#define DEFINE_STAT(name)                                            \
+  int name(const char* path, struct stat* status) {                  \
+    return fails(#name, path) ? refuse() : NEXT(name)(path, status); \
   }
 DEFINE_STAT(stat)
 DEFINE_STAT(lstat)
 
 int fstat(int file, struct stat* status) {
-  return fails_on("fstat", file) ? refuse() : (int)syscall(SYS_newfstatat, file, "", status, 0x1000);
+  return fails_on("fstat", file) ? refuse()
+                                 : (int)syscall(SYS_newfstatat, file, "", status, 0x1000);
 }

@@ -1,5 +1,6 @@
 // Writes and checks files with the module `record`, for tests that make calls fail or kill it.
-//   storage_work checkpoints DIRECTORY FIRST LAST  saves the checkpoints of these steps; prints each
+//   storage_work checkpoints DIRECTORY FIRST LAST  saves the checkpoints of these steps; prints
+//   each
 //                                                  step after it was saved
 //   storage_work run FILE EPOCHS                   writes a run file
 //   storage_work newest DIRECTORY                  prints the step of the newest valid checkpoint

@@ -11,12 +11,16 @@ namespace lockstep::record {
 /// The tensors of a small network, with their own memory.
 class Weights {
  public:
-  explicit Weights(float first) {
+  /// `more`: number of further tensors in the group "state".
+  explicit Weights(float first, int more = 0) {
     add("state", "conv1.weight", {4, 3, 3, 3}, first);
     add("state", "layer1.0.bn1.running_mean", {4}, first + 1);
     add("state", "linear.bias", {10}, first + 2);
     add("momentum", "conv1.weight", {4, 3, 3, 3}, first + 3);
     add("momentum", "linear.bias", {10}, first + 4);
+    for (int i = 0; i < more; ++i) {
+      add("state", "more." + std::to_string(i), {3}, first + 5 + static_cast<float>(i));
+    }
   }
 
   std::vector<Tensor>& tensors() { return tensors_; }

@@ -20,7 +20,7 @@ class AveragePoolOf : public Operation {
 
   void forward() override {
     const FeatureMap& in = *operands().inputs[0];
-    float* const means = operands().output->as<float>();
+    float* const means = operands().output->template as<float>();
     for_each_plane(in, [&](std::int64_t plane, std::int64_t feature, std::int64_t channels) {
       mean_of_pixels(in.as<const T>() + plane * in.plane(), in.shape.pixels(), in.lanes(), channels,
                      means + feature);
@@ -30,7 +30,7 @@ class AveragePoolOf : public Operation {
   void backward() override {
     if (operands().input_gradients[0] == nullptr) return;
     const FeatureMap& in = *operands().input_gradients[0];
-    const float* const dy = operands().output_gradients[0]->as<float>();
+    const float* const dy = operands().output_gradients[0]->template as<float>();
     const float share = 1.0f / static_cast<float>(in.shape.pixels());
     for_each_plane(in, [&](std::int64_t plane, std::int64_t feature, std::int64_t channels) {
       fill_pixels(dy + feature, share, in.shape.pixels(), in.lanes(), channels,
