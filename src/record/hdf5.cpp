@@ -56,6 +56,9 @@ Properties file_access() {
   Properties access = properties(H5P_FILE_ACCESS);
   check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110),
         "setting the file format");
+  // After each failed attempt a SWMR reader waits twice as long, from 1 ns on. The default of 100
+  // attempts never ends if the file is damaged; 24 attempts take 17 ms.
+  check(H5Pset_metadata_read_attempts(access.get(), 24), "limiting the attempts to read");
   // Many cluster file systems do not support HDF5's locks. The locks of files.hpp exclude
   // concurrent writers instead.
   check(H5Pset_file_locking(access.get(), false, true), "disabling file locking");

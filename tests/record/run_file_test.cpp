@@ -1,4 +1,5 @@
 #include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_parts.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -7,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -96,6 +98,20 @@ TEST_F(RunFileTest, StoresAppendedEpochs) {
     EXPECT_EQ(read_doubles(file, name), expected) << name;
   }
   EXPECT_THAT(read_doubles(file, "/epochs/seconds"), ElementsAre(12.5, 12.5, 12.5));
+}
+
+// A SWMR reader must not wait without end for metadata whose checksum is wrong.
+TEST_F(RunFileTest, ReadsTheIdOfADamagedFileInFiniteTime) {
+  RunFile(path_, OverwriteMode::refuse, header_).finish(RunStatus::complete);
+  std::ifstream file(path_, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  const std::size_t at = bytes.find("run_id");
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] = 'R';
+  put(path_, bytes);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(run_id_of(path_), "");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
 // An attribute of more than 64 KiB does not fit an object header.

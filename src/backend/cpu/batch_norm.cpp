@@ -164,7 +164,7 @@ class BatchNorm : public Operation {
       use_statistics(running_mean_, running_variance_);
     }
     const FeatureMap& map = *operands().output;
-    const T* const x = operands().inputs[0]->as<T>();
+    const T* const x = operands().inputs[0]->template as<T>();
     const T* const residual = has_residual() ? operands().inputs[1]->template as<T>() : nullptr;
     T* const y = map.as<T>();
     for_each_plane([&](std::int64_t at, std::int64_t block) {

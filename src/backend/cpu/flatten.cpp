@@ -21,14 +21,14 @@ class FlattenOf : public Operation {
 
   void forward() override {
     const FeatureMap& in = *operands().inputs[0];
-    float* const features = operands().output->as<float>();
+    float* const features = operands().output->template as<float>();
     for_each_value(in, [&](T& value, std::int64_t feature) { features[feature] = load(value); });
   }
 
   void backward() override {
     if (operands().input_gradients[0] == nullptr) return;
     const FeatureMap& in = *operands().input_gradients[0];
-    const float* const dy = operands().output_gradients[0]->as<float>();
+    const float* const dy = operands().output_gradients[0]->template as<float>();
     // Channels that only pad the map have the gradient 0.
     if (in.padded_channels() != in.shape.channels) std::fill_n(in.as<T>(), in.elements(), T{});
     for_each_value(in, [&](T& value, std::int64_t feature) { store(dy[feature], value); });
