@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "binding.hpp"
+#include "early_stop.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/system.hpp"
 #include "lockstep/graph/models.hpp"
@@ -194,6 +195,7 @@ Job prepare_job(const Invocation& invocation) {
   });
   name_devices(job, communicator);
   check_gpu_sharing(job, communicator);
+  end_if_signalled(job.config, communicator);
   return job;
 }
 
@@ -202,6 +204,7 @@ data::TrainingData load_data(const Job& job, comm::Communicator& communicator) {
   data::TrainingData data;
   train::together(communicator, [&] { data = data::load(data_options(job.config, job.progress)); });
   train::require_equal(communicator, {{"digest of the images and labels", data.digest}}, "data");
+  end_if_signalled(job.config, communicator);
   return data;
 }
 
@@ -225,6 +228,7 @@ train::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& commun
         job.config, pipeline != nullptr ? pipeline->graph() : job.graph, *job.backend, job.sizes,
         {replicas.size(), replicas.local_size()}, job.process_bytes, detail, pipeline);
   });
+  end_if_signalled(job.config, communicator);
   return memory;
 }
 

@@ -6,12 +6,15 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/stop_signal.hpp"
 #include "lockstep/train/config.hpp"
 #include "program.hpp"
+#include "stop_limit.hpp"
 #include "watchdog.hpp"
 
 int main(int argc, char** argv) {
   using namespace lockstep;
+  const core::StopSignal stop;  // a signal requests a stop from the first instruction on
   // Return large freed blocks to the system at once, so that the peak memory agrees with the
   // estimate. By default glibc raises this threshold when a block is freed and then keeps larger
   // blocks.
@@ -23,12 +26,16 @@ int main(int argc, char** argv) {
     app::Watchdog watchdog(std::chrono::seconds(train::Config{}.watchdog_seconds),
                            app::describe_process_before_mpi());
     watchdog.begin("reading the options", 0);
-    watchdog.set_limit(app::find_watchdog_limit(argc, argv));
+    const train::Config config = app::find_early_config(argc, argv);
+    watchdog.set_limit(std::chrono::seconds(config.watchdog_seconds));
+    app::StopLimit stop_limit(watchdog, config, app::describe_process_before_mpi(),
+                              app::rank_before_mpi().value_or(0));
     watchdog.begin("MPI_Init_thread", 0);
     const comm::MpiSession session(argc, argv);
     watchdog.begin("creating communicators", 0);
     const auto communicator = comm::make_communicator(session);
     const int status = app::run_program(argc, argv, *communicator, watchdog);
+    stop_limit.set_status(status);
     watchdog.begin("MPI_Finalize", 0);
     return status;
   } catch (const core::Error& error) {  // before the communicator exists

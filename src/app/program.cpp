@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "commands.hpp"
+#include "early_stop.hpp"
 #include "help.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/system.hpp"
@@ -52,6 +53,7 @@ core::ExitStatus run_command(int argc, char** argv, comm::Communicator& communic
                   [&] { config = parse_options(arguments_of(argc, argv), process_environment()); });
   train::require_equal(communicator, {{"build", record::build_id()}}, "build");
   train::require_equal(communicator, shared_entries(config), "options");
+  end_if_signalled(config, communicator);
   for (const auto& [name, command] : commands) {
     if (name == config.command) {
       return command({config, command_line(argc, argv), communicator, &watchdog});
@@ -73,20 +75,24 @@ bool print_information(int argc, char** argv) {
   return text.has_value();
 }
 
-std::chrono::seconds find_watchdog_limit(int argc, char** argv) {
-  train::Config config;
+train::Config find_early_config(int argc, char** argv) {
   try {
-    config = parse_options(arguments_of(argc, argv), process_environment());
+    return parse_options(arguments_of(argc, argv), process_environment());
   } catch (const std::exception&) {  // reported by `run_command`, once for all ranks
+    return {};
   }
-  return std::chrono::seconds(config.watchdog_seconds);
+}
+
+std::optional<int> rank_before_mpi() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    if (const char* const rank = std::getenv(name)) return std::atoi(rank);
+  }
+  return std::nullopt;
 }
 
 std::string describe_process_before_mpi() {
   const std::string host = core::host_name();
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    if (const char* const rank = std::getenv(name)) return fmt::format("rank {} on {}", rank, host);
-  }
+  if (const auto rank = rank_before_mpi()) return fmt::format("rank {} on {}", *rank, host);
   return fmt::format("process {} on {}", ::getpid(), host);
 }
 

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <chrono>
+#include <optional>
 #include <string>
 
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/train/config.hpp"
 #include "watchdog.hpp"
 
 namespace lockstep::app {
@@ -17,9 +18,13 @@ bool print_information(int argc, char** argv);
 int run_program(int argc, char** argv, comm::Communicator& communicator,
                 Watchdog& watchdog) noexcept;
 
-/// Returns the limit of the watchdog before MPI is initialised: that of the options, or the default
-/// if the options are invalid, which `run_program` reports later.
-std::chrono::seconds find_watchdog_limit(int argc, char** argv);
+/// Returns the options before MPI is initialised; the defaults if they are invalid, which
+/// `run_program` reports later.
+train::Config find_early_config(int argc, char** argv);
+
+/// Returns the rank of this process before MPI is initialised, if the launcher sets it in the
+/// environment.
+std::optional<int> rank_before_mpi();
 
 /// Returns a name of this process before MPI is initialised: "rank 3 on node7" if the launcher sets
 /// the rank in the environment.

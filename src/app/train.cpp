@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "console.hpp"
+#include "early_stop.hpp"
 #include "header.hpp"
 #include "job.hpp"
 #include "json_output.hpp"
@@ -177,6 +178,10 @@ Results run(train::Trainer& trainer, const Job& job, comm::Communicator& communi
     throw;
   }
   const record::RunStatus status = results.summary.status;
+  if (file && status == record::RunStatus::preempted && results.summary.steps == 0) {
+    file->discard();  // so that the same command can be run again
+    file.reset();
+  }
   if (file) write_results(*file, results.summary);
   try {
     if (job.config.profile_steps > 0 && status == record::RunStatus::complete)
@@ -230,20 +235,30 @@ nlohmann::json results(const Job& job, const Results& run, const train::MemoryEs
   return json;
 }
 
+/// Describes what a run that a signal stopped has saved.
+std::string describe_saved(const train::RunSummary& summary, const train::Config& config) {
+  if (config.checkpoint_dir.empty())
+    return "nothing was saved; --checkpoint-dir DIR with --resume auto saves the state";
+  const std::string where = config.checkpoint_dir + "; resume it with --resume auto";
+  if (summary.checkpoint_saved) return "a checkpoint is in " + where;
+  const std::string reason =
+      fmt::format("no checkpoint was saved, because that takes about {} and --grace is {} s",
+                  core::format_seconds(summary.expected_save_seconds), config.grace_seconds);
+  if (summary.kept_step < 0) return reason + "; there is no earlier one";
+  return fmt::format("{}; the checkpoint after step {} is kept in {}", reason, summary.kept_step,
+                     where);
+}
+
 /// Reports on rank 0 how a signal ended the run, and returns the exit status. Status 75 asks for
 /// the same command again, so it requires a checkpoint from which this command resumes.
 core::ExitStatus stopped(const train::RunSummary& summary, const train::Config& config,
                          bool is_first) {
   if (is_first) {
-    core::log_line(fmt::format(
-        "stopped by signal {} after step {}: {}", summary.stop_signal, summary.last_step,
-        summary.checkpoint_saved
-            ? fmt::format("a checkpoint is in {}; resume it with --resume auto",
-                          config.checkpoint_dir)
-            : "nothing was saved; --checkpoint-dir DIR with --resume auto saves the state"));
+    core::log_line(fmt::format("stopped by signal {} after step {}: {}", summary.stop_signal,
+                               summary.last_step, describe_saved(summary, config)));
   }
-  return summary.checkpoint_saved ? core::ExitStatus::interrupted
-                                  : core::stopped_by(summary.stop_signal);
+  const bool resumes = summary.checkpoint_saved || summary.kept_step >= 0;
+  return resumes ? core::ExitStatus::interrupted : core::stopped_by(summary.stop_signal);
 }
 
 /// Warns if the launcher would kill the ranks before a checkpoint is saved. On SIGTERM and Ctrl-C,
@@ -302,6 +317,7 @@ core::ExitStatus train_command(const Invocation& invocation) {
   console.print("\n");
   if (config.dry_run) return end_dry_run(job, console, communicator);
 
+  end_if_signalled(config, communicator);
   if (is_first && !trainer.is_finished()) warn_of_launcher(config);
   std::optional<record::RunFile> file;
   if (!trainer.is_finished()) open_run_file(file, job, invocation, graph, trainer);
@@ -309,8 +325,11 @@ core::ExitStatus train_command(const Invocation& invocation) {
   reporter.expect((trainer.total_steps() + per_epoch - 1) / per_epoch, file);
   const Results all = run(trainer, job, communicator, file);
   const train::RunSummary& summary = all.summary;
+  const bool is_complete = summary.status == record::RunStatus::complete;
+  if (summary.last_step == 0) end_if_signalled(config, communicator);
   if (is_first) {
-    console.print("\n" + describe_summary(summary, communicator.size(), device_noun(config)));
+    if (is_complete || summary.steps > 0)
+      console.print("\n" + describe_summary(summary, communicator.size(), device_noun(config)));
     if (all.profile) console.print("\n" + describe(all.profile->profile) + "\n");
     if (all.profile && !config.trace.empty())
       console.print(
@@ -319,10 +338,11 @@ core::ExitStatus train_command(const Invocation& invocation) {
     if (config.json) print_json(results(job, all, memory, trainer.stages(), file));
   }
   if (all.profile_failure) {
-    if (is_first) core::log_line("the training is complete, but its profile failed");
+    if (is_first && !core::is_stop(all.profile_failure->status()))
+      core::log_line("the training is complete, but its profile failed");
     throw *all.profile_failure;
   }
-  if (summary.status == record::RunStatus::complete) return core::ExitStatus::done;
+  if (is_complete) return core::ExitStatus::done;
   return stopped(summary, config, is_first);
 }
 

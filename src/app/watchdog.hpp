@@ -26,6 +26,9 @@ class Watchdog final : public core::ProgressMonitor {
   void begin(const char* activity, std::int64_t step) noexcept override;
   void advance() noexcept override;
 
+  /// Returns the current activity. Thread-safe.
+  const char* activity() const { return activity_.load(std::memory_order_relaxed); }
+
   /// Replaces the limit; the time without progress so far counts. 0 disables the watchdog.
   void set_limit(std::chrono::seconds limit);
   void set_name(std::string who);

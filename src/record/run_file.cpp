@@ -352,6 +352,14 @@ void RunFile::finish_failed(const std::string& failure) {
   }
 }
 
+void RunFile::discard() {
+  core::check(bool{state_->lock}, "a finished run file is discarded");
+  std::error_code failed;
+  fs::remove(state_->partial, failed);
+  if (failed) fail_output("deleting", state_->partial, failed.value());
+  state_->lock.reset();
+}
+
 const std::string& RunFile::run_id() const { return state_->identity.run_id; }
 
 const fs::path& RunFile::path() const { return state_->path; }

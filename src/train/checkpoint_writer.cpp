@@ -1,12 +1,15 @@
 #include "checkpoint_writer.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "lockstep/core/thread.hpp"
 #include "lockstep/train/agreement.hpp"
 
 namespace lockstep::train {
+
+using Clock = std::chrono::steady_clock;
 
 namespace {
 
@@ -39,10 +42,15 @@ void CheckpointWriter::start(std::int64_t step, const std::vector<record::Tensor
   }
   std::vector<record::Tensor> tensors = copies_;
   tensors.insert(tensors.end(), others.begin(), others.end());
+  is_saving_.store(true, std::memory_order_relaxed);
   thread_ = core::start_without_signals([this, step, tensors = std::move(tensors),
                                          counters = std::move(counters)](const std::stop_token&) {
+    const auto begin = Clock::now();
     failure_ = outcome_of([&] { store_.save(step, tensors, counters); });
     if (failure_) has_failed_.store(true, std::memory_order_release);
+    const std::chrono::duration<double> duration = Clock::now() - begin;
+    last_seconds_.store(duration.count(), std::memory_order_relaxed);
+    is_saving_.store(false, std::memory_order_release);
   });
 }
 

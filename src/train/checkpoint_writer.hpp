@@ -30,6 +30,12 @@ class CheckpointWriter {
   /// Returns whether the last checkpoint could not be saved; `wait` then throws. Does not block.
   bool has_failed() const { return has_failed_.load(std::memory_order_acquire); }
 
+  /// Returns whether a checkpoint is being saved. Does not block.
+  bool is_saving() const { return is_saving_.load(std::memory_order_acquire); }
+
+  /// Returns the seconds that the last complete checkpoint took; 0 if there is none.
+  double last_seconds() const { return last_seconds_.load(std::memory_order_relaxed); }
+
   /// Blocks until no checkpoint is being saved: the file has its name and is on the disk. Throws
   /// `Error` if it could not be saved.
   void wait();
@@ -41,6 +47,8 @@ class CheckpointWriter {
   std::vector<record::Tensor> copies_;  ///< views of `memory_`
   std::optional<core::Error> failure_;  ///< written by the thread before `has_failed_`
   std::atomic<bool> has_failed_ = false;
+  std::atomic<bool> is_saving_ = false;
+  std::atomic<double> last_seconds_ = 0;
   // Declared last: its destructor waits for the thread, which uses the other members.
   std::jthread thread_;
 };

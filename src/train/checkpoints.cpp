@@ -319,4 +319,18 @@ bool Checkpoints::finish() {
   return is_saved_;
 }
 
+double Checkpoints::expected_seconds() const {
+  constexpr double bytes_per_second = 100e6;  // of a slow file system; the first save measures it
+  if (!writes()) return 0;
+  double seconds = writer_->last_seconds();
+  if (seconds == 0) {
+    std::size_t bytes = 0;
+    for (const record::Tensor& tensor : all_) bytes += tensor.values.size_bytes();
+    const int stages = communicator_.size() / replicas_group_.size();
+    const int states = rank_state_ == RankState::all ? communicator_.size() : stages;
+    seconds = static_cast<double>(bytes) * states / bytes_per_second;
+  }
+  return writer_->is_saving() ? 2 * seconds : seconds;
+}
+
 }  // namespace lockstep::train

@@ -56,40 +56,47 @@ Evaluator::Evaluator(const Config& config, const graph::Graph& graph, const data
       labels_(batch_) {}
 
 Evaluation Evaluator::run() {
+  return *run([] { return true; });
+}
+
+std::optional<Evaluation> Evaluator::run(const std::function<bool()>& continues) {
   if (batch_norm_ == BatchNormMode::broadcast) {
     backend_.fetch(state_, backend::StatePart::statistics);
     communicator_.broadcast(std::as_writable_bytes(state_.statistics.as<float>()), 0);
     backend_.store(state_, backend::StatePart::statistics);
   }
   std::array<double, 3> sums{};
-  if (has_stages_) {
-    sums = run_locally();  // exchanges messages, so a failure must end all ranks at once
-  } else {
-    together(world_, [&] { sums = run_locally(); });
+  const auto ranks = static_cast<std::size_t>(communicator_.size());
+  const std::size_t own = (test_.size() + ranks - 1) / ranks;  // of rank 0, which has most
+  for (std::size_t first = 0; first < own; first += batch_) {
+    if (has_stages_) {
+      add_batch(first, sums);  // exchanges messages, so a failure must end all ranks at once
+    } else {
+      together(world_, [&] { add_batch(first, sums); });
+    }
+    if (first + batch_ < own && !continues()) return std::nullopt;
   }
   world_.sum(std::span<double>(sums));
-  return {sums[0], static_cast<std::int64_t>(sums[1]), static_cast<std::int64_t>(sums[2])};
+  return Evaluation{sums[0], static_cast<std::int64_t>(sums[1]),
+                    static_cast<std::int64_t>(sums[2])};
 }
 
-std::array<double, 3> Evaluator::run_locally() {
+void Evaluator::add_batch(std::size_t first, std::array<double, 3>& sums) {
   const std::size_t image = test_.image_bytes();
   const auto ranks = static_cast<std::size_t>(communicator_.size());
-  std::array<double, 3> sums{};
-  std::size_t sample = static_cast<std::size_t>(communicator_.rank());
-  while (sample < test_.size()) {
-    std::size_t count = 0;
-    for (; count < batch_ && sample < test_.size(); ++count, sample += ranks) {
-      test_.copy_images(sample, std::span(images_).subspan(count * image, image));
-      labels_[count] = test_.label(sample);
-    }
-    plan_->upload(std::span(images_).first(count * image), std::span(labels_).first(count));
-    plan_->forward();
-    const backend::BatchResult result = plan_->result();
-    sums[0] += result.loss_sum;
-    sums[1] += static_cast<double>(result.correct);
-    sums[2] += static_cast<double>(result.images);
+  std::size_t sample = first * ranks + static_cast<std::size_t>(communicator_.rank());
+  std::size_t count = 0;
+  for (; count < batch_ && sample < test_.size(); ++count, sample += ranks) {
+    test_.copy_images(sample, std::span(images_).subspan(count * image, image));
+    labels_[count] = test_.label(sample);
   }
-  return sums;
+  if (count == 0) return;
+  plan_->upload(std::span(images_).first(count * image), std::span(labels_).first(count));
+  plan_->forward();
+  const backend::BatchResult result = plan_->result();
+  sums[0] += result.loss_sum;
+  sums[1] += static_cast<double>(result.correct);
+  sums[2] += static_cast<double>(result.images);
 }
 
 }  // namespace lockstep::train

@@ -5,10 +5,10 @@
 #include <limits>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/stop_signal.hpp"
 #include "lockstep/core/system.hpp"
 #include "lockstep/record/phase.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "stop_signal.hpp"
 
 namespace lockstep::train {
 
@@ -118,7 +118,7 @@ LadderResult run_ladder(const TrainingContext& context, const data::DataSizes& s
   // All ranks must agree on whether a point is trained, because training is collective.
   const std::uint64_t limit = smallest(communicator, limit_bytes);
   // A signal between two points, or in the last step of a point, must stop the ladder as well.
-  const StopSignal stop;
+  const core::StopSignal stop;
   LadderResult result;
   for (std::int64_t batch = context.config.ladder_start;; batch *= 4) {
     result.stop_signal =

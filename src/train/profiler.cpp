@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/statistics.hpp"
+#include "lockstep/core/stop_signal.hpp"
 #include "lockstep/core/system.hpp"
 #include "lockstep/core/timeline.hpp"
 #include "lockstep/train/agreement.hpp"
@@ -41,6 +43,22 @@ NamedCeilings ceilings_of(const TrainingContext& context) {
     if (error.status() != core::ExitStatus::out_of_memory) throw;
     return {.rates = {}, .source = std::string("not measured: ") + error.what()};
   }
+}
+
+/// Throws `AgreedError` if a rank has received a signal. Collective.
+void end_if_signalled(const TrainingContext& context) {
+  std::array number{static_cast<double>(core::StopSignal::number())};
+  context.world.maximum(number);
+  const int signal = static_cast<int>(number[0]);
+  if (signal == 0) return;
+  together(context.world, [&] {
+    if (context.world.rank() != 0) return;
+    const bool is_saved = !context.config.checkpoint_dir.empty();
+    core::fail(is_saved ? core::ExitStatus::interrupted : core::stopped_by(signal),
+               fmt::format("stopped by signal {} during the profile, which is not written; the "
+                           "training is complete",
+                           signal));
+  });
 }
 
 /// The profile of the steps of one rank.
@@ -77,6 +95,7 @@ class RankProfile {
   TrainingStep& step_;
   ProfilePosition position_;
   std::int64_t next_step_ = 0;  ///< of the epoch
+  bool is_stopping_ = false;    ///< a rank has received a signal
   std::unique_ptr<backend::KernelTracer> tracer_;
   std::string kernels_missing_;
   std::vector<backend::KernelRecord> kernels_;
@@ -96,7 +115,9 @@ StepResult RankProfile::run_step(StepVariant variant) {
   step_.select(variant);
   // With a learning rate of 0 the update leaves the parameters as they are.
   step_.queue(position_.last_step, {.learning_rate = 0});
-  return step_.collect(position_.last_step, {});
+  StepResult result = step_.collect(position_.last_step, {.stop = core::StopSignal::requested()});
+  is_stopping_ = is_stopping_ || result.totals.requests.stop;
+  return result;
 }
 
 void RankProfile::make_tracer() {
@@ -122,7 +143,8 @@ void RankProfile::run() {
   run_step(StepVariant::training);
   context_.world.barrier();  // the origin of the traces of all ranks
   const double origin = core::host_seconds();
-  for (std::int64_t number = 1; number <= context_.config.profile_steps; ++number) {
+  for (std::int64_t number = 1; number <= context_.config.profile_steps && !is_stopping_;
+       ++number) {
     without_.push_back(total(run_step(StepVariant::training).seconds));
     if (tracer_ != nullptr) tracer_->start();
     const double begin = core::host_seconds() - origin;
@@ -248,6 +270,7 @@ ProfileResult run_profile(const TrainingContext& context, Replica& replica, Trai
   core::begin_activity(context.progress, "profile");
   RankProfile mine(context, replica, step, position);
   mine.run();
+  end_if_signalled(context);
   ProfileResult result;
   record::Profile& profile = result.profile;
   profile.steps = context.config.profile_steps;
@@ -259,6 +282,7 @@ ProfileResult run_profile(const TrainingContext& context, Replica& replica, Trai
   // All ranks of a host measure at the same time, as they compute at the same time.
   NamedCeilings ceilings;
   together(context.world, [&] { ceilings = ceilings_of(context); });
+  end_if_signalled(context);
   apply_ceilings(ceilings.rates, profile);
   profile.ceiling_source = std::move(ceilings.source);
   if (auto all_reduce = mine.all_reduce(); all_reduce.calls > 0)

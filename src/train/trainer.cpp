@@ -1,7 +1,6 @@
 #include "lockstep/train/trainer.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <optional>
@@ -17,7 +16,7 @@
 #include "replica.hpp"
 #include "replica_policy.hpp"
 #include "step_log.hpp"
-#include "stop_signal.hpp"
+#include "stop_agreement.hpp"
 #include "telemetry.hpp"
 #include "training_step.hpp"
 
@@ -70,7 +69,8 @@ struct Trainer::Parts {
   bool save_and_wait();
   void evaluate(record::EpochRecord& epoch);
   void evaluate_resumed_state();
-  int stop_signal_of_any_rank();
+  bool continue_evaluation();
+  void stop_if_signalled() { is_stopping = is_stopping || stop.signal() != 0; }
   RunSummary run();
 
   void report(const char* activity) const {
@@ -83,7 +83,7 @@ struct Trainer::Parts {
   bool is_over() const { return progress.step >= total_steps; }
   bool evaluation_is_due() const;
   StepRequests requests_after(std::int64_t completed) const {
-    return {.stop = stop.requested(), .save = checkpoints.is_due(completed)};
+    return {.stop = core::StopSignal::requested(), .save = checkpoints.is_due(completed)};
   }
   void accept(StepRequests requests) {
     is_stopping = is_stopping || requests.stop;
@@ -105,7 +105,7 @@ struct Trainer::Parts {
   Checkpoints checkpoints;
   Progress progress;
   Summariser summariser;
-  StopSignal stop;
+  StopAgreement stop;
   core::PeakMemory peak_memory;
   std::vector<StageDescription> stages;  ///< see Trainer::stages
   std::int64_t queued = 0;               ///< steps that were queued, including completed ones
@@ -135,6 +135,7 @@ Trainer::Parts::Parts(const TrainingContext& context_, Observer& observer_)
       progress(restore()),
       summariser(context.world.size(), steps_per_epoch,
                  steps_per_epoch * context.config.global_batch),
+      stop(context.world, context.config.grace_seconds),
       stages(describe_stages(context, *replica->plan)),
       queued(progress.step) {
   context.backend.store(replica->state);
@@ -247,14 +248,16 @@ void Trainer::Parts::report_step(const StepResult& result) {
 }
 
 /// Starts to save a checkpoint; no step may be in flight. All ranks return at the same time, so
-/// that the duration is part of no step. Collective.
+/// that the duration is part of no step. After a signal, does not begin a save that the grace time
+/// does not permit. Collective.
 void Trainer::Parts::save_checkpoint() {
   is_saving = false;
   const auto begin = Clock::now();
   report("saving a checkpoint");
   together(context.world, [&] { context.backend.fetch(replica->state); });
   progress.loss_scale = replica->plan->loss_scale();
-  checkpoints.save(progress);
+  if (stop.permits(checkpoints.expected_seconds())) checkpoints.save(progress);
+  stop_if_signalled();
   const double seconds = seconds_since(begin);
   checkpoint_pause += seconds;
   checkpoint_seconds += seconds;
@@ -265,7 +268,7 @@ void Trainer::Parts::save_checkpoint() {
 bool Trainer::Parts::save_and_wait() {
   save_checkpoint();
   report("waiting for a checkpoint to be written");
-  return checkpoints.finish();
+  return checkpoints.finish() && checkpoints.kept_step() == progress.step;
 }
 
 /// Returns whether the options require an evaluation of the current state that has not been done
@@ -281,13 +284,27 @@ void Trainer::Parts::evaluate(record::EpochRecord& epoch) {
   const auto begin = Clock::now();
   if (context.world.rank() == 0) observer.evaluating();
   report("evaluation");
-  const Evaluation evaluation = replica->evaluator->run();
-  epoch.test_loss = evaluation.loss();
-  epoch.test_accuracy = evaluation.accuracy();
+  const auto evaluation = replica->evaluator->run([this] { return continue_evaluation(); });
+  if (!evaluation) return;  // the process that resumes the run evaluates this state
+  epoch.test_loss = evaluation->loss();
+  epoch.test_accuracy = evaluation->accuracy();
   epoch.evaluation_seconds = seconds_since(begin);
   progress.evaluated_step = progress.step;
-  progress.last_correct = evaluation.correct;
-  progress.best_correct = std::max(progress.best_correct, evaluation.correct);
+  progress.last_correct = evaluation->correct;
+  progress.best_correct = std::max(progress.best_correct, evaluation->correct);
+}
+
+/// Saves a checkpoint when a signal arrives during an evaluation. Returns whether to continue the
+/// evaluation: it may take half of the grace time. Collective.
+bool Trainer::Parts::continue_evaluation() {
+  const bool was_stopping = is_stopping;
+  stop_if_signalled();
+  if (!is_stopping) return true;
+  if (!was_stopping) {
+    save_and_wait();
+    report("evaluation");
+  }
+  return stop.permits(context.config.grace_seconds / 2);
 }
 
 /// Evaluates the resumed state if that is due: the previous process may have been killed after
@@ -297,14 +314,8 @@ void Trainer::Parts::evaluate_resumed_state() {
   record::EpochRecord epoch;
   epoch.epoch = (progress.step - 1) / steps_per_epoch + 1;
   evaluate(epoch);
-  if (context.world.rank() == 0) observer.resumed_state_evaluated(epoch);
-}
-
-/// Collective.
-int Trainer::Parts::stop_signal_of_any_rank() {
-  std::array number{static_cast<double>(stop.number())};
-  context.world.maximum(number);
-  return static_cast<int>(number[0]);
+  const bool is_evaluated = progress.evaluated_step == progress.step;
+  if (is_evaluated && context.world.rank() == 0) observer.resumed_state_evaluated(epoch);
 }
 
 /// Starts the clock of the run, at the same time on all ranks, and the telemetry. Collective.
@@ -316,7 +327,8 @@ void Trainer::Parts::begin_clock() {
 
 RunSummary Trainer::Parts::run() {
   begin_clock();
-  evaluate_resumed_state();
+  stop_if_signalled();
+  if (!is_stopping) evaluate_resumed_state();
   while (!is_over() && !is_stopping) {
     record::EpochRecord epoch = train_epoch();
     if (evaluation_is_due()) {
@@ -330,9 +342,12 @@ RunSummary Trainer::Parts::run() {
     report("writing the run file");
     if (context.world.rank() == 0) observer.epoch_done(epoch);
     if (is_saving) save_checkpoint();
+    stop_if_signalled();
   }
   RunSummary summary = summariser.summary();
-  summary.checkpoint_saved = save_and_wait();
+  summary.checkpoint_saved = progress.step > 0 && save_and_wait();
+  summary.kept_step = checkpoints.kept_step();
+  summary.expected_save_seconds = checkpoints.expected_seconds();
   summary.last_step = progress.step;
   summary.peak_memory_bytes = peak_memory.total();
   if (progress.best_correct >= 0) {
@@ -343,9 +358,9 @@ RunSummary Trainer::Parts::run() {
       summary.last_test_accuracy = static_cast<double>(progress.last_correct) / images;
     }
   }
-  if (!is_over()) {
+  if (!is_over() || evaluation_is_due()) {
     summary.status = record::RunStatus::preempted;
-    summary.stop_signal = stop_signal_of_any_rank();
+    summary.stop_signal = stop.signal();
   }
   if (telemetry) telemetry->end();
   context.world.barrier();  // no rank exits before rank 0 has saved

@@ -23,6 +23,11 @@ enum class ExitStatus : int {
 /// plus the signal number, as shells report it.
 constexpr ExitStatus stopped_by(int signal) { return static_cast<ExitStatus>(128 + signal); }
 
+/// Returns whether a signal stopped a program with this exit status.
+constexpr bool is_stop(ExitStatus status) {
+  return status == ExitStatus::interrupted || static_cast<int>(status) > 128;
+}
+
 /// Error that ends the program. The message is one line that states what failed, why, and what the
 /// user can do.
 class Error : public std::runtime_error {

@@ -186,6 +186,9 @@ class RunFile {
   /// logs its own errors, because the caller reports `failure`.
   void finish_failed(const std::string& failure);
 
+  /// Deletes PATH.partial of a run without results.
+  void discard();
+
   /// Returns the identifier of the run.
   const std::string& run_id() const;
   /// Returns PATH, where the file is stored after `finish`.

@@ -122,6 +122,7 @@ struct Config {
   double checkpoint_seconds = 180;  ///< interval; 0 if `checkpoint_steps` sets it
   std::int64_t checkpoint_steps = 0;
   int keep = 3;
+  double grace_seconds = 30;  ///< between a signal and the end of the process by the sender
 
   // output
   std::string output;

@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "lockstep/backend/backend.hpp"
@@ -46,12 +48,16 @@ class Evaluator {
 
   /// Evaluates the test set and returns the results on all ranks. With `BatchNormMode::broadcast`,
   /// first copies the running statistics of rank 0 to all ranks, unless the replicas are
-  /// independent (`--reducer none`). Throws `AgreedError`. Collective: all ranks must call this.
+  /// independent (`--reducer none`). All ranks call `continues` between batches; it is collective
+  /// and returns the same on all ranks. If it returns false, the evaluation is abandoned and has no
+  /// result. Throws `AgreedError`. Collective: all ranks must call this.
+  std::optional<Evaluation> run(const std::function<bool()>& continues);
   Evaluation run();
 
  private:
-  /// Returns the sums of this rank, in the order of the members of `Evaluation`.
-  std::array<double, 3> run_locally();
+  /// Evaluates the images of this rank from the `first` one on, at most a batch, and adds to `sums`
+  /// in the order of the members of `Evaluation`.
+  void add_batch(std::size_t first, std::array<double, 3>& sums);
 
   const data::Dataset& test_;
   const backend::Backend& backend_;

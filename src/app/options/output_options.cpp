@@ -32,6 +32,15 @@ std::vector<Option> checkpoint_options() {
        .commands = cmd_run,
        .help = "number of newest valid checkpoints of the run that are kept",
        .details = "Damaged files and those of other runs do not count and are never deleted"},
+      {.name = "grace",
+       .value_name = "SECONDS",
+       .value = real(&Config::grace_seconds, from_to(0, 1e9)),
+       .group = OptionGroup::checkpoints,
+       .commands = cmd_run,
+       .help = "time between a signal that stops the run and the end of the process by its sender",
+       .details = "A save that is expected to take longer is not begun, and the last checkpoint is "
+                  "kept ([exit-status.md](exit-status.md#signals)). The default is `KillWait` of "
+                  "Slurm"},
       {.name = "resume",
        .value_name = "WHAT",
        .value = text(&Config::resume),

@@ -3,12 +3,13 @@
 #include <array>
 #include <csignal>
 
-namespace lockstep::train {
+namespace lockstep::core {
 
 /// While an object of this class exists, SIGTERM, SIGUSR1 and SIGINT request a stop instead of
 /// terminating the process. A second SIGINT terminates it immediately. Objects may be nested: the
 /// outermost one installs the signal handlers, and a request persists until this object is
-/// destroyed.
+/// destroyed. `main` owns the outermost one; every other object states that its owner reacts to
+/// requests.
 class StopSignal {
  public:
   StopSignal();
@@ -17,13 +18,17 @@ class StopSignal {
   StopSignal& operator=(const StopSignal&) = delete;
 
   /// Returns whether this process has received one of the signals.
-  bool requested() const { return number() != 0; }
+  static bool requested() { return number() != 0; }
   /// Returns the number of the last of these signals; 0 if none was received.
-  int number() const;
+  static int number();
+  /// Returns the seconds since the arrival of the first of these signals; 0 if none was received.
+  static double seconds();
+  /// Returns the number of existing objects. Thread-safe.
+  static int count();
 
  private:
   static constexpr std::array signals_{SIGTERM, SIGUSR1, SIGINT};
   std::array<struct sigaction, signals_.size()> previous_{};
 };
 
-}  // namespace lockstep::train
+}  // namespace lockstep::core

@@ -1,0 +1,34 @@
+#include "early_stop.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+
+#include "lockstep/core/stop_signal.hpp"
+#include "lockstep/train/agreement.hpp"
+
+namespace lockstep::app {
+
+core::Error early_stop(const train::Config& config, int signal, std::string_view activity) {
+  const bool is_training = config.command == "train";
+  std::string text = fmt::format("stopped by signal {}", signal);
+  if (!activity.empty()) text += fmt::format(" during '{}'", activity);
+  if (is_training) text += activity.empty() ? " before the first step" : ", before the first step";
+  // Nothing is lost, so the same command continues where this one would have begun.
+  if (is_training && !config.checkpoint_dir.empty()) {
+    return {core::ExitStatus::interrupted, text + "; nothing is lost: run the same command again"};
+  }
+  return {core::stopped_by(signal), text};
+}
+
+void end_if_signalled(const train::Config& config, comm::Communicator& communicator) {
+  std::array number{static_cast<double>(core::StopSignal::number())};
+  communicator.maximum(number);
+  if (number[0] == 0) return;
+  train::together(communicator, [&] {
+    if (communicator.rank() == 0) throw early_stop(config, static_cast<int>(number[0]));
+  });
+}
+
+}  // namespace lockstep::app

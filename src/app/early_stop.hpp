@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string_view>
+
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/train/config.hpp"
+
+namespace lockstep::app {
+
+/// Returns the error with which a signal ends a command that has nothing to save, such as a
+/// training before its first step. `activity`: what the program was doing; may be empty.
+core::Error early_stop(const train::Config& config, int signal, std::string_view activity = {});
+
+/// Throws this error, of rank 0, as `AgreedError` if a rank has received a signal. Collective: all
+/// ranks must call this.
+void end_if_signalled(const train::Config& config, comm::Communicator& communicator);
+
+}  // namespace lockstep::app

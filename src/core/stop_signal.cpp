@@ -1,0 +1,59 @@
+#include "lockstep/core/stop_signal.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <ctime>
+
+namespace lockstep::core {
+
+namespace {
+
+// A signal handler can only reach variables at file scope, and only lock-free atomic ones.
+std::atomic<int> received_signal = 0;
+std::atomic<std::int64_t> arrival = 0;  ///< of the first signal, in nanoseconds
+std::atomic<int> objects = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
+static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+
+std::int64_t now() {
+  std::timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);  // may be called in a signal handler
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+void request_stop(int number) {
+  if (received_signal.load() == 0) arrival.store(now());
+  received_signal.store(number);
+}
+
+}  // namespace
+
+StopSignal::StopSignal() {
+  if (objects++ > 0) return;
+  received_signal = 0;
+  for (std::size_t i = 0; i < signals_.size(); ++i) {
+    struct sigaction action {};
+    action.sa_handler = request_stop;
+    action.sa_flags = SA_RESTART;
+    if (signals_[i] == SIGINT) action.sa_flags |= static_cast<int>(SA_RESETHAND);
+    sigemptyset(&action.sa_mask);
+    sigaction(signals_[i], &action, &previous_[i]);
+  }
+}
+
+StopSignal::~StopSignal() {
+  if (--objects > 0) return;
+  for (std::size_t i = 0; i < signals_.size(); ++i) {
+    sigaction(signals_[i], &previous_[i], nullptr);
+  }
+}
+
+int StopSignal::number() { return received_signal; }
+
+double StopSignal::seconds() {
+  return requested() ? static_cast<double>(now() - arrival) * 1e-9 : 0;
+}
+
+int StopSignal::count() { return objects; }
+
+}  // namespace lockstep::core

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <array>
+
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/core/stop_signal.hpp"
+
+namespace lockstep::train {
+
+/// What all ranks know of the signals that stop a run. All functions are collective.
+class StopAgreement {
+ public:
+  /// `grace_seconds`: between the arrival of a signal and the end of the process by its sender.
+  StopAgreement(comm::Communicator& world, double grace_seconds)
+      : world_(world), grace_seconds_(grace_seconds) {}
+
+  /// Returns the number of a signal that a rank has received; 0 if none has.
+  int signal() const {
+    std::array number{static_cast<double>(core::StopSignal::number())};
+    world_.maximum(number);
+    return static_cast<int>(number[0]);
+  }
+
+  /// Returns whether work that takes `seconds` (the longest time of a rank counts) ends within the
+  /// grace time of the signals, if there are any.
+  bool permits(double seconds) const {
+    std::array values{core::StopSignal::seconds(), seconds};
+    world_.maximum(values);
+    return values[0] == 0 || values[0] + values[1] <= grace_seconds_;
+  }
+
+ private:
+  comm::Communicator& world_;
+  double grace_seconds_;
+  core::StopSignal stop_;  ///< the owner of this object reacts to signals
+};
+
+}  // namespace lockstep::train
