@@ -2,12 +2,16 @@
 
 #include <chrono>
 #include <exception>
+#include <new>
+#include <optional>
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/stop_signal.hpp"
 #include "lockstep/train/config.hpp"
+#include "lockstep/train/fault_injection.hpp"
+#include "process_end.hpp"
 #include "program.hpp"
 #include "stop_limit.hpp"
 #include "watchdog.hpp"
@@ -24,23 +28,34 @@ int main(int argc, char** argv) {
     // The watchdog exists until the process ends, because MPI may hang in initialisation and
     // finalisation.
     app::Watchdog watchdog(std::chrono::seconds(train::Config{}.watchdog_seconds),
-                           app::describe_process_before_mpi());
+                           app::describe_process_before_mpi(),
+                           app::rank_before_mpi() ? app::Parent::launcher : app::Parent::any);
     watchdog.begin("reading the options", 0);
     const train::Config config = app::find_early_config(argc, argv);
+    const int rank = app::rank_before_mpi().value_or(0);
     watchdog.set_limit(std::chrono::seconds(config.watchdog_seconds));
-    app::StopLimit stop_limit(watchdog, config, app::describe_process_before_mpi(),
-                              app::rank_before_mpi().value_or(0));
-    watchdog.begin("MPI_Init_thread", 0);
+    app::StopLimit stop_limit(watchdog, config, app::describe_process_before_mpi(), rank);
+    std::optional<train::FaultInjector> injector;
+    if (config.allow_faults && !config.faults.empty())
+      injector.emplace(watchdog, config.faults, rank);
+    core::ProgressMonitor& progress =
+        injector ? *injector : static_cast<core::ProgressMonitor&>(watchdog);
+    progress.begin("MPI_Init_thread", 0);
     const comm::MpiSession session(argc, argv);
-    watchdog.begin("creating communicators", 0);
+    const app::ProcessEndReport report(watchdog);
+    progress.begin("creating communicators", 0);
     const auto communicator = comm::make_communicator(session);
-    const int status = app::run_program(argc, argv, *communicator, watchdog);
+    watchdog.connect(*communicator);
+    const int status = app::run_program(argc, argv, *communicator, progress);
     stop_limit.set_status(status);
-    watchdog.begin("MPI_Finalize", 0);
+    progress.begin("MPI_Finalize", 0);
     return status;
   } catch (const core::Error& error) {  // before the communicator exists
     core::log_line(error.what());
     return static_cast<int>(error.status());
+  } catch (const std::bad_alloc&) {
+    core::log_line("no memory left on this host");
+    return static_cast<int>(core::ExitStatus::out_of_memory);
   } catch (const std::exception& error) {
     core::log_line(error.what());
     return static_cast<int>(core::ExitStatus::internal);

@@ -19,6 +19,7 @@
 #include "lockstep/train/agreement.hpp"
 #include "options/option_table.hpp"
 #include "options/parse.hpp"
+#include "process_end.hpp"
 
 namespace lockstep::app {
 
@@ -46,8 +47,8 @@ std::string command_line(int argc, char** argv) {
 }
 
 core::ExitStatus run_command(int argc, char** argv, comm::Communicator& communicator,
-                             Watchdog& watchdog) {
-  watchdog.begin("comparing the options of all ranks", 0);
+                             core::ProgressMonitor& progress) {
+  progress.begin("comparing the options of all ranks", 0);
   train::Config config;
   train::together(communicator,
                   [&] { config = parse_options(arguments_of(argc, argv), process_environment()); });
@@ -56,7 +57,7 @@ core::ExitStatus run_command(int argc, char** argv, comm::Communicator& communic
   end_if_signalled(config, communicator);
   for (const auto& [name, command] : commands) {
     if (name == config.command) {
-      return command({config, command_line(argc, argv), communicator, &watchdog});
+      return command({config, command_line(argc, argv), communicator, &progress});
     }
   }
   core::fail(core::ExitStatus::internal, "internal error: the command has no function");
@@ -97,13 +98,13 @@ std::string describe_process_before_mpi() {
 }
 
 int run_program(int argc, char** argv, comm::Communicator& communicator,
-                Watchdog& watchdog) noexcept {
+                core::ProgressMonitor& progress) noexcept {
   // Writing beyond a file size limit must fail with an error, not with a signal.
   std::signal(SIGXFSZ, SIG_IGN);
   core::ExitStatus status = core::ExitStatus::done;
   std::optional<core::Error> failure;
   try {
-    failure = train::outcome_of([&] { status = run_command(argc, argv, communicator, watchdog); });
+    failure = train::outcome_of([&] { status = run_command(argc, argv, communicator, progress); });
   } catch (const train::AgreedError& error) {
     if (error.is_reporting()) log_message(communicator, error.what());
     return static_cast<int>(error.status());
@@ -111,6 +112,7 @@ int run_program(int argc, char** argv, comm::Communicator& communicator,
   if (!failure) return static_cast<int>(status);
   log_message(communicator, failure->what());
   const int code = static_cast<int>(failure->status());
+  ProcessEndReport::disable();
   if (communicator.size() > 1) communicator.abort(code);  // the other ranks wait for this one
   return code;
 }

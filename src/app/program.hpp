@@ -2,10 +2,11 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/core/progress.hpp"
 #include "lockstep/train/config.hpp"
-#include "watchdog.hpp"
 
 namespace lockstep::app {
 
@@ -16,7 +17,7 @@ bool print_information(int argc, char** argv);
 /// prints a message of one line. If all ranks know of the failure, each returns its status;
 /// otherwise the rank that failed aborts all ranks. Collective: all ranks must call this.
 int run_program(int argc, char** argv, comm::Communicator& communicator,
-                Watchdog& watchdog) noexcept;
+                core::ProgressMonitor& progress) noexcept;
 
 /// Returns the options before MPI is initialised; the defaults if they are invalid, which
 /// `run_program` reports later.

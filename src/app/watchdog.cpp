@@ -15,12 +15,15 @@ namespace lockstep::app {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-Watchdog::Watchdog(std::chrono::seconds limit, std::string who)
-    : limit_(limit), who_(std::move(who)) {
+Watchdog::Watchdog(std::chrono::seconds limit, std::string who, Parent parent)
+    : limit_(limit),
+      who_(std::move(who)),
+      is_launched_(parent == Parent::launcher),
+      launcher_(::getppid()) {
   thread_ = core::start_without_signals([this](const std::stop_token& stop) { watch(stop); });
 }
 
-void Watchdog::begin(const char* activity, std::int64_t step) noexcept {
+void Watchdog::begin(const char* activity, std::int64_t step) {
   step_.store(step, std::memory_order_relaxed);
   activity_.store(activity, std::memory_order_relaxed);
   advance();
@@ -41,6 +44,21 @@ void Watchdog::set_name(std::string who) {
   who_ = std::move(who);
 }
 
+void Watchdog::connect(comm::Communicator& communicator) {
+  if (communicator.size() == 1) return;
+  auto peers = std::make_unique<WatchdogPeers>(communicator, [this] { return status(); });
+  const std::lock_guard lock(mutex_);
+  peers_ = std::move(peers);
+}
+
+RankStatus Watchdog::status() const {
+  RankStatus status;
+  status.activity = activity_.load();
+  status.step = step_.load();
+  status.idle_seconds = idle_seconds_.load();
+  return status;
+}
+
 void Watchdog::watch(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   std::uint64_t seen = progress_.load(std::memory_order_relaxed);
@@ -49,7 +67,7 @@ void Watchdog::watch(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const auto limit = limit_;
     const auto interval = limit == 0s
-                              ? Clock::duration(1h)
+                              ? Clock::duration(1s)
                               : std::clamp<Clock::duration>(Clock::duration(limit) / 10, 20ms, 1s);
     changed_.wait_for(lock, stop, interval, [&] { return limit_ != limit; });
     const auto now = Clock::now();
@@ -61,17 +79,38 @@ void Watchdog::watch(const std::stop_token& stop) {
       seen = count;
       still = {};
     }
-    if (limit_ == 0s) still = {};
+    idle_seconds_ = std::chrono::duration<double>(still).count();
+    if (is_launched_ && ::getppid() != launcher_) end_orphan();
     if (limit_ > 0s && still > limit_ && !stop.stop_requested()) end_process();
   }
 }
 
-void Watchdog::end_process() const {
+void Watchdog::end_orphan() const {
+  core::log_line(
+      fmt::format("{}: the launcher of the ranks has ended; this rank ends as well", who_));
+  _exit(static_cast<int>(core::ExitStatus::internal));
+}
+
+void Watchdog::end_process() {
+  constexpr auto query_limit = 2s;
+  std::string cause;
+  if (peers_) {
+    const auto ranks = peers_->ask(query_limit);
+    if (!ranks) {
+      // Another rank reports the timeout. If this rank ended first, the launcher might kill that
+      // rank before it has written its line.
+      std::this_thread::sleep_for(query_limit + 1s);
+      _exit(static_cast<int>(core::ExitStatus::internal));
+    }
+    cause = "cause: " + describe_cause(*ranks) + "; ";
+  }
   const std::int64_t step = step_.load();
-  core::log_line(fmt::format(
-      "{}: watchdog timeout: no progress for {} s during {}{}; check whether another rank has "
-      "failed or a link is down, or increase --watchdog SECONDS",
-      who_, limit_.count(), activity_.load(), step > 0 ? fmt::format(" of step {}", step) : ""));
+  core::log_line(
+      fmt::format("{}: watchdog timeout: no progress for {} s during {}{}; {}check whether a rank "
+                  "has failed or "
+                  "a link is down, or increase --watchdog SECONDS",
+                  who_, limit_.count(), activity_.load(),
+                  step > 0 ? fmt::format(" of step {}", step) : "", cause));
   // The main thread is blocked, so destructors might not return.
   _exit(static_cast<int>(core::ExitStatus::internal));
 }

@@ -4,45 +4,65 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 
+#include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/progress.hpp"
+#include "watchdog_peers.hpp"
 
 namespace lockstep::app {
 
+/// Whether the process ends with its parent process: `launcher` if mpirun, srun or the like has
+/// started it.
+enum class Parent { any, launcher };
+
 /// Terminates the process with status 70 if it reports no progress for longer than a limit. If one
 /// rank hangs, the others wait in a collective forever, and neither MPI nor Slurm detects it.
+/// Also terminates a rank whose launcher has ended: its parent process changes.
 /// Created only by `main`: it exists before MPI is initialised and after MPI is finalised.
 class Watchdog final : public core::ProgressMonitor {
  public:
   /// A `limit` of 0 disables the watchdog. `who` names the process in the message: "rank 3 on
   /// node7".
-  Watchdog(std::chrono::seconds limit, std::string who);
+  Watchdog(std::chrono::seconds limit, std::string who, Parent parent = Parent::any);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  void begin(const char* activity, std::int64_t step) noexcept override;
+  void begin(const char* activity, std::int64_t step) override;
   void advance() noexcept override;
-
-  /// Returns the current activity. Thread-safe.
-  const char* activity() const { return activity_.load(std::memory_order_relaxed); }
 
   /// Replaces the limit; the time without progress so far counts. 0 disables the watchdog.
   void set_limit(std::chrono::seconds limit);
+  /// May not be called while `name` is used.
   void set_name(std::string who);
+
+  const std::string& name() const noexcept { return who_; }
+  /// Thread-safe, like `step`.
+  const char* activity() const noexcept { return activity_.load(); }
+  std::int64_t step() const noexcept { return step_.load(); }
+  /// Lets the watchdogs of all ranks ask each other at a timeout, so that one of them reports it
+  /// and names the cause. Collective: all ranks must call this.
+  void connect(comm::Communicator& communicator);
 
  private:
   void watch(const std::stop_token& stop);
-  [[noreturn]] void end_process() const;
+  [[noreturn]] void end_process();
+  [[noreturn]] void end_orphan() const;
+  RankStatus status() const;
 
-  std::mutex mutex_;  ///< protects `limit_` and `who_`
+  std::mutex mutex_;  ///< protects `limit_`, `who_` and `peers_`
   std::chrono::seconds limit_;
   std::string who_;
   std::atomic<std::uint64_t> progress_ = 0;
   std::atomic<std::int64_t> step_ = 0;
   std::atomic<const char*> activity_ = "program start";
+  std::atomic<double> idle_seconds_ = 0;
+  const bool is_launched_;                ///< by mpirun, srun or the like
+  const pid_t launcher_;                  ///< parent process at the start
+  std::unique_ptr<WatchdogPeers> peers_;  ///< null until `connect`
   std::condition_variable_any changed_;
   // Declared last: the thread stops before the members that it uses are destroyed.
   std::jthread thread_;

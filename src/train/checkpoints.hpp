@@ -68,16 +68,16 @@ class Checkpoints {
   void save(const Progress& progress);
 
   /// Blocks until the last checkpoint is complete and on the disk. Returns whether the directory
-  /// contains a checkpoint of this run. Throws the same errors as `save`. Collective: all ranks must
-  /// call this.
+  /// contains a checkpoint of this run. Throws the same errors as `save`. Collective: all ranks
+  /// must call this.
   bool finish();
 
   /// Returns the step of the newest checkpoint of this run in the directory; -1 if there is none.
   /// Call `finish` first.
   std::int64_t kept_step() const { return is_saved_ ? saved_step_ : -1; }
-  /// Returns the expected seconds until a checkpoint that `save` starts now is complete: the time of
-  /// the last one, or an estimate from the bytes of the state; twice this time if the last one is
-  /// still being written. 0 on ranks other than 0, and without a directory.
+  /// Returns the expected seconds until a checkpoint that `save` starts now is complete: the time
+  /// of the last one, or an estimate from the bytes of the state; twice this time if the last one
+  /// is still being written. 0 on ranks other than 0, and without a directory.
   double expected_seconds() const;
 
  private:

@@ -56,13 +56,20 @@ class SynchronousReplicas final : public ReplicaPolicy {
   void finish_steps(std::span<double>) override {}
 
   EpochEnd finish_epoch(std::uint64_t parameter_hash, StepRequests, std::int64_t step) override {
-    const int stages = world_.size() / replicas_.size();
-    return {.parameter_hash = require_equal_replicas(world_, stages, parameter_hash, step),
-            .requests = {}};
+    return {.parameter_hash = combined_hash(parameter_hash, step), .requests = {}};
+  }
+
+  void require_equal(std::uint64_t parameter_hash, std::int64_t step) override {
+    combined_hash(parameter_hash, step);
   }
 
  private:
   enum Value : std::size_t { loss, correct, images, stop, save, first_rank };
+
+  std::string combined_hash(std::uint64_t parameter_hash, std::int64_t step) {
+    const int stages = world_.size() / replicas_.size();
+    return require_equal_replicas(world_, stages, parameter_hash, step);
+  }
 
   void require_finite(std::int64_t step) const {
     const auto flags = std::span(values_).subspan(first_rank);
@@ -94,6 +101,8 @@ class IndependentReplicas final : public ReplicaPolicy {
   }
 
   void finish_steps(std::span<double> values) override { replicas_.sum(values); }
+
+  void require_equal(std::uint64_t, std::int64_t) override {}
 
   EpochEnd finish_epoch(std::uint64_t, StepRequests requests, std::int64_t) override {
     std::array counts{requests.stop ? 1.0 : 0.0, requests.save ? 1.0 : 0.0};

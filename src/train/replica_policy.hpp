@@ -54,6 +54,10 @@ class ReplicaPolicy {
   /// replicas, in place. Collective.
   virtual void finish_steps(std::span<double> values) = 0;
 
+  /// Throws `AgreedError` (internal) if the hashes of the parameters of the replicas after `step`
+  /// steps differ and must be equal. Collective.
+  virtual void require_equal(std::uint64_t parameter_hash, std::int64_t step) = 0;
+
   /// Ends an epoch after `step` steps of the run: compares the hashes of the parameters of the
   /// replicas if they must be equal, and otherwise combines the requests of the ranks. Throws
   /// `AgreedError` (internal) if hashes that must be equal differ. Collective.

@@ -46,10 +46,16 @@ void StepClock::end(record::Phase phase) {
   ++part_->recorded;
   if (operations_ != nullptr)
     operations_->ended(no_node, record::phase_names[static_cast<std::size_t>(phase)]);
-  const std::size_t following = static_cast<std::size_t>(phase) + 1;
-  core::begin_activity(
-      progress_,
-      following < record::phase_count ? record::phase_names[following].data() : "the end", step_);
+  // After an update the step waits for the next bucket, or for its end.
+  const record::Phase following = phase == record::Phase::update
+                                      ? record::Phase::exposed_communication
+                                      : static_cast<record::Phase>(static_cast<int>(phase) + 1);
+  core::begin_activity(progress_, record::phase_names[static_cast<std::size_t>(following)].data(),
+                       step_);
+}
+
+void StepClock::begin_results(std::int64_t step) {
+  core::begin_activity(progress_, "combining the results", step);
 }
 
 record::PhaseSeconds StepClock::seconds() const {

@@ -30,6 +30,9 @@ class StepClock {
   /// Ends `phase`, which includes all work since the previous timestamp.
   void end(record::Phase phase);
 
+  /// Reports that the ranks combine the results of `step` as progress; records no timestamp.
+  void begin_results(std::int64_t step);
+
   /// Returns the phase durations of the last collected step.
   record::PhaseSeconds seconds() const;
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "checkpoints.hpp"
+#include "epoch_readings.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
-#include "lockstep/core/peak_memory.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "pipeline_report.hpp"
 #include "profiler.hpp"
@@ -58,12 +58,7 @@ struct Trainer::Parts {
   void collect_step();
   Progress restore();
   record::EpochRecord train_epoch();
-  void add_readings(const backend::SensorReading& reading, double host_joules,
-                    record::EpochRecord& epoch) const;
   void begin_clock();
-  double host_energy() {
-    return telemetry ? telemetry->host_energy_joules() : backend::SensorReading::unknown;
-  }
   void report_step(const StepResult& result);
   void save_checkpoint();
   bool save_and_wait();
@@ -106,15 +101,16 @@ struct Trainer::Parts {
   Progress progress;
   Summariser summariser;
   StopAgreement stop;
-  core::PeakMemory peak_memory;
   std::vector<StageDescription> stages;  ///< see Trainer::stages
   std::int64_t queued = 0;               ///< steps that were queued, including completed ones
   bool is_stopping = false;
   bool is_saving = false;
-  double checkpoint_pause = 0;    ///< seconds for which checkpoints stopped this epoch
-  double checkpoint_seconds = 0;  ///< the same since the last epoch was recorded
-  Clock::time_point origin;       ///< of the clock of the run
+  std::int64_t compared_step = 0;  ///< after which the replicas were last compared
+  double checkpoint_pause = 0;     ///< seconds for which checkpoints stopped this epoch
+  double checkpoint_seconds = 0;   ///< the same since the last epoch was recorded
+  Clock::time_point origin;        ///< of the clock of the run
   std::optional<Telemetry> telemetry;
+  EpochReadings readings;
 };
 
 Trainer::Parts::Parts(const TrainingContext& context_, Observer& observer_)
@@ -137,7 +133,8 @@ Trainer::Parts::Parts(const TrainingContext& context_, Observer& observer_)
                  steps_per_epoch * context.config.global_batch),
       stop(context.world, context.config.grace_seconds),
       stages(describe_stages(context, *replica->plan)),
-      queued(progress.step) {
+      queued(progress.step),
+      readings(context.backend.device(), context.world, telemetry) {
   context.backend.store(replica->state);
   if (progress.loss_scale) replica->plan->set_loss_scale(*progress.loss_scale);
   if (context.config.telemetry_hertz > 0) {
@@ -160,6 +157,8 @@ optim::Sgd Trainer::Parts::sgd() const {
 }
 
 void Trainer::Parts::queue_step() {
+  damage_parameters(context.config.faults, context.world.rank(), queued + 1, context.backend,
+                    replica->state);
   step.queue(queued + 1, sgd());
   ++queued;
 }
@@ -183,9 +182,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   // Rank 0 may have written files since the last epoch. Without this barrier the other ranks would
   // wait for it in their first step and record that time as exposed communication.
   context.world.barrier();
-  const double energy_before = context.backend.device().read_sensors().energy_joules;
-  const double host_energy_before = host_energy();
-  peak_memory.begin_interval();
+  readings.begin_epoch();
   const auto begin = Clock::now();
   checkpoint_pause = 0;
   log.clear();
@@ -201,10 +198,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   }
   while (progress.step < queued) collect_step();
   const double seconds = seconds_since(begin) - checkpoint_pause;
-  backend::SensorReading reading = context.backend.device().read_sensors();
-  reading.energy_joules -= energy_before;
-  const double host_joules = host_energy() - host_energy_before;
-  const auto peak_bytes = static_cast<double>(peak_memory.interval());
+  readings.end_epoch();
 
   report("gathering the times of the epoch");
   if (is_reducing) clocks.end_epoch();
@@ -212,26 +206,15 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   clocks.add_to(record);
   record.epoch = epoch + 1;
   record.seconds = seconds;
-  add_readings(reading, host_joules, record);
+  readings.add_to(record);
   add_pipeline_seconds(context, *replica->plan, record);
   record.measurements["/epochs/checkpoint_seconds"] = {std::exchange(checkpoint_seconds, 0)};
-  record.measurements["/epochs/peak_resident_memory_bytes"] =
-      context.world.gather(std::span(&peak_bytes, 1));
   const EpochEnd end_of_epoch = policy->finish_epoch(context.backend.parameter_hash(replica->state),
                                                      requests_after(progress.step), progress.step);
   record.parameter_hash = end_of_epoch.parameter_hash;
+  compared_step = progress.step;
   accept(end_of_epoch.requests);
   return record;
-}
-
-/// Collective.
-void Trainer::Parts::add_readings(const backend::SensorReading& reading, double host_joules,
-                                  record::EpochRecord& epoch) const {
-  const auto gather = [&](double value) { return context.world.gather(std::span(&value, 1)); };
-  epoch.measurements["/epochs/energy_joules"] = gather(reading.energy_joules);
-  epoch.measurements["/epochs/host_energy_joules"] = gather(host_joules);
-  epoch.measurements["/epochs/utilisation"] = gather(reading.utilisation);
-  epoch.measurements["/epochs/memory_used_bytes"] = gather(reading.memory_bytes);
 }
 
 void Trainer::Parts::report_step(const StepResult& result) {
@@ -254,6 +237,11 @@ void Trainer::Parts::save_checkpoint() {
   is_saving = false;
   const auto begin = Clock::now();
   report("saving a checkpoint");
+  // A replica that differs from the others must not be saved.
+  if (compared_step != progress.step) {
+    policy->require_equal(context.backend.parameter_hash(replica->state), progress.step);
+    compared_step = progress.step;
+  }
   together(context.world, [&] { context.backend.fetch(replica->state); });
   progress.loss_scale = replica->plan->loss_scale();
   if (stop.permits(checkpoints.expected_seconds())) checkpoints.save(progress);
@@ -349,7 +337,7 @@ RunSummary Trainer::Parts::run() {
   summary.kept_step = checkpoints.kept_step();
   summary.expected_save_seconds = checkpoints.expected_seconds();
   summary.last_step = progress.step;
-  summary.peak_memory_bytes = peak_memory.total();
+  summary.peak_memory_bytes = readings.peak_bytes();
   if (progress.best_correct >= 0) {
     // The accuracies are those of the whole run, also if this process resumed it.
     const auto images = static_cast<double>(context.data.test->size());

@@ -108,7 +108,11 @@ void TrainingStep::queue(std::int64_t step, const optim::Sgd& sgd) {
 
 StepResult TrainingStep::collect(std::int64_t step, StepRequests requests) {
   const backend::BatchResult result = executor_->collect();
-  const StepTotals totals = policy_.finish_step(result, requests, step);
+  clock_.begin_results(step);
+  const bool is_skipped = has_fault(faults_, FaultKind::skip, world_.rank(), step);
+  const StepTotals totals = is_skipped
+                                ? StepTotals{result.loss_sum, result.correct, result.images, {}}
+                                : policy_.finish_step(result, requests, step);
   // If only one step may be in flight, the device was idle while the ranks exchanged the results:
   // this time is exposed communication.
   if (depth() == 1) {
@@ -151,6 +155,7 @@ TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, Rep
                            std::unique_ptr<comm::GradientReducer> reducer,
                            std::unique_ptr<ParameterUpdate> update)
     : world_(context.world),
+      faults_(context.config.faults),
       operations_(replica.operations.get()),
       feed_(*replica.feed),
       plan_(*replica.plan),

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
@@ -55,6 +56,7 @@ class TrainingStep {
   void capture();
 
   comm::Communicator& world_;
+  std::span<const Fault> faults_;
   OperationClock* operations_;  ///< null unless --profile
   BatchFeed& feed_;
   backend::Plan& plan_;

@@ -39,6 +39,14 @@ def ranks_of(mpirun):
     return found
 
 
+def is_running(pid):
+    """Returns whether a process exists and is not a zombie."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def kill_after(process, seconds):
     """Starts a timer that kills the process; returns the timer."""
     timer = threading.Timer(seconds, process.kill)
@@ -113,6 +121,31 @@ def test_rank_that_hangs_in_mpi_finalize_ends_the_run(limit):
     lines = [line for line in result.stderr.splitlines() if "watchdog timeout" in line]
     assert result.returncode == 70, result.stderr
     assert lines and all("during MPI_Finalize" in line for line in lines)
+
+
+@pytest.mark.parametrize("stop", [False, True])
+def test_ranks_end_if_mpirun_is_killed(stop):
+    process = subprocess.Popen([*MPIRUN, "-n", "2", BIN, *train(**LONG)], env=environment(), text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    timer = kill_after(process, 120)
+    for line in process.stdout:
+        if line.startswith("epoch 1/"):
+            break
+    timer.cancel()
+    ranks = ranks_of(process)
+    assert len(ranks) == 2
+    if stop:
+        os.kill(ranks[1], signal.SIGSTOP)
+    process.kill()
+    process.wait()
+    end = time.monotonic() + 10
+    alive = set(ranks.values())
+    while alive and time.monotonic() < end:
+        time.sleep(0.1)
+        alive = {pid for pid in alive if is_running(pid)}
+    for pid in alive:
+        os.kill(pid, signal.SIGKILL)
+    assert not alive
 
 
 def test_slow_step_that_makes_progress_does_not_end_the_run():

@@ -30,6 +30,25 @@ TEST_F(WatchdogDeathTest, EndsAProcessWithoutProgressAndReportsItsActivity) {
       "rank 3 on node7: watchdog timeout: no progress for 1 s during backward of step 42");
 }
 
+TEST_F(WatchdogDeathTest, EndsARankWhoseLauncherHasEnded) {
+  EXPECT_EXIT(
+      {
+        // The child of the child loses its parent.
+        if (::fork() == 0) {
+          const pid_t rank = ::fork();
+          if (rank == 0) {
+            Watchdog watchdog(0s, "rank 2", Parent::launcher);
+            sleep_for(60s);
+          }
+          sleep_for(500ms);
+          ::_exit(0);
+        }
+        sleep_for(5s);
+        ::_exit(3);
+      },
+      testing::ExitedWithCode(3), "rank 2: the launcher of the ranks has ended");
+}
+
 TEST_F(WatchdogDeathTest, WatchesFromTheStart) {
   EXPECT_EXIT(
       {

@@ -42,7 +42,7 @@ TEST(Dataset, SizesAreThoseOfTheLoadedData) {
 // A watchdog ends a rank that reports no progress for minutes.
 TEST(Dataset, ReportsProgressWhileImagesAreGenerated) {
   struct Counter final : core::ProgressMonitor {
-    void begin(const char*, std::int64_t) noexcept override {}
+    void begin(const char*, std::int64_t) override {}
     void advance() noexcept override { ++count; }
     int count = 0;
   } counter;

@@ -360,8 +360,22 @@ TEST_F(PipelineTest, ComparesTheHashesOfEachStage) {
     require_equal_replicas(*world_, stages, 16 + stage + drifted, 1);
     FAIL() << "the drift is not found";
   } catch (const AgreedError& error) {  // on all ranks, also those of the other stage
-    EXPECT_THAT(error.what(), HasSubstr("rank(s) 3 differ"));
-    EXPECT_EQ(error.is_reporting(), world_->rank() == 3);
+    EXPECT_THAT(error.what(), HasSubstr("rank 1 on "));  // two replicas: no majority
+    EXPECT_THAT(error.what(), HasSubstr("rank 3 on "));
+    EXPECT_EQ(error.is_reporting(), world_->rank() == 0);
+  }
+}
+
+TEST_F(PipelineTest, NamesTheReplicaThatDiffersFromTheMajority) {
+  if (ranks() < 3) GTEST_SKIP() << "needs 3 ranks";
+  const std::uint64_t hash = world_->rank() == 0 ? 1 : 2;
+  try {
+    require_equal_replicas(*world_, 1, hash, 7);
+    FAIL() << "the difference is not found";
+  } catch (const AgreedError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("after step 7: the parameters of rank 0 on "));
+    EXPECT_THAT(error.what(), Not(HasSubstr("rank 1 on ")));
+    EXPECT_THAT(error.what(), HasSubstr("0000000000000002"));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "lockstep/core/stop_signal.hpp"
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/phase.hpp"
 #include "lockstep/train/agreement.hpp"
@@ -18,7 +19,6 @@
 #include "lockstep/train/weights.hpp"
 #include "scaled_backend.hpp"
 #include "small.hpp"
-#include "stop_signal.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -134,7 +134,7 @@ class StoppedAtAnyStep : public ResumedRun, public ::testing::WithParamInterface
  protected:
   /// Trains until rank 0 receives a signal before its first step.
   Result stop_in_first_step(const Config& config, Witness& witness) {
-    const StopSignal early;  // catches the signal, as the trainer does
+    const core::StopSignal early;  // catches the signal, as the trainer does
     if (is_first()) std::raise(SIGTERM);
     return train(config, witness);
   }

@@ -13,6 +13,7 @@
 #include "lockstep/data/loader.hpp"
 #include "lockstep/data/sampler.hpp"
 #include "lockstep/optim/learning_rate.hpp"
+#include "lockstep/train/fault_injection.hpp"
 
 namespace lockstep::train {
 
@@ -123,6 +124,10 @@ struct Config {
   std::int64_t checkpoint_steps = 0;
   int keep = 3;
   double grace_seconds = 30;  ///< between a signal and the end of the process by the sender
+
+  // fault injection
+  std::vector<Fault> faults;
+  bool allow_faults = false;
 
   // output
   std::string output;

@@ -79,6 +79,8 @@ OptionValue flag(bool train::Config::*member);
 OptionValue integers(std::vector<int> train::Config::*member, Range range);
 /// A time or a number of steps between checkpoints.
 OptionValue checkpoint_interval();
+/// A list of faults, separated by commas (`train::parse_fault`).
+OptionValue faults();
 /// A file from which options are read; it is not part of the configuration.
 OptionValue option_file();
 

@@ -1,0 +1,200 @@
+#include "watchdog_peers.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "lockstep/comm/agreement.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/system.hpp"
+#include "lockstep/core/thread.hpp"
+
+namespace lockstep::app {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+/// Queries and answers have the same format and size; in a query, only the first three members
+/// matter.
+struct WatchdogPeers::Datagram {
+  enum class Kind : std::int32_t { query = 1, answer = 2 };
+
+  std::array<std::uint64_t, 2> token{};
+  Kind kind{};
+  std::int32_t rank = 0;
+  std::int64_t step = 0;
+  double idle_seconds = 0;
+  std::array<char, 64> activity{};
+};
+
+namespace {
+
+sockaddr_in socket_address(std::uint32_t address, std::uint16_t port) {
+  sockaddr_in result{};
+  result.sin_family = AF_INET;
+  result.sin_addr.s_addr = address;
+  result.sin_port = port;
+  return result;
+}
+
+/// Returns the IPv4 addresses of this host, without loopback.
+std::vector<std::uint32_t> own_addresses() {
+  std::vector<std::uint32_t> found;
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return found;
+  for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
+    const bool is_loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET || is_loopback)
+      continue;
+    sockaddr_in address{};
+    std::memcpy(&address, entry->ifa_addr, sizeof address);
+    found.push_back(address.sin_addr.s_addr);
+  }
+  ::freeifaddrs(first);
+  return found;
+}
+
+/// Opens a socket with a free port of all addresses of this host.
+int open_socket() {
+  const int opened = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const sockaddr_in any = socket_address(htonl(INADDR_ANY), 0);
+  if (opened >= 0 && ::bind(opened, reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0)
+    return opened;
+  if (opened >= 0) ::close(opened);
+  core::fail(core::ExitStatus::internal,
+             fmt::format("the watchdog cannot open a UDP socket ({})", std::strerror(errno)));
+}
+
+std::uint16_t port_of(int socket) {
+  sockaddr_in address{};
+  socklen_t size = sizeof address;
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  return address.sin_port;
+}
+
+}  // namespace
+
+WatchdogPeers::WatchdogPeers(comm::Communicator& communicator, OwnStatus own_status)
+    : own_status_(std::move(own_status)), rank_(communicator.rank()) {
+  comm::together(communicator, [&] {
+    stop_event_ = ::eventfd(0, EFD_CLOEXEC);
+    core::check(stop_event_ >= 0, "the watchdog has an event");
+    socket_ = open_socket();
+  });
+  if (::getrandom(token_.data(), sizeof token_, 0) != sizeof token_) token_ = {};
+  communicator.broadcast(std::as_writable_bytes(std::span(token_)), 0);
+  std::string own =
+      fmt::format("{} {} {}", core::host_name(), communicator.host(), port_of(socket_));
+  for (const std::uint32_t address : own_addresses()) own += fmt::format(" {}", address);
+  for (const std::string& text : communicator.all_gather(own)) {
+    Peer& peer = peers_.emplace_back();
+    peer.status.rank = static_cast<int>(peers_.size()) - 1;
+    int host = 0;
+    std::istringstream words(text);
+    words >> peer.status.host >> host >> peer.port;
+    if (host == communicator.host()) peer.addresses.push_back(htonl(INADDR_LOOPBACK));
+    for (std::uint32_t address = 0; words >> address;) peer.addresses.push_back(address);
+  }
+  thread_ = core::start_without_signals([this](const std::stop_token& stop) { answer(stop); });
+}
+
+WatchdogPeers::~WatchdogPeers() {
+  thread_.request_stop();
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(stop_event_, &one, sizeof one);
+  if (thread_.joinable()) thread_.join();
+  ::close(socket_);
+  ::close(stop_event_);
+}
+
+void WatchdogPeers::send_query(const Peer& peer) const {
+  Datagram query;
+  query.token = token_;
+  query.kind = Datagram::Kind::query;
+  query.rank = rank_;
+  for (const std::uint32_t host : peer.addresses) {
+    const sockaddr_in address = socket_address(host, peer.port);
+    // A peer that cannot be reached does not answer.
+    ::sendto(socket_, &query, sizeof query, 0, reinterpret_cast<const sockaddr*>(&address),
+             sizeof address);
+  }
+}
+
+void WatchdogPeers::answer(const std::stop_token& stop) {
+  std::array<pollfd, 2> events{{{socket_, POLLIN, 0}, {stop_event_, POLLIN, 0}}};
+  while (!stop.stop_requested()) {
+    if (::poll(events.data(), events.size(), -1) < 0) continue;
+    Datagram datagram;
+    sockaddr_in from{};
+    socklen_t size = sizeof from;
+    const auto received = ::recvfrom(socket_, &datagram, sizeof datagram, 0,
+                                     reinterpret_cast<sockaddr*>(&from), &size);
+    if (received == sizeof datagram && datagram.token == token_)
+      handle(datagram, from.sin_addr.s_addr, from.sin_port);
+  }
+}
+
+void WatchdogPeers::handle(const Datagram& datagram, std::uint32_t address, std::uint16_t port) {
+  const std::lock_guard lock(mutex_);
+  if (datagram.rank < 0 || static_cast<std::size_t>(datagram.rank) >= peers_.size()) return;
+  if (datagram.kind == Datagram::Kind::answer) {
+    RankStatus& status = peers_[static_cast<std::size_t>(datagram.rank)].status;
+    status.answers = true;
+    status.activity.assign(datagram.activity.data(),
+                           ::strnlen(datagram.activity.data(), datagram.activity.size()));
+    status.step = datagram.step;
+    status.idle_seconds = datagram.idle_seconds;
+    return;
+  }
+  if (!is_asking_ || datagram.rank < rank_) has_reporter_ = true;
+  const RankStatus own = own_status_();
+  Datagram reply;
+  reply.token = token_;
+  reply.kind = Datagram::Kind::answer;
+  reply.rank = rank_;
+  reply.step = own.step;
+  reply.idle_seconds = own.idle_seconds;
+  own.activity.copy(reply.activity.data(), reply.activity.size());
+  const sockaddr_in to = socket_address(address, port);
+  ::sendto(socket_, &reply, sizeof reply, 0, reinterpret_cast<const sockaddr*>(&to), sizeof to);
+}
+
+std::optional<std::vector<RankStatus>> WatchdogPeers::ask(std::chrono::milliseconds limit) {
+  constexpr auto interval = 100ms;
+  const auto end = Clock::now() + limit;
+  while (true) {
+    std::vector<RankStatus> statuses;
+    {
+      const std::lock_guard lock(mutex_);
+      if (has_reporter_) return std::nullopt;
+      is_asking_ = true;
+      Peer& own = peers_[static_cast<std::size_t>(rank_)];
+      const RankStatus status = own_status_();
+      own.status = {rank_,           own.status.host, true,
+                    status.activity, status.step,     status.idle_seconds};
+      for (const Peer& peer : peers_) {
+        statuses.push_back(peer.status);
+        if (!peer.status.answers) send_query(peer);
+      }
+    }
+    const bool is_complete = std::ranges::all_of(statuses, &RankStatus::answers);
+    if (is_complete || Clock::now() >= end) return statuses;
+    std::this_thread::sleep_for(interval);
+  }
+}
+
+}  // namespace lockstep::app

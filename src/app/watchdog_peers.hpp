@@ -1,0 +1,61 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "lockstep/comm/communicator.hpp"
+#include "watchdog_cause.hpp"
+
+namespace lockstep::app {
+
+/// Exchanges the activities of the ranks between their watchdogs, over UDP and without MPI, because
+/// the main thread of a rank may be blocked. A thread answers the other ranks. Datagrams without
+/// the random token of this run are ignored.
+class WatchdogPeers {
+ public:
+  /// Returns the status of this rank; `rank`, `host` and `answers` are not used.
+  using OwnStatus = std::function<RankStatus()>;
+
+  /// Exchanges the addresses of the ranks. Throws `AgreedError` (internal) if a rank cannot open a
+  /// socket. Collective: all ranks must call this.
+  WatchdogPeers(comm::Communicator& communicator, OwnStatus own_status);
+  ~WatchdogPeers();
+  WatchdogPeers(const WatchdogPeers&) = delete;
+  WatchdogPeers& operator=(const WatchdogPeers&) = delete;
+
+  /// Asks all ranks for their status. Returns the answers that arrive within `limit`, sooner if all
+  /// ranks have answered; nothing if another rank has asked before, or has asked at the same time
+  /// and is lower: that rank reports the timeout.
+  std::optional<std::vector<RankStatus>> ask(std::chrono::milliseconds limit);
+
+ private:
+  struct Datagram;
+  struct Peer {
+    RankStatus status;
+    std::vector<std::uint32_t> addresses;  ///< IPv4, in network byte order
+    std::uint16_t port = 0;                ///< in network byte order
+  };
+
+  void send_query(const Peer& peer) const;
+  void answer(const std::stop_token& stop);
+  void handle(const Datagram& datagram, std::uint32_t address, std::uint16_t port);
+
+  OwnStatus own_status_;
+  int rank_;
+  int socket_ = -1;
+  int stop_event_ = -1;
+  std::array<std::uint64_t, 2> token_{};
+  mutable std::mutex mutex_;  ///< protects the members below
+  std::vector<Peer> peers_;   ///< of all ranks
+  bool is_asking_ = false;
+  bool has_reporter_ = false;  ///< another rank reports the timeout
+  std::jthread thread_;
+};
+
+}  // namespace lockstep::app

@@ -1,0 +1,210 @@
+#include "lockstep/train/fault_injection.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <iterator>
+#include <limits>
+#include <new>
+#include <stdexcept>
+#include <thread>
+
+#include "lockstep/backend/backend.hpp"
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/random.hpp"
+
+namespace lockstep::train {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto delay = 300ms;  ///< of a slow rank, at the beginning of each selected phase
+
+[[noreturn]] void fail(std::string_view text, const std::string& reason) {
+  core::fail(core::ExitStatus::usage,
+             fmt::format("--inject {}: {}; the notation is KIND:RANK:STEP[:PHASE]", text, reason));
+}
+
+/// Parses a number that is not negative.
+template <class T>
+T parse_number(std::string_view text, std::string_view part, std::string_view what) {
+  T value = -1;
+  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+  if (error != std::errc{} || end != part.data() + part.size() || value < 0)
+    fail(text, fmt::format("'{}' is not a {}", part, what));
+  return value;
+}
+
+/// The parameters are damaged before the step; the other kinds occur at the beginning of a phase.
+bool has_phase(FaultKind kind) {
+  return kind != FaultKind::skip && kind != FaultKind::flip && kind != FaultKind::nan;
+}
+
+void report(const Fault& fault, std::int64_t step) {
+  core::log_warning(fmt::format("--inject {}: rank {} injects the fault, in step {}",
+                                to_text(fault), fault.rank, step));
+}
+
+void cause(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kill: ::kill(::getpid(), SIGKILL); break;
+    case FaultKind::segv: ::kill(::getpid(), SIGSEGV); break;
+    case FaultKind::abort: std::abort();
+    case FaultKind::exit: std::exit(0);
+    case FaultKind::stop: ::kill(::getpid(), SIGSTOP); break;
+    case FaultKind::stall:
+      while (true) std::this_thread::sleep_for(1s);
+    case FaultKind::finish: comm::finalize_early(); std::_Exit(0);
+    case FaultKind::slow: std::this_thread::sleep_for(delay); break;
+    case FaultKind::throw_exception: throw std::runtime_error("injected exception");
+    case FaultKind::oom: throw std::bad_alloc();
+    case FaultKind::skip:
+    case FaultKind::flip:
+    case FaultKind::nan: break;
+  }
+}
+
+}  // namespace
+
+std::span<const core::NamedValue<FaultKind>> named_values(FaultKind) {
+  using enum FaultKind;
+  static constexpr std::array<core::NamedValue<FaultKind>, 13> values{
+      {{kill, "kill", "SIGKILL"},
+       {segv, "segv", "SIGSEGV"},
+       {abort, "abort", "abort()"},
+       {exit, "exit", "exit(0) without MPI_Finalize"},
+       {stop, "stop", "SIGSTOP"},
+       {stall, "stall", "the main thread blocks for good"},
+       {finish, "finish", "MPI_Finalize while the other ranks continue"},
+       {slow, "slow", "a delay of 0.3 s in this and each later step, which must not end the run"},
+       {throw_exception, "throw", "an exception"},
+       {oom, "oom", "std::bad_alloc"},
+       {skip, "skip",
+        "the rank skips the collective operation that combines the results of a step"},
+       {flip, "flip", "one bit of one parameter changes before the step"},
+       {nan, "nan", "one parameter becomes NaN before the step"}}};
+  return values;
+}
+
+std::span<const FaultPhase> fault_phases() {
+  static constexpr std::array<FaultPhase, 15> phases{
+      {{"init", "MPI_Init_thread"},
+       {"start", "comparing the options of all ranks"},
+       {"data", "loading the data"},
+       {"planning", "planning and kernel timing"},
+       {"data_wait", "data_wait"},
+       {"upload", "upload"},
+       {"forward", "forward"},
+       {"backward", "backward"},
+       {"exposed_communication", "exposed_communication"},
+       {"update", "update"},
+       {"gathering", "gathering the times of the epoch"},
+       {"evaluation", "evaluation"},
+       {"output", "writing the run file"},
+       {"saving", "saving a checkpoint"},
+       {"end", "MPI_Finalize"}}};
+  return phases;
+}
+
+Fault parse_fault(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(':', begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (parts.size() < 3 || parts.size() > 4) fail(text, "it does not have three or four parts");
+  Fault fault;
+  const auto kind = core::value_of<FaultKind>(parts[0]);
+  if (!kind) {
+    std::vector<std::string_view> names;
+    for (const auto& value : named_values(FaultKind{})) names.push_back(value.name);
+    fail(text, fmt::format("the kinds are {}", fmt::join(names, ", ")));
+  }
+  fault.kind = *kind;
+  fault.rank = parse_number<int>(text, parts[1], "rank");
+  fault.step = parse_number<std::int64_t>(text, parts[2], "step");
+  if (!has_phase(fault.kind)) {
+    if (parts.size() == 4) fail(text, fmt::format("{} has no phase", parts[0]));
+    if (fault.step == 0) fail(text, fmt::format("{} requires a step from 1", parts[0]));
+    return fault;
+  }
+  fault.phase = parts.size() == 4 ? parts[3] : fault.step == 0 ? "start" : "forward";
+  if (std::ranges::find(fault_phases(), fault.phase, &FaultPhase::name) == fault_phases().end()) {
+    std::vector<std::string_view> names;
+    for (const FaultPhase& phase : fault_phases()) names.push_back(phase.name);
+    fail(text, fmt::format("the phases are {}", fmt::join(names, ", ")));
+  }
+  return fault;
+}
+
+std::string to_text(const Fault& fault) {
+  const std::string phase = fault.phase.empty() ? "" : ":" + fault.phase;
+  return fmt::format("{}:{}:{}{}", core::name(fault.kind), fault.rank, fault.step, phase);
+}
+
+FaultInjector::FaultInjector(core::ProgressMonitor& monitor, std::span<const Fault> faults,
+                             int rank)
+    : monitor_(monitor) {
+  std::ranges::copy_if(faults, std::back_inserter(faults_), [rank](const Fault& fault) {
+    return fault.rank == rank && has_phase(fault.kind);
+  });
+}
+
+void FaultInjector::begin(const char* activity, std::int64_t step) {
+  monitor_.begin(activity, step);
+  step_ = std::max(step_, step);
+  for (const Fault& fault : faults_) {
+    const auto phase = std::ranges::find(fault_phases(), fault.phase, &FaultPhase::name);
+    if (step_ < fault.step || phase->activity != activity) continue;
+    if (fault.kind != FaultKind::slow) report(fault, step_);
+    if (fault.kind == FaultKind::finish) monitor_.begin("MPI_Finalize", 0);
+    cause(fault.kind);
+  }
+}
+
+bool has_fault(std::span<const Fault> faults, FaultKind kind, int rank, std::int64_t step) {
+  return std::ranges::any_of(faults, [&](const Fault& fault) {
+    const bool is_due = fault.kind == kind && fault.rank == rank && fault.step == step;
+    if (is_due) report(fault, step);
+    return is_due;
+  });
+}
+
+void damage_parameters(std::span<const Fault> faults, int rank, std::int64_t step,
+                       const backend::Backend& backend, backend::ModelState& state) {
+  const bool has_flip = has_fault(faults, FaultKind::flip, rank, step);
+  const bool has_nan = has_fault(faults, FaultKind::nan, rank, step);
+  if (!has_flip && !has_nan) return;
+  backend.fetch(state);
+  const std::span<float> parameters = state.parameters.as<float>();
+  if (has_flip) {
+    const auto random = core::philox4x32({static_cast<std::uint32_t>(step), 0, 0, 0},
+                                         {static_cast<std::uint32_t>(rank), 0});
+    // A flipped bit of a zero may have no effect on the next update.
+    const auto first =
+        parameters.begin() + random[0] % static_cast<std::ptrdiff_t>(parameters.size());
+    const auto is_nonzero = [](float value) { return value != 0; };
+    auto found = std::find_if(first, parameters.end(), is_nonzero);
+    if (found == parameters.end()) found = first;
+    const std::uint32_t bit = std::uint32_t{1} << (random[1] % 32);
+    *found = std::bit_cast<float>(std::bit_cast<std::uint32_t>(*found) ^ bit);
+  }
+  // Parameters are in backward order: the first one belongs to the classifier, so the loss of the
+  // step is not finite.
+  if (has_nan) parameters.front() = std::numeric_limits<float>::quiet_NaN();
+  backend.store(state);
+}
+
+}  // namespace lockstep::train
