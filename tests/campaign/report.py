@@ -40,9 +40,11 @@ def summary(outcomes):
     }
 
 
-def table(outcomes, seconds):
+def table(outcomes, seconds, finalised):
     """Returns the results as text."""
     lines = [f"{len(outcomes)} runs in {seconds:.0f} s; bounds with a confidence of 95 %"]
+    if finalised:
+        lines.append(f"{finalised} further runs are not counted: a rank was stopped after all others had ended")
     for kind, of_kind in by_kind(outcomes).items():
         found = summary(of_kind)
         lines += ["", f"{kind}: {found['runs']} runs, {found['failures']} failed, rate below {found['bound']:.2%}"]
@@ -56,10 +58,11 @@ def table(outcomes, seconds):
     return "\n".join(lines)
 
 
-def as_json(options, outcomes, seconds):
+def as_json(options, outcomes, seconds, finalised):
     """Returns all results as an object for JSON."""
     return {
         "seed": options.seed, "first": options.first, "jobs": options.jobs, "hosts": options.hosts, "wall_seconds": seconds,
+        "stopped_after_the_others_had_ended": finalised,
         "machine": {"processors": os.cpu_count(), "system": platform.platform()},
         "kinds": {kind: summary(of_kind) for kind, of_kind in by_kind(outcomes).items()},
         "runs": [{"kind": o.draw.kind, "index": o.draw.index, "draw": o.draw.text(), "phase": o.phase, "status": o.status,

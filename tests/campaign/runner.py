@@ -13,10 +13,10 @@ from hosts import Hosts
 from job import Job
 from kinds import Outcome
 
-STEPS = 8
+STEPS = 6
 CHECKPOINT_EVERY = 2
 KEEP = 2
-LATE = 30  # seconds after the limit for which a job may still run before it is killed; its time is reported
+LATE = 20  # seconds after the limit for which a job may still run before it is killed; its time is reported
 KEPT_FOLDERS = 20  # folders of failed runs that keep their checkpoints
 
 
@@ -40,6 +40,7 @@ class Runner:
         self.jobs, self.clusters, self.local = set(), [], threading.local()
         self.stopped = False
         self.kept = 0
+        self.finalised = 0  # runs that are not counted, because the rank was stopped after the others had ended
 
     def close(self):
         """Ends all jobs and removes the emulated hosts."""
@@ -158,27 +159,49 @@ class Run:
             begin = time.monotonic()
             if not kind.strike(draw, job, hosts):
                 return None
-            outcome.seconds = job.wait_until_over(begin, kind.limit)
-            late = ""
-            if outcome.seconds is None and (seconds := job.wait_until_over(begin, kind.limit + LATE)):
-                late = f"over only after {seconds:.1f} s"
+            ranks, outcome.seconds = job.wait_until_over(begin, kind.limit)
+            late = "" if outcome.seconds else self.describe_late(job, begin)
             outcome.status = job.process.poll()
-            if self.runner.stopped:
+            in_time = outcome.seconds is not None and outcome.seconds <= kind.limit
+            late = late or ("" if in_time else f"over after {outcome.seconds:.2f} s")
+            if self.runner.stopped or self.was_over_before(job, outcome, late):
                 return None
-            if outcome.status == 0 and draw.kind != "slow" and not checks.partial(self.folder) and not late:
-                return None  # it had ended before the fault
-            outcome.check("over", outcome.seconds is not None, late or f"running {kind.limit + LATE} s after the fault: "
-                          f"processes {job.processes()}")
+            outcome.check("ranks over", ranks is not None and ranks <= kind.limit, late)
+            outcome.check("launcher over", in_time, late)
         finally:
             self.runner.finish(job)
             if kind.name == "network":
                 hosts.up()
-        self.check_leftovers(job, outcome)
+        if outcome.seconds is not None:  # otherwise the campaign has killed it
+            self.check_leftovers(job, outcome)
+            kind.judge(draw, job, outcome, self)
         self.check_files(outcome)
-        kind.judge(draw, job, outcome, self)
         if kind.resume_every and draw.index % kind.resume_every == 0 and not self.runner.stopped:
             self.resume(outcome)
         return None if self.runner.stopped else outcome
+
+    def describe_late(self, job, begin):
+        """Waits longer for a job that is not over in time; returns a text about it."""
+        limit = self.kind.limit + LATE
+        ranks, seconds = job.wait_until_over(begin, limit)
+        ends = [f"{name} {f'over after {s:.1f} s' if s else f'not over after {limit} s'}"
+                for name, s in (("ranks", ranks), ("launcher", seconds))]
+        return f"{', '.join(ends)}; processes {job.processes()}"
+
+    def was_over_before(self, job, outcome, late):
+        """Returns whether the fault came too late to matter: the job has ended successfully, or all ranks but the victim
+        have, which is then stopped in the last part of MPI_Finalize, where no other rank waits for it."""
+        if not self.is_complete():
+            return False
+        if late:
+            rest = {rank for rank in job.processes().values() if rank is not None}
+            self.runner.finalised += rest == {self.draw.victim}
+            return rest == {self.draw.victim} and "watchdog" not in job.stderr()
+        return outcome.status == 0 and self.kind.name != "slow"
+
+    def is_complete(self):
+        """Returns whether the training has written all its results."""
+        return bool(checks.run_files(self.folder)) and not checks.partial(self.folder) and self.final_is_equal()
 
     def false_alarm(self, job, outcome):
         """Returns an outcome if the job has failed without a fault, None if it was over."""
