@@ -92,7 +92,9 @@ class Job:
         while True:
             processes = self.processes()
             seconds = time.monotonic() - begin
-            if ranks is None and all(rank is None for rank in processes.values()):
+            if any(rank is not None for rank in processes.values()):
+                ranks = None
+            elif ranks is None:
                 ranks = seconds
             if not processes and self.process.poll() is not None:
                 return ranks, seconds

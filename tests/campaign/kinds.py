@@ -5,6 +5,7 @@ position between two events of the job, so the same draw hits about the same pha
 """
 
 import random
+import re
 import signal
 import time
 from dataclasses import dataclass, field
@@ -29,8 +30,11 @@ class Draw:
     early: bool
     position: float
     action: str
+    fault: str = ""
 
     def text(self):
+        if self.fault:
+            return f"--inject {self.fault}, {self.ranks} ranks, {self.hosts} hosts"
         place = "one host" if self.hosts == 1 else f"{self.hosts} hosts"
         when = "start" if self.early else "training"
         return f"{self.action}, rank {self.victim} of {self.ranks}, {place}, {when} at {self.position:.3f}"
@@ -54,23 +58,33 @@ class Outcome:
 
 
 class Kind:
-    """A kind of fault. `limit`: seconds from the fault to the end of the job. `watchdog`: limit of the watchdog in seconds.
-    `resume_every`: the same command is resumed after every such run, and the results are compared."""
+    """A kind of fault. `limit`: seconds from the fault to the end of the job. `watchdog`: limit of the watchdog in seconds;
+    `ends_by_watchdog`: the watchdog ends the job. `resume_every`: the same command is resumed after every such run, and the
+    results are compared."""
     name, summary = "", ""
     actions = ("",)
     hosts = (1, 2)
     limit = 10
     watchdog = 60
+    ends_by_watchdog = False
     resume_every = 10
     early_share = 0.25
 
-    def draw(self, seed, index, hosts):
-        """Returns the draw of a run; `hosts` are the permitted numbers of hosts."""
+    def draw(self, seed, index, hosts, rank_counts):
+        """Returns the draw of a run; `hosts` and `rank_counts` are the permitted numbers of hosts and of ranks."""
         source = random.Random(f"{seed}/{self.name}/{index}")
-        ranks = source.choice((2, 3, 4))
+        ranks = source.choice(rank_counts)
         count = source.choice(self.hosts)
         return Draw(self.name, index, ranks, count if count in hosts else hosts[0], source.randrange(ranks),
                     source.random() < self.early_share, source.random(), source.choice(self.actions))
+
+    def limit_of(self, draw):
+        """Returns the seconds from the fault to the end of the job."""
+        return self.limit
+
+    def wait_for_moment(self, draw, job):
+        """Waits until the moment of the fault if the kind defines it; None otherwise."""
+        return None
 
     def options(self, draw):
         """Returns further options of the training."""
@@ -83,6 +97,11 @@ class Kind:
 
     def judge(self, draw, job, outcome, run):
         """Adds the checks of this kind to the outcome of a job that is over."""
+
+
+def names_rank(stderr, rank):
+    """Returns whether a watchdog line names the rank as the cause of the timeout."""
+    return any(re.search(rf"watchdog timeout: .*; .*\brank {rank} on", line) for line in stderr.splitlines())
 
 
 class Kills(Kind):
@@ -99,10 +118,9 @@ class Kills(Kind):
 
 class Stalls(Kind):
     name = "stalls"
-    summary = "SIGSTOP to a random rank at a random time, watchdog of 5 s"
+    summary = "SIGSTOP to a random rank at a random time"
     actions = ("STOP",)
-    watchdog = 5
-    limit = watchdog + 5
+    ends_by_watchdog = True
 
     def strike_process(self, draw, job, pid):
         return signal_process(pid, signal.SIGSTOP)
@@ -111,15 +129,16 @@ class Stalls(Kind):
         lines = [line for line in job.stderr().splitlines() if "watchdog timeout" in line]
         outcome.check("status", outcome.status == EXIT_TIMEOUT, f"the status is {outcome.status}")
         outcome.check("message", len(lines) > 0, "no line reports a watchdog timeout")
+        if run.runner.has_inject:  # the builds that name the rank
+            outcome.check("rank named", names_rank(job.stderr(), draw.victim), "; ".join(lines))
 
 
 class Network(Kind):
     name = "network"
-    summary = "a link between two emulated hosts is lost (interface down, switch port down, rate 0), watchdog of 5 s"
+    summary = "a link between two emulated hosts is lost (interface down, switch port down, rate 0)"
     actions = LINK_FAULTS
     hosts = (2,)
-    watchdog = 5
-    limit = watchdog + 5
+    ends_by_watchdog = True
 
     def strike(self, draw, job, hosts):
         hosts.cut(1 + draw.victim % 2, draw.action)
@@ -148,9 +167,8 @@ class Resumes(Kind):
 
 class Slow(Kind):
     name = "slow"
-    summary = "SIGSTOP to a random rank and SIGCONT after less than half of the watchdog's limit of 5 s: no false alarm"
+    summary = "SIGSTOP to a random rank and SIGCONT after less than half of the watchdog's limit: no false alarm"
     actions = ("STOP and CONT",)
-    watchdog = 5
     limit = 60
     resume_every = 0
 
@@ -163,6 +181,15 @@ class Slow(Kind):
     def judge(self, draw, job, outcome, run):
         outcome.check("status", outcome.status == 0, f"the status is {outcome.status}")
         outcome.check("results", run.final_is_equal(), "the final checkpoint differs from that of the uninterrupted run")
+
+
+def set_watchdog(seconds):
+    """Sets the limit of the watchdog for the kinds in which it matters."""
+    for kind in KINDS.values():
+        if kind.ends_by_watchdog or kind.name == "slow":
+            kind.watchdog = seconds
+        if kind.ends_by_watchdog:
+            kind.limit = seconds + 5
 
 
 KINDS = {kind.name: kind for kind in (Kills(), Stalls(), Network(), Resumes(), Slow())}

@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+import subprocess
 import threading
 import time
 import uuid
@@ -40,6 +41,8 @@ class Runner:
         self.jobs, self.clusters, self.local = set(), [], threading.local()
         self.stopped = False
         self.kept = 0
+        text = subprocess.run([program, "help", "options"], capture_output=True, text=True).stdout
+        self.has_inject = "--allow-inject" in text
         self.finalised = 0  # runs that are not counted, because the rank was stopped after the others had ended
 
     def close(self):
@@ -159,14 +162,14 @@ class Run:
             begin = time.monotonic()
             if not kind.strike(draw, job, hosts):
                 return None
-            ranks, outcome.seconds = job.wait_until_over(begin, kind.limit)
+            ranks, outcome.seconds = job.wait_until_over(begin, kind.limit_of(draw))
             late = "" if outcome.seconds else self.describe_late(job, begin)
             outcome.status = job.process.poll()
-            in_time = outcome.seconds is not None and outcome.seconds <= kind.limit
+            in_time = outcome.seconds is not None and outcome.seconds <= kind.limit_of(draw)
             late = late or ("" if in_time else f"over after {outcome.seconds:.2f} s")
             if self.runner.stopped or self.was_over_before(job, outcome, late):
                 return None
-            outcome.check("ranks over", ranks is not None and ranks <= kind.limit, late)
+            outcome.check("ranks over", ranks is not None and ranks <= kind.limit_of(draw), late)
             outcome.check("launcher over", in_time, late)
         finally:
             self.runner.finish(job)
@@ -182,7 +185,7 @@ class Run:
 
     def describe_late(self, job, begin):
         """Waits longer for a job that is not over in time; returns a text about it."""
-        limit = self.kind.limit + LATE
+        limit = self.kind.limit_of(self.draw) + LATE
         ranks, seconds = job.wait_until_over(begin, limit)
         ends = [f"{name} {f'over after {s:.1f} s' if s else f'not over after {limit} s'}"
                 for name, s in (("ranks", ranks), ("launcher", seconds))]
@@ -214,6 +217,9 @@ class Run:
 
     def wait_for_moment(self, job):
         """Waits until the moment of the fault; returns False if the job has ended before."""
+        found = self.kind.wait_for_moment(self.draw, job)
+        if found is not None:
+            return found
         if not job.wait_for(lambda: self.draw.victim in job.ranks()):
             return False
         seconds = self.reference.start if self.draw.early else self.reference.training
