@@ -147,12 +147,26 @@ struct RunFile::State {
   bool has_failed = false;          ///< whether a write has failed
   std::vector<std::pair<std::string, double>> results;
 
-  void create(hsize_t steps_per_chunk) const {
-    hdf5::writing(partial, [&] {
-      hdf5::File file = hdf5::create_file(partial);
-      write_beginning(file, header, identity, steps_per_chunk);
-      hdf5::close(std::move(file));
-    });
+  /// Replaces `partial` by a file without epochs. It is written under another name, because HDF5
+  /// cannot open a file whose creation was interrupted.
+  void create(hsize_t steps_per_chunk) {
+    const fs::path fresh = with_ending(partial, ".creating");
+    std::error_code failed;
+    fs::remove(fresh, failed);  // left by a killed run; only the owner of `partial` writes it
+    Descriptor fresh_lock = create_in_use(fresh);
+    try {
+      hdf5::writing(fresh, [&] {
+        hdf5::File file = hdf5::create_file(fresh);
+        write_beginning(file, header, identity, steps_per_chunk);
+        hdf5::close(std::move(file));
+      });
+      fs::rename(fresh, partial, failed);
+      if (failed) fail_output("writing", partial, failed.value());
+    } catch (...) {
+      fs::remove(fresh, failed);
+      throw;
+    }
+    lock = std::move(fresh_lock);
   }
 
   /// Allocates `bytes` on the disk, then calls `work`, which writes to the file.

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
+#include <string>
 
 #include "hdf5.hpp"
 #include "killed_writer.hpp"
@@ -53,6 +55,28 @@ TEST(KilledRun, KeepsAppendedEpochs) {
     EXPECT_GE(expect_whole_epochs(directory / "run.h5.partial", header),
               static_cast<std::size_t>(acknowledged))
         << "kill " << kill;
+  }
+}
+
+TEST(KilledRun, LeavesNoFileThatIsIncompleteBeforeItsFirstEpoch) {
+  const RunHeader header = samples::header(4, 3);
+  core::Random random(13, core::RandomStream::test);
+  for (int kill = 0; kill < 40; ++kill) {
+    const samples::Directory directory;
+    const auto path = [&](std::int64_t i) {
+      return directory / ("run" + std::to_string(i) + ".h5");
+    };
+    const std::int64_t acknowledged = kill_writer(random, [&](const Acknowledgement& acknowledge) {
+      for (std::int64_t i = 1;; ++i) {
+        acknowledge(i);
+        RunFile run(path(i), OverwriteMode::refuse, header);
+        run.append(samples::epoch(1, steps, header));
+      }
+    });
+    // An empty file has only reserved the name; the next run deletes it.
+    const std::filesystem::path last = path(acknowledged).string() + ".partial";
+    if (!std::filesystem::exists(last) || std::filesystem::file_size(last) == 0) continue;
+    EXPECT_NO_THROW(expect_whole_epochs(last, header)) << "kill " << kill;
   }
 }
 
