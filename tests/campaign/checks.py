@@ -49,12 +49,13 @@ def digest(path):
 
 
 def run_files(folder):
-    """Returns the run files of all parts of a run, in their order."""
+    """Returns the run files of all parts of a run, in their order, without files that are empty or being prepared."""
     def part(path):
         found = re.search(r"\.part(\d+)\.", path.name)
         return int(found[1]) if found else 1
 
-    return sorted(folder.glob("run.*"), key=part)
+    found = [path for path in folder.glob("run.*") if path.name.endswith((".h5", ".h5.partial"))]
+    return sorted((path for path in found if path.stat().st_size > 0), key=part)
 
 
 def partial(folder):

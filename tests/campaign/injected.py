@@ -49,9 +49,9 @@ class Inject(Injected):
     actions = (*CRASHES, *HANGS, "nan")
 
     def limit_of(self, draw):
-        return self.limit if draw.action in HANGS else 10
+        return self.limit if draw.action in HANGS else KINDS["kills"].limit
 
-    def judge(self, draw, job, outcome, run):
+    def add_checks(self, draw, job, outcome, run):
         status = outcome.status
         if draw.action in HANGS:
             outcome.check("status", status == EXIT_TIMEOUT, f"the status is {status}")
@@ -67,11 +67,11 @@ class Flips(Injected):
     name = "flips"
     summary = "one flipped bit of a parameter in a random rank and step: found at the next comparison of the replicas"
     actions = ("flip",)
-    limit = 60
+    limit = 300
     ends_by_watchdog = False
     resume_every = 0
 
-    def judge(self, draw, job, outcome, run):
+    def add_checks(self, draw, job, outcome, run):
         lines = [line for line in job.stderr().splitlines() if "the parameters of" in line]
         outcome.check("found", outcome.status not in (0, None) and lines, f"status {outcome.status}")
         # With two ranks, no majority shows which one is wrong: both are named.

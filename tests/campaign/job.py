@@ -35,7 +35,7 @@ def variables_of(pid):
 
 
 class Job:
-    """A process group (which Ctrl-C does not signal) that runs `command` in `folder`, with its output in the files stdout and stderr there."""
+    """A process group, which Ctrl-C does not signal, that runs `command`. `folder` gets its output: stdout and stderr."""
 
     def __init__(self, command, folder, token, watchdog):
         self.folder, self.token = folder, token

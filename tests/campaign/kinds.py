@@ -95,7 +95,7 @@ class Kind:
         pid = job.ranks().get(draw.victim)
         return pid is not None and self.strike_process(draw, job, pid)
 
-    def judge(self, draw, job, outcome, run):
+    def add_checks(self, draw, job, outcome, run):
         """Adds the checks of this kind to the outcome of a job that is over."""
 
 
@@ -112,7 +112,7 @@ class Kills(Kind):
     def strike_process(self, draw, job, pid):
         return signal_process(pid, getattr(signal, f"SIG{draw.action}"))
 
-    def judge(self, draw, job, outcome, run):
+    def add_checks(self, draw, job, outcome, run):
         outcome.check("status", outcome.status != 0 or outcome.phase == "end", f"the status is {outcome.status}")
 
 
@@ -125,7 +125,7 @@ class Stalls(Kind):
     def strike_process(self, draw, job, pid):
         return signal_process(pid, signal.SIGSTOP)
 
-    def judge(self, draw, job, outcome, run):
+    def add_checks(self, draw, job, outcome, run):
         lines = [line for line in job.stderr().splitlines() if "watchdog timeout" in line]
         outcome.check("status", outcome.status == EXIT_TIMEOUT, f"the status is {outcome.status}")
         outcome.check("message", len(lines) > 0, "no line reports a watchdog timeout")
@@ -144,7 +144,7 @@ class Network(Kind):
         hosts.cut(1 + draw.victim % 2, draw.action)
         return True
 
-    def judge(self, draw, job, outcome, run):
+    def add_checks(self, draw, job, outcome, run):
         outcome.check("status", outcome.status not in (0, None), f"the status is {outcome.status}")
 
 
@@ -152,14 +152,14 @@ class Resumes(Kind):
     name = "resumes"
     summary = "SIGTERM to a random rank at a random time; the same command resumes, and all results are compared"
     actions = ("TERM",)
-    limit = 60
+    limit = 300
     resume_every = 1
     early_share = 0
 
     def strike_process(self, draw, job, pid):
         return signal_process(pid, signal.SIGTERM)
 
-    def judge(self, draw, job, outcome, run):
+    def add_checks(self, draw, job, outcome, run):
         # The handler is removed after the results have been written; the signal then ends the rank.
         permitted = (0, EXIT_SAVED, 128 + signal.SIGTERM) if run.is_complete() else (EXIT_SAVED,)
         outcome.check("status", outcome.status in permitted, f"the status is {outcome.status}")
@@ -169,7 +169,7 @@ class Slow(Kind):
     name = "slow"
     summary = "SIGSTOP to a random rank and SIGCONT after less than half of the watchdog's limit: no false alarm"
     actions = ("STOP and CONT",)
-    limit = 60
+    limit = 300
     resume_every = 0
 
     def strike_process(self, draw, job, pid):
@@ -178,18 +178,19 @@ class Slow(Kind):
         time.sleep(self.watchdog / 2 * random.Random(draw.position).random())
         return signal_process(pid, signal.SIGCONT)
 
-    def judge(self, draw, job, outcome, run):
+    def add_checks(self, draw, job, outcome, run):
         outcome.check("status", outcome.status == 0, f"the status is {outcome.status}")
         outcome.check("results", run.final_is_equal(), "the final checkpoint differs from that of the uninterrupted run")
 
 
-def set_watchdog(seconds):
-    """Sets the limit of the watchdog for the kinds in which it matters."""
+def set_limits(watchdog, patience):
+    """Sets the limit of the watchdog in seconds for the kinds in which it matters, and a factor for all limits."""
     for kind in KINDS.values():
         if kind.ends_by_watchdog or kind.name == "slow":
-            kind.watchdog = seconds
+            kind.watchdog = watchdog
         if kind.ends_by_watchdog:
-            kind.limit = seconds + 5
+            kind.limit = watchdog + 5
+        kind.limit *= patience
 
 
 KINDS = {kind.name: kind for kind in (Kills(), Stalls(), Network(), Resumes(), Slow())}

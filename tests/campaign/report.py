@@ -61,8 +61,8 @@ def table(outcomes, seconds, finalised):
 def as_json(options, outcomes, seconds, finalised):
     """Returns all results as an object for JSON."""
     return {
-        "seed": options.seed, "first": options.first, "jobs": options.jobs, "hosts": options.hosts, "ranks": options.ranks, "watchdog": options.watchdog,
-        "wall_seconds": seconds,
+        "seed": options.seed, "first": options.first, "jobs": options.jobs, "hosts": options.hosts, "ranks": options.ranks,
+        "watchdog": options.watchdog, "patience": options.patience, "wall_seconds": seconds,
         "stopped_after_the_others_had_ended": finalised,
         "machine": {"processors": os.cpu_count(), "system": platform.platform()},
         "kinds": {kind: summary(of_kind) for kind, of_kind in by_kind(outcomes).items()},

@@ -177,7 +177,7 @@ class Run:
                 hosts.up()
         if outcome.seconds is not None:  # otherwise the campaign has killed it
             self.check_leftovers(job, outcome)
-            kind.judge(draw, job, outcome, self)
+            kind.add_checks(draw, job, outcome, self)
         self.check_files(outcome)
         if kind.resume_every and draw.index % kind.resume_every == 0 and not self.runner.stopped:
             self.resume(outcome)
