@@ -76,7 +76,7 @@ class Job:
         """Returns {rank: process id}."""
         return {rank: pid for pid, rank in self.processes().items() if rank is not None}
 
-    def wait_for(self, condition, seconds=120, interval=0.02):
+    def wait_for(self, condition, seconds=120, interval=0.05):
         """Returns the first true value of `condition()`, or None if the job ends first or the time has passed."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None and time.monotonic() < deadline:

@@ -18,7 +18,7 @@ def by_kind(outcomes):
 
 def progress_line(outcomes, seconds):
     counts = ", ".join(f"{kind} {len(of_kind)}" for kind, of_kind in by_kind(outcomes).items())
-    failed = sum(bool(outcome.failures) for outcome in outcomes)
+    failed = sum(outcome.has_failed for outcome in outcomes)
     return f"{seconds:7.0f} s: {counts}; {failed} failed"
 
 
@@ -27,7 +27,7 @@ def summary(outcomes):
     times = [outcome.seconds for outcome in outcomes if outcome.seconds is not None]
     checked = collections.Counter(name for outcome in outcomes for name in outcome.checked)
     failed = collections.Counter(name for outcome in outcomes for name in outcome.failures)
-    runs, failures = len(outcomes), sum(bool(outcome.failures) for outcome in outcomes)
+    runs, failures = len(outcomes), sum(outcome.has_failed for outcome in outcomes)
     return {
         "runs": runs, "failures": failures, "bound": upper_bound(failures, runs),
         "seconds": {f"p{p}": round(percentile(times, p), 3) for p in (50, 99, 100)} if times else {},

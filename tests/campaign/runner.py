@@ -128,7 +128,7 @@ class Runner:
 
     def tidy(self, run, outcome):
         """Removes the folder of a run; keeps it if a check failed, but the checkpoints only of the first failures."""
-        if not outcome or not outcome.failures:
+        if not outcome or not outcome.has_failed:
             shutil.rmtree(run.folder, ignore_errors=True)
             return
         lines = [f"{name}: {text}" for name, text in outcome.failures.items()]
@@ -152,7 +152,7 @@ class Run:
         draw, kind = self.draw, self.kind
         training = [*self.runner.training(self.folder), *kind.options(draw)]
         job = self.runner.start(self.folder, draw.ranks, draw.hosts, kind.watchdog, training)
-        outcome = Outcome(draw)
+        outcome = Outcome(draw, tolerated=kind.tolerated)
         hosts = self.runner.hosts() if draw.hosts > 1 else None
         try:
             if not self.wait_for_moment(job):
