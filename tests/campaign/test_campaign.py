@@ -8,6 +8,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 
 import h5py
@@ -222,9 +223,10 @@ def test_failed_reference_run_is_an_error(tmp_path):
 
 def slice_of(tmp_path, *arguments):
     """Runs a slice in which no check may fail; returns its results."""
-    result = campaign("--jobs", 2, "--work", tmp_path, "--json", tmp_path / "result.json", *arguments)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert not list(tmp_path.glob("campaign-*"))
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as work:  # checkpoints on a disk take several times as long
+        result = campaign("--jobs", 2, "--work", work, "--json", tmp_path / "result.json", *arguments)
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert not list(pathlib.Path(work).iterdir())
     found = json.loads((tmp_path / "result.json").read_text())["kinds"]
     for name, kind in found.items():
         assert f"{name}: {kind['runs']} runs, 0 failed" in result.stdout
