@@ -88,9 +88,16 @@ def scale_problems(file, dataset, path, axis, scale):
                 f"{file[scale].shape[0]}"]
     # The list of the scale, not that of the dataset, which HDF5 stores in a heap without checksums.
     attached = file[scale].attrs.get("REFERENCE_LIST", ())
-    if any(dimension == axis and file[place] == dataset for place, dimension in attached):
+    if any(dimension == axis and refers_to(file, place, dataset) for place, dimension in attached):
         return []
     return [f"{path}: the scale /{scale} is not attached to dimension {axis}"]
+
+
+def refers_to(file, reference, dataset):
+    try:
+        return file[reference] == dataset
+    except (ValueError, KeyError):  # the dataset to which it refers was deleted
+        return False
 
 
 def number_problems(file):

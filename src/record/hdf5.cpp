@@ -22,7 +22,7 @@ thread_local int locks = 0;
 // Configures the HDF5 library. HDF5 must not print errors, because this program reports them. It
 // must not load filter plug-ins, because a file could then make it execute other code. Its clean-up
 // at exit is disabled, because it can crash after a full disk and all objects are closed
-// explicitly.
+// explicitly; this must precede any other call, which would install the clean-up.
 void prepare() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -81,6 +81,7 @@ void set_attribute(hid_t object, const std::string& name, hid_t type, const void
 LibraryLock::LibraryLock() noexcept {
   library.lock();
   ++locks;
+  prepare();
 }
 
 LibraryLock::~LibraryLock() {
@@ -105,7 +106,6 @@ void check(herr_t result, const char* what) {
 
 std::string version() {
   const LibraryLock lock;
-  prepare();  // must precede any other HDF5 call, otherwise HDF5 installs its clean-up at exit
   unsigned major = 0, minor = 0, release = 0;
   if (H5get_libversion(&major, &minor, &release) < 0) return "unknown";
   return fmt::format("{}.{}.{}", major, minor, release);
@@ -123,7 +123,6 @@ void writing(const std::filesystem::path& path, const std::function<void()>& wor
 
 File create_file(const std::filesystem::path& path) {
   LibraryLock lock;
-  prepare();
   const Properties access = file_access();
   const Properties creation = creation_properties(H5P_FILE_CREATE);
   return File(std::move(lock), H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()),
@@ -132,7 +131,6 @@ File create_file(const std::filesystem::path& path) {
 
 File open_file(const std::filesystem::path& path, Access access) {
   LibraryLock lock;
-  prepare();
   unsigned flags = H5F_ACC_RDONLY;
   if (access == Access::read_while_written) flags = H5F_ACC_RDONLY | H5F_ACC_SWMR_READ;
   if (access == Access::append) flags = H5F_ACC_RDWR | H5F_ACC_SWMR_WRITE;

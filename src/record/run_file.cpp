@@ -21,6 +21,7 @@
 #include "lockstep/core/system.hpp"
 #include "lockstep/record/phase.hpp"
 #include "run_file_contents.hpp"
+#include "run_file_place.hpp"
 #include "schema.hpp"
 #include "telemetry_contents.hpp"
 
@@ -47,56 +48,6 @@ std::string_view name_of(RunStatus status) {
 }
 
 fs::path with_ending(fs::path path, std::string_view ending) { return path += ending; }
-
-[[noreturn]] void refuse_in_use(const fs::path& partial, Use use) {
-  core::fail(
-      core::ExitStatus::output,
-      use == Use::in_use
-          ? fmt::format("{} is being written or read by another process; choose another name",
-                        partial.string())
-          : fmt::format("{} exists, and its file system has no locks, so another process "
-                        "may be writing it; if none is, rename or delete it",
-                        partial.string()));
-}
-
-void refuse_existing(const fs::path& path, OverwriteMode mode) {
-  require_place(path);
-  std::error_code error;
-  // The target of a symbolic link is checked as well, because renaming would replace the link.
-  const fs::file_status status = fs::status(path, error);
-  if (fs::exists(status) && !fs::is_regular_file(status)) {
-    core::fail(core::ExitStatus::output,
-               fmt::format("cannot write {} (it is not a regular file); choose another name",
-                           path.string()));
-  }
-  if (mode == OverwriteMode::refuse && fs::exists(fs::symlink_status(path, error))) {
-    core::fail(core::ExitStatus::output,
-               fmt::format("{} exists; choose another name or add --overwrite", path.string()));
-  }
-}
-
-void refuse_if_written(const fs::path& path) {
-  const Use use = lock_if_stale(partial_path(path)).use;
-  if (use == Use::in_use || use == Use::unknown) refuse_in_use(partial_path(path), use);
-}
-
-/// Renames the file that a run left when it ended early, so that it is kept. Deletes it if it is
-/// empty. Throws `Error` (output) if a process uses the file or the file system has no locks.
-void keep_stale(const fs::path& partial) {
-  // The lock is held until the file has been renamed.
-  const ExistingFile left = lock_if_stale(partial);
-  if (left.use == Use::missing) return;
-  if (left.use != Use::stale) refuse_in_use(partial, left.use);
-  // An empty file: its process was killed, or lost the race for the lock, before it wrote anything.
-  if (left.bytes == 0) {
-    std::error_code ignored;
-    fs::remove(partial, ignored);
-    return;
-  }
-  const fs::path kept = rename_numbered(partial);
-  core::log_warning(fmt::format("{} is from a run that did not finish; it was renamed to {}",
-                                partial.string(), kept.string()));
-}
 
 std::tm utc_of(const std::timespec& time) {
   std::tm utc{};
@@ -147,19 +98,15 @@ struct RunFile::State {
   bool has_failed = false;          ///< whether a write has failed
   std::vector<std::pair<std::string, double>> results;
 
-  /// Replaces `partial` by a file without epochs. It is written under another name, because HDF5
-  /// cannot open a file whose creation was interrupted.
-  void create(hsize_t steps_per_chunk) {
+  /// Replaces `partial` by a file that `build` writes under another name, because HDF5 cannot open
+  /// a file whose creation or change was interrupted. Does not change `partial` on failure.
+  void replace(const std::function<void(const fs::path&, const Descriptor&)>& build) {
     const fs::path fresh = with_ending(partial, ".creating");
     std::error_code failed;
     fs::remove(fresh, failed);  // left by a killed run; only the owner of `partial` writes it
     Descriptor fresh_lock = create_in_use(fresh);
     try {
-      hdf5::writing(fresh, [&] {
-        hdf5::File file = hdf5::create_file(fresh);
-        write_beginning(file, header, identity, steps_per_chunk);
-        hdf5::close(std::move(file));
-      });
+      hdf5::writing(fresh, [&] { build(fresh, fresh_lock); });
       fs::rename(fresh, partial, failed);
       if (failed) fail_output("writing", partial, failed.value());
     } catch (...) {
@@ -167,6 +114,29 @@ struct RunFile::State {
       throw;
     }
     lock = std::move(fresh_lock);
+  }
+
+  /// Replaces `partial` by a file without epochs.
+  void create(hsize_t steps_per_chunk) {
+    replace([&](const fs::path& fresh, const Descriptor&) {
+      hdf5::File file = hdf5::create_file(fresh);
+      write_beginning(file, header, identity, steps_per_chunk);
+      hdf5::close(std::move(file));
+    });
+  }
+
+  /// Replaces `partial` by a copy to which `work` has added groups of at most `bytes`.
+  void add(std::size_t bytes, const std::function<void(const hdf5::File&)>& work) {
+    core::check(bool{lock}, "a finished run file is written to");
+    replace([&](const fs::path& fresh, const Descriptor& descriptor) {
+      std::error_code failed;
+      fs::copy_file(partial, fresh, fs::copy_options::overwrite_existing, failed);
+      if (failed) fail_output("writing", fresh, failed.value());
+      reserve(descriptor, bytes, fresh);
+      hdf5::File file = hdf5::open_file(fresh, hdf5::Access::modify);
+      work(file);
+      hdf5::close(std::move(file));
+    });
   }
 
   /// Allocates `bytes` on the disk, then calls `work`, which writes to the file.
@@ -181,11 +151,7 @@ struct RunFile::State {
   /// Writes the rows of a table, the group `table`.
   template <class Row>
   void write_table(const std::string& table, const std::vector<Row>& rows) {
-    write(index_bytes, [&] {
-      hdf5::File file = hdf5::open_file(partial, hdf5::Access::modify);
-      write_rows(file, rows);
-      hdf5::close(std::move(file));
-    });
+    add(index_bytes, [&](const hdf5::File& file) { write_rows(file, rows); });
     tables.push_back(table);
   }
 
@@ -257,12 +223,8 @@ void RunFile::append(const EpochRecord& epoch) {
 }
 
 void RunFile::append(const LadderRow& point) {
+  if (state_->points == 0) state_->add(index_bytes, create_ladder);
   state_->write(index_bytes, [&] {
-    if (state_->points == 0) {
-      hdf5::File file = hdf5::open_file(state_->partial, hdf5::Access::modify);
-      create_ladder(file);
-      hdf5::close(std::move(file));
-    }
     hdf5::File file = hdf5::open_file(state_->partial, hdf5::Access::append);
     write_point(file, point, state_->points);
     hdf5::close(std::move(file));
@@ -286,11 +248,8 @@ void RunFile::write_profile(const Profile& profile) {
   constexpr std::size_t bytes_per_row = 1024;  // numbers and texts of an operation or a kernel
   const std::size_t rows = profile.operations.size() + profile.kernels.size();
   const std::size_t ranks = state_->header.ranks.size();
-  state_->write(rows * (bytes_per_row + ranks * sizeof(double)) + index_bytes, [&] {
-    hdf5::File file = hdf5::open_file(state_->partial, hdf5::Access::modify);
-    record::write_profile(file, profile);
-    hdf5::close(std::move(file));
-  });
+  state_->add(rows * (bytes_per_row + ranks * sizeof(double)) + index_bytes,
+              [&](const hdf5::File& file) { record::write_profile(file, profile); });
   state_->tables.emplace_back("/profile");
   if (!profile.kernels.empty()) state_->tables.emplace_back("/kernels");
   write_result("profile_steps", static_cast<double>(profile.steps));
@@ -377,26 +336,5 @@ void RunFile::discard() {
 const std::string& RunFile::run_id() const { return state_->identity.run_id; }
 
 const fs::path& RunFile::path() const { return state_->path; }
-
-void check_writable(const fs::path& path, OverwriteMode mode) {
-  refuse_existing(path, mode);
-  refuse_if_written(path);
-  check_writable_beside(path);
-}
-
-void check_writable_beside(const fs::path& path) {
-  refuse_existing(path, OverwriteMode::replace);
-  const fs::path probe =
-      parent_of(path) / fmt::format(".{}.probe-{}", path.filename().string(), ::getpid());
-  const Descriptor file = create_in_use(probe);
-  const std::string block(std::size_t{1} << 16, '\0');
-  const auto written = ::write(file.get(), block.data(), block.size());
-  const int error_number = written < 0 ? errno : ENOSPC;
-  std::error_code ignored;
-  fs::remove(probe, ignored);
-  if (written != static_cast<ssize_t>(block.size())) {
-    fail_output("writing in the directory of", path, error_number);
-  }
-}
 
 }  // namespace lockstep::record

@@ -21,9 +21,11 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST(Hdf5, ACallWithoutALockIsRefused) {
+  {
+    const hdf5::LibraryLock lock;
+    EXPECT_NO_THROW(hdf5::properties(H5P_DATASET_CREATE));
+  }
   EXPECT_THROW(hdf5::properties(H5P_DATASET_CREATE), core::Error);
-  const hdf5::LibraryLock lock;
-  EXPECT_NO_THROW(hdf5::properties(H5P_DATASET_CREATE));
 }
 
 TEST(Hdf5, AnotherThreadWaitsUntilTheFileIsClosed) {

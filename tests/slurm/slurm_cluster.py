@@ -135,4 +135,4 @@ class Study:
 
 def status(path):
     with h5py.File(path) as file:
-        return file.attrs["status"]
+        return file.attrs["status"].decode()

@@ -10,7 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include "lockstep/core/stop_signal.hpp"
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/phase.hpp"
 #include "lockstep/train/agreement.hpp"
@@ -64,8 +63,8 @@ class ResumedRun : public ::testing::Test {
     saved.resume = "auto";
     return saved;
   }
-  Result train(const Config& config, Witness& witness) {
-    Trainer trainer({config, graph_, data_, *backend_, *world_, *world_}, witness);
+  Result train(const Config& config, Witness& witness, core::ProgressMonitor* progress = nullptr) {
+    Trainer trainer({config, graph_, data_, *backend_, *world_, *world_, progress}, witness);
     Result result{.summary = trainer.run(),
                   .parameters = copy(trainer.state().parameters),
                   .statistics = copy(trainer.state().statistics),
@@ -132,11 +131,15 @@ struct Variant {
 
 class StoppedAtAnyStep : public ResumedRun, public ::testing::WithParamInterface<Variant> {
  protected:
-  /// Trains until rank 0 receives a signal before its first step.
-  Result stop_in_first_step(const Config& config, Witness& witness) {
-    const core::StopSignal early;  // catches the signal, as the trainer does
-    if (is_first()) std::raise(SIGTERM);
-    return train(config, witness);
+  static constexpr std::int64_t steps_per_epoch = 4;
+
+  /// Trains until rank 0 has completed `step` steps.
+  Result stop_after(std::int64_t step, const Config& config, Interrupter& interrupter) {
+    // A signal that arrives between two epochs stops the run before the next one.
+    const bool is_first_of_epoch = step % steps_per_epoch == 1;
+    Signaller signaller(record::phase_names.front().data(), step);
+    if (!is_first_of_epoch) interrupter.after = step - 1;
+    return train(config, interrupter, is_first() && is_first_of_epoch ? &signaller : nullptr);
   }
 
   /// Returns the values of all tensors of the network in the checkpoint after `step` steps.
@@ -181,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(
     name_of);
 
 TEST_P(StoppedAtAnyStep, TheRunChangesNoBit) {
-  constexpr std::int64_t steps_per_epoch = 4, steps = 8;
+  constexpr std::int64_t steps = 2 * steps_per_epoch;
   if (GetParam().has_dropout) graph_ = small_dropout_graph();
   if (GetParam().has_loss_scale) backend_ = std::make_unique<ScaledBackend>(std::move(backend_));
   const fs::path whole_directory = directory_.path() + "/whole";
@@ -194,8 +197,8 @@ TEST_P(StoppedAtAnyStep, TheRunChangesNoBit) {
     SCOPED_TRACE(stop);
     const fs::path parts_directory = directory_.path() + "/stop" + std::to_string(stop);
     options.checkpoint_dir = parts_directory.string();
-    Interrupter first(stop - 1), second(-1);
-    const Result stopped = stop == 1 ? stop_in_first_step(options, first) : train(options, first);
+    Interrupter first(-1), second(-1);
+    const Result stopped = stop_after(stop, options, first);
     EXPECT_TRUE(stopped.summary.checkpoint_saved);
     const Result resumed = train(options, second);
     EXPECT_EQ(resumed.parameters, expected.parameters);

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 
 #include "lockstep/core/error.hpp"
@@ -18,22 +17,6 @@ namespace {
 
 using namespace testing;
 namespace fs = std::filesystem;
-
-/// Raises SIGTERM when `activity` begins for the first time.
-class Signaller final : public core::ProgressMonitor {
- public:
-  explicit Signaller(const char* activity) : activity_(activity) {}
-  void begin(const char* activity, std::int64_t) noexcept override {
-    if (has_raised_ || std::strcmp(activity, activity_) != 0) return;
-    has_raised_ = true;
-    std::raise(SIGTERM);
-  }
-  void advance() noexcept override {}
-
- private:
-  const char* activity_;
-  bool has_raised_ = false;
-};
 
 class SignalledTrainer : public ::testing::Test {
  protected:

@@ -4,6 +4,9 @@
 
 #include <chrono>
 #include <cmath>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -13,6 +16,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/core/progress.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/train/config.hpp"
@@ -136,6 +140,26 @@ class SharedDirectory {
  private:
   comm::Communicator& communicator_;
   std::filesystem::path path_;
+};
+
+/// Raises SIGTERM when `activity` begins for the first time, or for the first time in step `step`.
+class Signaller final : public core::ProgressMonitor {
+ public:
+  explicit Signaller(const char* activity, std::int64_t step = 0)
+      : activity_(activity), step_(step) {}
+  void begin(const char* activity, std::int64_t step) noexcept override {
+    if (has_raised_ || (step_ > 0 && step != step_) || std::strcmp(activity, activity_) != 0) {
+      return;
+    }
+    has_raised_ = true;
+    std::raise(SIGTERM);
+  }
+  void advance() noexcept override {}
+
+ private:
+  const char* activity_;
+  std::int64_t step_;
+  bool has_raised_ = false;
 };
 
 }  // namespace lockstep::train::testing
