@@ -10,6 +10,7 @@ import numpy as np
 from lockstep_report.errors import ReportError
 from lockstep_report.measurements import QUANTITIES
 from lockstep_report.read import check_header, open_run, read_run
+from lockstep_report.stored import join_rows
 from lockstep_report.waiting import CLOCKS
 
 PART_NAME = re.compile(r"(?P<stem>.+?)(\.part\d+)?(?P<suffix>\.[^.]+)(\.partial)?")
@@ -114,13 +115,13 @@ def join(parts):
             limit = min(part.step[0], limit) if limit is not None else part.step[0]
 
     def rows(name):
-        return np.concatenate([getattr(part, name)[chosen] for part, chosen in zip(parts, kept)])
+        return join_rows([getattr(part, name) for part in parts], kept)
 
     joined = {name: rows(name) for name in (
-        "step", "starts_part", "epoch", "images", "loss", "step_start", "phase_seconds",
-        "bucket_start", "bucket_end")}
+        "step", "starts_part", "epoch", "images", "loss", "learning_rate", "step_start",
+        "phase_seconds", "bucket_start", "bucket_end")}
     joined["traffic"] = {
-        name: np.concatenate([part.traffic[name][chosen] for part, chosen in zip(parts, kept)])
+        name: join_rows([part.traffic[name] for part in parts], kept)
         for name in parts[-1].traffic if all(name in part.traffic for part in parts)}
     numbers, epochs = join_epochs(parts, kept)
     return replace(

@@ -23,8 +23,8 @@ class Interval:
 
 def rank_seconds(phase_seconds, phases, without=()):
     """Returns (step, rank): the sum over all phases except those in `without`."""
-    kept = [i for i, name in enumerate(phases) if name not in without]
-    return phase_seconds[:, :, kept].sum(axis=2)
+    weights = np.array([float(name not in without) for name in phases])
+    return phase_seconds @ weights
 
 
 def step_seconds(phase_seconds, phases, without=()):
@@ -101,9 +101,10 @@ def busy_seconds(start, end):
     the length of the union of the intervals [start, end]."""
     if start.shape[-1] == 0:
         return np.zeros(start.shape[:-1])
-    order = np.argsort(start, axis=-1)
-    start = np.take_along_axis(start, order, axis=-1)
-    end = np.take_along_axis(end, order, axis=-1)
+    if np.any(start[..., 1:] < start[..., :-1]):
+        order = np.argsort(start, axis=-1)
+        start = np.take_along_axis(start, order, axis=-1)
+        end = np.take_along_axis(end, order, axis=-1)
     reached = np.maximum.accumulate(end, axis=-1)
     before = np.concatenate([start[..., :1], reached[..., :-1]], axis=-1)
     return np.maximum(0.0, end - np.maximum(start, before)).sum(axis=-1)

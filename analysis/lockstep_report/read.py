@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import h5py
@@ -11,6 +12,7 @@ from lockstep_report import schema
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line, printable
 from lockstep_report.former_names import with_current_names
+from lockstep_report.stored import IN_MEMORY_BYTES, StoredRows
 
 TABLES = ("ladder", "allreduce", "layers", "stack")  # groups of commands that do not train
 OPTIONAL = ("telemetry", "profile", "kernels")  # groups of training runs with these options
@@ -19,7 +21,8 @@ OPTIONAL = ("telemetry", "profile", "kernels")  # groups of training runs with t
 @dataclass(frozen=True)
 class Run:
     """A run: one file, or several parts joined by `joining.join`. Times are in seconds; the shapes
-    in parentheses name the dimensions of the file."""
+    in parentheses name the dimensions of the file. Large arrays (step, rank, ...) are `Rows`, which
+    are read from the file when they are indexed."""
 
     path: Path
     attributes: dict  # attributes of the root
@@ -34,6 +37,7 @@ class Run:
     epoch: np.ndarray  # (step), epoch of the step, from 1
     images: np.ndarray  # (step), over all ranks
     loss: np.ndarray  # (step)
+    learning_rate: np.ndarray  # (step)
     step_start: np.ndarray  # (step, rank), on the clock of the rank; NaN if not recorded
     phase_seconds: np.ndarray  # (step, rank, phase)
     epoch_numbers: np.ndarray  # (epoch), from 1
@@ -121,13 +125,13 @@ class Run:
         return value if value > 0 else None
 
 
-def read_run(path):
-    """Reads the single file `path`. Raises `ReportError` (input) if it is not a valid run file."""
+def read_run(path, in_memory=IN_MEMORY_BYTES):
+    """Reads the single file `path`. Datasets (step, rank, ...) of more than `in_memory` bytes are
+    read when they are used. Raises `ReportError` (input) if it is not a valid run file."""
     path = Path(path)
     with errors_of_hdf5(path), open_run(path) as file:
         attributes = check_header(path, file)
-        refuse_hostile_objects(path, file)
-        return read_groups(path, file, attributes)
+        return read_groups(path, safe_objects(path, file), attributes, in_memory)
 
 
 @contextmanager
@@ -166,36 +170,40 @@ def open_run(path):
 MOST_COMPRESSION = 1100
 
 
-def refuse_hostile_objects(path, file):
-    """Raises `ReportError` for objects that lockstep does not write and that would read other
-    files (links, external and virtual storage), or need far more memory than the file has."""
-    most_bytes = MOST_COMPRESSION * path.stat().st_size
-
-    def check(group, prefix):
-        for name in group:
-            place = f"{prefix}/{name}"
-            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+def safe_objects(path, file):
+    """Returns {path in the file: group or dataset}. Raises `ReportError` for objects that lockstep
+    does not write and that would read other files (links, external and virtual storage), or need
+    far more memory than the file has."""
+    with errors_of_hdf5(path):
+        most_bytes = MOST_COMPRESSION * path.stat().st_size
+        links = []
+        file.id.links.visit(lambda name, info: links.append((name, info.type)), info=True)
+        items = {}
+        for name, kind in links:
+            place = "/" + name.decode("utf-8", "replace")
+            if kind != h5py.h5l.TYPE_HARD:
                 raise ReportError(INPUT, f"{path}: {place} is a link; lockstep writes none")
-            item = group[name]
-            if h5py.h5o.get_info(item.id).rc > 1:  # also excludes cycles
-                raise ReportError(
-                    INPUT, f"{path}: {place} has several names; lockstep writes none")
-            if isinstance(item, h5py.Group):
-                check(item, place)
-            elif isinstance(item, h5py.Dataset):
-                if item.external or item.is_virtual:
-                    raise ReportError(
-                        INPUT, f"{path}: {place} is stored in other files; lockstep writes none")
-                if item.nbytes > most_bytes:
-                    raise ReportError(
-                        INPUT, f"{path}: {place} claims {item.nbytes:,} bytes, more than a file "
-                               "of this size can contain")
+            items[place] = safe_object(path, place, h5py.h5o.open(file.id, name), most_bytes)
+        return items
 
-    try:
-        check(file, "")
-    except (OSError, RuntimeError, KeyError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise ReportError(INPUT, f"{path}: cannot be read ({reason})") from error
+
+def safe_object(path, place, opened, most_bytes):
+    """Returns the group or dataset with the low-level identifier `opened`. Uses the low-level
+    functions of h5py, because the others take most of the time for reading a small file."""
+    if h5py.h5o.get_info(opened).rc > 1:  # also excludes cycles
+        raise ReportError(INPUT, f"{path}: {place} has several names; lockstep writes none")
+    if not isinstance(opened, h5py.h5d.DatasetID):
+        return h5py.Group(opened) if isinstance(opened, h5py.h5g.GroupID) else opened
+    plan = opened.get_create_plist()
+    if plan.get_layout() == h5py.h5d.VIRTUAL or plan.get_external_count() > 0:
+        raise ReportError(
+            INPUT, f"{path}: {place} is stored in other files; lockstep writes none")
+    size = opened.get_space().get_simple_extent_npoints() * opened.get_type().get_size()
+    if size > most_bytes:
+        raise ReportError(
+            INPUT, f"{path}: {place} claims {size:,} bytes, more than a file of this size can "
+                   "contain")
+    return h5py.Dataset(opened)
 
 
 def missing_hint(path):
@@ -227,18 +235,18 @@ def version_of(attributes):
     return int(major) if major.isdecimal() else 0
 
 
-def read_groups(path, file, attributes):
-    has_tables = any(name in file for name in TABLES)
-    has_training = "steps/phase_seconds" in file or not has_tables
-    has_buckets = "buckets/bytes" in file and len(file["buckets/bytes"]) > 0
+def read_groups(path, items, attributes, in_memory):
+    has_tables = any(f"/{name}" in items for name in TABLES)
+    has_training = "/steps/phase_seconds" in items or not has_tables
+    has_buckets = "/buckets/bytes" in items and len(items["/buckets/bytes"]) > 0
     is_required = {"/ranks": has_training, "/steps": has_training, "/epochs": has_training,
                    "/buckets": has_buckets,
-                   **{f"/{name}": name in file for name in (*TABLES, *OPTIONAL)}}
+                   **{f"/{name}": f"/{name}" in items for name in (*TABLES, *OPTIONAL)}}
     for group in filter(is_required.get, is_required):
-        require_datasets(path, file, group, version_of(attributes))
-    groups = {group: read_columns(file, group) for group in is_required}
+        require_datasets(path, items, group, version_of(attributes))
+    groups = {group: read_columns(path, items, group, in_memory) for group in is_required}
     ranks, steps = groups["/ranks"], groups["/steps"]
-    phases = tuple(read_dataset(file["phase"])) if "phase" in file else schema.PHASES
+    phases = tuple(read_dataset(items["/phase"])) if "/phase" in items else schema.PHASES
     shape = (len(ranks.get("rank", ())), len(phases))
     seconds = steps.get("phase_seconds", np.zeros((0, *shape)))
     if has_training and seconds.shape[1:] != shape:
@@ -250,14 +258,14 @@ def read_groups(path, file, attributes):
     none = np.zeros((len(seconds), shape[0], 0))
     buckets = groups["/buckets"] if has_buckets else {
         "bytes": np.zeros(0, dtype=int), "start_seconds": none, "end_seconds": none}
-    numbers, epochs = read_epochs(file, groups["/epochs"])
+    numbers, epochs = read_epochs(items, groups["/epochs"])
     count = usable_steps(steps, buckets, numbers)
     return Run(
         path=path,
         attributes=attributes,
-        config=with_current_names(read_attributes(file["config"])) if "config" in file else {},
-        environment=read_attributes(file["environment"]) if "environment" in file else {},
-        results=read_attributes(file["results"]) if "results" in file else {},
+        config=with_current_names(attributes_of(items, "/config")),
+        environment=attributes_of(items, "/environment"),
+        results=attributes_of(items, "/results"),
         ranks=ranks,
         phases=phases,
         step=int(attributes.get("first_step", 0)) + np.arange(count),
@@ -266,20 +274,21 @@ def read_groups(path, file, attributes):
         epoch=np.asarray(steps.get("epoch", ())[:count], dtype=int),
         images=np.asarray(steps.get("images", ())[:count], dtype=int),
         loss=np.asarray(steps.get("loss", ())[:count], dtype=float),
-        step_start=np.asarray(steps.get(
-            "start_seconds", np.full((len(seconds), shape[0]), np.nan))[:count], dtype=float),
-        phase_seconds=np.asarray(seconds[:count], dtype=float),
+        learning_rate=np.asarray(steps.get("learning_rate", ())[:count], dtype=float),
+        step_start=first_rows(steps["start_seconds"], count) if "start_seconds" in steps
+        else np.full((count, shape[0]), np.nan),
+        phase_seconds=first_rows(seconds, count),
         epoch_numbers=numbers,
         epochs=epochs,
         bucket_bytes=buckets["bytes"],
-        bucket_start=buckets["start_seconds"][:count],
-        bucket_end=buckets["end_seconds"][:count],
-        traffic={name: np.asarray(steps[f"{name}_bytes"][:count], dtype=float)
+        bucket_start=first_rows(buckets["start_seconds"], count),
+        bucket_end=first_rows(buckets["end_seconds"], count),
+        traffic={name: first_rows(steps[f"{name}_bytes"], count)
                  for name in ("sent", "received") if f"{name}_bytes" in steps},
         ladder=shortest(groups["/ladder"]),
         allreduce=groups["/allreduce"],
         telemetry=cut_telemetry(groups["/telemetry"]),
-        step_end=steps["end_seconds"][:count] if "end_seconds" in steps else None,
+        step_end=first_rows(steps["end_seconds"], count) if "end_seconds" in steps else None,
         profile=groups["/profile"],
         kernels=groups["/kernels"],
         layers=groups["/layers"],
@@ -295,10 +304,17 @@ def cut_telemetry(columns):
     return {**shortest(columns), **names}
 
 
-def require_datasets(path, file, group, version):
+def first_rows(values, count):
+    """Returns the first `count` rows of an array of numbers (step, ...)."""
+    if isinstance(values, StoredRows):
+        return values.first(count)
+    return np.asarray(values[:count], dtype=float)
+
+
+def require_datasets(path, items, group, version):
     """Raises `ReportError` (input) if a dataset is missing that files of this version have."""
     for spec in schema.datasets(group):
-        if spec.is_required(version) and spec.path_in(file) is None:
+        if spec.is_required(version) and spec.path_in(items) is None:
             raise ReportError(
                 INPUT,
                 f"{path}: dataset {spec.path} is missing; "
@@ -306,24 +322,35 @@ def require_datasets(path, file, group, version):
             )
 
 
-def read_columns(file, group):
+def read_columns(path, items, group, in_memory):
     """Returns {name: values} of the datasets of the schema that the group has, with the names and
-    values of the current version."""
-    return {spec.name: read_current(file, spec)
-            for spec in schema.datasets(group) if spec.path_in(file)}
+    values of the current version. Larger datasets (step, rank, ...) than `in_memory` bytes are
+    not read yet."""
+    return {spec.name: stored(path, items[spec.path], spec) if is_stored(spec, items, in_memory)
+            else read_current(items, spec)
+            for spec in schema.datasets(group) if spec.path_in(items)}
 
 
-def read_current(file, spec):
-    """Returns the values of a dataset, with those of earlier versions replaced."""
-    values = read_dataset(file[spec.path_in(file)])
+def is_stored(spec, items, in_memory):
+    return spec.dimensions[:2] == ("step", "rank") and items[spec.path].nbytes > in_memory
+
+
+def stored(path, dataset, spec):
+    return StoredRows(partial(open_run, path), spec.path, dataset.shape)
+
+
+def read_current(items, spec):
+    """Returns the values of a dataset, with those of earlier versions replaced. `items`: an open
+    run file, or {path: dataset}."""
+    values = read_dataset(items[spec.path_in(items)])
     if not spec.former_values:
         return values
     return np.array([spec.former_values.get(value, value) for value in values], dtype=object)
 
 
-def read_epochs(file, columns):
+def read_epochs(items, columns):
     """Returns the epoch numbers and the columns of /epochs, cut to the length of the shortest."""
-    numbers = read_dataset(file["epoch"]) if "epoch" in file else np.zeros(0, dtype=int)
+    numbers = read_dataset(items["/epoch"]) if "/epoch" in items else np.zeros(0, dtype=int)
     columns = shortest({"epoch": np.asarray(numbers, dtype=int), **columns})
     return columns.pop("epoch"), columns
 
@@ -353,6 +380,10 @@ def read_dataset(dataset):
             return printable(texts)
         return np.array([printable(text) for text in texts.flat], dtype=object).reshape(texts.shape)
     return dataset[()]
+
+
+def attributes_of(items, group):
+    return read_attributes(items[group]) if group in items else {}
 
 
 def read_attributes(node):

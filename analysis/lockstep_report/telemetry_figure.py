@@ -5,11 +5,14 @@ import numpy as np
 from lockstep_report import metrics, telemetry
 from lockstep_report.figure_layout import arrange
 from lockstep_report.figure_style import SERIES, STYLE, light_grid, plt
+from lockstep_report.stored import by_blocks
 
 MOST_FIGURES = 8  # files; the tables have all of them
 MOST_LINES = 4  # ranks with a line each; for more ranks, the mean and the range are drawn
 SHORTEST_WINDOW = 0.5  # seconds over which a rate is averaged
 WINDOWS = 300  # largest number of windows
+MOST_STEPS = 2000  # dots; with more steps, each is the longest of a group of steps
+MOST_EPOCHS = 60  # lines at the ends of epochs; with more epochs, every 2nd, 3rd, ... has one
 STYLES = ("-", (0, (4, 2)))
 
 # (title, unit, [(quantity, label, is cumulative, factor)])
@@ -72,20 +75,32 @@ def draw_steps(axes, run):
     axes.set_title("Step (slowest rank)")
     axes.set_ylabel("ms")
     if run.step_end is not None:
-        ends = run.step_end.max(axis=1)
-        axes.plot(ends, 1e3 * metrics.step_seconds(run.phase_seconds, run.phases), ".",
-                  markersize=3, color="#333333")
+        ends, seconds = step_ends(run), by_blocks(
+            lambda seconds: metrics.step_seconds(seconds, run.phases),
+            np.arange(len(run.epoch)), run.phase_seconds)
+        group = -(-len(ends) // MOST_STEPS)  # steps per dot
+        if group > 1:
+            axes.set_title(f"Step (slowest rank; the longest of each {group} steps)")
+            longest = [first + int(np.argmax(seconds[first:first + group]))
+                       for first in range(0, len(ends), group)]
+            ends, seconds = ends[longest], seconds[longest]
+        axes.plot(ends, 1e3 * seconds, ".", markersize=3, color="#333333")
     axes.margins(y=0.1)
     axes.set_ylim(bottom=0)
     light_grid(axes)
 
 
+def step_ends(run):
+    """Returns (step): the time at which the last rank had the results of the step."""
+    return by_blocks(lambda ends: ends.max(axis=1), np.arange(len(run.epoch)), run.step_end)
+
+
 def mark_epochs(axes, run):
     if run.step_end is None or len(run.step_end) == 0:
         return
-    ends = run.step_end.max(axis=1)
+    ends = step_ends(run)
     last = np.append(np.flatnonzero(np.diff(run.epoch)), len(ends) - 1)
-    for index in last:
+    for index in last[-1::-(-(-len(last) // MOST_EPOCHS))]:
         axes.axvline(ends[index], color="#BBBBBB", linewidth=0.8, linestyle=(0, (3, 3)), zorder=0)
 
 

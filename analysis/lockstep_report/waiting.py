@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lockstep_report import metrics
+from lockstep_report.stored import blocks
 from lockstep_report.tables import Column, Note, Table
 
 CLOCKS = ("clock_offset_seconds", "clock_error_seconds")  # columns of /epochs
@@ -41,13 +42,15 @@ def split_of(run, window, scale):
     origin = metrics.common_start(run.step_start[of_epoch], offsets)
     if not (np.all(np.isfinite(origin)) and np.all(np.isfinite(errors))):
         return None
-    origin = origin[np.isin(of_epoch, window.steps), :, None]
-    start = origin + run.bucket_start[window.steps]
-    end = origin + run.bucket_end[window.steps]
-    transfer = metrics.transfer_seconds(start, end)
-    waiting = np.maximum(0, metrics.busy_seconds(start, end) - transfer)  # rounding
-    last = np.bincount(start.argmax(axis=1).ravel(), minlength=start.shape[1])
-    return Split(tuple(scale * waiting.sum(axis=0)), tuple(scale * transfer.sum(axis=0)),
+    waiting, transfer, last = np.zeros((3, run.rank_count))
+    for steps, start, end in blocks(window.steps, run.bucket_start, run.bucket_end):
+        begin = origin[np.searchsorted(of_epoch, steps), :, None]
+        of_step = metrics.transfer_seconds(begin + start, begin + end)
+        busy = metrics.busy_seconds(begin + start, begin + end)
+        waiting += np.maximum(0, busy - of_step).sum(axis=0)  # negative by rounding
+        transfer += of_step.sum(axis=0)
+        last += np.bincount((begin + start).argmax(axis=1).ravel(), minlength=len(last))
+    return Split(tuple(scale * waiting), tuple(scale * transfer),
                  tuple(last / last.sum()), float(np.sort(errors.max(axis=1))[-2:].sum()))
 
 
