@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from lockstep_report import __version__, contents, points, report
+from lockstep_report.compare import command as compare_command
 from lockstep_report.comparison import merge_repeats
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.escaping import one_line, printable
@@ -88,8 +89,11 @@ def parser():
     command.add_argument("csv", nargs="+", metavar="TIMES.csv")
     command.add_argument("--out", metavar="DIR",
                          help="output directory; without it, the tables are only printed")
+    command.add_argument("--json", action="store_true", help="print the tables as JSON")
     add_assumptions(command)
     command.set_defaults(command=print_published)
+    for added in (compare_command,):
+        added.add(commands)
     return top
 
 
