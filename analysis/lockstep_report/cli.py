@@ -6,11 +6,12 @@ import os
 import sys
 from pathlib import Path
 
-from lockstep_report import __version__, contents, points, report
+from lockstep_report import __version__, contents, index, points, report
 from lockstep_report.compare import command as compare_command
 from lockstep_report.comparison import merge_repeats
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.escaping import one_line, printable
+from lockstep_report.export import command as export_command
 from lockstep_report.joining import load_runs
 from lockstep_report.output import CHECK, FIGURE, PAGE, TABLE, Folder
 from lockstep_report.paths import one_file, run_files
@@ -92,7 +93,7 @@ def parser():
     command.add_argument("--json", action="store_true", help="print the tables as JSON")
     add_assumptions(command)
     command.set_defaults(command=print_published)
-    for added in (compare_command,):
+    for added in (compare_command, export_command, index):
         added.add(commands)
     return top
 

@@ -39,8 +39,9 @@ def load_runs(paths):
             loaded.notes.append(f"{path} was given more than once and is counted once")
         else:
             files[path.resolve()] = read_run(path)
+    listed = {}
     for run in list(files.values()):
-        for path in other_parts(run, loaded.notes):
+        for path in other_parts(run, loaded.notes, listed):
             files.setdefault(path.resolve(), None)
             if files[path.resolve()] is None:
                 files[path.resolve()] = read_run(path)
@@ -52,20 +53,21 @@ def load_runs(paths):
     return loaded
 
 
-def other_parts(run, notes):
+def other_parts(run, notes, listed):
     """Returns the paths of the files in the directory of `run` that are other parts of the same
-    run. Files that cannot be read are reported in `notes`."""
+    run. Files that cannot be read are reported in `notes`. `listed` keeps the names in each
+    directory for further calls."""
     if run.version < 2 or not run.run_id:
         return []
     own = PART_NAME.fullmatch(run.path.name)
     if own is None:
         return []
     found = []
-    for name in sorted(os.listdir(run.path.parent)):
-        other = PART_NAME.fullmatch(name)
-        if name == run.path.name or other is None:
-            continue
-        if (other["stem"], other["suffix"]) != (own["stem"], own["suffix"]):
+    folder = run.path.parent
+    if folder not in listed:
+        listed[folder] = names_by_run(folder)
+    for name in listed[folder][own["stem"], own["suffix"]]:
+        if name == run.path.name:
             continue
         path = run.path.with_name(name)
         try:
@@ -74,6 +76,16 @@ def other_parts(run, notes):
                     found.append(path)
         except ReportError as error:
             notes.append(f"not joined with {run.file_name}: {error}")
+    return found
+
+
+def names_by_run(folder):
+    """Returns {(stem, suffix): sorted names in the folder that are those of parts of one run}."""
+    found = {}
+    for name in sorted(os.listdir(folder)):
+        part = PART_NAME.fullmatch(name)
+        if part:
+            found.setdefault((part["stem"], part["suffix"]), []).append(name)
     return found
 
 

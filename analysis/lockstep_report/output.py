@@ -42,23 +42,29 @@ class Folder:
                                    "give another folder with --out")
 
     def write(self, name, content, kind):
-        """Writes text or bytes to a temporary file in the folder and renames it to `name`."""
-        data = content if isinstance(content, bytes) else content.encode("utf-8")
-        target = self.replace(name, data)
+        """Writes text, bytes, or an iterator of bytes to a temporary file in the folder and renames
+        it to `name`."""
+        if isinstance(content, (bytes, str)):
+            content = [content if isinstance(content, bytes) else content.encode("utf-8")]
+        hashed = hashlib.sha256()
+        target = self.replace(name, content, hashed)
         self.written.append(target)
-        self.manifest[name] = {"kind": kind, "sha256": hashlib.sha256(data).hexdigest()}
+        self.manifest[name] = {"kind": kind, "sha256": hashed.hexdigest()}
         return target
 
-    def replace(self, name, data):
+    def replace(self, name, parts, hashed):
         target = self.path / name
         temporary = self.path / f".{secrets.token_hex(8)}.partial"
         try:
             with temporary.open("xb") as file:  # fails if the name exists, also as a link
-                file.write(data)
+                for part in parts:
+                    hashed.update(part)
+                    file.write(part)
             temporary.replace(target)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
             raise self.failure(target, error) from error
+        finally:
+            temporary.unlink(missing_ok=True)  # if it was not renamed
         return target
 
     def write_table(self, table, kind=TABLE):
@@ -80,7 +86,7 @@ class Folder:
                 raise self.failure(path, error) from error
             del self.manifest[name]
         text = json.dumps({"files": self.manifest}, indent=1, sort_keys=True)
-        self.replace(MANIFEST, f"{text}\n".encode())
+        self.replace(MANIFEST, [f"{text}\n".encode()], hashlib.sha256())
 
 
 def digest(path):
