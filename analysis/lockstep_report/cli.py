@@ -1,18 +1,18 @@
 """Command-line interface: lockstep-report COMMAND ..."""
 
 import argparse
-import json
 import os
 import sys
 from pathlib import Path
 
-from lockstep_report import __version__, contents, index, points, report
+from lockstep_report import __version__, contents, index, points, report, watch
 from lockstep_report.compare import command as compare_command
 from lockstep_report.comparison import merge_repeats
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.escaping import one_line, printable
 from lockstep_report.export import command as export_command
 from lockstep_report.joining import load_runs
+from lockstep_report.json_output import files_values, json_text, table_values
 from lockstep_report.output import CHECK, FIGURE, PAGE, TABLE, Folder
 from lockstep_report.paths import one_file, run_files
 from lockstep_report.summary import summary, summary_values
@@ -71,7 +71,12 @@ def parser():
         command.add_argument("--link-gbit", type=positive_number, metavar="G",
                              help="rate of the link between the ranks in Gbit/s [--link-gbit of "
                                   "each run]")
-        command.add_argument("--out", required=True, metavar="DIR", help="output directory")
+        command.add_argument("--out", required=name != "tables", metavar="DIR",
+                             help="output directory" + (
+                                 "; not needed with --json" if name == "tables" else ""))
+        command.add_argument("--json", action="store_true",
+                             help="print the values of the tables as JSON" if name == "tables" else
+                             "print the names of the files as JSON")
         add_assumptions(command)
         command.set_defaults(command=function)
     command = commands.add_parser("summary", help="print a summary of each run")
@@ -82,6 +87,7 @@ def parser():
     command.set_defaults(command=print_summary)
     command = commands.add_parser("validate", help="check a run file against the format")
     command.add_argument("run", metavar="RUN.h5")
+    command.add_argument("--json", action="store_true", help="print the problems as JSON")
     command.set_defaults(command=print_problems)
     command = commands.add_parser(
         "published", help="check published values against the epoch times in the same table",
@@ -93,7 +99,7 @@ def parser():
     command.add_argument("--json", action="store_true", help="print the tables as JSON")
     add_assumptions(command)
     command.set_defaults(command=print_published)
-    for added in (compare_command, export_command, index):
+    for added in (compare_command, export_command, index, watch):
         added.add(commands)
     return top
 
@@ -193,11 +199,20 @@ def checks_of(options, times):
 
 
 def write_tables(options):
+    if not options.out and not options.json:
+        raise ReportError(USAGE, "tables needs --out DIR, or --json to print the values")
     found, runs, times = read_input(options)
-    folder = Folder(options.out, TABLE, CHECK)
-    write_all(folder, tables_of(options, found, runs), checks_of(options, times))
-    folder.finish()
-    print_files(folder)
+    tables, checks = tables_of(options, found, runs), checks_of(options, times)
+    files = []
+    if options.out:
+        folder = Folder(options.out, TABLE, CHECK)
+        write_all(folder, tables, checks)
+        folder.finish()
+        files = [str(path) for path in folder.written]
+    if options.json:
+        print(json_text({"tables": list(map(table_values, tables + checks)), "files": files}))
+    else:
+        print("\n".join(files))
 
 
 def write_all(folder, tables, checks):
@@ -213,7 +228,10 @@ def write_figures(options):
     if not save_figures(folder, found, runs, options.link_gbit):
         print("no figure has data: give runs with several rank counts or batches", file=sys.stderr)
     folder.finish()
-    print_files(folder)
+    if options.json:
+        print(json_text(files_values(folder)))
+    else:
+        print_files(folder)
 
 
 def save_figures(folder, found, runs, link_gbit):
@@ -236,7 +254,10 @@ def write_report(options):
                                   options.file_notes)
     page = folder.write("report.md", text, PAGE)
     folder.finish()
-    print(one_line(f"{page} ({len(folder.written)} files in {folder.path})"))
+    if options.json:
+        print(json_text(files_values(folder, page=str(page))))
+    else:
+        print(one_line(f"{page} ({len(folder.written)} files in {folder.path})"))
 
 
 def print_files(folder):
@@ -248,18 +269,21 @@ def print_summary(options):
     runs = read_files(options).runs
     if options.json:
         values = [summary_values(run) for run in runs]
-        print(json.dumps(values[0] if len(values) == 1 else values, indent=2))
+        print(json_text(values[0] if len(values) == 1 else values))
     else:
         print("\n\n".join("\n".join(map(printable, summary(run))) for run in runs))
 
 
 def print_problems(options):
     found = problems(one_file(options.run))
-    for line in found:
+    if options.json:
+        print(json_text({"run": options.run, "is_valid": not found, "problems": found}))
+    for line in found if not options.json else ():
         print(one_line(f"{options.run}: {line}"))
     if found:
         raise ReportError(INPUT, f"{options.run}: {plural(len(found), 'problem')} in the file")
-    print(one_line(f"{options.run}: valid"))
+    if not options.json:
+        print(one_line(f"{options.run}: valid"))
 
 
 def print_published(options):
@@ -272,4 +296,7 @@ def print_published(options):
         folder = Folder(options.out, CHECK)
         write_all(folder, [], tables)
         folder.finish()
-    print("\n".join(markdown(table) for table in tables))
+    if options.json:
+        print(json_text({"tables": list(map(table_values, tables))}))
+    else:
+        print("\n".join(markdown(table) for table in tables))

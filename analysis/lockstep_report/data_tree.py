@@ -13,11 +13,10 @@ from lockstep_report.read import (
     usable_steps)
 from lockstep_report.stored import IN_MEMORY_BYTES, StoredRows
 
-# Columns that are coordinates: scale -> dataset with one value per row of it.
-LABELS = {"rank": ("hostname", "device_name"), "message": ("algorithm", "bytes"),
-          "operation": ("name",), "kernel": ("name",), "layer": ("description",),
-          "point": ("batch_per_rank",)}
-GROUP_LABELS = {"/steps": {"step": ("epoch",)}, "/buckets": {"bucket": ("bytes",)}}
+# Datasets of /ranks or of the same group that are coordinates along a dimension.
+LABELS = {"rank": ("hostname", "device_name"), "step": ("epoch",), "bucket": ("bytes",),
+          "message": ("algorithm", "bytes"), "operation": ("name",), "kernel": ("name",),
+          "layer": ("description",), "point": ("batch_per_rank",)}
 
 
 def open_tree(path):
@@ -75,15 +74,14 @@ def dataset_of(xarray, path, items, group, rows):
             variables[spec.name] = (spec.dimensions, values, attributes)
     sizes = shortest(variables)
     for name, (dimensions, values, attributes) in variables.items():
-        cut = tuple(slice(sizes[d]) for d in dimensions)
+        if name in dimensions:  # /ranks/rank is also the coordinate
+            continue
+        cut = tuple(slice(sizes[dimension]) for dimension in dimensions)
         data = lazy(xarray, values, cut) if isinstance(values, StoredRows) else values[cut]
-        key = "rank_number" if name == "rank" and dimensions == ("rank",) else name
-        if key == "rank_number":
-            continue  # the coordinate has the same values
-        if name == "rank":  # of a sample; a coordinate of this name is one of the ranks
-            key = "sample_rank"
+        # /telemetry/rank: the name `rank` is that of the coordinate
+        key = "sample_rank" if name == "rank" else name
         found[key] = xarray.Variable(dimensions, data, attributes)
-    return found.assign_coords(coordinates(xarray, items, group, sizes, found))
+    return found.assign_coords(coordinates(xarray, items, group, sizes))
 
 
 def shortest(variables):
@@ -116,35 +114,33 @@ def lazy(xarray, rows, cut):
 
         def __getitem__(self, key):
             return indexing.explicit_indexing_adapter(
-                key, self.shape, indexing.IndexingSupport.OUTER_1VECTOR, self.read)
+                key, self.shape, indexing.IndexingSupport.OUTER, self.read)
 
         @staticmethod
         def read(key):
-            steps = key[0] if not isinstance(key[0], (int, np.integer)) else int(key[0])
-            return rows[(steps, *key[1:])] if len(key) == 1 else rows[steps][
-                (slice(None), *key[1:]) if np.ndim(np.arange(rows.shape[0])[steps]) else key[1:]]
+            """`key`: an integer, a slice or an array of integers for each dimension."""
+            found = rows[key[0]]
+            place = np.ndim(np.arange(len(rows))[key[0]])  # of the second dimension in `found`
+            for own in key[1:]:
+                found = found[(slice(None),) * place + (own,)]
+                place += not isinstance(own, (int, np.integer))
+            return found
 
-    found = indexing.LazilyIndexedArray(Backend())
-    return found[indexing.BasicIndexer(cut)]
+    return indexing.LazilyIndexedArray(Backend())[indexing.BasicIndexer(cut)]
 
 
-def coordinates(xarray, items, group, sizes, found):
+def coordinates(xarray, items, group, sizes):
     """Returns the coordinates of a group: the scale of each dimension, and labels along it."""
     made = {}
     for dimension, size in sizes.items():
-        spec = schema.dataset(f"/{dimension}")
-        values = read_current(items, spec)[:size] if spec.path in items else np.arange(size)
-        made[dimension] = xarray.Variable((dimension,), values, {"long_name": spec.description})
-        for name in (*LABELS.get(dimension, ()), *GROUP_LABELS.get(group, {}).get(dimension, ())):
-            own = schema.GROUPS and next((s for s in schema.DATASETS if s.name == name
-                                          and s.dimensions == (dimension,)
-                                          and s.group in ("/ranks", group)), None)
-            if own is None or own.path_in(items) is None or name in made:
-                continue
-            values = read_current(items, own)[:size]
+        scale = schema.dataset(f"/{dimension}")
+        labels = [spec for spec in (*schema.datasets("/ranks"), *schema.datasets(group))
+                  if spec.dimensions == (dimension,) and spec.name in LABELS.get(dimension, ())]
+        for spec in (scale, *labels):
+            values = (read_current(items, spec) if spec.path_in(items) else np.arange(size))[:size]
             if len(values) == size:
-                made[name] = xarray.Variable((dimension,), values, {"units": own.units,
-                                                                    "long_name": own.description})
+                made[spec.name] = xarray.Variable(
+                    (dimension,), values, {"units": spec.units, "long_name": spec.description})
     return made
 
 
