@@ -39,6 +39,12 @@ def experiment(trained):
         for name, seconds in step_values(run, timed_window(run).steps).items():
             path = CALL_PATHS.get(name) or "step->" + name.removesuffix("_seconds")
             measured.setdefault(path, {}).setdefault(place, []).append(float(seconds.mean()))
+    for path, places in list(measured.items()):  # Extra-P needs each call path at every point
+        for place, values in measured["step"].items():
+            if place[0] == 1:
+                places.setdefault(place, [0.0] * len(values))  # one rank has no all-reduce
+        if len(places) < len(measured["step"]):
+            del measured[path]
     return {"parameters": parameters, "measurements": {
         path: {"time": [{"point": list(place), "values": values}
                         for place, values in sorted(places.items())]}
