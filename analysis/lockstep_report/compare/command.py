@@ -7,13 +7,11 @@ from lockstep_report.compare.cases import cases_of, match
 from lockstep_report.compare.output import comparison_lines, comparison_values, regressions
 from lockstep_report.compare.quantities import BY_NAME, CHECKED
 from lockstep_report.compare.reference import read_reference, save_reference
-from lockstep_report.errors import INPUT, USAGE, ReportError
+from lockstep_report.errors import INPUT, REGRESSION, USAGE, ReportError
 from lockstep_report.joining import load_runs
 from lockstep_report.json_output import json_text
 from lockstep_report.paths import run_files
 from lockstep_report.settings import plural
-
-REGRESSION = 1  # exit status
 
 
 def add(commands):
@@ -21,7 +19,7 @@ def add(commands):
     text = "compare two runs or folders of runs, or check runs against a stored reference"
     command = commands.add_parser(
         "compare", help=text, description=text[:1].upper() + text[1:] + ".",
-        epilog="Exit status 1: with --tolerance, a checked quantity is worse than the tolerance "
+        epilog="Exit status 7: with --tolerance, a checked quantity is worse than the tolerance "
                "permits. docs/analysis.md, section Comparison, states the method.")
     command.add_argument("runs", nargs="+", metavar="RUNS",
                          help="A and B (run files, or directories with repeated runs); only B "

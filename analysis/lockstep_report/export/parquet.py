@@ -30,4 +30,4 @@ def require_engine():
         except ImportError:
             continue
     raise ReportError(USAGE, "export to Parquet needs pyarrow or fastparquet, which Debian 12 does "
-                             "not have: pip install pyarrow; or export to CSV")
+                             "not have: pip install pyarrow, or export to CSV")
