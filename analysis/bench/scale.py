@@ -1,14 +1,16 @@
 """Measures how lockstep-report scales: one large run file, and many small ones.
 
-    PYTHONPATH=analysis python3 analysis/bench/scale.py [--steps 100000] [--files 1000] [--folder DIR]
+    python3 analysis/bench/scale.py [--steps 100000] [--ranks 64] [--files 1000] [--folder DIR]
 
 Makes the files in a temporary folder (about 1 GB), runs each command in a process of its own, and
-prints its time and peak memory. The large file has 64 ranks, with phases, clocks, messages and buckets
-it is measured with epochs of 98 steps and as a single epoch. No test compares the times.
+prints its time, processor time and peak memory. The large file has the phases, clocks, messages and
+buckets of each step; it is measured with epochs of 98 steps and as a single epoch. No test compares
+the times.
 """
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,13 +20,13 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+OWN_PATH = str(Path(__file__).resolve().parents[1])
+sys.path[:0] = [OWN_PATH, f"{OWN_PATH}/tests"]
 
 import synthetic  # noqa: E402  (of the tests)
 from lockstep_report import schema  # noqa: E402
 
 PHASES = len(synthetic.PHASES)
-OWN_PATH = str(Path(__file__).parents[1])
 
 
 def append(file, path, shape, rows, values):
@@ -84,15 +86,21 @@ def write_large(path, steps, ranks, epoch_steps, buckets=4):
 
 
 def write_many(folder, count):
-    """Writes `count` run files of 1 to 8 ranks with 100 steps each."""
+    """Writes `count` run files of 1, 2, 4 or 8 ranks with 100 steps each."""
     for number in range(count):
         ranks = 2 ** (number % 4)
-        times = synthetic.phases(100, *[(0.0, 0.0, 0.01 + 1e-5 * number, 0.02, 0.0, 0.0)] * ranks)
-        synthetic.write_run(
-            folder / f"run-{number:04d}.h5", times, 32 * ranks, epochs=2, bucket_bytes=[1000] * 4,
-            config={"seed": str(number)},
-            attributes={"part": 1, "first_step": 0, "steps_per_epoch": 50,
-                        "images_per_epoch": 1600 * ranks})
+        path = folder / f"run-{number:04d}.h5"
+        if number < 4:
+            times = synthetic.phases(100, *[(0.0, 0.0, 0.01, 0.02, 0.0, 0.0)] * ranks)
+            synthetic.write_run(
+                path, times, 32 * ranks, epochs=2, bucket_bytes=[1000] * 4,
+                attributes={"part": 1, "first_step": 0, "steps_per_epoch": 50,
+                            "images_per_epoch": 1600 * ranks})
+            continue
+        shutil.copy(folder / f"run-{number % 4:04d}.h5", path)
+        with h5py.File(path, "r+") as file:
+            file.attrs["run_id"] = str(number)
+            file["config"].attrs["seed"] = str(number)
 
 
 def measure(name, arguments):

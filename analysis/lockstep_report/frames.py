@@ -104,11 +104,11 @@ def bucket_blocks(run, steps=None, ranks=None):
         }
 
 
-def group_tables(run):
+def group_tables(run, groups=GROUPS):
     """Returns {name: table} of the other groups of the run. Each combination of dimensions is a
     table of its own, such as `epochs` (epoch), `epochs_by_rank` (epoch, rank)."""
     found = {}
-    for group in GROUPS:
+    for group in groups:
         columns = getattr(run, group)
         if not columns:
             continue
@@ -165,6 +165,11 @@ def all_tables(runs, steps_of, ranks_of):
     for run in runs:
         for name, table in group_tables(run).items():
             found.setdefault(name, []).append(table)
+        for part in run.parts:  # joined runs have no telemetry: each part has its own clock
+            for name, table in group_tables(part, ("telemetry",)).items():
+                table["run"] = np.full(len(table["run"]), run.label)
+                table["part"] = np.full(len(table["run"]), part.integer("part"))
+                found.setdefault(name, []).append(table)
     for name, tables in found.items():
         yield name, names_of(tables), iter(tables)
 

@@ -19,6 +19,7 @@ from lockstep_report.json_output import json_line
 from lockstep_report.read import read_run
 from lockstep_report.settings import plural, setting_of, setting_texts
 from lockstep_report.stored import blocks
+from lockstep_report.tables import printable
 
 POLL_SECONDS = 1.0
 MOST_MISSES = 5  # successive polls in which the file cannot be read, before this is an error
@@ -78,13 +79,13 @@ class Terminal:
 
     def event(self, _kind, _values, text):
         self.clear()
-        print(text, file=self.stream, flush=True)
+        print(printable(text), file=self.stream, flush=True)
 
     def waiting(self, text):
         if self.is_terminal and text != self.shown:
             self.clear()
             columns = os.get_terminal_size(self.stream.fileno()).columns
-            self.shown = text[:max(1, columns - 1)]
+            self.shown = printable(text)[:max(1, columns - 1)]
             print(self.shown, end="", file=self.stream, flush=True)
 
     def clear(self):

@@ -161,6 +161,15 @@ def test_ladder_points(tmp_path, capsys):
     assert lines[3] == "batch 512  out_of_memory" and lines[4] == "ladder.h5: complete"
 
 
+def test_control_characters_of_a_file_do_not_reach_the_terminal(names):
+    path, _ = names
+    write_epochs(path, 1, status="failed", failure="bad\x1b[2J\nline",
+                 ranks_of={"hostname": "a\x1b]0;x\x07"})
+    status, text = follow(path, Job())
+    assert status == 3 and "\x1b" not in text and "\x07" not in text
+    assert len(text.splitlines()) == 3
+
+
 def test_once(names, capsys):
     path, partial = names
     assert main(["watch", str(path), "--once"]) == 3

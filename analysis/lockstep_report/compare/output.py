@@ -7,7 +7,7 @@ from lockstep_report.compare.changes import change, direction, is_regression, ve
 from lockstep_report.compare.quantities import QUANTITIES
 from lockstep_report.settings import plural
 from lockstep_report.summary import table_lines
-from lockstep_report.tables import Column, Table
+from lockstep_report.tables import Column, Table, printable
 
 COLUMNS = [
     Column("quantity", "Quantity"), Column("unit", "Unit"), Column("a", "A"), Column("b", "B"),
@@ -72,8 +72,8 @@ def setting_lines(changed):
 
 
 def one_line(text, most=200):
-    """Returns a text in one line, without control characters."""
-    clean = "".join(c if c.isprintable() else " " for c in text)
+    """Returns a text in one line of at most `most` characters."""
+    clean = printable(text)
     return clean if len(clean) <= most else clean[:most - 3] + "..."
 
 
@@ -91,7 +91,7 @@ def comparison_lines(pairs, rest_a, rest_b, checked=(), tolerance=None):
             lines += [f"- {side}: {one_line(note)}" for note in case.notes]
     for side, rest in (("A", rest_a), ("B", rest_b)):
         lines += [f"Only in {side}: {case.title} ({', '.join(case.sources)})" for case in rest]
-    return lines
+    return list(map(printable, lines))
 
 
 def comparison_values(pairs, rest_a, rest_b, checked=(), tolerance=None):
