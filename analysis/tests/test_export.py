@@ -243,3 +243,12 @@ def test_index_marks_copies_parts_and_damaged_files(path, tmp_path, capsys):
     assert main(["index", str(folder), "--csv", str(tmp_path / "index.csv")]) == 0
     assert (tmp_path / "index.csv").read_text().count("\n") == 5
     assert main(["index", str(folder / "z.h5")]) == 3
+
+
+def test_a_missing_library_gives_one_line(path, tmp_path, capsys, monkeypatch):
+    import sys
+    monkeypatch.setitem(sys.modules, "pandas", None)  # its import fails
+    assert export(path, "--to", "parquet", "--out", tmp_path / "out") == 2
+    error = capsys.readouterr().err
+    assert "install python3-pandas (Debian) or pip install pandas" in error
+    assert error.count("\n") == 1
