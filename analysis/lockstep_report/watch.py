@@ -219,7 +219,7 @@ def locked(path, locks=Path("/proc/locks")):
 
 
 def run_values(run):
-    return {"run": run.path.name, "run_id": run.run_id, "ranks": run.rank_count,
+    return {"run": run.path.name.removesuffix(".partial"), "run_id": run.run_id, "ranks": run.rank_count,
             "hosts": run.host_count, "setting": [text for text in setting_texts(setting_of(run))
                                                  if text], "epochs": run.number("epochs")}
 
