@@ -4,7 +4,7 @@
 
 Makes the files in a temporary folder (about 1 GB), runs each command in a process of its own, and
 prints its time, processor time and peak memory. The large file has the phases, clocks, messages and
-buckets of each step; it is measured with epochs of 98 steps and as a single epoch. No test compares
+buckets of each step and telemetry; it is measured with epochs of 98 steps and as a single epoch. No test compares
 the times.
 """
 
@@ -47,16 +47,19 @@ def write_large(path, steps, ranks, epoch_steps, buckets=4):
     generator = np.random.default_rng(1)
     rows = min(epoch_steps, 1024)
     phases = np.tile([1e-4, 1e-4, 1e-2, 2e-2, 3e-3, 1e-3], (rows, ranks, 1))
-    synthetic.write_run(
-        path, np.zeros((0, ranks, PHASES)), 512, batch=512 // ranks,
-        bucket_bytes=[11_000_000] * buckets, config={"train-samples": str(512 * epoch_steps)},
-        attributes={"part": 1, "first_step": 0, "format_version": 3,
-                    "steps_per_epoch": epoch_steps, "images_per_epoch": 512 * epoch_steps})
     epochs = max(1, steps // epoch_steps)
-    with h5py.File(path, "r+", libver="latest") as file:
-        for name in ("steps", "buckets/start_seconds", "buckets/end_seconds", "step", "epochs",
-                     "epoch"):
-            del file[name]
+    options = {"model": "resnet18-cifar", "device": "cpu", "precision": "fp32", "threads": "1",
+               "reducer": "overlap", "batch-per-rank": str(512 // ranks),
+               "train-samples": str(512 * epoch_steps)}
+    with h5py.File(path, "w", libver="latest") as file:
+        synthetic.header(file, config=options, attributes={
+            "part": 1, "first_step": 0, "format_version": 3, "steps_per_epoch": epoch_steps,
+            "images_per_epoch": 512 * epoch_steps})
+        synthetic.dataset(file, "/rank", np.arange(ranks))
+        synthetic.dataset(file, "/phase", synthetic.PHASES)
+        synthetic.dataset(file, "/bucket", np.arange(buckets))
+        synthetic.dataset(file, "/buckets/bytes", [11_000_000] * buckets)
+        synthetic.write_ranks(file, ranks)
         columns = {
             "epoch": np.minimum(np.arange(steps) // epoch_steps + 1, epochs),
             "learning_rate": np.full(steps, 0.1), "loss": np.linspace(2.3, 0.1, steps),
@@ -72,6 +75,7 @@ def write_large(path, steps, ranks, epoch_steps, buckets=4):
         synthetic.dataset(file, "/epochs/parameter_hash", np.full(epochs, "0" * 16))
         for name in ("clock_offset_seconds", "clock_error_seconds"):
             synthetic.dataset(file, f"/epochs/{name}", np.zeros((epochs, ranks, 2)))
+        write_telemetry(file, ranks, 0.05 * steps)
         for first in range(0, steps, rows):
             count = min(rows, steps - first)
             noise = generator.exponential(1e-3, (count, ranks, PHASES))
@@ -79,10 +83,27 @@ def write_large(path, steps, ranks, epoch_steps, buckets=4):
             start = 0.05 * (first + np.arange(count))[:, None] + np.zeros(ranks)
             for name in ("start_seconds", "end_seconds", "sent_bytes", "received_bytes"):
                 append(file, f"/steps/{name}", (ranks,), rows, start)
-            begin = 0.015 + 0.005 * np.arange(buckets) + noise[:, :, :buckets]
+            # Ranks start the buckets in the order of the backward pass.
+            begin = 0.015 + 0.005 * np.arange(buckets) + np.sort(noise[:, :, :buckets], axis=2)
             append(file, "/buckets/start_seconds", (ranks, buckets), rows, begin)
             append(file, "/buckets/end_seconds", (ranks, buckets), rows, begin + 0.006)
     return path
+
+
+def write_telemetry(file, ranks, seconds, samples=1000):
+    """Writes `samples` samples of each rank over `seconds`, with growing counters."""
+    total = samples * ranks
+    synthetic.dataset(file, "/sample", np.arange(total))
+    synthetic.dataset(file, "/interface", np.arange(2))
+    synthetic.dataset(file, "/telemetry/interface_name", np.array([["eth0", "ib0"]] * ranks))
+    rising = np.repeat(np.linspace(0, seconds, samples), ranks)
+    for spec in schema.datasets("/telemetry"):
+        if spec.name == "rank":
+            synthetic.dataset(file, spec.path, np.tile(np.arange(ranks), samples))
+        elif spec.dimensions == ("sample",):
+            synthetic.dataset(file, spec.path, rising)
+        elif spec.dimensions == ("sample", "interface"):
+            synthetic.dataset(file, spec.path, np.stack([rising, rising], axis=1))
 
 
 def write_many(folder, count):

@@ -53,7 +53,8 @@ def draw(run):
         figure, axes = plt.subplots(len(panels) + 1, 1, sharex=True, squeeze=False,
                                     figsize=(8.6, 1.0 + 1.45 * (len(panels) + 1)))
         axes = axes[:, 0]
-        draw_steps(axes[0], run)
+        ends = step_ends(run)
+        draw_steps(axes[0], run, ends)
         for place, (title, unit, curves) in zip(axes[1:], panels):
             place.set_title(title)
             place.set_ylabel(unit)
@@ -65,19 +66,22 @@ def draw(run):
             if any(curve["label"] for curve in curves):
                 place.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
         axes[-1].set_xlabel("seconds since the start of the training")
+        marks, every = epoch_marks(run, ends)
         for place in axes:
-            mark_epochs(place, run)
-        arrange(figure, f"Telemetry of {run.file_name}", ["Dashed vertical lines: end of an epoch"])
+            for second in marks:
+                place.axvline(second, color="#BBBBBB", linewidth=0.8, linestyle=(0, (3, 3)),
+                              zorder=0)
+        which = "an epoch" if every == 1 else f"every {every} epochs"
+        arrange(figure, f"Telemetry of {run.file_name}", [f"Dashed vertical lines: end of {which}"])
         return figure
 
 
-def draw_steps(axes, run):
+def draw_steps(axes, run, ends):
     axes.set_title("Step (slowest rank)")
     axes.set_ylabel("ms")
-    if run.step_end is not None:
-        ends, seconds = step_ends(run), by_blocks(
-            lambda seconds: metrics.step_seconds(seconds, run.phases),
-            np.arange(len(run.epoch)), run.phase_seconds)
+    if len(ends):
+        seconds = by_blocks(lambda seconds: metrics.step_seconds(seconds, run.phases),
+                            np.arange(len(ends)), run.phase_seconds)
         group = -(-len(ends) // MOST_STEPS)  # steps per dot
         if group > 1:
             axes.set_title(f"Step (slowest rank; the longest of each {group} steps)")
@@ -91,17 +95,20 @@ def draw_steps(axes, run):
 
 
 def step_ends(run):
-    """Returns (step): the time at which the last rank had the results of the step."""
+    """Returns (step): the time at which the last rank had the results of the step; empty if the
+    file does not have it."""
+    if run.step_end is None:
+        return np.zeros(0)
     return by_blocks(lambda ends: ends.max(axis=1), np.arange(len(run.epoch)), run.step_end)
 
 
-def mark_epochs(axes, run):
-    if run.step_end is None or len(run.step_end) == 0:
-        return
-    ends = step_ends(run)
+def epoch_marks(run, ends):
+    """Returns (times at which epochs ended, number of epochs from one of them to the next)."""
+    if not len(ends):
+        return ends, 1
     last = np.append(np.flatnonzero(np.diff(run.epoch)), len(ends) - 1)
-    for index in last[-1::-(-(-len(last) // MOST_EPOCHS))]:
-        axes.axvline(ends[index], color="#BBBBBB", linewidth=0.8, linestyle=(0, (3, 3)), zorder=0)
+    every = -(-len(last) // MOST_EPOCHS)
+    return ends[last[::-1][::every]], every
 
 
 def rates(seconds, counter):
