@@ -74,6 +74,7 @@ def median_point(group):
         joules_per_image=median("joules_per_image"),
         measurements=measurements,
         repeats=len(group),
+        repeated_epochs=tuple(p.epoch_seconds for p in group),
         hosts=tuple(sorted(set().union(*(p.hosts for p in group)))),
         rule="; ".join(dict.fromkeys(p.rule for p in group)),
         scaled=any(p.scaled for p in group),

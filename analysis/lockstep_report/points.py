@@ -50,6 +50,7 @@ class Point:
     version: str = ""  # version of the program
     kernels: tuple = ()  # (operation, implementation) pairs
     repeats: int = 1
+    repeated_epochs: tuple = ()  # epoch_seconds of each of several runs
     rule: str = ""  # how the timed steps were selected
     scaled: bool = False  # times are scaled because the run has no complete epoch
     notes: tuple = ()  # validity notes, one sentence each
@@ -57,6 +58,11 @@ class Point:
     @property
     def global_batch(self):
         return round(self.ranks * self.batch_per_rank)
+
+    @property
+    def epoch_repeats(self):
+        """The epoch times of the runs of this point."""
+        return self.repeated_epochs or (self.epoch_seconds,)
 
     @property
     def is_independent(self):
