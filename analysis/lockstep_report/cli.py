@@ -13,6 +13,7 @@ from lockstep_report.escaping import one_line, printable
 from lockstep_report.export import command as export_command
 from lockstep_report.joining import load_runs
 from lockstep_report.json_output import files_values, json_text, table_values
+from lockstep_report.models.explanation import explain, explanation_values
 from lockstep_report.output import CHECK, FIGURE, PAGE, TABLE, Folder
 from lockstep_report.paths import one_file, run_files
 from lockstep_report.summary import summary, summary_values
@@ -79,6 +80,14 @@ def parser():
                              "print the names of the files as JSON")
         add_assumptions(command)
         command.set_defaults(command=function)
+    text = "print advice, causes of lost efficiency, fits and stragglers"
+    command = commands.add_parser("explain", help=text, description=text)
+    command.add_argument("runs", nargs="+", metavar="RUN.h5",
+                         help="run files of training and of `lockstep allreduce`, or directories")
+    command.add_argument("--link-gbit", type=positive_number, metavar="G",
+                         help="rate of the link between the ranks in Gbit/s [that of each run]")
+    command.add_argument("--json", action="store_true", help="print the values as JSON")
+    command.set_defaults(command=print_explanation, csv=[], parameters=None, train_samples=None)
     command = commands.add_parser("summary", help="print a summary of each run")
     command.add_argument("runs", nargs="+", metavar="RUN.h5",
                          help="run files; other parts of a run in the same directory are "
@@ -272,6 +281,19 @@ def print_summary(options):
         print(json_text(values[0] if len(values) == 1 else values))
     else:
         print("\n\n".join("\n".join(map(printable, summary(run))) for run in runs))
+
+
+def print_explanation(options):
+    found, runs, _ = read_input(options)
+    explanation = explain(found, runs, options.link_gbit)
+    if options.json:
+        print(json_text(explanation_values(explanation)))
+        return
+    tables = contents.tables_of_explanation(explanation, found)
+    if not tables:
+        raise ReportError(INPUT, "nothing to explain: give training runs with several rank counts "
+                                 "and their base case, or sweeps of lockstep allreduce")
+    print("\n".join(markdown(table) for table in tables))
 
 
 def print_problems(options):

@@ -7,6 +7,8 @@ from lockstep_report.energy import energy_table
 from lockstep_report.ladder import ladder_tables
 from lockstep_report.layers import layer_table, stack_table
 from lockstep_report.measurements import measurement_table
+from lockstep_report.models.explanation import explain
+from lockstep_report.models.explanation_tables import explanation_tables
 from lockstep_report.pipeline import pipeline_table
 from lockstep_report.profile import profile_tables
 from lockstep_report.reducers import reducer_table
@@ -266,9 +268,16 @@ def percent(share):
     return None if share is None else 100 * share
 
 
-def all_tables(points, runs, link_gbit=None):
+def tables_of_explanation(explanation, points):
+    """Returns the tables of an explanation, with the validity notes of the points in their rows."""
+    tables = explanation_tables(explanation, lambda p: place(p, points), PLACE)
+    return [finished(t, points) if "point" in t.rows[0] else t for t in tables]
+
+
+def all_tables(points, runs, link_gbit=None, explanation=None):
     """Returns all tables that have rows. `link_gbit`: rate of the link for all points, in Gbit/s;
-    if it is None, each point's own rate is used."""
+    if it is None, each point's own rate is used. `explanation` [that of these points]."""
+    explanation = explanation or explain(points, runs, link_gbit)
     tables = ladder_tables(points, runs)
     if points:
         tables += [time_table(points), split_table(points), bandwidth_table(points, link_gbit),
@@ -277,6 +286,7 @@ def all_tables(points, runs, link_gbit=None):
                    finished(reducer_table(points, lambda p: place(p, points), PLACE), points),
                    finished(measurement_table(points, lambda p: place(p, points), PLACE), points)]
         tables += thread_tables(points)
+    tables += tables_of_explanation(explanation, points)
     tables += [pipeline_table(runs), accuracy_table(runs), energy_table(runs),
                telemetry_table(runs), network_table(runs), sweep_table(runs), layer_table(runs),
                stack_table(runs), *profile_tables(runs)]

@@ -14,6 +14,13 @@ CAPTIONS = {
     "scaling": "Fixed batch per rank: epoch speedup and efficiency. The dashed line is the ideal; "
                "the lines join measured points and have no meaning between them.",
     "strong-scaling": "Fixed global batch: speedup and efficiency. The dashed line is the ideal.",
+    "efficiency-causes": "Efficiency T(1)/(N·T(N)) and the causes of the rest, in per cent of the "
+                         "epoch. Bars below 0 are gains.",
+    "scaling-laws": "Speedups and the fitted laws of Amdahl (fixed global batch) and Gustafson "
+                    "(fixed batch per rank) with the serial fraction s and its 95 % interval; "
+                    "dashed beyond the data.",
+    "alpha-beta": "Time of the all-reduce over its size and the fits alpha + beta · bytes; dashed "
+                  "beyond the data.",
     "thread-scaling": "Speedup of an epoch and of the passes of a step over the threads per rank. "
                       "The dashed line is the ideal; the dotted line is the number of processors.",
     "learning-curves": "Test accuracy over epochs and over training time; the band spans the runs "

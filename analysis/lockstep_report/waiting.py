@@ -117,7 +117,6 @@ def exposed_parts(phase_seconds, phases, times):
     last = times.start.max(axis=1, keepdims=True)
     transfer = inside(np.minimum(last, times.end))
     return np.maximum(0, inside(times.start) - transfer), transfer
->>>>>>> 80d5c3e (Split the exposed communication and fit models of scaling)
 
 
 def median_split(splits):

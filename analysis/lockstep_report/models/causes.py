@@ -10,7 +10,7 @@ CAUSES = (
     ("imbalance", "imbalance of the step times"),
     ("waiting", "exposed: waiting for the last rank"),
     ("transfer", "exposed: transfer"),
-    ("communication", "exposed: not divided"),
+    ("communication", "exposed: outside of all-reduces, or not divided"),
     ("data_wait", "input: data wait"),
     ("upload", "input: upload"),
     ("smaller_batch", "smaller batch per rank"),

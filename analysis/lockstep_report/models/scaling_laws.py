@@ -1,6 +1,6 @@
 """Fits of Amdahl's and Gustafson's laws to the epoch or step times of several rank counts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -8,6 +8,7 @@ from lockstep_report.comparison import base_of, strong_base_of
 from lockstep_report.models.fitting import Estimate, LinearFit, fit_linear
 
 AMDAHL, GUSTAFSON = "Amdahl", "Gustafson"
+LARGE_RESIDUAL = 0.2  # a fit with a larger relative residual does not describe the times
 FEW_COUNTS = "two rank counts: the residuals do not test the model"
 
 
@@ -118,4 +119,8 @@ def fit_group(law, group, seconds_of):
         notes.append("not distinguishable from 0")
     if serial.value < 0:
         notes.append("negative: the runs scale better than the ideal")
-    return [ScalingFit(law, tuple(group), ranks, seconds, fit, serial, tuple(notes))]
+    made = ScalingFit(law, tuple(group), ranks, seconds, fit, serial, ())
+    largest = float(np.abs(made.residuals).max())
+    if not largest <= LARGE_RESIDUAL:
+        notes.append(f"the law does not describe the times: largest residual {100 * largest:.0f} %")
+    return [replace(made, notes=tuple(notes))]
