@@ -19,6 +19,9 @@ from lockstep_report.paths import one_file, run_files
 from lockstep_report.summary import summary, summary_values
 from lockstep_report.published import check, traffic
 from lockstep_report.published.formulas import KNOWN_PARAMETERS, Assumptions
+from lockstep_report.prediction.command import predicted_rows
+from lockstep_report.prediction.predict import SEED
+from lockstep_report.prediction.prediction_report import prediction_table, prediction_values
 from lockstep_report.settings import plural
 from lockstep_report.tables import markdown
 from lockstep_report.times_csv import read_times
@@ -26,6 +29,7 @@ from lockstep_report.validate import problems
 from lockstep_report.validity import add_comparison_notes
 
 
+MOST_RANKS = 1 << 20  # as in `lockstep plan --ranks`
 CSV_IMAGES = 50_000  # per epoch of a CSV, unless --train-samples is given
 
 
@@ -88,6 +92,29 @@ def parser():
                          help="rate of the link between the ranks in Gbit/s [that of each run]")
     command.add_argument("--json", action="store_true", help="print the values as JSON")
     command.set_defaults(command=print_explanation, csv=[], parameters=None, train_samples=None)
+    text = "predict the step time on other numbers of ranks"
+    command = commands.add_parser(
+        "predict", help=text,
+        description="Predicts the step time from the measured steps of training runs and from a "
+                    "network, at the batch per rank of the runs. Nothing of it is measured.")
+    command.add_argument("runs", nargs="+", metavar="RUN.h5",
+                         help="run files of training on several ranks, or directories")
+    command.add_argument("--ranks", type=rank_list, required=True, metavar="LIST",
+                         help="numbers of ranks, for example 8,64,512")
+    command.add_argument("--network", nargs="+", required=True, metavar="FILE",
+                         help="network description or file of `lockstep plan --network` (JSON), or "
+                              "run files of `lockstep allreduce`, to which it is fitted")
+    command.add_argument("--algorithm", metavar="NAME",
+                         help="algorithm of the sweeps [that of the training run]")
+    command.add_argument("--overlap", type=share, metavar="SHARE",
+                         help="rate of all-reduces during the backward pass, relative to their "
+                              "rate after it, 0 to 1 [1, or that of the network]")
+    command.add_argument("--bucket-mib", type=positive_number, metavar="MIB",
+                         help="size of the gradient buckets [as measured]")
+    command.add_argument("--seed", type=int, default=SEED, help="seed of the random draws [1]")
+    command.add_argument("--json", action="store_true", help="print the values as JSON")
+    command.add_argument("--out", metavar="DIR", help="write the table and the figure there")
+    command.set_defaults(command=print_prediction)
     command = commands.add_parser("summary", help="print a summary of each run")
     command.add_argument("runs", nargs="+", metavar="RUN.h5",
                          help="run files; other parts of a run in the same directory are "
@@ -127,6 +154,20 @@ def positive_number(text):
     value = float(text)
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError("the number must be greater than 0")
+    return value
+
+
+def rank_list(text):
+    values = [int(part) for part in text.split(",")]
+    if not all(1 <= value <= MOST_RANKS for value in values):
+        raise argparse.ArgumentTypeError(f"ranks are numbers from 1 to {MOST_RANKS}")
+    return list(dict.fromkeys(values))
+
+
+def share(text):
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError("the share must be between 0 and 1")
     return value
 
 
@@ -294,6 +335,24 @@ def print_explanation(options):
         raise ReportError(INPUT, "nothing to explain: give training runs with several rank counts "
                                  "and their base case, or sweeps of lockstep allreduce")
     print("\n".join(markdown(table) for table in tables))
+
+
+def print_prediction(options):
+    rows = predicted_rows(options, read_files(options).runs)
+    table = prediction_table(rows)
+    if options.out:
+        from lockstep_report.figure_style import render
+        from lockstep_report.prediction.prediction_figure import prediction_figure
+
+        folder = Folder(options.out, TABLE, FIGURE)
+        folder.write_table(table)
+        for suffix, content in render(prediction_figure(rows)).items():
+            folder.write(f"{table.name}.{suffix}", content, FIGURE)
+        folder.finish()
+    if options.json:
+        print(json.dumps(prediction_values(rows, options.seed), indent=2, allow_nan=False))
+    else:
+        print(markdown(table), end="")
 
 
 def print_problems(options):

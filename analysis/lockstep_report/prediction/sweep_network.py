@@ -23,14 +23,15 @@ class FittedNetwork(Network):
     def draw(self, random, count):
         dof = self.fit.dof
         deviations = random.multivariate_normal(
-            np.zeros(2), self.scaled_covariance(), size=count, method="cholesky")
+            np.zeros(2), self.scaled_covariance(), size=count, method="eigh")
         deviations /= np.sqrt(random.chisquare(dof, size=count) / dof)[:, None]
         alpha, beta = (self.fit.coefficients + deviations * self.lengths()).T
         low = 1e-3 * self.fit.coefficients[1]  # t with few degrees of freedom has long tails
         return [(np.maximum(0, alpha), np.maximum(low, beta))]
 
     def lengths(self):
-        return np.sqrt(np.diag(self.fit.covariance))
+        found = np.sqrt(np.diag(self.fit.covariance))
+        return np.where(found > 0, found, 1.0)
 
     def scaled_covariance(self):
         """Returns the correlations: alpha and beta differ by many orders of magnitude."""

@@ -1,0 +1,160 @@
+"""Predictions as a table, as values for JSON and as a figure. All three are labelled "predicted"."""
+
+from dataclasses import dataclass
+
+from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.points import from_run
+from lockstep_report.prediction.basis import best_bases, with_bucket_bytes
+from lockstep_report.prediction.predict import REPLICATES, SEED, Predicted, predict
+from lockstep_report.scaling import mean_step
+from lockstep_report.settings import setting_names, setting_texts
+from lockstep_report.tables import Column, Note, Table
+from lockstep_report.window import batch_per_rank
+
+
+@dataclass(frozen=True)
+class Row:
+    """A prediction with what was measured on the same number of ranks, if anything."""
+
+    predicted: Predicted
+    base: float  # t(1): mean step time on one rank
+    is_base_measured: bool
+    measured: float = None  # mean step time
+    source: str = ""  # file of the measured step
+
+    @property
+    def efficiency(self):
+        """Predicted t(1)/t(N): (value, low, high)."""
+        value, low, high = (self.base / seconds for seconds in self.predicted.step)
+        return value, high, low
+
+    @property
+    def error(self):
+        """(predicted - measured) / measured; None if nothing was measured."""
+        return self.predicted.step[0] / self.measured - 1 if self.measured else None
+
+
+def prediction_rows(runs, network, ranks, seed=SEED, bucket_bytes=None):
+    """Returns the predictions for all numbers of ranks and all bases among the runs. Raises
+    `ReportError` (input) if no run can be a basis."""
+    bases = best_bases(runs)
+    if not bases:
+        raise ReportError(
+            INPUT, f"{runs[0].path}: no run with the reducer overlap or allreduce on several ranks; "
+                   "a prediction needs the times of its buckets")
+    measured = measured_steps(runs)
+    rows = []
+    for basis in bases:
+        used = with_bucket_bytes(basis, bucket_bytes) if bucket_bytes else basis
+        alone = measured.get((basis.setting, basis.batch, "", 1))
+        for count in ranks:
+            found = predict(used, network, count, seed)
+            seconds, source = measured.get(
+                (basis.setting, basis.batch, basis.reducer, count), (None, ""))
+            if bucket_bytes:
+                seconds, source = None, ""
+            rows.append(Row(found, alone[0] if alone else found.alone, alone is not None,
+                            seconds, source))
+    return rows
+
+
+def measured_steps(runs):
+    """Returns {(setting, batch per rank, reducer, ranks): (mean step time, file)}; one rank has the
+    reducer ""."""
+    found = {}
+    for run in runs:
+        if run.has_steps and not run.ladder:
+            point = from_run(run)
+            reducer = "" if point.ranks == 1 else point.reducer
+            found[(point.setting, batch_per_rank(run), reducer, point.ranks)] = (
+                mean_step(point), run.label)
+    return found
+
+
+def prediction_table(rows):
+    """Returns the table of predictions."""
+    names = setting_names(row.predicted.basis.setting for row in rows)
+    made = [table_row(row, names) for row in rows]
+    bases = list({id(row.predicted.basis): row.predicted.basis for row in rows}.values())
+    network = rows[0].predicted.network
+    notes = [
+        f"predicted, not measured; model of the all-reduce: {network.label}, network "
+        f"{network.name}",
+        *network.notes,
+        *(f"measured step of the basis: {b.source}, {b.ranks} ranks, {b.algorithm}, "
+          f"{len(b.sizes)} buckets; {', '.join(filter(None, setting_texts(b.setting)))}"
+          for b in bases),
+        *dict.fromkeys(note for b in bases for note in b.notes),
+        f"interval: 95 % of {REPLICATES} replicates that draw the measured steps and the ranges of "
+        "the network; it does not contain errors of the model",
+        "efficiency: t(1)/t(N) with t(1) " + ("measured" if rows[0].is_base_measured else
+                                               "predicted from the work of a rank"),
+        Note("measured: mean step of a run of the same setting, batch and reducer on as many ranks",
+             ("measured_ms",))]
+    if any(b.library != network.library for b in bases):
+        notes.append(f"the step was measured with {bases[0].library}, the all-reduce is modelled "
+                     f"for {network.library}")
+    if any(row.predicted.is_tail_extrapolated for row in rows):
+        notes.append("more ranks than measured (step, rank) pairs: the slowest of them cannot be "
+                     "slower than the slowest measured one, so stragglers are underestimated in "
+                     + "rows with a *")
+    return Table(
+        "predicted-step", "Predicted step time at fixed batch per rank",
+        [Column("setting", "Setting"), Column("batch_per_rank", "Batch per rank"),
+         Column("ranks", "Ranks"), Column("reducer", "Reducer"), Column("model", "Model"),
+         Column("step_ms", "Predicted step (ms)", 2), Column("low_ms", "95 % from (ms)", 2),
+         Column("high_ms", "to (ms)", 2),
+         Column("all_reduce_ms", "Predicted all-reduces (ms)", 2),
+         Column("exposed_ms", "Predicted exposed (ms)", 2),
+         Column("exposed_low_ms", "95 % from (ms)", 2), Column("exposed_high_ms", "to (ms)", 2),
+         Column("straggler_ms", "Predicted excess of the last rank (ms)", 2),
+         Column("images_per_second", "Predicted images/s", 1),
+         Column("efficiency", "Predicted efficiency", 3),
+         Column("measured_ms", "Measured step (ms)", 2),
+         Column("error_percent", "Predicted / measured − 1 (%)", 1)],
+        made, notes)
+
+
+def table_row(row, names):
+    found = row.predicted
+    return {
+        "setting": names[found.basis.setting] or None, "batch_per_rank": found.basis.batch,
+        "ranks": f"{found.ranks} *" if found.is_tail_extrapolated else str(found.ranks),
+        "reducer": found.basis.reducer, "model": f"{found.label} (predicted)",
+        "step_ms": 1e3 * found.step[0], "low_ms": 1e3 * found.step[1],
+        "high_ms": 1e3 * found.step[2], "all_reduce_ms": 1e3 * found.all_reduce[0],
+        "exposed_ms": 1e3 * found.exposed[0], "exposed_low_ms": 1e3 * found.exposed[1],
+        "exposed_high_ms": 1e3 * found.exposed[2], "straggler_ms": 1e3 * found.straggler[0],
+        "images_per_second": found.images_per_second[0], "efficiency": row.efficiency[0],
+        "measured_ms": row.measured and 1e3 * row.measured,
+        "error_percent": None if row.error is None else 100 * row.error}
+
+
+def prediction_values(rows, seed=SEED):
+    """Returns the predictions as values for JSON; times in seconds."""
+    network = rows[0].predicted.network
+    return {
+        "is_predicted": True, "seed": seed, "replicates": REPLICATES, "confidence": 0.95,
+        "network": {"name": network.name, "library": network.library, "model": network.label,
+                    "overlap": network.overlap, "notes": list(network.notes)},
+        "predicted": [value_row(row) for row in rows]}
+
+
+def value_row(row):
+    found, basis = row.predicted, row.predicted.basis
+    return {
+        "basis": basis.source, "basis_ranks": basis.ranks, "basis_algorithm": basis.algorithm,
+        "setting": list(basis.setting), "batch_per_rank": basis.batch, "reducer": basis.reducer,
+        "bucket_bytes": basis.sizes.tolist(), "ranks": found.ranks, "model": found.label,
+        **{f"predicted_{name}": estimate(values) for name, values in (
+            ("step_seconds", found.step), ("exposed_seconds", found.exposed),
+            ("all_reduce_seconds", found.all_reduce), ("last_rank_seconds", found.straggler),
+            ("images_per_second", found.images_per_second), ("efficiency", row.efficiency))},
+        "is_base_measured": row.is_base_measured, "base_step_seconds": row.base,
+        "is_tail_extrapolated": found.is_tail_extrapolated,
+        "measured_step_seconds": row.measured, "measured_run": row.source or None,
+        "notes": list(basis.notes)}
+
+
+def estimate(values):
+    return {"value": values[0], "interval": [values[1], values[2]]}
