@@ -105,8 +105,8 @@ class LinearFit:
         a = total**2 - t**2 * of_total
         b = total * float(self.coefficients[index]) - t**2 * common
         c = float(self.coefficients[index])**2 - t**2 * of_part
-        root = b**2 - a * c
-        if a <= 0 or root < 0:
+        root = max(0.0, b**2 - a * c)  # rounding
+        if a <= 0:
             return Estimate(value, note="the observations do not bound the share")
         return Estimate(value, (b - math.sqrt(root)) / a, (b + math.sqrt(root)) / a)
 
