@@ -225,8 +225,8 @@ def read_files(options):
     return loaded
 
 
-def tables_of(options, found, runs):
-    tables = contents.all_tables(found, runs, options.link_gbit)
+def tables_of(options, found, runs, explanation=None):
+    tables = contents.all_tables(found, runs, options.link_gbit, explanation)
     if options.csv:
         name, count = assumptions_of(options).models[0]
         for table in tables:
@@ -284,10 +284,10 @@ def write_figures(options):
         print_files(folder)
 
 
-def save_figures(folder, found, runs, link_gbit):
+def save_figures(folder, found, runs, link_gbit, explanation=None):
     from lockstep_report import figures  # here because importing matplotlib is slow
 
-    made = figures.all_figures(found, runs, link_gbit)
+    made = figures.all_figures(found, runs, link_gbit, explanation)
     for name, images in made.items():
         for suffix, content in images.items():
             folder.write(f"{name}.{suffix}", content, FIGURE)
@@ -297,9 +297,10 @@ def save_figures(folder, found, runs, link_gbit):
 def write_report(options):
     found, runs, times = read_input(options)
     folder = Folder(options.out, TABLE, CHECK, FIGURE, PAGE)
-    tables, checks = tables_of(options, found, runs), checks_of(options, times)
+    explanation = explain(found, runs, options.link_gbit)
+    tables, checks = tables_of(options, found, runs, explanation), checks_of(options, times)
     write_all(folder, tables, checks)
-    names = save_figures(folder, found, runs, options.link_gbit)
+    names = save_figures(folder, found, runs, options.link_gbit, explanation)
     text = report.report_markdown(found, runs, tables, names, checks,
                                   options.file_notes)
     page = folder.write("report.md", text, PAGE)

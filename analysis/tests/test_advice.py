@@ -123,6 +123,8 @@ def test_small_batch():
     found = advice.small_batch(loss(STRONG, smaller_batch=1.0))
     assert found.text.startswith("10.0 % of the epoch on 2 ranks is lost")
     assert advice.small_batch(loss(STRONG, smaller_batch=0.4)) is None
+    assert "a 1-rank run of batch 16" in advice.small_batch(loss(STRONG, computation=1.0)).text
+    assert advice.small_batch(loss(STRONG, smaller_batch=0.0, computation=1.0)) is None
     assert advice.small_batch(loss(WEAK, smaller_batch=1.0)) is None
 
 

@@ -209,17 +209,22 @@ def wrong_clock(step):
 
 def small_batch(loss):
     """Strong scaling: the smaller batch computes fewer images per second."""
-    share = loss.share("smaller_batch")
+    cause = "smaller_batch" if "smaller_batch" in loss.causes else "computation"
+    share = loss.share(cause)
     if loss.scaling == WEAK or share < COMPUTATION_SHARE:
         return None
+    point = loss.point
+    other = "" if cause == "smaller_batch" else (
+        f" (a 1-rank run of batch {point.batch_per_rank} would show how much of it is slower "
+        "computation at the same batch)")
     return Advice(
-        "small-batch", loss.point.source,
-        f"{percent(share)} of the epoch on {loss.point.ranks} ranks is lost because a rank computes "
-        f"fewer images per second at batch {loss.point.batch_per_rank} than at batch "
-        f"{loss.base.batch_per_rank}: a larger global batch keeps the ranks busy (and changes the "
-        "training).",
-        {"share": share, "seconds_per_epoch": loss.causes["smaller_batch"],
-         "batch_per_rank": loss.point.batch_per_rank}, COMPUTATION_SHARE)
+        "small-batch", point.source,
+        f"{percent(share)} of the epoch on {point.ranks} ranks is lost because a rank computes "
+        f"fewer images per second at batch {point.batch_per_rank} than at batch "
+        f"{loss.base.batch_per_rank}{other}: a larger global batch keeps the ranks busy (and "
+        "changes the training).",
+        {"share": share, "seconds_per_epoch": loss.causes[cause],
+         "batch_per_rank": point.batch_per_rank}, COMPUTATION_SHARE)
 
 
 def slower_compute(loss):

@@ -107,7 +107,8 @@ def law_curves(laws):
         setting = {law.points[0].setting for law in laws}
         arrange(figure, "Scaling laws" + (f": {title_of(laws[0].points)}"
                                           if len(setting) == 1 else ""),
-                ["Dashed: beyond the measured numbers of ranks; not measured."])
+                ["Dashed: beyond the measured numbers of ranks; not measured. A law that does not "
+                 "describe the times is not drawn there."])
         return figure
 
 
@@ -119,9 +120,9 @@ def law_label(law):
 
 
 def interval_text(serial):
-    text = f"{100 * serial.value:.2g} %"
+    text = f"{100 * serial.value:.3g} %"
     if serial.has_interval:
-        text += f" ({100 * serial.low:.2g} to {100 * serial.high:.2g})"
+        text += f" ({100 * serial.low:.3g} to {100 * serial.high:.3g})"
     return text
 
 
@@ -133,7 +134,8 @@ def draw_laws(axes, laws, texts):
         last = int(law.ranks.max())
         inside, beyond = np.geomspace(1, last, 60), np.geomspace(last, EXTENSION * last, 30)
         axes.plot(inside, law.speedup(inside), color=colour, linewidth=1.4)
-        axes.plot(beyond, law.speedup(beyond), color=colour, linewidth=1.4, linestyle=BEYOND)
+        if law.describes_times:
+            axes.plot(beyond, law.speedup(beyond), color=colour, linewidth=1.4, linestyle=BEYOND)
         axes.plot(law.ranks, law.observed_speedup(), color=colour, linestyle="none", markersize=6,
                   marker=MARKERS[(index + index // len(SERIES)) % len(MARKERS)],
                   label=texts[id(law)])

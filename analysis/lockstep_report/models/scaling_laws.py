@@ -48,6 +48,11 @@ class ScalingFit:
         return self.seconds / self.predicted(self.ranks) - 1
 
     @property
+    def describes_times(self):
+        """Whether no residual exceeds LARGE_RESIDUAL."""
+        return bool(np.abs(self.residuals).max() <= LARGE_RESIDUAL)
+
+    @property
     def limit(self):
         """The speedup 1/s that Amdahl's law does not exceed; None if s is not positive."""
         if self.law != AMDAHL or self.serial.value <= 0:
@@ -120,7 +125,7 @@ def fit_group(law, group, seconds_of):
     if serial.value < 0:
         notes.append("negative: the runs scale better than the ideal")
     made = ScalingFit(law, tuple(group), ranks, seconds, fit, serial, ())
-    largest = float(np.abs(made.residuals).max())
-    if not largest <= LARGE_RESIDUAL:
-        notes.append(f"the law does not describe the times: largest residual {100 * largest:.0f} %")
+    if not made.describes_times:
+        largest = 100 * float(np.abs(made.residuals).max())
+        notes.append(f"the law does not describe the times: largest residual {largest:.0f} %")
     return [replace(made, notes=tuple(notes))]
