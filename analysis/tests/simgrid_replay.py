@@ -15,8 +15,7 @@ BYTE = 6  # SMPI's number of a data type of one byte
 OPTIONS = [
     "--cfg=network/model:CM02", "--cfg=network/TCP-gamma:0", "--cfg=network/weight-S:0",
     "--cfg=network/latency-factor:1", "--cfg=network/bandwidth-factor:1",
-    "--cfg=network/crosstraffic:0", "--cfg=smpi/os:0:0:0", "--cfg=smpi/or:0:0:0",
-    "--cfg=smpi/ois:0:0:0", "--cfg=smpi/host-speed:1e9", "--log=root.fmt:%m%n"]
+    "--cfg=network/crosstraffic:0", "--cfg=smpi/host-speed:1e9", "--log=root.fmt:%m%n"]
 HEADER = ("<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM "
           '"https://simgrid.org/simgrid.dtd">\n<platform version="4.1">\n')
 
