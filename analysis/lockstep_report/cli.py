@@ -96,7 +96,7 @@ def parser():
     command = commands.add_parser(
         "predict", help=text,
         description="Predicts the step time from the measured steps of training runs and from a "
-                    "network, at the batch per rank of the runs. Nothing of it is measured.")
+                    "network. Nothing of it is measured.")
     command.add_argument("runs", nargs="+", metavar="RUN.h5",
                          help="run files of training on several ranks, or directories")
     command.add_argument("--ranks", type=rank_list, required=True, metavar="LIST",
@@ -109,6 +109,9 @@ def parser():
     command.add_argument("--overlap", type=share, metavar="SHARE",
                          help="rate of all-reduces during the backward pass, relative to their "
                               "rate after it, 0 to 1 [1, or that of the network]")
+    command.add_argument("--global-batch", type=positive_integer, metavar="B",
+                         help="strong scaling: images of a step over all ranks; needs runs with "
+                              "smaller and larger batches per rank [batch per rank of the runs]")
     command.add_argument("--bucket-mib", type=positive_number, metavar="MIB",
                          help="size of the gradient buckets [as measured]")
     command.add_argument("--seed", type=int, default=SEED, help="seed of the random draws [1]")

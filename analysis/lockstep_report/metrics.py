@@ -74,7 +74,7 @@ def ring_bytes(size, n):
 
 def bus_bandwidth(size, seconds, n):
     """Returns 2(N-1)/N * size / seconds; None if N < 2 or `seconds` is None or not above 0."""
-    if n < 2 or seconds is None or seconds <= 0:
+    if n < 2 or seconds is None or not 0 < seconds < math.inf:
         return None
     return ring_bytes(size, n) / seconds
 

@@ -52,7 +52,10 @@ class CommonClock:
     error: float  # bound on the error of the difference of two clocks, in seconds
 
     def times(self, steps, bucket_start, bucket_end):
-        """Returns the times of `steps`, which have these times relative to their starts."""
+        """Returns the times of `steps`, whose all-reduces have these times relative to the starts
+        of the steps; None if a time is not finite."""
+        if not (np.all(np.isfinite(bucket_start)) and np.all(np.isfinite(bucket_end))):
+            return None
         origin = self.origin[np.searchsorted(self.steps, steps)]
         begin = origin[:, :, None]
         return Times(origin, begin + bucket_start, begin + bucket_end, self.error)
@@ -73,7 +76,7 @@ def common_clock(run, window):
 
 
 def times_of(run, window):
-    """Returns the times of the timed steps; None if they have no common clock."""
+    """Returns the times of the timed steps; None if they have no common clock or are not finite."""
     clock = common_clock(run, window)
     if clock is None:
         return None
@@ -90,6 +93,8 @@ def split_of(run, window, scale):
     for steps, start, end, seconds in blocks(window.steps, run.bucket_start, run.bucket_end,
                                              run.phase_seconds):
         times = clock.times(steps, start, end)
+        if times is None:
+            return None
         of_step = metrics.transfer_seconds(times.start, times.end)
         busy = metrics.busy_seconds(times.start, times.end)
         waiting += np.maximum(0, busy - of_step).sum(axis=0)  # negative by rounding

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from lockstep_report.joining import load_runs
-from lockstep_report.models.alpha_beta import BUCKETS, SWEEP, alpha_beta, alpha_beta_fits, bucket_seconds
+from lockstep_report.models.alpha_beta import (
+    BUCKETS, SWEEP, alpha_beta, alpha_beta_fits, bucket_seconds)
 from lockstep_report.models.timed_run import timed_run
 from lockstep_report.waiting import Times
 from planted import check_coverage, write_sweep, write_training

@@ -2,6 +2,7 @@
 
 import json
 
+import h5py
 import numpy as np
 import pytest
 from lockstep_report.cli import main
@@ -114,6 +115,25 @@ def test_nothing_to_explain_is_one_line(tmp_path, capsys):
     assert status == INPUT
     assert "nothing to explain" in printed.err
     assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0, 1e300])
+@pytest.mark.parametrize("name", [
+    "steps/phase_seconds", "buckets/end_seconds", "steps/start_seconds", "allreduce/seconds",
+    "epochs/clock_offset_seconds"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, about these values
+def test_values_that_no_run_has_do_not_end_the_explanation(tmp_path, capsys, name, value):
+    random = np.random.default_rng(4)
+    paths = [write_training(tmp_path / "2.h5", random, ranks=2, steps=8),
+             write_sweep(tmp_path / "sweep.h5", random, 2, 1e-4, 1e-9, SIZES)]
+    for path in paths:
+        with h5py.File(path, "r+") as file:
+            if name in file:
+                file[name][...] = value
+    status, printed = run_command(capsys, *paths, "--json")
+    assert status == 0
+    json.loads(printed.out)
+    assert run_command(capsys, *paths)[0] == 0
 
 
 def test_texts_of_files_are_escaped(tmp_path, capsys):

@@ -156,6 +156,42 @@ def test_steps_with_nccl_and_networks_of_mpi_are_named(tmp_path):
     assert any("upper bounds" in n for n in table.footnotes)
 
 
+def strong_runs(tmp_path):
+    """Batch 8 and 32 per rank on 4 ranks: the work is 20 ms and 50 ms, so 30 ms at batch 16."""
+    random = np.random.default_rng(8)
+    return [read_run(write_training(tmp_path / f"{batch}.h5", random, sigma=0, work=work,
+                                    images=640, batch=batch))
+            for batch, work in ((8, 0.02), (32, 0.05))]
+
+
+def test_strong_scaling_interpolates_the_work_over_the_batch(tmp_path):
+    """Ring without latency, buckets of 4, 2 and 1 MB, 2(N-1)/N ns per byte. On 4 ranks with batch
+    16: final at 16, 23 and 30 ms; 6, 3 and 1.5 ms: until 31.5 ms, and 2 ms of update."""
+    rows = prediction_rows(strong_runs(tmp_path), ring_network(0), [2, 4, 8], global_batch=64)
+    assert [row.predicted.basis.batch for row in rows] == [32, 16, 8]
+    assert rows[1].predicted.step[0] == pytest.approx(0.0335)
+    assert "interpolated between batch 8" in rows[1].predicted.basis.notes[-1]
+    assert [row.efficiency for row in rows] == [None] * 3  # no 1-rank run at batch 64
+    assert [row.source for row in rows] == [""] * 3
+    assert "fixed global batch" in prediction_table(rows).title
+
+
+@pytest.mark.parametrize("batch, ranks", [(64, 16), (64, 1), (64, 3)])
+def test_batches_that_were_not_measured_are_refused(tmp_path, batch, ranks):
+    with pytest.raises(ReportError, match="the runs measured batch 8, 32") as error:
+        prediction_rows(strong_runs(tmp_path), ring_network(), [ranks], global_batch=batch)
+    assert error.value.status == USAGE
+
+
+def test_strong_efficiency_by_hand(tmp_path):
+    """One rank at batch 64: 102 ms. On 4 ranks 33.5 ms: 102 / (4 · 33.5) = 0.761."""
+    alone = write_training(tmp_path / "1.h5", np.random.default_rng(9), ranks=1, sigma=0, sizes=(),
+                           work=0.1, images=640, batch=64)
+    rows = prediction_rows([*strong_runs(tmp_path), read_run(alone)], ring_network(0), [4],
+                           global_batch=64)
+    assert rows[0].efficiency[0] == pytest.approx(0.102 / (4 * 0.0335))
+
+
 def sweep_runs(tmp_path, beta=1e-9, ranks=(2, 4), **options):
     random = np.random.default_rng(6)
     return [read_run(write_sweep(

@@ -38,7 +38,7 @@ def steps_of(random, steps, ranks, seconds, sigma):
 
 
 def write_runs(folder, random, law, serial, sigma=0.01, repeats=2, ranks=(1, 2, 4)):
-    """Writes runs with a planted serial fraction; the time of one rank is 0.1 s per step."""
+    """Writes runs with a planted serial fraction; a step of one rank takes 0.1 s."""
     paths = []
     for count in ranks:
         if law == AMDAHL:

@@ -111,7 +111,7 @@ def sweep_observations(run):
     library = library_of(run)
     for i, size in enumerate(run.allreduce.get("bytes", ())):
         seconds = float(np.median(run.allreduce["seconds"][i]))
-        if size > 0 and seconds > 0 and run.rank_count > 1:
+        if size > 0 and 0 < seconds < np.inf and run.rank_count > 1:
             name = labelled(str(run.allreduce["algorithm"][i]), library)
             yield (SWEEP, name), int(size), seconds
 

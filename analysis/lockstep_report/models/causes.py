@@ -1,5 +1,6 @@
 """The causes of lost efficiency: an exact decomposition of T(N) - T(1)/N."""
 
+import math
 from dataclasses import dataclass
 
 from lockstep_report.comparison import base_of, strong_base_of
@@ -89,7 +90,7 @@ def losses(points):
     """Returns the decompositions of all points that have phases and a base case: at fixed batch
     per rank first, then at fixed global batch."""
     found = []
-    usable = [p for p in points if p.phase_seconds]
+    usable = [p for p in points if p.phase_seconds and 0 < p.epoch_seconds < math.inf]
     for scaling, lookup in ((WEAK, base_of), (STRONG, strong_base_of)):
         for p in usable:
             base = lookup(p, usable)

@@ -1,7 +1,9 @@
-"""The explanation of a set of runs. One `Explanation` feeds the tables, the figures and the JSON."""
+"""The explanation of a set of runs. One `Explanation` feeds tables, figures and JSON."""
 
 import math
 from dataclasses import dataclass
+
+import numpy as np
 
 from lockstep_report.models.advice import all_advice
 from lockstep_report.models.alpha_beta import alpha_beta_fits
@@ -32,31 +34,35 @@ def explain(points, runs, link_gbit=None):
 
 def explanation_values(explanation):
     """Returns the explanation as values for JSON. Times are in seconds, sizes in bytes."""
-    return {
+    return plain({
         "causes": [loss_values(loss) for loss in explanation.losses],
         "scaling_laws": [law_values(law) for law in explanation.laws],
         "alpha_beta": [all_reduce_values(found) for found in explanation.all_reduces],
         "stragglers": [straggler_values(step.straggler) for step in explanation.steps],
         "advice": [{"rule": a.rule, "run": a.source, "text": a.text, "threshold": a.threshold,
-                    "evidence": {name: number(value) for name, value in a.evidence.items()}}
-                   for a in explanation.advice],
-    }
+                    "evidence": a.evidence} for a in explanation.advice],
+    })
 
 
-def number(value):
-    """Returns a value that JSON can represent: None for NaN and infinity."""
+def plain(value):
+    """Returns a value that JSON can represent, with None for NaN and infinity."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
     if value is None or isinstance(value, (str, bool, int)):
         return value
-    value = float(value)
-    return value if math.isfinite(value) else None
+    if isinstance(value, np.integer):
+        return int(value)
+    return float(value) if math.isfinite(value) else None
 
 
 def estimate_values(estimate):
     if estimate is None:
         return None
-    return {"value": number(estimate.value),
-            "interval": [number(estimate.low), number(estimate.high)]
-            if estimate.has_interval else None, "note": estimate.note or None}
+    return {"value": estimate.value,
+            "interval": [estimate.low, estimate.high] if estimate.has_interval else None,
+            "note": estimate.note or None}
 
 
 def place_values(point):

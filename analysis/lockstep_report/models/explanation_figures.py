@@ -1,11 +1,12 @@
-"""The figures of the explanation: causes of lost efficiency, scaling laws and all-reduce times. Fits
+"""The figures of the explanation: causes of lost efficiency, scaling laws, all-reduce times. Fits
 are drawn as solid lines within the data and dashed beyond them."""
 
 import numpy as np
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from lockstep_report.figure_layout import ROW_WIDTH, add_panels, arrange, rows_of, text_width
-from lockstep_report.figure_style import IDEAL_LINE, MARKERS, SERIES, STYLE, light_grid, plt, title_of
+from lockstep_report.figure_style import (
+    IDEAL_LINE, MARKERS, SERIES, STYLE, light_grid, plt, title_of)
 from lockstep_report.models.causes import CAUSES, LABELS
 from lockstep_report.models.scaling_laws import AMDAHL
 from lockstep_report.scaling_figure import labelled_ranks

@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 CONFIDENCE = 0.95
+LARGEST = 1e100  # of an observation
 REWEIGHTINGS = 8  # the weights change by less than 1e-6 after three
 
 
@@ -113,10 +114,13 @@ class LinearFit:
 
 def fit_linear(columns, observed):
     """Fits `observed` (n positive values) as a combination of `columns` (p arrays of n values).
-    Returns None if the columns are not linearly independent or n < p."""
+    Returns None if the columns are not linearly independent, n < p, or a value is not positive and
+    of a size whose square is finite."""
     matrix = np.column_stack([np.asarray(column, dtype=float) for column in columns])
     observed = np.asarray(observed, dtype=float)
     count, parameters = matrix.shape
+    if not np.all((observed > 1 / LARGEST) & (observed < LARGEST)):
+        return None
     # The columns are scaled to equal length, so that the rank does not depend on their units.
     lengths = np.linalg.norm(matrix / observed[:, None], axis=0)
     if count < parameters or np.any(lengths == 0):

@@ -1,1 +1,1 @@
-"""Prediction of the step time on other numbers of ranks. Everything here is labelled "predicted"."""
+"""Prediction of the step time on other numbers of ranks; its output is labelled "predicted"."""

@@ -38,16 +38,21 @@ class Basis:
 
 
 def basis_of(run):
-    """Returns the basis of a run; None if it has no buckets of a synchronous training."""
+    """Returns the basis of a run; None if it has no buckets of a synchronous training, or if a time
+    is not finite."""
     if not run.has_steps or len(run.bucket_bytes) == 0 or run.option("reducer") not in (
             "overlap", "allreduce") or (run.number("pipeline-stages") or 1) > 1:
         return None
     window = timed_window(run)
     phases = run.phase_seconds[window.steps]
+    starts = run.bucket_start[window.steps]
+    if not (np.all(np.isfinite(phases)) and np.all(np.isfinite(starts)) and phases.sum() > 0
+            and run.bucket_bytes.sum() > 0):
+        return None
     index = {name: i for i, name in enumerate(run.phases)}
     before = [index[name] for name in BEFORE]
     backward_end = phases[:, :, before].sum(axis=2)
-    ready = np.minimum(run.bucket_start[window.steps], backward_end[:, :, None])
+    ready = np.minimum(starts, backward_end[:, :, None])
     if run.option("reducer") == "allreduce":
         ready = np.broadcast_to(backward_end[:, :, None], ready.shape)
     point = from_run(run)
@@ -88,6 +93,30 @@ def with_bucket_bytes(basis, size):
     return replace(basis, ready=ready, sizes=np.diff(ends, prepend=0.0),
                    notes=(*basis.notes, f"buckets of {size / 2**20:g} MiB: times of the gradients "
                                         "interpolated between the measured buckets"))
+
+
+def at_batch(bases, batch):
+    """Returns a basis with `batch` images per rank from those of one setting and reducer: the
+    measured one, or the nearest one with its times scaled to the mean work that a line between the
+    next smaller and the next larger batch gives. None if `batch` is not between measured ones."""
+    ordered = sorted(bases, key=lambda basis: basis.batch)
+    for basis in ordered:
+        if basis.batch == batch:
+            return basis
+    below = [basis for basis in ordered if basis.batch < batch]
+    above = [basis for basis in ordered if basis.batch > batch]
+    if not below or not above:
+        return None
+    low, high = below[-1], above[0]
+    share = (batch - low.batch) / (high.batch - low.batch)
+    work = (1 - share) * low.backward_end.mean() + share * high.backward_end.mean()
+    nearest = low if share < 0.5 else high
+    scale = float(work / nearest.backward_end.mean())
+    return replace(
+        nearest, batch=batch, ready=scale * nearest.ready,
+        backward_start=scale * nearest.backward_start, backward_end=scale * nearest.backward_end,
+        notes=(*nearest.notes, f"batch {batch}: work interpolated between batch {low.batch} "
+                               f"({low.source}) and batch {high.batch} ({high.source})"))
 
 
 def best_bases(runs):

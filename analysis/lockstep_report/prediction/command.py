@@ -19,7 +19,7 @@ def predicted_rows(options, runs):
     if options.overlap is not None:
         network = replace(network, overlap=options.overlap)
     size = options.bucket_mib and options.bucket_mib * MIB
-    return prediction_rows(runs, network, options.ranks, options.seed, size)
+    return prediction_rows(runs, network, options.ranks, options.seed, size, options.global_batch)
 
 
 def network_of(options, runs):

@@ -9,6 +9,7 @@ from lockstep_report.prediction.schedule import schedule
 
 REPLICATES = 200  # samples of the measured steps and of the network, for the intervals
 STEPS = 64  # simulated steps of a replicate
+MOST_PAIRS = 20_000  # measured (step, rank) pairs; of more, evenly spaced steps are used
 SEED = 1
 PERCENTILES = (2.5, 97.5)
 
@@ -51,6 +52,7 @@ def predict(basis, network, ranks, seed=SEED):
     random = np.random.default_rng([seed, ranks])
     work = np.concatenate([basis.ready, basis.backward_end[:, :, None],
                            basis.update[:, :, None]], axis=2)
+    work = work[::math.ceil(work.shape[0] * work.shape[1] / MOST_PAIRS)]
     common, deviations = spread_of(work)
     values = network.draw(random, REPLICATES)
     found = []

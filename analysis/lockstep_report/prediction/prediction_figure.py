@@ -15,8 +15,10 @@ def prediction_figure(rows):
     groups = {}
     for row in rows:
         basis = row.predicted.basis
-        groups.setdefault((basis.setting, basis.batch, basis.reducer), []).append(row)
-    labels = [f"batch {batch}, {reducer}" for _, batch, reducer in groups]
+        batch = (f"global batch {row.predicted.ranks * basis.batch:,}" if row.is_strong
+                 else f"batch {basis.batch:,}")
+        groups.setdefault((basis.setting, batch, basis.reducer), []).append(row)
+    labels = [f"{batch}, {reducer}" for _, batch, reducer in groups]
     ranks = sorted({row.predicted.ranks for row in rows})
     network = rows[0].predicted.network
     with plt.rc_context(STYLE):

@@ -1,10 +1,11 @@
-"""Predictions as a table, as values for JSON and as a figure. All three are labelled "predicted"."""
+"""Predictions as a table and as values for JSON, which are labelled "predicted"."""
 
 from dataclasses import dataclass
 
-from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.errors import INPUT, USAGE, ReportError
+from lockstep_report.models.explanation import plain
 from lockstep_report.points import from_run
-from lockstep_report.prediction.basis import best_bases, with_bucket_bytes
+from lockstep_report.prediction.basis import at_batch, best_bases, with_bucket_bytes
 from lockstep_report.prediction.predict import REPLICATES, SEED, Predicted, predict
 from lockstep_report.scaling import mean_step
 from lockstep_report.settings import setting_names, setting_texts
@@ -17,15 +18,20 @@ class Row:
     """A prediction with what was measured on the same number of ranks, if anything."""
 
     predicted: Predicted
-    base: float  # t(1): mean step time on one rank
+    base: float  # step time on one rank: at the same batch per rank or the same global batch
     is_base_measured: bool
+    is_strong: bool = False  # fixed global batch
     measured: float = None  # mean step time
     source: str = ""  # file of the measured step
 
     @property
     def efficiency(self):
-        """Predicted t(1)/t(N): (value, low, high)."""
-        value, low, high = (self.base / seconds for seconds in self.predicted.step)
+        """Predicted t(1)/t(N), or t(1)/(N·t(N)) at a fixed global batch: (value, low, high); None
+        if t(1) is unknown."""
+        if self.base is None:
+            return None
+        work = self.predicted.ranks if self.is_strong else 1
+        value, low, high = (self.base / (work * seconds) for seconds in self.predicted.step)
         return value, high, low
 
     @property
@@ -34,28 +40,50 @@ class Row:
         return self.predicted.step[0] / self.measured - 1 if self.measured else None
 
 
-def prediction_rows(runs, network, ranks, seed=SEED, bucket_bytes=None):
-    """Returns the predictions for all numbers of ranks and all bases among the runs. Raises
-    `ReportError` (input) if no run can be a basis."""
+def prediction_rows(runs, network, ranks, seed=SEED, bucket_bytes=None, global_batch=None):
+    """Returns the predictions for all numbers of ranks and all bases among the runs: at the batch
+    per rank of each basis, or at `global_batch`. Raises `ReportError`: input if no run can be a
+    basis, usage if the global batch needs one that was not measured."""
     bases = best_bases(runs)
     if not bases:
         raise ReportError(
             INPUT, f"{runs[0].path}: no run with the reducer overlap or allreduce on several ranks; "
                    "a prediction needs the times of its buckets")
     measured = measured_steps(runs)
+    chosen = ([(basis, count) for basis in bases for count in ranks] if global_batch is None
+              else strong_bases(bases, ranks, global_batch))
     rows = []
-    for basis in bases:
+    for basis, count in chosen:
         used = with_bucket_bytes(basis, bucket_bytes) if bucket_bytes else basis
-        alone = measured.get((basis.setting, basis.batch, "", 1))
-        for count in ranks:
-            found = predict(used, network, count, seed)
-            seconds, source = measured.get(
-                (basis.setting, basis.batch, basis.reducer, count), (None, ""))
-            if bucket_bytes:
-                seconds, source = None, ""
-            rows.append(Row(found, alone[0] if alone else found.alone, alone is not None,
-                            seconds, source))
+        found = predict(used, network, count, seed)
+        alone = measured.get((basis.setting, global_batch or basis.batch, "", 1), (None,))[0]
+        is_measured = alone is not None
+        if not is_measured and (not global_batch or count == 1):
+            alone = found.alone
+        seconds, source = (None, "") if bucket_bytes else measured.get(
+            (basis.setting, basis.batch, basis.reducer, count), (None, ""))
+        rows.append(Row(found, alone, is_measured, global_batch is not None, seconds, source))
     return rows
+
+
+def strong_bases(bases, ranks, global_batch):
+    """Returns (basis, ranks) for each number of ranks and each setting and reducer."""
+    groups = {}
+    for basis in bases:
+        groups.setdefault((basis.setting, basis.reducer), []).append(basis)
+    found = []
+    for group in groups.values():
+        for count in ranks:
+            basis = None if global_batch % count else at_batch(group, global_batch // count)
+            if basis is None:
+                known = ", ".join(str(b.batch) for b in group)
+                why = ("cannot be divided among" if global_batch % count else
+                       f"is batch {global_batch // count} per rank on")
+                raise ReportError(
+                    USAGE, f"--global-batch {global_batch} {why} {count} ranks; the runs measured "
+                           f"batch {known} per rank, and only batches between them are predicted")
+            found.append((basis, count))
+    return found
 
 
 def measured_steps(runs):
@@ -87,8 +115,7 @@ def prediction_table(rows):
         *dict.fromkeys(note for b in bases for note in b.notes),
         f"interval: 95 % of {REPLICATES} replicates that draw the measured steps and the ranges of "
         "the network; it does not contain errors of the model",
-        "efficiency: t(1)/t(N) with t(1) " + ("measured" if rows[0].is_base_measured else
-                                               "predicted from the work of a rank"),
+        efficiency_note(rows[0]),
         Note("measured: mean step of a run of the same setting, batch and reducer on as many ranks",
              ("measured_ms",))]
     if any(b.library != network.library for b in bases):
@@ -99,7 +126,8 @@ def prediction_table(rows):
                      "slower than the slowest measured one, so stragglers are underestimated in "
                      + "rows with a *")
     return Table(
-        "predicted-step", "Predicted step time at fixed batch per rank",
+        "predicted-step", "Predicted step time at fixed "
+        + ("global batch" if rows[0].is_strong else "batch per rank"),
         [Column("setting", "Setting"), Column("batch_per_rank", "Batch per rank"),
          Column("ranks", "Ranks"), Column("reducer", "Reducer"), Column("model", "Model"),
          Column("step_ms", "Predicted step (ms)", 2), Column("low_ms", "95 % from (ms)", 2),
@@ -115,6 +143,14 @@ def prediction_table(rows):
         made, notes)
 
 
+def efficiency_note(row):
+    formula = "t(1)/(N·t(N)), t(1) at the global batch" if row.is_strong else "t(1)/t(N), t(1)"
+    source = "measured" if row.is_base_measured else "predicted from the work of a rank"
+    if row.base is None:
+        return "no efficiency: no 1-rank run has the global batch"
+    return f"efficiency: {formula} {source}"
+
+
 def table_row(row, names):
     found = row.predicted
     return {
@@ -125,7 +161,8 @@ def table_row(row, names):
         "high_ms": 1e3 * found.step[2], "all_reduce_ms": 1e3 * found.all_reduce[0],
         "exposed_ms": 1e3 * found.exposed[0], "exposed_low_ms": 1e3 * found.exposed[1],
         "exposed_high_ms": 1e3 * found.exposed[2], "straggler_ms": 1e3 * found.straggler[0],
-        "images_per_second": found.images_per_second[0], "efficiency": row.efficiency[0],
+        "images_per_second": found.images_per_second[0],
+        "efficiency": row.efficiency and row.efficiency[0],
         "measured_ms": row.measured and 1e3 * row.measured,
         "error_percent": None if row.error is None else 100 * row.error}
 
@@ -133,11 +170,11 @@ def table_row(row, names):
 def prediction_values(rows, seed=SEED):
     """Returns the predictions as values for JSON; times in seconds."""
     network = rows[0].predicted.network
-    return {
+    return plain({
         "is_predicted": True, "seed": seed, "replicates": REPLICATES, "confidence": 0.95,
         "network": {"name": network.name, "library": network.library, "model": network.label,
                     "overlap": network.overlap, "notes": list(network.notes)},
-        "predicted": [value_row(row) for row in rows]}
+        "predicted": [value_row(row) for row in rows]})
 
 
 def value_row(row):
@@ -146,6 +183,7 @@ def value_row(row):
         "basis": basis.source, "basis_ranks": basis.ranks, "basis_algorithm": basis.algorithm,
         "setting": list(basis.setting), "batch_per_rank": basis.batch, "reducer": basis.reducer,
         "bucket_bytes": basis.sizes.tolist(), "ranks": found.ranks, "model": found.label,
+        "scaling": "fixed global batch" if row.is_strong else "fixed batch per rank",
         **{f"predicted_{name}": estimate(values) for name, values in (
             ("step_seconds", found.step), ("exposed_seconds", found.exposed),
             ("all_reduce_seconds", found.all_reduce), ("last_rank_seconds", found.straggler),
@@ -157,4 +195,4 @@ def value_row(row):
 
 
 def estimate(values):
-    return {"value": values[0], "interval": [values[1], values[2]]}
+    return values and {"value": values[0], "interval": [values[1], values[2]]}
