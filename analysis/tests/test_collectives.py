@@ -150,6 +150,20 @@ def test_networks_of_lockstep_plan(tmp_path):
         net.seconds(6, 40e6, 0.5)
 
 
+# Printed by `lockstep plan --for h200 --precision bf16 --batch-per-rank 64 --ranks 4,8,16 --json
+# --network` with this file: the buckets and the sums of their all-reduces, low and high.
+PLAN_BUCKETS = [6291456] * 7 + [655680]
+
+
+@pytest.mark.parametrize("ranks, low, high", [
+    (4, 0.0029534920, 0.0037041904), (8, 0.0031134920, 0.0047953544),
+    (16, 0.0032734920, 0.0054209364)])
+def test_times_are_those_that_lockstep_plan_prints(tmp_path, ranks, low, high):
+    net = read_network(write(tmp_path / "plan.json", **PLAN))
+    sums = [sum(net.seconds(ranks, size, share) for size in PLAN_BUCKETS) for share in (0.0, 1.0)]
+    assert sums == pytest.approx([low, high], rel=1e-9)
+
+
 def test_more_than_four_ranks_of_a_node_use_the_rate_of_eight(tmp_path):
     quantities = {"base_latency": 0, "bus": 10e9, "bus_of_8": 20e9}
     net = read_network(write(tmp_path / "plan.json", ranks_per_node=8, quantities=quantities))
