@@ -24,7 +24,7 @@ def modelled(net, ranks, size):
 
 @pytest.mark.parametrize("algorithm, selector, size", [
     ("ring", "lr", 4_000_000), ("ring", "lr", 64_000), ("recursive-doubling", "rdb", 16_000)])
-@pytest.mark.parametrize("ranks", [4, 16, 64])
+@pytest.mark.parametrize("ranks", [4, 16, 64, 256])
 def test_all_reduce_of_simgrid_takes_the_modelled_time(tmp_path, algorithm, selector, size, ranks):
     size -= size % ranks
     simulated = simgrid.replay(
