@@ -9,7 +9,8 @@ import pytest
 from lockstep_report.cli import main
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.figure_layout import text_boxes
-from lockstep_report.prediction.basis import basis_of, best_bases, with_bucket_bytes
+from lockstep_report.prediction.bases import best_bases
+from lockstep_report.prediction.basis import basis_of, with_bucket_bytes
 from lockstep_report.prediction.network import Level, Network, Range
 from lockstep_report.prediction.predict import predict, spread_of
 from lockstep_report.prediction.prediction_figure import prediction_figure
@@ -143,7 +144,7 @@ def test_the_basis_is_the_run_with_the_most_ranks(tmp_path):
 @pytest.mark.parametrize("options", [{"sizes": ()}, {"reducer": "none"}])
 def test_runs_without_buckets_are_no_basis(tmp_path, options):
     path = write_training(tmp_path / "a.h5", np.random.default_rng(1), **options)
-    with pytest.raises(ReportError, match="needs the times of its buckets"):
+    with pytest.raises(ReportError, match="nor one with a profile"):
         prediction_rows([read_run(path)], ring_network(), [8])
 
 
@@ -154,6 +155,65 @@ def test_steps_with_nccl_and_networks_of_mpi_are_named(tmp_path):
     assert table.rows[0]["model"] == "MPI ring (predicted)"
     assert any("measured with NCCL, the all-reduce is modelled for MPI" in n for n in table.footnotes)
     assert any("upper bounds" in n for n in table.footnotes)
+
+
+# name, kind, phase, FLOPs, seconds of the backward pass. Parameters: linear 10 x 4 weights (4 FLOPs
+# per weight and image, batch 8) and 4 biases; batch norm 2 x 10; convolution 9 x 5 x 10.
+OPERATIONS = [("loss", "loss, 4x1x1", "backward", 0, 1e-3),
+              ("fc", "linear, 10x1x1", "backward", 4 * 8 * 40, 2e-3),
+              ("bn", "batch norm, add, ReLU, 10x8x8", "backward", 0, 1e-3),
+              ("conv", "convolution 3x3 stride 2, 5x16x16 -> 10x8x8", "backward data", 0, 2e-3),
+              ("conv", "convolution 3x3 stride 2, 5x16x16 -> 10x8x8", "backward weights", 0, 4e-3),
+              ("update", "SGD with momentum", "update", 0, 5e-3)]
+PARAMETERS = 44 + 20 + 450
+
+
+def write_profiled(path, parameters=PARAMETERS, ranks=1):
+    """Writes a run of 4 timed steps: 10 ms forward, 20 ms backward, 5 ms update, batch 8."""
+    made = np.tile([0.0, 0, 0.010, 0.020, 0, 0.005], (8, ranks, 1))
+    write_run(path, made, 8 * ranks, batch=8, epochs=2, reducer="overlap",
+              config={"bucket-mib": str(200 / 2**20)})
+    add_profile(path, parameters, ranks)
+    return path
+
+
+def add_profile(path, parameters, ranks):
+    with h5py.File(path, "r+") as file:
+        count = len(OPERATIONS)
+        dataset(file, "/operation", np.arange(count))
+        names, kinds, own, flops, seconds = zip(*OPERATIONS)
+        traffic = [0.0] * (count - 1) + [20.0 * parameters]
+        for name, values in {
+                "name": names, "kind": kinds, "phase": own, "flops": flops, "bytes": traffic,
+                "calls": np.ones(count), "implementation": [""] * count,
+                "ceiling": ["none"] * count, "bound_seconds": np.zeros(count),
+                "seconds": np.repeat(np.array(seconds)[:, None], ranks, axis=1)}.items():
+            dataset(file, f"/profile/{name}", np.array(values))
+
+
+def test_a_profile_of_one_rank_gives_the_times_of_the_gradients(tmp_path):
+    """The operations end at 1, 3, 4, 6 and 10 of 10 ms, which are scaled to the backward pass of 20
+    ms. Their 2,056 bytes are in buckets of 200 bytes: 176 are final after 3 ms, 256 after 4 ms, all
+    after 10 ms."""
+    basis, = best_bases([read_run(write_profiled(tmp_path / "a.h5"))])
+    assert basis.sizes.sum() == 4 * PARAMETERS
+    assert basis.sizes.tolist() == [200.0] * 10 + [56.0]
+    assert basis.ready[0, 0] == pytest.approx([0.018] + [0.030] * 10)
+    assert basis.backward_end[0, 0] == pytest.approx(0.030)
+    # The update of a bucket, 0.49 ms, hides its successor's all-reduce of 0.2 ms.
+    found = predict(basis, ring_network(1e-4, 0.0), 2)
+    assert found.step[0] == pytest.approx(0.030 + 0.005)
+
+
+def test_a_profile_without_some_parameters_is_no_basis(tmp_path):
+    assert best_bases([read_run(write_profiled(tmp_path / "a.h5", 2 * PARAMETERS))]) == []
+
+
+def test_measured_buckets_are_preferred_to_a_profile(tmp_path):
+    path = write_training(tmp_path / "a.h5", np.random.default_rng(1), sigma=0)
+    add_profile(path, PARAMETERS, 4)
+    basis, = best_bases([read_run(path)])
+    assert basis.sizes.tolist() == list(SIZES)
 
 
 def strong_runs(tmp_path):

@@ -67,16 +67,18 @@ def basis_of(run):
         library_of(run), algorithm_of(run), ready, backward_end - phases[:, :, index["backward"]],
         backward_end, phases[:, :, index["update"]],
         np.asarray(run.bucket_bytes, dtype=float),
-        run.option("precision") != "fp16" and not clips(run),
+        updates_by_bucket(run),
         point.epoch_seconds / point.steps, tuple(notes))
 
 
-def clips(run):
-    """Whether the gradients are clipped, which needs their norm before the update."""
+def updates_by_bucket(run):
+    """Whether a bucket is updated as soon as it is reduced: fp16 and --grad-clip need all gradients
+    before the update."""
     try:
-        return float(run.option("grad-clip", "0") or 0) > 0
+        clips = float(run.option("grad-clip", "0") or 0) > 0
     except ValueError:
-        return False
+        clips = False
+    return run.option("precision") != "fp16" and not clips
 
 
 def with_bucket_bytes(basis, size):
@@ -93,38 +95,3 @@ def with_bucket_bytes(basis, size):
     return replace(basis, ready=ready, sizes=np.diff(ends, prepend=0.0),
                    notes=(*basis.notes, f"buckets of {size / 2**20:g} MiB: times of the gradients "
                                         "interpolated between the measured buckets"))
-
-
-def at_batch(bases, batch):
-    """Returns a basis with `batch` images per rank from those of one setting and reducer: the
-    measured one, or the nearest one with its times scaled to the mean work that a line between the
-    next smaller and the next larger batch gives. None if `batch` is not between measured ones."""
-    ordered = sorted(bases, key=lambda basis: basis.batch)
-    for basis in ordered:
-        if basis.batch == batch:
-            return basis
-    below = [basis for basis in ordered if basis.batch < batch]
-    above = [basis for basis in ordered if basis.batch > batch]
-    if not below or not above:
-        return None
-    low, high = below[-1], above[0]
-    share = (batch - low.batch) / (high.batch - low.batch)
-    work = (1 - share) * low.backward_end.mean() + share * high.backward_end.mean()
-    nearest = low if share < 0.5 else high
-    scale = float(work / nearest.backward_end.mean())
-    return replace(
-        nearest, batch=batch, ready=scale * nearest.ready,
-        backward_start=scale * nearest.backward_start, backward_end=scale * nearest.backward_end,
-        notes=(*nearest.notes, f"batch {batch}: work interpolated between batch {low.batch} "
-                               f"({low.source}) and batch {high.batch} ({high.source})"))
-
-
-def best_bases(runs):
-    """Returns one basis per setting, batch per rank and reducer: the run with the most ranks,
-    whose conditions are nearest to those of the prediction."""
-    found = {}
-    for basis in filter(None, map(basis_of, runs)):
-        key = (basis.setting, basis.batch, basis.reducer)
-        if key not in found or basis.ranks > found[key].ranks:
-            found[key] = basis
-    return [found[key] for key in sorted(found)]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.joining import load_runs
 from lockstep_report.paths import run_files
-from lockstep_report.prediction.basis import best_bases
+from lockstep_report.prediction.bases import best_bases
 from lockstep_report.prediction.network import read_network
 from lockstep_report.prediction.prediction_report import prediction_rows
 from lockstep_report.prediction.sweep_network import network_of_sweeps
@@ -38,9 +38,13 @@ def network_of(options, runs):
         raise ReportError(INPUT, f"{lacking[0].path}: not a sweep of `lockstep allreduce`; give "
                                  "one, or a network description (*.json)")
     algorithms = {basis.algorithm.partition(" ")[0] for basis in best_bases(runs)}
+    algorithms.discard("none")  # one rank
     if not options.algorithm and len(algorithms) > 1:
         raise ReportError(USAGE, "the runs use the algorithms " + ", ".join(sorted(algorithms))
                           + "; select one with --algorithm")
-    return network_of_sweeps(sweeps, options.algorithm or next(iter(algorithms), "unknown"))
+    if not options.algorithm and not algorithms:
+        raise ReportError(USAGE, "the runs use no all-reduce algorithm; select one of the sweeps with "
+                                 "--algorithm")
+    return network_of_sweeps(sweeps, options.algorithm or algorithms.pop())
 
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.models.explanation import plain
 from lockstep_report.points import from_run
-from lockstep_report.prediction.basis import at_batch, best_bases, with_bucket_bytes
+from lockstep_report.prediction.bases import at_batch, best_bases
+from lockstep_report.prediction.basis import with_bucket_bytes
 from lockstep_report.prediction.predict import REPLICATES, SEED, Predicted, predict
 from lockstep_report.scaling import mean_step
-from lockstep_report.settings import setting_names, setting_texts
+from lockstep_report.settings import plural, setting_names, setting_texts
 from lockstep_report.tables import Column, Note, Table
 from lockstep_report.window import batch_per_rank
 
@@ -47,8 +48,8 @@ def prediction_rows(runs, network, ranks, seed=SEED, bucket_bytes=None, global_b
     bases = best_bases(runs)
     if not bases:
         raise ReportError(
-            INPUT, f"{runs[0].path}: no run with the reducer overlap or allreduce on several ranks; "
-                   "a prediction needs the times of its buckets")
+            INPUT, f"{runs[0].path}: neither a run with the reducer overlap or allreduce on several "
+                   "ranks, whose buckets have times, nor one with a profile (--profile)")
     measured = measured_steps(runs)
     chosen = ([(basis, count) for basis in bases for count in ranks] if global_batch is None
               else strong_bases(bases, ranks, global_batch))
@@ -109,18 +110,19 @@ def prediction_table(rows):
         f"predicted, not measured; model of the all-reduce: {network.label}, network "
         f"{network.name}",
         *network.notes,
-        *(f"measured step of the basis: {b.source}, {b.ranks} ranks, {b.algorithm}, "
-          f"{len(b.sizes)} buckets; {', '.join(filter(None, setting_texts(b.setting)))}"
-          for b in bases),
+        *(f"measured step of the basis: {b.source}, {plural(b.ranks, 'rank')}"
+          f"{f', {b.algorithm}' if b.ranks > 1 else ''}, {plural(len(b.sizes), 'bucket')}; "
+          f"{', '.join(filter(None, setting_texts(b.setting)))}" for b in bases),
         *dict.fromkeys(note for b in bases for note in b.notes),
         f"interval: 95 % of {REPLICATES} replicates that draw the measured steps and the ranges of "
         "the network; it does not contain errors of the model",
         efficiency_note(rows[0]),
         Note("measured: mean step of a run of the same setting, batch and reducer on as many ranks",
              ("measured_ms",))]
-    if any(b.library != network.library for b in bases):
-        notes.append(f"the step was measured with {bases[0].library}, the all-reduce is modelled "
-                     f"for {network.library}")
+    other = {b.library for b in bases if b.ranks > 1} - {network.library}
+    if other:
+        notes.append(f"the step was measured with {other.pop()}, the all-reduce is modelled for "
+                     f"{network.library}")
     if any(row.predicted.is_tail_extrapolated for row in rows):
         notes.append("more ranks than measured (step, rank) pairs: the slowest of them cannot be "
                      "slower than the slowest measured one, so stragglers are underestimated in "
