@@ -14,7 +14,7 @@ from lockstep_report.export import command as export_command
 from lockstep_report.joining import load_runs
 from lockstep_report.json_output import files_values, json_text, table_values
 from lockstep_report.models.explanation import explain, explanation_values
-from lockstep_report.output import CHECK, FIGURE, PAGE, TABLE, Folder
+from lockstep_report.output import CHECK, FIGURE, PAGE, PREDICTION, TABLE, Folder
 from lockstep_report.paths import one_file, run_files
 from lockstep_report.summary import summary, summary_values
 from lockstep_report.published import check, traffic
@@ -348,10 +348,10 @@ def print_prediction(options):
         from lockstep_report.figure_style import render
         from lockstep_report.prediction.prediction_figure import prediction_figure
 
-        folder = Folder(options.out, TABLE, FIGURE)
-        folder.write_table(table)
+        folder = Folder(options.out, PREDICTION)
+        folder.write_table(table, PREDICTION)
         for suffix, content in render(prediction_figure(rows)).items():
-            folder.write(f"{table.name}.{suffix}", content, FIGURE)
+            folder.write(f"{table.name}.{suffix}", content, PREDICTION)
         folder.finish()
     if options.json:
         print(json.dumps(prediction_values(rows, options.seed), indent=2, allow_nan=False))

@@ -15,7 +15,8 @@ from lockstep_report.errors import OUTPUT, ReportError
 from lockstep_report.tables import RENDERERS
 
 MANIFEST = ".lockstep-report.json"
-TABLE, CHECK, FIGURE, PAGE = "table", "check", "figure", "page"  # kinds of files
+# Kinds of files.
+TABLE, CHECK, FIGURE, PAGE, PREDICTION = "table", "check", "figure", "page", "prediction"
 
 
 class Folder:

@@ -357,6 +357,18 @@ def test_command_prints_a_table_and_writes_a_figure(tmp_path, capsys):
     assert first == {path.name: path.read_bytes() for path in out.iterdir()}
 
 
+def test_files_of_the_report_in_the_same_folder_remain(tmp_path, capsys):
+    runs, net = files_of(tmp_path)
+    out = tmp_path / "out"
+    assert main(["tables", *map(str, runs), "--out", str(out)]) == 0
+    before = {path.name for path in out.iterdir()}
+    run_command(capsys, *runs, "--ranks", "8", "--network", net, "--out", out)
+    after = {path.name for path in out.iterdir()}
+    assert before < after
+    assert main(["tables", *map(str, runs), "--out", str(out)]) == 0
+    assert {path.name for path in out.iterdir()} == after
+
+
 def test_command_prints_json(tmp_path, capsys):
     runs, net = files_of(tmp_path)
     status, printed = run_command(
