@@ -354,7 +354,7 @@ def print_prediction(options):
             folder.write(f"{table.name}.{suffix}", content, PREDICTION)
         folder.finish()
     if options.json:
-        print(json.dumps(prediction_values(rows, options.seed), indent=2, allow_nan=False))
+        print(json_text(prediction_values(rows, options.seed)))
     else:
         print(markdown(table), end="")
 
