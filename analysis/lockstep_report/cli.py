@@ -3,14 +3,16 @@
 import argparse
 import os
 import sys
-from pathlib import Path
+from dataclasses import dataclass
 
 from lockstep_report import __version__, contents, index, points, report, watch
+from lockstep_report.arguments import positive_integer, positive_number, rank_list, share
 from lockstep_report.compare import command as compare_command
 from lockstep_report.comparison import merge_repeats
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.escaping import one_line, printable
 from lockstep_report.export import command as export_command
+from lockstep_report.html import command as html_command
 from lockstep_report.joining import load_runs
 from lockstep_report.json_output import files_values, json_text, table_values
 from lockstep_report.models.explanation import explain, explanation_values
@@ -29,7 +31,6 @@ from lockstep_report.validate import problems
 from lockstep_report.validity import add_comparison_notes
 
 
-MOST_RANKS = 1 << 20  # as in `lockstep plan --ranks`
 CSV_IMAGES = 50_000  # per epoch of a CSV, unless --train-samples is given
 
 
@@ -67,23 +68,15 @@ def parser():
         ("report", write_report, "write report.md with all tables, figures and the method"),
     ):
         command = commands.add_parser(name, help=text, description=text)
-        command.add_argument("runs", nargs="*", metavar="RUN.h5",
-                             help="run files, or directories with run files (*.h5)")
-        command.add_argument("--csv", action="append", default=[], metavar="TIMES.csv",
-                             help="epoch times with the columns ranks (gpus, workers), "
-                                  "batch_per_rank (batch_per_gpu) and epoch_seconds; can be "
-                                  "repeated")
-        command.add_argument("--link-gbit", type=positive_number, metavar="G",
-                             help="rate of the link between the ranks in Gbit/s [--link-gbit of "
-                                  "each run]")
+        add_inputs(command)
         command.add_argument("--out", required=name != "tables", metavar="DIR",
                              help="output directory" + (
                                  "; not needed with --json" if name == "tables" else ""))
         command.add_argument("--json", action="store_true",
                              help="print the values of the tables as JSON" if name == "tables" else
                              "print the names of the files as JSON")
-        add_assumptions(command)
         command.set_defaults(command=function)
+    html_command.add(commands, add_inputs, read_material)
     text = "print advice, causes of lost efficiency, fits and stragglers"
     command = commands.add_parser("explain", help=text, description=text)
     command.add_argument("runs", nargs="+", metavar="RUN.h5",
@@ -143,6 +136,19 @@ def parser():
     return top
 
 
+def add_inputs(command):
+    """Adds the options of the input of tables, figures and reports."""
+    command.add_argument("runs", nargs="*", metavar="RUN.h5",
+                         help="run files, or directories with run files (*.h5)")
+    command.add_argument("--csv", action="append", default=[], metavar="TIMES.csv",
+                         help="epoch times with the columns ranks (gpus, workers), batch_per_rank "
+                              "(batch_per_gpu) and epoch_seconds; can be repeated")
+    command.add_argument("--link-gbit", type=positive_number, metavar="G",
+                         help="rate of the link between the ranks in Gbit/s [--link-gbit of each "
+                              "run]")
+    add_assumptions(command)
+
+
 def add_assumptions(command):
     known = ", ".join(f"{name} {count:,}" for name, count in KNOWN_PARAMETERS.items())
     command.add_argument("--parameters", type=positive_integer, metavar="P",
@@ -151,34 +157,6 @@ def add_assumptions(command):
                               "all are tried]")
     command.add_argument("--train-samples", type=positive_integer, metavar="D",
                          help=f"images per epoch of a CSV [{CSV_IMAGES:,}]")
-
-
-def positive_number(text):
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError("the number must be greater than 0")
-    return value
-
-
-def rank_list(text):
-    values = [int(part) for part in text.split(",")]
-    if not all(1 <= value <= MOST_RANKS for value in values):
-        raise argparse.ArgumentTypeError(f"ranks are numbers from 1 to {MOST_RANKS}")
-    return list(dict.fromkeys(values))
-
-
-def share(text):
-    value = float(text)
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError("the share must be between 0 and 1")
-    return value
-
-
-def positive_integer(text):
-    value = int(text.replace(",", ""))
-    if value < 1:
-        raise argparse.ArgumentTypeError("the number must be a positive integer")
-    return value
 
 
 def assumptions_of(options):
@@ -251,6 +229,25 @@ def checks_of(options, times):
     return made
 
 
+@dataclass(frozen=True)
+class Material:
+    """What a report shows."""
+
+    points: list
+    runs: list
+    explanation: object
+    tables: list
+    checks: list  # tables that check published values
+    link_gbit: float
+
+
+def read_material(options):
+    found, runs, times = read_input(options)
+    explanation = explain(found, runs, options.link_gbit)
+    return Material(found, runs, explanation, tables_of(options, found, runs, explanation),
+                    checks_of(options, times), options.link_gbit)
+
+
 def write_tables(options):
     if not options.out and not options.json:
         raise ReportError(USAGE, "tables needs --out DIR, or --json to print the values")
@@ -298,13 +295,11 @@ def save_figures(folder, found, runs, link_gbit, explanation=None):
 
 
 def write_report(options):
-    found, runs, times = read_input(options)
+    found = read_material(options)
     folder = Folder(options.out, TABLE, CHECK, FIGURE, PAGE)
-    explanation = explain(found, runs, options.link_gbit)
-    tables, checks = tables_of(options, found, runs, explanation), checks_of(options, times)
-    write_all(folder, tables, checks)
-    names = save_figures(folder, found, runs, options.link_gbit, explanation)
-    text = report.report_markdown(found, runs, tables, names, checks,
+    write_all(folder, found.tables, found.checks)
+    names = save_figures(folder, found.points, found.runs, options.link_gbit, found.explanation)
+    text = report.report_markdown(found.points, found.runs, found.tables, names, found.checks,
                                   options.file_notes)
     page = folder.write("report.md", text, PAGE)
     folder.finish()

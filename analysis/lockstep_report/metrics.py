@@ -62,6 +62,22 @@ def weak_efficiency(step_1, step_n):
     return step_1 / step_n
 
 
+def ratio_interval(numerator, denominator):
+    """Returns (low, high): an interval of a ratio of two quantities with the intervals `numerator`
+    and `denominator`; (None, None) if one is None. It covers at least as much as both together."""
+    if numerator is None or denominator is None or denominator.low <= 0:
+        return None, None
+    return numerator.low / denominator.high, numerator.high / denominator.low
+
+
+def karp_flatt(speedup_n, n):
+    """Returns the experimentally determined serial fraction (1/S - 1/N) / (1 - 1/N) of the speedup
+    S on N ranks; None for one rank or without a speedup above 0."""
+    if n < 2 or not speedup_n or speedup_n <= 0:
+        return None
+    return (1 / speedup_n - 1 / n) / (1 - 1 / n)
+
+
 def derived_split(t_1, t_n, n):
     """Returns the derived split: (compute, communication) = (T(1)/N, T(N) - T(1)/N)."""
     return t_1 / n, t_n - t_1 / n

@@ -90,6 +90,23 @@ class Folder:
         self.replace(MANIFEST, [f"{text}\n".encode()], hashlib.sha256())
 
 
+def write_file(path, text):
+    """Writes the file `path` completely or not at all. Raises `ReportError` (output)."""
+    temporary = path.with_name(f".{secrets.token_hex(8)}.partial")
+    try:
+        with temporary.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        temporary.replace(path)
+    except OSError as error:
+        raise ReportError(OUTPUT, f"{path}: cannot be written ({error.strerror or error}); give "
+                                  "another file") from error
+    finally:
+        try:
+            temporary.unlink(missing_ok=True)  # if it was not renamed
+        except OSError:
+            pass
+
+
 def digest(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 

@@ -49,9 +49,9 @@ def caption(name):
     return next(text for kind, text in CAPTIONS.items() if name.startswith(kind))
 
 
-def method_box(points, runs, file_notes=()):
-    """Returns a box that describes the method: setting, base case, clock, timed steps and number of
-    runs."""
+def method_lines(points, runs, file_notes=()):
+    """Returns the lines that describe the method: setting, base case, clock, timed steps and number
+    of runs."""
     lines = [*setting_lines(points), *base_lines(points)]
     if points and runs:
         lines.append("Clock: each rank reads its monotonic clock once after each phase; the "
@@ -67,7 +67,12 @@ def method_box(points, runs, file_notes=()):
     for run in runs:
         if run.status != "complete":
             lines.append(f"{run.label}: the run did not finish (status {run.status})")
-    lines += [f"Files: {note}" for note in file_notes]
+    return lines + [f"Files: {note}" for note in file_notes]
+
+
+def method_box(points, runs, file_notes=()):
+    """Returns the lines that describe the method as a box."""
+    lines = method_lines(points, runs, file_notes)
     if not lines:
         return ""
     return "\n".join(["> **Method**", *(f"> - {markdown_escape(line)}" for line in lines)]) + "\n"

@@ -1,0 +1,46 @@
+"""A study with planted parameters for the tests of the page: weak and strong scaling from 1 to 16
+ranks with repeats, a slow rank, a ladder, and sweeps."""
+
+import h5py
+import numpy as np
+from planted import write_sweep, write_training
+from synthetic import write_ladder
+
+SIZES = [4 * 4**n for n in range(12)]
+
+
+def write_study(folder, counts=(1, 2, 4, 8, 16), repeats=6, steps=20, epochs=True):
+    """Writes the run files to `folder`, which is created, and returns it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    random = np.random.default_rng(17)
+    for ranks in counts:
+        for repeat in range(repeats):
+            weak = folder / f"weak-{ranks:02d}-{repeat + 1}.h5"
+            buckets = () if ranks == 1 else (4e6, 2e6, 1e6)
+            reducer = "none" if ranks == 1 else "overlap"
+            write_training(weak, random, ranks=ranks, steps=max(2, 64 // ranks), sizes=buckets,
+                           alpha=2e-4 * ranks, beta=4e-9, work=0.1, images=32 * ranks,
+                           slow_rank=ranks - 1 if ranks > 4 else None, slow=0.012,
+                           reducer=reducer, epochs=2)
+            curve(weak, repeat, ranks)
+        if ranks > 1:
+            write_training(folder / f"strong-{ranks:02d}.h5", random, ranks=ranks, steps=64,
+                           sizes=buckets, alpha=2e-4 * ranks, beta=4e-9, batch=32 // ranks,
+                           work=0.1 / ranks + 0.004, images=32, reducer=reducer)
+    write_ladder(folder / "ladder.h5", new_columns=True)
+    for ranks in (2, 8):
+        parts = ((alg, a, b) for alg, a, b in (("ring", 2e-5 * ranks, 4e-9),))
+        for algorithm, alpha, beta in parts:
+            write_sweep(folder / f"sweep-{ranks}.h5", random, ranks, alpha, beta, SIZES,
+                        algorithm=algorithm)
+    return folder
+
+
+def curve(path, seed, ranks):
+    """Replaces the losses and accuracies of a run by values that improve."""
+    with h5py.File(path, "r+") as file:
+        count = len(file["epoch"])
+        done = np.arange(1, count + 1) / (1 + 0.1 * np.log2(ranks)) + 0.03 * seed
+        for name, values in (("train_loss", 2.3 * np.exp(-done)), ("test_loss", 2.2 * np.exp(-done)),
+                             ("test_accuracy", 1 - 0.9 * np.exp(-done))):
+            file[f"epochs/{name}"][:] = values
