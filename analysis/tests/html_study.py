@@ -9,7 +9,7 @@ from synthetic import write_ladder
 SIZES = [4 * 4**n for n in range(12)]
 
 
-def write_study(folder, counts=(1, 2, 4, 8, 16), repeats=6, steps=20, epochs=True):
+def write_study(folder, counts=(1, 2, 4, 8, 16), repeats=6):
     """Writes the run files to `folder`, which is created, and returns it."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(17)
@@ -18,21 +18,19 @@ def write_study(folder, counts=(1, 2, 4, 8, 16), repeats=6, steps=20, epochs=Tru
             weak = folder / f"weak-{ranks:02d}-{repeat + 1}.h5"
             buckets = () if ranks == 1 else (4e6, 2e6, 1e6)
             reducer = "none" if ranks == 1 else "overlap"
-            write_training(weak, random, ranks=ranks, steps=max(2, 64 // ranks), sizes=buckets,
+            write_training(weak, random, ranks=ranks, steps=320 // ranks, sizes=buckets,
                            alpha=2e-4 * ranks, beta=4e-9, work=0.1, images=32 * ranks,
                            slow_rank=ranks - 1 if ranks > 4 else None, slow=0.012,
                            reducer=reducer, epochs=2)
             curve(weak, repeat, ranks)
         if ranks > 1:
-            write_training(folder / f"strong-{ranks:02d}.h5", random, ranks=ranks, steps=64,
+            write_training(folder / f"strong-{ranks:02d}.h5", random, ranks=ranks, steps=320,
                            sizes=buckets, alpha=2e-4 * ranks, beta=4e-9, batch=32 // ranks,
                            work=0.1 / ranks + 0.004, images=32, reducer=reducer)
     write_ladder(folder / "ladder.h5", new_columns=True)
-    for ranks in (2, 8):
-        parts = ((alg, a, b) for alg, a, b in (("ring", 2e-5 * ranks, 4e-9),))
-        for algorithm, alpha, beta in parts:
-            write_sweep(folder / f"sweep-{ranks}.h5", random, ranks, alpha, beta, SIZES,
-                        algorithm=algorithm)
+    for algorithm, alpha, beta in (("ring", 2e-5, 4e-9), ("direct", 5e-6, 9e-9)):
+        write_sweep(folder / f"sweep-{algorithm}.h5", random, 8, alpha, beta, SIZES,
+                    algorithm=algorithm)
     return folder
 
 

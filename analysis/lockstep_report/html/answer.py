@@ -3,6 +3,14 @@
 from lockstep_report.html.cells import batch_text, ranks_text, rows_of
 from lockstep_report.models.causes import CAUSES, LABELS
 
+COMMUNICATION = ("exposed-buckets", "no-overlap", "link-limit", "latency", "better-algorithm")
+# cause of lost efficiency -> rules of the advice about it
+RULES = {"imbalance": ("waiting-rank",), "waiting": ("waiting-rank",), "transfer": COMMUNICATION,
+         "communication": COMMUNICATION, "data_wait": ("input-wait",), "upload": ("input-wait",),
+         "smaller_batch": ("small-batch",), "computation": ("small-batch",),
+         "slower_compute": ("slower-compute",)}
+RESTRICTED = " This value has restrictions: see Assumptions and warnings."
+
 
 def answer(book):
     """Returns three texts: the shortest epoch and the best batch, speedup and efficiency at the
@@ -19,7 +27,8 @@ def time_sentence(book):
         spread = row.interval("epoch_low", "epoch_high", " s")
         rate = f", {row.text('images_per_second')} images/s" if row["images_per_second"] else ""
         texts.append(f"The shortest epoch takes {row.text('epoch_seconds')} s{spread}{rate}: "
-                     f"{place_text(row)}.")
+                     f"{place_text(row)}."
+                     + (RESTRICTED if row["validity"] else ""))
     texts += ladder_texts(book)
     return " ".join(texts) or ("No training run is among the files, so there is no epoch time; "
                                "lockstep train makes one.")
@@ -49,12 +58,11 @@ def scaling_sentence(book):
                 "one with several ranks, with the same settings and the same batch per rank or "
                 "global batch.")
     most = max(row["ranks"] for row in (*strong, *weak))
-    texts = [speedup_text(row, kind, efficiency)
-             for kind, rows, efficiency in (
-                 ("batch per rank", weak, weak_efficiency(book)),
-                 ("global batch", strong, lambda row: row.text("efficiency")))
-             for row in best(rows, most)]
-    return f"On {most} ranks, " + "; ".join(texts) + "."
+    chosen = [(row, kind, efficiency) for kind, rows, efficiency in (
+        ("batch per rank", weak, weak_efficiency(book)),
+        ("global batch", strong, lambda row: row.text("efficiency"))) for row in best(rows, most)]
+    text = f"On {most} ranks, " + "; ".join(speedup_text(*one) for one in chosen) + "."
+    return text + (RESTRICTED if any(row["validity"] for row, _, _ in chosen) else "")
 
 
 def best(rows, ranks):
@@ -85,7 +93,7 @@ def speedup_text(row, kind, efficiency):
 
 
 def cause_sentence(book):
-    texts = []
+    texts, name = [], None
     rows = [row for row in rows_of(book, "efficiency-causes") if row["ranks"] > 1]
     if rows:
         most = max(row["ranks"] for row in rows)
@@ -104,7 +112,8 @@ def cause_sentence(book):
         texts.append("Causes of lost efficiency need a run with several ranks and one with 1 rank.")
     advice = rows_of(book, "advice")
     if advice:
-        texts.append(f"First advice ({advice[0]['source']}): {advice[0]['text']}")
+        chosen = next((a for a in advice if a["rule"] in RULES.get(name, ())), advice[0])
+        texts.append(f"Advice ({chosen['source']}): {chosen['text']}")
     return " ".join(texts)
 
 

@@ -31,14 +31,17 @@ def work_classes(work, columns=MOST_COLUMNS, rows=MOST_ROWS):
 
 
 def heat_figure(runs, book):
-    """Returns the figure of the runs with the most ranks and of those with a slow rank; None if no
-    run has several ranks."""
+    """Returns the figure of runs with a slow rank, or of the run with the most ranks if there are
+    none; None if no run has several ranks."""
     slow = {row["source"]: row for row in rows_of(book, "stragglers")}
-    usable = [run for run in runs if run.label in slow]
-    usable.sort(key=lambda run: (-run.rank_count, slow[run.label]["significant"] != "yes"))
-    most = usable[:1] + [run for run in usable[1:] if slow[run.label]["significant"] == "yes"]
-    panels = [panel for panel in (map_panel(run, slow[run.label]) for run in most[:MOST_MAPS])
-              if panel]
+    usable = sorted((run for run in runs if run.label in slow), key=lambda run: (
+        slow[run.label]["significant"] != "yes", -run.rank_count))
+    chosen = {}
+    for run in usable:
+        if not chosen or slow[run.label]["significant"] == "yes":  # repeats would look the same
+            chosen.setdefault((run.rank_count, run.option("batch-per-rank")), run)
+    panels = [panel for panel in (map_panel(run, slow[run.label])
+                                  for run in list(chosen.values())[:MOST_MAPS]) if panel]
     if not panels:
         return None
     return figure_element(

@@ -6,7 +6,7 @@ from lockstep_report.html.figure import Entry, Panel, figure_element
 from lockstep_report.models.causes import CAUSES, LABELS
 from lockstep_report.phases import PHASES, phase_name
 
-MOST_BARS = 40  # of one panel
+MOST_BARS = 12  # of one panel
 SMALL = 5e-4  # a cause with a smaller share everywhere is not drawn
 
 
@@ -21,9 +21,9 @@ def phase_figure(book):
             Part(phase, f"fill-{phase.replace('_', '-')}", row[phase],
                  f"{label_of(row)}, {phase_name(phase).lower()}: {row.text(phase)} s")
             for phase in PHASES if row[phase] is not None)
-        bars.setdefault((row["setting"], batch_text(row)), []).append(
-            Bar(label_of(row), parts, f"{row.text('epoch_seconds')} s"))
-    charts = [BarChart(", ".join(filter(None, key)), "seconds per epoch, mean over the ranks", part)
+        bars.setdefault((row["setting"],), []).append(
+            Bar(f"{label_of(row)}, {batch_text(row)}", parts, f"{row.text('epoch_seconds')} s"))
+    charts = [BarChart(", ".join(filter(None, key)) or "All runs", "seconds per epoch, mean over the ranks", part)
               for key, group in bars.items() for part in pieces(group)]
     used = [p for p in PHASES if any(part.key == p and part.value > 0
                                      for group in bars.values() for bar in group

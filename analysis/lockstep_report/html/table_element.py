@@ -1,7 +1,9 @@
 """A `Table` as an HTML table, with the columns, digits and notes of its Markdown form."""
 
-from lockstep_report.html.markup import element, join
+from lockstep_report.html.markup import element
 from lockstep_report.tables import cell_texts, is_text
+
+LONG = 60  # characters of a text that needs a wide column
 
 
 def table_element(table):
@@ -23,13 +25,7 @@ def table_element(table):
 
 
 def row_element(texts, kinds):
-    cells = [element("td" if place else "th", wrapped(text), class_=kind,
-                     scope=None if place else "row")
+    cells = [element("td" if place else "th", text, scope=None if place else "row",
+                     class_=kind or ("text" if len(text) > LONG else None))
              for place, (text, kind) in enumerate(zip(texts, kinds))]
     return element("tr", *cells)
-
-
-def wrapped(text):
-    """Returns a text; long ones are in an element with a minimum width, so that they do not become
-    a narrow column."""
-    return element("span", text, class_="long") if len(text) > 60 else join([text])
