@@ -30,7 +30,7 @@ class Panel:
     drawing: Markup
 
 
-def figure_element(name, title, panels, entries, caption, tables=(), wide=False):
+def figure_element(name, title, panels, entries, caption, tables=()):
     """Returns the figure. `tables`: the names of the tables that have its values."""
     links = [element("a", text, href=f"#table-{table}") for table, text in tables]
     values = join(["Values: ", join(links, ", "), "."]) if links else None
@@ -41,7 +41,7 @@ def figure_element(name, title, panels, entries, caption, tables=(), wide=False)
     return element(
         "figure", element("h3", title, id=f"figure-{name}-title"),
         element("div", *(element("div", element("h4", panel.title), panel.drawing, class_="panel")
-                         for panel in panels), class_="panels wide" if wide else "panels"),
+                         for panel in panels), class_="panels pairs" if len(panels) == 4 else "panels"),
         legend if seen else None,
         element("figcaption", caption, " " if values else None, values),
         id=f"figure-{name}", aria_labelledby=f"figure-{name}-title")

@@ -3,7 +3,8 @@
 from lockstep_report.html.markup import element
 from lockstep_report.tables import cell_texts, is_text
 
-LONG = 60  # characters of a text that needs a wide column
+LONG, MEDIUM = 60, 30  # characters of texts that are wrapped, in a wide and in a narrower column
+MANY = 12  # columns of a table that is printed smaller
 
 
 def table_element(table):
@@ -16,7 +17,8 @@ def table_element(table):
             for texts in zip(*(cell_texts(c, table.rows) for c in columns))]
     name = f"table-{table.name}"
     made = element("table", element("caption", table.title, id=f"{name}-title"),
-                   element("thead", head), element("tbody", *rows), data_table=table.name)
+                   element("thead", head), element("tbody", *rows), data_table=table.name,
+                   class_="many" if len(columns) > MANY else None)
     notes = element("ul", *(element("li", note) for note in table.footnotes), class_="notes")
     return element(
         "div", element("div", made, class_="scroll", role="region", tabindex="0",
@@ -26,6 +28,10 @@ def table_element(table):
 
 def row_element(texts, kinds):
     cells = [element("td" if place else "th", text, scope=None if place else "row",
-                     class_=kind or ("text" if len(text) > LONG else None))
+                     class_=kind or kind_of(text))
              for place, (text, kind) in enumerate(zip(texts, kinds))]
     return element("tr", *cells)
+
+
+def kind_of(text):
+    return "text" if len(text) > LONG else "phrase" if len(text) > MEDIUM else None
