@@ -1,10 +1,18 @@
 """A study with planted parameters for the tests of the page: weak and strong scaling from 1 to 16
-ranks with repeats, a slow rank, a ladder, and sweeps."""
+ranks with repeats, a slow rank, a ladder, and sweeps.
 
-import h5py
-import numpy as np
-from planted import write_sweep, write_training
-from synthetic import write_ladder
+Run as a program, it writes the run files to a folder: python3 analysis/tests/html_study.py FOLDER
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import h5py  # noqa: E402
+import numpy as np  # noqa: E402
+from planted import write_sweep, write_training  # noqa: E402
+from synthetic import write_ladder  # noqa: E402
 
 SIZES = [4 * 4**n for n in range(12)]
 
@@ -24,9 +32,11 @@ def write_study(folder, counts=(1, 2, 4, 8, 16), repeats=6):
                            reducer=reducer, epochs=2)
             curve(weak, repeat, ranks)
         if ranks > 1:
-            write_training(folder / f"strong-{ranks:02d}.h5", random, ranks=ranks, steps=320,
+            strong = folder / f"strong-{ranks:02d}.h5"
+            write_training(strong, random, ranks=ranks, steps=320,
                            sizes=buckets, alpha=2e-4 * ranks, beta=4e-9, batch=32 // ranks,
-                           work=0.1 / ranks + 0.004, images=32, reducer=reducer)
+                           work=0.1 / ranks + 0.004, images=32, reducer=reducer, epochs=2)
+            curve(strong, 0, 1)
     write_ladder(folder / "ladder.h5", new_columns=True)
     for algorithm, alpha, beta in (("ring", 2e-5, 4e-9), ("direct", 5e-6, 9e-9)):
         write_sweep(folder / f"sweep-{algorithm}.h5", random, 8, alpha, beta, SIZES,
@@ -42,3 +52,7 @@ def curve(path, seed, ranks):
         for name, values in (("train_loss", 2.3 * np.exp(-done)), ("test_loss", 2.2 * np.exp(-done)),
                              ("test_accuracy", 1 - 0.9 * np.exp(-done))):
             file[f"epochs/{name}"][:] = values
+
+
+if __name__ == "__main__":
+    write_study(Path(sys.argv[1]))
