@@ -67,7 +67,7 @@ def pictures(page, folder):
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name, width, height, options in (
-            ("wide", 1280, 12000, ()), ("phone", 390, 16000, ()),
+            ("first", 1000, 1180, ()), ("wide", 1280, 12000, ()), ("phone", 390, 16000, ()),
             ("dark", 1280, 12000, ("--blink-settings=preferredColorScheme=0",))):
         browse(page, f"--screenshot={folder / name}.png", *options, width=width, height=height)
     browse(page, f"--print-to-pdf={folder / 'print'}.pdf", "--no-pdf-header-footer")

@@ -93,7 +93,7 @@ def speedup_text(row, kind, efficiency):
 
 
 def cause_sentence(book):
-    texts, name = [], None
+    texts, name, most = [], None, 0
     rows = [row for row in rows_of(book, "efficiency-causes") if row["ranks"] > 1]
     if rows:
         most = max(row["ranks"] for row in rows)
@@ -101,7 +101,7 @@ def cause_sentence(book):
         causes = [name for name, _ in CAUSES if (row[f"{name}_percent"] or 0) > 0]
         if causes:
             name = max(causes, key=lambda name: row[f"{name}_percent"])
-            texts.append(f"The largest cause of lost efficiency there is {LABELS[name]}: "
+            texts.append(f"The largest cause of lost efficiency there is “{LABELS[name]}”, "
                          f"{row.text(f'{name}_percent')} % of the epoch ({place_text(row)}).")
         else:
             texts.append(f"No efficiency is lost there ({place_text(row)}).")
@@ -112,7 +112,9 @@ def cause_sentence(book):
         texts.append("Causes of lost efficiency need a run with several ranks and one with 1 rank.")
     advice = rows_of(book, "advice")
     if advice:
-        chosen = next((a for a in advice if a["rule"] in RULES.get(name, ())), advice[0])
+        ranks = {row["source"]: row["ranks"] for row in rows_of(book, "stragglers")}
+        chosen = min(advice, key=lambda a: (a["rule"] not in RULES.get(name, ()),
+                                            ranks.get(a["source"]) != most))
         texts.append(f"Advice ({chosen['source']}): {chosen['text']}")
     return " ".join(texts)
 
