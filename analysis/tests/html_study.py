@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import h5py  # noqa: E402
 import numpy as np  # noqa: E402
 from planted import write_sweep, write_training  # noqa: E402
-from synthetic import write_ladder  # noqa: E402
+from synthetic import phases, write_ladder, write_run  # noqa: E402
 
 SIZES = [4 * 4**n for n in range(12)]
 
@@ -41,6 +41,19 @@ def write_study(folder, counts=(1, 2, 4, 8, 16), repeats=6):
     for algorithm, alpha, beta in (("ring", 2e-5, 4e-9), ("direct", 5e-6, 9e-9)):
         write_sweep(folder / f"sweep-{algorithm}.h5", random, 8, alpha, beta, SIZES,
                     algorithm=algorithm)
+    return folder
+
+
+def write_points(folder, count):
+    """Writes training runs at `count` numbers of ranks from 1 on, all with the same batch per rank
+    and with long names; returns the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for ranks in range(1, count + 1):
+        step = (0.01, 0.01, 0.3, 0.6 + 0.01 * ranks, 0.02 * (ranks - 1), 0.05)
+        write_run(folder / f"a-run-with-a-rather-long-name-on-{ranks}-ranks.h5",
+                  phases(8, *[step] * ranks), 32 * ranks, epochs=2,
+                  config={"train-samples": "100000"}, environment={"warnings": ""},
+                  ranks_of={"hostname": [f"compute-node-{n:04d}.cluster" for n in range(ranks)]})
     return folder
 
 

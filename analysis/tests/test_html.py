@@ -274,6 +274,18 @@ def test_output_errors(study, tmp_path, capfd):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_unusable_files_have_a_section(study, tmp_path, capfd):
+    pytest.importorskip("lockstep_report.input_files")
+    (tmp_path / "<b>x.h5").write_text("no run file")
+    page = tmp_path / "page.html"
+    assert main(["html", str(study), str(tmp_path / "<b>x.h5"), "-o", str(page)]) == 3
+    text = page.read_text(encoding="utf-8")
+    assert [data for parent, data in Page(text).texts if "x.h5: not an HDF5 file" in data]
+    assert Page(text).of("section")[-1]["id"] == "problems"
+    assert_isolated(text)
+    assert len([line for line in capfd.readouterr().err.splitlines() if "note" not in line]) == 1
+
+
 def test_map_combines_steps_and_ranks():
     from lockstep_report.html.heat_map import work_classes
 

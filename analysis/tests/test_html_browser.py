@@ -5,7 +5,7 @@ import re
 
 import pytest
 from browser import browse, chromium, console_messages, measure
-from html_study import write_study
+from html_study import write_points, write_study
 from lockstep_report.cli import main
 
 
@@ -25,18 +25,19 @@ def test_page_runs_under_its_security_policy(page):
     assert "<title>Lockstep report: resnet18-cifar, 1 to 8 ranks</title>" in output
 
 
+# The width of the window and of the page, and the elements that extend beyond it.
+SIDEWAYS = """[innerWidth, document.documentElement.scrollWidth,
+  [...document.querySelectorAll("body *")].filter((e) => !e.closest(".scroll, .tip")
+      && !e.closest(".skip") && e.getBoundingClientRect().right > innerWidth + 0.5)
+      .map((e) => e.outerHTML.slice(0, 90))].join()"""
+
+
 @pytest.mark.parametrize("width", [320, 390, 1280])
 def test_page_does_not_scroll_sideways(page, width):
-    wide = """[...document.querySelectorAll("body *")].filter((e) => !e.closest(".scroll, .tip")
-      && !e.closest(".skip") && e.getBoundingClientRect().right > innerWidth + 0.5)
-      .map((e) => e.outerHTML.slice(0, 90))"""
-    found = measure(page, f"[innerWidth, document.documentElement.scrollWidth, {wide}].join()",
-                    width=width)
-    assert found == f"{width},{width},"
+    assert measure(page, SIDEWAYS, width=width) == f"{width},{width},"
 
 
-def test_texts_of_charts_are_inside_and_do_not_overlap(page):
-    script = """[...document.querySelectorAll("svg.chart")].flatMap((chart) => {
+TEXTS = """[...document.querySelectorAll("svg.chart")].flatMap((chart) => {
       const inside = chart.getBoundingClientRect();
       const boxes = [...chart.querySelectorAll("text")].map((t) => [t.textContent, t.getBoundingClientRect()]);
       return boxes.flatMap(([text, a], i) => [
@@ -45,8 +46,20 @@ def test_texts_of_charts_are_inside_and_do_not_overlap(page):
         ...boxes.slice(i + 1).filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
             && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2).map(([t]) => `overlap: ${text}, ${t}`)]);
     }).join("; ")"""
-    for width in (320, 1280):
-        assert measure(page, script, width=width) == ""
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+def test_texts_of_charts_are_inside_and_do_not_overlap(page, width):
+    assert measure(page, TEXTS, width=width) == ""
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 40])
+def test_texts_of_many_points(tmp_path, count):
+    chromium()
+    path = tmp_path / "page.html"
+    assert main(["html", str(write_points(tmp_path / "runs", count)), "-o", str(path)]) == 0
+    assert measure(path, TEXTS, width=390) == ""
+    assert measure(path, SIDEWAYS, width=390) == "390,390,"
 
 
 def test_text_is_large_enough_on_a_phone(page):
