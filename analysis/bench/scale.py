@@ -148,7 +148,8 @@ def measure_all(options, folder):
         print(f"{options.ranks} ranks x {options.steps:,} steps x {PHASES} phases, {text}: "
               f"{path.stat().st_size / 1e6:,.0f} MB")
         measure("  lr.open", ["-c", f"import lockstep_report as lr; lr.open({str(path)!r})"])
-        for command in (["summary", path], ["report", path, "--out", folder / "report"]):
+        for command in (["summary", path], ["report", path, "--out", folder / "report"],
+                        ["html", path, "-o", folder / "page.html"]):
             measure(f"  {command[0]}", command)
         path.unlink()
     many = folder / "many"
@@ -157,6 +158,7 @@ def measure_all(options, folder):
     print(f"{options.files:,} run files")
     measure("  index", ["index", many])
     measure("  tables", ["tables", many, "--out", folder / "tables"])
+    measure("  html", ["html", many, "-o", folder / "page.html"])
 
 
 def main():

@@ -9,6 +9,7 @@ WIDTH = 400
 LEFT, RIGHT, TOP, BOTTOM = 8, 14, 4, 38
 ROW, BAR = 34, 15  # height of a row with its label, and of the bar
 CHARACTERS = 62  # of a label in one line
+MOST_BARS = 12  # of one chart
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,11 @@ class BarChart:
     title: str
     x_label: str
     bars: list
+    axis: axes.Axis
     reference: float = None
 
     def drawing(self, alternative):
-        extents = [sum(max(0, p.value) for p in bar.parts) for bar in self.bars]
-        below = [sum(min(0, p.value) for p in bar.parts) for bar in self.bars]
-        axis = axes.linear([*extents, *below], self.reference)
+        axis = self.axis
         bottom = TOP + ROW * len(self.bars)
         parts = [*self.grid(axis, bottom)]
         for row, bar in enumerate(self.bars):
@@ -58,6 +58,16 @@ class BarChart:
             yield element("line", x1=x, x2=x, y1=TOP, y2=bottom, class_="grid")
             yield element("text", axes.plain(value), x=x, y=bottom + 14, class_=anchor)
         yield element("text", self.x_label, x=LEFT + width / 2, y=bottom + 31, class_="middle")
+
+
+def bar_charts(title, x_label, bars, reference=None):
+    """Returns charts of at most MOST_BARS bars each, with the same axis."""
+    above = [sum(max(0, p.value) for p in bar.parts) for bar in bars]
+    below = [sum(min(0, p.value) for p in bar.parts) for bar in bars]
+    axis = axes.linear([*above, *below], reference)
+    pieces = [bars[first:first + MOST_BARS] for first in range(0, len(bars), MOST_BARS)]
+    return [BarChart(title if len(pieces) == 1 else f"{title} ({number} of {len(pieces)})", x_label,
+                     piece, axis, reference) for number, piece in enumerate(pieces, 1)]
 
 
 def place(axis, value):

@@ -1,12 +1,11 @@
 """Charts of stacked bars: phases of an epoch, and causes of lost efficiency."""
 
-from lockstep_report.html.bar_chart import Bar, BarChart, Part, alternative
+from lockstep_report.html.bar_chart import Bar, Part, alternative, bar_charts
 from lockstep_report.html.cells import batch_text, ranks_text, rows_of
 from lockstep_report.html.figure import Entry, Panel, figure_element
 from lockstep_report.models.causes import CAUSES, LABELS
 from lockstep_report.phases import PHASES, phase_name
 
-MOST_BARS = 12  # of one panel
 SMALL = 5e-4  # a cause with a smaller share everywhere is not drawn
 
 
@@ -21,10 +20,10 @@ def phase_figure(book):
             Part(phase, f"fill-{phase.replace('_', '-')}", row[phase],
                  f"{label_of(row)}, {phase_name(phase).lower()}: {row.text(phase)} s")
             for phase in PHASES if row[phase] is not None)
-        bars.setdefault((row["setting"],), []).append(
+        bars.setdefault(row["setting"], []).append(
             Bar(f"{label_of(row)}, {batch_text(row)}", parts, f"{row.text('epoch_seconds')} s"))
-    charts = [BarChart(", ".join(filter(None, key)) or "All runs", "seconds per epoch, mean over the ranks", part)
-              for key, group in bars.items() for part in pieces(group)]
+    charts = [chart for setting, group in bars.items() for chart in bar_charts(
+        setting or "All runs", "seconds per epoch, mean over the ranks", group)]
     used = [p for p in PHASES if any(part.key == p and part.value > 0
                                      for group in bars.values() for bar in group
                                      for part in bar.parts)]
@@ -35,10 +34,6 @@ def phase_figure(book):
          for p in used],
         "The length of a bar is the time of an epoch; the order of the phases in a bar is that of "
         "the legend.", [("phases", "phases of an epoch")])
-
-
-def pieces(bars):
-    return [bars[first:first + MOST_BARS] for first in range(0, len(bars), MOST_BARS)]
 
 
 def label_of(row):
@@ -59,7 +54,7 @@ def cause_figure(book):
     groups = {}
     for row in rows:
         batch = batch_text(row)
-        label = f"{label_of(row)}"
+        label = label_of(row)
         parts = [Part("efficiency", "fill-efficiency", row["efficiency_percent"],
                       f"{label}, efficiency: {row.text('efficiency_percent')} %")]
         parts += [Part(name, f"fill-{name.replace('_', '-')}", row[f"{name}_percent"],
@@ -70,8 +65,8 @@ def cause_figure(book):
             label = f"{label}, {batch}"
         groups.setdefault(key, []).append(
             Bar(label, tuple(parts), f"{row.text('efficiency_percent')} %"))
-    charts = [BarChart(", ".join(filter(None, key)), "per cent of the epoch", part, 100.0)
-              for key, group in groups.items() for part in pieces(group)]
+    charts = [chart for key, group in groups.items() for chart in bar_charts(
+        ", ".join(filter(None, key)), "per cent of the epoch", group, 100.0)]
     entries = [Entry("efficiency", "efficiency", 0, "fill-efficiency", kind="fill")]
     entries += [Entry(name, LABELS[name], 0, f"fill-{name.replace('_', '-')}", kind="fill")
                 for name in used]
