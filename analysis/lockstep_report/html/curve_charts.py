@@ -36,11 +36,9 @@ def sweep_figure(book, fits, links):
         y_axis = axes.logarithmic([m.y for m in marks] + ([rate / 8] if rate else []), 10)
         x_axis = axes.logarithmic([m.x for m in marks], 2)
         line = [((x_axis.low, rate / 8), (x_axis.high, rate / 8))] if rate else []
-        inside = [Series(s.name, tuple(m for m in s.marks if y_axis.low <= m.y <= y_axis.high),
-                         s.index, s.style, s.group) for s in models]
         charts.append(LineChart(
             f"{source}, {ranks_text(ranks)}", "bytes of each rank", x_axis, y_axis,
-            [*series, *inside], x_text=axes.bytes_text, references=line))
+            [*series, *models], x_text=axes.bytes_text, references=line))
     caption = "Bus bandwidth 2(N−1)/N · bytes / time in GB/s, median over the repeats."
     tables = [("allreduce-sweep", "all-reduce over message sizes")]
     if any(s.style for chart in charts for s in chart.series):

@@ -81,7 +81,8 @@ class LineChart:
         return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_="ideal")
 
     def line(self, series):
-        kept = [m for m in series.marks if self.x_axis.accepts(m.x) and self.y_axis.accepts(m.y)]
+        kept = [m for m in series.marks if self.x_axis.accepts(m.x) and self.y_axis.accepts(m.y)
+                and (m.text or self.y_axis.low <= m.y <= self.y_axis.high)]
         places = [self.place(m.x, m.y) for m in kept]
         parts = [element("polyline", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in places))]
         for mark, (x, y) in zip(kept, places):

@@ -70,7 +70,6 @@ def content(material, file_notes, problems):
     figures = [weak_figure(book, explanation.laws), strong_figure(book, explanation.laws),
                phase_figure(book), heat_figure(material.runs, book),
                sweep_figure(book, explanation.all_reduces, links), learning_figure(book)]
-    warnings = warning_lines(material.points)
     made = [
         section("answer", "Answer", [element("ol", *(element("li", s) for s in answer(book)))]),
         *(table_section(part, tables[part]) for part in (
@@ -82,13 +81,10 @@ def content(material, file_notes, problems):
         table_section(sections.Section("checks", "Checks of published values", ()),
                       material.checks),
         section("method", "Method", [
-            element("ul", *(element("li", line) for line in method_lines(
-                material.points, material.runs, file_notes))),
+            *listed(method_lines(material.points, material.runs, file_notes)),
             *missing_lines(sections.missing(material.tables))]),
-        section("warnings", "Assumptions and warnings", [
-            element("ul", *(element("li", line) for line in warnings))] if warnings else []),
-        section("problems", "Files with problems", [
-            element("ul", *(element("li", line) for line in problems))] if problems else []),
+        section("warnings", "Assumptions and warnings", listed(warning_lines(material.points))),
+        section("problems", "Files with problems", listed(problems)),
     ]
     made = [part for part in made if part]
     yield element(
@@ -113,11 +109,16 @@ def table_section(part, tables, figures=()):
                                            *map(table_element, tables[1:])])
 
 
+def listed(lines):
+    """Returns a list of one element with a list of the lines; an empty list without lines."""
+    return [element("ul", *(element("li", line) for line in lines))] if lines else []
+
+
 def missing_lines(lines):
     if not lines:
         return []
     return [element("p", "Sections without data, and the runs that would add them:"),
-            element("ul", *(element("li", line) for line in lines))]
+            *listed(lines)]
 
 
 def warning_lines(points):

@@ -105,13 +105,13 @@ def scaling_figure(name, title, speedups, efficiency, alone, laws, what, tables,
 
 
 def law_series(law, keys, names, most):
-    """Returns the curve of a fitted law in the colour of its points; None if they are not drawn or
-    the law does not describe the times."""
+    """Returns the curve of a fitted law in the colour of its points; None if they are not drawn, or
+    the law does not describe the times, or passes through all of them (two rank counts)."""
     point = law.points[-1]
     batch = (f"global batch {point.global_batch}" if law.law == AMDAHL
              else f"batch {point.batch_per_rank} per rank" if point.batch_per_rank else "as given")
     key = next((k for k in keys if k[1].replace(",", "") == batch and k[2] == point.mode), None)
-    if key is None or not law.describes_times:
+    if key is None or not law.describes_times or len(set(law.ranks.tolist())) < 3:
         return None
     last = EXTENSION * most
     ranks = [last ** (n / SAMPLES) for n in range(SAMPLES + 1)]
