@@ -1,6 +1,6 @@
 """The answer in three sentences, with the texts of table cells."""
 
-from lockstep_report.html.cells import batch_text, ranks_text, rows_of
+from lockstep_report.html.cells import batch_text, global_batch_text, ranks_text, rows_of
 from lockstep_report.models.causes import CAUSES, LABELS
 
 COMMUNICATION = ("exposed-buckets", "no-overlap", "link-limit", "latency", "better-algorithm")
@@ -66,9 +66,10 @@ def scaling_sentence(book):
 
 
 def best(rows, ranks):
-    """Returns the row with the largest speedup on this number of ranks, in a list."""
+    """Returns the row with the shortest epoch on this number of ranks, in a list. The largest
+    speedup may be that of a slow setting."""
     rows = [row for row in rows if row["ranks"] == ranks]
-    return [max(rows, key=lambda row: row["speedup"])] if rows else []
+    return [min(rows, key=lambda row: row["epoch_seconds"])] if rows else []
 
 
 def weak_efficiency(book):
@@ -86,10 +87,10 @@ def speedup_text(row, kind, efficiency):
     spread = row.interval("speedup_low", "speedup_high")
     if not spread:
         spread = " (no interval: fewer than 6 repeated runs)"
-    batch = batch_text(row) if kind == "batch per rank" else f"global batch {row.text('global_batch')}"
+    batch = batch_text(row) if kind == "batch per rank" else global_batch_text(row)
     return (f"the epoch is {row.text('speedup')} times as fast as on 1 rank at fixed {kind}"
             f"{spread}" + (f" and the efficiency is {share}" if share else "")
-            + f" ({batch}, {row['mode']})")
+            + f" ({', '.join(filter(None, (row['setting'], batch, row['mode'])))})")
 
 
 def cause_sentence(book):
@@ -97,7 +98,7 @@ def cause_sentence(book):
     rows = [row for row in rows_of(book, "efficiency-causes") if row["ranks"] > 1]
     if rows:
         most = max(row["ranks"] for row in rows)
-        row = max((r for r in rows if r["ranks"] == most), key=lambda r: r["efficiency_percent"])
+        row = best(rows, most)[0]
         causes = [name for name, _ in CAUSES if (row[f"{name}_percent"] or 0) > 0]
         if causes:
             name = max(causes, key=lambda name: row[f"{name}_percent"])

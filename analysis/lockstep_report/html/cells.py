@@ -60,5 +60,9 @@ def ranks_text(count):
     return "1 rank" if str(count) == "1" else f"{count} ranks"
 
 
+def global_batch_text(row):
+    return f"global batch {row.text('global_batch')}"
+
+
 def batch_text(row):
     return f"batch {row.text('batch_per_rank')} per rank" if row["batch_per_rank"] else "as given"

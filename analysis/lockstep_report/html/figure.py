@@ -38,10 +38,11 @@ def figure_element(name, title, panels, entries, caption, tables=()):
     for entry in entries:
         seen.setdefault(entry.key, entry)
     legend = element("ul", *map(legend_entry, seen.values()), class_="legend")
+    layout = "panels pairs" if len(panels) == 4 else "panels"
     return element(
         "figure", element("h3", title, id=f"figure-{name}-title"),
         element("div", *(element("div", element("h4", panel.title), panel.drawing, class_="panel")
-                         for panel in panels), class_="panels pairs" if len(panels) == 4 else "panels"),
+                         for panel in panels), class_=layout),
         legend if seen else None,
         element("figcaption", caption, " " if values else None, values),
         id=f"figure-{name}", aria_labelledby=f"figure-{name}-title")

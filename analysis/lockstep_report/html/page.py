@@ -16,12 +16,14 @@ from lockstep_report.html.stack_charts import cause_figure, phase_figure
 from lockstep_report.html.table_element import table_element
 from lockstep_report.points import link_of
 from lockstep_report.report import method_lines
+from lockstep_report.settings import setting_names
 
 
 def html_page(material, file_notes=(), problems=()):
     """Returns the page as text. `material`: an `cli.Material`; `problems`: one line for each
     file that could not be read."""
-    style, script = asset("style.css").replace("DARK_COLOURS;", asset("dark.css")), asset("script.js")
+    style = asset("style.css").replace("DARK_COLOURS;", asset("dark.css"))
+    script = asset("script.js")
     body = join([
         element("a", "Skip to the content", href="#content", class_="skip"),
         *content(material, file_notes, problems), Markup(f"<script>{script}</script>")], "\n")
@@ -67,7 +69,9 @@ def content(material, file_notes, problems):
     tables = sections.divided(material.tables)
     explanation = material.explanation
     links = {run.file_name: material.link_gbit or link_of(run) for run in material.runs}
-    figures = [weak_figure(book, explanation.laws), strong_figure(book, explanation.laws),
+    settings = setting_names(p.setting for p in material.points)
+    figures = [weak_figure(book, explanation.laws, settings),
+               strong_figure(book, explanation.laws, settings),
                phase_figure(book), heat_figure(material.runs, book),
                sweep_figure(book, explanation.all_reduces, links), learning_figure(book)]
     made = [

@@ -1,7 +1,7 @@
 """Charts of speedup and efficiency, from the tables of time, weak and strong scaling."""
 
 from lockstep_report.html import axes
-from lockstep_report.html.cells import batch_text, ranks_text, rows_of
+from lockstep_report.html.cells import batch_text, global_batch_text, ranks_text, rows_of
 from lockstep_report.html.figure import Panel, figure_element
 from lockstep_report.html.line_chart import LineChart, Mark, Series, alternative
 from lockstep_report.models.scaling_laws import AMDAHL, GUSTAFSON
@@ -10,8 +10,9 @@ EXTENSION = 2  # a fitted law is drawn up to this multiple of the largest number
 SAMPLES = 24
 
 
-def weak_figure(book, laws):
-    """Returns the figure at fixed batch per rank; None if no row has a speedup."""
+def weak_figure(book, laws, settings):
+    """Returns the figure at fixed batch per rank; None if no row has a speedup. `settings`: the
+    name of each setting in the tables."""
     speedups = curves(rows_of(book, "table-1-time-speedup"), batch_text, "speedup",
                       ("speedup_low", "speedup_high"))
     rows = rows_of(book, "weak-scaling")
@@ -22,11 +23,11 @@ def weak_figure(book, laws):
         "weak-scaling", "Weak scaling: fixed batch per rank", speedups, efficiency, alone,
         [law for law in laws if law.law == GUSTAFSON],
         "Speedup of an epoch T(1)/T(N) and weak efficiency t(1)/t(N).",
-        (("table-1-time-speedup", "table 1"), ("weak-scaling", "weak scaling")), book)
+        (("table-1-time-speedup", "table 1"), ("weak-scaling", "weak scaling")), book, settings)
 
 
-def strong_figure(book, laws):
-    """Returns the figure at fixed global batch; None if there is no strong scaling."""
+def strong_figure(book, laws, settings):
+    """Returns the figure at fixed global batch, as `weak_figure`; None without strong scaling."""
     rows = rows_of(book, "strong-scaling")
     return scaling_figure(
         "strong-scaling", "Strong scaling: fixed global batch",
@@ -34,11 +35,7 @@ def strong_figure(book, laws):
         curves(rows, global_batch_text, "efficiency"), {},
         [law for law in laws if law.law == AMDAHL],
         "Speedup T(1)/T(N) and efficiency T(1)/(N·T(N)).",
-        (("strong-scaling", "strong scaling"),), book)
-
-
-def global_batch_text(row):
-    return f"global batch {row.text('global_batch')}"
+        (("strong-scaling", "strong scaling"),), book, settings)
 
 
 def curves(rows, batch_of, key, interval=None, start=True, suffix=""):
@@ -65,13 +62,13 @@ def names_of(keys):
         for key in keys}
 
 
-def scaling_figure(name, title, speedups, efficiency, alone, laws, what, tables, book):
+def scaling_figure(name, title, speedups, efficiency, alone, laws, what, tables, book, settings):
     if not speedups and not efficiency:
         return None
     keys = list(dict.fromkeys([*speedups, *efficiency]))
     names = names_of([*keys, *alone])
     ranks = sorted({m.x for marks in (*speedups.values(), *efficiency.values()) for m in marks})
-    models = [law_series(law, keys, names, ranks[-1]) for law in laws]
+    models = [law_series(law, keys, names, ranks[-1], settings) for law in laws]
     models = [series for series in models if series]
     upper = [Series(names[k], tuple(m), keys.index(k)) for k, m in speedups.items()]
     lower = [Series(names[k], tuple(m), keys.index(k)) for k, m in efficiency.items()]
@@ -104,13 +101,14 @@ def scaling_figure(name, title, speedups, efficiency, alone, laws, what, tables,
                           [(table, text) for table, text in tables if table in book])
 
 
-def law_series(law, keys, names, most):
+def law_series(law, keys, names, most, settings):
     """Returns the curve of a fitted law in the colour of its points; None if they are not drawn, or
     the law does not describe the times, or passes through all of them (two rank counts)."""
     point = law.points[-1]
     batch = (f"global batch {point.global_batch}" if law.law == AMDAHL
              else f"batch {point.batch_per_rank} per rank" if point.batch_per_rank else "as given")
-    key = next((k for k in keys if k[1].replace(",", "") == batch and k[2] == point.mode), None)
+    place = (settings.get(point.setting) or None, batch, point.mode)
+    key = next((k for k in keys if (k[0], k[1].replace(",", ""), k[2]) == place), None)
     if key is None or not law.describes_times or len(set(law.ranks.tolist())) < 3:
         return None
     last = EXTENSION * most
