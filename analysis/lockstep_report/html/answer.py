@@ -94,11 +94,12 @@ def speedup_text(row, kind, efficiency):
 
 
 def cause_sentence(book):
-    texts, name, most = [], None, 0
+    texts, name, most, sources = [], None, 0, ()
     rows = [row for row in rows_of(book, "efficiency-causes") if row["ranks"] > 1]
     if rows:
         most = max(row["ranks"] for row in rows)
         row = best(rows, most)[0]
+        sources = row["source"].split(", ")
         causes = [name for name, _ in CAUSES if (row[f"{name}_percent"] or 0) > 0]
         if causes:
             name = max(causes, key=lambda name: row[f"{name}_percent"])
@@ -115,6 +116,7 @@ def cause_sentence(book):
     if advice:
         ranks = {row["source"]: row["ranks"] for row in rows_of(book, "stragglers")}
         chosen = min(advice, key=lambda a: (a["rule"] not in RULES.get(name, ()),
+                                            a["source"] not in (*sources, ", ".join(sources)),
                                             ranks.get(a["source"]) != most))
         texts.append(f"Advice ({chosen['source']}): {chosen['text']}")
     return " ".join(texts)

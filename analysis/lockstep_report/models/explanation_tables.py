@@ -28,7 +28,7 @@ def advice_table(advice):
 def cause_table(losses, row_of, place):
     rows = []
     for loss in losses:
-        row = {**row_of(loss.point), "scaling": loss.scaling,
+        row = {**row_of(loss.point), "source": loss.point.source, "scaling": loss.scaling,
                "epoch_seconds": loss.point.epoch_seconds, "loss_seconds": loss.seconds,
                "efficiency_percent": 100 * loss.efficiency}
         for name, _ in CAUSES:
@@ -44,6 +44,7 @@ def cause_table(losses, row_of, place):
          Column("efficiency_percent", "Efficiency T(1)/(N·T(N)) (%)", 1),
          *(Column(f"{name}_percent", f"{LABELS[name][:1].upper()}{LABELS[name][1:]} (%)", 1)
            for name in shown),
+         Column("source", "Runs", csv_only=True),
          *(Column(f"{name}_seconds", LABELS[name], 4, csv_only=True) for name in shown)],
         rows,
         ["efficiency + all causes = 100 % of T(N), mean over the ranks; negative: the point gains",
