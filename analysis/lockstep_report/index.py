@@ -7,13 +7,14 @@ import numpy as np
 
 from lockstep_report import metrics
 from lockstep_report.errors import INPUT, OUTPUT, ReportError
+from lockstep_report.escaping import one_line
 from lockstep_report.json_output import json_text
 from lockstep_report.paths import run_files
 from lockstep_report.points import timed_seconds
 from lockstep_report.read import read_run
 from lockstep_report.settings import SETTING_PARTS, build_of, setting_of
 from lockstep_report.summary import table_lines
-from lockstep_report.tables import Column, Table, csv_text, printable
+from lockstep_report.tables import Column, Table, csv_text
 from lockstep_report.window import batch_per_rank, timed_window
 
 COLUMNS = [
@@ -54,7 +55,7 @@ def write_index(options):
     elif options.csv:
         print(options.csv)
     else:
-        print("\n".join(map(printable, table_lines(table))))
+        print("\n".join(map(one_line, table_lines(table))))
     if all("status" not in row for row in table.rows):
         raise ReportError(INPUT, f"{table.rows[0]['remark']}")
 

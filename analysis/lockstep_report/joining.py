@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from lockstep_report.errors import ReportError
+from lockstep_report.hdf5_access import open_run
 from lockstep_report.measurements import QUANTITIES
-from lockstep_report.read import check_header, open_run, read_run
+from lockstep_report.read import check_header, read_run
 from lockstep_report.stored import join_rows
 from lockstep_report.waiting import CLOCKS
 

@@ -6,8 +6,9 @@ import h5py
 import numpy as np
 
 from lockstep_report import schema
-from lockstep_report.read import (
-    TABLES, check_header, errors_of_hdf5, open_run, read_attributes, read_current, read_dataset, version_of)
+from lockstep_report.hdf5_access import (
+    errors_of_hdf5, open_run, read_attributes, read_dataset)
+from lockstep_report.read import TABLES, check_header, read_current, version_of
 
 TRAINING_GROUPS = ("/steps", "/epochs", "/buckets")
 
