@@ -11,11 +11,11 @@ from lockstep_report.comparison import merge_repeats
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.escaping import one_line, printable
 from lockstep_report.export import command as export_command
-from lockstep_report.joining import load_runs
+from lockstep_report.input_files import each, read_files, read_some, require, skipped_lines
 from lockstep_report.json_output import files_values, json_text, table_values
 from lockstep_report.models.explanation import explain, explanation_values
 from lockstep_report.output import CHECK, FIGURE, PAGE, PREDICTION, TABLE, Folder
-from lockstep_report.paths import one_file, run_files
+from lockstep_report.paths import one_file
 from lockstep_report.summary import summary, summary_values
 from lockstep_report.published import check, traffic
 from lockstep_report.published.formulas import KNOWN_PARAMETERS, Assumptions
@@ -36,14 +36,18 @@ CSV_IMAGES = 50_000  # per epoch of a CSV, unless --train-samples is given
 def main(arguments=None):
     """Runs one command and returns the exit status."""
     options = parser().parse_args(arguments)
+    options.skipped = []  # errors of input files, see `input_files`
+    status = 0
     try:
-        return options.command(options) or 0
+        status = options.command(options) or 0
     except ReportError as error:
-        print(f"lockstep-report: {one_line(str(error))}", file=sys.stderr)
-        return error.status
+        options.skipped.append(error)
+        status = error.status
     except BrokenPipeError:  # the reader (head, less) closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    for error in options.skipped:
+        print(f"lockstep-report: {one_line(str(error))}", file=sys.stderr)
+    return status or (INPUT if options.skipped else 0)
 
 
 class Parser(argparse.ArgumentParser):
@@ -201,31 +205,29 @@ def default_notes(options):
 
 def read_input(options):
     """Reads the run files and CSVs of a command. Returns (points, runs, times). Raises
-    `ReportError` if a file cannot be read or there is nothing to report."""
+    `ReportError` if no file can be read or there is nothing to report."""
     if not options.runs and not options.csv:
         raise ReportError(USAGE, "nothing to report: give run files, or epoch times with --csv")
-    loaded = read_files(options)
-    runs = loaded.runs
-    times = [read_times(path) for path in options.csv]
+    loaded = read_some(options, options.runs)
+    times = [table for _, table in each(options.skipped, options.csv, read_times)]
     assumptions = assumptions_of(options)
-    found = [points.from_run(run) for run in runs if run.has_steps and not run.ladder]
+    usable = each(options.skipped, loaded.runs, point_of)
+    runs, found = [run for run, _ in usable], [point for _, point in usable if point]
     for table in times:
         found += [points.from_times(row, assumptions.models[0][1], assumptions.samples,
                                     default_notes(options)) for row in table.rows]
     useful = found or any(run.has_tables for run in runs)
     if not useful:
+        require(options.skipped, runs)
         raise ReportError(INPUT, f"{runs[0].path}: holds no steps (status {runs[0].status}); "
                                  "nothing to report")
-    options.file_notes = loaded.notes
+    options.file_notes = loaded.notes + skipped_lines(options)
     return add_comparison_notes(merge_repeats(found), options.link_gbit), runs, times
 
 
-def read_files(options):
-    """Reads the given run files and returns the runs; prints joined and dropped files to stderr."""
-    loaded = load_runs(run_files(options.runs))
-    for note in loaded.notes:
-        print(f"lockstep-report: note: {one_line(note)}", file=sys.stderr)
-    return loaded
+def point_of(run):
+    """Returns the point of a training run; None for other runs."""
+    return points.from_run(run) if run.has_steps and not run.ladder else None
 
 
 def tables_of(options, found, runs, explanation=None):
@@ -320,12 +322,14 @@ def print_files(folder):
 
 
 def print_summary(options):
-    runs = read_files(options).runs
+    runs = read_files(options, options.runs).runs
+    found = each(options.skipped, runs, summary_values if options.json else summary)
+    require(options.skipped, found)
     if options.json:
-        values = [summary_values(run) for run in runs]
-        print(json_text(values[0] if len(values) == 1 else values))
+        values = [value for _, value in found]
+        print(json_text(values[0] if len(runs) == 1 else values))
     else:
-        print("\n\n".join("\n".join(map(printable, summary(run))) for run in runs))
+        print("\n\n".join("\n".join(map(printable, lines)) for _, lines in found))
 
 
 def print_explanation(options):
@@ -342,7 +346,7 @@ def print_explanation(options):
 
 
 def print_prediction(options):
-    rows = predicted_rows(options, read_files(options).runs)
+    rows = predicted_rows(options, read_files(options, options.runs).runs)
     table = prediction_table(rows)
     if options.out:
         from lockstep_report.figure_style import render

@@ -13,6 +13,7 @@ from lockstep_report.former_names import with_current_names
 from lockstep_report.hdf5_access import (
     attributes_of, errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects)
 from lockstep_report.stored import IN_MEMORY_BYTES, StoredRows
+from lockstep_report.structure import check_structure
 
 TABLES = ("ladder", "allreduce", "layers", "stack")  # groups of commands that do not train
 OPTIONAL = ("telemetry", "profile", "kernels")  # groups of training runs with these options
@@ -120,7 +121,7 @@ class Run:
         """Returns the resolved option `name` as an integer; None if it is not a positive number."""
         try:
             value = int(float(self.option(name)))
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         return value if value > 0 else None
 
@@ -131,7 +132,9 @@ def read_run(path, in_memory=IN_MEMORY_BYTES):
     path = Path(path)
     with errors_of_hdf5(path), open_run(path) as file:
         attributes = check_header(path, file)
-        return read_groups(path, safe_objects(path, file), attributes, in_memory)
+        items = safe_objects(path, file)
+        check_structure(path, items, attributes)
+        return read_groups(path, items, attributes, in_memory)
 
 
 def check_header(path, file):
