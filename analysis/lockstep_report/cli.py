@@ -25,7 +25,7 @@ from lockstep_report.prediction.prediction_report import prediction_table, predi
 from lockstep_report.settings import plural
 from lockstep_report.tables import markdown
 from lockstep_report.times_csv import read_times
-from lockstep_report.validate import problems
+from lockstep_report.validate import notes, problems
 from lockstep_report.validity import add_comparison_notes
 
 
@@ -365,13 +365,17 @@ def print_prediction(options):
 
 def print_problems(options):
     found = problems(one_file(options.run))
+    lacking = [] if found else notes(options.run)
     if options.json:
-        print(json_text({"run": options.run, "is_valid": not found, "problems": found}))
+        print(json_text({"run": options.run, "is_valid": not found, "problems": found,
+                         "notes": lacking}))
     for line in found if not options.json else ():
         print(one_line(f"{options.run}: {line}"))
     if found:
         raise ReportError(INPUT, f"{options.run}: {plural(len(found), 'problem')} in the file")
     if not options.json:
+        for line in lacking:
+            print(one_line(f"{options.run}: note: {line}"))
         print(one_line(f"{options.run}: valid"))
 
 

@@ -10,7 +10,7 @@ from lockstep_report.errors import OUTPUT, ReportError
 from lockstep_report.escaping import one_line
 from lockstep_report.input_files import paths_of, require
 from lockstep_report.json_output import json_text
-from lockstep_report.points import timed_seconds
+from lockstep_report.points import check_timed, timed_seconds
 from lockstep_report.read import read_run
 from lockstep_report.settings import SETTING_PARTS, build_of, setting_of
 from lockstep_report.summary import table_lines
@@ -101,6 +101,7 @@ def training_values(run):
     window = timed_window(run)
     step, _, _ = timed_seconds(run, window.steps)
     images = run.images[window.steps]
+    check_timed(run, step, images)
     accuracy = np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)
     accuracy = accuracy[np.isfinite(accuracy)]
     return {

@@ -125,9 +125,7 @@ def from_run(run):
     origin = run.parts[run.part_of_step[window.steps[0]]] if run.parts else run
     step, training, phases = timed_seconds(run, window.steps)
     images = run.images[window.steps]
-    if images.min() <= 0 or not np.isfinite(step.sum()) or step.sum() <= 0:
-        raise ReportError(INPUT, f"{run.path}: the timed steps have no finite, positive times and "
-                                 "numbers of images; 'lockstep-report validate' lists the problems")
+    check_timed(run, step, images)
     scale = window.size.images / images.sum()
     of_phases = {name: scale * phases[:, i].mean() for i, name in enumerate(run.phases)}
     of_phases[IMBALANCE] = scale * step.sum() - sum(of_phases.values())
@@ -167,6 +165,14 @@ def from_run(run):
         scaled=window.is_extrapolated,
         notes=validity.run_notes(run, origin, window),
     )
+
+
+def check_timed(run, step, images):
+    """Raises `ReportError` (input) if the timed steps have times or images from which no rate
+    follows."""
+    if images.min() <= 0 or not np.isfinite(step.sum()) or step.sum() <= 0:
+        raise ReportError(INPUT, f"{run.path}: the timed steps have no finite, positive times and "
+                                 "numbers of images; 'lockstep-report validate' lists the problems")
 
 
 def timed_seconds(run, steps):

@@ -171,6 +171,8 @@ def read_groups(path, items, attributes, in_memory):
     groups = {group: read_columns(path, items, group, in_memory) for group in is_required}
     ranks, steps = groups["/ranks"], groups["/steps"]
     phases = tuple(read_dataset(items["/phase"])) if "/phase" in items else schema.PHASES
+    if phases != schema.PHASES:
+        raise ReportError(INPUT, f"{path}: /phase is not ({', '.join(schema.PHASES)})")
     shape = (len(ranks.get("rank", ())), len(phases))
     seconds = steps.get("phase_seconds", np.zeros((0, *shape)))
     if has_training and seconds.shape[1:] != shape:

@@ -18,6 +18,8 @@ def check_structure(path, items, attributes):
         value = attributes.get(spec.name)
         if spec.type == "int64" and value is not None and not isinstance(value, int):
             raise error_of(path, f"attribute {spec.name} is not an integer")
+        if isinstance(value, list):
+            raise error_of(path, f"attribute {spec.name} has several values")
     lengths = {}  # dimension -> (length, path of the dataset)
     for spec in schema.DATASETS:
         place = spec.path_in(items)
