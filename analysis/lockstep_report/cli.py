@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from lockstep_report import __version__, contents, index, points, report, watch
+from lockstep_report.canvas import CANVASES, canvas
 from lockstep_report.compare import command as compare_command
 from lockstep_report.comparison import merge_repeats
 from lockstep_report.errors import INPUT, USAGE, ReportError
@@ -67,7 +68,7 @@ def parser():
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     for name, function, text in (
         ("tables", write_tables, "write the tables as Markdown, CSV and LaTeX"),
-        ("figures", write_figures, "write the figures as SVG and PNG"),
+        ("figures", write_figures, "write the figures as SVG, PNG and PDF"),
         ("report", write_report, "write report.md with all tables, figures and the method"),
     ):
         command = commands.add_parser(name, help=text, description=text)
@@ -86,6 +87,11 @@ def parser():
         command.add_argument("--json", action="store_true",
                              help="print the values of the tables as JSON" if name == "tables" else
                              "print the names of the files as JSON")
+        if name == "figures":
+            command.add_argument("--width", choices=CANVASES, default="screen",
+                                 help="one-column, two-column: 85 or 178 mm for a paper, with texts "
+                                      "of at least 6 points; screen: as wide as the content needs "
+                                      "[screen]")
         add_assumptions(command)
         command.set_defaults(command=function)
     text = "print advice, causes of lost efficiency, fits and stragglers"
@@ -280,7 +286,9 @@ def write_all(folder, tables, checks):
 def write_figures(options):
     found, runs, _ = read_input(options)
     folder = Folder(options.out, FIGURE)
-    if not save_figures(folder, found, runs, options.link_gbit):
+    with canvas(options.width):
+        made = save_figures(folder, found, runs, options.link_gbit, formats=("svg", "png", "pdf"))
+    if not made:
         print("no figure has data: give runs with several rank counts or batches", file=sys.stderr)
     folder.finish()
     if options.json:
@@ -289,10 +297,10 @@ def write_figures(options):
         print_files(folder)
 
 
-def save_figures(folder, found, runs, link_gbit, explanation=None):
+def save_figures(folder, found, runs, link_gbit, explanation=None, formats=("svg", "png")):
     from lockstep_report import figures  # here because importing matplotlib is slow
 
-    made = figures.all_figures(found, runs, link_gbit, explanation)
+    made = figures.all_figures(found, runs, link_gbit, explanation, formats)
     for name, images in made.items():
         for suffix, content in images.items():
             folder.write(f"{name}.{suffix}", content, FIGURE)
@@ -354,7 +362,8 @@ def print_prediction(options):
 
         folder = Folder(options.out, PREDICTION)
         folder.write_table(table, PREDICTION)
-        for suffix, content in render(prediction_figure(rows)).items():
+        for suffix, content in render(
+                prediction_figure(rows), ("svg", "png", "pdf")).items():
             folder.write(f"{table.name}.{suffix}", content, PREDICTION)
         folder.finish()
     if options.json:

@@ -2,8 +2,9 @@
 
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from lockstep_report.figure_layout import arrange, text_width
-from lockstep_report.figure_style import IDEAL_LINE, MARKERS, SERIES, STYLE, light_grid, plt
+from lockstep_report.canvas import current, length
+from lockstep_report.figure_layout import add_panels, arrange, rows_of, text_width
+from lockstep_report.figure_style import IDEAL_LINE, MARKERS, SERIES, light_grid, plt, rc_settings
 from lockstep_report.points import link_of
 from lockstep_report.sweep import sweep_table
 
@@ -21,21 +22,36 @@ def sweep_figure(runs, link_gbit=None):
     if not panels:
         return None
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(
-            1, len(panels), sharey=True, squeeze=False,
-            figsize=(4.2 * len(panels) + 0.6 + max(map(text_width, names)), 4.0))
-        for panel, ((source, ranks), curves) in zip(axes[0], panels.items()):
+    with plt.rc_context(rc_settings()):
+        titles = [f"{ranks} ranks" + (f"\n{source}" if len(panels) > 1 else "")
+                  for source, ranks in panels]
+        widths = [min(current().row, max(length(4.2), text_width(title) + 0.2))
+                  for title in titles]
+        rows = rows_of(widths)
+        figure = plt.figure(figsize=(
+            max(sum(widths[i] for i in row) for row in rows) + 0.6 + max(map(text_width, names)),
+            0.4 + 3.6 * len(rows)))
+        axes = add_panels(figure, rows, widths)
+        for panel, title, ((source, _), curves) in zip(axes, titles, panels.items()):
             draw_panel(panel, curves, names, links[source])
-            panel.set_title(f"{ranks} ranks" + (f" ({source})" if len(panels) > 1 else ""))
-        axes[0][0].set_ylabel("bus bandwidth, GB/s")
-        handles = dict(zip(*reversed(axes[0][0].get_legend_handles_labels())))
-        for panel in axes[0][1:]:
+            panel.set_title(title)
+        share_limits(axes)
+        for row in rows:
+            axes[row[0]].set_ylabel("bus bandwidth, GB/s")
+        handles = {}
+        for panel in axes:
             handles |= dict(zip(*reversed(panel.get_legend_handles_labels())))
-        axes[0][-1].legend(handles.values(), handles.keys(), loc="center left",
+        axes[rows[0][-1]].legend(handles.values(), handles.keys(), loc="center left",
                            bbox_to_anchor=(1.02, 0.5))
         arrange(figure, "All-reduce: bus bandwidth 2(N−1)/N · bytes / time over message size")
         return figure
+
+
+def share_limits(axes):
+    """Gives all panels the same vertical axis."""
+    limits = [panel.get_ylim() for panel in axes]
+    for panel in axes:
+        panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
 
 
 def draw_panel(axes, curves, names, link_gbit):

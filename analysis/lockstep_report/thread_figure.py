@@ -3,7 +3,7 @@
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from lockstep_report.figure_layout import arrange
-from lockstep_report.figure_style import IDEAL_LINE, MARKERS, SERIES, STYLE, light_grid, plt
+from lockstep_report.figure_style import IDEAL_LINE, MARKERS, SERIES, light_grid, plt, rc_settings
 from lockstep_report.threads import PASSES, name_of, row_of, thread_groups, title_of
 
 
@@ -17,7 +17,7 @@ def thread_figure(group):
     base = group[0]
     rows = [row_of(point, base) for point in group]
     threads = [row["threads"] for row in rows]
-    with plt.rc_context(STYLE):
+    with plt.rc_context(rc_settings()):
         figure, axes = plt.subplots(figsize=(6.6, 4.2))
         axes.plot(threads, [n / base.threads for n in threads], label="ideal", **IDEAL_LINE)
         for index, name in enumerate(("", *PASSES)):
