@@ -5,6 +5,7 @@ import numpy as np
 from lockstep_report.accuracy import accuracy_curves
 from lockstep_report.figure_layout import arrange, figure_size, panels_of, text_width
 from lockstep_report.figure_style import MARKERS, SERIES, light_grid, plt, rc_settings
+from lockstep_report.settings import runs_text
 
 
 def accuracy_figure(runs):
@@ -38,7 +39,8 @@ def accuracy_figure(runs):
         for axes in (left, right):
             light_grid(axes, "both")
         right.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
-        arrange(figure, title_of(curves))
+        arrange(figure, title_of(curves),
+                ["Medians of " + runs_text([len(c.labels) for c in curves], "curve")])
         return figure
 
 

@@ -186,3 +186,10 @@ def add_panels(figure, rows, widths):
         grid = place.subgridspec(1, len(ratios), width_ratios=ratios)
         axes += [figure.add_subplot(grid[0, column]) for column in range(len(row))]
     return axes
+
+
+def share_limits(axes):
+    """Gives all panels the same vertical axis."""
+    limits = [panel.get_ylim() for panel in axes]
+    for panel in axes:
+        panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))

@@ -49,7 +49,7 @@ def all_figures(points, runs, link_gbit=None, explanation=None, formats=("svg", 
     made |= thread_figures(points)
     made |= telemetry_figures(runs) | profile_figures(runs) | layer_figures(runs)
     made["pipeline-stages"] = pipeline_figure(pipeline_table(runs))
-    made["allreduce-sweep"] = sweep_figure(runs, link_gbit)
+    made["allreduce-sweep"] = sweep_figure(runs, link_gbit, explanation.all_reduces)
     made |= explanation_figures(explanation)
     made["learning-curves"] = accuracy_figure(runs)
     return {name: render(figure, formats) for name, figure in made.items() if figure}

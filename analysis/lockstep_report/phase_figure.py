@@ -8,6 +8,7 @@ from lockstep_report.canvas import length
 from lockstep_report.figure_layout import add_panels, arrange, chunks, rows_of, text_width
 from lockstep_report.figure_style import light_grid, notes_of, plt, rc_settings, short_number, title_of
 from lockstep_report.points import IMBALANCE
+from lockstep_report.settings import measured_on
 
 COLOURS = {
     "data_wait": "#999999",
@@ -52,13 +53,15 @@ def phase_bars(points, letters=None):
         figure = plt.figure(figsize=(longest + 3.1, 0.4 + height * len(rows)))
         axes = add_panels(figure, rows, widths)
         for place, panel in enumerate(panels):
-            draw_stack(axes[place], panel, letters)
+            draw_stack(axes[place], panel, letters, max(
+                p.epoch_seconds for p in timed if p.batch_per_rank == panel[0].batch_per_rank))
             axes[place].set_title(titles[place])
         for row in rows:
             axes[row[0]].set_ylabel("seconds per epoch\n(mean over the ranks)")
         add_phase_legend(axes, axes[rows[0][-1]])
         arrange(figure, "Time of an epoch by phase: " + title_of(timed),
-                [f"({letters[note]}) {note}" for note in notes_of(timed, letters)])
+                [f"({letters[note]}) {note}" for note in notes_of(timed, letters)]
+                + [measured_on(timed)])
         return figure
 
 
@@ -79,9 +82,8 @@ def add_phase_legend(panels, axes):
                 handlelength=1.0, handleheight=1.0)
 
 
-def draw_stack(axes, points, letters):
+def draw_stack(axes, points, letters, whole):
     bottom = [0.0] * len(points)
-    whole = max(p.epoch_seconds for p in points)
     for name, colour in COLOURS.items():
         heights = [p.phase_seconds.get(name, 0.0) for p in points]
         if max(heights) < 0.002 * whole:

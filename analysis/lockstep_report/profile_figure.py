@@ -30,7 +30,7 @@ def profile_figure(run):
     rows = [row for row in operation_rows(run) if row["phase"] != ALL_REDUCE]
     ceilings = ceilings_of(run)
     points = [row for row in rows if row["flops"] and row["bytes"]]
-    has_roofline = all(ceilings) and points
+    has_roofline = bool(all(ceilings) and points)
     with plt.rc_context(rc_settings()):
         figure, axes = plt.subplots(
             *panels_of(1 + has_roofline), squeeze=False,

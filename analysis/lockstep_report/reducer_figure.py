@@ -1,11 +1,11 @@
 """The figure that compares gradient reducers."""
 
 from lockstep_report.canvas import length
-from lockstep_report.figure_layout import arrange, chunks, text_width
+from lockstep_report.figure_layout import arrange, chunks, share_limits, text_width
 from lockstep_report.figure_style import light_grid, plt, rc_settings, short_number, title_of
 from lockstep_report.phase_figure import COLOURS, NAMES, add_phase_legend
 from lockstep_report.reducers import hosts_of
-from lockstep_report.settings import plural
+from lockstep_report.settings import measured_on, plural
 
 
 def reducer_bars(points):
@@ -34,9 +34,11 @@ def reducer_bars(points):
             own[-1].set_xticks(of_part, [bar_text(p, points) for p in part])
             for axes in own:
                 axes.set_xlim(-0.6, max(places, key=max)[-1] + 0.6)
+        for place in range(len(heights)):
+            share_limits(panels[place::len(heights)])
         add_phase_legend(panels[::len(heights)], panels[0])
         arrange(figure, f"Gradient reducers, batch {points[0].batch_per_rank:,} per rank: "
-                        + title_of(points))
+                        + title_of(points), [measured_on(points)])
         return figure
 
 

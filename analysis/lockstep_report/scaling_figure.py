@@ -80,7 +80,7 @@ def scaling(points, series, title, efficiency, letters=None):
         right.set_title(f"{efficiency}, per cent")
         arrange(figure, f"{title}: {title_of(points)}",
                 [f"({letters[note]}) {places_of(note, points)}: {note}"
-                 for note in notes_of(points, letters)])
+                 for note in notes_of(points, letters)] + [settings.measured_on(points)])
         return figure
 
 

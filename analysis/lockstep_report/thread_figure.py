@@ -4,6 +4,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from lockstep_report.figure_layout import arrange
 from lockstep_report.figure_style import IDEAL_LINE, MARKERS, SERIES, light_grid, plt, rc_settings
+from lockstep_report.settings import measured_on
 from lockstep_report.threads import PASSES, name_of, row_of, thread_groups, title_of
 
 
@@ -37,5 +38,5 @@ def thread_figure(group):
         axes.set_ylabel("speedup")
         light_grid(axes, "both")
         axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
-        arrange(figure, title_of(group))
+        arrange(figure, title_of(group), [measured_on(group)])
         return figure

@@ -6,6 +6,7 @@ from lockstep_report.canvas import current, length
 from lockstep_report.figure_layout import add_panels, arrange, rows_of, text_width
 from lockstep_report.figure_style import light_grid, notes_of, plt, rc_settings, title_of
 from lockstep_report.phase_figure import COLOURS, bar_label
+from lockstep_report.settings import measured_on
 from lockstep_report.validity import letters as letters_of
 
 PARTS = (("transfer", "transfer", COLOURS["backward"]),
@@ -40,7 +41,8 @@ def waiting_bars(points, letters=None):
         axes[rows[0][-1]].legend(handles[::-1], labels[::-1], loc="center left",
                                  bbox_to_anchor=(1.02, 0.5), handlelength=1.0, handleheight=1.0)
         arrange(figure, "All-reduce of each rank: " + title_of(split),
-                [f"({letters[note]}) {note}" for note in notes_of(split, letters)])
+                [f"({letters[note]}) {note}" for note in notes_of(split, letters)]
+                + [measured_on(split)])
         return figure
 
 

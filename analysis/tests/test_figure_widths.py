@@ -2,6 +2,7 @@
 text is cut off, overlaps another one, or is smaller than 6 points, and the figure has the width of the
 column."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,6 +26,7 @@ from test_telemetry import write as write_telemetry
 
 COUNTS = (1, 2, 7, 40)
 REDUCERS = ("none", "allreduce", "overlap", "gather-scatter", "parameter-server")
+MACHINE = (*SHORT, "AMD EPYC 9654", "4 threads per rank")
 LAYERS = "conv2d:3x3@64x128x56x56 relu batch-norm"
 
 
@@ -55,8 +57,7 @@ def many_batches(count, folder):
 
 def waiting(count, folder):
     split = Split((0.5,) * count, (1.5,) * count, (1 / count,) * count, 1e-6)
-    return waiting_figure.waiting_bars([scaled(max(2, count), split=split, ranks=count)
-                                        if False else point(count, 32, 2.0, split=split)])
+    return waiting_figure.waiting_bars([point(count, 32, 2.0, split=split)])
 
 
 def waiting_panels(count, folder):
@@ -82,8 +83,8 @@ def threads(count, folder):
     times = dict.fromkeys(("forward", "backward", "update", "upload", "data_wait",
                            "exposed_communication"), 1.0)
     return thread_figure.thread_figure([
-        point(1, 32, 10.0 / n, threads=n, processors=16,
-              phase_seconds={name: 1.0 / n for name in times}) for n in range(1, count + 1)])
+        replace(point(1, 32, 10.0 / n, threads=n, processors=16, setting=MACHINE),
+                phase_seconds={name: 1.0 / n for name in times}) for n in range(1, count + 1)])
 
 
 def learning(count, folder, monkeypatch):
@@ -152,8 +153,8 @@ def profile(count, folder):
 
 
 def telemetry(count, folder):
-    run = read_run(write_telemetry(folder / "run.h5", ranks=count))
-    return telemetry_figure.telemetry_figures([run])["telemetry"]
+    (figure,) = telemetry_figure.telemetry_figures([read_run(write_telemetry(folder / "run.h5"))]).values()
+    return figure
 
 
 def prediction(count, folder):

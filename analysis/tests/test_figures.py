@@ -45,7 +45,7 @@ def visible_texts(figure):
 
 def faults(figure):
     """Returns one message per text that is cut off and per overlapping pair; closes `figure`."""
-    with matplotlib.rc_context(figure_style.STYLE):
+    with matplotlib.rc_context(figure_style.rc_settings()):
         texts = visible_texts(figure)
     assert len(texts) > 4
     found = [f"cut off: {text!r}" for text, box in texts

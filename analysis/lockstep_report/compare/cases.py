@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from lockstep_report import settings
+from lockstep_report.comparison import reducer_order
 from lockstep_report.compare.quantities import estimates_of
 from lockstep_report.input_files import each
 from lockstep_report.points import from_run
@@ -43,7 +44,8 @@ def cases_of(runs, skipped=None):
         key = (point.setting, point.ranks, point.batch_per_rank, point.mode, point.variant)
         groups.setdefault(key, []).append((run, point))
     return [case_of(group) for _, group in sorted(
-        groups.items(), key=lambda item: (item[0][:4], sorted(item[0][4])))]
+        groups.items(), key=lambda item: (item[0][:3], reducer_order(item[1][0][1]), item[0][3],
+                                          sorted(item[0][4])))]
 
 
 def case_of(group):

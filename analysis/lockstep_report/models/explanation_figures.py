@@ -11,6 +11,7 @@ from lockstep_report.figure_style import (
 from lockstep_report.models.causes import CAUSES, LABELS
 from lockstep_report.models.scaling_laws import AMDAHL
 from lockstep_report.scaling_figure import labelled_ranks
+from lockstep_report.settings import measured_on
 from lockstep_report.sweep_figure import size_text
 
 BEYOND = (0, (4, 3))  # line style beyond the data
@@ -61,7 +62,8 @@ def cause_bars(losses):
         handles, names = axes[0].get_legend_handles_labels()
         axes[rows[0][-1]].legend(handles[::-1], names[::-1], loc="center left",
                                  bbox_to_anchor=(1.02, 0.5), handlelength=1.0, handleheight=1.0)
-        arrange(figure, "Causes of lost efficiency" + setting_text(losses[0].point, panels))
+        arrange(figure, "Causes of lost efficiency" + setting_text(losses[0].point, panels),
+                [measured_on([loss.point for loss in losses])])
         return figure
 
 
@@ -114,7 +116,8 @@ def law_curves(laws):
         arrange(figure, "Scaling laws" + (f": {title_of(laws[0].points)}"
                                           if len(setting) == 1 else ""),
                 ["Dashed: beyond the measured numbers of ranks; not measured. A law that does not "
-                 "describe the times is not drawn there."])
+                 "describe the times is not drawn there.",
+                 measured_on([point for law in laws for point in law.points])])
         return figure
 
 
