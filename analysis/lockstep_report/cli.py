@@ -217,7 +217,7 @@ def read_input(options):
     loaded = read_some(options, options.runs)
     times = [table for _, table in each(options.skipped, options.csv, read_times)]
     assumptions = assumptions_of(options)
-    usable = each(options.skipped, loaded.runs, point_of)
+    usable = each(options.skipped, loaded.runs, points.point_of)
     runs, found = [run for run, _ in usable], [point for _, point in usable if point]
     for table in times:
         found += [points.from_times(row, assumptions.models[0][1], assumptions.samples,
@@ -229,11 +229,6 @@ def read_input(options):
                                  "nothing to report")
     options.file_notes = loaded.notes + skipped_lines(options)
     return add_comparison_notes(merge_repeats(found), options.link_gbit), runs, times
-
-
-def point_of(run):
-    """Returns the point of a training run; None for other runs."""
-    return points.from_run(run) if run.has_steps and not run.ladder else None
 
 
 def tables_of(options, found, runs, explanation=None):

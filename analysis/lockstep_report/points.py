@@ -167,6 +167,11 @@ def from_run(run):
     )
 
 
+def point_of(run):
+    """Returns the point of a training run; None for other runs."""
+    return from_run(run) if run.has_steps and not run.ladder else None
+
+
 def check_timed(run, step, images):
     """Raises `ReportError` (input) if the timed steps have times or images from which no rate
     follows."""

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from lockstep_report.errors import INPUT, USAGE, ReportError
-from lockstep_report.input_files import read_files
+from lockstep_report.input_files import each, read_files, require
+from lockstep_report.points import point_of
 from lockstep_report.prediction.bases import best_bases
 from lockstep_report.prediction.network import read_network
 from lockstep_report.prediction.prediction_report import prediction_rows
@@ -14,6 +15,9 @@ MIB = 2**20
 
 def predicted_rows(options, runs):
     """Returns the predictions for the options of the command. Raises `ReportError`."""
+    usable = each(options.skipped, runs, point_of)
+    require(options.skipped, usable)
+    runs = [run for run, _ in usable]
     network = network_of(options, runs)
     if options.overlap is not None:
         network = replace(network, overlap=options.overlap)
