@@ -4,11 +4,11 @@ import sys
 import warnings
 from functools import lru_cache
 
+import numpy as np
 from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedFormatter
-from matplotlib.transforms import Bbox
 
 from lockstep_report.canvas import columns_for, current, length, text_size
 from lockstep_report.paper_layout import arrange_on_paper
@@ -114,17 +114,22 @@ def set_notes(figure, notes):
 
 def missing_space(figure):
     """Returns (wider, higher): whether the figure must be wider or higher to fit its texts."""
-    boxes = text_boxes(figure)
+    boxes = np.array([box.extents for box in text_boxes(figure)]).reshape(-1, 4)
     canvas = figure.bbox
-    wider = any(box.x0 < canvas.x0 or box.x1 > canvas.x1 for box in boxes)
-    higher = any(box.y0 < canvas.y0 or box.y1 > canvas.y1 for box in boxes)
-    for i, box in enumerate(boxes):
-        for other in boxes[i + 1:]:
-            common = Bbox.intersection(box, other)
-            if common is not None and common.width > 0 and common.height > 0:
-                wider = wider or common.width <= common.height
-                higher = higher or common.height <= common.width
-    return wider, higher
+    wider = bool(np.any((boxes[:, 0] < canvas.x0) | (boxes[:, 2] > canvas.x1)))
+    higher = bool(np.any((boxes[:, 1] < canvas.y0) | (boxes[:, 3] > canvas.y1)))
+    width, height = overlaps(boxes)
+    common = (width > 0) & (height > 0)
+    return (wider or bool(np.any(width[common] <= height[common])),
+            higher or bool(np.any(height[common] <= width[common])))
+
+
+def overlaps(boxes):
+    """Returns the widths and the heights of the overlaps of each pair of boxes (x0, y0, x1, y1)."""
+    first, second = np.triu_indices(len(boxes), 1)
+    low = np.maximum(boxes[first, :2], boxes[second, :2])
+    high = np.minimum(boxes[first, 2:], boxes[second, 2:])
+    return (high - low)[:, 0], (high - low)[:, 1]
 
 
 def text_boxes(figure):
@@ -151,6 +156,12 @@ def figure_size(width, height, panels=1):
     """Returns the size of a figure with so many panels in a row, which are in several rows on a
     narrow canvas."""
     return width, height * panels_of(panels)[0]
+
+
+def height_beside(height, legend):
+    """Returns the height of a panel beside a legend of the height `legend`, which is below the panel
+    on paper."""
+    return height if current().width else max(height, legend)
 
 
 def chunks(items, unit):

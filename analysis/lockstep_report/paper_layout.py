@@ -39,12 +39,13 @@ def arrange_on_paper(figure, title, notes, tools):
         bbox_to_anchor=(0.5, 0), borderaxespad=0, frameon=False) if labels else None
     if legend:
         legend.set_in_layout(False)
-    rotation = 0
+    rotation, is_wrapped = 0, False
     for _ in range(tools.ATTEMPTS):
         figure.set_size_inches(width, full)
         place(figure, full, note_height, title_height, below, texts, legend)
-        tools.draw(figure)
-        wrap_texts(figure, titles, labels_of_axes, tools)
+        if not is_wrapped:
+            tools.draw(figure)
+        is_wrapped = wrap_texts(figure, titles, labels_of_axes, tools)
         tools.draw(figure)
         wider, higher = tools.missing_space(figure)
         if not wider and not higher:
@@ -101,7 +102,7 @@ def place(figure, full, note_height, title_height, below, texts, legend):
 
 
 def wrap_texts(figure, titles, labels, tools):
-    """Breaks the titles and the labels of axes that are longer than the axes."""
+    """Breaks the titles and the labels of axes that are longer than the axes. Returns True."""
     for axes in figure.axes:
         box = axes.get_window_extent().transformed(figure.dpi_scale_trans.inverted())
         room = max(0.8, min(box.width + 0.1, figure.get_figwidth() - box.x0 - 0.1))
@@ -110,6 +111,7 @@ def wrap_texts(figure, titles, labels, tools):
         across, up = labels[axes]
         axes.set_xlabel(tools.wrap_lines(across, max(0.8, box.width)))
         axes.set_ylabel(tools.wrap_lines(up, max(0.8, box.height)))
+    return True
 
 
 def rotate(figure, angle):

@@ -7,7 +7,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from lockstep_report import metrics, settings, validity
 from lockstep_report.canvas import current
 from lockstep_report.comparison import base_of, independent_of, strong_base_of
-from lockstep_report.figure_layout import arrange, figure_size, panels_of, text_width
+from lockstep_report.figure_layout import (
+    arrange, figure_size, height_beside, panels_of, text_width)
 from lockstep_report.figure_style import (
     IDEAL_LINE, MARKERS, SERIES, light_grid, notes_of, plt, rc_settings, title_of)
 from lockstep_report.scaling import weak_efficiency
@@ -57,7 +58,7 @@ def scaling(points, series, title, efficiency, letters=None):
     names = max(text_width(label) for label, _ in series)
     with plt.rc_context(rc_settings()):
         figure, (left, right) = plt.subplots(*panels_of(2), figsize=figure_size(
-            9.0 + max(names, 1.5), max(4.0, 2.0 + 0.21 * len(series)), 2))
+            9.0 + max(names, 1.5), height_beside(4.0, 2.0 + 0.21 * len(series)), 2))
         left.plot([1, ranks[-1]], [1, ranks[-1]], **IDEAL_LINE)
         right.axhline(100, label="ideal", **IDEAL_LINE)
         has_replicas = False

@@ -53,9 +53,10 @@ def measured_on(points):
     setting = points[0].setting
     devices = [setting_texts(p.setting)[1] for p in points if len(setting) == len(SETTING_PARTS)]
     hosts = set().union(*(p.hosts for p in points))
-    return "Measured on " + ", ".join(filter(None, (
-        " and ".join(dict.fromkeys(devices)), list_hosts(hosts), link_text(points, hosts)))) + (
-        f"; {runs_text([p.repeats for p in points])}")
+    machine = ", ".join(filter(None, (
+        " and ".join(dict.fromkeys(devices)), list_hosts(hosts), link_text(points, hosts))))
+    runs = runs_text([p.repeats for p in points])
+    return f"Measured on {machine}; {runs}" if machine else runs
 
 
 def link_text(points, hosts=()):
@@ -63,7 +64,7 @@ def link_text(points, hosts=()):
     rates = list(dict.fromkeys(p.link_gbit for p in points if p.ranks > 1 and p.link_gbit))
     if rates:
         return "link " + " and ".join(f"{rate:g} Gbit/s" for rate in rates)
-    is_one_host = len(hosts) == 1 or all(p.ranks == 1 for p in points)
+    is_one_host = len(hosts) < 2 or all(p.ranks == 1 for p in points)
     return "" if is_one_host else "rate of the link not given"
 
 

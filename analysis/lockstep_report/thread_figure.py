@@ -4,6 +4,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from lockstep_report.figure_layout import arrange
 from lockstep_report.figure_style import IDEAL_LINE, MARKERS, SERIES, light_grid, plt, rc_settings
+from lockstep_report.scaling_figure import labelled_ranks
 from lockstep_report.settings import measured_on
 from lockstep_report.threads import PASSES, name_of, row_of, thread_groups, title_of
 
@@ -30,7 +31,7 @@ def thread_figure(group):
                          label=f"{base.processors} processors")
         axes.set_xscale("log", base=2)
         axes.set_yscale("log", base=2)
-        axes.xaxis.set_major_locator(FixedLocator(sorted(set(threads))))
+        axes.xaxis.set_major_locator(FixedLocator(labelled_ranks(sorted(set(threads)))))
         axes.xaxis.set_minor_locator(NullLocator())
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

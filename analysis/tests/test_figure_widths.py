@@ -174,9 +174,16 @@ def drawn(make, count, folder, monkeypatch):
     return make(count, folder, monkeypatch) if make is learning else make(count, folder)
 
 
-@pytest.mark.parametrize("width", canvas.CANVASES)
-@pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("make", FIGURES, ids=lambda make: make.__name__)
+# Second drawings of a figure, with many panels instead of many points; 40 take long.
+PANELS = (waiting_panels, sweeps, alpha_beta_lines)
+CASES = [(make, count, width) for make in FIGURES for count in COUNTS
+         for width in ("one-column", "screen") if make not in PANELS or count < 40
+         and (width, count) != ("screen", 7)] + [(make, 7, "two-column") for make in FIGURES
+                                                 if make not in PANELS]
+
+
+@pytest.mark.parametrize("make, count, width", CASES, ids=[
+    f"{make.__name__}-{count}-{width}" for make, count, width in CASES])
 def test_texts_of_every_figure(make, count, width, tmp_path, monkeypatch):
     with canvas.canvas(width):
         figure = drawn(make, count, tmp_path, monkeypatch)

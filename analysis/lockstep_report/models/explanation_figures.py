@@ -5,7 +5,8 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from lockstep_report.canvas import current, length, text_size
-from lockstep_report.figure_layout import add_panels, arrange, chunks, rows_of, text_width
+from lockstep_report.figure_layout import (
+    add_panels, arrange, chunks, height_beside, rows_of, text_width)
 from lockstep_report.figure_style import (
     IDEAL_LINE, MARKERS, SERIES, light_grid, plt, rc_settings, title_of)
 from lockstep_report.models.causes import CAUSES, LABELS
@@ -105,8 +106,8 @@ def law_curves(laws):
     with plt.rc_context(rc_settings()):
         figure, axes = plt.subplots(
             len(kinds), 1, squeeze=False,
-            figsize=(4.6 + legend, sum(max(3.4, 0.6 + 0.22 * sum(law.law == kind for law in laws))
-                                       for kind in kinds)))
+            figsize=(4.6 + legend, sum(height_beside(3.4, 0.6 + 0.22 * sum(
+                law.law == kind for law in laws)) for kind in kinds)))
         colours = {id(law): SERIES[i % len(SERIES)] for i, law in enumerate(laws)}
         for panel, kind in zip(axes[:, 0], kinds):
             group = [law for law in laws if law.law == kind]
