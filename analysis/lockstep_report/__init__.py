@@ -45,14 +45,22 @@ def runs(runs):
 
 
 def load(paths):
-    """Returns the runs at one path or several paths, with their parts joined."""
+    """Returns the runs at one path or several paths, with their parts joined. Warns about files that
+    cannot be read; raises `ReportError` if none can."""
+    import warnings
     from os import PathLike
 
     from lockstep_report.joining import load_runs
     from lockstep_report.paths import run_files
 
     given = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
-    return load_runs(run_files(given)).runs
+    skipped = []
+    runs = load_runs(run_files(given), skipped.append).runs
+    if skipped and not runs:
+        raise skipped[0]
+    for error in skipped:
+        warnings.warn(str(error), stacklevel=3)
+    return runs
 
 
 def data_frame(parts):

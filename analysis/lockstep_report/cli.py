@@ -7,17 +7,18 @@ from dataclasses import dataclass
 
 from lockstep_report import __version__, contents, index, points, report, watch
 from lockstep_report.arguments import positive_integer, positive_number, rank_list, share
+from lockstep_report.canvas import CANVASES, canvas
 from lockstep_report.compare import command as compare_command
 from lockstep_report.comparison import merge_repeats
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.escaping import one_line, printable
 from lockstep_report.export import command as export_command
 from lockstep_report.html import command as html_command
-from lockstep_report.joining import load_runs
+from lockstep_report.input_files import each, read_files, read_some, require, skipped_lines
 from lockstep_report.json_output import files_values, json_text, table_values
 from lockstep_report.models.explanation import explain, explanation_values
 from lockstep_report.output import CHECK, FIGURE, PAGE, PREDICTION, TABLE, Folder
-from lockstep_report.paths import one_file, run_files
+from lockstep_report.paths import one_file
 from lockstep_report.summary import summary, summary_values
 from lockstep_report.published import check, traffic
 from lockstep_report.published.formulas import KNOWN_PARAMETERS, Assumptions
@@ -27,7 +28,7 @@ from lockstep_report.prediction.prediction_report import prediction_table, predi
 from lockstep_report.settings import plural
 from lockstep_report.tables import markdown
 from lockstep_report.times_csv import read_times
-from lockstep_report.validate import problems
+from lockstep_report.validate import notes, problems
 from lockstep_report.validity import add_comparison_notes
 
 
@@ -37,14 +38,18 @@ CSV_IMAGES = 50_000  # per epoch of a CSV, unless --train-samples is given
 def main(arguments=None):
     """Runs one command and returns the exit status."""
     options = parser().parse_args(arguments)
+    options.skipped = []  # errors of input files, see `input_files`
+    status = 0
     try:
-        return options.command(options) or 0
+        status = options.command(options) or 0
     except ReportError as error:
-        print(f"lockstep-report: {one_line(str(error))}", file=sys.stderr)
-        return error.status
+        options.skipped.append(error)
+        status = error.status
     except BrokenPipeError:  # the reader (head, less) closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    for error in options.skipped:
+        print(f"lockstep-report: {one_line(str(error))}", file=sys.stderr)
+    return status or (INPUT if options.skipped else 0)
 
 
 class Parser(argparse.ArgumentParser):
@@ -64,7 +69,7 @@ def parser():
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     for name, function, text in (
         ("tables", write_tables, "write the tables as Markdown, CSV and LaTeX"),
-        ("figures", write_figures, "write the figures as SVG and PNG"),
+        ("figures", write_figures, "write the figures as SVG, PNG and PDF"),
         ("report", write_report, "write report.md with all tables, figures and the method"),
     ):
         command = commands.add_parser(name, help=text, description=text)
@@ -75,6 +80,11 @@ def parser():
         command.add_argument("--json", action="store_true",
                              help="print the values of the tables as JSON" if name == "tables" else
                              "print the names of the files as JSON")
+        if name == "figures":
+            command.add_argument("--width", choices=CANVASES, default="screen",
+                                 help="one-column, two-column: 85 or 178 mm for a paper, with texts "
+                                      "of at least 6 points; screen: as wide as the content needs "
+                                      "[screen]")
         command.set_defaults(command=function)
     html_command.add(commands, add_inputs, read_material)
     text = "print advice, causes of lost efficiency, fits and stragglers"
@@ -179,31 +189,24 @@ def default_notes(options):
 
 def read_input(options):
     """Reads the run files and CSVs of a command. Returns (points, runs, times). Raises
-    `ReportError` if a file cannot be read or there is nothing to report."""
+    `ReportError` if no file can be read or there is nothing to report."""
     if not options.runs and not options.csv:
         raise ReportError(USAGE, "nothing to report: give run files, or epoch times with --csv")
-    loaded = read_files(options)
-    runs = loaded.runs
-    times = [read_times(path) for path in options.csv]
+    loaded = read_some(options, options.runs)
+    times = [table for _, table in each(options.skipped, options.csv, read_times)]
     assumptions = assumptions_of(options)
-    found = [points.from_run(run) for run in runs if run.has_steps and not run.ladder]
+    usable = each(options.skipped, loaded.runs, points.point_of)
+    runs, found = [run for run, _ in usable], [point for _, point in usable if point]
     for table in times:
         found += [points.from_times(row, assumptions.models[0][1], assumptions.samples,
                                     default_notes(options)) for row in table.rows]
     useful = found or any(run.has_tables for run in runs)
     if not useful:
+        require(options.skipped, runs)
         raise ReportError(INPUT, f"{runs[0].path}: holds no steps (status {runs[0].status}); "
                                  "nothing to report")
-    options.file_notes = loaded.notes
+    options.file_notes = loaded.notes + skipped_lines(options)
     return add_comparison_notes(merge_repeats(found), options.link_gbit), runs, times
-
-
-def read_files(options):
-    """Reads the given run files and returns the runs; prints joined and dropped files to stderr."""
-    loaded = load_runs(run_files(options.runs))
-    for note in loaded.notes:
-        print(f"lockstep-report: note: {one_line(note)}", file=sys.stderr)
-    return loaded
 
 
 def tables_of(options, found, runs, explanation=None):
@@ -275,7 +278,9 @@ def write_all(folder, tables, checks):
 def write_figures(options):
     found, runs, _ = read_input(options)
     folder = Folder(options.out, FIGURE)
-    if not save_figures(folder, found, runs, options.link_gbit):
+    with canvas(options.width):
+        made = save_figures(folder, found, runs, options.link_gbit, formats=("svg", "png", "pdf"))
+    if not made:
         print("no figure has data: give runs with several rank counts or batches", file=sys.stderr)
     folder.finish()
     if options.json:
@@ -284,10 +289,10 @@ def write_figures(options):
         print_files(folder)
 
 
-def save_figures(folder, found, runs, link_gbit, explanation=None):
+def save_figures(folder, found, runs, link_gbit, explanation=None, formats=("svg", "png")):
     from lockstep_report import figures  # here because importing matplotlib is slow
 
-    made = figures.all_figures(found, runs, link_gbit, explanation)
+    made = figures.all_figures(found, runs, link_gbit, explanation, formats)
     for name, images in made.items():
         for suffix, content in images.items():
             folder.write(f"{name}.{suffix}", content, FIGURE)
@@ -315,12 +320,14 @@ def print_files(folder):
 
 
 def print_summary(options):
-    runs = read_files(options).runs
+    runs = read_files(options, options.runs).runs
+    found = each(options.skipped, runs, summary_values if options.json else summary)
+    require(options.skipped, found)
     if options.json:
-        values = [summary_values(run) for run in runs]
-        print(json_text(values[0] if len(values) == 1 else values))
+        values = [value for _, value in found]
+        print(json_text(values[0] if len(runs) == 1 else values))
     else:
-        print("\n\n".join("\n".join(map(printable, summary(run))) for run in runs))
+        print("\n\n".join("\n".join(map(printable, lines)) for _, lines in found))
 
 
 def print_explanation(options):
@@ -337,7 +344,7 @@ def print_explanation(options):
 
 
 def print_prediction(options):
-    rows = predicted_rows(options, read_files(options).runs)
+    rows = predicted_rows(options, read_files(options, options.runs).runs)
     table = prediction_table(rows)
     if options.out:
         from lockstep_report.figure_style import render
@@ -345,7 +352,8 @@ def print_prediction(options):
 
         folder = Folder(options.out, PREDICTION)
         folder.write_table(table, PREDICTION)
-        for suffix, content in render(prediction_figure(rows)).items():
+        for suffix, content in render(
+                prediction_figure(rows), ("svg", "png", "pdf")).items():
             folder.write(f"{table.name}.{suffix}", content, PREDICTION)
         folder.finish()
     if options.json:
@@ -356,13 +364,17 @@ def print_prediction(options):
 
 def print_problems(options):
     found = problems(one_file(options.run))
+    lacking = [] if found else notes(options.run)
     if options.json:
-        print(json_text({"run": options.run, "is_valid": not found, "problems": found}))
+        print(json_text({"run": options.run, "is_valid": not found, "problems": found,
+                         "notes": lacking}))
     for line in found if not options.json else ():
         print(one_line(f"{options.run}: {line}"))
     if found:
         raise ReportError(INPUT, f"{options.run}: {plural(len(found), 'problem')} in the file")
     if not options.json:
+        for line in lacking:
+            print(one_line(f"{options.run}: note: {line}"))
         print(one_line(f"{options.run}: valid"))
 
 

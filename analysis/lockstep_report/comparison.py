@@ -7,7 +7,8 @@ import numpy as np
 from lockstep_report import metrics
 from lockstep_report.waiting import median_split
 
-REDUCERS = ("none", "allreduce", "overlap")
+# The order in which the program lists them.
+REDUCERS = ("overlap", "allreduce", "gather-scatter", "parameter-server", "none")
 
 
 def merge_repeats(points):

@@ -20,6 +20,7 @@ from lockstep_report.sweep import sweep_table
 from lockstep_report.tables import Column, Note, Table
 from lockstep_report.telemetry import network_table, telemetry_table
 from lockstep_report.threads import thread_tables
+from lockstep_report.time_to_accuracy import time_to_accuracy_table
 from lockstep_report.waiting import waiting_table
 
 INDEPENDENT_NOTE = (
@@ -327,7 +328,8 @@ def all_tables(points, runs, link_gbit=None, explanation=None):
                    finished(measurement_table(points, lambda p: place(p, points), PLACE), points)]
         tables += thread_tables(points)
     tables += tables_of_explanation(explanation, points)
-    tables += [pipeline_table(runs), accuracy_table(runs), learning_table(runs), energy_table(runs),
+    tables += [pipeline_table(runs), accuracy_table(runs), time_to_accuracy_table(runs),
+               learning_table(runs), energy_table(runs),
                telemetry_table(runs), network_table(runs), sweep_table(runs), layer_table(runs),
                stack_table(runs), *profile_tables(runs)]
     return [table for table in tables if table and table.rows]

@@ -7,10 +7,9 @@ import numpy as np
 
 from lockstep_report import schema
 from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.hdf5_access import attributes_of, open_run, read_attributes, safe_objects
 from lockstep_report.optional import require
-from lockstep_report.read import (
-    attributes_of, check_header, open_run, read_attributes, read_current, safe_objects,
-    usable_steps)
+from lockstep_report.read import check_header, read_current, usable_steps
 from lockstep_report.stored import IN_MEMORY_BYTES, StoredRows
 
 # Datasets of /ranks or of the same group that are coordinates along a dimension.

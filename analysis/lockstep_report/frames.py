@@ -35,6 +35,8 @@ def training_values(run):
     window = timed_window(run)
     step = timed_seconds(run, window.steps)[0].sum()
     images = run.images[window.steps].sum()
+    if images <= 0 or not step > 0:
+        return {"timed_epoch": window.epoch, "epoch_seconds": np.nan, "images_per_second": np.nan}
     return {"timed_epoch": window.epoch, "epoch_seconds": window.size.images / images * step,
             "images_per_second": images / step}
 

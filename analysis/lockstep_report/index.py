@@ -6,14 +6,15 @@ from pathlib import Path
 import numpy as np
 
 from lockstep_report import metrics
-from lockstep_report.errors import INPUT, OUTPUT, ReportError
+from lockstep_report.errors import OUTPUT, ReportError
+from lockstep_report.escaping import one_line
+from lockstep_report.input_files import paths_of, require
 from lockstep_report.json_output import json_text
-from lockstep_report.paths import run_files
-from lockstep_report.points import timed_seconds
+from lockstep_report.points import check_timed, timed_seconds
 from lockstep_report.read import read_run
 from lockstep_report.settings import SETTING_PARTS, build_of, setting_of
 from lockstep_report.summary import table_lines
-from lockstep_report.tables import Column, Table, csv_text, printable
+from lockstep_report.tables import Column, Table, csv_text
 from lockstep_report.window import batch_per_rank, timed_window
 
 COLUMNS = [
@@ -42,7 +43,8 @@ def add(commands):
 
 
 def write_index(options):
-    table = index_table(run_files(options.runs))
+    table = index_table(options, paths_of(options, options.runs))
+    require(options.skipped, table.rows)
     if options.csv:
         try:
             Path(options.csv).write_text(csv_text(table), encoding="utf-8")
@@ -54,13 +56,11 @@ def write_index(options):
     elif options.csv:
         print(options.csv)
     else:
-        print("\n".join(map(printable, table_lines(table))))
-    if all("status" not in row for row in table.rows):
-        raise ReportError(INPUT, f"{table.rows[0]['remark']}")
+        print("\n".join(map(one_line, table_lines(table))))
 
 
-def index_table(paths):
-    rows = [row_of(path) for path in paths]
+def index_table(options, paths):
+    rows = [row_of(options, path) for path in paths]
     seen = Counter()
     parts = Counter(row.get("run_id") for row in rows)
     for row in rows:
@@ -74,7 +74,7 @@ def index_table(paths):
     return Table("index", f"Index of {len(rows):,} run files", COLUMNS, rows)
 
 
-def row_of(path):
+def row_of(options, path):
     """Returns the row of a file; with only a remark if it cannot be read."""
     try:
         run = read_run(path)
@@ -88,6 +88,7 @@ def row_of(path):
             "remark": None if run.status == "complete" else f"not finished: {run.status}"}
         return row | (training_values(run) if run.has_steps else {})
     except ReportError as error:
+        options.skipped.append(error)
         return {"file": str(path), "remark": str(error)}
 
 
@@ -100,6 +101,7 @@ def training_values(run):
     window = timed_window(run)
     step, _, _ = timed_seconds(run, window.steps)
     images = run.images[window.steps]
+    check_timed(run, step, images)
     accuracy = np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)
     accuracy = accuracy[np.isfinite(accuracy)]
     return {

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from lockstep_report.errors import ReportError
+from lockstep_report.hdf5_access import open_run
 from lockstep_report.measurements import QUANTITIES
-from lockstep_report.read import check_header, open_run, read_run
+from lockstep_report.read import check_header, read_run
 from lockstep_report.stored import join_rows
 from lockstep_report.waiting import CLOCKS
 
@@ -26,11 +27,11 @@ class Loaded:
     notes: list = field(default_factory=list)
 
 
-def load_runs(paths):
+def load_runs(paths, skip=None):
     """Reads run files, drops duplicates and joins the parts of each run.
 
     For a file of version 2, the other parts of its run in the same directory are read as well.
-    Raises `ReportError` if a file cannot be read.
+    Calls `skip(error)` for a file that cannot be read; without `skip`, raises `ReportError`.
     """
     loaded = Loaded([])
     files = {}
@@ -38,19 +39,30 @@ def load_runs(paths):
         if path.resolve() in files:
             loaded.notes.append(f"{path} was given more than once and is counted once")
         else:
-            files[path.resolve()] = read_run(path)
+            files[path.resolve()] = read_or_skip(path, skip)
     listed = {}
-    for run in list(files.values()):
+    for run in list(filter(None, files.values())):
         for path in other_parts(run, loaded.notes, listed):
-            files.setdefault(path.resolve(), None)
-            if files[path.resolve()] is None:
-                files[path.resolve()] = read_run(path)
+            if path.resolve() not in files:
+                files[path.resolve()] = read_or_skip(path, skip)
     groups = {}
     for path, run in files.items():
+        if run is None:  # skipped
+            continue
         groups.setdefault(run.run_id or str(path), []).append(run)
     for group in groups.values():
         loaded.runs += join_group(group, loaded.notes)
     return loaded
+
+
+def read_or_skip(path, skip):
+    try:
+        return read_run(path)
+    except ReportError as error:
+        if skip is None:
+            raise
+        skip(error)
+        return None
 
 
 def other_parts(run, notes, listed):

@@ -125,6 +125,7 @@ def from_run(run):
     origin = run.parts[run.part_of_step[window.steps[0]]] if run.parts else run
     step, training, phases = timed_seconds(run, window.steps)
     images = run.images[window.steps]
+    check_timed(run, step, images)
     scale = window.size.images / images.sum()
     of_phases = {name: scale * phases[:, i].mean() for i, name in enumerate(run.phases)}
     of_phases[IMBALANCE] = scale * step.sum() - sum(of_phases.values())
@@ -164,6 +165,19 @@ def from_run(run):
         scaled=window.is_extrapolated,
         notes=validity.run_notes(run, origin, window),
     )
+
+
+def point_of(run):
+    """Returns the point of a training run; None for other runs."""
+    return from_run(run) if run.has_steps and not run.ladder else None
+
+
+def check_timed(run, step, images):
+    """Raises `ReportError` (input) if the timed steps have times or images from which no rate
+    follows."""
+    if images.min() <= 0 or not np.isfinite(step.sum()) or step.sum() <= 0:
+        raise ReportError(INPUT, f"{run.path}: the timed steps have no finite, positive times and "
+                                 "numbers of images; 'lockstep-report validate' lists the problems")
 
 
 def timed_seconds(run, steps):

@@ -1,18 +1,19 @@
 """Reads a run file into a `Run` of plain NumPy arrays."""
 
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from lockstep_report import schema
 from lockstep_report.errors import INPUT, ReportError
-from lockstep_report.escaping import one_line, printable
+from lockstep_report.escaping import one_line
 from lockstep_report.former_names import with_current_names
+from lockstep_report.hdf5_access import (
+    attributes_of, errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects)
 from lockstep_report.stored import IN_MEMORY_BYTES, StoredRows
+from lockstep_report.structure import check_structure
 
 TABLES = ("ladder", "allreduce", "layers", "stack")  # groups of commands that do not train
 OPTIONAL = ("telemetry", "profile", "kernels")  # groups of training runs with these options
@@ -120,7 +121,7 @@ class Run:
         """Returns the resolved option `name` as an integer; None if it is not a positive number."""
         try:
             value = int(float(self.option(name)))
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         return value if value > 0 else None
 
@@ -131,86 +132,9 @@ def read_run(path, in_memory=IN_MEMORY_BYTES):
     path = Path(path)
     with errors_of_hdf5(path), open_run(path) as file:
         attributes = check_header(path, file)
-        return read_groups(path, safe_objects(path, file), attributes, in_memory)
-
-
-@contextmanager
-def errors_of_hdf5(path):
-    """Raises `ReportError` (input) for the errors that h5py raises if HDF5 cannot read `path`."""
-    try:
-        yield
-    except (OSError, RuntimeError, KeyError, ValueError) as error:
-        reason = str(error.args[0] if error.args else error).splitlines()[0]
-        raise ReportError(INPUT, f"{path}: cannot be read ({reason})") from error
-
-
-def open_run(path):
-    """Opens a run file for reading; in SWMR mode if it cannot be opened otherwise, because it is
-    being written or its writer was killed. Raises `ReportError` (input) if it cannot be opened."""
-    if not path.is_file():
-        raise ReportError(INPUT, f"{path}: no such file; {missing_hint(path)}")
-    try:
-        readable = h5py.is_hdf5(str(path))
-        path.open("rb").close()
-    except OSError as error:
-        raise ReportError(INPUT, f"{path}: cannot be read ({error.strerror})") from error
-    failure = None
-    for options in ({}, {"swmr": True, "libver": "latest"}):
-        try:
-            return h5py.File(path, "r", **options)
-        except OSError as error:
-            failure = failure or error
-    if not readable:
-        raise ReportError(INPUT, f"{path}: not an HDF5 file; give a run file of lockstep")
-    reason = str(failure).splitlines()[0]
-    raise ReportError(INPUT, f"{path}: damaged or cut-off HDF5 file ({reason})")
-
-
-# No filter that run files use compresses more than deflate, by 1032 to 1.
-MOST_COMPRESSION = 1100
-
-
-def safe_objects(path, file):
-    """Returns {path in the file: group or dataset}. Raises `ReportError` for objects that lockstep
-    does not write and that would read other files (links, external and virtual storage), or need
-    far more memory than the file has."""
-    with errors_of_hdf5(path):
-        most_bytes = MOST_COMPRESSION * path.stat().st_size
-        links = []
-        file.id.links.visit(lambda name, info: links.append((name, info.type)), info=True)
-        items = {}
-        for name, kind in links:
-            place = "/" + name.decode("utf-8", "replace")
-            if kind != h5py.h5l.TYPE_HARD:
-                raise ReportError(INPUT, f"{path}: {place} is a link; lockstep writes none")
-            items[place] = safe_object(path, place, h5py.h5o.open(file.id, name), most_bytes)
-        return items
-
-
-def safe_object(path, place, opened, most_bytes):
-    """Returns the group or dataset with the low-level identifier `opened`. Uses the low-level
-    functions of h5py, because the others take most of the time for reading a small file."""
-    if h5py.h5o.get_info(opened).rc > 1:  # also excludes cycles
-        raise ReportError(INPUT, f"{path}: {place} has several names; lockstep writes none")
-    if not isinstance(opened, h5py.h5d.DatasetID):
-        return h5py.Group(opened) if isinstance(opened, h5py.h5g.GroupID) else opened
-    plan = opened.get_create_plist()
-    if plan.get_layout() == h5py.h5d.VIRTUAL or plan.get_external_count() > 0:
-        raise ReportError(
-            INPUT, f"{path}: {place} is stored in other files; lockstep writes none")
-    size = opened.get_space().get_simple_extent_npoints() * opened.get_type().get_size()
-    if size > most_bytes:
-        raise ReportError(
-            INPUT, f"{path}: {place} claims {size:,} bytes, more than a file of this size can "
-                   "contain")
-    return h5py.Dataset(opened)
-
-
-def missing_hint(path):
-    partial = path.with_name(path.name + ".partial")
-    if partial.is_file():
-        return f"the run has not finished; give {partial.name}"
-    return "give the path of a run file"
+        items = safe_objects(path, file)
+        check_structure(path, items, attributes)
+        return read_groups(path, items, attributes, in_memory)
 
 
 def check_header(path, file):
@@ -247,6 +171,8 @@ def read_groups(path, items, attributes, in_memory):
     groups = {group: read_columns(path, items, group, in_memory) for group in is_required}
     ranks, steps = groups["/ranks"], groups["/steps"]
     phases = tuple(read_dataset(items["/phase"])) if "/phase" in items else schema.PHASES
+    if phases != schema.PHASES:
+        raise ReportError(INPUT, f"{path}: /phase is not ({', '.join(schema.PHASES)})")
     shape = (len(ranks.get("rank", ())), len(phases))
     seconds = steps.get("phase_seconds", np.zeros((0, *shape)))
     if has_training and seconds.shape[1:] != shape:
@@ -371,33 +297,3 @@ def shortest(columns):
     """Returns all columns, cut to the length of the shortest."""
     length = min(map(len, columns.values()), default=0)
     return {name: values[:length] for name, values in columns.items()}
-
-
-def read_dataset(dataset):
-    if h5py.check_string_dtype(dataset.dtype) is not None:
-        texts = dataset.asstr(errors="replace")[()]
-        if isinstance(texts, str):
-            return printable(texts)
-        return np.array([printable(text) for text in texts.flat], dtype=object).reshape(texts.shape)
-    return dataset[()]
-
-
-def attributes_of(items, group):
-    return read_attributes(items[group]) if group in items else {}
-
-
-def read_attributes(node):
-    return {name: plain(value) for name, value in node.attrs.items()}
-
-
-def plain(value):
-    """Converts an attribute to a Python value."""
-    if isinstance(value, bytes):
-        return printable(value.decode("utf-8", "replace"))
-    if isinstance(value, str):
-        return printable(value)
-    if isinstance(value, np.ndarray):
-        return plain(value.flat[0]) if value.size == 1 else [plain(v) for v in value.flat]
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    return value

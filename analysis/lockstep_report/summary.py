@@ -144,7 +144,7 @@ def communication_line(point):
         if bandwidth:
             text += (f".\nAll-reduce: {point.bytes_per_step / 1e6:.1f} MB per step, bus bandwidth "
                      f"{bandwidth / 1e9:.2f} GB/s ({8 * bandwidth / 1e9:.1f} Gbit/s)")
-        if point.split:
+        if point.split and point.split.waiting_seconds + point.split.transfer_seconds > 0:
             text += f".\nOf the all-reduce, {waiting_text(point)}"
     return text + "."
 

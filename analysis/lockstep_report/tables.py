@@ -78,11 +78,6 @@ def cell_text(value, digits, separator):
     return text.lstrip("-") if is_zero else text
 
 
-def printable(text):
-    """Returns a text from a file in one line, without control characters of terminals."""
-    return "".join(character if character.isprintable() else " " for character in text)
-
-
 def is_text(column, rows):
     return any(isinstance(row.get(column.key), str) for row in rows)
 

@@ -3,8 +3,9 @@
 import numpy as np
 
 from lockstep_report import metrics, telemetry
+from lockstep_report.canvas import text_size
 from lockstep_report.figure_layout import arrange
-from lockstep_report.figure_style import SERIES, STYLE, light_grid, plt
+from lockstep_report.figure_style import SERIES, light_grid, plt, rc_settings
 from lockstep_report.stored import by_blocks
 
 MOST_FIGURES = 8  # files; the tables have all of them
@@ -49,7 +50,7 @@ def draw(run):
           for title, unit, quantities in PANELS),
         ("Network", "MB/s", network_curves(run, samples)),
         ("Host power", "W", host_power_curves(run, samples))) if panel[2]]
-    with plt.rc_context(STYLE):
+    with plt.rc_context(rc_settings()):
         figure, axes = plt.subplots(len(panels) + 1, 1, sharex=True, squeeze=False,
                                     figsize=(8.6, 1.0 + 1.45 * (len(panels) + 1)))
         axes = axes[:, 0]
@@ -64,7 +65,8 @@ def draw(run):
             place.set_ylim(bottom=0)
             light_grid(place)
             if any(curve["label"] for curve in curves):
-                place.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
+                place.legend(loc="center left", bbox_to_anchor=(1.01, 0.5),
+                             fontsize=text_size(8))
         axes[-1].set_xlabel("seconds since the start of the training")
         marks, every = epoch_marks(run, ends)
         for place in axes:

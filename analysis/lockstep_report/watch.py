@@ -2,7 +2,7 @@
 
 The program appends to PATH.partial after each epoch, or each point of a ladder, and renames the file
 to PATH when the run ends. Between the appends, the file is closed and any reader can open it; during
-an append, `read.open_run` opens it in SWMR mode. `/epoch` is written last, so an epoch that is
+an append, `hdf5_access.open_run` opens it in SWMR mode. `/epoch` is written last, so an epoch that is
 listed is complete.
 """
 
@@ -15,11 +15,11 @@ import numpy as np
 
 from lockstep_report import metrics
 from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.escaping import one_line
 from lockstep_report.json_output import json_line
 from lockstep_report.read import read_run
 from lockstep_report.settings import plural, setting_of, setting_texts
 from lockstep_report.stored import blocks
-from lockstep_report.tables import printable
 
 POLL_SECONDS = 1.0
 MOST_MISSES = 5  # successive polls in which the file cannot be read, before this is an error
@@ -79,13 +79,13 @@ class Terminal:
 
     def event(self, _kind, _values, text):
         self.clear()
-        print(printable(text), file=self.stream, flush=True)
+        print(one_line(text), file=self.stream, flush=True)
 
     def waiting(self, text):
         if self.is_terminal and text != self.shown:
             self.clear()
             columns = os.get_terminal_size(self.stream.fileno()).columns
-            self.shown = printable(text)[:max(1, columns - 1)]
+            self.shown = one_line(text)[:max(1, columns - 1)]
             print(self.shown, end="", file=self.stream, flush=True)
 
     def clear(self):

@@ -78,7 +78,7 @@ def write_training(path, random, ranks=4, steps=40, sizes=(4e6, 2e6, 1e6), alpha
               bucket_start=ready, bucket_end=ends,
               config={"grad-clip": "1", "train-samples": str(steps * images)},
               attributes={
-                  "part": 1, "steps_per_epoch": steps, "images_per_epoch": steps * images},
+                  "part": 1, "first_step": 0, "steps_per_epoch": steps, "images_per_epoch": steps * images},
               epoch_of_step=np.array([1] + [2] * steps),
               environment={"all_reduce": "ring", "transport": "Open MPI", **dict(environment)},
               ranks_of={"hostname": [f"node{rank}" for rank in range(ranks)]}, **options)

@@ -234,13 +234,13 @@ def test_index_marks_copies_parts_and_damaged_files(path, tmp_path, capsys):
     shutil.copy(path, folder / "copy.h5")
     write_run(folder / "failed.h5", np.ones((10, 1, 6)), 32, status="failed")
     (folder / "z.h5").write_text("no HDF5")
-    assert main(["index", str(folder), "--json"]) == 0
+    assert main(["index", str(folder), "--json"]) == 3  # z.h5 cannot be read
     rows = json.loads(capsys.readouterr().out)
     assert [row["remark"] for row in rows[:3]] == [
         "one of several files of this run", "copy of an earlier row", "not finished: failed"]
     assert "not an HDF5 file" in rows[3]["remark"] and rows[3]["ranks"] is None
     assert rows[0]["ranks"] == 2 and rows[0]["epoch_seconds"] == pytest.approx(0.21)
-    assert main(["index", str(folder), "--csv", str(tmp_path / "index.csv")]) == 0
+    assert main(["index", str(folder), "--csv", str(tmp_path / "index.csv")]) == 3
     assert (tmp_path / "index.csv").read_text().count("\n") == 5
     assert main(["index", str(folder / "z.h5")]) == 3
 

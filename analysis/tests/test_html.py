@@ -275,7 +275,6 @@ def test_output_errors(study, tmp_path, capfd):
 
 
 def test_unusable_files_have_a_section(study, tmp_path, capfd):
-    pytest.importorskip("lockstep_report.input_files")
     (tmp_path / "<b>x.h5").write_text("no run file")
     page = tmp_path / "page.html"
     assert main(["html", str(study), str(tmp_path / "<b>x.h5"), "-o", str(page)]) == 3

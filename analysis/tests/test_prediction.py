@@ -351,7 +351,7 @@ def test_command_prints_a_table_and_writes_a_figure(tmp_path, capsys):
     assert "MPI ring (predicted)" in printed.out
     assert "| 64 |" in printed.out
     assert {path.suffix for path in out.glob("predicted-step.*")} == {
-        ".md", ".csv", ".tex", ".svg", ".png"}
+        ".md", ".csv", ".tex", ".svg", ".png", ".pdf"}
     first = {path.name: path.read_bytes() for path in out.iterdir()}
     run_command(capsys, *runs, "--ranks", "2,64", "--network", net, "--out", out)
     assert first == {path.name: path.read_bytes() for path in out.iterdir()}

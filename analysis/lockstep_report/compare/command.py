@@ -8,9 +8,8 @@ from lockstep_report.compare.output import comparison_lines, comparison_values, 
 from lockstep_report.compare.quantities import BY_NAME, CHECKED
 from lockstep_report.compare.reference import read_reference, save_reference
 from lockstep_report.errors import INPUT, REGRESSION, USAGE, ReportError
-from lockstep_report.joining import load_runs
+from lockstep_report.input_files import read_files, require
 from lockstep_report.json_output import json_text
-from lockstep_report.paths import run_files
 from lockstep_report.settings import plural
 
 
@@ -61,8 +60,8 @@ def compare(options):
                                  "or --save-reference; a folder is one argument")
     if options.save_reference:
         return save(options)
-    a = read_reference(options.reference) if options.reference else read_cases(options.runs[0])
-    b = read_cases(options.runs[-1])
+    a = read_reference(options.reference) if options.reference else read_cases(options, options.runs[0])
+    b = read_cases(options, options.runs[-1])
     pairs, rest_a, rest_b = match(a, b)
     if not pairs:
         raise ReportError(INPUT, f"{options.runs[-1]}: no runs that correspond to runs of "
@@ -75,17 +74,16 @@ def compare(options):
 
 
 def save(options):
-    cases = read_cases(options.runs[0])
+    cases = read_cases(options, options.runs[0])
     save_reference(options.save_reference, cases)
     files = {"files": [options.save_reference], "cases": len(cases)}
     print(json_text(files) if options.json else options.save_reference)
 
 
-def read_cases(name):
-    loaded = load_runs(run_files([name]))
-    for note in loaded.notes:
-        print(f"lockstep-report: note: {note}", file=sys.stderr)
-    cases = cases_of(loaded.runs)
+def read_cases(options, name):
+    loaded = read_files(options, [name])
+    cases = cases_of(loaded.runs, options.skipped)
+    require(options.skipped, cases)
     if not cases:
         raise ReportError(INPUT, f"{name}: holds no training steps; nothing to compare")
     return cases

@@ -5,9 +5,10 @@ from dataclasses import asdict
 from lockstep_report.compare.cases import changed_settings
 from lockstep_report.compare.changes import change, direction, is_regression, verdict
 from lockstep_report.compare.quantities import QUANTITIES
+from lockstep_report.escaping import one_line
 from lockstep_report.settings import plural
 from lockstep_report.summary import table_lines
-from lockstep_report.tables import Column, Table, printable
+from lockstep_report.tables import Column, Table
 
 COLUMNS = [
     Column("quantity", "Quantity"), Column("unit", "Unit"), Column("a", "A"), Column("b", "B"),
@@ -67,13 +68,13 @@ def setting_lines(changed):
     if not changed:
         return ["Changed settings: none."]
     width = max(len(name) for name, _, _ in changed)
-    return ["Changed settings:", *(f"  {name:<{width}}  {one_line(a) or '(not set)'} -> "
-                                   f"{one_line(b) or '(not set)'}" for name, a, b in changed)]
+    return ["Changed settings:", *(f"  {name:<{width}}  {shortened(a) or '(not set)'} -> "
+                                   f"{shortened(b) or '(not set)'}" for name, a, b in changed)]
 
 
-def one_line(text, most=200):
+def shortened(text, most=200):
     """Returns a text in one line of at most `most` characters."""
-    clean = printable(text)
+    clean = one_line(text)
     return clean if len(clean) <= most else clean[:most - 3] + "..."
 
 
@@ -88,10 +89,10 @@ def comparison_lines(pairs, rest_a, rest_b, checked=(), tolerance=None):
         lines += ["", *(["Changed settings of this pair:", *setting_lines(own)[1:], ""]
                         if own else []), *table_lines(pair_table(a, b, checked, tolerance))]
         for side, case in (("A", a), ("B", b)):
-            lines += [f"- {side}: {one_line(note)}" for note in case.notes]
+            lines += [f"- {side}: {shortened(note)}" for note in case.notes]
     for side, rest in (("A", rest_a), ("B", rest_b)):
         lines += [f"Only in {side}: {case.title} ({', '.join(case.sources)})" for case in rest]
-    return list(map(printable, lines))
+    return list(map(one_line, lines))
 
 
 def comparison_values(pairs, rest_a, rest_b, checked=(), tolerance=None):

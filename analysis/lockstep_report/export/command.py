@@ -3,16 +3,15 @@
 import argparse
 import importlib
 import re
-import sys
 from dataclasses import dataclass
 
 import numpy as np
 
 from lockstep_report.errors import USAGE, ReportError
-from lockstep_report.joining import load_runs
+from lockstep_report.escaping import one_line
+from lockstep_report.input_files import read_files
 from lockstep_report.json_output import files_values, json_text
 from lockstep_report.output import Folder
-from lockstep_report.paths import run_files
 from lockstep_report.window import timed_window
 
 FORMATS = {"csv": "csv_files", "parquet": "parquet", "extra-p": "extra_p", "trace": "trace",
@@ -102,9 +101,7 @@ def add(commands):
 
 
 def export(options):
-    loaded = load_runs(run_files(options.runs))
-    for note in loaded.notes:
-        print(f"lockstep-report: note: {note}", file=sys.stderr)
+    loaded = read_files(options, options.runs)
     selection = Selection(options.steps, options.ranks)
     folder = Folder(options.out, f"export {options.to}")
     module = importlib.import_module(f"lockstep_report.export.{FORMATS[options.to]}")
@@ -113,4 +110,4 @@ def export(options):
     if options.json:
         print(json_text(files_values(folder)))
     else:
-        print("\n".join(map(str, folder.written)))
+        print("\n".join(one_line(str(path)) for path in folder.written))

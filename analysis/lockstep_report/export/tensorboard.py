@@ -125,7 +125,7 @@ def double(field, value):
 
 
 def single(field, value):
-    return varint(field << 3 | 5) + struct.pack("<f", value)
+    return varint(field << 3 | 5) + np.float32(value).tobytes()  # larger numbers are infinite
 
 
 def message(field, data):

@@ -77,17 +77,21 @@ def trace_events(run, steps, ranks, start):
                "args": {"sort_index": int(rank)}}
         yield metadata("thread_name", rank, PHASES, "phases")
         shift = start[:, rank, None]
-        lane, free = lanes_of(begin[:, rank] + shift, end[:, rank] + shift)
+        known = np.isfinite(begin[:, rank] + end[:, rank])
+        lane, free = lanes_of(np.where(known, begin[:, rank], 0) + shift,
+                              np.where(known, end[:, rank], 0) + shift)
         for number in range(free):
             yield metadata("thread_name", rank, FIRST_LANE + number, f"all-reduce {number + 1}")
         for row, index in enumerate(steps):
             label = {"step": int(run.step[index]) + 1, "epoch": int(run.epoch[index])}
             first = start[row, rank]
             for name, length in zip(run.phases, seconds[row, rank]):
-                if length > 0:
+                if 0 < length < np.inf:
                     yield event(name, "phase", rank, PHASES, first, length, label)
-                first += length
+                first += length if np.isfinite(length) else 0.0
             for bucket, size in enumerate(run.bucket_bytes):
+                if not known[row, bucket]:
+                    continue
                 first = start[row, rank] + begin[row, rank, bucket]
                 yield event(f"bucket {bucket}", "all-reduce", rank,
                             FIRST_LANE + int(lane[row, bucket]), first,

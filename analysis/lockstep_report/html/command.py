@@ -31,7 +31,7 @@ def write_page(options):
         raise ReportError(OUTPUT, f"{path}: is a directory; give the name of a page, such as "
                                   f"{path / 'report.html'}")
     material = options.read(options)
-    problems = [str(error) for error in getattr(options, "skipped", ())]
+    problems = [str(error) for error in options.skipped]
     notes = [note for note in options.file_notes
              if not any(note.endswith(line) for line in problems)]
     text = html_page(material, notes, problems)

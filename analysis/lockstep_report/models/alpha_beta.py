@@ -12,6 +12,11 @@ SWEEP, BUCKETS = "sweep", "buckets"
 LARGE_RESIDUAL = 0.2  # a fit with a larger relative residual does not describe all sizes
 
 
+# The order in which the program lists them.
+ALGORITHMS = ("shared-memory", "hierarchical", "direct", "ring", "recursive-doubling",
+              "gather-scatter", "mpi")
+
+
 @dataclass(frozen=True)
 class AlphaBeta:
     """The all-reduces of one algorithm on one number of ranks. `alpha` (s) and `beta` (s/byte) are
@@ -44,6 +49,12 @@ class AlphaBeta:
         if self.fit is None or self.alpha.value <= 0 or self.beta.value <= 0:
             return None
         return self.alpha.value / self.beta.value
+
+
+def place_of(algorithm):
+    """Returns the position of an algorithm, which may be followed by its library."""
+    name = algorithm.partition(" ")[0]
+    return ALGORITHMS.index(name) if name in ALGORITHMS else len(ALGORITHMS)
 
 
 def library_of(run):
@@ -103,7 +114,8 @@ def alpha_beta_fits(runs, timed):
         sizes, seconds = np.array(sizes, dtype=float), np.array(seconds)
         made.append(AlphaBeta(algorithm, origin, ranks, hosts, tuple(dict.fromkeys(sources)), link,
                               sizes, seconds, *alpha_beta(sizes, seconds)))
-    return sorted(made, key=lambda found: (found.origin != SWEEP, found.ranks, found.algorithm))
+    return sorted(made, key=lambda found: (found.origin != SWEEP, found.ranks,
+                                           place_of(found.algorithm), found.algorithm))
 
 
 def sweep_observations(run):

@@ -4,12 +4,15 @@ are drawn as solid lines within the data and dashed beyond them."""
 import numpy as np
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from lockstep_report.figure_layout import ROW_WIDTH, add_panels, arrange, rows_of, text_width
+from lockstep_report.canvas import current, length, text_size
+from lockstep_report.figure_layout import (
+    add_panels, arrange, chunks, height_beside, rows_of, text_width)
 from lockstep_report.figure_style import (
-    IDEAL_LINE, MARKERS, SERIES, STYLE, light_grid, plt, title_of)
+    IDEAL_LINE, MARKERS, SERIES, light_grid, plt, rc_settings, title_of)
 from lockstep_report.models.causes import CAUSES, LABELS
 from lockstep_report.models.scaling_laws import AMDAHL
 from lockstep_report.scaling_figure import labelled_ranks
+from lockstep_report.settings import measured_on
 from lockstep_report.sweep_figure import size_text
 
 BEYOND = (0, (4, 3))  # line style beyond the data
@@ -38,15 +41,18 @@ def cause_bars(losses):
         batch = (f"batch {loss.point.batch_per_rank:,} per rank" if loss.scaling.endswith("rank")
                  else f"global batch {loss.point.global_batch:,}")
         panels.setdefault((loss.point.setting, loss.scaling, batch), []).append(loss)
+    unit = max(length(0.5), *(text_width(bar_text(loss), text_size(9)) + length(0.15)
+                              for loss in losses))
+    panels = {(*key, i): part for key, group in panels.items()
+              for i, part in enumerate(chunks(group, unit))}
     labels = [[bar_text(loss) for loss in group] for group in panels.values()]
-    widths = [min(ROW_WIDTH, max(2.2, text_width(f"{key[1]},"), text_width(key[2]),
-                                 sum(max(0.5, text_width(t, 9) + 0.15) for t in texts)))
-              for key, texts in zip(panels, labels)]
+    widths = [min(current().row, max(length(2.2), text_width(f"{key[1]},"), text_width(key[2]),
+                                     unit * len(texts))) for key, texts in zip(panels, labels)]
     rows = rows_of(widths)
     longest = max(sum(widths[i] for i in row) for row in rows)
     used = [name for name, _ in CAUSES if any(abs(loss.share(name)) > SHOWN for loss in losses)]
     legend = max(text_width(LABELS[name]) for name in (*used, "transfer")) + 0.8
-    with plt.rc_context(STYLE):
+    with plt.rc_context(rc_settings()):
         figure = plt.figure(figsize=(longest + legend + 0.6, 3.6 * len(rows) + 0.4))
         axes = add_panels(figure, rows, widths)
         for panel, (key, group), texts in zip(axes, panels.items(), labels):
@@ -57,7 +63,8 @@ def cause_bars(losses):
         handles, names = axes[0].get_legend_handles_labels()
         axes[rows[0][-1]].legend(handles[::-1], names[::-1], loc="center left",
                                  bbox_to_anchor=(1.02, 0.5), handlelength=1.0, handleheight=1.0)
-        arrange(figure, "Causes of lost efficiency" + setting_text(losses[0].point, panels))
+        arrange(figure, "Causes of lost efficiency" + setting_text(losses[0].point, panels),
+                [measured_on([loss.point for loss in losses])])
         return figure
 
 
@@ -83,7 +90,7 @@ def draw_causes(axes, group, used, texts):
                  label="efficiency" if name == "efficiency" else LABELS[name])
         above, below = above + np.maximum(values, 0), below + np.minimum(values, 0)
     axes.axhline(100, **IDEAL_LINE)
-    axes.set_xticks(places, texts, fontsize=9)
+    axes.set_xticks(places, texts, fontsize=text_size(9))
     axes.set_xlabel("ranks")
     axes.set_ylim(min(0, 1.1 * below.min()), 1.1 * max(100, above.max()))
     light_grid(axes)
@@ -96,20 +103,22 @@ def law_curves(laws):
     kinds = [kind for kind in dict.fromkeys(law.law for law in laws)]
     texts = {id(law): f"{law_label(law)}: s = {interval_text(law.serial)}" for law in laws}
     legend = max(map(text_width, texts.values())) + 0.8
-    with plt.rc_context(STYLE):
+    with plt.rc_context(rc_settings()):
         figure, axes = plt.subplots(
             len(kinds), 1, squeeze=False,
-            figsize=(4.6 + legend, sum(max(3.4, 0.6 + 0.22 * sum(law.law == kind for law in laws))
-                                       for kind in kinds)))
+            figsize=(4.6 + legend, sum(height_beside(3.4, 0.6 + 0.22 * sum(
+                law.law == kind for law in laws)) for kind in kinds)))
+        colours = {id(law): SERIES[i % len(SERIES)] for i, law in enumerate(laws)}
         for panel, kind in zip(axes[:, 0], kinds):
             group = [law for law in laws if law.law == kind]
-            draw_laws(panel, group, texts)
+            draw_laws(panel, group, texts, colours)
             panel.set_title("Amdahl: T(1)/T(N)" if kind == AMDAHL else "Gustafson: N·t(1)/t(N)")
         setting = {law.points[0].setting for law in laws}
         arrange(figure, "Scaling laws" + (f": {title_of(laws[0].points)}"
                                           if len(setting) == 1 else ""),
                 ["Dashed: beyond the measured numbers of ranks; not measured. A law that does not "
-                 "describe the times is not drawn there."])
+                 "describe the times is not drawn there.",
+                 measured_on([point for law in laws for point in law.points])])
         return figure
 
 
@@ -127,11 +136,11 @@ def interval_text(serial):
     return text
 
 
-def draw_laws(axes, laws, texts):
+def draw_laws(axes, laws, texts, colours):
     most = max(int(law.ranks.max()) for law in laws)
     axes.plot([1, EXTENSION * most], [1, EXTENSION * most], label="ideal", **IDEAL_LINE)
     for index, law in enumerate(laws):
-        colour = SERIES[index % len(SERIES)]
+        colour = colours[id(law)]
         last = int(law.ranks.max())
         inside, beyond = np.geomspace(1, last, 60), np.geomspace(last, EXTENSION * last, 30)
         axes.plot(inside, law.speedup(inside), color=colour, linewidth=1.4)
@@ -163,9 +172,9 @@ def all_reduce_lines(fits):
     for found in fits:
         panels.setdefault((found.origin, found.ranks, found.hosts), []).append(found)
     names = list(dict.fromkeys(found.algorithm for found in fits))
-    widths = [3.8] * len(panels)
+    widths = [min(current().row, length(3.8))] * len(panels)
     rows = rows_of(widths)
-    with plt.rc_context(STYLE):
+    with plt.rc_context(rc_settings()):
         figure = plt.figure(figsize=(
             max(sum(widths[i] for i in row) for row in rows) + 1.0 + max(map(text_width, names)),
             0.6 + 3.6 * len(rows)))

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from lockstep_report.errors import INPUT, USAGE, ReportError
-from lockstep_report.joining import load_runs
-from lockstep_report.paths import run_files
+from lockstep_report.input_files import each, read_files, require
+from lockstep_report.points import point_of
 from lockstep_report.prediction.bases import best_bases
 from lockstep_report.prediction.network import read_network
 from lockstep_report.prediction.prediction_report import prediction_rows
@@ -15,6 +15,9 @@ MIB = 2**20
 
 def predicted_rows(options, runs):
     """Returns the predictions for the options of the command. Raises `ReportError`."""
+    usable = each(options.skipped, runs, point_of)
+    require(options.skipped, usable)
+    runs = [run for run, _ in usable]
     network = network_of(options, runs)
     if options.overlap is not None:
         network = replace(network, overlap=options.overlap)
@@ -32,7 +35,7 @@ def network_of(options, runs):
             raise ReportError(USAGE, "--algorithm is only for sweeps; a network description names "
                                      "its algorithm")
         return network
-    sweeps = load_runs(run_files(options.network)).runs
+    sweeps = read_files(options, options.network).runs
     lacking = [run for run in sweeps if not run.allreduce]
     if lacking:
         raise ReportError(INPUT, f"{lacking[0].path}: not a sweep of `lockstep allreduce`; give "

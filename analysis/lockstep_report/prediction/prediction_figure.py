@@ -4,7 +4,7 @@ and the measured steps as points."""
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from lockstep_report.figure_layout import arrange, text_width
-from lockstep_report.figure_style import MARKERS, SERIES, STYLE, light_grid, plt, short_number
+from lockstep_report.figure_style import MARKERS, SERIES, light_grid, plt, rc_settings, short_number
 from lockstep_report.scaling_figure import labelled_ranks
 
 
@@ -21,7 +21,7 @@ def prediction_figure(rows):
     labels = [f"{batch}, {reducer}" for _, batch, reducer in groups]
     ranks = sorted({row.predicted.ranks for row in rows})
     network = rows[0].predicted.network
-    with plt.rc_context(STYLE):
+    with plt.rc_context(rc_settings()):
         figure, axes = plt.subplots(figsize=(5.4 + max(map(text_width, labels)) + 1.2, 4.2))
         for index, (group, label) in enumerate(zip(groups.values(), labels)):
             draw(axes, sorted(group, key=lambda row: row.predicted.ranks), label, index)
