@@ -151,6 +151,8 @@ def test_page_is_accessible(text):
     charts = [a for tag, a, above in page.elements if tag == "svg" and "figure" in above]
     drawn = [a for a in charts if "aria-hidden" not in a]
     assert len(drawn) > 8 and all(a["role"] == "img" and len(a["aria-label"]) > 20 for a in drawn)
+    assert text.count("n = 9 repeats per size") == 1
+    assert text.count("Measured on cpu (device), hosts node0, node1") >= 4
     assert len(page.of("figcaption")) == len(page.of("figure"))
 
 

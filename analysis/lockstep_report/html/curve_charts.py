@@ -8,15 +8,18 @@ from lockstep_report.html.cells import ranks_text, rows_of
 from lockstep_report.html.figure import Panel, figure_element
 from lockstep_report.html.line_chart import LineChart, Mark, Series, alternative
 from lockstep_report.models.alpha_beta import SWEEP
+from lockstep_report.points import link_of
+from lockstep_report.sweep import describe_run
 
 SAMPLES = 40
 
 
-def sweep_figure(book, fits, links):
+def sweep_figure(book, fits, runs, link_gbit):
     """Returns the figure of the all-reduce sweeps, one panel per file; None without sweeps.
-    `links`: {file: rate of the link in Gbit/s or None}."""
-    groups = {}
+    `link_gbit`: rate of the link [that of each run]."""
+    groups, repeats = {}, []
     for row in rows_of(book, "allreduce-sweep"):
+        repeats.append(row["repeats"])
         if row["busbw"]:
             text = (f"{row['algorithm']}, {row.text('bytes')} bytes: {row.text('busbw')} GB/s, "
                     f"{row.text('median_us')} µs"
@@ -26,6 +29,8 @@ def sweep_figure(book, fits, links):
     if not groups:
         return None
     names = list(dict.fromkeys(name for group in groups.values() for name in group))
+    links = {run.file_name: link_gbit or link_of(run) for run in runs}
+    machines = dict.fromkeys(describe_run(run) for run in runs if run.allreduce)
     charts = []
     for (source, ranks), group in groups.items():
         series = [Series(name, tuple(sorted(marks, key=lambda m: m.x)), names.index(name))
@@ -50,7 +55,13 @@ def sweep_figure(book, fits, links):
         "allreduce-sweep", "All-reduce: bus bandwidth over message size, GB/s",
         [Panel(c.title, c.drawing(alternative(c))) for c in charts],
         [e for c in charts for e in c.entries() if not e.style], caption,
-        [t for t in tables if t[0] in book])
+        [t for t in tables if t[0] in book],
+        f"Measured on {' and '.join(machines)}; n = {span(repeats)} repeats per size")
+
+
+def span(counts):
+    low, high = min(counts), max(counts)
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def fitted(fits, source, group, names):

@@ -30,8 +30,9 @@ class Panel:
     drawing: Markup
 
 
-def figure_element(name, title, panels, entries, caption, tables=()):
-    """Returns the figure. `tables`: the names of the tables that have its values."""
+def figure_element(name, title, panels, entries, caption, tables=(), measured=""):
+    """Returns the figure. `tables`: the names of the tables that have its values; `measured`: the
+    machine and the number of runs."""
     links = [element("a", text, href=f"#table-{table}") for table, text in tables]
     values = join(["Values: ", join(links, ", "), "."]) if links else None
     seen = {}
@@ -44,7 +45,8 @@ def figure_element(name, title, panels, entries, caption, tables=()):
         element("div", *(element("div", element("h4", panel.title), panel.drawing, class_="panel")
                          for panel in panels), class_=layout),
         legend if seen else None,
-        element("figcaption", caption, " " if values else None, values),
+        element("figcaption", f"{caption} {measured}.".rstrip(" .") + ".",
+                " " if values else None, values),
         id=f"figure-{name}", aria_labelledby=f"figure-{name}-title")
 
 

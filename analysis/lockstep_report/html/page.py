@@ -14,9 +14,8 @@ from lockstep_report.html.markup import Markup, element, join
 from lockstep_report.html.scaling_charts import strong_figure, weak_figure
 from lockstep_report.html.stack_charts import cause_figure, phase_figure
 from lockstep_report.html.table_element import table_element
-from lockstep_report.points import link_of
 from lockstep_report.report import method_lines
-from lockstep_report.settings import setting_names
+from lockstep_report.settings import measured_on, setting_names
 
 
 def html_page(material, file_notes=(), problems=()):
@@ -68,19 +67,20 @@ def content(material, file_notes, problems):
     book = by_name(material.tables)
     tables = sections.divided(material.tables)
     explanation = material.explanation
-    links = {run.file_name: material.link_gbit or link_of(run) for run in material.runs}
     settings = setting_names(p.setting for p in material.points)
-    figures = [weak_figure(book, explanation.laws, settings),
-               strong_figure(book, explanation.laws, settings),
-               phase_figure(book), heat_figure(material.runs, book),
-               sweep_figure(book, explanation.all_reduces, links), learning_figure(book)]
+    measured = measured_on(material.points) if material.points else ""
+    figures = [weak_figure(book, explanation.laws, settings, measured),
+               strong_figure(book, explanation.laws, settings, measured),
+               phase_figure(book, measured), heat_figure(material.runs, book),
+               sweep_figure(book, explanation.all_reduces, material.runs, material.link_gbit),
+               learning_figure(book)]
     made = [
         section("answer", "Answer", [element("ol", *(element("li", s) for s in answer(book)))]),
         *(table_section(part, tables[part]) for part in (
             sections.TIMES, sections.LADDER, sections.SCALING, sections.ACCURACY)),
         section("figures", "Figures", [figure for figure in figures if figure]),
         table_section(sections.EXPLANATION, tables[sections.EXPLANATION],
-                      [f for f in [cause_figure(book)] if f]),
+                      [f for f in [cause_figure(book, measured)] if f]),
         table_section(sections.FURTHER, tables[sections.FURTHER]),
         table_section(sections.Section("checks", "Checks of published values", ()),
                       material.checks),

@@ -10,9 +10,9 @@ EXTENSION = 2  # a fitted law is drawn up to this multiple of the largest number
 SAMPLES = 24
 
 
-def weak_figure(book, laws, settings):
+def weak_figure(book, laws, settings, measured):
     """Returns the figure at fixed batch per rank; None if no row has a speedup. `settings`: the
-    name of each setting in the tables."""
+    name of each setting in the tables; `measured`: the machine and the number of runs."""
     speedups = curves(rows_of(book, "table-1-time-speedup"), batch_text, "speedup",
                       ("speedup_low", "speedup_high"))
     rows = rows_of(book, "weak-scaling")
@@ -23,10 +23,11 @@ def weak_figure(book, laws, settings):
         "weak-scaling", "Weak scaling: fixed batch per rank", speedups, efficiency, alone,
         [law for law in laws if law.law == GUSTAFSON],
         "Speedup of an epoch T(1)/T(N) and weak efficiency t(1)/t(N).",
-        (("table-1-time-speedup", "table 1"), ("weak-scaling", "weak scaling")), book, settings)
+        (("table-1-time-speedup", "table 1"), ("weak-scaling", "weak scaling")), book, settings,
+        measured)
 
 
-def strong_figure(book, laws, settings):
+def strong_figure(book, laws, settings, measured):
     """Returns the figure at fixed global batch, as `weak_figure`; None without strong scaling."""
     rows = rows_of(book, "strong-scaling")
     return scaling_figure(
@@ -35,7 +36,7 @@ def strong_figure(book, laws, settings):
         curves(rows, global_batch_text, "efficiency"), {},
         [law for law in laws if law.law == AMDAHL],
         "Speedup T(1)/T(N) and efficiency T(1)/(N·T(N)).",
-        (("strong-scaling", "strong scaling"),), book, settings)
+        (("strong-scaling", "strong scaling"),), book, settings, measured)
 
 
 def curves(rows, batch_of, key, interval=None, start=True, suffix=""):
@@ -62,7 +63,8 @@ def names_of(keys):
         for key in keys}
 
 
-def scaling_figure(name, title, speedups, efficiency, alone, laws, what, tables, book, settings):
+def scaling_figure(name, title, speedups, efficiency, alone, laws, what, tables, book, settings,
+                   measured):
     if not speedups and not efficiency:
         return None
     keys = list(dict.fromkeys([*speedups, *efficiency]))
@@ -98,7 +100,7 @@ def scaling_figure(name, title, speedups, efficiency, alone, laws, what, tables,
         caption += " Vertical bars: 95 % interval over runs."
     made = [Panel(p.title, p.drawing(alternative(p))) for p in panels]
     return figure_element(name, title, made, [e for p in panels for e in p.entries()], caption,
-                          [(table, text) for table, text in tables if table in book])
+                          [(table, text) for table, text in tables if table in book], measured)
 
 
 def law_series(law, keys, names, most, settings):

@@ -9,7 +9,7 @@ from lockstep_report.phases import PHASES, phase_name
 SMALL = 5e-4  # a cause with a smaller share everywhere is not drawn
 
 
-def phase_figure(book):
+def phase_figure(book, measured):
     """Returns the figure of the phases for each point; None without phases."""
     rows = rows_of(book, "phases")
     if not rows:
@@ -33,7 +33,7 @@ def phase_figure(book):
         [Entry(p, phase_name(p).lower(), 0, f"fill-{p.replace('_', '-')}", kind="fill")
          for p in used],
         "The length of a bar is the time of an epoch; the order of the phases in a bar is that of "
-        "the legend.", [("phases", "phases of an epoch")])
+        "the legend.", [("phases", "phases of an epoch")], measured)
 
 
 def label_of(row):
@@ -44,7 +44,7 @@ def label_of(row):
     return mode if mode.startswith(text) else ", ".join(filter(None, (text, mode)))
 
 
-def cause_figure(book):
+def cause_figure(book, measured):
     """Returns the figure of the causes of lost efficiency; None without losses."""
     rows = rows_of(book, "efficiency-causes")
     if not rows:
@@ -75,4 +75,4 @@ def cause_figure(book):
         [Panel(c.title, c.drawing(alternative(c))) for c in charts], entries,
         "Efficiency and the causes of the rest, in per cent of the epoch; the order in a bar is "
         "that of the legend. Parts to the left of 0 are gains.",
-        [("efficiency-causes", "causes of lost efficiency")])
+        [("efficiency-causes", "causes of lost efficiency")], measured)
