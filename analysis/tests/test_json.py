@@ -57,13 +57,14 @@ def test_files_of_report_and_figures(path, tmp_path, capsys):
 
 def test_validate(path, tmp_path, capsys):
     import h5py
-    assert printed(capsys, "validate", path, "--json") == (
-        0, {"run": str(path), "is_valid": True, "problems": []})
+    status, values = printed(capsys, "validate", path, "--json")
+    assert status == 0 and all(isinstance(note, str) for note in values.pop("notes"))
+    assert values == {"run": str(path), "is_valid": True, "problems": []}
     with h5py.File(path, "r+") as file:
         del file["steps/loss"]
     status, values = printed(capsys, "validate", path, "--json")
     assert status == 3 and values["is_valid"] is False
-    assert values["problems"] == ["dataset /steps/loss is missing"]
+    assert values["problems"] == ["dataset /steps/loss is missing: no command can use the file"]
 
 
 def test_published(tmp_path, capsys):
