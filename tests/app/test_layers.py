@@ -81,7 +81,8 @@ def test_stack_finds_the_deepest_stack_under_the_memory_limit(tmp_path, ranks):
     fits, first_failure = table["depth"]
     assert first_failure == fits + 1
     assert fits >= 10 * ranks  # a layer needs 12.6 MB
-    assert abs(fits - table["estimated_depth"][0]) <= 0.05 * fits
+    # The resident memory of a process, part of the estimate, varies by some MB with the pages of libraries that are loaded.
+    assert abs(fits - table["estimated_depth"][0]) <= 2 * ranks
     assert (table["limit_bytes"] == 400_000_000).all()
     assert table["peak_bytes"][0] > 0.8 * 400e6
     assert np.isfinite(table["forward_seconds"][0]).all() and np.isnan(table["forward_seconds"][1]).all()
