@@ -11,6 +11,7 @@ from lockstep_report import schema
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line, printable
 from lockstep_report.former_names import with_current_names
+from lockstep_report.structure import structure_problems
 
 TABLES = ("ladder", "allreduce", "layers", "stack")  # groups of commands that do not train
 OPTIONAL = ("telemetry", "profile", "kernels")  # groups of training runs with these options
@@ -127,6 +128,7 @@ def read_run(path):
     with errors_of_hdf5(path), open_run(path) as file:
         attributes = check_header(path, file)
         refuse_hostile_objects(path, file)
+        check_structure(path, file, attributes)
         return read_groups(path, file, attributes)
 
 
@@ -219,6 +221,12 @@ def check_header(path, file):
             f"lockstep-report reads versions {', '.join(map(str, schema.READABLE_VERSIONS))}",
         )
     return attributes
+
+
+def check_structure(path, file, attributes):
+    """Raises `ReportError` if an object has another kind or type than the schema states."""
+    for problem in structure_problems(file, attributes):
+        raise ReportError(INPUT, f"{path}: {problem}")
 
 
 def version_of(attributes):
