@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lockstep_report import metrics
+from lockstep_report.stored import by_blocks
 from lockstep_report.tables import Column, Table
 
 # Options that change what is learned, not how fast: (name, value that is not shown).
@@ -75,7 +76,8 @@ def curve_of(key, runs):
 
 def seconds_of(run):
     """Returns (epoch): the training time from the start of the run to the end of each epoch."""
-    step = metrics.training_seconds(run.phase_seconds, run.phases)
+    step = by_blocks(lambda seconds: metrics.training_seconds(seconds, run.phases),
+                     np.arange(len(run.epoch)), run.phase_seconds)
     return np.cumsum([step[run.epoch == number].sum() for number in run.epoch_numbers])
 
 

@@ -3,8 +3,10 @@
 import numpy as np
 
 from lockstep_report.accuracy import accuracy_curves
-from lockstep_report.figure_layout import arrange, text_width
-from lockstep_report.figure_style import MARKERS, SERIES, STYLE, light_grid, plt
+from lockstep_report.figure_layout import (
+    arrange, figure_size, height_beside, panels_of, text_width)
+from lockstep_report.figure_style import MARKERS, SERIES, light_grid, plt, rc_settings
+from lockstep_report.settings import runs_text
 
 
 def accuracy_figure(runs):
@@ -15,9 +17,10 @@ def accuracy_figure(runs):
         return None
     labels = labels_of(curves)
     names = max(text_width(label) for label in labels)
-    with plt.rc_context(STYLE):
+    with plt.rc_context(rc_settings()):
         figure, (left, right) = plt.subplots(
-            1, 2, sharey=True, figsize=(8.6 + max(names, 1.5), max(4.0, 1.6 + 0.21 * len(curves))))
+            *panels_of(2), sharey=True,
+            figsize=figure_size(8.6 + max(names, 1.5), height_beside(4.0, 1.6 + 0.21 * len(curves)), 2))
         for index, (curve, label) in enumerate(zip(curves, labels)):
             style = {"color": SERIES[index % len(SERIES)], "linewidth": 1.4, "markersize": 5,
                      "marker": MARKERS[(index + index // len(SERIES)) % len(MARKERS)]}
@@ -37,7 +40,8 @@ def accuracy_figure(runs):
         for axes in (left, right):
             light_grid(axes, "both")
         right.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
-        arrange(figure, title_of(curves))
+        arrange(figure, title_of(curves),
+                ["Medians of " + runs_text([len(c.labels) for c in curves], "curve")])
         return figure
 
 

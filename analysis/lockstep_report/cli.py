@@ -1,25 +1,34 @@
 """Command-line interface: lockstep-report COMMAND ..."""
 
 import argparse
-import json
 import os
 import sys
-from pathlib import Path
+from dataclasses import dataclass
 
-from lockstep_report import __version__, contents, points, report
+from lockstep_report import __version__, contents, index, points, report, watch
+from lockstep_report.arguments import positive_integer, positive_number, rank_list, share
+from lockstep_report.canvas import CANVASES, canvas
+from lockstep_report.compare import command as compare_command
 from lockstep_report.comparison import merge_repeats
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.escaping import one_line, printable
-from lockstep_report.joining import load_runs
-from lockstep_report.output import CHECK, FIGURE, PAGE, TABLE, Folder
-from lockstep_report.paths import one_file, run_files
+from lockstep_report.export import command as export_command
+from lockstep_report.html import command as html_command
+from lockstep_report.input_files import each, read_files, read_some, require, skipped_lines
+from lockstep_report.json_output import files_values, json_text, table_values
+from lockstep_report.models.explanation import explain, explanation_values
+from lockstep_report.output import CHECK, FIGURE, PAGE, PREDICTION, TABLE, Folder
+from lockstep_report.paths import one_file
 from lockstep_report.summary import summary, summary_values
 from lockstep_report.published import check, traffic
 from lockstep_report.published.formulas import KNOWN_PARAMETERS, Assumptions
+from lockstep_report.prediction.command import predicted_rows
+from lockstep_report.prediction.predict import SEED
+from lockstep_report.prediction.prediction_report import prediction_table, prediction_values
 from lockstep_report.settings import plural
 from lockstep_report.tables import markdown
 from lockstep_report.times_csv import read_times
-from lockstep_report.validate import problems
+from lockstep_report.validate import notes, problems
 from lockstep_report.validity import add_comparison_notes
 
 
@@ -29,14 +38,18 @@ CSV_IMAGES = 50_000  # per epoch of a CSV, unless --train-samples is given
 def main(arguments=None):
     """Runs one command and returns the exit status."""
     options = parser().parse_args(arguments)
+    options.skipped = []  # errors of input files, see `input_files`
+    status = 0
     try:
-        return options.command(options) or 0
+        status = options.command(options) or 0
     except ReportError as error:
-        print(f"lockstep-report: {one_line(str(error))}", file=sys.stderr)
-        return error.status
+        options.skipped.append(error)
+        status = error.status
     except BrokenPipeError:  # the reader (head, less) closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    for error in options.skipped:
+        print(f"lockstep-report: {one_line(str(error))}", file=sys.stderr)
+    return status or (INPUT if options.skipped else 0)
 
 
 class Parser(argparse.ArgumentParser):
@@ -56,22 +69,58 @@ def parser():
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     for name, function, text in (
         ("tables", write_tables, "write the tables as Markdown, CSV and LaTeX"),
-        ("figures", write_figures, "write the figures as SVG and PNG"),
+        ("figures", write_figures, "write the figures as SVG, PNG and PDF"),
         ("report", write_report, "write report.md with all tables, figures and the method"),
     ):
         command = commands.add_parser(name, help=text, description=text)
-        command.add_argument("runs", nargs="*", metavar="RUN.h5",
-                             help="run files, or directories with run files (*.h5)")
-        command.add_argument("--csv", action="append", default=[], metavar="TIMES.csv",
-                             help="epoch times with the columns ranks (gpus, workers), "
-                                  "batch_per_rank (batch_per_gpu) and epoch_seconds; can be "
-                                  "repeated")
-        command.add_argument("--link-gbit", type=positive_number, metavar="G",
-                             help="rate of the link between the ranks in Gbit/s [--link-gbit of "
-                                  "each run]")
-        command.add_argument("--out", required=True, metavar="DIR", help="output directory")
-        add_assumptions(command)
+        add_inputs(command)
+        command.add_argument("--out", required=name != "tables", metavar="DIR",
+                             help="output directory" + (
+                                 "; not needed with --json" if name == "tables" else ""))
+        command.add_argument("--json", action="store_true",
+                             help="print the values of the tables as JSON" if name == "tables" else
+                             "print the names of the files as JSON")
+        if name == "figures":
+            command.add_argument("--width", choices=CANVASES, default="screen",
+                                 help="one-column, two-column: 85 or 178 mm for a paper, with texts "
+                                      "of at least 6 points; screen: as wide as the content needs "
+                                      "[screen]")
         command.set_defaults(command=function)
+    html_command.add(commands, add_inputs, read_material)
+    text = "print advice, causes of lost efficiency, fits and stragglers"
+    command = commands.add_parser("explain", help=text, description=text)
+    command.add_argument("runs", nargs="+", metavar="RUN.h5",
+                         help="run files of training and of `lockstep allreduce`, or directories")
+    command.add_argument("--link-gbit", type=positive_number, metavar="G",
+                         help="rate of the link between the ranks in Gbit/s [that of each run]")
+    command.add_argument("--json", action="store_true", help="print the values as JSON")
+    command.set_defaults(command=print_explanation, csv=[], parameters=None, train_samples=None)
+    text = "predict the step time on other numbers of ranks"
+    command = commands.add_parser(
+        "predict", help=text,
+        description="Predicts the step time from the measured steps of training runs and from a "
+                    "network. Nothing of it is measured.")
+    command.add_argument("runs", nargs="+", metavar="RUN.h5",
+                         help="run files of training on several ranks, or directories")
+    command.add_argument("--ranks", type=rank_list, required=True, metavar="LIST",
+                         help="numbers of ranks, for example 8,64,512")
+    command.add_argument("--network", nargs="+", required=True, metavar="FILE",
+                         help="network description or file of `lockstep plan --network` (JSON), or "
+                              "run files of `lockstep allreduce`, to which it is fitted")
+    command.add_argument("--algorithm", metavar="NAME",
+                         help="algorithm of the sweeps [that of the training run]")
+    command.add_argument("--overlap", type=share, metavar="SHARE",
+                         help="rate of all-reduces during the backward pass, relative to their "
+                              "rate after it, 0 to 1 [1, or that of the network]")
+    command.add_argument("--global-batch", type=positive_integer, metavar="B",
+                         help="strong scaling: images of a step over all ranks; needs runs with "
+                              "smaller and larger batches per rank [batch per rank of the runs]")
+    command.add_argument("--bucket-mib", type=positive_number, metavar="MIB",
+                         help="size of the gradient buckets [as measured]")
+    command.add_argument("--seed", type=int, default=SEED, help="seed of the random draws [1]")
+    command.add_argument("--json", action="store_true", help="print the values as JSON")
+    command.add_argument("--out", metavar="DIR", help="write the table and the figure there")
+    command.set_defaults(command=print_prediction)
     command = commands.add_parser("summary", help="print a summary of each run")
     command.add_argument("runs", nargs="+", metavar="RUN.h5",
                          help="run files; other parts of a run in the same directory are "
@@ -80,6 +129,7 @@ def parser():
     command.set_defaults(command=print_summary)
     command = commands.add_parser("validate", help="check a run file against the format")
     command.add_argument("run", metavar="RUN.h5")
+    command.add_argument("--json", action="store_true", help="print the problems as JSON")
     command.set_defaults(command=print_problems)
     command = commands.add_parser(
         "published", help="check published values against the epoch times in the same table",
@@ -88,9 +138,25 @@ def parser():
     command.add_argument("csv", nargs="+", metavar="TIMES.csv")
     command.add_argument("--out", metavar="DIR",
                          help="output directory; without it, the tables are only printed")
+    command.add_argument("--json", action="store_true", help="print the tables as JSON")
     add_assumptions(command)
     command.set_defaults(command=print_published)
+    for added in (compare_command, export_command, index, watch):
+        added.add(commands)
     return top
+
+
+def add_inputs(command):
+    """Adds the options of the input of tables, figures and reports."""
+    command.add_argument("runs", nargs="*", metavar="RUN.h5",
+                         help="run files, or directories with run files (*.h5)")
+    command.add_argument("--csv", action="append", default=[], metavar="TIMES.csv",
+                         help="epoch times with the columns ranks (gpus, workers), batch_per_rank "
+                              "(batch_per_gpu) and epoch_seconds; can be repeated")
+    command.add_argument("--link-gbit", type=positive_number, metavar="G",
+                         help="rate of the link between the ranks in Gbit/s [--link-gbit of each "
+                              "run]")
+    add_assumptions(command)
 
 
 def add_assumptions(command):
@@ -101,20 +167,6 @@ def add_assumptions(command):
                               "all are tried]")
     command.add_argument("--train-samples", type=positive_integer, metavar="D",
                          help=f"images per epoch of a CSV [{CSV_IMAGES:,}]")
-
-
-def positive_number(text):
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError("the number must be greater than 0")
-    return value
-
-
-def positive_integer(text):
-    value = int(text.replace(",", ""))
-    if value < 1:
-        raise argparse.ArgumentTypeError("the number must be a positive integer")
-    return value
 
 
 def assumptions_of(options):
@@ -137,35 +189,28 @@ def default_notes(options):
 
 def read_input(options):
     """Reads the run files and CSVs of a command. Returns (points, runs, times). Raises
-    `ReportError` if a file cannot be read or there is nothing to report."""
+    `ReportError` if no file can be read or there is nothing to report."""
     if not options.runs and not options.csv:
         raise ReportError(USAGE, "nothing to report: give run files, or epoch times with --csv")
-    loaded = read_files(options)
-    runs = loaded.runs
-    times = [read_times(path) for path in options.csv]
+    loaded = read_some(options, options.runs)
+    times = [table for _, table in each(options.skipped, options.csv, read_times)]
     assumptions = assumptions_of(options)
-    found = [points.from_run(run) for run in runs if run.has_steps and not run.ladder]
+    usable = each(options.skipped, loaded.runs, points.point_of)
+    runs, found = [run for run, _ in usable], [point for _, point in usable if point]
     for table in times:
         found += [points.from_times(row, assumptions.models[0][1], assumptions.samples,
                                     default_notes(options)) for row in table.rows]
     useful = found or any(run.has_tables for run in runs)
     if not useful:
+        require(options.skipped, runs)
         raise ReportError(INPUT, f"{runs[0].path}: holds no steps (status {runs[0].status}); "
                                  "nothing to report")
-    options.file_notes = loaded.notes
+    options.file_notes = loaded.notes + skipped_lines(options)
     return add_comparison_notes(merge_repeats(found), options.link_gbit), runs, times
 
 
-def read_files(options):
-    """Reads the given run files and returns the runs; prints joined and dropped files to stderr."""
-    loaded = load_runs(run_files(options.runs))
-    for note in loaded.notes:
-        print(f"lockstep-report: note: {one_line(note)}", file=sys.stderr)
-    return loaded
-
-
-def tables_of(options, found, runs):
-    tables = contents.all_tables(found, runs, options.link_gbit)
+def tables_of(options, found, runs, explanation=None):
+    tables = contents.all_tables(found, runs, options.link_gbit, explanation)
     if options.csv:
         name, count = assumptions_of(options).models[0]
         for table in tables:
@@ -187,12 +232,40 @@ def checks_of(options, times):
     return made
 
 
-def write_tables(options):
+@dataclass(frozen=True)
+class Material:
+    """What a report shows."""
+
+    points: list
+    runs: list
+    explanation: object
+    tables: list
+    checks: list  # tables that check published values
+    link_gbit: float
+
+
+def read_material(options):
     found, runs, times = read_input(options)
-    folder = Folder(options.out, TABLE, CHECK)
-    write_all(folder, tables_of(options, found, runs), checks_of(options, times))
-    folder.finish()
-    print_files(folder)
+    explanation = explain(found, runs, options.link_gbit)
+    return Material(found, runs, explanation, tables_of(options, found, runs, explanation),
+                    checks_of(options, times), options.link_gbit)
+
+
+def write_tables(options):
+    if not options.out and not options.json:
+        raise ReportError(USAGE, "tables needs --out DIR, or --json to print the values")
+    found, runs, times = read_input(options)
+    tables, checks = tables_of(options, found, runs), checks_of(options, times)
+    files = []
+    if options.out:
+        folder = Folder(options.out, TABLE, CHECK)
+        write_all(folder, tables, checks)
+        folder.finish()
+        files = [str(path) for path in folder.written]
+    if options.json:
+        print(json_text({"tables": list(map(table_values, tables + checks)), "files": files}))
+    else:
+        print("\n".join(files))
 
 
 def write_all(folder, tables, checks):
@@ -205,16 +278,21 @@ def write_all(folder, tables, checks):
 def write_figures(options):
     found, runs, _ = read_input(options)
     folder = Folder(options.out, FIGURE)
-    if not save_figures(folder, found, runs, options.link_gbit):
+    with canvas(options.width):
+        made = save_figures(folder, found, runs, options.link_gbit, formats=("svg", "png", "pdf"))
+    if not made:
         print("no figure has data: give runs with several rank counts or batches", file=sys.stderr)
     folder.finish()
-    print_files(folder)
+    if options.json:
+        print(json_text(files_values(folder)))
+    else:
+        print_files(folder)
 
 
-def save_figures(folder, found, runs, link_gbit):
+def save_figures(folder, found, runs, link_gbit, explanation=None, formats=("svg", "png")):
     from lockstep_report import figures  # here because importing matplotlib is slow
 
-    made = figures.all_figures(found, runs, link_gbit)
+    made = figures.all_figures(found, runs, link_gbit, explanation, formats)
     for name, images in made.items():
         for suffix, content in images.items():
             folder.write(f"{name}.{suffix}", content, FIGURE)
@@ -222,16 +300,18 @@ def save_figures(folder, found, runs, link_gbit):
 
 
 def write_report(options):
-    found, runs, times = read_input(options)
+    found = read_material(options)
     folder = Folder(options.out, TABLE, CHECK, FIGURE, PAGE)
-    tables, checks = tables_of(options, found, runs), checks_of(options, times)
-    write_all(folder, tables, checks)
-    names = save_figures(folder, found, runs, options.link_gbit)
-    text = report.report_markdown(found, runs, tables, names, checks,
+    write_all(folder, found.tables, found.checks)
+    names = save_figures(folder, found.points, found.runs, options.link_gbit, found.explanation)
+    text = report.report_markdown(found.points, found.runs, found.tables, names, found.checks,
                                   options.file_notes)
     page = folder.write("report.md", text, PAGE)
     folder.finish()
-    print(one_line(f"{page} ({len(folder.written)} files in {folder.path})"))
+    if options.json:
+        print(json_text(files_values(folder, page=str(page))))
+    else:
+        print(one_line(f"{page} ({len(folder.written)} files in {folder.path})"))
 
 
 def print_files(folder):
@@ -240,21 +320,62 @@ def print_files(folder):
 
 
 def print_summary(options):
-    runs = read_files(options).runs
+    runs = read_files(options, options.runs).runs
+    found = each(options.skipped, runs, summary_values if options.json else summary)
+    require(options.skipped, found)
     if options.json:
-        values = [summary_values(run) for run in runs]
-        print(json.dumps(values[0] if len(values) == 1 else values, indent=2))
+        values = [value for _, value in found]
+        print(json_text(values[0] if len(runs) == 1 else values))
     else:
-        print("\n\n".join("\n".join(map(printable, summary(run))) for run in runs))
+        print("\n\n".join("\n".join(map(printable, lines)) for _, lines in found))
+
+
+def print_explanation(options):
+    found, runs, _ = read_input(options)
+    explanation = explain(found, runs, options.link_gbit)
+    if options.json:
+        print(json_text(explanation_values(explanation)))
+        return
+    tables = contents.tables_of_explanation(explanation, found)
+    if not tables:
+        raise ReportError(INPUT, "nothing to explain: give training runs with several rank counts "
+                                 "and their base case, or sweeps of lockstep allreduce")
+    print("\n".join(markdown(table) for table in tables))
+
+
+def print_prediction(options):
+    rows = predicted_rows(options, read_files(options, options.runs).runs)
+    table = prediction_table(rows)
+    if options.out:
+        from lockstep_report.figure_style import render
+        from lockstep_report.prediction.prediction_figure import prediction_figure
+
+        folder = Folder(options.out, PREDICTION)
+        folder.write_table(table, PREDICTION)
+        for suffix, content in render(
+                prediction_figure(rows), ("svg", "png", "pdf")).items():
+            folder.write(f"{table.name}.{suffix}", content, PREDICTION)
+        folder.finish()
+    if options.json:
+        print(json_text(prediction_values(rows, options.seed)))
+    else:
+        print(markdown(table), end="")
 
 
 def print_problems(options):
     found = problems(one_file(options.run))
-    for line in found:
+    lacking = [] if found else notes(options.run)
+    if options.json:
+        print(json_text({"run": options.run, "is_valid": not found, "problems": found,
+                         "notes": lacking}))
+    for line in found if not options.json else ():
         print(one_line(f"{options.run}: {line}"))
     if found:
         raise ReportError(INPUT, f"{options.run}: {plural(len(found), 'problem')} in the file")
-    print(one_line(f"{options.run}: valid"))
+    if not options.json:
+        for line in lacking:
+            print(one_line(f"{options.run}: note: {line}"))
+        print(one_line(f"{options.run}: valid"))
 
 
 def print_published(options):
@@ -267,4 +388,7 @@ def print_published(options):
         folder = Folder(options.out, CHECK)
         write_all(folder, [], tables)
         folder.finish()
-    print("\n".join(markdown(table) for table in tables))
+    if options.json:
+        print(json_text({"tables": list(map(table_values, tables))}))
+    else:
+        print("\n".join(markdown(table) for table in tables))

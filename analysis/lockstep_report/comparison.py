@@ -7,7 +7,8 @@ import numpy as np
 from lockstep_report import metrics
 from lockstep_report.waiting import median_split
 
-REDUCERS = ("none", "allreduce", "overlap")
+# The order in which the program lists them.
+REDUCERS = ("overlap", "allreduce", "gather-scatter", "parameter-server", "none")
 
 
 def merge_repeats(points):
@@ -74,6 +75,7 @@ def median_point(group):
         joules_per_image=median("joules_per_image"),
         measurements=measurements,
         repeats=len(group),
+        repeated_epochs=tuple(p.epoch_seconds for p in group),
         hosts=tuple(sorted(set().union(*(p.hosts for p in group)))),
         rule="; ".join(dict.fromkeys(p.rule for p in group)),
         scaled=any(p.scaled for p in group),

@@ -6,7 +6,11 @@ from lockstep_report.comparison import base_of, independent_of, strong_base_of
 from lockstep_report.energy import energy_table
 from lockstep_report.ladder import ladder_tables
 from lockstep_report.layers import layer_table, stack_table
+from lockstep_report.learning_curves import learning_table
 from lockstep_report.measurements import measurement_table
+from lockstep_report.models.explanation import explain
+from lockstep_report.models.explanation_tables import explanation_tables
+from lockstep_report.phases import phase_table
 from lockstep_report.pipeline import pipeline_table
 from lockstep_report.profile import profile_tables
 from lockstep_report.reducers import reducer_table
@@ -16,6 +20,7 @@ from lockstep_report.sweep import sweep_table
 from lockstep_report.tables import Column, Note, Table
 from lockstep_report.telemetry import network_table, telemetry_table
 from lockstep_report.threads import thread_tables
+from lockstep_report.time_to_accuracy import time_to_accuracy_table
 from lockstep_report.waiting import waiting_table
 
 INDEPENDENT_NOTE = (
@@ -28,6 +33,31 @@ PLACE = [
     Column("ranks", "Ranks"),
     Column("mode", "Mode"),
 ]
+
+
+SPEEDUP_INTERVAL = [Column("speedup_low", "95 % from", 2), Column("speedup_high", "to", 2)]
+SPEEDUP_NOTE = Note("interval of a speedup: T(1) from / T(N) to, and T(1) to / T(N) from, with the "
+                    "rank-based intervals of the medians over runs", ("speedup_low",))
+EPOCH_INTERVAL = [Column("epoch_low", "95 % from (s)", 2), Column("epoch_high", "to (s)", 2)]
+KARP_FLATT = Column("karp_flatt", "Karp-Flatt fraction", 4)
+KARP_FLATT_NOTE = Note(
+    "Karp-Flatt fraction: (1/S − 1/N) / (1 − 1/N) with S = T(1)/T(N); constant over N: serial "
+    "part; growing with N: overhead", ("karp_flatt",))
+
+
+def epoch_values(point):
+    """Returns the epoch time with its interval over runs, and the exposed communication."""
+    interval = point.epoch_interval
+    return {"epoch_seconds": point.epoch_seconds, "epoch_low": interval and interval.low,
+            "epoch_high": interval and interval.high, "exposed": point.exposed_seconds}
+
+
+def speedup_interval(base, point):
+    """Returns the interval of the speedup T(1)/T(N), if both have intervals over runs."""
+    if base is None or base is point:
+        return {}
+    low, high = metrics.ratio_interval(base.epoch_interval, point.epoch_interval)
+    return {"speedup_low": low, "speedup_high": high}
 
 
 def place(point, points):
@@ -71,6 +101,7 @@ def time_table(points):
             "epoch_low": interval and interval.low, "epoch_high": interval and interval.high,
             "training_seconds": p.training_seconds, "images_per_second": p.images_per_second,
             "speedup": t_1 and metrics.speedup(t_1, p.epoch_seconds),
+            **speedup_interval(base, p),
             "scaled_speedup": t_1 and metrics.scaled_speedup(t_1, p.epoch_seconds, p.ranks),
             "joules_per_image": p.joules_per_image,
             "runs": p.repeats,
@@ -81,13 +112,14 @@ def time_table(points):
          Column("epoch_low", "95 % from (s)", 2), Column("epoch_high", "to (s)", 2),
          Column("training_seconds", "Training, without data wait (s)", 2),
          Column("images_per_second", "Images/s", 1),
-         Column("speedup", "Epoch speedup T(1)/T(N)", 2),
+         Column("speedup", "Epoch speedup T(1)/T(N)", 2), *SPEEDUP_INTERVAL,
          Column("scaled_speedup", "N·T(1)/T(N)", 2),
          Column("joules_per_image", "J per image", 4), Column("runs", "Runs")],
         rows,
         [Note("epoch speedup at fixed batch per rank: T(1)/T(N) compares the time of the same "
               "epoch; N·T(1)/T(N) also counts that N ranks take N times the batch in each step",
               ("speedup", "scaled_speedup")),
+         SPEEDUP_NOTE,
          *missing_bases(points, base_of, "batch per rank")]), points)
 
 
@@ -108,20 +140,25 @@ def weak_table(points):
         base, alone = base_of(p, points), independent_of(p, points)
         interval = p.step_interval
         rows.append({
-            **place(p, points), "steps": p.steps, "step_ms": 1e3 * p.step_median,
+            **place(p, points), **epoch_values(p),
+            "steps": p.steps, "step_ms": 1e3 * p.step_median,
             "step_low_ms": interval and 1e3 * interval.low,
             "step_high_ms": interval and 1e3 * interval.high,
             "images_per_second": p.images_per_second,
             "efficiency": base and weak_efficiency(base, p),
             "efficiency_independent": alone and weak_efficiency(alone, p),
+            "karp_flatt": base and not p.is_independent and metrics.karp_flatt(
+                metrics.speedup(base.epoch_seconds, p.epoch_seconds), p.ranks) or None,
         })
     return finished(Table(
         "weak-scaling", "Weak scaling: fixed batch per rank",
-        [*PLACE, Column("steps", "Steps per epoch"), Column("step_ms", "Median step (ms)", 2),
+        [*PLACE, Column("epoch_seconds", "Epoch (s)", 2), *EPOCH_INTERVAL,
+         Column("steps", "Steps per epoch"), Column("step_ms", "Median step (ms)", 2),
          Column("step_low_ms", "95 % from (ms)", 2), Column("step_high_ms", "to (ms)", 2),
          Column("images_per_second", "Images/s", 1),
          Column("efficiency", "Weak efficiency t(1)/t(N)", 3),
-         Column("efficiency_independent", "Efficiency against independent replicas", 3)],
+         Column("efficiency_independent", "Efficiency against independent replicas", 3),
+         Column("exposed", "Exposed communication (s)", 2), KARP_FLATT],
         rows,
         ["t is the mean step (seconds summed over steps); a step's time is the maximum over the "
          "ranks",
@@ -129,7 +166,7 @@ def weak_table(points):
               ("step_low_ms",)),
          Note("the efficiency against the same number of independent replicas at the same batch "
               "per rank excludes the slowdown of ranks that share a host without communicating "
-              "(memory bandwidth, clock rate)", ("efficiency_independent",))]),
+              "(memory bandwidth, clock rate)", ("efficiency_independent",)), KARP_FLATT_NOTE]),
         points)
 
 
@@ -142,17 +179,22 @@ def strong_table(points):
         if len({q.ranks for q in group}) < 2:
             continue
         rows.append({
-            "global_batch": p.global_batch, **place(p, points), "epoch_seconds": p.epoch_seconds,
+            "global_batch": p.global_batch, **place(p, points), **epoch_values(p),
             "speedup": metrics.speedup(base.epoch_seconds, p.epoch_seconds),
+            **speedup_interval(base, p),
             "efficiency":
                 metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks),
+            "karp_flatt": None if p.is_independent else metrics.karp_flatt(
+                metrics.speedup(base.epoch_seconds, p.epoch_seconds), p.ranks),
         })
     rows.sort(key=lambda row: (row["setting"] or "", row["global_batch"], row["ranks"]))
     return finished(Table(
         "strong-scaling", "Strong scaling: fixed global batch",
         [Column("global_batch", "Global batch"), *PLACE, Column("epoch_seconds", "Epoch (s)", 2),
-         Column("speedup", "Speedup T(1)/T(N)", 2), Column("efficiency", "Efficiency", 3)],
-        rows), points)
+         *EPOCH_INTERVAL, Column("speedup", "Speedup T(1)/T(N)", 2), *SPEEDUP_INTERVAL,
+         Column("efficiency", "Efficiency", 3), Column("exposed", "Exposed communication (s)", 2),
+         KARP_FLATT],
+        rows, [SPEEDUP_NOTE, KARP_FLATT_NOTE]), points)
 
 
 def split_table(points):
@@ -266,18 +308,28 @@ def percent(share):
     return None if share is None else 100 * share
 
 
-def all_tables(points, runs, link_gbit=None):
+def tables_of_explanation(explanation, points):
+    """Returns the tables of an explanation, with the validity notes of the points in their rows."""
+    tables = explanation_tables(explanation, lambda p: place(p, points), PLACE)
+    return [finished(t, points) if "point" in t.rows[0] else t for t in tables]
+
+
+def all_tables(points, runs, link_gbit=None, explanation=None):
     """Returns all tables that have rows. `link_gbit`: rate of the link for all points, in Gbit/s;
-    if it is None, each point's own rate is used."""
+    if it is None, each point's own rate is used. `explanation` [that of these points]."""
+    explanation = explanation or explain(points, runs, link_gbit)
     tables = ladder_tables(points, runs)
     if points:
         tables += [time_table(points), split_table(points), bandwidth_table(points, link_gbit),
                    finished(waiting_table(points, lambda p: place(p, points), PLACE), points),
                    weak_table(points), strong_table(points),
+                   finished(phase_table(points, lambda p: place(p, points), PLACE), points),
                    finished(reducer_table(points, lambda p: place(p, points), PLACE), points),
                    finished(measurement_table(points, lambda p: place(p, points), PLACE), points)]
         tables += thread_tables(points)
-    tables += [pipeline_table(runs), accuracy_table(runs), energy_table(runs),
+    tables += tables_of_explanation(explanation, points)
+    tables += [pipeline_table(runs), accuracy_table(runs), time_to_accuracy_table(runs),
+               learning_table(runs), energy_table(runs),
                telemetry_table(runs), network_table(runs), sweep_table(runs), layer_table(runs),
                stack_table(runs), *profile_tables(runs)]
     return [table for table in tables if table and table.rows]

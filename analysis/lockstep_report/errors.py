@@ -3,6 +3,7 @@
 USAGE = 2
 INPUT = 3
 OUTPUT = 6
+REGRESSION = 7  # of `compare`; 1 is the status of a Python program that crashed
 
 
 class ReportError(Exception):

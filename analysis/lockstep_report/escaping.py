@@ -16,9 +16,23 @@ MARKDOWN = {
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "<": "$<$", ">": "$>$", "·": r"$\cdot$", "×": r"$\times$", "–": "--", "≥": r"$\ge$",
-    "−": "$-$", "µ": r"$\mu$",
+    "<": "$<$", ">": "$>$", "|": r"\textbar{}", "`": r"\textasciigrave{}",
+    "'": r"\textquotesingle{}", '"': r"{\ttfamily\char34}",
+    "[": "{[}", "]": "{]}", "*": "{*}",  # after a line break or a rule, they would be arguments
+    "·": r"$\cdot$", "×": r"$\times$", "–": "--", "—": "---", "≥": r"$\ge$", "≤": r"$\le$",
+    "−": "$-$", "±": r"$\pm$", "≈": r"$\approx$", "→": r"$\rightarrow$", "∞": r"$\infty$",
+    "µ": r"$\mu$", "μ": r"$\mu$", "α": r"$\alpha$", "β": r"$\beta$", "²": "$^2$", "³": "$^3$",
+    "°": r"$^\circ$", "…": r"\ldots{}", "‘": r"\textquoteleft{}", "’": r"\textquoteright{}",
+    "“": r"\textquotedblleft{}", "”": r"\textquotedblright{}", "®": r"\textregistered{}",
+    "™": r"\texttrademark{}", "©": r"\textcopyright{}", "§": r"\S{}", "\u00a0": "~",
+    "ß": r"\ss{}", "æ": r"\ae{}", "Æ": r"\AE{}", "ø": r"\o{}", "Ø": r"\O{}", "ł": r"\l{}",
+    "Ł": r"\L{}", "œ": r"\oe{}", "Œ": r"\OE{}",
 }
+# Combining characters and the commands of their accents.
+LATEX_ACCENTS = {
+    "\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0304": "=", "\u0306": "u",
+    "\u0307": ".", "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0327": "c"}
+LATEX_LIGATURES = re.compile("(?<=[-,?!])(?=[-,])")  # "--" would be one dash
 
 
 def printable(text):
@@ -39,7 +53,19 @@ def markdown_escape(text):
 
 
 def latex_escape(text):
-    return "".join(LATEX.get(c, c) for c in one_line(text))
+    """Returns `text` as one line that LaTeX prints literally. Characters that its standard fonts do
+    not have are printed as their number: [U+65E5]."""
+    parts = LATEX_LIGATURES.split(one_line(text))
+    return "{}".join("".join(map(latex_character, part)) for part in parts)
+
+
+def latex_character(character):
+    if character in LATEX or character.isascii():
+        return LATEX.get(character, character)
+    letter, *accents = unicodedata.normalize("NFD", character)
+    if letter.isascii() and letter.isalpha() and len(accents) == 1 and accents[0] in LATEX_ACCENTS:
+        return rf"\{LATEX_ACCENTS[accents[0]]}{{{letter}}}"
+    return f"{{[}}U+{ord(character):04X}{{]}}"
 
 
 def csv_cell(text):

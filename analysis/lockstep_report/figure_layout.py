@@ -1,13 +1,17 @@
 """Text sizes, and a figure layout in which no text is cut off or overlaps another text."""
 
+import sys
 import warnings
 from functools import lru_cache
 
+import numpy as np
 from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedFormatter
-from matplotlib.transforms import Bbox
+
+from lockstep_report.canvas import columns_for, current, length, text_size
+from lockstep_report.paper_layout import arrange_on_paper
 
 POINTS_PER_INCH = 72
 GROWTH = 1.15  # factor by which a side that is too short is enlarged
@@ -15,11 +19,11 @@ ATTEMPTS = 12
 TITLE_SIZE = 11
 NOTE_SIZE = 8
 NOTE_HEIGHT = 0.14  # height of a line of a note, inches
-ROW_WIDTH = 11.0  # width of the bars in one row of panels, inches
 
 
-def text_width(text, size=10):
-    """Returns the width in inches of the longest line of `text`."""
+def text_width(text, size=None):
+    """Returns the width in inches of the longest line of `text` [the size of most texts]."""
+    size = size or text_size()
     return max((line_width(line, size) for line in text.split("\n") if line.strip()), default=0.0)
 
 
@@ -47,26 +51,40 @@ def wrap(text, width, size=TITLE_SIZE):
     return "\n".join(line for line in lines if line)
 
 
+def wrap_lines(text, width):
+    """As `wrap` for each line of `text`, in the size of most texts."""
+    return "\n".join(wrap(line, width, text_size()) for line in text.split("\n"))
+
+
 def arrange(figure, title="", notes=()):
     """Sets the title and the notes below the axes, enlarges the figure until every text is inside
     it and overlaps no other text (at most ATTEMPTS times), and fixes the layout."""
+    if current().width:
+        draw_names_literally(figure)
+        arrange_on_paper(figure, title, notes, sys.modules[__name__])
+        return
     lines = set_notes(figure, notes)
     figure.set_figheight(figure.get_figheight() + NOTE_HEIGHT * lines)
     for _ in range(ATTEMPTS):
         set_notes(figure, notes)
         if title:
             figure.suptitle(wrap(title, figure.get_figwidth() - 0.3), fontsize=TITLE_SIZE)
-        draw_names_literally(figure)
-        with warnings.catch_warnings():  # a figure that is too small is enlarged below
-            warnings.filterwarnings("ignore", message="constrained_layout not applied")
-            figure.draw_without_rendering()
-            figure.draw_without_rendering()  # the second pass uses the sizes of the tick labels
+        draw(figure)
         wider, higher = missing_space(figure)
         if not wider and not higher:
             break
         width, height = figure.get_size_inches()
         figure.set_size_inches(width * (GROWTH if wider else 1), height * (GROWTH if higher else 1))
     figure.set_layout_engine("none")
+
+
+def draw(figure):
+    """Computes the positions of all texts."""
+    draw_names_literally(figure)
+    with warnings.catch_warnings():  # a figure that is too small is enlarged later
+        warnings.filterwarnings("ignore", message="constrained_layout not applied")
+        figure.draw_without_rendering()
+        figure.draw_without_rendering()  # the second pass uses the sizes of the tick labels
 
 
 def draw_names_literally(figure):
@@ -96,17 +114,22 @@ def set_notes(figure, notes):
 
 def missing_space(figure):
     """Returns (wider, higher): whether the figure must be wider or higher to fit its texts."""
-    boxes = text_boxes(figure)
+    boxes = np.array([box.extents for box in text_boxes(figure)]).reshape(-1, 4)
     canvas = figure.bbox
-    wider = any(box.x0 < canvas.x0 or box.x1 > canvas.x1 for box in boxes)
-    higher = any(box.y0 < canvas.y0 or box.y1 > canvas.y1 for box in boxes)
-    for i, box in enumerate(boxes):
-        for other in boxes[i + 1:]:
-            common = Bbox.intersection(box, other)
-            if common is not None and common.width > 0 and common.height > 0:
-                wider = wider or common.width <= common.height
-                higher = higher or common.height <= common.width
-    return wider, higher
+    wider = bool(np.any((boxes[:, 0] < canvas.x0) | (boxes[:, 2] > canvas.x1)))
+    higher = bool(np.any((boxes[:, 1] < canvas.y0) | (boxes[:, 3] > canvas.y1)))
+    width, height = overlaps(boxes)
+    common = (width > 0) & (height > 0)
+    return (wider or bool(np.any(width[common] <= height[common])),
+            higher or bool(np.any(height[common] <= width[common])))
+
+
+def overlaps(boxes):
+    """Returns the widths and the heights of the overlaps of each pair of boxes (x0, y0, x1, y1)."""
+    first, second = np.triu_indices(len(boxes), 1)
+    low = np.maximum(boxes[first, :2], boxes[second, :2])
+    high = np.minimum(boxes[first, 2:], boxes[second, 2:])
+    return (high - low)[:, 0], (high - low)[:, 1]
 
 
 def text_boxes(figure):
@@ -123,12 +146,38 @@ def text_boxes(figure):
     return [text.get_window_extent() for text in texts if text not in left_out]
 
 
+def panels_of(count):
+    """Returns (rows, columns) of `count` wide panels."""
+    columns = columns_for(count)
+    return -(-count // columns), columns
+
+
+def figure_size(width, height, panels=1):
+    """Returns the size of a figure with so many panels in a row, which are in several rows on a
+    narrow canvas."""
+    return width, height * panels_of(panels)[0]
+
+
+def height_beside(height, legend):
+    """Returns the height of a panel beside a legend of the height `legend`, which is below the panel
+    on paper."""
+    return height if current().width else max(height, legend)
+
+
+def chunks(items, unit):
+    """Divides the bars of a panel, each `unit` inches wide, into parts that fit in one row."""
+    count = max(1, int((current().row + 1e-9) / unit))
+    parts = -(-len(items) // count)
+    size = -(-len(items) // max(1, parts))  # parts of about the same size
+    return [items[i:i + size] for i in range(0, len(items), size)]
+
+
 def rows_of(widths):
-    """Distributes panels of these widths over rows of at most `ROW_WIDTH`. Returns the indices of
+    """Distributes panels of these widths over rows of at most `current().row`. Returns the indices of
     the panels per row: [[index, ...], ...]."""
     rows, filled = [[]], 0.0
     for index, width in enumerate(widths):
-        if rows[-1] and filled + width > ROW_WIDTH:
+        if rows[-1] and filled + width > current().row:
             rows.append([])
             filled = 0.0
         rows[-1].append(index)
@@ -148,3 +197,10 @@ def add_panels(figure, rows, widths):
         grid = place.subgridspec(1, len(ratios), width_ratios=ratios)
         axes += [figure.add_subplot(grid[0, column]) for column in range(len(row))]
     return axes
+
+
+def share_limits(axes):
+    """Gives all panels the same vertical axis."""
+    limits = [panel.get_ylim() for panel in axes]
+    for panel in axes:
+        panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))

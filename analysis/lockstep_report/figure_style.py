@@ -1,4 +1,4 @@
-"""Style of all figures, and their rendering as SVG and PNG. The colours are those of Okabe and Ito,
+"""Style of all figures, and their rendering as SVG, PNG and PDF. The colours are those of Okabe and Ito,
 which colour-blind readers can distinguish."""
 
 import io
@@ -8,6 +8,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  (after the backend is selected)
 
+from lockstep_report.canvas import current, text_size  # noqa: E402
 from lockstep_report.settings import SETTING_PARTS, setting_texts  # noqa: E402
 
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -22,19 +23,34 @@ STYLE = {
     "axes.axisbelow": True,
     "legend.frameon": False,
     "svg.fonttype": "none",
+    "pdf.fonttype": 42,  # TrueType: texts are embedded and can be searched
     "svg.hashsalt": "lockstep",
     "figure.constrained_layout.use": True,
 }
+
+
+NO_DATE = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+
+
+def rc_settings():
+    """Returns the settings of Matplotlib for the current canvas."""
+    return {**STYLE, "font.size": text_size(), "axes.titlesize": text_size(),
+            "legend.fontsize": text_size(), "figure.dpi": current().dpi,
+            "lines.linewidth": 1.5 * current().scale}
+
+
 IDEAL_LINE = {"color": "#777777", "linewidth": 1, "linestyle": (0, (4, 3))}
 
 
-def render(figure):
-    """Renders a figure and closes it. Returns {suffix: bytes}; equal input gives equal bytes."""
+def render(figure, formats=("svg", "png")):
+    """Renders a figure in the `formats` (svg, png, pdf) and closes it. Returns {suffix: bytes}; equal
+    input gives equal bytes."""
     images = {}
-    with plt.rc_context(STYLE):
-        for suffix, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 160})):
+    with plt.rc_context(rc_settings()):
+        for suffix in formats:
             buffer = io.BytesIO()
-            figure.savefig(buffer, format=suffix, **options)
+            figure.savefig(buffer, format=suffix, metadata=NO_DATE.get(suffix),
+                           dpi=current().dpi)
             images[suffix] = buffer.getvalue()
     plt.close(figure)
     return images

@@ -1,4 +1,4 @@
-"""All figures of a report, as SVG and PNG."""
+"""All figures of a report, as SVG, PNG and PDF."""
 
 from lockstep_report import validity
 from lockstep_report.accuracy_figure import accuracy_figure
@@ -6,6 +6,8 @@ from lockstep_report.figure_style import render
 from lockstep_report.ladder import ladder_tables
 from lockstep_report.ladder_figure import ladder
 from lockstep_report.layer_figures import layer_figures
+from lockstep_report.models.explanation import explain
+from lockstep_report.models.explanation_figures import explanation_figures
 from lockstep_report.phase_figure import phase_bars
 from lockstep_report.pipeline import pipeline_table
 from lockstep_report.pipeline_figure import pipeline_figure
@@ -20,10 +22,11 @@ from lockstep_report.thread_figure import thread_figures
 from lockstep_report.waiting_figure import waiting_bars
 
 
-def all_figures(points, runs, link_gbit=None):
+def all_figures(points, runs, link_gbit=None, explanation=None, formats=("svg", "png")):
     """Returns {name: {suffix: bytes}} of all figures that have data; each kind of figure is made
-    once per setting."""
+    once per setting. `explanation` [that of these points]. `formats`: as for `render`."""
     made = {}
+    explanation = explanation or explain(points, runs, link_gbit)
     letters = validity.letters(points)
     names = setting_names(p.setting for p in points)
     for setting, name in names.items():
@@ -46,6 +49,7 @@ def all_figures(points, runs, link_gbit=None):
     made |= thread_figures(points)
     made |= telemetry_figures(runs) | profile_figures(runs) | layer_figures(runs)
     made["pipeline-stages"] = pipeline_figure(pipeline_table(runs))
-    made["allreduce-sweep"] = sweep_figure(runs, link_gbit)
+    made["allreduce-sweep"] = sweep_figure(runs, link_gbit, explanation.all_reduces)
+    made |= explanation_figures(explanation)
     made["learning-curves"] = accuracy_figure(runs)
-    return {name: render(figure) for name, figure in made.items() if figure}
+    return {name: render(figure, formats) for name, figure in made.items() if figure}

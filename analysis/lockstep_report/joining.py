@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from lockstep_report.errors import ReportError
+from lockstep_report.hdf5_access import open_run
 from lockstep_report.measurements import QUANTITIES
-from lockstep_report.read import check_header, open_run, read_run
+from lockstep_report.read import check_header, read_run
+from lockstep_report.stored import join_rows
 from lockstep_report.waiting import CLOCKS
 
 PART_NAME = re.compile(r"(?P<stem>.+?)(\.part\d+)?(?P<suffix>\.[^.]+)(\.partial)?")
@@ -25,11 +27,11 @@ class Loaded:
     notes: list = field(default_factory=list)
 
 
-def load_runs(paths):
+def load_runs(paths, skip=None):
     """Reads run files, drops duplicates and joins the parts of each run.
 
     For a file of version 2, the other parts of its run in the same directory are read as well.
-    Raises `ReportError` if a file cannot be read.
+    Calls `skip(error)` for a file that cannot be read; without `skip`, raises `ReportError`.
     """
     loaded = Loaded([])
     files = {}
@@ -37,34 +39,47 @@ def load_runs(paths):
         if path.resolve() in files:
             loaded.notes.append(f"{path} was given more than once and is counted once")
         else:
-            files[path.resolve()] = read_run(path)
-    for run in list(files.values()):
-        for path in other_parts(run, loaded.notes):
-            files.setdefault(path.resolve(), None)
-            if files[path.resolve()] is None:
-                files[path.resolve()] = read_run(path)
+            files[path.resolve()] = read_or_skip(path, skip)
+    listed = {}
+    for run in list(filter(None, files.values())):
+        for path in other_parts(run, loaded.notes, listed):
+            if path.resolve() not in files:
+                files[path.resolve()] = read_or_skip(path, skip)
     groups = {}
     for path, run in files.items():
+        if run is None:  # skipped
+            continue
         groups.setdefault(run.run_id or str(path), []).append(run)
     for group in groups.values():
         loaded.runs += join_group(group, loaded.notes)
     return loaded
 
 
-def other_parts(run, notes):
+def read_or_skip(path, skip):
+    try:
+        return read_run(path)
+    except ReportError as error:
+        if skip is None:
+            raise
+        skip(error)
+        return None
+
+
+def other_parts(run, notes, listed):
     """Returns the paths of the files in the directory of `run` that are other parts of the same
-    run. Files that cannot be read are reported in `notes`."""
+    run. Files that cannot be read are reported in `notes`. `listed` keeps the names in each
+    directory for further calls."""
     if run.version < 2 or not run.run_id:
         return []
     own = PART_NAME.fullmatch(run.path.name)
     if own is None:
         return []
     found = []
-    for name in sorted(os.listdir(run.path.parent)):
-        other = PART_NAME.fullmatch(name)
-        if name == run.path.name or other is None:
-            continue
-        if (other["stem"], other["suffix"]) != (own["stem"], own["suffix"]):
+    folder = run.path.parent
+    if folder not in listed:
+        listed[folder] = names_by_run(folder)
+    for name in listed[folder][own["stem"], own["suffix"]]:
+        if name == run.path.name:
             continue
         path = run.path.with_name(name)
         try:
@@ -73,6 +88,16 @@ def other_parts(run, notes):
                     found.append(path)
         except ReportError as error:
             notes.append(f"not joined with {run.file_name}: {error}")
+    return found
+
+
+def names_by_run(folder):
+    """Returns {(stem, suffix): sorted names in the folder that are those of parts of one run}."""
+    found = {}
+    for name in sorted(os.listdir(folder)):
+        part = PART_NAME.fullmatch(name)
+        if part:
+            found.setdefault((part["stem"], part["suffix"]), []).append(name)
     return found
 
 
@@ -114,13 +139,13 @@ def join(parts):
             limit = min(part.step[0], limit) if limit is not None else part.step[0]
 
     def rows(name):
-        return np.concatenate([getattr(part, name)[chosen] for part, chosen in zip(parts, kept)])
+        return join_rows([getattr(part, name) for part in parts], kept)
 
     joined = {name: rows(name) for name in (
-        "step", "starts_part", "epoch", "images", "loss", "step_start", "phase_seconds",
-        "bucket_start", "bucket_end")}
+        "step", "starts_part", "epoch", "images", "loss", "learning_rate", "step_start",
+        "phase_seconds", "bucket_start", "bucket_end")}
     joined["traffic"] = {
-        name: np.concatenate([part.traffic[name][chosen] for part, chosen in zip(parts, kept)])
+        name: join_rows([part.traffic[name] for part in parts], kept)
         for name in parts[-1].traffic if all(name in part.traffic for part in parts)}
     numbers, epochs = join_epochs(parts, kept)
     return replace(

@@ -2,8 +2,9 @@
 
 from matplotlib.ticker import FuncFormatter
 
-from lockstep_report.figure_layout import arrange, text_width
-from lockstep_report.figure_style import SERIES, STYLE, light_grid, plt, short_number
+from lockstep_report.canvas import length
+from lockstep_report.figure_layout import add_panels, arrange, chunks, rows_of, text_width
+from lockstep_report.figure_style import SERIES, light_grid, plt, rc_settings, short_number
 
 
 def ladder(rows, title):
@@ -16,13 +17,16 @@ def ladder(rows, title):
         return None
     texts = [batch_text(row) for row in rows] + [
         text for key, _ in keys for text in (value_text(row, key) for row in rows)]
-    unit = max(0.75, *(text_width(text) + 0.15 for text in texts))
-    with plt.rc_context(STYLE):
-        figure, panels = plt.subplots(
-            1, len(keys), squeeze=False,
-            figsize=(max(1.4 + unit * len(rows), 2.6) * len(keys), 3.7))
-        for axes, (key, heading) in zip(panels[0], keys):
-            draw_ladder(axes, rows, key)
+    unit = max(length(0.75), *(text_width(text) + length(0.15) for text in texts))
+    parts = chunks(rows, unit)
+    panels = [(part, key, heading) for key, heading in keys for part in parts]
+    widths = [max(unit * len(part), length(2.2)) + 0.4 for part, _, _ in panels]
+    places = rows_of(widths)
+    with plt.rc_context(rc_settings()):
+        figure = plt.figure(figsize=(
+            max(sum(widths[i] for i in row) + len(row) for row in places), 3.7 * len(places)))
+        for axes, (part, key, heading) in zip(add_panels(figure, places, widths), panels):
+            draw_ladder(axes, part, key, max(row.get(key) or 0 for row in rows))
             axes.set_title(heading)
         arrange(figure, title)
         return figure
@@ -41,7 +45,7 @@ def value_text(row, key):
     return short_number(value) if value else "\n".join(row["status"].rsplit(" ", 1))
 
 
-def draw_ladder(axes, rows, key):
+def draw_ladder(axes, rows, key, highest):
     for place, row in enumerate(rows):
         value = row.get(key)
         axes.bar(place, value or 0, color=SERIES[0], width=0.62)
@@ -50,7 +54,7 @@ def draw_ladder(axes, rows, key):
                       color="black" if value else SERIES[1])
     axes.set_xticks(range(len(rows)), [batch_text(row) for row in rows])
     axes.set_xlim(-0.6, len(rows) - 0.4)
-    axes.set_ylim(0, 1.15 * max(row.get(key) or 0 for row in rows))
+    axes.set_ylim(0, 1.15 * highest)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axes.set_xlabel("batch per rank")
     light_grid(axes)

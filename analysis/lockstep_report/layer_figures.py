@@ -1,7 +1,9 @@
 """Figures of single layers and of the deepest stacks of layers."""
 
-from lockstep_report.figure_layout import arrange, text_width
-from lockstep_report.figure_style import SERIES, STYLE, light_grid, plt, short_number
+from lockstep_report.canvas import current, length
+from lockstep_report.figure_layout import (
+    arrange, chunks, figure_size, panels_of, text_width, wrap_lines)
+from lockstep_report.figure_style import SERIES, light_grid, plt, rc_settings, short_number
 from lockstep_report.layers import PASSES, layer_table, stack_table
 
 
@@ -17,16 +19,19 @@ def layer_figure(rows, title):
         if any(row.get(key) is not None for row in rows)]
     if not keys:
         return None
-    with plt.rc_context(STYLE):
+    with plt.rc_context(rc_settings()):
         label = max(text_width(name) for name in names)
-        figure, panels = plt.subplots(1, len(keys), squeeze=False, sharey=True, figsize=(
-            label + 3.4 * len(keys), 1.6 + 0.62 * len(names)))
-        for axes, (key, heading) in zip(panels[0], keys):
+        figure, panels = plt.subplots(
+            *panels_of(len(keys)), squeeze=False, sharey=True,
+            figsize=figure_size(label + 3.4 * len(keys), 1.6 + 0.62 * len(names), len(keys)))
+        panels = panels.ravel()
+        for axes, (key, heading) in zip(panels, keys):
             draw_shares(axes, rows, names, key)
             axes.set_title(heading)
-        panels[0][0].set_yticks(range(len(names)), names)
-        panels[0][0].invert_yaxis()
-        panels[0][-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), handlelength=1.0)
+        most = current().width / 3 if current().width else label + 1
+        panels[0].set_yticks(range(len(names)), [wrap_lines(name, most) for name in names])
+        panels[0].invert_yaxis()
+        panels[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), handlelength=1.0)
         arrange(figure, title)
         return figure
 
@@ -58,22 +63,31 @@ def stack_figure(rows, title):
         return None
     labels = [f"{row['layer']}\n{row['devices']} device{'s' if row['devices'] > 1 else ''}"
               for row in shown]
-    with plt.rc_context(STYLE):
-        unit = max(1.2, *(text_width(label) + 0.4 for label in labels))
-        figure, axes = plt.subplots(figsize=(1.4 + unit * len(shown), 3.7))
-        for place, row in enumerate(shown):
-            axes.bar(place, row["depth"], width=0.6, color=SERIES[0])
-            axes.plot([place - 0.36, place + 0.36], [row["estimated_depth"]] * 2,
-                      color=SERIES[1], linewidth=1.6, label="estimate" if place == 0 else None)
-            axes.annotate(str(row["depth"]), (place, max(row["depth"], row["estimated_depth"])),
-                          ha="center", va="bottom", xytext=(0, 3), textcoords="offset points")
-        axes.set_xticks(range(len(shown)), labels)
-        axes.set_ylabel("layers")
-        axes.set_ylim(0, 1.18 * max(row["depth"] for row in shown))
-        axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
-        light_grid(axes)
+    with plt.rc_context(rc_settings()):
+        unit = max(length(1.2), *(text_width(label) + length(0.4) for label in labels))
+        parts = chunks(list(zip(shown, labels)), unit)
+        longest = max(map(len, parts))
+        figure, panels = plt.subplots(len(parts), 1, squeeze=False, figsize=(
+            1.4 + unit * longest, 3.7 * len(parts)))
+        for axes, part in zip(panels[:, 0], parts):
+            draw_stacks(axes, part, max(row["depth"] for row in shown))
+            axes.set_xlim(-0.6, longest - 0.4)
+        panels[0][0].legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
         arrange(figure, title)
         return figure
+
+
+def draw_stacks(axes, part, deepest):
+    for place, (row, _) in enumerate(part):
+        axes.bar(place, row["depth"], width=0.6, color=SERIES[0])
+        axes.plot([place - 0.36, place + 0.36], [row["estimated_depth"]] * 2,
+                  color=SERIES[1], linewidth=1.6, label="estimate" if place == 0 else None)
+        axes.annotate(str(row["depth"]), (place, max(row["depth"], row["estimated_depth"])),
+                      ha="center", va="bottom", xytext=(0, 3), textcoords="offset points")
+    axes.set_xticks(range(len(part)), [label for _, label in part])
+    axes.set_ylabel("layers")
+    axes.set_ylim(0, 1.18 * deepest)
+    light_grid(axes)
 
 
 def layer_figures(runs):

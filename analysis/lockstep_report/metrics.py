@@ -23,8 +23,8 @@ class Interval:
 
 def rank_seconds(phase_seconds, phases, without=()):
     """Returns (step, rank): the sum over all phases except those in `without`."""
-    kept = [i for i, name in enumerate(phases) if name not in without]
-    return phase_seconds[:, :, kept].sum(axis=2)
+    weights = np.array([float(name not in without) for name in phases])
+    return phase_seconds @ weights
 
 
 def step_seconds(phase_seconds, phases, without=()):
@@ -62,6 +62,22 @@ def weak_efficiency(step_1, step_n):
     return step_1 / step_n
 
 
+def ratio_interval(numerator, denominator):
+    """Returns (low, high): an interval of a ratio of two quantities with the intervals `numerator`
+    and `denominator`; (None, None) if one is None. It covers at least as much as both together."""
+    if numerator is None or denominator is None or denominator.low <= 0:
+        return None, None
+    return numerator.low / denominator.high, numerator.high / denominator.low
+
+
+def karp_flatt(speedup_n, n):
+    """Returns the experimentally determined serial fraction (1/S - 1/N) / (1 - 1/N) of the speedup
+    S on N ranks; None for one rank or without a speedup above 0."""
+    if n < 2 or not speedup_n or speedup_n <= 0:
+        return None
+    return (1 / speedup_n - 1 / n) / (1 - 1 / n)
+
+
 def derived_split(t_1, t_n, n):
     """Returns the derived split: (compute, communication) = (T(1)/N, T(N) - T(1)/N)."""
     return t_1 / n, t_n - t_1 / n
@@ -74,7 +90,7 @@ def ring_bytes(size, n):
 
 def bus_bandwidth(size, seconds, n):
     """Returns 2(N-1)/N * size / seconds; None if N < 2 or `seconds` is None or not above 0."""
-    if n < 2 or seconds is None or seconds <= 0:
+    if n < 2 or seconds is None or not 0 < seconds < math.inf:
         return None
     return ring_bytes(size, n) / seconds
 
@@ -101,9 +117,10 @@ def busy_seconds(start, end):
     the length of the union of the intervals [start, end]."""
     if start.shape[-1] == 0:
         return np.zeros(start.shape[:-1])
-    order = np.argsort(start, axis=-1)
-    start = np.take_along_axis(start, order, axis=-1)
-    end = np.take_along_axis(end, order, axis=-1)
+    if np.any(start[..., 1:] < start[..., :-1]):
+        order = np.argsort(start, axis=-1)
+        start = np.take_along_axis(start, order, axis=-1)
+        end = np.take_along_axis(end, order, axis=-1)
     reached = np.maximum.accumulate(end, axis=-1)
     before = np.concatenate([start[..., :1], reached[..., :-1]], axis=-1)
     return np.maximum(0.0, end - np.maximum(start, before)).sum(axis=-1)

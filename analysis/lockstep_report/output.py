@@ -15,7 +15,8 @@ from lockstep_report.errors import OUTPUT, ReportError
 from lockstep_report.tables import RENDERERS
 
 MANIFEST = ".lockstep-report.json"
-TABLE, CHECK, FIGURE, PAGE = "table", "check", "figure", "page"  # kinds of files
+# Kinds of files.
+TABLE, CHECK, FIGURE, PAGE, PREDICTION = "table", "check", "figure", "page", "prediction"
 
 
 class Folder:
@@ -42,23 +43,29 @@ class Folder:
                                    "give another folder with --out")
 
     def write(self, name, content, kind):
-        """Writes text or bytes to a temporary file in the folder and renames it to `name`."""
-        data = content if isinstance(content, bytes) else content.encode("utf-8")
-        target = self.replace(name, data)
+        """Writes text, bytes, or an iterator of bytes to a temporary file in the folder and renames
+        it to `name`."""
+        if isinstance(content, (bytes, str)):
+            content = [content if isinstance(content, bytes) else content.encode("utf-8")]
+        hashed = hashlib.sha256()
+        target = self.replace(name, content, hashed)
         self.written.append(target)
-        self.manifest[name] = {"kind": kind, "sha256": hashlib.sha256(data).hexdigest()}
+        self.manifest[name] = {"kind": kind, "sha256": hashed.hexdigest()}
         return target
 
-    def replace(self, name, data):
+    def replace(self, name, parts, hashed):
         target = self.path / name
         temporary = self.path / f".{secrets.token_hex(8)}.partial"
         try:
             with temporary.open("xb") as file:  # fails if the name exists, also as a link
-                file.write(data)
+                for part in parts:
+                    hashed.update(part)
+                    file.write(part)
             temporary.replace(target)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
             raise self.failure(target, error) from error
+        finally:
+            temporary.unlink(missing_ok=True)  # if it was not renamed
         return target
 
     def write_table(self, table, kind=TABLE):
@@ -80,7 +87,24 @@ class Folder:
                 raise self.failure(path, error) from error
             del self.manifest[name]
         text = json.dumps({"files": self.manifest}, indent=1, sort_keys=True)
-        self.replace(MANIFEST, f"{text}\n".encode())
+        self.replace(MANIFEST, [f"{text}\n".encode()], hashlib.sha256())
+
+
+def write_file(path, text):
+    """Writes the file `path` completely or not at all. Raises `ReportError` (output)."""
+    temporary = path.with_name(f".{secrets.token_hex(8)}.partial")
+    try:
+        with temporary.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        temporary.replace(path)
+    except OSError as error:
+        raise ReportError(OUTPUT, f"{path}: cannot be written ({error.strerror or error}); give "
+                                  "another file") from error
+    finally:
+        try:
+            temporary.unlink(missing_ok=True)  # if it was not renamed
+        except OSError:
+            pass
 
 
 def digest(path):

@@ -1,11 +1,14 @@
 """Figure of the time of an epoch by phase: stacked bars for each rank count."""
 
+import numpy as np
 from matplotlib.ticker import FuncFormatter
 
 from lockstep_report import validity
-from lockstep_report.figure_layout import add_panels, arrange, rows_of, text_width
-from lockstep_report.figure_style import STYLE, light_grid, notes_of, plt, short_number, title_of
+from lockstep_report.canvas import length
+from lockstep_report.figure_layout import add_panels, arrange, chunks, rows_of, text_width
+from lockstep_report.figure_style import light_grid, notes_of, plt, rc_settings, short_number, title_of
 from lockstep_report.points import IMBALANCE
+from lockstep_report.settings import measured_on
 
 COLOURS = {
     "data_wait": "#999999",
@@ -29,31 +32,43 @@ def phase_bars(points, letters=None):
     rank; None if no point has phases. Panels that do not fit in one row continue in further rows.
     `letters`: {validity note: letter}, as in the tables."""
     letters = letters or validity.letters(points)
-    timed = [p for p in points if p.phase_seconds]
+    timed = [p for p in points if is_finite(p)]
     if not timed:
         return None
     batches = sorted({p.batch_per_rank for p in timed})
-    panels = [[p for p in timed if p.batch_per_rank == batch] for batch in batches]
-    titles = [f"batch {batch:,} per rank" for batch in batches]
     labels = [bar_label(p, letters) for p in timed]
-    unit = max(0.95, *(text_width(label) + 0.15 for label in labels))
+    unit = max(length(0.95), *(text_width(label) + length(0.15) for label in labels))
+    panels, titles = [], []
+    for batch in batches:
+        parts = chunks([p for p in timed if p.batch_per_rank == batch], unit)
+        panels += parts
+        titles += [f"batch {batch:,} per rank" + ("" if i == 0 else ", continued")
+                   for i in range(len(parts))]
     widths = [max(unit * len(panel), text_width(title) + 0.2)
               for panel, title in zip(panels, titles)]
     rows = rows_of(widths)
     height = 3.3 + LINE_HEIGHT * max(label.count("\n") + 1 for label in labels)
     longest = max(sum(widths[i] for i in row) for row in rows)
-    with plt.rc_context(STYLE):
+    with plt.rc_context(rc_settings()):
         figure = plt.figure(figsize=(longest + 3.1, 0.4 + height * len(rows)))
         axes = add_panels(figure, rows, widths)
         for place, panel in enumerate(panels):
-            draw_stack(axes[place], panel, letters)
+            draw_stack(axes[place], panel, letters, max(
+                p.epoch_seconds for p in timed if p.batch_per_rank == panel[0].batch_per_rank))
             axes[place].set_title(titles[place])
         for row in rows:
             axes[row[0]].set_ylabel("seconds per epoch\n(mean over the ranks)")
         add_phase_legend(axes, axes[rows[0][-1]])
         arrange(figure, "Time of an epoch by phase: " + title_of(timed),
-                [f"({letters[note]}) {note}" for note in notes_of(timed, letters)])
+                [f"({letters[note]}) {note}" for note in notes_of(timed, letters)]
+                + [measured_on(timed)])
         return figure
+
+
+def is_finite(point):
+    """Returns whether the point has phases whose times are numbers."""
+    return bool(point.phase_seconds) and np.all(np.isfinite(
+        [point.epoch_seconds, *point.phase_seconds.values()]))
 
 
 def add_phase_legend(panels, axes):
@@ -67,9 +82,8 @@ def add_phase_legend(panels, axes):
                 handlelength=1.0, handleheight=1.0)
 
 
-def draw_stack(axes, points, letters):
+def draw_stack(axes, points, letters, whole):
     bottom = [0.0] * len(points)
-    whole = max(p.epoch_seconds for p in points)
     for name, colour in COLOURS.items():
         heights = [p.phase_seconds.get(name, 0.0) for p in points]
         if max(heights) < 0.002 * whole:

@@ -1,7 +1,8 @@
 """The figure of the busy and idle shares of pipeline stages."""
 
+from lockstep_report.canvas import current, length
 from lockstep_report.figure_layout import arrange, text_width
-from lockstep_report.figure_style import STYLE, light_grid, plt
+from lockstep_report.figure_style import light_grid, plt, rc_settings
 from lockstep_report.phase_figure import COLOURS
 from lockstep_report.points import IMBALANCE
 
@@ -18,32 +19,56 @@ def pipeline_figure(table):
         runs.setdefault(row["source"], []).append(row)
     if not runs:
         return None
-    places, names, place = [], [], 0.0
-    width = max(0.6, *(text_width(run_text(rows)) / len(rows) + 0.1 for rows in runs.values()))
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(1.2 + width * (len(table.rows) + len(runs)), 3.6))
-        for rows in runs.values():
-            first = place
-            for row in rows:
-                draw_bar(axes, row, place, is_first=not places)
-                places.append(place)
-                names.append(str(row["stage"]))
-                place += 1
-            middle, ideal = (first + place - 1) / 2, 100 - rows[0]["ideal_percent"]
-            axes.hlines(ideal, first - 0.45, place - 0.55, colors="black", linestyles="dashed",
-                        label="ideal busy share" if first == 0 else None)
-            axes.annotate(run_text(rows), (middle, 100), ha="center", va="bottom",
-                          xytext=(0, 3), textcoords="offset points")
-            place += 0.7
-        axes.set_xticks(places, names)
-        axes.set_xlabel("stage")
-        axes.set_ylabel("share of the time, %")
-        axes.set_ylim(0, 118)
-        axes.set_yticks(range(0, 101, 20))
-        light_grid(axes)
-        axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+    width = max(length(0.6), *(text_width(run_text(rows)) / len(rows) + 0.1
+                               for rows in runs.values()))
+    parts = parts_of(list(runs.values()), width)
+    longest = max(sum(len(rows) + 0.7 for rows in part) for part in parts)
+    with plt.rc_context(rc_settings()):
+        figure, panels = plt.subplots(len(parts), 1, squeeze=False, figsize=(
+            1.2 + width * longest, 3.6 * len(parts)))
+        for axes, part in zip(panels[:, 0], parts):
+            draw_part(axes, part)
+            axes.set_xlim(-0.7, longest - 1)
+        panels[0][0].legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
         arrange(figure, "Busy and idle shares of the pipeline stages")
         return figure
+
+
+def parts_of(runs, width):
+    """Divides the runs into rows of panels; a run with more stages than a row has one of its own."""
+    parts, filled = [[]], 0.0
+    for rows in runs:
+        needed = width * (len(rows) + 0.7)
+        if parts[-1] and filled + needed > current().row:
+            parts.append([])
+            filled = 0.0
+        parts[-1].append(rows)
+        filled += needed
+    return parts
+
+
+def draw_part(axes, runs):
+    places, names, place = [], [], 0.0
+    for rows in runs:
+        first = place
+        for row in rows:
+            draw_bar(axes, row, place, is_first=not places)
+            places.append(place)
+            names.append(str(row["stage"]))
+            place += 1
+        middle, ideal = (first + place - 1) / 2, 100 - rows[0]["ideal_percent"]
+        axes.hlines(ideal, first - 0.45, place - 0.55, colors="black", linestyles="dashed",
+                    label="ideal busy share" if first == 0 else None)
+        axes.annotate(run_text(rows), (middle, 100), ha="center", va="bottom",
+                      xytext=(0, 3), textcoords="offset points")
+        place += 0.7
+    every = -(-len(names) // max(2, int(current().row / length(0.25))))
+    axes.set_xticks(places[::every], names[::every])
+    axes.set_xlabel("stage")
+    axes.set_ylabel("share of the time, %")
+    axes.set_ylim(0, 118)
+    axes.set_yticks(range(0, 101, 20))
+    light_grid(axes)
 
 
 def run_text(rows):

@@ -7,6 +7,7 @@ import numpy as np
 from lockstep_report import metrics, settings, validity
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.measurements import measurements_of
+from lockstep_report.stored import blocks
 from lockstep_report.waiting import Split, split_of
 from lockstep_report.window import batch_per_rank, timed_window
 
@@ -49,6 +50,7 @@ class Point:
     version: str = ""  # version of the program
     kernels: tuple = ()  # (operation, implementation) pairs
     repeats: int = 1
+    repeated_epochs: tuple = ()  # epoch_seconds of each of several runs
     rule: str = ""  # how the timed steps were selected
     scaled: bool = False  # times are scaled because the run has no complete epoch
     notes: tuple = ()  # validity notes, one sentence each
@@ -56,6 +58,11 @@ class Point:
     @property
     def global_batch(self):
         return round(self.ranks * self.batch_per_rank)
+
+    @property
+    def epoch_repeats(self):
+        """The epoch times of the runs of this point."""
+        return self.repeated_epochs or (self.epoch_seconds,)
 
     @property
     def is_independent(self):
@@ -116,16 +123,15 @@ def from_run(run):
         )
     window = timed_window(run)
     origin = run.parts[run.part_of_step[window.steps[0]]] if run.parts else run
-    phases = run.phase_seconds[window.steps]
-    step = metrics.step_seconds(phases, run.phases)
-    training = metrics.training_seconds(phases, run.phases)
+    step, training, phases = timed_seconds(run, window.steps)
     images = run.images[window.steps]
+    check_timed(run, step, images)
     scale = window.size.images / images.sum()
-    of_phases = {name: scale * phases[:, :, i].sum(axis=0).mean()
-                 for i, name in enumerate(run.phases)}
+    of_phases = {name: scale * phases[:, i].mean() for i, name in enumerate(run.phases)}
     of_phases[IMBALANCE] = scale * step.sum() - sum(of_phases.values())
     joules = metrics.epoch_reading(run.epochs, "energy_joules", run.epoch_numbers, window.epoch)
-    busy = metrics.busy_seconds(run.bucket_start[window.steps], run.bucket_end[window.steps])
+    busy = sum(metrics.busy_seconds(start, end).sum(axis=0) for _, start, end in blocks(
+        window.steps, run.bucket_start, run.bucket_end))
     return Point(
         source=run.label,
         ranks=run.rank_count,
@@ -142,7 +148,7 @@ def from_run(run):
         step_median=float(np.median(step)),
         step_interval=metrics.median_interval(step),
         phase_seconds=of_phases,
-        allreduce_seconds=scale * busy.sum(axis=0).mean(),
+        allreduce_seconds=scale * busy.mean(),
         split=split_of(run, window, scale),
         bytes_per_step=int(run.bucket_bytes.sum()) or None,
         **traffic_of(run, window.steps),
@@ -161,6 +167,28 @@ def from_run(run):
     )
 
 
+def point_of(run):
+    """Returns the point of a training run; None for other runs."""
+    return from_run(run) if run.has_steps and not run.ladder else None
+
+
+def check_timed(run, step, images):
+    """Raises `ReportError` (input) if the timed steps have times or images from which no rate
+    follows."""
+    if images.min() <= 0 or not np.isfinite(step.sum()) or step.sum() <= 0:
+        raise ReportError(INPUT, f"{run.path}: the timed steps have no finite, positive times and "
+                                 "numbers of images; 'lockstep-report validate' lists the problems")
+
+
+def timed_seconds(run, steps):
+    """Returns step times (step), training times (step), and sums over the steps (rank, phase)."""
+    found = [(metrics.step_seconds(seconds, run.phases),
+              metrics.training_seconds(seconds, run.phases), seconds.sum(axis=0))
+             for _, seconds in blocks(steps, run.phase_seconds)]
+    step, training, phases = zip(*found)
+    return np.concatenate(step), np.concatenate(training), sum(phases)
+
+
 def processors_of(run):
     """Returns the number of processors on which the ranks of the first host may run; None if the
     file does not list them."""
@@ -175,6 +203,8 @@ def processors_of(run):
                 return None
             found.update(range(int(first), int(last or first) + 1))
     return len(found) or None
+
+
 def traffic_of(run, steps):
     """Returns the bytes of messages per step, mean over `steps`; nothing if they are not known."""
     if len(steps) == 0 or any(name not in run.traffic for name in ("sent", "received")):

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from lockstep_report.figure_layout import arrange
-from lockstep_report.figure_style import STYLE, light_grid, plt
+from lockstep_report.canvas import current, text_size
+from lockstep_report.figure_layout import arrange, figure_size, panels_of, wrap
+from lockstep_report.figure_style import light_grid, plt, rc_settings
 from lockstep_report.profile import ALL_REDUCE, ceilings_of, cost_of, operation_rows
 from lockstep_report.settings import file_ending
 
@@ -29,13 +30,15 @@ def profile_figure(run):
     rows = [row for row in operation_rows(run) if row["phase"] != ALL_REDUCE]
     ceilings = ceilings_of(run)
     points = [row for row in rows if row["flops"] and row["bytes"]]
-    has_roofline = all(ceilings) and points
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(1, 2 if has_roofline else 1, squeeze=False,
-                                    figsize=(12.5 if has_roofline else 8, 4.8))
-        draw_bars(axes[0][0], rows)
+    has_roofline = bool(all(ceilings) and points)
+    with plt.rc_context(rc_settings()):
+        figure, axes = plt.subplots(
+            *panels_of(1 + has_roofline), squeeze=False,
+            figsize=figure_size(12.5 if has_roofline else 8, 4.8, 1 + has_roofline))
+        axes = axes.ravel()
+        draw_bars(axes[0], rows)
         if has_roofline:
-            draw_roofline(axes[0][1], points, ceilings)
+            draw_roofline(axes[1], points, ceilings)
         with_profile, without, steps = cost_of(run)
         arrange(figure, f"Profile of a training step: {run.label}, rank 0",
                 [f"means over {steps:.0f} steps; a step takes {1e3 * with_profile:.1f} ms with the "
@@ -56,12 +59,18 @@ def draw_bars(axes, rows):
     axes.barh(places, values, color=colours, height=0.75)
     for place, value in zip(places, values):
         axes.annotate(f"{value:,.2f}", (value, place), (3, 0), textcoords="offset points",
-                      va="center", fontsize=8)
-    axes.set_yticks(places, labels, fontsize=8)
-    axes.set_xlim(0, 1.15 * max(values))
+                      va="center", fontsize=text_size(8))
+    axes.set_yticks(places, [wrap(label, longest_label(), text_size(8)) for label in labels],
+                    fontsize=text_size(8))
+    axes.set_xlim(0, 1.15 * max(values) if current().width is None else 1.25 * max(values))
     axes.set_xlabel("ms per step")
     axes.set_title("Longest operations")
     light_grid(axes, "x")
+
+
+def longest_label():
+    """Returns the width in inches from which on the names of operations have several lines."""
+    return current().width / 2.8 if current().width else 20.0
 
 
 def draw_roofline(axes, points, ceilings):
@@ -87,5 +96,5 @@ def draw_roofline(axes, points, ceilings):
     axes.set_xlabel("arithmetic intensity, FLOPs per byte")
     axes.set_ylabel("GFLOP/s")
     axes.set_title("Roofline model; the area is the time")
-    axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=8)
+    axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=text_size(8))
     light_grid(axes, "both")

@@ -1,16 +1,18 @@
 """Reads a run file into a `Run` of plain NumPy arrays."""
 
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from lockstep_report import schema
 from lockstep_report.errors import INPUT, ReportError
-from lockstep_report.escaping import one_line, printable
+from lockstep_report.escaping import one_line
 from lockstep_report.former_names import with_current_names
+from lockstep_report.hdf5_access import (
+    attributes_of, errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects)
+from lockstep_report.stored import IN_MEMORY_BYTES, StoredRows
 from lockstep_report.structure import structure_problems
 
 TABLES = ("ladder", "allreduce", "layers", "stack")  # groups of commands that do not train
@@ -20,7 +22,8 @@ OPTIONAL = ("telemetry", "profile", "kernels")  # groups of training runs with t
 @dataclass(frozen=True)
 class Run:
     """A run: one file, or several parts joined by `joining.join`. Times are in seconds; the shapes
-    in parentheses name the dimensions of the file."""
+    in parentheses name the dimensions of the file. Large arrays (step, rank, ...) are `Rows`, which
+    are read from the file when they are indexed."""
 
     path: Path
     attributes: dict  # attributes of the root
@@ -35,6 +38,7 @@ class Run:
     epoch: np.ndarray  # (step), epoch of the step, from 1
     images: np.ndarray  # (step), over all ranks
     loss: np.ndarray  # (step)
+    learning_rate: np.ndarray  # (step)
     step_start: np.ndarray  # (step, rank), on the clock of the rank; NaN if not recorded
     phase_seconds: np.ndarray  # (step, rank, phase)
     epoch_numbers: np.ndarray  # (epoch), from 1
@@ -117,102 +121,20 @@ class Run:
         """Returns the resolved option `name` as an integer; None if it is not a positive number."""
         try:
             value = int(float(self.option(name)))
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         return value if value > 0 else None
 
 
-def read_run(path):
-    """Reads the single file `path`. Raises `ReportError` (input) if it is not a valid run file."""
+def read_run(path, in_memory=IN_MEMORY_BYTES):
+    """Reads the single file `path`. Datasets (step, rank, ...) of more than `in_memory` bytes are
+    read when they are used. Raises `ReportError` (input) if it is not a valid run file."""
     path = Path(path)
     with errors_of_hdf5(path), open_run(path) as file:
         attributes = check_header(path, file)
-        refuse_hostile_objects(path, file)
-        check_structure(path, file, attributes)
-        return read_groups(path, file, attributes)
-
-
-@contextmanager
-def errors_of_hdf5(path):
-    """Raises `ReportError` (input) for the errors that h5py raises if HDF5 cannot read `path`."""
-    try:
-        yield
-    except (OSError, RuntimeError, KeyError, ValueError) as error:
-        reason = str(error.args[0] if error.args else error).splitlines()[0]
-        raise ReportError(INPUT, f"{path}: cannot be read ({reason})") from error
-
-
-def open_run(path):
-    """Opens a run file for reading; in SWMR mode if it is being written or its writer was killed.
-    Raises `ReportError` (input) if it cannot be opened."""
-    if not path.is_file():
-        raise ReportError(INPUT, f"{path}: no such file; {missing_hint(path)}")
-    try:
-        readable = h5py.is_hdf5(str(path))
-        with path.open("rb") as file:
-            superblock = file.read(12)
-    except OSError as error:
-        raise ReportError(INPUT, f"{path}: cannot be read ({error.strerror})") from error
-    # In SWMR mode, HDF5 retries for minutes to read metadata that are damaged.
-    swmr = {"swmr": True, "libver": "latest"}
-    failure = None
-    for options in ({}, swmr) if has_writer(superblock) else ({},):
-        try:
-            return h5py.File(path, "r", **options)
-        except OSError as error:
-            failure = failure or error
-    if not readable:
-        raise ReportError(INPUT, f"{path}: not an HDF5 file; give a run file of lockstep")
-    reason = str(failure).splitlines()[0]
-    raise ReportError(INPUT, f"{path}: damaged or cut-off HDF5 file ({reason})")
-
-
-def has_writer(superblock):
-    """Returns whether the superblock has the flags of a file that is open for writing."""
-    return len(superblock) == 12 and superblock[8] >= 3 and superblock[11] != 0
-
-
-# No filter that run files use compresses more than deflate, by 1032 to 1.
-MOST_COMPRESSION = 1100
-
-
-def refuse_hostile_objects(path, file):
-    """Raises `ReportError` for objects that lockstep does not write and that would read other
-    files (links, external and virtual storage), or need far more memory than the file has."""
-    most_bytes = MOST_COMPRESSION * path.stat().st_size
-
-    def check(group, prefix):
-        for name in group:
-            place = f"{prefix}/{name}"
-            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-                raise ReportError(INPUT, f"{path}: {place} is a link; lockstep writes none")
-            item = group[name]
-            if h5py.h5o.get_info(item.id).rc > 1:  # also excludes cycles
-                raise ReportError(
-                    INPUT, f"{path}: {place} has several names; lockstep writes none")
-            if isinstance(item, h5py.Group):
-                check(item, place)
-            elif isinstance(item, h5py.Dataset):
-                if item.external or item.is_virtual:
-                    raise ReportError(
-                        INPUT, f"{path}: {place} is stored in other files; lockstep writes none")
-                if item.nbytes > most_bytes:
-                    raise ReportError(
-                        INPUT, f"{path}: {place} claims {item.nbytes:,} bytes, more than a file "
-                               "of this size can contain")
-
-    try:
-        check(file, "")
-    except (OSError, RuntimeError, KeyError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise ReportError(INPUT, f"{path}: cannot be read ({reason})") from error
-
-
-def missing_hint(path):
-    partial = path.with_name(path.name + ".partial")
-    if partial.is_file():
-        return f"the run has not finished; give {partial.name}"
-    return "give the path of a run file"
+        items = safe_objects(path, file)
+        check_structure(path, items, attributes)
+        return read_groups(path, items, attributes, in_memory)
 
 
 def check_header(path, file):
@@ -231,10 +153,12 @@ def check_header(path, file):
     return attributes
 
 
-def check_structure(path, file, attributes):
-    """Raises `ReportError` if an object has another kind or type than the schema states."""
-    for problem in structure_problems(file, attributes):
-        raise ReportError(INPUT, f"{path}: {problem}")
+def check_structure(path, items, attributes):
+    """Raises `ReportError` for the first object that has another kind, type or length than the
+    schema states."""
+    for problem in structure_problems(items, attributes):
+        raise ReportError(
+            INPUT, f"{path}: {problem}; 'lockstep-report validate' lists all problems")
 
 
 def version_of(attributes):
@@ -243,18 +167,20 @@ def version_of(attributes):
     return int(major) if major.isdecimal() else 0
 
 
-def read_groups(path, file, attributes):
-    has_tables = any(name in file for name in TABLES)
-    has_training = "steps/phase_seconds" in file or not has_tables
-    has_buckets = "buckets/bytes" in file and len(file["buckets/bytes"]) > 0
+def read_groups(path, items, attributes, in_memory):
+    has_tables = any(f"/{name}" in items for name in TABLES)
+    has_training = "/steps/phase_seconds" in items or not has_tables
+    has_buckets = "/buckets/bytes" in items and len(items["/buckets/bytes"]) > 0
     is_required = {"/ranks": has_training, "/steps": has_training, "/epochs": has_training,
                    "/buckets": has_buckets,
-                   **{f"/{name}": name in file for name in (*TABLES, *OPTIONAL)}}
+                   **{f"/{name}": f"/{name}" in items for name in (*TABLES, *OPTIONAL)}}
     for group in filter(is_required.get, is_required):
-        require_datasets(path, file, group, version_of(attributes))
-    groups = {group: read_columns(file, group) for group in is_required}
+        require_datasets(path, items, group, version_of(attributes))
+    groups = {group: read_columns(path, items, group, in_memory) for group in is_required}
     ranks, steps = groups["/ranks"], groups["/steps"]
-    phases = tuple(read_dataset(file["phase"])) if "phase" in file else schema.PHASES
+    phases = tuple(read_dataset(items["/phase"])) if "/phase" in items else schema.PHASES
+    if phases != schema.PHASES:
+        raise ReportError(INPUT, f"{path}: /phase is not ({', '.join(schema.PHASES)})")
     shape = (len(ranks.get("rank", ())), len(phases))
     seconds = steps.get("phase_seconds", np.zeros((0, *shape)))
     if has_training and seconds.shape[1:] != shape:
@@ -266,14 +192,14 @@ def read_groups(path, file, attributes):
     none = np.zeros((len(seconds), shape[0], 0))
     buckets = groups["/buckets"] if has_buckets else {
         "bytes": np.zeros(0, dtype=int), "start_seconds": none, "end_seconds": none}
-    numbers, epochs = read_epochs(file, groups["/epochs"])
+    numbers, epochs = read_epochs(items, groups["/epochs"])
     count = usable_steps(steps, buckets, numbers)
     return Run(
         path=path,
         attributes=attributes,
-        config=with_current_names(read_attributes(file["config"])) if "config" in file else {},
-        environment=read_attributes(file["environment"]) if "environment" in file else {},
-        results=read_attributes(file["results"]) if "results" in file else {},
+        config=with_current_names(attributes_of(items, "/config")),
+        environment=attributes_of(items, "/environment"),
+        results=attributes_of(items, "/results"),
         ranks=ranks,
         phases=phases,
         step=int(attributes.get("first_step", 0)) + np.arange(count),
@@ -282,20 +208,21 @@ def read_groups(path, file, attributes):
         epoch=np.asarray(steps.get("epoch", ())[:count], dtype=int),
         images=np.asarray(steps.get("images", ())[:count], dtype=int),
         loss=np.asarray(steps.get("loss", ())[:count], dtype=float),
-        step_start=np.asarray(steps.get(
-            "start_seconds", np.full((len(seconds), shape[0]), np.nan))[:count], dtype=float),
-        phase_seconds=np.asarray(seconds[:count], dtype=float),
+        learning_rate=np.asarray(steps.get("learning_rate", ())[:count], dtype=float),
+        step_start=first_rows(steps["start_seconds"], count) if "start_seconds" in steps
+        else np.full((count, shape[0]), np.nan),
+        phase_seconds=first_rows(seconds, count),
         epoch_numbers=numbers,
         epochs=epochs,
         bucket_bytes=buckets["bytes"],
-        bucket_start=buckets["start_seconds"][:count],
-        bucket_end=buckets["end_seconds"][:count],
-        traffic={name: np.asarray(steps[f"{name}_bytes"][:count], dtype=float)
+        bucket_start=first_rows(buckets["start_seconds"], count),
+        bucket_end=first_rows(buckets["end_seconds"], count),
+        traffic={name: first_rows(steps[f"{name}_bytes"], count)
                  for name in ("sent", "received") if f"{name}_bytes" in steps},
         ladder=shortest(groups["/ladder"]),
         allreduce=groups["/allreduce"],
         telemetry=cut_telemetry(groups["/telemetry"]),
-        step_end=steps["end_seconds"][:count] if "end_seconds" in steps else None,
+        step_end=first_rows(steps["end_seconds"], count) if "end_seconds" in steps else None,
         profile=groups["/profile"],
         kernels=groups["/kernels"],
         layers=groups["/layers"],
@@ -311,10 +238,17 @@ def cut_telemetry(columns):
     return {**shortest(columns), **names}
 
 
-def require_datasets(path, file, group, version):
+def first_rows(values, count):
+    """Returns the first `count` rows of an array of numbers (step, ...)."""
+    if isinstance(values, StoredRows):
+        return values.first(count)
+    return np.asarray(values[:count], dtype=float)
+
+
+def require_datasets(path, items, group, version):
     """Raises `ReportError` (input) if a dataset is missing that files of this version have."""
     for spec in schema.datasets(group):
-        if spec.is_required(version) and spec.path_in(file) is None:
+        if spec.is_required(version) and spec.path_in(items) is None:
             raise ReportError(
                 INPUT,
                 f"{path}: dataset {spec.path} is missing; "
@@ -322,24 +256,35 @@ def require_datasets(path, file, group, version):
             )
 
 
-def read_columns(file, group):
+def read_columns(path, items, group, in_memory):
     """Returns {name: values} of the datasets of the schema that the group has, with the names and
-    values of the current version."""
-    return {spec.name: read_current(file, spec)
-            for spec in schema.datasets(group) if spec.path_in(file)}
+    values of the current version. Larger datasets (step, rank, ...) than `in_memory` bytes are
+    not read yet."""
+    return {spec.name: stored(path, items[spec.path], spec) if is_stored(spec, items, in_memory)
+            else read_current(items, spec)
+            for spec in schema.datasets(group) if spec.path_in(items)}
 
 
-def read_current(file, spec):
-    """Returns the values of a dataset, with those of earlier versions replaced."""
-    values = read_dataset(file[spec.path_in(file)])
+def is_stored(spec, items, in_memory):
+    return spec.dimensions[:2] == ("step", "rank") and items[spec.path].nbytes > in_memory
+
+
+def stored(path, dataset, spec):
+    return StoredRows(partial(open_run, path), spec.path, dataset.shape)
+
+
+def read_current(items, spec):
+    """Returns the values of a dataset, with those of earlier versions replaced. `items`: an open
+    run file, or {path: dataset}."""
+    values = read_dataset(items[spec.path_in(items)])
     if not spec.former_values:
         return values
     return np.array([spec.former_values.get(value, value) for value in values], dtype=object)
 
 
-def read_epochs(file, columns):
+def read_epochs(items, columns):
     """Returns the epoch numbers and the columns of /epochs, cut to the length of the shortest."""
-    numbers = read_dataset(file["epoch"]) if "epoch" in file else np.zeros(0, dtype=int)
+    numbers = read_dataset(items["/epoch"]) if "/epoch" in items else np.zeros(0, dtype=int)
     columns = shortest({"epoch": np.asarray(numbers, dtype=int), **columns})
     return columns.pop("epoch"), columns
 
@@ -360,29 +305,3 @@ def shortest(columns):
     """Returns all columns, cut to the length of the shortest."""
     length = min(map(len, columns.values()), default=0)
     return {name: values[:length] for name, values in columns.items()}
-
-
-def read_dataset(dataset):
-    if h5py.check_string_dtype(dataset.dtype) is not None:
-        texts = dataset.asstr(errors="replace")[()]
-        if isinstance(texts, str):
-            return printable(texts)
-        return np.array([printable(text) for text in texts.flat], dtype=object).reshape(texts.shape)
-    return dataset[()]
-
-
-def read_attributes(node):
-    return {name: plain(value) for name, value in node.attrs.items()}
-
-
-def plain(value):
-    """Converts an attribute to a Python value."""
-    if isinstance(value, bytes):
-        return printable(value.decode("utf-8", "replace"))
-    if isinstance(value, str):
-        return printable(value)
-    if isinstance(value, np.ndarray):
-        return plain(value.flat[0]) if value.size == 1 else [plain(v) for v in value.flat]
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    return value

@@ -1,10 +1,11 @@
 """The figure that compares gradient reducers."""
 
-from lockstep_report.figure_layout import arrange, text_width
-from lockstep_report.figure_style import STYLE, light_grid, plt, short_number, title_of
+from lockstep_report.canvas import length
+from lockstep_report.figure_layout import arrange, chunks, share_limits, text_width
+from lockstep_report.figure_style import light_grid, plt, rc_settings, short_number, title_of
 from lockstep_report.phase_figure import COLOURS, NAMES, add_phase_legend
 from lockstep_report.reducers import hosts_of
-from lockstep_report.settings import plural
+from lockstep_report.settings import measured_on, plural
 
 
 def reducer_bars(points):
@@ -13,23 +14,31 @@ def reducer_bars(points):
     if no point has them). Points must be in the order of the bars."""
     labels = [bar_text(p, points) for p in points]
     has_bytes = any(p.sent_bytes is not None for p in points)
-    unit = max(0.75, *(text_width(label) + 0.1 for label in labels))
-    places = bar_places(points)
-    with plt.rc_context(STYLE):
+    unit = max(length(0.75), *(text_width(label) + length(0.1) for label in labels))
+    parts = chunks(points, 1.4 * unit)  # with the gaps
+    heights = [3, 2][:1 + has_bytes]
+    places = [bar_places(part) for part in parts]
+    with plt.rc_context(rc_settings()):
         figure, panels = plt.subplots(
-            1 + has_bytes, 1, squeeze=False, sharex=True,
-            figsize=(max(unit * (places[-1] + 1.2), 3.0) + 3.1, 6.4 if has_bytes else 4.0),
-            height_ratios=[3, 2][:1 + has_bytes])
-        axes = panels[0][0]
-        draw_phases(axes, places, points)
-        add_phase_legend([axes], axes)
-        if has_bytes:
-            draw_bytes(panels[1][0], places, points)
-        last = panels[-1][0]
-        last.set_xticks(places, labels)
-        last.set_xlim(-0.6, places[-1] + 0.6)
+            len(heights) * len(parts), 1, squeeze=False, height_ratios=heights * len(parts),
+            figsize=(max(unit * (max(map(max, places)) + 1.2), 3.0) + 3.1,
+                     (6.4 if has_bytes else 4.0) * len(parts)))
+        panels = panels[:, 0]
+        shown = shown_phases(points)
+        for i, (part, of_part) in enumerate(zip(parts, places)):
+            own = panels[len(heights) * i:len(heights) * (i + 1)]
+            draw_phases(own[0], of_part, part, shown)
+            if has_bytes:
+                draw_bytes(own[1], of_part, part)
+                own[0].set_xticks(of_part, [""] * len(part))
+            own[-1].set_xticks(of_part, [bar_text(p, points) for p in part])
+            for axes in own:
+                axes.set_xlim(-0.6, max(places, key=max)[-1] + 0.6)
+        for place in range(len(heights)):
+            share_limits(panels[place::len(heights)])
+        add_phase_legend(panels[::len(heights)], panels[0])
         arrange(figure, f"Gradient reducers, batch {points[0].batch_per_rank:,} per rank: "
-                        + title_of(points))
+                        + title_of(points), [measured_on(points)])
         return figure
 
 
@@ -51,14 +60,19 @@ def bar_text(point, points):
     return "\n".join(texts)
 
 
-def draw_phases(axes, places, points):
+def shown_phases(points):
+    """Returns the phases that are a visible part of one of the points."""
+    longest = max(p.epoch_seconds / p.steps for p in points)
+    return [name for name in COLOURS if max(
+        p.phase_seconds.get(name, 0.0) / p.steps for p in points) >= 0.002 * longest]
+
+
+def draw_phases(axes, places, points, shown):
     times = [1e3 * p.epoch_seconds / p.steps for p in points]
     bottom = [0.0] * len(points)
-    for name, colour in COLOURS.items():
+    for name in shown:
         heights = [1e3 * p.phase_seconds.get(name, 0.0) / p.steps for p in points]
-        if max(heights) < 0.002 * max(times):
-            continue
-        axes.bar(places, heights, bottom=bottom, color=colour, width=0.66,
+        axes.bar(places, heights, bottom=bottom, color=COLOURS[name], width=0.66,
                  edgecolor="white", linewidth=0.6, label=NAMES.get(name, name))
         bottom = [b + h for b, h in zip(bottom, heights)]
     annotate(axes, places, times)

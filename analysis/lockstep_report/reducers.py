@@ -1,25 +1,22 @@
 """The table that compares gradient reducers: phases of a step and bytes of messages."""
 
+from lockstep_report.comparison import reducer_order
 from lockstep_report.tables import Column, Note, Table
 
-ORDER = ("none", "overlap", "allreduce", "gather-scatter", "parameter-server")
 PHASES = ("data_wait", "upload", "forward", "backward", "exposed_communication", "update")
 
 
 def compared_points(points):
     """Returns one list of points per setting and batch per rank that has more than one reducer on
-    several ranks: in the order of the ranks, the hosts and ORDER."""
+    several ranks: in the order of the ranks, the hosts and
+    the reducers."""
     reducers = {}
     for p in points:
         if p.ranks > 1 and p.phase_seconds and p.steps:
             reducers.setdefault((p.setting, p.batch_per_rank), []).append(p)
     groups = [group for group in reducers.values() if len({p.reducer for p in group}) > 1]
-    return [sorted(group, key=lambda p: (p.ranks, hosts_of(p), place_of(p.reducer)))
+    return [sorted(group, key=lambda p: (p.ranks, hosts_of(p), reducer_order(p)))
             for group in groups]
-
-
-def place_of(reducer):
-    return ORDER.index(reducer) if reducer in ORDER else len(ORDER)
 
 
 def hosts_of(point):

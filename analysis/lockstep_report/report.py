@@ -14,6 +14,13 @@ CAPTIONS = {
     "scaling": "Fixed batch per rank: epoch speedup and efficiency. The dashed line is the ideal; "
                "the lines join measured points and have no meaning between them.",
     "strong-scaling": "Fixed global batch: speedup and efficiency. The dashed line is the ideal.",
+    "efficiency-causes": "Efficiency T(1)/(N·T(N)) and the causes of the rest, in per cent of the "
+                         "epoch. Bars below 0 are gains.",
+    "scaling-laws": "Speedups and the fitted laws of Amdahl (fixed global batch) and Gustafson "
+                    "(fixed batch per rank) with the serial fraction s and its 95 % interval; "
+                    "dashed beyond the data.",
+    "alpha-beta": "Time of the all-reduce over its size and the fits alpha + beta · bytes; dashed "
+                  "beyond the data.",
     "thread-scaling": "Speedup of an epoch and of the passes of a step over the threads per rank. "
                       "The dashed line is the ideal; the dotted line is the number of processors.",
     "learning-curves": "Test accuracy over epochs and over training time; the band spans the runs "
@@ -42,9 +49,9 @@ def caption(name):
     return next(text for kind, text in CAPTIONS.items() if name.startswith(kind))
 
 
-def method_box(points, runs, file_notes=()):
-    """Returns a box that describes the method: setting, base case, clock, timed steps and number of
-    runs."""
+def method_lines(points, runs, file_notes=()):
+    """Returns the lines that describe the method: setting, base case, clock, timed steps and number
+    of runs."""
     lines = [*setting_lines(points), *base_lines(points)]
     if points and runs:
         lines.append("Clock: each rank reads its monotonic clock once after each phase; the "
@@ -60,7 +67,12 @@ def method_box(points, runs, file_notes=()):
     for run in runs:
         if run.status != "complete":
             lines.append(f"{run.label}: the run did not finish (status {run.status})")
-    lines += [f"Files: {note}" for note in file_notes]
+    return lines + [f"Files: {note}" for note in file_notes]
+
+
+def method_box(points, runs, file_notes=()):
+    """Returns the lines that describe the method as a box."""
+    lines = method_lines(points, runs, file_notes)
     if not lines:
         return ""
     return "\n".join(["> **Method**", *(f"> - {markdown_escape(line)}" for line in lines)]) + "\n"

@@ -5,13 +5,14 @@ import math
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from lockstep_report import metrics, settings, validity
+from lockstep_report.canvas import current
 from lockstep_report.comparison import base_of, independent_of, strong_base_of
-from lockstep_report.figure_layout import arrange, text_width
+from lockstep_report.figure_layout import (
+    arrange, figure_size, height_beside, panels_of, text_width)
 from lockstep_report.figure_style import (
-    IDEAL_LINE, MARKERS, SERIES, STYLE, light_grid, notes_of, plt, title_of)
+    IDEAL_LINE, MARKERS, SERIES, light_grid, notes_of, plt, rc_settings, title_of)
 from lockstep_report.scaling import weak_efficiency
 
-AXIS_WIDTH = 3.4  # width of a panel with curves, inches; used only to select rank labels
 
 
 def weak_series(points):
@@ -55,9 +56,9 @@ def scaling(points, series, title, efficiency, letters=None):
     letters = letters or validity.letters(points)
     ranks = sorted({row[0] for _, rows in series for row in rows})
     names = max(text_width(label) for label, _ in series)
-    with plt.rc_context(STYLE):
-        figure, (left, right) = plt.subplots(
-            1, 2, figsize=(9.0 + max(names, 1.5), max(4.0, 2.0 + 0.21 * len(series))))
+    with plt.rc_context(rc_settings()):
+        figure, (left, right) = plt.subplots(*panels_of(2), figsize=figure_size(
+            9.0 + max(names, 1.5), height_beside(4.0, 2.0 + 0.21 * len(series)), 2))
         left.plot([1, ranks[-1]], [1, ranks[-1]], **IDEAL_LINE)
         right.axhline(100, label="ideal", **IDEAL_LINE)
         has_replicas = False
@@ -80,7 +81,7 @@ def scaling(points, series, title, efficiency, letters=None):
         right.set_title(f"{efficiency}, per cent")
         arrange(figure, f"{title}: {title_of(points)}",
                 [f"({letters[note]}) {places_of(note, points)}: {note}"
-                 for note in notes_of(points, letters)])
+                 for note in notes_of(points, letters)] + [settings.measured_on(points)])
         return figure
 
 
@@ -115,13 +116,18 @@ def finish_scaling(left, right, ranks, series):
     right.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
 
 
+def axis_width():
+    """Returns the width of a panel with curves in inches, to select rank labels."""
+    return 3.4 if current().width is None else 2.2
+
+
 def labelled_ranks(ranks):
     """Returns the rank counts whose labels do not overlap on a logarithmic axis, in ascending
     order. The largest count has the highest priority, then powers of two."""
     span = math.log2(ranks[-1] / ranks[0]) or 1.0
     shown = []
     for count in sorted(ranks, key=lambda n: (n != ranks[-1], n & (n - 1) != 0, -n)):
-        place = AXIS_WIDTH * math.log2(count / ranks[0]) / span
+        place = axis_width() * math.log2(count / ranks[0]) / span
         if all(abs(place - other) > (text_width(str(count)) + text_width(str(n))) / 2 + 0.08
                for n, other in shown):
             shown.append((count, place))

@@ -6,6 +6,7 @@ from it (schema_page.py).
 
 import json
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 
@@ -89,9 +90,10 @@ ATTRIBUTES = tuple(Attribute(**tuples(line)) for line in SCHEMA["attributes"])
 DATASETS = tuple(Dataset(**tuples(line)) for line in SCHEMA["datasets"])
 
 
+@cache
 def datasets(group):
     """Returns the datasets of a group such as "/steps"; those of "" are the dimension scales."""
-    return [spec for spec in DATASETS if spec.group == group]
+    return tuple(spec for spec in DATASETS if spec.group == group)
 
 
 def dataset(path):

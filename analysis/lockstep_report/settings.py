@@ -43,8 +43,34 @@ def describe_setting(points):
     if len(setting) == len(SETTING_PARTS):
         setting = setting_texts(setting)
     texts = [*setting, list_hosts(set().union(*(p.hosts for p in points))),
-             " and ".join(sorted({p.version for p in points if p.version}))]
+             " and ".join(sorted({p.version for p in points if p.version})),
+             link_text(points, set().union(*(p.hosts for p in points)))]
     return ", ".join(filter(None, texts))
+
+
+def measured_on(points):
+    """Returns one line for captions: device, hosts, link and number of runs of points."""
+    setting = points[0].setting
+    devices = [setting_texts(p.setting)[1] for p in points if len(setting) == len(SETTING_PARTS)]
+    hosts = set().union(*(p.hosts for p in points))
+    machine = ", ".join(filter(None, (
+        " and ".join(dict.fromkeys(devices)), list_hosts(hosts), link_text(points, hosts))))
+    runs = runs_text([p.repeats for p in points])
+    return f"Measured on {machine}; {runs}" if machine else runs
+
+
+def link_text(points, hosts=()):
+    """Returns the rate of the link between the ranks, if any."""
+    rates = list(dict.fromkeys(p.link_gbit for p in points if p.ranks > 1 and p.link_gbit))
+    if rates:
+        return "link " + " and ".join(f"{rate:g} Gbit/s" for rate in rates)
+    is_one_host = len(hosts) < 2 or all(p.ranks == 1 for p in points)
+    return "" if is_one_host else "rate of the link not given"
+
+
+def runs_text(counts, what="point"):
+    low, high = min(counts), max(counts)
+    return f"n = {low if low == high else f'{low} to {high}'} {'run' if high == 1 else 'runs'} per {what}"
 
 
 def setting_texts(setting):

@@ -8,6 +8,7 @@ from lockstep_report.layers import layer_table, stack_table
 from lockstep_report.measurements import QUANTITIES
 from lockstep_report.points import IMBALANCE, from_run
 from lockstep_report.settings import list_hosts, plural, setting_of, setting_texts, version_of
+from lockstep_report.stored import blocks, by_blocks
 from lockstep_report.sweep import sweep_table
 from lockstep_report.tables import cell_texts, is_text
 from lockstep_report.window import timed_window
@@ -143,7 +144,7 @@ def communication_line(point):
         if bandwidth:
             text += (f".\nAll-reduce: {point.bytes_per_step / 1e6:.1f} MB per step, bus bandwidth "
                      f"{bandwidth / 1e9:.2f} GB/s ({8 * bandwidth / 1e9:.1f} Gbit/s)")
-        if point.split:
+        if point.split and point.split.waiting_seconds + point.split.transfer_seconds > 0:
             text += f".\nOf the all-reduce, {waiting_text(point)}"
     return text + "."
 
@@ -155,7 +156,8 @@ def waiting_text(point):
 
 
 def step_lines(run, point, window):
-    step = metrics.step_seconds(run.phase_seconds[window.steps], run.phases)
+    step = by_blocks(lambda seconds: metrics.step_seconds(seconds, run.phases),
+                     window.steps, run.phase_seconds)
     text = f"Step: median {1e3 * point.step_median:.2f} ms"
     interval = point.step_interval
     if interval:
@@ -164,9 +166,9 @@ def step_lines(run, point, window):
     text += f", longest {1e3 * step.max():.2f} ms."
     lines = [text, f"Timed: {window.rule}."]
     if point.ranks > 1:
-        work = metrics.rank_seconds(
-            run.phase_seconds[window.steps], run.phases,
-            without=("exposed_communication",)).sum(axis=0)
+        work = sum(metrics.rank_seconds(
+            seconds, run.phases, without=("exposed_communication",)).sum(axis=0)
+            for _, seconds in blocks(window.steps, run.phase_seconds))
         slowest = int(np.argmax(work))
         host = run.ranks["hostname"][slowest] if "hostname" in run.ranks else "unknown host"
         excess = work[slowest] / np.median(work) - 1

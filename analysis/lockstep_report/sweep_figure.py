@@ -1,18 +1,22 @@
 """Figure of all-reduce sweeps: bus bandwidth over message size for each algorithm."""
 
+import numpy as np
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from lockstep_report.figure_layout import arrange, text_width
-from lockstep_report.figure_style import IDEAL_LINE, MARKERS, SERIES, STYLE, light_grid, plt
+from lockstep_report.canvas import current, length
+from lockstep_report.figure_layout import add_panels, arrange, rows_of, share_limits, text_width
+from lockstep_report.figure_style import IDEAL_LINE, MARKERS, SERIES, light_grid, plt, rc_settings
+from lockstep_report.models.alpha_beta import SWEEP
 from lockstep_report.points import link_of
-from lockstep_report.sweep import sweep_table
+from lockstep_report.sweep import describe_run, sweep_table
 
 SUFFIXES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
-def sweep_figure(runs, link_gbit=None):
+def sweep_figure(runs, link_gbit=None, fits=()):
     """Returns the figure, with one panel per file; None if no run is a sweep between ranks.
-    `link_gbit`: rate of the link, drawn as a line, in Gbit/s [that of each run]."""
+    `link_gbit`: rate of the link, drawn as a line, in Gbit/s [that of each run]. `fits`: alpha-beta
+    fits of the sweeps, drawn as thin lines."""
     panels, links = {}, {run.file_name: link_gbit or link_of(run) for run in runs}
     for row in sweep_table(runs).rows:
         if row["busbw"]:
@@ -21,21 +25,59 @@ def sweep_figure(runs, link_gbit=None):
     if not panels:
         return None
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(
-            1, len(panels), sharey=True, squeeze=False,
-            figsize=(4.2 * len(panels) + 0.6 + max(map(text_width, names)), 4.0))
-        for panel, ((source, ranks), curves) in zip(axes[0], panels.items()):
+    with plt.rc_context(rc_settings()):
+        titles = [f"{ranks} ranks" + (f"\n{source}" if len(panels) > 1 else "")
+                  for source, ranks in panels]
+        widths = [min(current().row, max(length(4.2), text_width(title) + 0.2))
+                  for title in titles]
+        rows = rows_of(widths)
+        figure = plt.figure(figsize=(
+            max(sum(widths[i] for i in row) for row in rows) + 0.6 + max(map(text_width, names)),
+            0.4 + 3.6 * len(rows)))
+        axes = add_panels(figure, rows, widths)
+        for panel, title, ((source, ranks), curves) in zip(axes, titles, panels.items()):
             draw_panel(panel, curves, names, links[source])
-            panel.set_title(f"{ranks} ranks" + (f" ({source})" if len(panels) > 1 else ""))
-        axes[0][0].set_ylabel("bus bandwidth, GB/s")
-        handles = dict(zip(*reversed(axes[0][0].get_legend_handles_labels())))
-        for panel in axes[0][1:]:
+            draw_fits(panel, [fit for fit in fits if source in fit.sources
+                               and fit.ranks == ranks], names)
+            panel.set_title(title)
+        share_limits(axes)
+        for row in rows:
+            axes[row[0]].set_ylabel("bus bandwidth, GB/s")
+        handles = {}
+        for panel in axes:
             handles |= dict(zip(*reversed(panel.get_legend_handles_labels())))
-        axes[0][-1].legend(handles.values(), handles.keys(), loc="center left",
+        axes[rows[0][-1]].legend(handles.values(), handles.keys(), loc="center left",
                            bbox_to_anchor=(1.02, 0.5))
-        arrange(figure, "All-reduce: bus bandwidth 2(N−1)/N · bytes / time over message size")
+        arrange(figure, "All-reduce: bus bandwidth 2(N−1)/N · bytes / time over message size",
+                sweep_notes([run for run in runs if run.allreduce], link_gbit, fits))
         return figure
+
+
+def sweep_notes(runs, link_gbit, fits):
+    """Returns the lines below the figure: machines, links, number of repeats, and the fits."""
+    notes = []
+    for run in runs:
+        rate = link_gbit or link_of(run)
+        link = f"link {rate:g} Gbit/s" if rate else "rate of the link not given"
+        repeats = run.allreduce["seconds"].shape[1]
+        notes.append(f"{run.label}: {describe_run(run)}, {link}; n = {repeats} repeats per size")
+    if any(fit.fit is not None and fit.origin == SWEEP for fit in fits):
+        notes.append("Lines without markers: fits of the time, alpha + beta · bytes")
+    return notes
+
+
+def draw_fits(axes, fits, names):
+    """Draws the bandwidth that follows from alpha and beta, within the measured sizes."""
+    for found in fits:
+        name = found.algorithm.partition(" (")[0]
+        if found.fit is None or found.origin != SWEEP or name not in names:
+            continue
+        sizes = np.geomspace(found.sizes.min(), found.sizes.max(), 60)
+        seconds = found.predicted(sizes)
+        known = seconds > 0
+        rates = 2 * (found.ranks - 1) / found.ranks * sizes[known] / seconds[known] / 1e9
+        axes.plot(sizes[known], rates, linewidth=0.8, linestyle=":",
+                  color=SERIES[names.index(name) % len(SERIES)])
 
 
 def draw_panel(axes, curves, names, link_gbit):

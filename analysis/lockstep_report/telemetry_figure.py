@@ -3,13 +3,17 @@
 import numpy as np
 
 from lockstep_report import metrics, telemetry
+from lockstep_report.canvas import text_size
 from lockstep_report.figure_layout import arrange
-from lockstep_report.figure_style import SERIES, STYLE, light_grid, plt
+from lockstep_report.figure_style import SERIES, light_grid, plt, rc_settings
+from lockstep_report.stored import by_blocks
 
 MOST_FIGURES = 8  # files; the tables have all of them
 MOST_LINES = 4  # ranks with a line each; for more ranks, the mean and the range are drawn
 SHORTEST_WINDOW = 0.5  # seconds over which a rate is averaged
 WINDOWS = 300  # largest number of windows
+MOST_STEPS = 2000  # dots; with more steps, each is the longest of a group of steps
+MOST_EPOCHS = 60  # lines at the ends of epochs; with more epochs, every 2nd, 3rd, ... has one
 STYLES = ("-", (0, (4, 2)))
 
 # (title, unit, [(quantity, label, is cumulative, factor)])
@@ -46,11 +50,12 @@ def draw(run):
           for title, unit, quantities in PANELS),
         ("Network", "MB/s", network_curves(run, samples)),
         ("Host power", "W", host_power_curves(run, samples))) if panel[2]]
-    with plt.rc_context(STYLE):
+    with plt.rc_context(rc_settings()):
         figure, axes = plt.subplots(len(panels) + 1, 1, sharex=True, squeeze=False,
                                     figsize=(8.6, 1.0 + 1.45 * (len(panels) + 1)))
         axes = axes[:, 0]
-        draw_steps(axes[0], run)
+        ends = step_ends(run)
+        draw_steps(axes[0], run, ends)
         for place, (title, unit, curves) in zip(axes[1:], panels):
             place.set_title(title)
             place.set_ylabel(unit)
@@ -60,33 +65,52 @@ def draw(run):
             place.set_ylim(bottom=0)
             light_grid(place)
             if any(curve["label"] for curve in curves):
-                place.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
+                place.legend(loc="center left", bbox_to_anchor=(1.01, 0.5),
+                             fontsize=text_size(8))
         axes[-1].set_xlabel("seconds since the start of the training")
+        marks, every = epoch_marks(run, ends)
         for place in axes:
-            mark_epochs(place, run)
-        arrange(figure, f"Telemetry of {run.file_name}", ["Dashed vertical lines: end of an epoch"])
+            for second in marks:
+                place.axvline(second, color="#BBBBBB", linewidth=0.8, linestyle=(0, (3, 3)),
+                              zorder=0)
+        which = "an epoch" if every == 1 else f"every {every} epochs"
+        arrange(figure, f"Telemetry of {run.file_name}", [f"Dashed vertical lines: end of {which}"])
         return figure
 
 
-def draw_steps(axes, run):
+def draw_steps(axes, run, ends):
     axes.set_title("Step (slowest rank)")
     axes.set_ylabel("ms")
-    if run.step_end is not None:
-        ends = run.step_end.max(axis=1)
-        axes.plot(ends, 1e3 * metrics.step_seconds(run.phase_seconds, run.phases), ".",
-                  markersize=3, color="#333333")
+    if len(ends):
+        seconds = by_blocks(lambda seconds: metrics.step_seconds(seconds, run.phases),
+                            np.arange(len(ends)), run.phase_seconds)
+        group = -(-len(ends) // MOST_STEPS)  # steps per dot
+        if group > 1:
+            axes.set_title(f"Step (slowest rank; the longest of each {group} steps)")
+            longest = [first + int(np.argmax(seconds[first:first + group]))
+                       for first in range(0, len(ends), group)]
+            ends, seconds = ends[longest], seconds[longest]
+        axes.plot(ends, 1e3 * seconds, ".", markersize=3, color="#333333")
     axes.margins(y=0.1)
     axes.set_ylim(bottom=0)
     light_grid(axes)
 
 
-def mark_epochs(axes, run):
-    if run.step_end is None or len(run.step_end) == 0:
-        return
-    ends = run.step_end.max(axis=1)
+def step_ends(run):
+    """Returns (step): the time at which the last rank had the results of the step; empty if the
+    file does not have it."""
+    if run.step_end is None:
+        return np.zeros(0)
+    return by_blocks(lambda ends: ends.max(axis=1), np.arange(len(run.epoch)), run.step_end)
+
+
+def epoch_marks(run, ends):
+    """Returns (times at which epochs ended, number of epochs from one of them to the next)."""
+    if not len(ends):
+        return ends, 1
     last = np.append(np.flatnonzero(np.diff(run.epoch)), len(ends) - 1)
-    for index in last:
-        axes.axvline(ends[index], color="#BBBBBB", linewidth=0.8, linestyle=(0, (3, 3)), zorder=0)
+    every = -(-len(last) // MOST_EPOCHS)
+    return ends[last[::-1][::every]], every
 
 
 def rates(seconds, counter):

@@ -3,7 +3,9 @@
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from lockstep_report.figure_layout import arrange
-from lockstep_report.figure_style import IDEAL_LINE, MARKERS, SERIES, STYLE, light_grid, plt
+from lockstep_report.figure_style import IDEAL_LINE, MARKERS, SERIES, light_grid, plt, rc_settings
+from lockstep_report.scaling_figure import labelled_ranks
+from lockstep_report.settings import measured_on
 from lockstep_report.threads import PASSES, name_of, row_of, thread_groups, title_of
 
 
@@ -17,7 +19,7 @@ def thread_figure(group):
     base = group[0]
     rows = [row_of(point, base) for point in group]
     threads = [row["threads"] for row in rows]
-    with plt.rc_context(STYLE):
+    with plt.rc_context(rc_settings()):
         figure, axes = plt.subplots(figsize=(6.6, 4.2))
         axes.plot(threads, [n / base.threads for n in threads], label="ideal", **IDEAL_LINE)
         for index, name in enumerate(("", *PASSES)):
@@ -29,7 +31,7 @@ def thread_figure(group):
                          label=f"{base.processors} processors")
         axes.set_xscale("log", base=2)
         axes.set_yscale("log", base=2)
-        axes.xaxis.set_major_locator(FixedLocator(sorted(set(threads))))
+        axes.xaxis.set_major_locator(FixedLocator(labelled_ranks(sorted(set(threads)))))
         axes.xaxis.set_minor_locator(NullLocator())
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -37,5 +39,5 @@ def thread_figure(group):
         axes.set_ylabel("speedup")
         light_grid(axes, "both")
         axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
-        arrange(figure, title_of(group))
+        arrange(figure, title_of(group), [measured_on(group)])
         return figure

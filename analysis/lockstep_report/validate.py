@@ -5,9 +5,11 @@ from pathlib import Path
 import numpy as np
 
 from lockstep_report import schema
-from lockstep_report.read import (
-    TABLES, check_header, errors_of_hdf5, open_run, read_attributes, read_current, read_dataset,
-    refuse_hostile_objects, version_of)
+from lockstep_report.contradictions import (
+    NO_BANDWIDTH, NO_TABLES, absences, contradictions)
+from lockstep_report.hdf5_access import (
+    errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects)
+from lockstep_report.read import TABLES, check_header, read_current, version_of
 from lockstep_report.structure import structure_problems
 
 TRAINING_GROUPS = ("/steps", "/epochs", "/buckets")
@@ -19,15 +21,23 @@ def problems(path):
     path = Path(path)
     with errors_of_hdf5(path), open_run(path) as file:
         attributes = check_header(path, file)
-        refuse_hostile_objects(path, file)
         version = version_of(attributes)
-        found = structure_problems(file, attributes)
+        found = structure_problems(safe_objects(path, file), attributes)
         if found:  # the other checks rely on it
             return found
         found = attribute_problems(attributes, version) + group_problems(file, version)
         for spec in expected(file):
             found += dataset_problems(file, spec, version)
-        return found + number_problems(file)
+        found += number_problems(file)
+        # Values are compared only if the datasets have the right shapes.
+        return found or contradictions(file)
+
+
+def notes(path):
+    """Returns one line per optional part that the valid file `path` lacks."""
+    path = Path(path)
+    with errors_of_hdf5(path), open_run(path) as file:
+        return absences(file)
 
 
 def attribute_problems(attributes, version):
@@ -67,7 +77,7 @@ def dataset_problems(file, spec, version):
     if path is None and not spec.is_required(version):
         return []
     if path is None:
-        return [f"dataset {spec.path} is missing"]
+        return [f"dataset {spec.path} is missing{without(spec)}"]
     dataset = file[path]
     found = [f"{path} has no attribute {name}"
              for name in ("units", "long_name") if name not in dataset.attrs]
@@ -78,6 +88,11 @@ def dataset_problems(file, spec, version):
     for axis, scale in enumerate(spec.dimensions):
         found += scale_problems(file, dataset, path, axis, scale)
     return found
+
+
+def without(spec):
+    """Returns the consequence of a missing dataset: no command reads a file without it."""
+    return ": no command can use the file" if spec.required else ""
 
 
 def scale_problems(file, dataset, path, axis, scale):
@@ -103,20 +118,23 @@ def refers_to(file, reference, dataset):
 
 def number_problems(file):
     found = []
-    for path in ("/steps/phase_seconds", "/buckets/start_seconds", "/buckets/end_seconds"):
+    for path, consequence in (("/steps/phase_seconds", NO_TABLES),
+                              ("/buckets/start_seconds", NO_BANDWIDTH),
+                              ("/buckets/end_seconds", NO_BANDWIDTH)):
         if path in file and file[path].size:
             values = file[path][()]
             if not np.all(np.isfinite(values)):
-                found.append(f"{path} has values that are not finite")
+                found.append(f"{path} has values that are not finite: {consequence}")
             elif values.min() < 0:
-                found.append(f"{path} has negative times")
+                found.append(f"{path} has negative times: {consequence}")
     if "phase" in file and tuple(read_dataset(file["phase"])) != schema.PHASES:
-        found.append(f"/phase is not ({', '.join(schema.PHASES)})")
+        found.append(f"/phase is not ({', '.join(schema.PHASES)}): {NO_TABLES}")
     start, end = (file.get(f"buckets/{name}_seconds") for name in ("start", "end"))
     if start is not None and end is not None and start.shape == end.shape and start.size:
         if np.any(end[()] < start[()]):
-            found.append("/buckets/end_seconds is less than /buckets/start_seconds in some rows")
+            found.append("/buckets/end_seconds is less than /buckets/start_seconds in some rows: "
+                         f"{NO_BANDWIDTH}")
     if "steps/images" in file and file["steps/images"].size:
         if np.min(file["steps/images"][()]) <= 0:
-            found.append("/steps/images has steps without images")
+            found.append("/steps/images has steps without images: images/s are wrong")
     return found

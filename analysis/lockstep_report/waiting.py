@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lockstep_report import metrics
+from lockstep_report.stored import blocks
 from lockstep_report.tables import Column, Note, Table
 
 CLOCKS = ("clock_offset_seconds", "clock_error_seconds")  # columns of /epochs
@@ -18,6 +19,8 @@ class Split:
     transfer: tuple  # (rank)
     last_share: tuple  # (rank), share of the all-reduces that this rank started last
     clock_error: float  # bound on the error of the difference of two clocks, in seconds
+    exposed_waiting: tuple = None  # (rank), part of the phase exposed_communication
+    exposed_transfer: tuple = None  # (rank)
 
     @property
     def waiting_seconds(self):
@@ -30,9 +33,37 @@ class Split:
         return float(np.mean(self.transfer))
 
 
-def split_of(run, window, scale):
-    """Returns the split of the timed steps, multiplied by `scale`; None if the run lacks the starts
-    of its steps or the offsets of the clocks in the timed epoch."""
+@dataclass(frozen=True)
+class Times:
+    """Times of some steps on the clock of rank 0, in seconds."""
+
+    origin: np.ndarray  # (step, rank), start of the step
+    start: np.ndarray  # (step, rank, bucket), start of the all-reduce
+    end: np.ndarray  # (step, rank, bucket)
+    clock_error: float  # bound on the error of the difference of two clocks
+
+
+@dataclass(frozen=True)
+class CommonClock:
+    """The starts of the steps of an epoch on the clock of rank 0."""
+
+    steps: np.ndarray  # (step), ascending
+    origin: np.ndarray  # (step, rank), in seconds
+    error: float  # bound on the error of the difference of two clocks, in seconds
+
+    def times(self, steps, bucket_start, bucket_end):
+        """Returns the times of `steps`, whose all-reduces have these times relative to the starts
+        of the steps; None if a time is not finite."""
+        if not (np.all(np.isfinite(bucket_start)) and np.all(np.isfinite(bucket_end))):
+            return None
+        origin = self.origin[np.searchsorted(self.steps, steps)]
+        begin = origin[:, :, None]
+        return Times(origin, begin + bucket_start, begin + bucket_end, self.error)
+
+
+def common_clock(run, window):
+    """Returns the clock of the timed epoch; None if the run has no buckets or lacks the starts of
+    its steps or the offsets of the clocks in this epoch."""
     rows = np.flatnonzero(run.epoch_numbers == window.epoch)
     if len(rows) == 0 or len(run.bucket_bytes) == 0 or any(c not in run.epochs for c in CLOCKS):
         return None
@@ -41,14 +72,56 @@ def split_of(run, window, scale):
     origin = metrics.common_start(run.step_start[of_epoch], offsets)
     if not (np.all(np.isfinite(origin)) and np.all(np.isfinite(errors))):
         return None
-    origin = origin[np.isin(of_epoch, window.steps), :, None]
-    start = origin + run.bucket_start[window.steps]
-    end = origin + run.bucket_end[window.steps]
-    transfer = metrics.transfer_seconds(start, end)
-    waiting = np.maximum(0, metrics.busy_seconds(start, end) - transfer)  # rounding
-    last = np.bincount(start.argmax(axis=1).ravel(), minlength=start.shape[1])
-    return Split(tuple(scale * waiting.sum(axis=0)), tuple(scale * transfer.sum(axis=0)),
-                 tuple(last / last.sum()), float(np.sort(errors.max(axis=1))[-2:].sum()))
+    return CommonClock(of_epoch, origin, float(np.sort(errors.max(axis=1))[-2:].sum()))
+
+
+def times_of(run, window):
+    """Returns the times of the timed steps; None if they have no common clock or are not finite."""
+    clock = common_clock(run, window)
+    if clock is None:
+        return None
+    return clock.times(window.steps, run.bucket_start[window.steps], run.bucket_end[window.steps])
+
+
+def split_of(run, window, scale):
+    """Returns the split of the timed steps, multiplied by `scale`; None if the times of the ranks
+    cannot be compared."""
+    clock = common_clock(run, window)
+    if clock is None:
+        return None
+    waiting, transfer, exposed_waiting, exposed_transfer, last = np.zeros((5, run.rank_count))
+    for steps, start, end, seconds in blocks(window.steps, run.bucket_start, run.bucket_end,
+                                             run.phase_seconds):
+        times = clock.times(steps, start, end)
+        if times is None:
+            return None
+        of_step = metrics.transfer_seconds(times.start, times.end)
+        busy = metrics.busy_seconds(times.start, times.end)
+        waiting += np.maximum(0, busy - of_step).sum(axis=0)  # negative by rounding
+        transfer += of_step.sum(axis=0)
+        for total, part in zip((exposed_waiting, exposed_transfer),
+                               exposed_parts(seconds, run.phases, times)):
+            total += part.sum(axis=0)
+        last += np.bincount(times.start.argmax(axis=1).ravel(), minlength=len(last))
+    return Split(tuple(scale * waiting), tuple(scale * transfer), tuple(last / last.sum()),
+                 clock.error, tuple(scale * exposed_waiting), tuple(scale * exposed_transfer))
+
+
+def exposed_parts(phase_seconds, phases, times):
+    """Returns (step, rank) twice: the parts of the phase `exposed_communication` in which the rank
+    waited for the last rank, and in which a bucket was transferred that all ranks had started. The
+    phase is an interval that follows the phases before it; the rest of it is in no all-reduce."""
+    index = phases.index("exposed_communication")
+    begin = times.origin + phase_seconds[:, :, :index].sum(axis=2)
+    end = begin + phase_seconds[:, :, index]
+
+    def inside(start):
+        return metrics.busy_seconds(*(np.clip(x, begin[:, :, None], end[:, :, None])
+                                      for x in (start, times.end)))
+
+    last = times.start.max(axis=1, keepdims=True)
+    transfer = inside(np.minimum(last, times.end))
+    return np.maximum(0, inside(times.start) - transfer), transfer
 
 
 def median_split(splits):
@@ -60,7 +133,9 @@ def median_split(splits):
         return tuple(np.median([getattr(split, name) for split in splits], axis=0))
 
     return Split(median("waiting"), median("transfer"), median("last_share"),
-                 max(split.clock_error for split in splits))
+                 max(split.clock_error for split in splits),
+                 *(None if any(getattr(split, name) is None for split in splits) else median(name)
+                   for name in ("exposed_waiting", "exposed_transfer")))
 
 
 def waiting_table(points, row_of, place):

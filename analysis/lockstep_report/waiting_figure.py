@@ -2,14 +2,16 @@
 
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from lockstep_report.figure_layout import ROW_WIDTH, add_panels, arrange, rows_of, text_width
-from lockstep_report.figure_style import STYLE, light_grid, notes_of, plt, title_of
+from lockstep_report.canvas import current, length
+from lockstep_report.figure_layout import add_panels, arrange, rows_of, text_width
+from lockstep_report.figure_style import light_grid, notes_of, plt, rc_settings, title_of
 from lockstep_report.phase_figure import COLOURS, bar_label
+from lockstep_report.settings import measured_on
 from lockstep_report.validity import letters as letters_of
 
 PARTS = (("transfer", "transfer", COLOURS["backward"]),
          ("waiting", "waiting for the last rank", COLOURS["exposed_communication"]))
-BAR_WIDTH = 0.5  # inches per rank; narrower if the ranks of a panel do not fit in ROW_WIDTH
+BAR_WIDTH = 0.5  # inches per rank; narrower if the ranks of a panel do not fit in a row
 
 
 def waiting_bars(points, letters=None):
@@ -20,13 +22,13 @@ def waiting_bars(points, letters=None):
     if not split:
         return None
     titles = [panel_title(p, letters) for p in split]
-    widths = [min(ROW_WIDTH, max(BAR_WIDTH * p.ranks, text_width(title) + 0.2))
+    widths = [min(current().row, max(length(BAR_WIDTH) * p.ranks, text_width(title) + 0.2))
               for p, title in zip(split, titles)]
     rows = rows_of(widths)
     height = 2.9 + 0.17 * max(title.count("\n") for title in titles)
     longest = max(sum(widths[i] for i in row) for row in rows)
     highest = max(w + t for p in split for w, t in zip(p.split.waiting, p.split.transfer))
-    with plt.rc_context(STYLE):
+    with plt.rc_context(rc_settings()):
         figure = plt.figure(figsize=(longest + 3.3, 0.4 + height * len(rows)))
         axes = add_panels(figure, rows, widths)
         for panel, point, title in zip(axes, split, titles):
@@ -39,7 +41,8 @@ def waiting_bars(points, letters=None):
         axes[rows[0][-1]].legend(handles[::-1], labels[::-1], loc="center left",
                                  bbox_to_anchor=(1.02, 0.5), handlelength=1.0, handleheight=1.0)
         arrange(figure, "All-reduce of each rank: " + title_of(split),
-                [f"({letters[note]}) {note}" for note in notes_of(split, letters)])
+                [f"({letters[note]}) {note}" for note in notes_of(split, letters)]
+                + [measured_on(split)])
         return figure
 
 

@@ -49,7 +49,8 @@ def choose_steps(epoch, step, starts_part, steps_per_epoch):
     does not contain the first step of a process; the earliest complete epoch without its first
     10 %; the longest sequence of steps of one epoch without its first 10 %.
     """
-    complete = [n for n in np.unique(epoch) if np.sum(epoch == n) == steps_per_epoch]
+    numbers, counts = np.unique(epoch, return_counts=True)
+    complete = numbers[counts == steps_per_epoch].tolist()
     for number in complete:
         steps = np.flatnonzero(epoch == number)
         if not starts_part[steps].any():

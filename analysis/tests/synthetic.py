@@ -50,6 +50,7 @@ def write_run(path, phase_seconds, images_per_step, *, epochs=1, batch=32, reduc
     steps, ranks, _ = phase_seconds.shape
     if epoch_of_step is None:
         epoch_of_step = np.repeat(np.arange(1, epochs + 1), steps // epochs)
+    epoch_of_step = np.asarray(epoch_of_step)
     numbers = np.unique(epoch_of_step) if steps else np.arange(1, epochs + 1)
     epochs = len(numbers)
     options = {
@@ -73,7 +74,10 @@ def write_run(path, phase_seconds, images_per_step, *, epochs=1, batch=32, reduc
         for name in ("train_loss", "train_accuracy", "test_loss"):
             dataset(file, f"/epochs/{name}", np.full(epochs, 0.5))
         dataset(file, "/epochs/test_accuracy", np.linspace(0.5, 0.6, epochs))
-        dataset(file, "/epochs/seconds", np.full(epochs, 1.0))
+        times = np.nan_to_num(phase_seconds.sum(axis=2))
+        dataset(file, "/epochs/seconds", [
+            max(1.0, times[epoch_of_step[:steps] == number].sum(axis=0).max(initial=0.0))
+            for number in numbers])
         dataset(file, "/epochs/evaluation_seconds", np.full(epochs, 0.5))
         dataset(file, "/epochs/parameter_hash", np.full(epochs, "0123456789abcdef"))
         shape = (steps, ranks, len(bucket_bytes))

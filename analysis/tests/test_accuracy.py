@@ -6,6 +6,7 @@ from lockstep_report.accuracy import accuracy_curves, accuracy_table
 from lockstep_report.accuracy_figure import labels_of
 from lockstep_report.cli import main
 from lockstep_report.read import read_run
+from lockstep_report.time_to_accuracy import first_epoch, time_to_accuracy_table
 from synthetic import phases, write_run
 
 STEP = (5.0, 0.0, 1.0, 2.0, 0.0, 0.5)  # 3.5 s of training, 5 s of waiting for data
@@ -63,3 +64,15 @@ def test_report_has_table_and_figure(tmp_path):
     assert main(["report", str(write(tmp_path / "a.h5", (0.2, 0.5))), "--out", str(out)]) == 0
     assert "### Test accuracy by global batch" in (out / "report.md").read_text()
     assert (out / "learning-curves.svg").exists()
+
+
+def test_time_to_accuracy_is_that_of_the_first_epoch_that_reaches_it(tmp_path):
+    """Training takes 3.5 s per step and 10.5 s per epoch; one run reaches 90 % after epoch 1."""
+    runs = [read_run(write(tmp_path / "a.h5", (0.905, 0.92), seed="1")),
+            read_run(write(tmp_path / "b.h5", (0.89, 0.905), seed="2"))]
+    rows = {row["target"]: row for row in time_to_accuracy_table(runs).rows}
+    assert list(rows) == [90, 91, 92]
+    assert rows[90]["seconds"] == (10.5 + 21) / 2 and rows[90]["epochs"] == 1.5
+    assert rows[92]["seconds"] is None and (rows[92]["reached"], rows[92]["runs"]) == (1, 2)
+    assert first_epoch([np.nan, 0.5, np.nan, 0.6], 0.55) == 3 and first_epoch([0.1], 0.5) is None
+    assert time_to_accuracy_table([read_run(write(tmp_path / "c.h5", (0.1, 0.2)))]) is None

@@ -4,11 +4,11 @@ import itertools
 from dataclasses import replace
 
 import matplotlib
+import numpy as np
 import pytest
 from lockstep_report import (
     contents, figure_style, ladder_figure, phase_figure, points, scaling_figure)
-from lockstep_report.figure_layout import wrap
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from lockstep_report.figure_layout import overlaps, wrap
 from matplotlib.text import Text
 
 PHASES = ("data_wait", "upload", "forward", "backward", "exposed_communication", "update",
@@ -31,7 +31,7 @@ def point(ranks, batch, seconds=1.0, setting=SHORT, **options):
 def visible_texts(figure):
     """Returns (text, extent in pixels) of every drawn text at the resolution of the PNG file."""
     figure.set_dpi(160)
-    FigureCanvasAgg(figure).draw()
+    figure.draw_without_rendering()
     hidden = set()
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
@@ -45,16 +45,16 @@ def visible_texts(figure):
 
 def faults(figure):
     """Returns one message per text that is cut off and per overlapping pair; closes `figure`."""
-    with matplotlib.rc_context(figure_style.STYLE):
+    with matplotlib.rc_context(figure_style.rc_settings()):
         texts = visible_texts(figure)
     assert len(texts) > 4
     found = [f"cut off: {text!r}" for text, box in texts
              if box.x0 < -TOLERANCE or box.y0 < -TOLERANCE
              or box.x1 > figure.bbox.x1 + TOLERANCE or box.y1 > figure.bbox.y1 + TOLERANCE]
-    for (text, box), (other_text, other) in itertools.combinations(texts, 2):
-        if (min(box.x1, other.x1) - max(box.x0, other.x0) > TOLERANCE
-                and min(box.y1, other.y1) - max(box.y0, other.y0) > TOLERANCE):
-            found.append(f"overlap: {text!r} and {other_text!r}")
+    width, height = overlaps(np.array([box.extents for _, box in texts]))
+    first, second = np.triu_indices(len(texts), 1)
+    for pair in np.flatnonzero((width > TOLERANCE) & (height > TOLERANCE)):
+        found.append(f"overlap: {texts[first[pair]][0]!r} and {texts[second[pair]][0]!r}")
     figure_style.plt.close(figure)
     return found
 

@@ -104,7 +104,7 @@ def test_summary_has_epoch_time_throughput_and_communication(runs, capsys):
 
 
 def test_device_readings_are_reported(tmp_path, capsys):
-    """2 ranks use 50 J each in an epoch of 1 s and 100 images: 1 J per image, 50 W per rank."""
+    """2 ranks use 50 J each in an epoch of 1.25 s and 100 images: 1 J per image, 40 W per rank."""
     path = write_run(tmp_path / "g.h5", phases(20, TWO, TWO), 10, epochs=2, batch=5)
     assert main(["summary", str(path)]) == 0
     assert "Device:" not in capsys.readouterr().out
@@ -116,7 +116,7 @@ def test_device_readings_are_reported(tmp_path, capsys):
         ):
             dataset(file, f"/epochs/{name}", np.array(values, float))
     assert main(["summary", str(path)]) == 0
-    line = "Device: 1 J per image, 50 W per device, GPU utilisation 95%, "
+    line = "Device: 1 J per image, 40 W per device, GPU utilisation 95%, "
     assert line + "2.00 GB of device memory in use." in capsys.readouterr().out
     assert main(["validate", str(path)]) == 0
     with h5py.File(path, "r+") as file:

@@ -104,3 +104,17 @@ def test_interval_covers_the_median_as_often_as_it_says():
 def test_steps_per_epoch_keep_the_last_batch():
     assert metrics.steps_per_epoch(50_000, 32, 1) == 1563
     assert metrics.steps_per_epoch(50_000, 32, 2) == 782
+
+
+def test_karp_flatt_fraction():
+    # S = 2 on 4 ranks: (1/2 - 1/4) / (1 - 1/4) = 1/3
+    assert metrics.karp_flatt(2.0, 4) == pytest.approx(1 / 3)
+    assert metrics.karp_flatt(4.0, 4) == 0
+    assert metrics.karp_flatt(1.0, 1) is None
+    assert metrics.karp_flatt(0.0, 4) is None
+
+
+def test_interval_of_a_ratio():
+    one, two = metrics.Interval(9.0, 12.0, 0.97, 6), metrics.Interval(3.0, 4.0, 0.97, 6)
+    assert metrics.ratio_interval(one, two) == (9 / 4, 12 / 3)
+    assert metrics.ratio_interval(None, two) == (None, None)

@@ -81,10 +81,10 @@ def test_the_latex_of_a_report_is_balanced(tmp_path):
         assert rows and all(len(re.findall(r"(?<!\\)&", row)) == columns - 1 for row in rows)
 
 
-def test_reducers_are_sorted_by_overlap():
+def test_reducers_are_in_the_order_of_the_program():
     found = merge_repeats([points.Point("a", 2, 32, 1.0, reducer=reducer)
-                                  for reducer in ("overlap", "none", "allreduce", "other")])
-    assert [p.reducer for p in found] == ["none", "allreduce", "overlap", "other"]
+                                  for reducer in ("other", "none", "allreduce", "overlap")])
+    assert [p.reducer for p in found] == ["overlap", "allreduce", "none", "other"]
 
 
 # --- files of --out --------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Tests tables and figures of the telemetry and of the energy on numbers known by hand."""
 
 import csv
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -196,3 +197,14 @@ def test_an_epoch_without_reading_makes_the_energy_unknown(tmp_path):
         "energy_joules": [[1, 1, 1], [1, np.nan, 1]], "host_energy_joules": [[2, 2, 2]] * 2})
     assert row["device_joules"] == "not readable"
     assert row["counted"] == "hosts"
+
+
+def test_long_runs_have_few_dots_and_marks():
+    epoch_marks = telemetry_figure.epoch_marks
+    run = SimpleNamespace(epoch=np.repeat(np.arange(1, 1001), 3))
+    marks, every = epoch_marks(run, np.arange(3000.0))
+    assert every == 17 and len(marks) <= telemetry_figure.MOST_EPOCHS and marks[0] == 2999  # the last epoch
+    assert marks[0] - marks[1] == 3 * 17
+    assert epoch_marks(SimpleNamespace(epoch=np.array([1, 1, 2])), np.arange(3.0))[0].tolist() == [
+        2, 1]
+    assert epoch_marks(run, np.zeros(0))[1] == 1

@@ -29,12 +29,18 @@ container_command() {
 
 # Sets the array `launcher`: the command that starts $2 ranks with $3 cores each, with the launcher $1 (srun or mpirun).
 # --cpus-per-task is passed explicitly, because srun of Slurm 22.05 does not inherit it from sbatch. mpirun binds no process,
-# because it would bind all threads of a rank to one core. With LOCKSTEP_IMAGE, every rank starts in a container of its own.
+# because it would bind all threads of a rank to one core. mpirun and its daemons end a minute after a link between hosts is lost;
+# by default, Open MPI 4.1 notices that only after 8 minutes. With LOCKSTEP_IMAGE, every rank starts in a container of its own.
 launch() { # LAUNCHER RANKS CORES
   container_command
   case $1 in
     srun) launcher=(srun --mpi=pmix --kill-on-bad-exit=1 --ntasks="$2" --cpus-per-task="$3") ;;
-    mpirun) launcher=("$root/jobs/forward-signals" mpirun -n "$2" --bind-to none) ;;
+    mpirun)
+      export OMPI_MCA_oob_tcp_keepalive_time="${OMPI_MCA_oob_tcp_keepalive_time:-30}"
+      export OMPI_MCA_oob_tcp_keepalive_intvl="${OMPI_MCA_oob_tcp_keepalive_intvl:-10}"
+      export OMPI_MCA_oob_tcp_keepalive_probes="${OMPI_MCA_oob_tcp_keepalive_probes:-3}"
+      launcher=("$root/jobs/forward-signals" mpirun -n "$2" --bind-to none)
+      ;;
   esac
   launcher+=("${container[@]}")
 }

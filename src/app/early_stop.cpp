@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <string>
 
-#include "lockstep/core/stop_signal.hpp"
 #include "lockstep/train/agreement.hpp"
 
 namespace lockstep::app {
@@ -23,11 +21,10 @@ core::Error early_stop(const train::Config& config, int signal, std::string_view
 }
 
 void end_if_signalled(const train::Config& config, comm::Communicator& communicator) {
-  std::array number{static_cast<double>(core::StopSignal::number())};
-  communicator.maximum(number);
-  if (number[0] == 0) return;
+  const int signal = train::agreed_signal(communicator);
+  if (signal == 0) return;
   train::together(communicator, [&] {
-    if (communicator.rank() == 0) throw early_stop(config, static_cast<int>(number[0]));
+    if (communicator.rank() == 0) throw early_stop(config, signal);
   });
 }
 

@@ -12,6 +12,7 @@
 #include "job.hpp"
 #include "json_output.hpp"
 #include "lockstep/core/format.hpp"
+#include "lockstep/core/stop_signal.hpp"
 #include "lockstep/train/agreement.hpp"
 
 namespace lockstep::app {
@@ -105,6 +106,7 @@ train::LadderResult run(const Job& job, const data::TrainingData& data, std::uin
 }  // namespace
 
 core::ExitStatus ladder_command(const Invocation& invocation) {
+  std::optional<core::StopSignal> completion;  // from it on, a signal changes nothing
   comm::Communicator& communicator = invocation.communicator;
   const bool is_first = communicator.rank() == 0;
   const Job job = prepare_job(invocation);
@@ -121,6 +123,7 @@ core::ExitStatus ladder_command(const Invocation& invocation) {
 
   console.print(std::string(table_head));
   const auto result = run(job, data, limit, communicator, console, file);
+  completion.emplace();
   console.print("\n" + describe_end(result, limit));
   if (is_first && config.json) {
     auto json = describe_job(job);

@@ -29,10 +29,10 @@ int main(int argc, char** argv) {
     // finalisation.
     app::Watchdog watchdog(std::chrono::seconds(train::Config{}.watchdog_seconds),
                            app::describe_process_before_mpi(),
-                           app::rank_before_mpi() ? app::Parent::launcher : app::Parent::any);
+                           comm::rank_before_mpi() ? app::Parent::launcher : app::Parent::any);
     watchdog.begin("reading the options", 0);
     const train::Config config = app::find_early_config(argc, argv);
-    const int rank = app::rank_before_mpi().value_or(0);
+    const int rank = comm::rank_before_mpi().value_or(0);
     watchdog.set_limit(std::chrono::seconds(config.watchdog_seconds));
     app::StopLimit stop_limit(watchdog, config, app::describe_process_before_mpi(), rank);
     std::optional<train::FaultInjector> injector;

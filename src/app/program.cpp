@@ -6,7 +6,6 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -84,16 +83,9 @@ train::Config find_early_config(int argc, char** argv) {
   }
 }
 
-std::optional<int> rank_before_mpi() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    if (const char* const rank = std::getenv(name)) return std::atoi(rank);
-  }
-  return std::nullopt;
-}
-
 std::string describe_process_before_mpi() {
   const std::string host = core::host_name();
-  if (const auto rank = rank_before_mpi()) return fmt::format("rank {} on {}", *rank, host);
+  if (const auto rank = comm::rank_before_mpi()) return fmt::format("rank {} on {}", *rank, host);
   return fmt::format("process {} on {}", ::getpid(), host);
 }
 

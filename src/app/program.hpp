@@ -23,10 +23,6 @@ int run_program(int argc, char** argv, comm::Communicator& communicator,
 /// `run_program` reports later.
 train::Config find_early_config(int argc, char** argv);
 
-/// Returns the rank of this process before MPI is initialised, if the launcher sets it in the
-/// environment.
-std::optional<int> rank_before_mpi();
-
 /// Returns a name of this process before MPI is initialised: "rank 3 on node7" if the launcher sets
 /// the rank in the environment.
 std::string describe_process_before_mpi();

@@ -16,6 +16,7 @@
 #include "json_output.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/stop_signal.hpp"
 #include "lockstep/core/system.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/record/run_parts.hpp"
@@ -241,12 +242,21 @@ std::string describe_saved(const train::RunSummary& summary, const train::Config
     return "nothing was saved; --checkpoint-dir DIR with --resume auto saves the state";
   const std::string where = config.checkpoint_dir + "; resume it with --resume auto";
   if (summary.checkpoint_saved) return "a checkpoint is in " + where;
-  const std::string reason =
-      fmt::format("no checkpoint was saved, because that takes about {} and --grace is {} s",
-                  core::format_seconds(summary.expected_save_seconds), config.grace_seconds);
+  const std::string reason = fmt::format(
+      "no checkpoint was saved, because that would end about {} after the signal and "
+      "--grace is {} s",
+      core::format_seconds(summary.refused_save_seconds), config.grace_seconds);
   if (summary.kept_step < 0) return reason + "; there is no earlier one";
   return fmt::format("{}; the checkpoint after step {} is kept in {}", reason, summary.kept_step,
                      where);
+}
+
+/// Returns whether the run has done all that its options require. The last checkpoint of a complete
+/// training is missing if the grace time of a signal did not permit it.
+bool has_all(const train::RunSummary& summary, const train::Config& config) {
+  const bool lacks_checkpoint =
+      !config.checkpoint_dir.empty() && summary.stop_signal != 0 && !summary.checkpoint_saved;
+  return summary.status == record::RunStatus::complete && !lacks_checkpoint;
 }
 
 /// Reports on rank 0 how a signal ended the run, and returns the exit status. Status 75 asks for
@@ -279,6 +289,7 @@ void warn_of_launcher(const train::Config& config) {
 }  // namespace
 
 core::ExitStatus train_command(const Invocation& invocation) {
+  std::optional<core::StopSignal> completion;  // from it on, a signal changes nothing
   comm::Communicator& communicator = invocation.communicator;
   const bool is_first = communicator.rank() == 0;
   const Job job = prepare_job(invocation);
@@ -324,6 +335,7 @@ core::ExitStatus train_command(const Invocation& invocation) {
   const std::int64_t per_epoch = trainer.steps_per_epoch();
   reporter.expect((trainer.total_steps() + per_epoch - 1) / per_epoch, file);
   const Results all = run(trainer, job, communicator, file);
+  completion.emplace();
   const train::RunSummary& summary = all.summary;
   const bool is_complete = summary.status == record::RunStatus::complete;
   if (summary.last_step == 0) end_if_signalled(config, communicator);
@@ -342,7 +354,7 @@ core::ExitStatus train_command(const Invocation& invocation) {
       core::log_line("the training is complete, but its profile failed");
     throw *all.profile_failure;
   }
-  if (is_complete) return core::ExitStatus::done;
+  if (has_all(summary, config)) return core::ExitStatus::done;
   return stopped(summary, config, is_first);
 }
 

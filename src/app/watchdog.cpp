@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/thread.hpp"
@@ -39,16 +40,16 @@ void Watchdog::set_limit(std::chrono::seconds limit) {
   changed_.notify_all();
 }
 
-void Watchdog::set_name(std::string who) {
-  const std::lock_guard lock(mutex_);
-  who_ = std::move(who);
-}
-
 void Watchdog::connect(comm::Communicator& communicator) {
   if (communicator.size() == 1) return;
-  auto peers = std::make_unique<WatchdogPeers>(communicator, [this] { return status(); });
-  const std::lock_guard lock(mutex_);
-  peers_ = std::move(peers);
+  try {
+    auto peers = std::make_unique<WatchdogPeers>(communicator, [this] { return status(); });
+    const std::lock_guard lock(mutex_);
+    peers_ = std::move(peers);
+  } catch (const comm::AgreedError& error) {
+    if (!error.is_reporting()) return;
+    core::log_warning(fmt::format("{}: {}; a timeout will not name its cause", who_, error.what()));
+  }
 }
 
 RankStatus Watchdog::status() const {

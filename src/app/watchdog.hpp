@@ -36,15 +36,14 @@ class Watchdog final : public core::ProgressMonitor {
 
   /// Replaces the limit; the time without progress so far counts. 0 disables the watchdog.
   void set_limit(std::chrono::seconds limit);
-  /// May not be called while `name` is used.
-  void set_name(std::string who);
 
   const std::string& name() const noexcept { return who_; }
   /// Thread-safe, like `step`.
   const char* activity() const noexcept { return activity_.load(); }
   std::int64_t step() const noexcept { return step_.load(); }
   /// Lets the watchdogs of all ranks ask each other at a timeout, so that one of them reports it
-  /// and names the cause. Collective: all ranks must call this.
+  /// and names the cause. If a rank cannot open a socket, logs a warning, and each rank reports its
+  /// own timeouts. Collective: all ranks must call this.
   void connect(comm::Communicator& communicator);
 
  private:
@@ -53,9 +52,9 @@ class Watchdog final : public core::ProgressMonitor {
   [[noreturn]] void end_orphan() const;
   RankStatus status() const;
 
-  std::mutex mutex_;  ///< protects `limit_`, `who_` and `peers_`
+  std::mutex mutex_;  ///< protects `limit_` and `peers_`
   std::chrono::seconds limit_;
-  std::string who_;
+  const std::string who_;
   std::atomic<std::uint64_t> progress_ = 0;
   std::atomic<std::int64_t> step_ = 0;
   std::atomic<const char*> activity_ = "program start";

@@ -187,6 +187,7 @@ std::optional<std::vector<RankStatus>> WatchdogPeers::ask(std::chrono::milliseco
       own.status = {rank_,           own.status.host, true,
                     status.activity, status.step,     status.idle_seconds};
       for (const Peer& peer : peers_) {
+        if (!peer.status.answers && peer.addresses.empty()) continue;
         statuses.push_back(peer.status);
         if (!peer.status.answers) send_query(peer);
       }

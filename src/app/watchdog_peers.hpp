@@ -29,9 +29,10 @@ class WatchdogPeers {
   WatchdogPeers(const WatchdogPeers&) = delete;
   WatchdogPeers& operator=(const WatchdogPeers&) = delete;
 
-  /// Asks all ranks for their status. Returns the answers that arrive within `limit`, sooner if all
-  /// ranks have answered; nothing if another rank has asked before, or has asked at the same time
-  /// and is lower: that rank reports the timeout.
+  /// Asks all ranks for their status, except ranks of other hosts without an IPv4 address. Returns
+  /// the answers that arrive within `limit`, sooner if all ranks have answered; nothing if another
+  /// rank has asked before, or has asked at the same time and is lower: that rank reports the
+  /// timeout.
   std::optional<std::vector<RankStatus>> ask(std::chrono::milliseconds limit);
 
  private:

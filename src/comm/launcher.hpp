@@ -22,6 +22,10 @@ struct AnnouncedRanks {
 /// whatever the value of SLURM_NTASKS.
 std::optional<AnnouncedRanks> announced_ranks(const EnvironmentLookup& lookup);
 
+/// Returns the rank that the launcher announces; empty if this process was not started by a
+/// launcher.
+std::optional<int> announced_rank(const EnvironmentLookup& lookup);
+
 /// Throws `Error` (usage) if the launcher announced several ranks and MPI has only one: launcher
 /// and MPI library do not work together, and each process would train alone as a singleton.
 void refuse_singletons(const std::optional<AnnouncedRanks>& announced, int mpi_ranks);

@@ -63,6 +63,19 @@ std::optional<AnnouncedRanks> announced_ranks(const EnvironmentLookup& lookup) {
   return std::nullopt;
 }
 
+std::optional<int> announced_rank(const EnvironmentLookup& lookup) {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PMI_RANK"}) {
+    if (const auto rank = number(lookup, name)) return static_cast<int>(*rank);
+  }
+  if (!is_srun_step(lookup)) return std::nullopt;
+  const auto rank = number(lookup, "SLURM_PROCID");
+  return rank ? std::optional(static_cast<int>(*rank)) : std::nullopt;
+}
+
+std::optional<int> rank_before_mpi() {
+  return announced_rank([](const char* name) { return std::getenv(name); });
+}
+
 void refuse_singletons(const std::optional<AnnouncedRanks>& announced, int mpi_ranks) {
   if (!announced || announced->ranks <= 1 || mpi_ranks > 1) return;
   const bool by_srun = announced->variable.starts_with("SLURM");

@@ -31,20 +31,20 @@ void request_stop(int number) {
 StopSignal::StopSignal() {
   if (objects++ > 0) return;
   received_signal = 0;
-  for (std::size_t i = 0; i < signals_.size(); ++i) {
+  for (std::size_t i = 0; i < signals.size(); ++i) {
     struct sigaction action {};
     action.sa_handler = request_stop;
     action.sa_flags = SA_RESTART;
-    if (signals_[i] == SIGINT) action.sa_flags |= static_cast<int>(SA_RESETHAND);
+    if (signals[i] == SIGINT) action.sa_flags |= static_cast<int>(SA_RESETHAND);
     sigemptyset(&action.sa_mask);
-    sigaction(signals_[i], &action, &previous_[i]);
+    sigaction(signals[i], &action, &previous_[i]);
   }
 }
 
 StopSignal::~StopSignal() {
   if (--objects > 0) return;
-  for (std::size_t i = 0; i < signals_.size(); ++i) {
-    sigaction(signals_[i], &previous_[i], nullptr);
+  for (std::size_t i = 0; i < signals.size(); ++i) {
+    sigaction(signals[i], &previous_[i], nullptr);
   }
 }
 

@@ -38,7 +38,7 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return step;
 }
 
-/// Returns the files in a directory; an empty list if the directory is missing or may not be read.
+/// Returns the files in a directory; an empty list if the directory is missing.
 /// Throws `Error` (output) if reading it fails: a checkpoint that is saved without knowledge of the
 /// others would count as older than they.
 std::vector<fs::path> files_in(const fs::path& directory) {
@@ -46,9 +46,7 @@ std::vector<fs::path> files_in(const fs::path& directory) {
   const auto close = [](DIR* open) { ::closedir(open); };
   const std::unique_ptr<DIR, decltype(close)> open(::opendir(directory.c_str()), close);
   if (!open && errno == ENOMEM) throw std::bad_alloc();
-  if (!open && errno != ENOENT && errno != ENOTDIR && errno != EACCES) {
-    fail_output("reading", directory, errno);
-  }
+  if (!open && errno != ENOENT && errno != ENOTDIR) fail_output("reading", directory, errno);
   std::vector<fs::path> files;
   errno = 0;
   while (const dirent* entry = open ? ::readdir(open.get()) : nullptr) {
@@ -150,7 +148,7 @@ CheckpointStore::CheckpointStore(fs::path directory, int keep, std::string run_i
   core::check(keep > 0, "all checkpoints would be deleted");
 }
 
-void CheckpointStore::save(std::int64_t step, std::span<const Tensor> tensors, Counters counters) {
+void CheckpointStore::write(std::int64_t step, std::span<const Tensor> tensors, Counters counters) {
   const fs::path path = checkpoint_path(directory_, step);
   std::int64_t sequence = 0;
   for (const Checkpoint& other : checkpoints_in(directory_)) {
@@ -163,7 +161,6 @@ void CheckpointStore::save(std::int64_t step, std::span<const Tensor> tensors, C
   write_checkpoint(path, tensors, counters, {{std::string(run_id_name), run_id_}});
   std::erase(valid_, path);
   valid_.push_back(path);  // `write_checkpoint` has verified the digest
-  prune();
 }
 
 bool CheckpointStore::is_valid(const fs::path& path) {
@@ -184,7 +181,12 @@ void CheckpointStore::prune() {
     if (++kept > keep_) delete_file(checkpoint.path);
   }
   for (const fs::path& file : files_in(directory_)) {
-    if (is_temporary_checkpoint(file)) remove_if_stale(file);
+    if (!is_temporary_checkpoint(file)) continue;
+    try {
+      remove_if_stale(file);
+    } catch (const core::Error& error) {
+      core::log_warning(error.what());  // the checkpoint is saved
+    }
   }
 }
 

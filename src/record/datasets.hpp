@@ -34,7 +34,7 @@ struct Column {
   Values values;
 
   std::size_t size() const {
-    return std::visit([](const auto& values_) { return values_.size(); }, values);
+    return std::visit([](const auto& of_type) { return of_type.size(); }, values);
   }
 };
 using Columns = std::vector<Column>;

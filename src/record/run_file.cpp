@@ -293,9 +293,12 @@ void RunFile::State::complete(const fs::path& copy, RunStatus status,
   if (failed) fail_output("writing", copy, failed.value());
   hdf5::writing(copy, [&] {
     hdf5::File file = hdf5::open_file(copy, hdf5::Access::modify);
-    const auto group =
-        hdf5::own<hdf5::Group>(H5Gopen2(file.get(), "/results", H5P_DEFAULT), "opening a group");
-    for (const auto& [name, value] : results) hdf5::set_attribute(group.get(), name, value);
+    {
+      // An open group would delay the writes of H5Fclose until it is closed, and hide their errors.
+      const auto group =
+          hdf5::own<hdf5::Group>(H5Gopen2(file.get(), "/results", H5P_DEFAULT), "opening a group");
+      for (const auto& [name, value] : results) hdf5::set_attribute(group.get(), name, value);
+    }
     write_telemetry(file, pending, pending.size(), samples);
     hdf5::set_attribute(file.get(), "status", std::string(name_of(status)));
     hdf5::set_attribute(file.get(), "failure", failure);

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+
+#include "lockstep/core/stop_signal.hpp"
 
 namespace lockstep::train {
 
@@ -47,6 +50,12 @@ std::string difference(const std::string& first, const std::string& other, int o
 }
 
 }  // namespace
+
+int agreed_signal(comm::Communicator& communicator) {
+  std::array number{static_cast<double>(core::StopSignal::number())};
+  communicator.maximum(number);
+  return static_cast<int>(number[0]);
+}
 
 void require_equal(comm::Communicator& communicator, const Entries& mine, const std::string& what) {
   const auto texts = communicator.all_gather(join(mine));

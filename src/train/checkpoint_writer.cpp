@@ -46,10 +46,13 @@ void CheckpointWriter::start(std::int64_t step, const std::vector<record::Tensor
   thread_ = core::start_without_signals([this, step, tensors = std::move(tensors),
                                          counters = std::move(counters)](const std::stop_token&) {
     const auto begin = Clock::now();
-    failure_ = outcome_of([&] { store_.save(step, tensors, counters); });
+    failure_ = outcome_of([&] {
+      store_.write(step, tensors, counters);
+      const std::chrono::duration<double> duration = Clock::now() - begin;
+      last_seconds_.store(duration.count(), std::memory_order_relaxed);
+      store_.prune();
+    });
     if (failure_) has_failed_.store(true, std::memory_order_release);
-    const std::chrono::duration<double> duration = Clock::now() - begin;
-    last_seconds_.store(duration.count(), std::memory_order_relaxed);
     is_saving_.store(false, std::memory_order_release);
   });
 }

@@ -72,8 +72,8 @@ class Checkpoints {
   /// must call this.
   bool finish();
 
-  /// Returns the step of the newest checkpoint of this run in the directory; -1 if there is none.
-  /// Call `finish` first.
+  /// Returns the step of the newest checkpoint in the directory that this process has saved or
+  /// resumed from; -1 if there is none. Call `finish` first.
   std::int64_t kept_step() const { return is_saved_ ? saved_step_ : -1; }
   /// Returns the expected seconds until a checkpoint that `save` starts now is complete: the time
   /// of the last one, or an estimate from the bytes of the state; twice this time if the last one

@@ -165,16 +165,24 @@ FaultInjector::FaultInjector(core::ProgressMonitor& monitor, std::span<const Fau
 void FaultInjector::begin(const char* activity, std::int64_t step) {
   monitor_.begin(activity, step);
   step_ = std::max(step_, step);
-  for (const Fault& fault : faults_) {
+  for (std::size_t i = 0; i < faults_.size();) {
+    const Fault fault = faults_[i];
     const auto phase = std::ranges::find(fault_phases(), fault.phase, &FaultPhase::name);
-    if (step_ < fault.step || phase->activity != activity) continue;
-    if (fault.kind != FaultKind::slow) report(fault, step_);
-    if (fault.kind == FaultKind::finish) monitor_.begin("MPI_Finalize", 0);
-    cause(fault.kind);
+    if (step_ < fault.step || phase->activity != activity) {
+      ++i;
+    } else if (fault.kind == FaultKind::slow) {
+      ++i;
+      cause(fault.kind);
+    } else {
+      faults_.erase(faults_.begin() + static_cast<std::ptrdiff_t>(i));  // it occurs once
+      report(fault, step_);
+      if (fault.kind == FaultKind::finish) monitor_.begin("MPI_Finalize", 0);
+      cause(fault.kind);
+    }
   }
 }
 
-bool has_fault(std::span<const Fault> faults, FaultKind kind, int rank, std::int64_t step) {
+bool inject_if_due(std::span<const Fault> faults, FaultKind kind, int rank, std::int64_t step) {
   return std::ranges::any_of(faults, [&](const Fault& fault) {
     const bool is_due = fault.kind == kind && fault.rank == rank && fault.step == step;
     if (is_due) report(fault, step);
@@ -184,8 +192,8 @@ bool has_fault(std::span<const Fault> faults, FaultKind kind, int rank, std::int
 
 void damage_parameters(std::span<const Fault> faults, int rank, std::int64_t step,
                        const backend::Backend& backend, backend::ModelState& state) {
-  const bool has_flip = has_fault(faults, FaultKind::flip, rank, step);
-  const bool has_nan = has_fault(faults, FaultKind::nan, rank, step);
+  const bool has_flip = inject_if_due(faults, FaultKind::flip, rank, step);
+  const bool has_nan = inject_if_due(faults, FaultKind::nan, rank, step);
   if (!has_flip && !has_nan) return;
   backend.fetch(state);
   const std::span<float> parameters = state.parameters.as<float>();
@@ -198,7 +206,10 @@ void damage_parameters(std::span<const Fault> faults, int rank, std::int64_t ste
     const auto is_nonzero = [](float value) { return value != 0; };
     auto found = std::find_if(first, parameters.end(), is_nonzero);
     if (found == parameters.end()) found = first;
-    const std::uint32_t bit = std::uint32_t{1} << (random[1] % 32);
+    // A bit of the significand or the sign: the loss remains finite.
+    constexpr std::uint32_t significand_bits = 23, sign = 31;
+    const std::uint32_t index = random[1] % (significand_bits + 1);
+    const std::uint32_t bit = std::uint32_t{1} << (index == significand_bits ? sign : index);
     *found = std::bit_cast<float>(std::bit_cast<std::uint32_t>(*found) ^ bit);
   }
   // Parameters are in backward order: the first one belongs to the classifier, so the loss of the

@@ -121,8 +121,7 @@ LadderResult run_ladder(const TrainingContext& context, const data::DataSizes& s
   const core::StopSignal stop;
   LadderResult result;
   for (std::int64_t batch = context.config.ladder_start;; batch *= 4) {
-    result.stop_signal =
-        static_cast<int>(largest(communicator, static_cast<std::uint64_t>(stop.number())));
+    result.stop_signal = agreed_signal(communicator);
     if (result.stop_signal != 0) {
       result.end = LadderEnd::stopped;
       return result;

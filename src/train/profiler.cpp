@@ -47,9 +47,7 @@ NamedCeilings ceilings_of(const TrainingContext& context) {
 
 /// Throws `AgreedError` if a rank has received a signal. Collective.
 void end_if_signalled(const TrainingContext& context) {
-  std::array number{static_cast<double>(core::StopSignal::number())};
-  context.world.maximum(number);
-  const int signal = static_cast<int>(number[0]);
+  const int signal = agreed_signal(context.world);
   if (signal == 0) return;
   together(context.world, [&] {
     if (context.world.rank() != 0) return;

@@ -54,6 +54,11 @@ void StepClock::end(record::Phase phase) {
                        step_);
 }
 
+void StepClock::begin_waiting(std::int64_t step) {
+  const auto phase = static_cast<std::size_t>(record::Phase::exposed_communication);
+  core::begin_activity(progress_, record::phase_names[phase].data(), step);
+}
+
 void StepClock::begin_results(std::int64_t step) {
   core::begin_activity(progress_, "combining the results", step);
 }

@@ -30,6 +30,9 @@ class StepClock {
   /// Ends `phase`, which includes all work since the previous timestamp.
   void end(record::Phase phase);
 
+  /// Reports as progress that the rank waits for the end of `step`, which the device executes
+  /// without calls of the host if it replays a CUDA graph; records no timestamp.
+  void begin_waiting(std::int64_t step);
   /// Reports that the ranks combine the results of `step` as progress; records no timestamp.
   void begin_results(std::int64_t step);
 

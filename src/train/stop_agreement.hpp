@@ -4,6 +4,7 @@
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/stop_signal.hpp"
+#include "lockstep/train/agreement.hpp"
 
 namespace lockstep::train {
 
@@ -15,19 +16,19 @@ class StopAgreement {
       : world_(world), grace_seconds_(grace_seconds) {}
 
   /// Returns the number of a signal that a rank has received; 0 if none has.
-  int signal() const {
-    std::array number{static_cast<double>(core::StopSignal::number())};
-    world_.maximum(number);
-    return static_cast<int>(number[0]);
-  }
+  int signal() const { return agreed_signal(world_); }
 
-  /// Returns whether work that takes `seconds` (the longest time of a rank counts) ends within the
-  /// grace time of the signals, if there are any.
-  bool permits(double seconds) const {
+  /// Returns the time from the first signal to the end of work that begins now and takes `seconds`
+  /// (the longest time of a rank counts); 0 if no rank has received a signal.
+  double seconds_until_end_of(double seconds) const {
     std::array values{core::StopSignal::seconds(), seconds};
     world_.maximum(values);
-    return values[0] == 0 || values[0] + values[1] <= grace_seconds_;
+    return values[0] == 0 ? 0 : values[0] + values[1];
   }
+
+  /// Returns whether work that takes `seconds` ends within the grace time of the signals, if there
+  /// are any.
+  bool permits(double seconds) const { return seconds_until_end_of(seconds) <= grace_seconds_; }
 
  private:
   comm::Communicator& world_;

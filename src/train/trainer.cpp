@@ -105,10 +105,11 @@ struct Trainer::Parts {
   std::int64_t queued = 0;               ///< steps that were queued, including completed ones
   bool is_stopping = false;
   bool is_saving = false;
-  std::int64_t compared_step = 0;  ///< after which the replicas were last compared
-  double checkpoint_pause = 0;     ///< seconds for which checkpoints stopped this epoch
-  double checkpoint_seconds = 0;   ///< the same since the last epoch was recorded
-  Clock::time_point origin;        ///< of the clock of the run
+  std::int64_t compared_step = 0;   ///< after which the replicas were last compared
+  double checkpoint_pause = 0;      ///< seconds for which checkpoints stopped this epoch
+  double checkpoint_seconds = 0;    ///< the same since the last epoch was recorded
+  double refused_save_seconds = 0;  ///< of `RunSummary`
+  Clock::time_point origin;         ///< of the clock of the run
   std::optional<Telemetry> telemetry;
   EpochReadings readings;
 };
@@ -244,7 +245,12 @@ void Trainer::Parts::save_checkpoint() {
   }
   together(context.world, [&] { context.backend.fetch(replica->state); });
   progress.loss_scale = replica->plan->loss_scale();
-  if (stop.permits(checkpoints.expected_seconds())) checkpoints.save(progress);
+  const double end = stop.seconds_until_end_of(checkpoints.expected_seconds());
+  if (end <= context.config.grace_seconds) {
+    checkpoints.save(progress);
+  } else {
+    refused_save_seconds = end;
+  }
   stop_if_signalled();
   const double seconds = seconds_since(begin);
   checkpoint_pause += seconds;
@@ -335,7 +341,7 @@ RunSummary Trainer::Parts::run() {
   RunSummary summary = summariser.summary();
   summary.checkpoint_saved = progress.step > 0 && save_and_wait();
   summary.kept_step = checkpoints.kept_step();
-  summary.expected_save_seconds = checkpoints.expected_seconds();
+  summary.refused_save_seconds = refused_save_seconds;
   summary.last_step = progress.step;
   summary.peak_memory_bytes = readings.peak_bytes();
   if (progress.best_correct >= 0) {
@@ -346,10 +352,8 @@ RunSummary Trainer::Parts::run() {
       summary.last_test_accuracy = static_cast<double>(progress.last_correct) / images;
     }
   }
-  if (!is_over() || evaluation_is_due()) {
-    summary.status = record::RunStatus::preempted;
-    summary.stop_signal = stop.signal();
-  }
+  if (!is_over() || evaluation_is_due()) summary.status = record::RunStatus::preempted;
+  if (is_stopping) summary.stop_signal = stop.signal();
   if (telemetry) telemetry->end();
   context.world.barrier();  // no rank exits before rank 0 has saved
   return summary;

@@ -107,9 +107,10 @@ void TrainingStep::queue(std::int64_t step, const optim::Sgd& sgd) {
 }
 
 StepResult TrainingStep::collect(std::int64_t step, StepRequests requests) {
+  clock_.begin_waiting(step);
   const backend::BatchResult result = executor_->collect();
   clock_.begin_results(step);
-  const bool is_skipped = has_fault(faults_, FaultKind::skip, world_.rank(), step);
+  const bool is_skipped = inject_if_due(faults_, FaultKind::skip, world_.rank(), step);
   const StepTotals totals = is_skipped
                                 ? StepTotals{result.loss_sum, result.correct, result.images, {}}
                                 : policy_.finish_step(result, requests, step);

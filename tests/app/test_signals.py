@@ -121,7 +121,8 @@ def signalled(arguments, function, number, receiver, rank):
     """Sends the signal when `rank` calls `function`."""
     job = Job(arguments, rank, function)
     try:
-        wait_for(lambda: is_stopped(job.ranks[rank]), job.process)
+        # A rank that has not reached `main` ends with the signal.
+        wait_for(lambda: is_stopped(job.ranks[rank]) and all(map(handles_signals, job.pids)), job.process)
         job.send(number, receiver)
         if receiver == "mpirun":  # which forwards the signal; for SIGTERM it first continues the rank
             pid = job.ranks[rank]

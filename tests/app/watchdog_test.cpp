@@ -21,8 +21,7 @@ class WatchdogDeathTest : public testing::Test {
 TEST_F(WatchdogDeathTest, EndsAProcessWithoutProgressAndReportsItsActivity) {
   EXPECT_EXIT(
       {
-        Watchdog watchdog(1s, "process 7");
-        watchdog.set_name("rank 3 on node7");
+        Watchdog watchdog(1s, "rank 3 on node7");
         watchdog.begin("backward", 42);
         sleep_for(60s);
       },

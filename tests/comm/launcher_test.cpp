@@ -19,6 +19,13 @@ std::optional<AnnouncedRanks> announced_in(const Environment& environment) {
   });
 }
 
+std::optional<int> rank_in(const Environment& environment) {
+  return announced_rank([&](const char* name) -> const char* {
+    const auto found = environment.find(name);
+    return found == environment.end() ? nullptr : found->second.c_str();
+  });
+}
+
 int ranks_in(const Environment& environment) {
   const auto announced = announced_in(environment);
   return announced ? announced->ranks : 0;
@@ -42,6 +49,15 @@ TEST(Launcher, SrunStepAnnouncesItsTasks) {
 
 TEST(Launcher, OlderSrunWithoutStepTasksAnnouncesTheTasksOfTheJob) {
   EXPECT_EQ(ranks_in({{"SLURM_NTASKS", "8"}, {"SLURM_STEP_ID", "3"}, {"SLURM_PROCID", "2"}}), 8);
+}
+
+TEST(Launcher, MpirunAndSrunAnnounceTheRank) {
+  EXPECT_EQ(rank_in({{"OMPI_COMM_WORLD_RANK", "3"}}), 3);
+  EXPECT_EQ(rank_in({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "2"}}), 2);
+  EXPECT_FALSE(rank_in({}));
+  EXPECT_FALSE(rank_in({{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}})) << "batch script";
+  EXPECT_FALSE(rank_in({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_PTY_PORT", "1"}}))
+      << "srun --pty bash";
 }
 
 TEST(Launcher, BatchScriptIsNoLauncher) {

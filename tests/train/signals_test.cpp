@@ -129,6 +129,23 @@ TEST_F(SignalledTrainer, SavesNothingBeforeTheFirstStep) {
   EXPECT_FALSE(has_checkpoint(0));
 }
 
+TEST_F(SignalledTrainer, StatesThatTheLastCheckpointOfACompleteRunIsMissing) {
+  Config short_grace = config();
+  short_grace.grace_seconds = 0;
+  short_grace.evaluate_every = -1;
+  struct Last final : Observer {
+    void step_done(const StepReport& report) override {
+      if (report.step == report.total_steps) std::raise(SIGTERM);
+    }
+  } last;
+  Trainer trainer(place(short_grace), last);
+  const RunSummary summary = trainer.run();
+  EXPECT_EQ(summary.status, record::RunStatus::complete);
+  EXPECT_EQ(summary.stop_signal, SIGTERM);
+  EXPECT_GT(summary.refused_save_seconds, 0);
+  EXPECT_FALSE(summary.checkpoint_saved);
+}
+
 TEST_F(SignalledTrainer, SavesNothingIfTheGraceTimeIsTooShort) {
   Config saved = config();
   saved.checkpoint_steps = 2;

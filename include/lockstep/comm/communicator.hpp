@@ -129,6 +129,10 @@ class Communicator {
 /// Returns a description of this rank: "rank 1 of 4 on node7".
 std::string describe_rank(const Communicator& communicator);
 
+/// Returns the rank of this process that the launcher announces in the environment, before MPI is
+/// initialised; empty if no launcher (mpirun, srun) has started this process.
+std::optional<int> rank_before_mpi();
+
 /// Initialises MPI in the constructor and finalises it in the destructor. Must be constructed
 /// before every communicator and destroyed after all of them. If MPI is already initialised, the
 /// session uses it and does not finalise it. If the session is destroyed because of an exception,

@@ -27,8 +27,8 @@ class StopSignal {
   static int count();
 
  private:
-  static constexpr std::array signals_{SIGTERM, SIGUSR1, SIGINT};
-  std::array<struct sigaction, signals_.size()> previous_{};
+  static constexpr std::array signals{SIGTERM, SIGUSR1, SIGINT};
+  std::array<struct sigaction, signals.size()> previous_{};
 };
 
 }  // namespace lockstep::core

@@ -80,13 +80,22 @@ class CheckpointStore {
 
   /// Writes DIRECTORY/checkpoint-STEP.h5 with the additional counter "sequence", which is larger
   /// than in every other checkpoint of the directory, and the text "run_id". If a readable
-  /// checkpoint of another run has this name, it is renamed first and kept. After the write,
-  /// deletes all valid checkpoints of the run except the `keep` most recently written ones, and
-  /// temporary files of processes that have ended. Throws `Error` (output).
-  void save(std::int64_t step, std::span<const Tensor> tensors, Counters counters);
+  /// checkpoint of another run has this name, it is renamed first and kept. Throws `Error`
+  /// (output).
+  void write(std::int64_t step, std::span<const Tensor> tensors, Counters counters);
+
+  /// Deletes all valid checkpoints of the run except the `keep` most recently written ones, and
+  /// temporary files of processes that have ended. The first call reads all of them. Throws `Error`
+  /// (output) if the directory cannot be read.
+  void prune();
+
+  /// Calls `write`, then `prune`.
+  void save(std::int64_t step, std::span<const Tensor> tensors, Counters counters) {
+    write(step, tensors, std::move(counters));
+    prune();
+  }
 
  private:
-  void prune();
   bool is_valid(const std::filesystem::path& path);
 
   std::filesystem::path directory_;

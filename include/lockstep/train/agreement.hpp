@@ -29,6 +29,10 @@ void together_over_groups(comm::Communicator& world, Work&& work) {
   agree(world, failure);
 }
 
+/// Returns the number of a signal (`core::StopSignal`) that a rank has received; 0 if none has.
+/// Collective: all ranks must call this.
+int agreed_signal(comm::Communicator& communicator);
+
 /// Pairs of name and value.
 using Entries = std::vector<std::pair<std::string, std::string>>;
 

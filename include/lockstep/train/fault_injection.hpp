@@ -70,12 +70,13 @@ class FaultInjector final : public core::ProgressMonitor {
 
  private:
   core::ProgressMonitor& monitor_;
-  std::vector<Fault> faults_;  ///< of this rank
+  std::vector<Fault> faults_;  ///< of this rank that have not occurred; `slow` remains
   std::int64_t step_ = 0;      ///< the latest step that has begun
 };
 
-/// Returns whether `faults` contains `kind` for `rank` in step `step`.
-bool has_fault(std::span<const Fault> faults, FaultKind kind, int rank, std::int64_t step);
+/// Returns whether `faults` contains `kind` for `rank` in step `step`, and then logs that it is
+/// injected.
+bool inject_if_due(std::span<const Fault> faults, FaultKind kind, int rank, std::int64_t step);
 
 /// Changes the parameters of this rank as the faults `flip` and `nan` of step `step` require; waits
 /// for all work on the device if there is such a fault.

@@ -17,10 +17,11 @@ struct RunSummary {
   record::RunStatus status = record::RunStatus::complete;
   std::int64_t steps = 0;  ///< completed by this process
   std::int64_t last_step = 0;
-  bool checkpoint_saved = false;     ///< of `last_step`
-  std::int64_t kept_step = -1;       ///< step of the newest checkpoint; -1: none. Valid on rank 0
-  double expected_save_seconds = 0;  ///< of a save that the grace time did not permit
-  int stop_signal = 0;               ///< number of the signal that stopped the run; 0 if none did
+  bool checkpoint_saved = false;  ///< of `last_step`
+  std::int64_t kept_step = -1;    ///< step of the newest checkpoint; -1: none. Valid on rank 0
+  /// Time from the signal to the end of the save that the grace time did not permit; 0 without one.
+  double refused_save_seconds = 0;
+  int stop_signal = 0;  ///< number of the signal that stopped the run; 0 if none did
   std::uint64_t peak_memory_bytes = 0;  ///< peak resident memory of this process
 
   // Timed window (docs/analysis.md). The time of a step is that of its slowest rank.

@@ -1,0 +1,33 @@
+"""Types of command-line arguments."""
+
+import argparse
+
+MOST_RANKS = 1 << 20  # as in `lockstep plan --ranks`
+
+
+def positive_number(text):
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError("the number must be greater than 0")
+    return value
+
+
+def rank_list(text):
+    values = [int(part) for part in text.split(",")]
+    if not all(1 <= value <= MOST_RANKS for value in values):
+        raise argparse.ArgumentTypeError(f"ranks are numbers from 1 to {MOST_RANKS}")
+    return list(dict.fromkeys(values))
+
+
+def share(text):
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError("the share must be between 0 and 1")
+    return value
+
+
+def positive_integer(text):
+    value = int(text.replace(",", ""))
+    if value < 1:
+        raise argparse.ArgumentTypeError("the number must be a positive integer")
+    return value

@@ -1,0 +1,61 @@
+"""The width for which figures are drawn: the screen, where a figure is as wide as its content needs, or
+one or two columns of a paper."""
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+SMALLEST_TEXT = 6.0  # points; smaller text is not readable on paper
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """`width`: of every figure, in inches; None: as wide as the content needs."""
+
+    name: str
+    width: float
+    text: float  # size of most texts, points
+    row: float  # width of the bars in one row of panels, inches
+    dpi: int
+
+    @property
+    def scale(self):
+        """Factor of lengths that depend on the size of the text, relative to the screen."""
+        return self.text / 10
+
+
+SCREEN = Canvas("screen", None, 10, 11.0, 160)
+ONE_COLUMN = Canvas("one-column", 3.35, 7, 2.7, 300)  # 85 mm
+TWO_COLUMN = Canvas("two-column", 7.0, 7, 6.3, 300)  # 178 mm
+CANVASES = {c.name: c for c in (SCREEN, ONE_COLUMN, TWO_COLUMN)}
+
+_current = [SCREEN]
+
+
+def current():
+    """Returns the canvas for which figures are drawn."""
+    return _current[-1]
+
+
+@contextmanager
+def canvas(name):
+    """Draws figures for the canvas `name` inside the context."""
+    _current.append(CANVASES[name])
+    try:
+        yield
+    finally:
+        _current.pop()
+
+
+def text_size(size=10):
+    """Returns the size of a text that has `size` points on the screen."""
+    return max(SMALLEST_TEXT, size * current().scale)
+
+
+def length(inches):
+    """Returns a length that depends on the size of the text."""
+    return inches * current().scale
+
+
+def columns_for(panels):
+    """Returns how many of `panels` wide panels are side by side."""
+    return 1 if current() is ONE_COLUMN else panels

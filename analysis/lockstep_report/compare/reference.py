@@ -1,0 +1,69 @@
+"""A stored reference: the cases of earlier runs as JSON, for regression checks."""
+
+import json
+from dataclasses import asdict
+from numbers import Real
+from pathlib import Path
+
+from lockstep_report.compare.cases import IDENTITY, Case
+from lockstep_report.compare.quantities import BY_NAME, Estimate
+from lockstep_report.errors import INPUT, OUTPUT, ReportError
+from lockstep_report.json_output import json_text
+
+FORMAT, VERSION = "lockstep-reference", 1
+
+
+def reference_text(cases):
+    """Returns the content of a reference file."""
+    return json_text({"format": FORMAT, "version": VERSION,
+                      "cases": [asdict(case) for case in cases]}) + "\n"
+
+
+def save_reference(path, cases):
+    """Writes a reference file completely or not at all."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.partial")
+    try:
+        temporary.write_text(reference_text(cases), encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise ReportError(OUTPUT, f"{path}: cannot be written ({error.strerror})") from error
+
+
+def read_reference(path):
+    """Returns the cases of a reference file. Raises `ReportError` (input) if it is not one."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ReportError(INPUT, f"{path}: cannot be read ({error.strerror}); write a reference "
+                                 "with --save-reference") from error
+    except ValueError as error:
+        raise ReportError(INPUT, f"{path}: not a JSON file ({str(error).splitlines()[0]})") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ReportError(INPUT, f'{path}: not a reference (it has no "format": "{FORMAT}"); '
+                                 "write one with --save-reference")
+    if content.get("version") != VERSION:
+        raise ReportError(INPUT, f"{path}: reference of version {content.get('version')}, this "
+                                 f"lockstep-report reads version {VERSION}")
+    try:
+        return [case_of(item) for item in content["cases"]]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ReportError(INPUT, f"{path}: damaged reference "
+                                 f"({type(error).__name__}: {error})") from error
+
+
+def case_of(item):
+    identity = {name: str(item["identity"][name]) for name in IDENTITY}
+    estimates = {name: estimate_of(value) for name, value in item["estimates"].items()
+                 if name in BY_NAME}
+    return Case(identity, {str(k): str(v) for k, v in item["settings"].items()}, estimates,
+                tuple(map(str, item["sources"])), tuple(map(str, item["notes"])))
+
+
+def estimate_of(value):
+    found = Estimate(**value)
+    numbers = (found.median, found.count, *(n for n in (found.low, found.high) if n is not None))
+    if (found.low is None) != (found.high is None) or not all(
+            isinstance(number, Real) for number in numbers):
+        raise ValueError(f"estimate {value} is not complete")
+    return found

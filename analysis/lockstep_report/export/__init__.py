@@ -1,0 +1,1 @@
+"""Exports run files to the formats of other programs."""

@@ -1,0 +1,128 @@
+"""The answer in three sentences, with the texts of table cells."""
+
+from lockstep_report.html.cells import batch_text, global_batch_text, ranks_text, rows_of
+from lockstep_report.models.causes import CAUSES, LABELS
+
+COMMUNICATION = ("exposed-buckets", "no-overlap", "link-limit", "latency", "better-algorithm")
+# cause of lost efficiency -> rules of the advice about it
+RULES = {"imbalance": ("waiting-rank",), "waiting": ("waiting-rank",), "transfer": COMMUNICATION,
+         "communication": COMMUNICATION, "data_wait": ("input-wait",), "upload": ("input-wait",),
+         "smaller_batch": ("small-batch",), "computation": ("small-batch",),
+         "slower_compute": ("slower-compute",)}
+RESTRICTED = " This value has restrictions: see Assumptions and warnings."
+
+
+def answer(book):
+    """Returns three texts: the shortest epoch and the best batch, speedup and efficiency at the
+    largest number of ranks, and the largest cause of lost efficiency with the first advice."""
+    return [time_sentence(book), scaling_sentence(book), cause_sentence(book)]
+
+
+def time_sentence(book):
+    rows = [row for row in rows_of(book, "table-1-time-speedup")
+            if row["epoch_seconds"] and not row.is_independent]
+    texts = []
+    if rows:
+        row = min(rows, key=lambda row: row["epoch_seconds"])
+        spread = row.interval("epoch_low", "epoch_high", " s")
+        rate = f", {row.text('images_per_second')} images/s" if row["images_per_second"] else ""
+        texts.append(f"The shortest epoch takes {row.text('epoch_seconds')} s{spread}{rate}: "
+                     f"{place_text(row)}."
+                     + (RESTRICTED if row["validity"] else ""))
+    texts += ladder_texts(book)
+    return " ".join(texts) or ("No training run is among the files, so there is no epoch time; "
+                               "lockstep train makes one.")
+
+
+def ladder_texts(book):
+    """Returns one text per batch ladder with its fastest batch."""
+    texts = []
+    for name in (name for name in book if name.startswith("batch-ladder")):
+        rows = [row for row in rows_of(book, name)
+                if row["epoch_seconds"] and row["status"] == "complete"]
+        if len(rows) > 1:
+            row = min(rows, key=lambda row: row["epoch_seconds"])
+            texts.append(f"The best batch per rank of the batch ladder is "
+                         f"{row.text('batch_per_rank')}, with {row.text('epoch_seconds')} s per "
+                         "epoch.")
+    return texts[:1]
+
+
+def scaling_sentence(book):
+    strong = [row for row in rows_of(book, "strong-scaling")
+              if row["ranks"] > 1 and not row.is_independent]
+    weak = [row for row in rows_of(book, "table-1-time-speedup")
+            if row["ranks"] > 1 and row["speedup"] is not None and not row.is_independent]
+    if not strong and not weak:
+        return ("The files do not show how the training scales: this needs a run with 1 rank and "
+                "one with several ranks, with the same settings and the same batch per rank or "
+                "global batch.")
+    most = max(row["ranks"] for row in (*strong, *weak))
+    chosen = [(row, kind, efficiency) for kind, rows, efficiency in (
+        ("batch per rank", weak, weak_efficiency(book)),
+        ("global batch", strong, lambda row: row.text("efficiency"))) for row in best(rows, most)]
+    text = f"On {most} ranks, " + "; ".join(speedup_text(*one) for one in chosen) + "."
+    return text + (RESTRICTED if any(row["validity"] for row, _, _ in chosen) else "")
+
+
+def best(rows, ranks):
+    """Returns the row with the shortest epoch on this number of ranks, in a list. The largest
+    speedup may be that of a slow setting."""
+    rows = [row for row in rows if row["ranks"] == ranks]
+    return [min(rows, key=lambda row: row["epoch_seconds"])] if rows else []
+
+
+def weak_efficiency(book):
+    found = {key_of(row): row.text("efficiency") for row in rows_of(book, "weak-scaling")
+             if row["efficiency"] is not None}
+    return lambda row: found.get(key_of(row))
+
+
+def key_of(row):
+    return tuple(row[name] for name in ("setting", "batch_per_rank", "ranks", "mode"))
+
+
+def speedup_text(row, kind, efficiency):
+    share = efficiency(row)
+    spread = row.interval("speedup_low", "speedup_high")
+    if not spread:
+        spread = " (no interval: fewer than 6 repeated runs)"
+    batch = batch_text(row) if kind == "batch per rank" else global_batch_text(row)
+    return (f"the epoch is {row.text('speedup')} times as fast as on 1 rank at fixed {kind}"
+            f"{spread}" + (f" and the efficiency is {share}" if share else "")
+            + f" ({', '.join(filter(None, (row['setting'], batch, row['mode'])))})")
+
+
+def cause_sentence(book):
+    texts, name, most, sources = [], None, 0, ()
+    rows = [row for row in rows_of(book, "efficiency-causes") if row["ranks"] > 1]
+    if rows:
+        most = max(row["ranks"] for row in rows)
+        row = best(rows, most)[0]
+        sources = row["source"].split(", ")
+        causes = [name for name, _ in CAUSES if (row[f"{name}_percent"] or 0) > 0]
+        if causes:
+            name = max(causes, key=lambda name: row[f"{name}_percent"])
+            texts.append(f"The largest cause of lost efficiency there is “{LABELS[name]}”, "
+                         f"{row.text(f'{name}_percent')} % of the epoch ({place_text(row)}).")
+        else:
+            texts.append(f"No efficiency is lost there ({place_text(row)}).")
+    elif any(row["ranks"] > 1 for row in rows_of(book, "table-1-time-speedup")):
+        texts.append("The causes of lost efficiency are unknown without the phases of a run with "
+                     "1 rank.")
+    else:
+        texts.append("Causes of lost efficiency need a run with several ranks and one with 1 rank.")
+    advice = rows_of(book, "advice")
+    if advice:
+        ranks = {row["source"]: row["ranks"] for row in rows_of(book, "stragglers")}
+        chosen = min(advice, key=lambda a: (a["rule"] not in RULES.get(name, ()),
+                                            a["source"] not in (*sources, ", ".join(sources)),
+                                            ranks.get(a["source"]) != most))
+        texts.append(f"Advice ({chosen['source']}): {chosen['text']}")
+    return " ".join(texts)
+
+
+def place_text(row):
+    texts = [row["setting"], ranks_text(row.text("ranks")), batch_text(row),
+             "" if row["mode"] == "1 rank" else row["mode"]]
+    return ", ".join(filter(None, texts))

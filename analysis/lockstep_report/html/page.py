@@ -1,0 +1,134 @@
+"""Assembles the page."""
+
+import base64
+import hashlib
+from importlib import resources
+
+from lockstep_report import __version__, validity
+from lockstep_report.html import sections
+from lockstep_report.html.answer import answer
+from lockstep_report.html.cells import by_name
+from lockstep_report.html.curve_charts import learning_figure, sweep_figure
+from lockstep_report.html.heat_map import heat_figure
+from lockstep_report.html.markup import Markup, element, join
+from lockstep_report.html.scaling_charts import strong_figure, weak_figure
+from lockstep_report.html.stack_charts import cause_figure, phase_figure
+from lockstep_report.html.table_element import table_element
+from lockstep_report.report import method_lines
+from lockstep_report.settings import measured_on, setting_names
+
+
+def html_page(material, file_notes=(), problems=()):
+    """Returns the page as text. `material`: an `cli.Material`; `problems`: one line for each
+    file that could not be read."""
+    style = asset("style.css").replace("DARK_COLOURS;", asset("dark.css"))
+    script = asset("script.js")
+    body = join([
+        element("a", "Skip to the content", href="#content", class_="skip"),
+        *content(material, file_notes, problems), Markup(f"<script>{script}</script>")], "\n")
+    head = join([
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy(style, script)),
+        element("meta", name="generator", content=f"lockstep-report {__version__}"),
+        element("title", title_of(material.points, material.runs)),
+        Markup(f"<style>{style}</style>")], "\n")
+    page = element("html", "\n", element("head", "\n", head, "\n"), "\n",
+                   element("body", "\n", body, "\n"), "\n", lang="en")
+    return f"<!DOCTYPE html>\n{page}\n"
+
+
+def asset(name):
+    """Returns a style sheet or script of the package."""
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def policy(style, script):
+    """Returns a content security policy: no network access, and no style or script but these."""
+    return ("default-src 'none'; base-uri 'none'; form-action 'none'; "
+            f"style-src '{digest(style)}'; script-src '{digest(script)}'")
+
+
+def digest(text):
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def title_of(points, runs):
+    ranks = sorted({p.ranks for p in points} or {run.rank_count for run in runs})
+    models = sorted({p.setting[0] for p in points if len(p.setting) > 1 and p.setting[0]})
+    place = f"{ranks[0]} to {ranks[-1]} ranks" if len(ranks) > 1 else (
+        "1 rank" if ranks == [1] else f"{ranks[0]} ranks" if ranks else "")
+    what = ", ".join(filter(None, (" and ".join(models), place)))
+    return f"Lockstep report: {what}" if what else "Lockstep report"
+
+
+def content(material, file_notes, problems):
+    """Yields the elements of the body."""
+    book = by_name(material.tables)
+    tables = sections.divided(material.tables)
+    explanation = material.explanation
+    settings = setting_names(p.setting for p in material.points)
+    measured = measured_on(material.points) if material.points else ""
+    figures = [weak_figure(book, explanation.laws, settings, measured),
+               strong_figure(book, explanation.laws, settings, measured),
+               phase_figure(book, measured), heat_figure(material.runs, book),
+               sweep_figure(book, explanation.all_reduces, material.runs, material.link_gbit),
+               learning_figure(book)]
+    made = [
+        section("answer", "Answer", [element("ol", *(element("li", s) for s in answer(book)))]),
+        *(table_section(part, tables[part]) for part in (
+            sections.TIMES, sections.LADDER, sections.SCALING, sections.ACCURACY)),
+        section("figures", "Figures", [figure for figure in figures if figure]),
+        table_section(sections.EXPLANATION, tables[sections.EXPLANATION],
+                      [f for f in [cause_figure(book, measured)] if f]),
+        table_section(sections.FURTHER, tables[sections.FURTHER]),
+        table_section(sections.Section("checks", "Checks of published values", ()),
+                      material.checks),
+        section("method", "Method", [
+            *listed(method_lines(material.points, material.runs, file_notes)),
+            *missing_lines(sections.missing(material.tables))]),
+        section("warnings", "Assumptions and warnings", listed(warning_lines(material.points))),
+        section("problems", "Files with problems", listed(problems)),
+    ]
+    made = [part for part in made if part]
+    yield element(
+        "header", element("h1", title_of(material.points, material.runs)),
+        element("button", "Dark or light", type="button", id="theme", hidden=True),
+        element("nav", element("ul", *(
+            element("li", element("a", heading, href=f"#{name}")) for name, heading, _ in made)),
+            aria_label="Sections"))
+    yield element("main", *(part for _, _, part in made), id="content")
+
+
+def section(name, title, parts):
+    """Returns (name, title, element); None if there are no parts."""
+    if not parts:
+        return None
+    return name, title, element("section", element("h2", title, id=f"{name}-title"), *parts,
+                                id=name, aria_labelledby=f"{name}-title")
+
+
+def table_section(part, tables, figures=()):
+    return section(part.name, part.title, [*map(table_element, tables[:1]), *figures,
+                                           *map(table_element, tables[1:])])
+
+
+def listed(lines):
+    """Returns a list of one element with a list of the lines; an empty list without lines."""
+    return [element("ul", *(element("li", line) for line in lines))] if lines else []
+
+
+def missing_lines(lines):
+    if not lines:
+        return []
+    return [element("p", "Sections without data, and the runs that would add them:"),
+            *listed(lines)]
+
+
+def warning_lines(points):
+    """Returns the validity notes of all points with the runs to which they apply."""
+    lines = []
+    for note in validity.letters(points):
+        sources = dict.fromkeys(p.source for p in points if note in p.notes)
+        lines.append(f"{note} ({', '.join(sources)})")
+    return lines

@@ -1,0 +1,113 @@
+"""The command `lockstep-report index`: one row per run file."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from lockstep_report import metrics
+from lockstep_report.errors import OUTPUT, ReportError
+from lockstep_report.escaping import one_line
+from lockstep_report.input_files import paths_of, require
+from lockstep_report.json_output import json_text
+from lockstep_report.points import check_timed, timed_seconds
+from lockstep_report.read import read_run
+from lockstep_report.settings import SETTING_PARTS, build_of, setting_of
+from lockstep_report.summary import table_lines
+from lockstep_report.tables import Column, Table, csv_text
+from lockstep_report.window import batch_per_rank, timed_window
+
+COLUMNS = [
+    Column("file", "File"), Column("run_id", "Run", csv_only=True), Column("part", "Part"),
+    Column("status", "Status"), Column("date_utc", "Date (UTC)"),
+    Column("build", "Build", csv_only=True), Column("command", "Command", csv_only=True),
+    *(Column(name.replace(" ", "_"), name[:1].upper() + name[1:], csv_only=name != "model")
+      for name in SETTING_PARTS),
+    Column("hosts", "Hosts"), Column("ranks", "Ranks"), Column("batch_per_rank", "Batch per rank"),
+    Column("reducer", "Reducer"), Column("epochs", "Epochs"), Column("steps", "Steps"),
+    Column("epoch_seconds", "Epoch (s)", 2), Column("images_per_second", "Images/s", 1),
+    Column("test_accuracy", "Test accuracy", 4), Column("remark", "Remark")]
+
+
+def add(commands):
+    """Adds the command to the parser."""
+    command = commands.add_parser(
+        "index", help="list run files, one row per file",
+        description="Lists run files, one row per file; files that are copies, parts of one run, "
+                    "not complete or not readable have a remark.")
+    command.add_argument("runs", nargs="+", metavar="RUNS",
+                         help="run files, or directories with run files (*.h5)")
+    command.add_argument("--csv", metavar="FILE", help="write the table with all columns as CSV")
+    command.add_argument("--json", action="store_true", help="print the rows as JSON")
+    command.set_defaults(command=write_index)
+
+
+def write_index(options):
+    table = index_table(options, paths_of(options, options.runs))
+    require(options.skipped, table.rows)
+    if options.csv:
+        try:
+            Path(options.csv).write_text(csv_text(table), encoding="utf-8")
+        except OSError as error:
+            raise ReportError(
+                OUTPUT, f"{options.csv}: cannot be written ({error.strerror})") from error
+    if options.json:
+        print(json_text([{c.key: row.get(c.key) for c in COLUMNS} for row in table.rows]))
+    elif options.csv:
+        print(options.csv)
+    else:
+        print("\n".join(map(one_line, table_lines(table))))
+
+
+def index_table(options, paths):
+    rows = [row_of(options, path) for path in paths]
+    seen = Counter()
+    parts = Counter(row.get("run_id") for row in rows)
+    for row in rows:
+        key = (row.get("run_id"), row.get("part"), row.get("date_utc"))
+        if row.get("run_id"):
+            seen[key] += 1
+            if seen[key] > 1:
+                row["remark"] = "copy of an earlier row"
+            elif parts[row["run_id"]] > 1 and not row["remark"]:
+                row["remark"] = "one of several files of this run"
+    return Table("index", f"Index of {len(rows):,} run files", COLUMNS, rows)
+
+
+def row_of(options, path):
+    """Returns the row of a file; with only a remark if it cannot be read."""
+    try:
+        run = read_run(path)
+        row = {
+            "file": str(path), "run_id": run.run_id, "part": run.integer("part") or 1,
+            "status": run.status, "date_utc": run.attributes.get("date_utc"),
+            "build": build_of(run), "command": run.option("command") or command_of(run),
+            **{name.replace(" ", "_"): text or None
+               for name, text in zip(SETTING_PARTS, setting_of(run))},
+            "hosts": run.host_count, "ranks": run.rank_count,
+            "remark": None if run.status == "complete" else f"not finished: {run.status}"}
+        return row | (training_values(run) if run.has_steps else {})
+    except ReportError as error:
+        options.skipped.append(error)
+        return {"file": str(path), "remark": str(error)}
+
+
+def command_of(run):
+    words = str(run.attributes.get("command_line", "")).split()
+    return words[1] if len(words) > 1 else None
+
+
+def training_values(run):
+    window = timed_window(run)
+    step, _, _ = timed_seconds(run, window.steps)
+    images = run.images[window.steps]
+    check_timed(run, step, images)
+    accuracy = np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)
+    accuracy = accuracy[np.isfinite(accuracy)]
+    return {
+        "batch_per_rank": batch_per_rank(run), "reducer": run.option("reducer") or None,
+        "epochs": len(run.epoch_numbers), "steps": len(run.step),
+        "epoch_seconds": float(window.size.images / images.sum() * step.sum()),
+        "images_per_second": metrics.throughput(images, step),
+        "test_accuracy": float(accuracy[-1]) if len(accuracy) else None,
+    }

@@ -1,0 +1,1 @@
+"""Explanation of a set of runs: model fits, causes of lost efficiency, stragglers and advice."""

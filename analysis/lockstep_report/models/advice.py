@@ -1,0 +1,262 @@
+"""Advice in words. Each rule is a function that returns an `Advice` with its evidence, or None if
+the evidence does not reach the threshold; docs/analysis.md lists the rules."""
+
+from dataclasses import dataclass
+
+from lockstep_report import metrics
+from lockstep_report.models.alpha_beta import SWEEP
+from lockstep_report.models.causes import WEAK
+
+# Thresholds, as shares of the step or epoch time unless stated otherwise.
+EXPOSED_SHARE = 0.05
+LAST_BUCKET_SHARE = 0.5  # of the exposed transfer
+WAITING_SHARE = 0.03
+INPUT_SHARE = 0.02
+COMPUTATION_SHARE = 0.05
+LINK_SHARE = 0.8  # of the rate of the link
+LATENCY_SHARE = 0.5  # of the time of the all-reduce of a bucket
+ALGORITHM_GAIN = 0.1  # of the time of the all-reduce
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Advice:
+    """`evidence`: name with unit -> number; `threshold`: the value that the evidence reached."""
+
+    rule: str
+    source: str
+    text: str
+    evidence: dict
+    threshold: float
+
+
+def percent(share):
+    return f"{100 * share:.1f} %"
+
+
+def duration(seconds):
+    """Formats a time with three significant digits: "2.10 ms", "85.0 µs"."""
+    for unit, factor in (("s", 1), ("ms", 1e3), ("µs", 1e6)):
+        if abs(seconds) * factor >= 1 or unit == "µs":
+            value = seconds * factor
+            return f"{value:.0f} {unit}" if abs(value) >= 100 else f"{value:#.3g} {unit}"
+    return ""
+
+
+def size(count):
+    return f"{count / MIB:.3g} MiB" if count >= MIB / 10 else f"{count / 1024:.3g} KiB"
+
+
+def exposed_buckets(step):
+    """Bucket size: the transfer that the backward pass does not hide."""
+    if step.reducer != "overlap" or step.transfer is None or step.buckets < 2:
+        return None
+    if step.transfer < EXPOSED_SHARE * step.step:
+        return None
+    text = (f"Buckets of {size(step.largest_bucket)} leave {duration(step.transfer)} of transfer "
+            f"exposed per step ({percent(step.transfer / step.step)}); the last bucket alone is "
+            f"{duration(step.last_bucket)}. ")
+    if step.last_bucket >= LAST_BUCKET_SHARE * step.transfer:
+        text += "Smaller buckets (--bucket-mib) shorten the all-reduce that starts last."
+    else:
+        text += ("The all-reduces take longer than the backward pass can hide: smaller buckets do "
+                 "not help; fewer bytes (--gradient-dtype bf16), a faster algorithm "
+                 "(--all-reduce) or a larger batch per rank do.")
+    return Advice("exposed-buckets", step.source, text, {
+        "exposed_transfer_seconds": step.transfer, "last_bucket_seconds": step.last_bucket,
+        "step_seconds": step.step, "bucket_bytes": step.largest_bucket}, EXPOSED_SHARE)
+
+
+def no_overlap(step):
+    """Overlap: an all-reduce after the backward pass."""
+    if step.reducer != "allreduce" or step.exposed < EXPOSED_SHARE * step.step:
+        return None
+    transfer = step.exposed if step.transfer is None else step.transfer
+    most = min(step.phases["backward"], transfer)
+    return Advice(
+        "no-overlap", step.source,
+        f"The all-reduce starts after the backward pass and leaves {duration(step.exposed)} per "
+        f"step exposed ({percent(step.exposed / step.step)}). --reducer overlap can hide at most "
+        f"{duration(most)} of it behind the backward pass "
+        f"({duration(step.phases['backward'])}); measure both, because on CPUs the communication "
+        "then uses the cores of the backward pass.",
+        {"exposed_seconds": step.exposed, "backward_seconds": step.phases["backward"],
+         "most_hidden_seconds": most, "step_seconds": step.step}, EXPOSED_SHARE)
+
+
+def waiting_rank(step):
+    """Imbalance: the other ranks wait for one rank whose work takes longer."""
+    slow = step.straggler
+    if step.waiting is None or slow is None or not slow.is_significant:
+        return None
+    if step.waiting < WAITING_SHARE * step.step:
+        return None
+    return Advice(
+        "waiting-rank", step.source,
+        f"The ranks wait {duration(step.waiting)} per step for the last one "
+        f"({percent(step.waiting / step.step)}), which no faster network removes. Rank {slow.rank}"
+        f" ({slow.host}) works {duration(slow.excess.value)} longer than the others "
+        f"({duration(slow.work_seconds)}) and starts {percent(slow.last_share)} of the "
+        "all-reduces last: compare its processors, device and other load with those of the others.",
+        {"waiting_seconds": step.waiting, "rank": slow.rank,
+         "excess_seconds": slow.excess.value, "excess_low_seconds": slow.excess.low,
+         "excess_high_seconds": slow.excess.high, "last_share": slow.last_share,
+         "step_seconds": step.step}, WAITING_SHARE)
+
+
+def input_wait(step):
+    """Input: the step waits for its batch."""
+    wait = step.phases["data_wait"]
+    if wait < INPUT_SHARE * step.step:
+        return None
+    return Advice(
+        "input-wait", step.source,
+        f"Each step waits {duration(wait)} for its batch ({percent(wait / step.step)}). More "
+        "loader threads (--loader-threads) or, on a GPU, images in device memory "
+        "(--data-residency device) shorten it.",
+        {"data_wait_seconds": wait, "step_seconds": step.step}, INPUT_SHARE)
+
+
+def link_limit(step, link_gbit=None):
+    """Link: the transfer reaches the rate of the link."""
+    rate = link_gbit or step.link_gbit
+    used = metrics.utilisation(step.bandwidth, rate)
+    if step.hosts < 2 or used is None or not LINK_SHARE <= used <= 1:
+        return None
+    if step.transfer is None or step.transfer < EXPOSED_SHARE * step.step:
+        return None
+    return Advice(
+        "link-limit", step.source,
+        f"The transfer uses {percent(used)} of the link of {rate:g} Gbit/s and leaves "
+        f"{duration(step.transfer)} per step exposed ({percent(step.transfer / step.step)}): no "
+        "other algorithm is much faster. Fewer bytes (--gradient-dtype bf16), a larger batch per "
+        "rank or a faster link are.",
+        {"link_share": used, "link_gbit": rate, "exposed_transfer_seconds": step.transfer,
+         "step_seconds": step.step}, LINK_SHARE)
+
+
+def latency(step, fits):
+    """Bucket size: alpha takes most of the time of each all-reduce."""
+    if step.reducer != "overlap" or step.transfer is None:
+        return None
+    if step.transfer < EXPOSED_SHARE * step.step:
+        return None
+    for found in fits:
+        if not matches(step, found) or found.alpha is None or not found.alpha.has_interval:
+            continue
+        whole = found.time_of(step.largest_bucket).value
+        if found.alpha.low <= 0 or whole <= 0 or found.alpha.low < LATENCY_SHARE * whole:
+            continue
+        return Advice(
+            "latency", step.source,
+            f"The latency of an all-reduce, alpha = {duration(found.alpha.value)} "
+            f"({duration(found.alpha.low)} to {duration(found.alpha.high)}, from "
+            f"{', '.join(found.sources)}), is at least {percent(found.alpha.low / whole)} of the "
+            f"time of a bucket of {size(step.largest_bucket)} ({duration(whole)}). Larger buckets "
+            "(--bucket-mib) pay it less often.",
+            {"alpha_seconds": found.alpha.value, "alpha_low_seconds": found.alpha.low,
+             "alpha_high_seconds": found.alpha.high, "bucket_seconds": whole,
+             "bucket_bytes": step.largest_bucket}, LATENCY_SHARE)
+    return None
+
+
+def matches(step, found):
+    """Whether a fit has the algorithm, ranks and hosts of the run."""
+    return (found.algorithm, found.ranks, found.hosts) == (step.algorithm, step.ranks, step.hosts)
+
+
+def better_algorithm(step, fits):
+    """Algorithm: a sweep on as many ranks and hosts measured a faster one."""
+    if step.transfer is None or step.transfer < EXPOSED_SHARE * step.step:
+        return None
+    usable = [f for f in fits if f.origin == SWEEP and f.fit is not None and f.fit.dof > 0
+              and (f.ranks, f.hosts) == (step.ranks, step.hosts)
+              and f.sizes.min() <= step.largest_bucket <= f.sizes.max()]
+    own = next((f for f in usable if f.algorithm == step.algorithm), None)
+    if own is None:
+        return None
+    times = {f.algorithm: f.time_of(step.largest_bucket) for f in usable
+             if not f.algorithm.startswith("mpi-blocking")}  # cannot be selected for training
+    best = min(times, key=lambda name: times[name].value)
+    current = times[own.algorithm]
+    if times[best].high > (1 - ALGORITHM_GAIN) * current.low:
+        return None
+    return Advice(
+        "better-algorithm", step.source,
+        f"In the sweep {', '.join(own.sources)}, {best} reduces {size(step.largest_bucket)} in "
+        f"{duration(times[best].value)} ({duration(times[best].low)} to "
+        f"{duration(times[best].high)}), {step.algorithm} in {duration(current.value)} "
+        f"({duration(current.low)} to {duration(current.high)}): select it with --all-reduce.",
+        {"best_seconds": times[best].value, "best_high_seconds": times[best].high,
+         "current_seconds": current.value, "current_low_seconds": current.low,
+         "bucket_bytes": step.largest_bucket}, ALGORITHM_GAIN)
+
+
+def wrong_clock(step):
+    """Clock: the ends of the all-reduces contradict the recorded clock offsets."""
+    found = step.straggler
+    if found is None or not found.is_clock_wrong:
+        return None
+    return Advice(
+        "clock", step.source,
+        f"On rank {found.clock_rank} the all-reduces end {duration(found.clock.value)} "
+        f"({duration(found.clock.low)} to {duration(found.clock.high)}) apart from rank 0, more "
+        f"than the recorded clock error ({duration(found.clock_error)}) and the time of an "
+        "all-reduce explain: do not use the split into waiting and transfer of this run.",
+        {"rank": found.clock_rank, "deviation_seconds": found.clock.value,
+         "clock_error_seconds": found.clock_error}, 0.0)
+
+
+def small_batch(loss):
+    """Strong scaling: the smaller batch computes fewer images per second."""
+    cause = "smaller_batch" if "smaller_batch" in loss.causes else "computation"
+    share = loss.share(cause)
+    if loss.scaling == WEAK or share < COMPUTATION_SHARE:
+        return None
+    point = loss.point
+    other = "" if cause == "smaller_batch" else (
+        f" (a 1-rank run of batch {point.batch_per_rank} would show how much of it is slower "
+        "computation at the same batch)")
+    return Advice(
+        "small-batch", point.source,
+        f"{percent(share)} of the epoch on {point.ranks} ranks is lost because a rank computes "
+        f"fewer images per second at batch {point.batch_per_rank} than at batch "
+        f"{loss.base.batch_per_rank}{other}: a larger global batch keeps the ranks busy (and "
+        "changes the training).",
+        {"share": share, "seconds_per_epoch": loss.causes[cause],
+         "batch_per_rank": point.batch_per_rank}, COMPUTATION_SHARE)
+
+
+def slower_compute(loss):
+    """Computation: the same batch takes longer on several ranks."""
+    share = loss.share("slower_compute")
+    if share < COMPUTATION_SHARE:
+        return None
+    point = loss.point
+    crowded = ""
+    if point.processors and point.threads and len(point.hosts):
+        per_host = -(-point.ranks // len(point.hosts))
+        crowded = (f" (here up to {per_host} ranks of {point.threads} threads share "
+                   f"{point.processors} processors)")
+    return Advice(
+        "slower-compute", point.source,
+        f"{percent(share)} of the epoch on {point.ranks} ranks is lost because the computation of "
+        f"a batch of {point.batch_per_rank} takes longer than on one rank. Ranks of a host share "
+        f"processors, memory bandwidth and clock rate{crowded}.",
+        {"share": share, "seconds_per_epoch": loss.causes["slower_compute"],
+         "batch_per_rank": point.batch_per_rank}, COMPUTATION_SHARE)
+
+
+def all_advice(steps, found_losses, fits, link_gbit=None):
+    """Applies all rules. Returns the advice in the order of runs and rules, without repetitions."""
+    made = []
+    for step in steps:
+        made += [exposed_buckets(step), no_overlap(step), waiting_rank(step), input_wait(step),
+                 link_limit(step, link_gbit), latency(step, fits), better_algorithm(step, fits),
+                 wrong_clock(step)]
+    for loss in found_losses:
+        made += [small_batch(loss), slower_compute(loss)]
+    seen = {}
+    for advice in filter(None, made):
+        seen.setdefault((advice.source, advice.text), advice)
+    return list(seen.values())

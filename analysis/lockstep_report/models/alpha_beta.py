@@ -1,0 +1,148 @@
+"""Fits of the time of an all-reduce to alpha + beta · bytes, from sweeps and from the buckets of
+training runs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lockstep_report.models.fitting import Estimate, LinearFit, fit_linear
+from lockstep_report.points import link_of
+
+SWEEP, BUCKETS = "sweep", "buckets"
+LARGE_RESIDUAL = 0.2  # a fit with a larger relative residual does not describe all sizes
+
+
+# The order in which the program lists them.
+ALGORITHMS = ("shared-memory", "hierarchical", "direct", "ring", "recursive-doubling",
+              "gather-scatter", "mpi")
+
+
+@dataclass(frozen=True)
+class AlphaBeta:
+    """The all-reduces of one algorithm on one number of ranks. `alpha` (s) and `beta` (s/byte) are
+    those of the whole all-reduce; None if the sizes do not determine them."""
+
+    algorithm: str  # with the library: "ring (MPI)"
+    origin: str  # SWEEP or BUCKETS
+    ranks: int
+    hosts: int
+    sources: tuple  # labels of the files
+    link_gbit: float
+    sizes: np.ndarray  # bytes of each observation
+    seconds: np.ndarray
+    alpha: Estimate = None
+    beta: Estimate = None
+    fit: LinearFit = None
+    notes: tuple = ()
+
+    def predicted(self, sizes):
+        return self.fit.coefficients[0] + self.fit.coefficients[1] * np.asarray(sizes, float)
+
+    def time_of(self, size):
+        """Returns the estimate of the time of an all-reduce of `size` bytes."""
+        return self.fit.combination((1, size))
+
+    @property
+    def latency_share_limit(self):
+        """The size in bytes below which alpha takes more than half of the time; None if alpha or
+        beta is not positive."""
+        if self.fit is None or self.alpha.value <= 0 or self.beta.value <= 0:
+            return None
+        return self.alpha.value / self.beta.value
+
+
+def place_of(algorithm):
+    """Returns the position of an algorithm, which may be followed by its library."""
+    name = algorithm.partition(" ")[0]
+    return ALGORITHMS.index(name) if name in ALGORITHMS else len(ALGORITHMS)
+
+
+def library_of(run):
+    """Returns "NCCL" or "MPI": the library that transported the gradients."""
+    text = str(run.environment.get("transport", "")) or run.option("transport")
+    return "NCCL" if "nccl" in text.lower() else "MPI"
+
+
+def algorithm_of(run):
+    """Returns the all-reduce algorithm of a training run with its library, for example
+    "ring (MPI)"; NCCL selects its algorithms itself and does not report them."""
+    library = library_of(run)
+    if library == "NCCL":
+        return "NCCL"
+    text = str(run.environment.get("all_reduce", "")) or run.option("all-reduce")
+    return labelled(text.partition(":")[0].partition(" (")[0].strip() or "unknown", library)
+
+
+def labelled(algorithm, library):
+    """Returns the algorithm with its library; the two libraries never share a label."""
+    return "NCCL" if library == "NCCL" else f"{algorithm} ({library})"
+
+
+def alpha_beta(sizes, seconds):
+    """Fits seconds = alpha + beta · sizes. Returns (alpha, beta, fit, notes); the first three are
+    None if there are fewer than three different sizes."""
+    if len(set(np.asarray(sizes).tolist())) < 3:
+        return None, None, None, ("fewer than three sizes: alpha and beta cannot be separated",)
+    fit = fit_linear((np.ones(len(sizes)), sizes), seconds)
+    if fit is None:
+        return None, None, None, ("the sizes do not determine alpha and beta",)
+    alpha, beta = fit.combination((1, 0)), fit.combination((0, 1))
+    notes = []
+    if alpha.has_interval and alpha.low <= 0:
+        notes.append("alpha is not distinguishable from 0")
+    if beta.has_interval and beta.low <= 0:
+        notes.append("beta is not distinguishable from 0")
+    if np.abs(fit.residuals).max() > LARGE_RESIDUAL:
+        notes.append("one line does not describe all sizes: largest residual "
+                     f"{100 * np.abs(fit.residuals).max():.0f} %")
+    return alpha, beta, fit, tuple(notes)
+
+
+def alpha_beta_fits(runs, timed):
+    """Returns the fits of all sweeps of `runs` and of the buckets of the training runs `timed`, one
+    per algorithm, number of ranks and hosts, device, link and data type of the gradients."""
+    groups = {}
+    for run, found in (*((run, sweep_observations(run)) for run in runs),
+                       *((t.run, bucket_observations(t)) for t in timed)):
+        for key, size, seconds in found:
+            key = (*key, run.rank_count, run.host_count, run.device_names, link_of(run),
+                   run.option("gradient-dtype"))
+            groups.setdefault(key, []).append((run.label, size, seconds))
+    made = []
+    for (origin, algorithm, ranks, hosts, _, link, _), rows in groups.items():
+        sources, sizes, seconds = zip(*rows)
+        sizes, seconds = np.array(sizes, dtype=float), np.array(seconds)
+        made.append(AlphaBeta(algorithm, origin, ranks, hosts, tuple(dict.fromkeys(sources)), link,
+                              sizes, seconds, *alpha_beta(sizes, seconds)))
+    return sorted(made, key=lambda found: (found.origin != SWEEP, found.ranks,
+                                           place_of(found.algorithm), found.algorithm))
+
+
+def sweep_observations(run):
+    """Yields ((origin, algorithm), bytes, seconds): the median over the repeats of each size."""
+    library = library_of(run)
+    for i, size in enumerate(run.allreduce.get("bytes", ())):
+        seconds = float(np.median(run.allreduce["seconds"][i]))
+        if size > 0 and 0 < seconds < np.inf and run.rank_count > 1:
+            name = labelled(str(run.allreduce["algorithm"][i]), library)
+            yield (SWEEP, name), int(size), seconds
+
+
+def bucket_observations(timed):
+    """Yields ((origin, algorithm), bytes, seconds): the median over the steps of each bucket."""
+    if timed.times is None or timed.run.option("reducer") not in ("overlap", "allreduce"):
+        return
+    seconds = np.median(bucket_seconds(timed.times), axis=0)
+    for size, value in zip(timed.run.bucket_bytes, seconds):
+        if size > 0 and value > 0:
+            yield (BUCKETS, algorithm_of(timed.run)), int(size), float(value)
+
+
+def bucket_seconds(times):
+    """Returns (step, bucket): the time from the later of the start on the last rank and the end of
+    all earlier buckets to the end on the last rank. It is the time of the all-reduce alone if the
+    network transfers one bucket after the other."""
+    start, end = times.start.max(axis=1), times.end.max(axis=1)
+    before = np.maximum.accumulate(end, axis=1)[:, :-1]
+    begin = np.concatenate([start[:, :1], np.maximum(start[:, 1:], before)], axis=1)
+    return np.maximum(0.0, end - begin)

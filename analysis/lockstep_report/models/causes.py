@@ -1,0 +1,101 @@
+"""The causes of lost efficiency: an exact decomposition of T(N) - T(1)/N."""
+
+import math
+from dataclasses import dataclass
+
+from lockstep_report.comparison import base_of, strong_base_of
+
+WEAK, STRONG = "fixed batch per rank", "fixed global batch"
+# (key, text), in the order of the tables. The causes add up to T(N) - T(1)/N.
+CAUSES = (
+    ("imbalance", "imbalance of the step times"),
+    ("waiting", "exposed: waiting for the last rank"),
+    ("transfer", "exposed: transfer"),
+    ("communication", "exposed: outside of all-reduces, or not divided"),
+    ("data_wait", "input: data wait"),
+    ("upload", "input: upload"),
+    ("smaller_batch", "smaller batch per rank"),
+    ("slower_compute", "slower computation at the same batch"),
+    ("computation", "computation, not divided"),
+    ("images", "images per epoch"),
+    ("remainder", "remainder (medians over runs)"),
+)
+LABELS = dict(CAUSES)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The decomposition of one point against its base case. Times are in seconds per epoch."""
+
+    point: object
+    base: object
+    scaling: str  # WEAK or STRONG
+    causes: dict  # key of CAUSES -> seconds; negative if the point gains
+
+    @property
+    def seconds(self):
+        """The total, T(N) - T(1)/N."""
+        return self.point.epoch_seconds - self.base.epoch_seconds / self.point.ranks
+
+    @property
+    def efficiency(self):
+        """T(1) / (N T(N))."""
+        return self.base.epoch_seconds / (self.point.ranks * self.point.epoch_seconds)
+
+    def share(self, cause):
+        """The share of T(N) that the cause takes; efficiency + sum of all shares = 1."""
+        return self.causes.get(cause, 0.0) / self.point.epoch_seconds
+
+
+def parts_of(point):
+    """Returns {part: seconds per epoch} of a point; the parts add up to the epoch time, except for
+    medians over several runs."""
+    phases = point.phase_seconds
+    exposed = phases["exposed_communication"]
+    parts = {name: phases[name] for name in ("imbalance", "data_wait", "upload")}
+    parts["computation"] = sum(phases[name] for name in ("forward", "backward", "update"))
+    split = point.split
+    if split and split.exposed_waiting is not None:
+        parts["waiting"] = float(sum(split.exposed_waiting)) / len(split.exposed_waiting)
+        parts["transfer"] = float(sum(split.exposed_transfer)) / len(split.exposed_transfer)
+        exposed -= parts["waiting"] + parts["transfer"]
+    parts["communication"] = exposed
+    return parts
+
+
+def causes_of(point, base, same_batch):
+    """Returns {cause: seconds per epoch}: each part of the point less 1/N of that of the base, for
+    the same number of images. `same_batch`: the 1-rank point with the batch per rank of `point`,
+    which divides the computation; None if there is none."""
+    work = point.images / base.images if point.images and base.images else 1.0
+    share = work / point.ranks
+    parts, alone = parts_of(point), parts_of(base)
+    causes = {name: parts.get(name, 0.0) - share * alone.get(name, 0.0)
+              for name in dict.fromkeys((*parts, *alone))}
+    computation = causes.pop("computation")
+    if same_batch is None:
+        causes["computation"] = computation
+    else:
+        own = work * base.images / same_batch.images if base.images and same_batch.images else work
+        ideal = own / point.ranks * parts_of(same_batch)["computation"]
+        causes["slower_compute"] = parts["computation"] - ideal
+        causes["smaller_batch"] = ideal - share * alone["computation"]
+    causes["images"] = base.epoch_seconds / point.ranks * (work - 1)
+    total = point.epoch_seconds - base.epoch_seconds / point.ranks
+    causes["remainder"] = total - sum(causes.values())
+    return {name: causes[name] for name, _ in CAUSES if name in causes}
+
+
+def losses(points):
+    """Returns the decompositions of all points that have phases and a base case: at fixed batch
+    per rank first, then at fixed global batch."""
+    found = []
+    usable = [p for p in points if p.phase_seconds and 0 < p.epoch_seconds < math.inf]
+    for scaling, lookup in ((WEAK, base_of), (STRONG, strong_base_of)):
+        for p in usable:
+            base = lookup(p, usable)
+            if base is None or p.ranks == 1 or p.is_independent or not p.batch_per_rank:
+                continue
+            same_batch = base if scaling == WEAK else base_of(p, usable)
+            found.append(Loss(p, base, scaling, causes_of(p, base, same_batch)))
+    return found

@@ -1,0 +1,108 @@
+"""The explanation of a set of runs. One `Explanation` feeds tables, figures and JSON."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from lockstep_report.models.advice import all_advice
+from lockstep_report.models.alpha_beta import alpha_beta_fits
+from lockstep_report.models.causes import losses
+from lockstep_report.models.scaling_laws import scaling_fits
+from lockstep_report.models.step_evidence import step_evidence
+from lockstep_report.models.timed_run import timed_run
+
+
+@dataclass(frozen=True)
+class Explanation:
+    losses: list  # [causes.Loss]
+    laws: list  # [scaling_laws.ScalingFit]
+    all_reduces: list  # [alpha_beta.AlphaBeta]
+    steps: list  # [step_evidence.StepEvidence]
+    advice: list  # [advice.Advice]
+
+
+def explain(points, runs, link_gbit=None):
+    """Explains merged points and the runs of which they consist."""
+    timed = [t for t in map(timed_run, runs) if t and (t.run.number("pipeline-stages") or 1) == 1]
+    steps = [step_evidence(t) for t in timed]
+    found = losses(points)
+    fits = alpha_beta_fits(runs, timed)
+    return Explanation(found, scaling_fits(points), fits, steps,
+                       all_advice(steps, found, fits, link_gbit))
+
+
+def explanation_values(explanation):
+    """Returns the explanation as values for JSON. Times are in seconds, sizes in bytes."""
+    return plain({
+        "causes": [loss_values(loss) for loss in explanation.losses],
+        "scaling_laws": [law_values(law) for law in explanation.laws],
+        "alpha_beta": [all_reduce_values(found) for found in explanation.all_reduces],
+        "stragglers": [straggler_values(step.straggler) for step in explanation.steps],
+        "advice": [{"rule": a.rule, "run": a.source, "text": a.text, "threshold": a.threshold,
+                    "evidence": a.evidence} for a in explanation.advice],
+    })
+
+
+def plain(value):
+    """Returns a value that JSON can represent, with None for NaN and infinity."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, np.integer):
+        return int(value)
+    return float(value) if math.isfinite(value) else None
+
+
+def estimate_values(estimate):
+    if estimate is None:
+        return None
+    return {"value": estimate.value,
+            "interval": [estimate.low, estimate.high] if estimate.has_interval else None,
+            "note": estimate.note or None}
+
+
+def place_values(point):
+    return {"runs": point.source, "setting": list(point.setting), "ranks": point.ranks,
+            "batch_per_rank": point.batch_per_rank or None, "mode": point.mode}
+
+
+def loss_values(loss):
+    return {**place_values(loss.point), "scaling": loss.scaling, "base": loss.base.source,
+            "epoch_seconds": loss.point.epoch_seconds,
+            "base_epoch_seconds": loss.base.epoch_seconds, "efficiency": loss.efficiency,
+            "loss_seconds": loss.seconds, "causes_seconds": dict(loss.causes)}
+
+
+def law_values(law):
+    return {**place_values(law.points[-1]), "ranks": law.ranks.tolist(), "law": law.law,
+            "seconds": law.seconds.tolist(), "fitted_seconds": law.predicted(law.ranks).tolist(),
+            "relative_residuals": law.residuals.tolist(),
+            "serial_fraction": estimate_values(law.serial),
+            "degrees_of_freedom": law.fit.dof, "notes": list(law.notes)}
+
+
+def all_reduce_values(found):
+    fit = found.fit
+    return {
+        "algorithm": found.algorithm, "from": found.origin, "ranks": found.ranks,
+        "hosts": found.hosts, "runs": list(found.sources),
+        "alpha_seconds": estimate_values(found.alpha),
+        "beta_seconds_per_byte": estimate_values(found.beta),
+        "bytes": found.sizes.tolist(), "seconds": found.seconds.tolist(),
+        "fitted_seconds": None if fit is None else fit.fitted.tolist(),
+        "relative_residuals": None if fit is None else fit.residuals.tolist(),
+        "degrees_of_freedom": None if fit is None else fit.dof, "notes": list(found.notes)}
+
+
+def straggler_values(slow):
+    return {"run": slow.source, "ranks": slow.ranks, "rank": slow.rank, "host": slow.host,
+            "excess_seconds": estimate_values(slow.excess),
+            "is_significant": bool(slow.is_significant), "last_share": slow.last_share,
+            "clock_rank": slow.clock_rank, "clock_deviation_seconds": estimate_values(slow.clock),
+            "clock_error_seconds": slow.clock_error, "is_clock_wrong": bool(slow.is_clock_wrong)}
+
+

@@ -1,0 +1,153 @@
+"""The tables of the explanation."""
+
+import numpy as np
+
+from lockstep_report import metrics
+from lockstep_report.models.causes import CAUSES, LABELS
+from lockstep_report.tables import Column, Note, Table
+
+
+def explanation_tables(explanation, row_of, place):
+    """Returns the tables of an explanation. `row_of(point)`: the values of the columns `place`,
+    with which rows about points begin."""
+    tables = [advice_table(explanation.advice), cause_table(explanation.losses, row_of, place),
+              law_table(explanation.laws, row_of, place),
+              alpha_beta_table(explanation.all_reduces), straggler_table(explanation.steps)]
+    return [table for table in tables if table.rows]
+
+
+def advice_table(advice):
+    return Table(
+        "advice", "Advice",
+        [Column("source", "Runs"), Column("text", "Advice with its evidence"),
+         Column("rule", "Rule")],
+        [{"source": a.source, "text": a.text, "rule": a.rule} for a in advice],
+        ["each rule and its threshold: docs/analysis.md"])
+
+
+def cause_table(losses, row_of, place):
+    rows = []
+    for loss in losses:
+        row = {**row_of(loss.point), "source": loss.point.source, "scaling": loss.scaling,
+               "epoch_seconds": loss.point.epoch_seconds, "loss_seconds": loss.seconds,
+               "efficiency_percent": 100 * loss.efficiency}
+        for name, _ in CAUSES:
+            if name in loss.causes and abs(loss.share(name)) >= 5e-5:
+                row[f"{name}_percent"] = 100 * loss.share(name)
+        rows.append(row | {f"{name}_seconds": value for name, value in loss.causes.items()})
+    shown = [name for name, _ in CAUSES]
+    clock = [loss.point.split.clock_error for loss in losses if loss.point.split]
+    return Table(
+        "efficiency-causes", "Causes of lost efficiency, in per cent of the epoch",
+        [*place, Column("scaling", "Scaling"), Column("epoch_seconds", "Epoch T(N) (s)", 2),
+         Column("loss_seconds", "Loss T(N) − T(1)/N (s)", 2),
+         Column("efficiency_percent", "Efficiency T(1)/(N·T(N)) (%)", 1),
+         *(Column(f"{name}_percent", f"{LABELS[name][:1].upper()}{LABELS[name][1:]} (%)", 1)
+           for name in shown),
+         Column("source", "Runs", csv_only=True),
+         *(Column(f"{name}_seconds", LABELS[name], 4, csv_only=True) for name in shown)],
+        rows,
+        ["efficiency + all causes = 100 % of T(N), mean over the ranks; negative: the point gains",
+         "smaller batch: T(1) of the computation at the batch of the point against that at the "
+         "batch of the base; slower computation: the same batch on N ranks against one rank "
+         "(shared processors, memory bandwidth, clock rate)",
+         Note("computation, not divided: no 1-rank run has the batch of the point",
+              ("computation_percent",)),
+         Note(f"waiting and transfer: clock error at most {1e6 * max(clock, default=0):.3g} µs per "
+              "bucket", ("waiting_percent", "transfer_percent"))])
+
+
+def law_table(laws, row_of, place):
+    rows = []
+    for law in laws:
+        last, residuals = law.points[-1], law.residuals
+        rows.append({
+            **row_of(last), "ranks": ", ".join(f"{n}" for n in sorted(set(law.ranks.tolist()))),
+            "law": law.law, "runs": len(law.ranks), "serial_percent": 100 * law.serial.value,
+            "serial_low": law.serial.has_interval and 100 * law.serial.low or None,
+            "serial_high": law.serial.has_interval and 100 * law.serial.high or None,
+            "limit": law.limit, "residual_percent": 100 * float(np.abs(residuals).max()),
+            "remarks": "; ".join(law.notes) or None})
+    return Table(
+        "scaling-laws", "Fits of scaling laws",
+        [*place, Column("law", "Law"), Column("runs", "Runs"),
+         Column("serial_percent", "Serial fraction s (%)", 2),
+         Column("serial_low", "95 % from (%)", 2), Column("serial_high", "to (%)", 2),
+         Column("limit", "Limit of the speedup 1/s", 1),
+         Column("residual_percent", "Largest residual (%)", 2), Column("remarks", "Remarks")],
+        rows,
+        ["Amdahl (fixed global batch): T(N) = T(1)·(s + (1−s)/N); Gustafson (fixed batch per "
+         "rank): N·t(1)/t(N) = N − s·(N−1)",
+         "weighted least squares over the runs; the interval is that of Fieller for a ratio, with "
+         "Student's t and runs − 2 degrees of freedom; s contains every loss that grows with N, "
+         "not only serial code"])
+
+
+def alpha_beta_table(fits):
+    rows = []
+    for found in fits:
+        row = {"sources": ", ".join(found.sources), "origin": found.origin,
+               "algorithm": found.algorithm, "ranks": found.ranks, "hosts": found.hosts or None,
+               "sizes": len(set(found.sizes.tolist())), "remarks": "; ".join(found.notes) or None}
+        if found.fit is not None:
+            alpha, beta = found.alpha, found.beta
+            row |= {"alpha_us": 1e6 * alpha.value,
+                    "alpha_low_us": 1e6 * alpha.low if alpha.has_interval else None,
+                    "alpha_high_us": 1e6 * alpha.high if alpha.has_interval else None,
+                    "residual_percent": 100 * float(np.abs(found.fit.residuals).max())}
+            if beta.value > 0:
+                row["busbw"] = metrics.ring_bytes(1, found.ranks) / beta.value / 1e9
+            if beta.has_interval and beta.low > 0:
+                row |= {"busbw_low": metrics.ring_bytes(1, found.ranks) / beta.high / 1e9,
+                        "busbw_high": metrics.ring_bytes(1, found.ranks) / beta.low / 1e9}
+        rows.append(row)
+    return Table(
+        "alpha-beta", "All-reduce time: alpha + beta · bytes",
+        [Column("sources", "File"), Column("origin", "From"), Column("algorithm", "Algorithm"),
+         Column("ranks", "Ranks"), Column("hosts", "Hosts"), Column("sizes", "Sizes"),
+         Column("alpha_us", "alpha (µs)", 1), Column("alpha_low_us", "95 % from (µs)", 1),
+         Column("alpha_high_us", "to (µs)", 1),
+         Column("busbw", "2(N−1)/N / beta (GB/s)", 3), Column("busbw_low", "95 % from (GB/s)", 3),
+         Column("busbw_high", "to (GB/s)", 3),
+         Column("residual_percent", "Largest residual (%)", 1), Column("remarks", "Remarks")],
+        rows,
+        ["time of the whole all-reduce on the slowest rank; sweep: median of the repeats of each "
+         "size; buckets: median over the timed steps, from the start on the last rank (or the end "
+         "of the previous bucket) to the end, which assumes that one bucket follows the other",
+         "weighted least squares with relative errors; intervals with Student's t and observations "
+         "− 2 degrees of freedom"])
+
+
+def straggler_table(steps):
+    rows = []
+    for slow in (step.straggler for step in steps):
+        clock = slow.clock
+        rows.append({
+            "source": slow.source, "ranks": slow.ranks, "rank": slow.rank,
+            "host": slow.host or None, "excess_ms": 1e3 * slow.excess.value,
+            "low_ms": 1e3 * slow.excess.low if slow.excess.has_interval else None,
+            "high_ms": 1e3 * slow.excess.high if slow.excess.has_interval else None,
+            "percent": 100 * slow.excess.value / slow.work_seconds if slow.work_seconds else None,
+            "significant": "yes" if slow.is_significant else "no",
+            "last_percent": None if slow.last_share is None else 100 * slow.last_share,
+            "clock_rank": slow.clock_rank, "clock_us": clock and 1e6 * clock.value,
+            "clock_low_us": 1e6 * clock.low if clock and clock.has_interval else None,
+            "clock_high_us": 1e6 * clock.high if clock and clock.has_interval else None,
+            "clock_error_us": None if slow.clock_error is None else 1e6 * slow.clock_error})
+    return Table(
+        "stragglers", "Slowest rank and clocks",
+        [Column("source", "File"), Column("ranks", "Ranks"), Column("rank", "Slowest rank"),
+         Column("host", "Host"), Column("excess_ms", "Excess per step (ms)", 3),
+         Column("low_ms", "95 % from (ms)", 3), Column("high_ms", "to (ms)", 3),
+         Column("percent", "of the work (%)", 1), Column("significant", "Significant"),
+         Column("last_percent", "Starts last (%)", 1),
+         Column("clock_rank", "Clock of rank"), Column("clock_us", "deviates (µs)", 1),
+         Column("clock_low_us", "95 % from (µs)", 1), Column("clock_high_us", "to (µs)", 1),
+         Column("clock_error_us", "Recorded clock error (µs)", 1)],
+        rows,
+        ["excess: work of the rank (all phases without exposed communication) less the median of "
+         "the other ranks, median over the timed steps with its rank-based interval; significant: "
+         "also at the level 5 % / ranks",
+         Note("clock: end of the all-reduces on the rank that deviates most less that on rank 0, "
+              "on the common clock; an error of the recorded offset, or ranks that leave the "
+              "all-reduce at different times", ("clock_us",))])

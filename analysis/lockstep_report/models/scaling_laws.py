@@ -1,0 +1,134 @@
+"""Fits of Amdahl's and Gustafson's laws to the epoch or step times of several rank counts."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lockstep_report.comparison import base_of, strong_base_of
+from lockstep_report.models.fitting import Estimate, LinearFit, fit_linear
+
+AMDAHL, GUSTAFSON = "Amdahl", "Gustafson"
+LARGE_RESIDUAL = 0.2  # a fit with a larger relative residual does not describe the times
+FEW_COUNTS = "two rank counts: the residuals do not test the model"
+
+
+@dataclass(frozen=True)
+class ScalingFit:
+    """The fit of one law to the points of one batch and mode."""
+
+    law: str
+    points: tuple  # the merged points, in ascending order of ranks
+    ranks: np.ndarray  # of each observation; repeated runs are separate observations
+    seconds: np.ndarray  # observed: epoch (Amdahl) or step (Gustafson)
+    fit: LinearFit
+    serial: Estimate  # serial fraction s
+    notes: tuple
+
+    def predicted(self, ranks):
+        """Returns the times that the law gives for the numbers of ranks `ranks`."""
+        values = self.fit.coefficients[0] + self.fit.coefficients[1] / np.asarray(ranks, float)
+        return values if self.law == AMDAHL else 1 / values
+
+    def speedup(self, ranks):
+        """Returns T(1)/T(N) (Amdahl) or N·t(1)/t(N) (Gustafson) that the law gives."""
+        ranks = np.asarray(ranks, float)
+        serial = self.serial.value
+        if self.law == AMDAHL:
+            return 1 / (serial + (1 - serial) / ranks)
+        return ranks - serial * (ranks - 1)
+
+    def observed_speedup(self):
+        """Returns the speedups of the observations, relative to the fitted time of one rank."""
+        ratio = self.predicted([1])[0] / self.seconds
+        return ratio if self.law == AMDAHL else self.ranks * ratio
+
+    @property
+    def residuals(self):
+        """(observed - fitted) / fitted of the times."""
+        return self.seconds / self.predicted(self.ranks) - 1
+
+    @property
+    def describes_times(self):
+        """Whether no residual exceeds LARGE_RESIDUAL."""
+        return bool(np.abs(self.residuals).max() <= LARGE_RESIDUAL)
+
+    @property
+    def limit(self):
+        """The speedup 1/s that Amdahl's law does not exceed; None if s is not positive."""
+        if self.law != AMDAHL or self.serial.value <= 0:
+            return None
+        return 1 / self.serial.value
+
+
+def amdahl(ranks, seconds):
+    """Fits T(N) = T(1) (s + (1-s)/N), which is linear in 1 and 1/N. Returns (fit, estimate of s);
+    None if s is not determined."""
+    return two_terms(ranks, seconds, 0)
+
+
+def gustafson(ranks, seconds):
+    """Fits N·t(1)/t(N) = N - s (N-1): the rate 1/t(N) = ((1-s) + s/N) / t(1) is linear in 1 and
+    1/N. Returns (fit, estimate of s); None if s is not determined."""
+    return two_terms(ranks, 1 / np.asarray(seconds, dtype=float), 1)
+
+
+def two_terms(ranks, values, index):
+    ranks = np.asarray(ranks, dtype=float)
+    fit = fit_linear((np.ones(len(ranks)), 1 / ranks), values)
+    if fit is None or fit.coefficients.sum() <= 0:
+        return None
+    return fit, fit.share(index)
+
+
+def scaling_fits(points):
+    """Returns the fits of all groups of points with at least two rank counts, one of them 1."""
+    found = []
+    for law, lookup, batch_of, seconds_of in (
+            (AMDAHL, strong_base_of, lambda p: p.global_batch, lambda p, epoch: epoch),
+            (GUSTAFSON, base_of, lambda p: p.batch_per_rank, step_seconds)):
+        for group in groups(points, lookup, batch_of):
+            found += fit_group(law, group, seconds_of)
+    return found
+
+
+def step_seconds(point, epoch):
+    """Returns the mean step time; if the number of steps is unknown, a multiple of it (N times
+    fewer steps on N ranks)."""
+    return epoch / point.steps if point.steps else epoch * point.ranks
+
+
+def groups(points, lookup, batch_of):
+    """Returns the groups of points with equal setting, batch and mode, each with its base case."""
+    found = {}
+    for p in points:
+        base = lookup(p, points) if p.batch_per_rank or lookup is base_of else None
+        if base is None or p.ranks == 1 or p.is_independent:
+            continue
+        key = (p.setting, batch_of(p), p.mode)
+        found.setdefault(key, {id(base): base})[id(p)] = p
+    return [sorted(group.values(), key=lambda p: p.ranks) for group in found.values()]
+
+
+def fit_group(law, group, seconds_of):
+    """Returns a list of one `ScalingFit`; an empty list if the parameter is not determined."""
+    group = [p for p in group if all(0 < epoch < np.inf for epoch in p.epoch_repeats)]
+    ranks = np.array([p.ranks for p in group for _ in p.epoch_repeats])
+    seconds = np.array([seconds_of(p, epoch) for p in group for epoch in p.epoch_repeats])
+    if len(ranks) == 0:
+        return []
+    found = (amdahl if law == AMDAHL else gustafson)(ranks, seconds)
+    if found is None:
+        return []
+    fit, serial = found
+    notes = [FEW_COUNTS] if len(set(ranks)) == 2 else []
+    if not serial.has_interval:
+        notes.append(f"no interval: {serial.note}")
+    elif serial.low <= 0:
+        notes.append("not distinguishable from 0")
+    if serial.value < 0:
+        notes.append("negative: the runs scale better than the ideal")
+    made = ScalingFit(law, tuple(group), ranks, seconds, fit, serial, ())
+    if not made.describes_times:
+        largest = 100 * float(np.abs(made.residuals).max())
+        notes.append(f"the law does not describe the times: largest residual {largest:.0f} %")
+    return [replace(made, notes=tuple(notes))]

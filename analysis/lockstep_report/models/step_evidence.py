@@ -1,0 +1,75 @@
+"""The measurements of a run on which the advice is based. Times are in seconds per step."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lockstep_report import metrics
+from lockstep_report.models.alpha_beta import algorithm_of
+from lockstep_report.models.stragglers import Straggler, straggler_of
+from lockstep_report.points import link_of
+from lockstep_report.waiting import exposed_parts
+from lockstep_report.window import batch_per_rank
+
+EXPOSED = "exposed_communication"
+
+
+@dataclass(frozen=True)
+class StepEvidence:
+    """Means over the timed steps and the ranks of one run with several ranks."""
+
+    source: str
+    ranks: int
+    hosts: int
+    batch: int
+    reducer: str
+    algorithm: str
+    step: float  # mean step time
+    phases: dict  # phase -> mean over steps and ranks
+    largest_bucket: int = 0  # bytes
+    bytes_per_step: int = 0
+    buckets: int = 0
+    waiting: float = None  # exposed; None if the clocks of the ranks cannot be compared
+    transfer: float = None  # exposed
+    last_bucket: float = None  # exposed while only the last bucket was in progress
+    all_reduce_transfer: float = None  # hidden and exposed
+    link_gbit: float = None
+    straggler: Straggler = None
+
+    @property
+    def exposed(self):
+        return self.phases[EXPOSED]
+
+    @property
+    def bandwidth(self):
+        """Bus bandwidth of the transfer, bytes/s; None if unknown."""
+        return metrics.bus_bandwidth(self.bytes_per_step, self.all_reduce_transfer, self.ranks)
+
+
+def step_evidence(timed):
+    """Returns the evidence of a run."""
+    run, phases, times = timed.run, timed.phase_seconds, timed.times
+    found = {}
+    if times is not None:
+        waiting, transfer = exposed_parts(phases, run.phases, times)
+        found = {"waiting": float(waiting.mean()), "transfer": float(transfer.mean()),
+                 "last_bucket": float(last_bucket_seconds(phases, run.phases, times).mean()),
+                 "all_reduce_transfer": float(
+                     metrics.transfer_seconds(times.start, times.end).mean())}
+    return StepEvidence(
+        run.label, run.rank_count, run.host_count, batch_per_rank(run), run.option("reducer"),
+        algorithm_of(run), float(metrics.step_seconds(phases, run.phases).mean()),
+        {name: float(phases[:, :, i].mean()) for i, name in enumerate(run.phases)},
+        int(max(run.bucket_bytes, default=0)), int(run.bucket_bytes.sum()), len(run.bucket_bytes),
+        link_gbit=link_of(run), straggler=straggler_of(timed), **found)
+
+
+def last_bucket_seconds(phase_seconds, phases, times):
+    """Returns (step, rank): the time after the backward pass in which only the last bucket was in
+    progress."""
+    index = phases.index(EXPOSED)
+    begin = times.origin + phase_seconds[:, :, :index].sum(axis=2)
+    begin = np.maximum(begin, times.start[:, :, -1])
+    if times.end.shape[2] > 1:
+        begin = np.maximum(begin, times.end[:, :, :-1].max(axis=2))
+    return np.maximum(0.0, times.end[:, :, -1] - begin)

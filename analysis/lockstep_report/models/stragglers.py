@@ -1,0 +1,96 @@
+"""Ranks whose work takes longer than that of the others, and a check of the recorded clocks."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lockstep_report import metrics
+from lockstep_report.models.fitting import CONFIDENCE, Estimate
+
+COMMUNICATION = "exposed_communication"
+
+
+@dataclass(frozen=True)
+class Straggler:
+    """The rank of a run whose work exceeds that of the other ranks most, and the rank whose clock
+    deviates most. Seconds per step."""
+
+    source: str
+    ranks: int
+    rank: int
+    host: str
+    excess: Estimate  # work of the rank less the median of the others, s per step
+    work_seconds: float  # median work of a step on the other ranks
+    is_significant: bool
+    last_share: float  # share of the all-reduces that the rank started last; None if unknown
+    clock_rank: int = None
+    clock: Estimate = None  # deviation of the recorded clock offset, s
+    clock_error: float = None  # recorded bound, s
+    transfer_seconds: float = None  # median time of the fastest all-reduce of a step
+
+    @property
+    def is_clock_wrong(self):
+        """Whether the ends of the all-reduces contradict the recorded offsets: the deviation
+        exceeds the recorded bound plus the time of the shortest all-reduce."""
+        if self.clock is None or not self.clock.has_interval:
+            return False
+        nearest = max(0.0, self.clock.low, -self.clock.high)
+        return nearest > self.clock_error + self.transfer_seconds
+
+
+def excess_work(work):
+    """Returns (step, rank): the work of each rank less the median over the other ranks, for `work`
+    (step, rank)."""
+    order = np.argsort(work, axis=1)
+    place = np.argsort(order, axis=1)  # of each rank among the sorted ones
+    ordered = np.take_along_axis(work, order, axis=1)
+    others = work.shape[1] - 1
+
+    def of_others(k):
+        """The k-th smallest value without that of the rank."""
+        return np.where(place > k, ordered[:, k:k + 1], ordered[:, k + 1:k + 2])
+
+    return work - (of_others((others - 1) // 2) + of_others(others // 2)) / 2
+
+
+def median_estimate(values, confidence=CONFIDENCE):
+    """Returns the median with its rank-based interval, which needs at least 6 values."""
+    interval = metrics.median_interval(values, confidence)
+    if interval is None:
+        return Estimate(float(np.median(values)), note="too few steps")
+    return Estimate(float(np.median(values)), interval.low, interval.high)
+
+
+def clock_deviation(times):
+    """Returns (step, rank): the median over the buckets of the end of the all-reduce on each rank
+    less that on rank 0. The ranks end an all-reduce at nearly the same time, so a constant
+    difference is an error of the recorded clock offsets or a property of the algorithm."""
+    return np.median(times.end - times.end[:, :1], axis=2)
+
+
+def straggler_of(timed):
+    """Returns the `Straggler` of a run."""
+    run = timed.run
+    kept = [i for i, name in enumerate(timed.phases) if name != COMMUNICATION]
+    work = timed.phase_seconds[:, :, kept].sum(axis=2)
+    excess = excess_work(work)
+    rank = int(np.argmax(np.median(excess, axis=0)))
+    # One of N ranks is selected, so each is tested at the level 5 % / N (Bonferroni).
+    tested = median_estimate(excess[:, rank], 1 - (1 - CONFIDENCE) / run.rank_count)
+    names = run.ranks.get("hostname", ())
+    return Straggler(
+        run.label, run.rank_count, rank, str(names[rank]) if len(names) > rank else "",
+        median_estimate(excess[:, rank]), float(np.median(np.delete(work, rank, axis=1))),
+        tested.has_interval and tested.low > 0,
+        None if timed.times is None else float(np.mean(timed.times.start.argmax(axis=1) == rank)),
+        **clock_of(timed.times))
+
+
+def clock_of(times):
+    if times is None:
+        return {}
+    deviation = clock_deviation(times)
+    rank = int(np.argmax(np.abs(np.median(deviation, axis=0))))
+    transfers = np.maximum(0, times.end.max(axis=1) - times.start.max(axis=1)).min(axis=1)
+    return {"clock_rank": rank, "clock": median_estimate(deviation[:, rank]),
+            "clock_error": times.clock_error, "transfer_seconds": float(np.median(transfers))}

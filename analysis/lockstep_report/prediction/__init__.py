@@ -1,0 +1,1 @@
+"""Prediction of the step time on other numbers of ranks; its output is labelled "predicted"."""

@@ -1,0 +1,44 @@
+"""Selection of the bases of predictions."""
+
+from dataclasses import replace
+
+from lockstep_report.prediction.basis import basis_of
+from lockstep_report.prediction.profile_basis import profile_basis_of
+
+
+def best_bases(runs):
+    """Returns one basis per setting, batch per rank and reducer: the run with the most ranks,
+    whose conditions are nearest to those of the prediction. Measured buckets are preferred to times
+    that follow from a profile."""
+    found = {}
+    for make in (basis_of, profile_basis_of):
+        measured = dict(found)
+        for basis in filter(None, map(make, runs)):
+            key = (basis.setting, basis.batch, basis.reducer)
+            if key not in measured and (key not in found or basis.ranks > found[key].ranks):
+                found[key] = basis
+    return [found[key] for key in sorted(found)]
+
+
+def at_batch(bases, batch):
+    """Returns a basis with `batch` images per rank from those of one setting and reducer: the
+    measured one, or the nearest one with its times scaled to the mean work that a line between the
+    next smaller and the next larger batch gives. None if `batch` is not between measured ones."""
+    ordered = sorted(bases, key=lambda basis: basis.batch)
+    for basis in ordered:
+        if basis.batch == batch:
+            return basis
+    below = [basis for basis in ordered if basis.batch < batch]
+    above = [basis for basis in ordered if basis.batch > batch]
+    if not below or not above:
+        return None
+    low, high = below[-1], above[0]
+    share = (batch - low.batch) / (high.batch - low.batch)
+    work = (1 - share) * low.backward_end.mean() + share * high.backward_end.mean()
+    nearest = low if share < 0.5 else high
+    scale = float(work / nearest.backward_end.mean())
+    return replace(
+        nearest, batch=batch, ready=scale * nearest.ready,
+        backward_start=scale * nearest.backward_start, backward_end=scale * nearest.backward_end,
+        notes=(*nearest.notes, f"batch {batch}: work interpolated between batch {low.batch} "
+                               f"({low.source}) and batch {high.batch} ({high.source})"))

@@ -1,0 +1,53 @@
+"""The command `predict`: from its options to predictions."""
+
+from dataclasses import replace
+
+from lockstep_report.errors import INPUT, USAGE, ReportError
+from lockstep_report.input_files import each, read_files, require
+from lockstep_report.points import point_of
+from lockstep_report.prediction.bases import best_bases
+from lockstep_report.prediction.network import read_network
+from lockstep_report.prediction.prediction_report import prediction_rows
+from lockstep_report.prediction.sweep_network import network_of_sweeps
+
+MIB = 2**20
+
+
+def predicted_rows(options, runs):
+    """Returns the predictions for the options of the command. Raises `ReportError`."""
+    usable = each(options.skipped, runs, point_of)
+    require(options.skipped, usable)
+    runs = [run for run, _ in usable]
+    network = network_of(options, runs)
+    if options.overlap is not None:
+        network = replace(network, overlap=options.overlap)
+    size = options.bucket_mib and options.bucket_mib * MIB
+    return prediction_rows(runs, network, options.ranks, options.seed, size, options.global_batch)
+
+
+def network_of(options, runs):
+    """Returns the network of --network: one JSON file, or any number of sweeps."""
+    if options.network[0].endswith(".json"):
+        if len(options.network) > 1:
+            raise ReportError(USAGE, "--network takes one description, or several sweeps (*.h5)")
+        network = read_network(options.network[0])
+        if options.algorithm:
+            raise ReportError(USAGE, "--algorithm is only for sweeps; a network description names "
+                                     "its algorithm")
+        return network
+    sweeps = read_files(options, options.network).runs
+    lacking = [run for run in sweeps if not run.allreduce]
+    if lacking:
+        raise ReportError(INPUT, f"{lacking[0].path}: not a sweep of `lockstep allreduce`; give "
+                                 "one, or a network description (*.json)")
+    algorithms = {basis.algorithm.partition(" ")[0] for basis in best_bases(runs)}
+    algorithms.discard("none")  # one rank
+    if not options.algorithm and len(algorithms) > 1:
+        raise ReportError(USAGE, "the runs use the algorithms " + ", ".join(sorted(algorithms))
+                          + "; select one with --algorithm")
+    if not options.algorithm and not algorithms:
+        raise ReportError(USAGE, "the runs use no all-reduce algorithm; select one of the sweeps with "
+                                 "--algorithm")
+    return network_of_sweeps(sweeps, options.algorithm or algorithms.pop())
+
+

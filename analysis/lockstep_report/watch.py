@@ -1,0 +1,292 @@
+"""The command `lockstep-report watch`: follows a run while it writes its file.
+
+The program appends to PATH.partial after each epoch, or each point of a ladder, and renames the file
+to PATH when the run ends. Between the appends, the file is closed and any reader can open it; during
+an append, `hdf5_access.open_run` opens it in SWMR mode. `/epoch` is written last, so an epoch that is
+listed is complete.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from lockstep_report import metrics
+from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.escaping import one_line
+from lockstep_report.json_output import json_line
+from lockstep_report.read import read_run
+from lockstep_report.settings import plural, setting_of, setting_texts
+from lockstep_report.stored import blocks
+
+POLL_SECONDS = 1.0
+MOST_MISSES = 5  # successive polls in which the file cannot be read, before this is an error
+QUIET_FACTOR = 5  # a run is reported as quiet after this many times its longest epoch, and
+QUIET_SECONDS = 60  # not before this time
+
+
+def add(commands):
+    """Adds the command to the parser."""
+    command = commands.add_parser(
+        "watch", help="print each epoch of a running job",
+        description="Prints one line per epoch (or point of a ladder) of a run, and waits for the "
+                    "next one until the run ends.",
+        epilog="Exit status: 0 if the run is complete; 3 if it ended otherwise.")
+    command.add_argument("run", metavar="RUN.h5", help="run file; while the run is in progress, "
+                                                       "the program reads RUN.h5.partial")
+    command.add_argument("--json", action="store_true",
+                         help="print one JSON object per line")
+    command.add_argument("--once", action="store_true", help="print the present state and exit")
+    command.set_defaults(command=watch)
+
+
+def watch(options):
+    output = Lines(sys.stdout) if options.json else Terminal(sys.stdout)
+    try:
+        return Watch(Path(options.run), output, options.once).follow()
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        output.finish()
+
+
+class Lines:
+    """Prints one JSON object per line."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def event(self, kind, values, _text):
+        print(json_line({"event": kind, **values}), file=self.stream, flush=True)
+
+    def waiting(self, text):
+        pass
+
+    def finish(self):
+        pass
+
+
+class Terminal:
+    """Prints one line of text per event. On a terminal, a last line shows what the program waits
+    for; it is replaced, so that a log file never has it."""
+
+    def __init__(self, stream):
+        self.stream = stream
+        self.is_terminal = stream.isatty()
+        self.shown = ""
+
+    def event(self, _kind, _values, text):
+        self.clear()
+        print(one_line(text), file=self.stream, flush=True)
+
+    def waiting(self, text):
+        if self.is_terminal and text != self.shown:
+            self.clear()
+            columns = os.get_terminal_size(self.stream.fileno()).columns
+            self.shown = one_line(text)[:max(1, columns - 1)]
+            print(self.shown, end="", file=self.stream, flush=True)
+
+    def clear(self):
+        if self.shown:
+            print("\r\x1b[K", end="", file=self.stream)
+            self.shown = ""
+
+    def finish(self):
+        self.clear()
+        self.stream.flush()
+
+
+class Watch:
+    """Reads the file whenever it changes and prints what is new."""
+
+    def __init__(self, path, output, once=False, sleep=time.sleep, clock=time.monotonic):
+        self.path = path.with_name(path.name.removesuffix(".partial"))
+        self.output = output
+        self.once = once
+        self.sleep = sleep
+        self.clock = clock
+        self.run_id = None
+        self.printed = 0  # epochs or points
+        self.longest = 0.0  # epoch, in seconds
+        self.misses = 0
+        self.was_locked = False
+        self.unlocked_polls = 0
+        self.is_reported_quiet = False
+
+    @property
+    def partial(self):
+        return self.path.with_name(self.path.name + ".partial")
+
+    def follow(self):
+        """Returns the exit status when the run has ended."""
+        seen, changed, ended = None, self.clock(), False
+        while True:
+            file = self.partial if self.partial.exists() else self.path
+            state = identity_of(file)
+            if state is not None and state != seen or ended:
+                run = self.read(file)
+                if run is not None:
+                    seen, changed = state, self.clock()
+                    self.is_reported_quiet = False
+                    self.print_new(run)
+                    if run.status != "running" or ended:
+                        return self.end(run)
+                    if self.once:
+                        return 0
+            elif state is None and self.once:
+                raise ReportError(INPUT, f"{self.path}: no such file, nor {self.partial.name}")
+            ended = self.has_lost_writer(file)
+            if not ended:
+                self.wait(state, self.clock() - changed)
+
+    def read(self, file):
+        """Returns the run; None if the file is just being renamed or created."""
+        try:
+            run = read_run(file)
+        except ReportError:
+            self.misses += 1
+            if self.misses > MOST_MISSES or self.once:
+                raise
+            return None
+        self.misses = 0
+        if self.run_id not in (None, run.run_id):
+            raise ReportError(INPUT, f"{self.path}: another run replaced the one that was watched")
+        return run
+
+    def print_new(self, run):
+        if self.run_id is None:
+            self.run_id = run.run_id
+            self.output.event("run", run_values(run), head_text(run))
+        rows = ladder_rows(run) if run.ladder else epoch_rows(run, self.printed)
+        for kind, values, text in rows[self.printed if run.ladder else 0:]:
+            self.longest = max(self.longest, values["seconds"] or 0.0)
+            self.output.event(kind, values, text)
+            self.printed += 1
+
+    def end(self, run):
+        status = "ended without finishing the file" if run.status == "running" else run.status
+        failure = str(run.attributes.get("failure", ""))
+        text = f"{self.path.name}: {status}" + (f" ({failure})" if failure else "")
+        self.output.event("end", {"status": run.status, "failure": failure or None,
+                                  "is_killed": run.status == "running"}, text)
+        return 0 if run.status == "complete" else INPUT
+
+    def has_lost_writer(self, file):
+        """Returns whether the process that wrote the file ended without finishing it: it held a
+        lock on this host before, which two successive polls have not found."""
+        if file != self.partial:
+            return False
+        if locked(file):
+            self.was_locked, self.unlocked_polls = True, 0
+        else:
+            self.unlocked_polls += 1
+        return self.was_locked and self.unlocked_polls > 1
+
+    def wait(self, state, quiet):
+        if state is None:
+            self.output.waiting(f"waiting for {self.partial.name}")
+        else:
+            about = f" (longest so far: {self.longest:.1f} s)" if self.longest else ""
+            self.output.waiting(f"waiting for {self.printed + 1}: {quiet:.0f} s{about}")
+        limit = max(QUIET_SECONDS, QUIET_FACTOR * self.longest)
+        if state is not None and quiet > limit and not self.is_reported_quiet:
+            self.is_reported_quiet = True
+            self.output.event("quiet", {"seconds": quiet}, f"no change for {quiet:.0f} s: the run "
+                              "may have been killed, or its file system shows changes late")
+        self.sleep(POLL_SECONDS)
+
+
+def identity_of(path):
+    """Returns a value that changes with the file; None if it does not exist."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return path, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def locked(path, locks=Path("/proc/locks")):
+    """Returns whether a process of this host holds a lock (flock) on the file."""
+    try:
+        found = path.stat()
+        device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+        return any(device in line.split() and "FLOCK" in line
+                   for line in locks.read_text().splitlines())
+    except OSError:
+        return False
+
+
+def run_values(run):
+    return {"run": run.path.name.removesuffix(".partial"), "run_id": run.run_id, "ranks": run.rank_count,
+            "hosts": run.host_count, "setting": [text for text in setting_texts(setting_of(run))
+                                                 if text], "epochs": run.number("epochs")}
+
+
+def head_text(run):
+    texts = [plural(run.rank_count, "rank"), *filter(None, setting_texts(setting_of(run)))]
+    return f"{run.path.name.removesuffix('.partial')}: {', '.join(texts)}"
+
+
+def epoch_rows(run, first):
+    """Returns [("epoch", values, text)] of the epochs from the index `first` on."""
+    total = run.number("epochs")
+    rows = []
+    for row in range(first, len(run.epoch_numbers)):
+        values = epoch_values(run, row)
+        rows.append(("epoch", values, epoch_text(values, total, run.rank_count)))
+    return rows
+
+
+def epoch_values(run, row):
+    """Returns the values of an epoch; None if unknown."""
+    number = int(run.epoch_numbers[row])
+    steps = np.flatnonzero(run.epoch == number)
+    step, work, exposed = 0.0, 0.0, 0.0
+    for _, seconds in blocks(steps, run.phase_seconds):
+        step += metrics.step_seconds(seconds, run.phases).sum()
+        of_rank = metrics.rank_seconds(seconds, run.phases, ("exposed_communication",))
+        work = work + of_rank.sum(axis=0)
+        exposed += (seconds.sum(axis=2) - of_rank).mean(axis=1).sum()
+    slowest = int(np.argmax(work)) if run.rank_count > 1 and len(steps) else None
+    hosts = run.ranks.get("hostname", ())
+    known = {name: float(run.epochs[name][row]) if name in run.epochs else None
+             for name in ("train_loss", "train_accuracy", "test_loss", "test_accuracy")}
+    return {
+        "epoch": number, "steps": len(steps), "seconds": float(step) if len(steps) else None,
+        "images_per_second": float(run.images[steps].sum() / step) if step else None, **known,
+        "exposed_communication_share": float(exposed / step) if step else None,
+        "slowest_rank": slowest,
+        "slowest_host": str(hosts[slowest]) if slowest is not None and len(hosts) else None,
+    }
+
+
+def epoch_text(values, total, ranks):
+    parts = [f"epoch {values['epoch']}" + (f"/{total}" if total else "")]
+    if values["seconds"] is not None:
+        parts += [f"{values['seconds']:.2f} s", f"{values['images_per_second']:,.1f} images/s"]
+    for name, label, form in (("train_loss", "loss", ".4f"), ("train_accuracy", "train", ".2%"),
+                              ("test_accuracy", "test", ".2%")):
+        if values[name] is not None and np.isfinite(values[name]):
+            parts.append(f"{label} {values[name]:{form}}")
+    if ranks > 1 and values["exposed_communication_share"] is not None:
+        parts.append(f"exposed communication {values['exposed_communication_share']:.1%}")
+        parts.append(f"slowest rank {values['slowest_rank']} ({values['slowest_host']})")
+    return "  ".join(parts)
+
+
+def ladder_rows(run):
+    """Returns [("point", values, text)] of the points of a ladder."""
+    rows = []
+    columns = ("batch_per_rank", "status", "epoch_seconds", "images_per_second")
+    for batch, status, seconds, rate in zip(*(run.ladder[name] for name in columns)):
+        values = {"batch_per_rank": int(batch), "status": str(status), "seconds": float(seconds),
+                  "images_per_second": float(rate)}
+        text = f"batch {batch}  {status}"
+        if np.isfinite(seconds):
+            text += f"  epoch {seconds:.2f} s  {rate:,.1f} images/s"
+        else:
+            values["seconds"] = None
+        rows.append(("point", values, text))
+    return rows

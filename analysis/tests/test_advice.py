@@ -1,0 +1,146 @@
+"""Tests the rules of the advice: each one at values above and below its threshold."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from lockstep_report.models import advice
+from lockstep_report.models.alpha_beta import SWEEP, AlphaBeta, alpha_beta
+from lockstep_report.models.causes import STRONG, WEAK, Loss
+from lockstep_report.models.fitting import Estimate
+from lockstep_report.models.step_evidence import StepEvidence
+from lockstep_report.models.stragglers import Straggler
+from lockstep_report.points import Point
+
+MIB = 2**20
+SLOW = Straggler("run.h5", 2, 1, "node2", Estimate(0.010, 0.009, 0.011), 0.030, True, 0.9, 1,
+                 Estimate(0.0, -1e-6, 1e-6), 5e-6, 1e-3)
+STEP = StepEvidence(
+    "run.h5", ranks=2, hosts=2, batch=32, reducer="overlap", algorithm="ring (MPI)", step=0.030,
+    phases={"data_wait": 0.0, "upload": 0.0, "forward": 0.008, "backward": 0.018,
+            "exposed_communication": 0.003, "update": 0.001},
+    largest_bucket=6 * MIB, bytes_per_step=44_000_000, buckets=8, waiting=0.0005, transfer=0.0021,
+    last_bucket=0.0014, all_reduce_transfer=0.015, straggler=SLOW)
+
+
+def test_exposed_buckets():
+    found = advice.exposed_buckets(STEP)
+    assert found.text.startswith("Buckets of 6 MiB leave 2.10 ms of transfer exposed per step "
+                                 "(7.0 %); the last bucket alone is 1.40 ms. Smaller buckets")
+    assert found.evidence["last_bucket_seconds"] == 0.0014
+
+
+def test_exposed_buckets_of_a_slow_network():
+    found = advice.exposed_buckets(replace(STEP, last_bucket=0.0001))
+    assert "smaller buckets do not help" in found.text
+
+
+@pytest.mark.parametrize("change", [
+    {"transfer": 0.0014}, {"transfer": None}, {"buckets": 1}, {"reducer": "allreduce"}])
+def test_no_advice_about_buckets_without_evidence(change):
+    assert advice.exposed_buckets(replace(STEP, **change)) is None
+
+
+def test_no_overlap():
+    step = replace(STEP, reducer="allreduce", transfer=0.025)
+    found = advice.no_overlap(step)
+    assert "can hide at most 18.0 ms" in found.text  # the backward pass is shorter than 25 ms
+    assert advice.no_overlap(STEP) is None
+    short = {**STEP.phases, "exposed_communication": 0.0014}
+    assert advice.no_overlap(replace(step, phases=short)) is None
+
+
+def test_waiting_rank():
+    step = replace(STEP, waiting=0.004)
+    found = advice.waiting_rank(step)
+    assert "Rank 1 (node2) works 10.0 ms longer" in found.text
+    assert found.evidence["rank"] == 1
+    assert advice.waiting_rank(STEP) is None  # 1.7 % of the step
+    assert advice.waiting_rank(replace(step, waiting=None)) is None
+    unsure = replace(step, straggler=replace(SLOW, is_significant=False))
+    assert advice.waiting_rank(unsure) is None
+
+
+def test_input_wait():
+    step = replace(STEP, phases={**STEP.phases, "data_wait": 0.0015})
+    assert "waits 1.50 ms for its batch (5.0 %)" in advice.input_wait(step).text
+    assert advice.input_wait(STEP) is None
+
+
+def test_link_limit():
+    """2(N-1)/N = 1; 44 MB in 15 ms are 23.5 Gbit/s."""
+    assert "uses 93.9 % of the link of 25 Gbit/s" in advice.link_limit(STEP, 25).text
+    assert advice.link_limit(STEP, 40) is None  # 59 %
+    assert advice.link_limit(STEP, 20) is None  # more than the link: the rate is wrong
+    assert advice.link_limit(STEP) is None  # unknown rate
+    assert advice.link_limit(replace(STEP, hosts=1), 25) is None
+    assert advice.link_limit(replace(STEP, transfer=0.001), 25) is None
+
+
+def fit(algorithm, alpha, beta, ranks=2):
+    sizes = np.array([MIB / 4, MIB, 4 * MIB, 16 * MIB])
+    wave = 1 + 0.002 * np.array([1, -1, 1, -1])
+    seconds = (alpha + beta * sizes) * wave
+    return AlphaBeta(algorithm, SWEEP, ranks, 2, ("sweep.h5",), None, sizes, seconds,
+                     *alpha_beta(sizes, seconds))
+
+
+def test_latency():
+    found = advice.latency(STEP, [fit("ring (MPI)", 5e-3, 3e-10)])
+    assert "alpha = 5.0" in found.text and "Larger buckets" in found.text
+    assert advice.latency(STEP, [fit("ring (MPI)", 1e-3, 3e-10)]) is None
+    assert advice.latency(STEP, [fit("direct (MPI)", 5e-3, 3e-10)]) is None
+    assert advice.latency(STEP, [fit("ring (MPI)", 5e-3, 3e-10, ranks=4)]) is None
+    assert advice.latency(STEP, []) is None
+
+
+def test_better_algorithm():
+    slow, fast = fit("ring (MPI)", 1e-4, 1e-9), fit("direct (MPI)", 1e-4, 5e-10)
+    found = advice.better_algorithm(STEP, [slow, fast])
+    assert "direct (MPI) reduces 6 MiB in" in found.text
+    assert advice.better_algorithm(STEP, [slow]) is None
+    assert advice.better_algorithm(STEP, [fast]) is None  # the own algorithm was not measured
+    near = fit("direct (MPI)", 1e-4, 9.5e-10)
+    assert advice.better_algorithm(STEP, [slow, near]) is None
+    blocking = fit("mpi-blocking (MPI)", 1e-4, 1e-10)
+    assert advice.better_algorithm(STEP, [slow, blocking]) is None  # not an option of training
+
+
+def test_wrong_clock():
+    wrong = replace(SLOW, clock=Estimate(0.004, 0.0039, 0.0041))
+    assert "do not use the split" in advice.wrong_clock(replace(STEP, straggler=wrong)).text
+    assert advice.wrong_clock(STEP) is None
+    within = replace(SLOW, clock=Estimate(0.001, 0.0009, 0.0011))  # an all-reduce takes 1 ms
+    assert advice.wrong_clock(replace(STEP, straggler=within)) is None
+
+
+def loss(scaling, **causes):
+    point = Point("2.h5", 2, 16, 10.0, hosts=("node1",), threads=2, processors=2)
+    return Loss(point, Point("1.h5", 1, 32, 15.0), scaling, causes)
+
+
+def test_small_batch():
+    found = advice.small_batch(loss(STRONG, smaller_batch=1.0))
+    assert found.text.startswith("10.0 % of the epoch on 2 ranks is lost")
+    assert advice.small_batch(loss(STRONG, smaller_batch=0.4)) is None
+    assert "a 1-rank run of batch 16" in advice.small_batch(loss(STRONG, computation=1.0)).text
+    assert advice.small_batch(loss(STRONG, smaller_batch=0.0, computation=1.0)) is None
+    assert advice.small_batch(loss(WEAK, smaller_batch=1.0)) is None
+
+
+def test_slower_compute():
+    found = advice.slower_compute(loss(WEAK, slower_compute=1.0))
+    assert "up to 2 ranks of 2 threads share 2 processors" in found.text
+    assert advice.slower_compute(loss(WEAK, slower_compute=0.4)) is None
+    assert advice.slower_compute(loss(WEAK, slower_compute=-1.0)) is None
+
+
+def test_advice_is_given_once():
+    same = loss(WEAK, slower_compute=1.0)
+    assert len(advice.all_advice([], [same, same], [])) == 1
+
+
+@pytest.mark.parametrize("seconds, text", [
+    (2.5, "2.50 s"), (0.0021, "2.10 ms"), (85e-6, "85.0 µs"), (0.25, "250 ms"), (0.0, "0.00 µs")])
+def test_durations(seconds, text):
+    assert advice.duration(seconds) == text

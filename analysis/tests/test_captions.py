@@ -1,0 +1,70 @@
+"""Tests that the notes of figures and tables name the machine, the link and the number of runs, and that
+strategies are in the order in which the program lists them."""
+
+import numpy as np
+from lockstep_report import contents, phase_figure, scaling_figure
+from lockstep_report.cli import main
+from lockstep_report.comparison import REDUCERS, merge_repeats
+from lockstep_report.models.alpha_beta import ALGORITHMS, place_of
+from lockstep_report.reducers import compared_points
+from lockstep_report.settings import measured_on, runs_text
+from lockstep_report.tables import markdown
+from matplotlib.text import Text
+from planted import write_sweep, write_training
+from test_figures import point
+
+MACHINE = ("resnet18-cifar", "cpu", "fp32", "synthetic", "AMD EPYC 9654", "4 threads per rank")
+
+
+def study(**options):
+    return [point(n, 32, 10.0 / n, setting=MACHINE, hosts=tuple(f"node{i}" for i in range(n)),
+                  link_gbit=25.0, repeats=3, **options) for n in (1, 2)]
+
+
+def texts_of(figure):
+    return " ".join(" ".join(t.get_text() for t in figure.findobj(Text)).split())
+
+
+def test_a_caption_names_machine_link_and_runs():
+    line = measured_on(study())
+    assert line == ("Measured on cpu (AMD EPYC 9654), hosts node0, node1, link 25 Gbit/s; "
+                    "n = 3 runs per point")
+    unknown = [point(2, 32, hosts=("a", "b")), point(2, 32, hosts=("a", "b"), repeats=4)]
+    assert measured_on(unknown).endswith("rate of the link not given; n = 1 to 4 runs per point")
+    assert "link" not in measured_on([point(2, 32, hosts=("a",))])
+    assert runs_text([1]) == "n = 1 run per point"
+
+
+def test_figures_and_tables_have_the_caption():
+    found = study()
+    series = scaling_figure.weak_series(found)
+    for figure in (phase_figure.phase_bars(found),
+                   scaling_figure.scaling(found, series, "Scaling", "Efficiency")):
+        assert measured_on(found) in texts_of(figure)
+    table = markdown(contents.time_table(found))
+    assert all(text in table for text in ("AMD EPYC 9654", "node0, node1", "link 25 Gbit/s"))
+
+
+def test_reducers_have_one_natural_order():
+    assert REDUCERS == ("overlap", "allreduce", "gather-scatter", "parameter-server", "none")
+    found = merge_repeats([point(2, 32, 1.0, setting=MACHINE, reducer=name) for name in sorted(REDUCERS)])
+    assert [p.reducer for p in found] == list(REDUCERS)
+    (group,) = compared_points(found)
+    assert [p.reducer for p in group] == list(REDUCERS)
+    labels = [text.get_text() for text in phase_figure.phase_bars(found).axes[0].get_xticklabels()]
+    assert [label.split("\n")[1] for label in labels[:2]] == ["overlap", "allreduce"]
+    assert [row["mode"] for row in contents.time_table(found).rows][0] == "overlap"
+    assert sorted(("mpi", "ring (NCCL)", "direct"), key=place_of) == ["direct", "ring (NCCL)", "mpi"]
+    assert ALGORITHMS[-1] == "mpi"
+
+
+def test_the_sweep_figure_has_machine_link_repeats_and_fit(tmp_path):
+    random = np.random.default_rng(1)
+    write_sweep(tmp_path / "sweep.h5", random, 2, 1e-4, 1e-9, [2**n for n in range(10, 26, 2)])
+    write_training(tmp_path / "run.h5", random, ranks=2, steps=8)
+    out = tmp_path / "out"
+    assert main(["figures", str(tmp_path), "--link-gbit", "10", "--out", str(out)]) == 0
+    text = " ".join((out / "allreduce-sweep.svg").read_text(encoding="utf-8").split())
+    assert "node0, node1" in text and "10 Gbit/s" in text and "9 repeats per" in text
+    assert "alpha + beta" in text
+    assert (out / "allreduce-sweep.pdf").read_bytes().startswith(b"%PDF")

@@ -1,0 +1,83 @@
+"""Tests that `validate` reports values that contradict each other, with the dataset and what the tables
+lack or have wrong because of it."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+from lockstep_report.cli import main
+from lockstep_report.validate import notes, problems
+from planted import write_training
+from synthetic import phases, write_run
+
+
+@pytest.fixture
+def run(tmp_path):
+    return write_training(tmp_path / "run.h5", np.random.default_rng(1), ranks=2, steps=5)
+
+
+def put(path, key, value):
+    return lambda file: file[path].__setitem__(key, value)
+
+
+def attribute(name, value, group="/"):
+    return lambda file: file[group].attrs.__setitem__(name, value)
+
+
+CASES = [
+    (attribute("steps_per_epoch", 4), "/steps/epoch has 5 steps of epoch 2, steps_per_epoch is 4"),
+    (put("/steps/epoch", 5, 1), "/steps/epoch decreases"),
+    (put("/steps/epoch", 5, 3), "has steps of epoch 3, which /epoch does not list"),
+    (put("/steps/epoch", 0, 2), "/epoch lists epoch 1, of which /steps has no steps"),
+    (put("/epoch", slice(None), [2, 1]), "/epoch does not increase"),
+    (put("/steps/images", 3, 7), "images_per_epoch is 640"),
+    (put("/steps/phase_seconds", (3, 1, 2), 5.0), "the phases of rank 1 in step 4 of the file"),
+    (put("/epochs/seconds", 1, 0.01), "/epochs/seconds has 0.01 s for epoch 2"),
+    (put("/buckets/end_seconds", (2, 0, 2), 9.0), "an all-reduce of rank 0 ends after step 3"),
+    (put("/buckets/bytes", 0, 7), "not a multiple of the 4 bytes"),
+    (attribute("data", "cifar10:folder", "/config"), "the 11,173,962 parameters of the model need "
+                                                     "44,695,848: tables 2 and 3"),
+    (put("/ranks/rank", 1, 5), "/ranks/rank is not 0, 1, 2, ..."),
+    (put("/ranks/host", slice(None), [0, 0]), "/ranks/local_rank has equal numbers"),
+    (put("/epochs/test_accuracy", 0, 1.5), "/epochs/test_accuracy has 1.5, which is not from 0"),
+    (put("/epochs/train_accuracy", 1, -0.1), "the accuracy table and the learning curves"),
+    (put("/epochs/test_loss", 0, np.inf), "/epochs/test_loss has infinite values"),
+    (put("/epochs/evaluation_seconds", 0, -1.0), "/epochs/evaluation_seconds has negative values"),
+    (put("/steps/loss", 2, np.nan), "/steps/loss has values that are not numbers"),
+    (put("/steps/phase_seconds", (1, 0, 0), -1.0), "tables 1 to 3 and the scaling tables lack"),
+    (put("/steps/phase_seconds", (1, 0, 0), np.nan), "not finite: tables 1 to 3"),
+    (put("/buckets/start_seconds", (1, 0, 0), np.nan), "tables 2 and 3"),
+]
+
+
+@pytest.mark.parametrize("damage, complaint", CASES, ids=[text[:30] for _, text in CASES])
+def test_each_contradiction_gives_a_line_with_its_consequence(run, damage, complaint):
+    with h5py.File(run, "r+") as file:
+        if complaint.startswith("/ranks/local_rank"):
+            file["ranks/local_rank"][...] = 0
+        damage(file)
+    found = problems(run)
+    assert any(complaint in line for line in found), found
+    assert all(line.startswith("/") and ": " in line and "\n" not in line for line in found)
+
+
+def test_a_consistent_file_has_notes_only_about_what_it_lacks(run, capsys):
+    assert problems(run) == []
+    assert main(["validate", str(run)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == f"{run}: valid" and all(" note: /" in line for line in lines[:-1])
+    assert any("/telemetry/seconds is missing" in line for line in lines)
+    assert not any("/buckets" in line or "clock_offset" in line for line in lines)
+    assert main(["validate", str(run), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["is_valid"] and len(found["notes"]) == len(lines) - 1
+
+
+def test_missing_clocks_and_buckets_are_noted_on_several_ranks_only(tmp_path):
+    step = (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)
+    one = write_run(tmp_path / "1.h5", phases(10, step), 10)
+    two = write_run(tmp_path / "2.h5", phases(10, step, step), 10)
+    for path, count in ((one, 0), (two, 2)):
+        found = [line for line in notes(path) if "clock" in line or "buckets" in line]
+        assert len(found) == count

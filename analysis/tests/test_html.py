@@ -1,0 +1,299 @@
+"""Tests of the page: the numbers are those of the tables, texts are shown literally, nothing is
+loaded from the network, the same input gives the same bytes, and the structure is accessible."""
+
+import base64
+import hashlib
+import html.parser
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from html_study import write_study
+from lockstep_report.cli import main
+from lockstep_report.html.markup import Markup, element, escaped
+from synthetic import phases, write_ladder, write_layers, write_run, write_stack, write_sweep
+from test_hostile_names import NAMES, run_with
+
+VOID = {"meta", "link", "br"}
+
+
+class Page(html.parser.HTMLParser):
+    """The elements of a page: [(tag, attributes, ancestors)], its tables and its texts."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.stack, self.tables, self.texts = [], [], {}, []
+        self.table = None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        assert len(attributes) == len(attrs)
+        self.elements.append((tag, attributes, tuple(self.stack)))
+        if tag == "table":
+            self.table = self.tables.setdefault(attributes["data-table"], [])
+        elif tag == "tr":
+            self.table.append([])
+        elif tag in ("td", "th"):
+            self.table[-1].append("")
+        if tag not in VOID:
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs), tuple(self.stack)))
+
+    def handle_endtag(self, tag):
+        assert self.stack and self.stack.pop() == tag, tag
+
+    def handle_data(self, data):
+        self.texts.append((self.stack[-1] if self.stack else "", data))
+        if self.stack and self.stack[-1] in ("td", "th"):
+            self.table[-1][-1] += data
+
+    def of(self, tag):
+        return [attributes for name, attributes, _ in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    return write_study(tmp_path_factory.mktemp("study") / "runs", counts=(1, 2, 8), repeats=6)
+
+
+@pytest.fixture(scope="module")
+def text(study):
+    return make(study.parent / "report.html", study)
+
+
+def make(path, *inputs):
+    assert main(["html", *map(str, inputs), "-o", str(path)]) == 0
+    return path.read_text(encoding="utf-8")
+
+
+def markdown_tables(folder):
+    """Returns {name: rows of cells} of the Markdown tables of `tables --out`."""
+    found = {}
+    for path in folder.glob("*.md"):
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines()
+                 if line.startswith("| ")]
+        found[path.stem] = [[html.unescape(re.sub(r"\\(.)", r"\1", cell.strip()))
+                             for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+    return found
+
+
+def test_all_cells_are_those_of_the_tables(study, text, tmp_path):
+    assert main(["tables", str(study), "--out", str(tmp_path)]) == 0
+    expected = markdown_tables(tmp_path)
+    assert Page(text).tables == expected
+    assert {"table-1-time-speedup", "table-2-compute-communication", "table-3-bandwidth",
+            "batch-ladder", "weak-scaling", "strong-scaling", "phases", "accuracy", "advice",
+            "learning-curves", "efficiency-causes", "scaling-laws", "alpha-beta", "stragglers",
+            "allreduce-sweep"} <= set(expected)
+
+
+def numbers_of(text):
+    return re.findall(r"(?<![\w.-])-?\d+(?:,\d{3})*(?:\.\d+)?(?!\w|\.\d)", text)
+
+
+def test_numbers_of_charts_and_answer_are_those_of_the_tables(text):
+    page = Page(text)
+    cells = " ".join(cell for table in page.tables.values() for row in table for cell in row)
+    known = set(numbers_of(cells)) | {"1", "95"}  # the base case, "95 %"
+    marks = [data for parent, data in page.texts if parent == "title"][1:]
+    answer = re.search(r'<section id="answer".*?</section>', text, re.S)[0]
+    sentences = [data for parent, data in Page(answer).texts if parent == "li"]
+    assert len(marks) > 60 and len(sentences) == 3
+    for data in (*marks, *sentences):
+        unknown = [n for n in numbers_of(data) if n not in known]
+        assert not unknown or "fewer than 6" in data and unknown == ["6"], (unknown, data)
+
+
+def test_answer_names_epoch_scaling_and_cause(text):
+    first, second, third = (data for parent, data in Page(re.search(
+        r'<section id="answer".*?</section>', text, re.S)[0]).texts if parent == "li")
+    rows = Page(text).tables["table-1-time-speedup"]
+    row = min((r for r in rows[1:]), key=lambda r: float(r[rows[0].index("Epoch (s)")]))
+    assert f"{row[rows[0].index('Epoch (s)')]} s (95 % interval " in first
+    assert "The best batch per rank of the batch ladder is 128, with 20.00 s" in first
+    assert second.startswith("On 8 ranks, the epoch is ") and "fixed global batch" in second
+    assert "largest cause of lost efficiency" in third and "Advice (" in third
+
+
+def test_sections_are_in_order_and_complete(text):
+    page = Page(text)
+    identifiers = [a["id"] for _, a, _ in page.elements if "id" in a]
+    assert len(set(identifiers)) == len(identifiers)
+    assert [a["id"] for a in page.of("section")] == [
+        "answer", "times", "ladder", "scaling", "accuracy", "figures", "explanation", "further",
+        "method"]
+    assert [a["id"] for a in page.of("figure")] == [
+        "figure-weak-scaling", "figure-strong-scaling", "figure-phases", "figure-work",
+        "figure-allreduce-sweep", "figure-learning-curves", "figure-efficiency-causes"]
+    targets = {a["href"] for a in page.of("a")}
+    assert all(t[0] == "#" and t[1:] in identifiers for t in targets)
+
+
+def test_page_is_accessible(text):
+    page = Page(text)
+    assert page.of("html") == [{"lang": "en"}]
+    levels = [int(tag[1]) for tag, _, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in zip(levels, levels[1:]))
+    assert len(page.of("caption")) == len(page.of("table")) > 10
+    assert all(a.get("scope") in ("col", "row") for a in page.of("th"))
+    regions = [a for a in page.of("div") if a.get("class") == "scroll"]
+    names = {a["id"] for _, a, _ in page.elements if "id" in a}
+    assert all(a["tabindex"] == "0" and a["aria-labelledby"] in names for a in regions)
+    charts = [a for tag, a, above in page.elements if tag == "svg" and "figure" in above]
+    drawn = [a for a in charts if "aria-hidden" not in a]
+    assert len(drawn) > 8 and all(a["role"] == "img" and len(a["aria-label"]) > 20 for a in drawn)
+    assert text.count("n = 9 repeats per size") == 1
+    assert text.count("Measured on cpu (device), hosts node0, node1") >= 4
+    assert len(page.of("figcaption")) == len(page.of("figure"))
+
+
+def luminance(colour):
+    parts = [int(colour[n:n + 2], 16) / 255 for n in (1, 3, 5)]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055)**2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(a, b):
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("sheet", ["style.css", "dark.css"])
+def test_contrast(sheet):
+    path = Path(__file__).parent.parent / "lockstep_report" / "html" / sheet
+    colours = {}
+    for name, value in re.findall(r"--(\w+): (#[0-9a-f]{6});", path.read_text(encoding="utf-8")):
+        colours.setdefault(name, value)
+    for text in ("text", "faint", "link"):
+        assert contrast(colours[text], colours["page"]) >= 4.5, text
+        assert contrast(colours[text], colours["panel"]) >= 4.5, text
+    for n in range(7):  # lines and markers: 3:1 for graphics
+        assert contrast(colours[f"s{n}"], colours["page"]) >= 3, n
+
+
+def assert_isolated(text):
+    """Nothing is loaded from the network, and only the script and style of the page are allowed."""
+    page = Page(text)
+    policy, = (a["content"] for a in page.of("meta")
+               if a.get("http-equiv") == "Content-Security-Policy")
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    for tag in ("script", "style"):
+        content, = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.S)
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+        assert page.of(tag) == [{}]
+        assert not re.search(r"url\(|@import|fetch|https?://(?!www\.w3\.org/2000/svg)", content)
+    allowed = {"html", "head", "meta", "title", "style", "script", "body", "a", "header", "h1", "h2",
+               "h3", "h4", "button", "nav", "ul", "ol", "li", "main", "section", "div", "table",
+               "caption", "thead", "tbody", "tr", "th", "td", "figure", "figcaption", "svg", "g",
+               "path", "rect", "line", "polyline", "text", "p", "span"}
+    assert {tag for tag, _, _ in page.elements} <= allowed
+    for tag, attributes, _ in page.elements:
+        assert not any(name.startswith("on") or name in ("src", "style", "srcset")
+                       for name in attributes), (tag, attributes)
+
+
+def test_page_is_self_contained(text):
+    assert_isolated(text)
+    assert len(text.encode()) < 2**20
+
+
+def test_names_are_shown_literally(tmp_path):
+    names = [name.replace("\x00", "").replace("/", "_") for name in NAMES]
+    names += ["<img src=x onerror=alert(1)>", "\" onmouseover=\"alert(1)", "' onload='x", "]]>-->"]
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    for number, name in enumerate(names):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        run_with(folder, name).rename(runs / f"{number}{name[:100]}.h5")
+    write_ladder(runs / "<b>l.h5", config={"model": "<i>m"})
+    write_sweep(runs / "<b>s.h5")
+    write_layers(runs / "<b>y.h5")
+    write_stack(runs / "<b>k.h5")
+    text = make(tmp_path / "page.html", runs)
+    assert_isolated(text)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
+    assert escaped("<img src=x onerror=alert(1)>") in text
+    assert all(escaped(name)[:20] in text for name in names)
+
+
+def test_element_escapes_texts_and_attributes():
+    assert element("td", "</script>\n&\"'", title="\"'<>") == (
+        "<td title=\"&quot;&#x27;&lt;&gt;\">&lt;/script&gt; &amp;&quot;&#x27;</td>")
+    assert element("p", Markup("<b>"), None, class_="a") == '<p class="a"><b></p>'
+    assert element("line", x1=1.25, y1=0.0, x2=float(3)) == '<line x1="1.25" y1="0" x2="3"/>'
+
+
+def test_equal_input_gives_equal_bytes(study, text, tmp_path):
+    code = "import sys; from lockstep_report.cli import main; sys.exit(main(sys.argv[1:]))"
+    other = tmp_path / "other.html"
+    subprocess.run([sys.executable, "-c", code, "html", str(study), "-o", str(other)], check=True,
+                   env={**os.environ, "PYTHONHASHSEED": "7",
+                        "PYTHONPATH": str(Path(__file__).parent.parent)}, capture_output=True)
+    assert other.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("write, present", [
+    (write_ladder, "batch-ladder"), (write_sweep, "allreduce-sweep"), (write_layers, "layers")])
+def test_page_without_training(tmp_path, write, present):
+    text = make(tmp_path / "page.html", write(tmp_path / "run.h5"))
+    assert present in Page(text).tables
+    assert "tables 1 to 3: lockstep train" in text
+    assert_isolated(text)
+
+
+def test_one_run(tmp_path):
+    text = make(tmp_path / "page.html", write_run(
+        tmp_path / "run.h5", phases(20, (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)), 10, epochs=2))
+    assert "this needs a run with 1 rank and one with several ranks" in text
+    assert "strong scaling: runs with the same --global-batch" in text
+
+
+def test_epoch_times_of_a_csv(tmp_path):
+    path = tmp_path / "times.csv"
+    path.write_text("gpus,batch_per_gpu,epoch_seconds\n1,32,40\n2,32,22\n4,32,13\n")
+    text = make(tmp_path / "page.html", "--csv", path)
+    assert "On 4 ranks, the epoch is 3.08 times as fast" in text
+    assert "figure-weak-scaling" in text
+
+
+def test_output_errors(study, tmp_path, capfd):
+    run = str(study / "weak-01-1.h5")
+    assert main(["html", run, "-o", str(tmp_path)]) == 6
+    assert main(["html", run, "-o", str(tmp_path / "missing" / "page.html")]) == 6
+    errors = capfd.readouterr().err.splitlines()
+    assert len([line for line in errors if "cannot be written" in line or "directory" in line]) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unusable_files_have_a_section(study, tmp_path, capfd):
+    (tmp_path / "<b>x.h5").write_text("no run file")
+    page = tmp_path / "page.html"
+    assert main(["html", str(study), str(tmp_path / "<b>x.h5"), "-o", str(page)]) == 3
+    text = page.read_text(encoding="utf-8")
+    assert [data for parent, data in Page(text).texts if "x.h5: not an HDF5 file" in data]
+    assert Page(text).of("section")[-1]["id"] == "problems"
+    assert_isolated(text)
+    assert len([line for line in capfd.readouterr().err.splitlines() if "note" not in line]) == 1
+
+
+def test_map_combines_steps_and_ranks():
+    from lockstep_report.html.heat_map import work_classes
+
+    work = np.ones((100, 4))
+    work[50:, 2] = 1.15
+    classes, first, ranks = work_classes(work, columns=10)
+    assert first.tolist() == list(range(0, 100, 10)) and ranks.tolist() == [0, 1, 2, 3]
+    assert classes[2].tolist() == [0] * 5 + [3] * 5 and classes[[0, 1, 3]].max() == 0
+    classes, _, ranks = work_classes(work, columns=10, rows=2)
+    assert ranks.tolist() == [0, 2] and classes[1].tolist() == [0] * 5 + [3] * 5

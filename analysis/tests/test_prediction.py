@@ -1,0 +1,426 @@
+"""Tests predictions of the step time."""
+
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from lockstep_report.cli import main
+from lockstep_report.errors import INPUT, USAGE, ReportError
+from lockstep_report.figure_layout import text_boxes
+from lockstep_report.prediction.bases import best_bases
+from lockstep_report.prediction.basis import basis_of, with_bucket_bytes
+from lockstep_report.prediction.network import Level, Network, Range
+from lockstep_report.prediction.predict import predict, spread_of
+from lockstep_report.prediction.prediction_figure import prediction_figure
+from lockstep_report.prediction.prediction_report import prediction_rows, prediction_table
+from lockstep_report.prediction.sweep_network import network_of_sweeps
+from lockstep_report.read import read_run
+from planted import check_coverage, write_sweep, write_training
+from synthetic import dataset, write_run
+
+MEASURED = json.loads(
+    Path(__file__).with_name("data").joinpath("emulated-hosts.json").read_text(encoding="utf-8"))
+SIZES = (4e6, 2e6, 1e6)
+
+
+def ring_network(alpha=1e-5, beta=1e-9, spread=0.0, library="MPI"):
+    """A network whose values are within ± `spread` (relative)."""
+    def of(value):
+        return Range(value * (1 - spread), value * (1 + spread))
+
+    return Network("test", library, "ring", (Level("links", None, of(alpha), of(beta), True),))
+
+
+def basis_in(path):
+    return basis_of(read_run(path))
+
+
+def test_a_basis_has_the_measured_times(tmp_path):
+    basis = basis_in(write_training(tmp_path / "a.h5", np.random.default_rng(1), sigma=0, steps=4))
+    assert basis.ready[0, 0] == pytest.approx(0.05 * (0.3 + 0.7 * np.array([1, 2, 3]) / 3))
+    assert basis.backward_end == pytest.approx(np.full((4, 4), 0.05))
+    assert basis.update == pytest.approx(np.full((4, 4), 0.002))
+    assert (basis.batch, basis.ranks, basis.library) == (32, 4, "MPI")
+
+
+def test_equal_ranks_by_hand(tmp_path):
+    """Ring of 2 without latency: 7 MB, 1 ns per byte. Buckets final at 26.67, 38.33 and 50 ms take
+    4, 2 and 1 ms: the step ends at 50 + 1 + 2 ms."""
+    basis = basis_in(write_training(tmp_path / "a.h5", np.random.default_rng(1), sigma=0))
+    found = predict(basis, ring_network(0), 2)
+    assert found.step == pytest.approx([0.053] * 3)
+    assert found.all_reduce == pytest.approx([0.007] * 3)
+    assert found.straggler == pytest.approx([0] * 3, abs=1e-12)
+
+
+def test_the_interval_contains_the_ranges_of_the_network(tmp_path):
+    """8 ranks: 14 messages of 1 ms ± 20 % for each bucket: 3 · 14 ms ± 20 % in 95 % of the draws of
+    a uniform distribution: ± 19 %."""
+    basis = basis_in(write_training(tmp_path / "a.h5", np.random.default_rng(1), sigma=0))
+    _, low, high = predict(basis, ring_network(1e-3, 0.0, 0.2), 8).all_reduce
+    assert 0.042 * 0.80 < low < 0.042 * 0.83
+    assert 0.042 * 1.17 < high < 0.042 * 1.20
+
+
+def test_spread_of_ranks_is_not_biased():
+    """The deviations from the mean of few ranks have the variance of independent ranks."""
+    random = np.random.default_rng(2)
+    for ranks in (2, 3, 8):
+        _, deviations = spread_of(random.standard_normal((4000, ranks, 1)))
+        assert deviations.std() == pytest.approx(1, abs=0.03)
+
+
+@pytest.mark.parametrize("reducer", ["overlap", "allreduce"])
+@pytest.mark.parametrize("sigma", [0.02, 0.1])
+def test_left_out_rank_counts_of_planted_runs_are_predicted(tmp_path, reducer, sigma):
+    """The basis has 4 ranks; 16 ranks are measured in another run of the same process, with the
+    ring of the network. 2 % is three times the standard error of a mean of 80 steps at the larger
+    noise."""
+    alpha, beta = 1e-4, 2e-9
+    factor = {n: (2 * (n - 1) * alpha, 2 * (n - 1) / n * beta) for n in (4, 16)}
+    random = np.random.default_rng(3)
+    options = {"sizes": SIZES, "sigma": sigma, "reducer": reducer, "steps": 80}
+    paths = {n: write_training(tmp_path / f"{n}.h5", random, ranks=n, alpha=a, beta=b, **options)
+             for n, (a, b) in factor.items()}
+    found = predict(basis_in(paths[4]), ring_network(alpha, beta), 16)
+    measured = basis_in(paths[16]).measured_step
+    assert found.step[0] == pytest.approx(measured, rel=0.02)
+    exposed = read_run(paths[16]).phase_seconds[1:, :, 4].mean()
+    assert found.exposed[0] == pytest.approx(exposed, rel=0.1)
+
+
+def test_planted_mean_is_within_the_interval(tmp_path):
+    """The mean step of the process, from a run of 1,000 steps, is in the interval that follows from
+    20 steps in 95 % of the repeats. The interval has the steps of one run, which draws of a
+    finite sample make a little too narrow: the test permits 90 %."""
+    random = np.random.default_rng(4)
+    options = {"alpha": 1e-4, "beta": 1e-9, "ranks": 4, "reducer": "allreduce"}
+    true = basis_in(write_training(tmp_path / "long.h5", random, steps=1000, **options))
+    net = ring_network(1e-4 / 6, 1e-9 / 1.5)
+    repeats, hits = 30, 0
+    for _ in range(repeats):
+        found = predict(basis_in(write_training(
+            tmp_path / "short.h5", random, steps=20, **options)), net, 4)
+        hits += found.step[1] <= true.measured_step <= found.step[2]
+    check_coverage(hits, repeats, 0.9, exact=False)
+
+
+def test_the_same_seed_gives_the_same_prediction(tmp_path):
+    basis = basis_in(write_training(tmp_path / "a.h5", np.random.default_rng(1)))
+    net = ring_network(spread=0.5)
+    assert predict(basis, net, 64) == predict(basis, net, 64)
+    assert predict(basis, net, 64, seed=2).step != predict(basis, net, 64).step
+
+
+def test_more_ranks_have_a_slower_last_rank(tmp_path):
+    basis = basis_in(write_training(tmp_path / "a.h5", np.random.default_rng(1), sigma=0.1))
+    excess = [predict(basis, ring_network(), n).straggler[0] for n in (2, 8, 64, 4096)]
+    assert excess == sorted(excess)
+    assert not predict(basis, ring_network(), 64).is_tail_extrapolated
+    assert predict(basis, ring_network(), 4096).is_tail_extrapolated  # 40 steps x 4 ranks
+
+
+def test_other_buckets_are_interpolated(tmp_path):
+    """Buckets of 4, 2 and 1 MB are final at 1/3, 2/3 and 1 of the backward pass, which begins at
+    15 ms and takes 35 ms. Buckets of 3 MB end at 3 MB (1/4 of the pass), 6 MB (2/3) and 7 MB."""
+    basis = basis_in(write_training(tmp_path / "a.h5", np.random.default_rng(1), sigma=0))
+    made = with_bucket_bytes(basis, 3e6)
+    assert made.sizes == pytest.approx([3e6, 3e6, 1e6])
+    assert made.ready[0, 0] == pytest.approx(0.015 + 0.035 * np.array([0.25, 2 / 3, 1]))
+    whole = with_bucket_bytes(basis, 1e9)
+    assert whole.sizes.tolist() == [7e6]
+    assert whole.ready[0, 0] == pytest.approx([0.05])
+
+
+def test_the_basis_is_the_run_with_the_most_ranks(tmp_path):
+    random = np.random.default_rng(5)
+    runs = [read_run(write_training(tmp_path / f"{n}.h5", random, ranks=n)) for n in (4, 2)]
+    basis, = best_bases(runs)
+    assert basis.ranks == 4
+
+
+@pytest.mark.parametrize("options", [{"sizes": ()}, {"reducer": "none"}])
+def test_runs_without_buckets_are_no_basis(tmp_path, options):
+    path = write_training(tmp_path / "a.h5", np.random.default_rng(1), **options)
+    with pytest.raises(ReportError, match="nor one with a profile"):
+        prediction_rows([read_run(path)], ring_network(), [8])
+
+
+def test_steps_with_nccl_and_networks_of_mpi_are_named(tmp_path):
+    path = write_training(tmp_path / "a.h5", np.random.default_rng(1), environment={
+        "all_reduce": "NCCL 2.19", "transport": "NCCL 2.19"})
+    table = prediction_table(prediction_rows([read_run(path)], ring_network(), [8]))
+    assert table.rows[0]["model"] == "MPI ring (predicted)"
+    assert any("measured with NCCL, the all-reduce is modelled for MPI" in n for n in table.footnotes)
+    assert any("upper bounds" in n for n in table.footnotes)
+
+
+# name, kind, phase, FLOPs, seconds of the backward pass. Parameters: linear 10 x 4 weights (4 FLOPs
+# per weight and image, batch 8) and 4 biases; batch norm 2 x 10; convolution 9 x 5 x 10.
+OPERATIONS = [("loss", "loss, 4x1x1", "backward", 0, 1e-3),
+              ("fc", "linear, 10x1x1", "backward", 4 * 8 * 40, 2e-3),
+              ("bn", "batch norm, add, ReLU, 10x8x8", "backward", 0, 1e-3),
+              ("conv", "convolution 3x3 stride 2, 5x16x16 -> 10x8x8", "backward data", 0, 2e-3),
+              ("conv", "convolution 3x3 stride 2, 5x16x16 -> 10x8x8", "backward weights", 0, 4e-3),
+              ("update", "SGD with momentum", "update", 0, 5e-3)]
+PARAMETERS = 44 + 20 + 450
+
+
+def write_profiled(path, parameters=PARAMETERS, ranks=1):
+    """Writes a run of 4 timed steps: 10 ms forward, 20 ms backward, 5 ms update, batch 8."""
+    made = np.tile([0.0, 0, 0.010, 0.020, 0, 0.005], (8, ranks, 1))
+    write_run(path, made, 8 * ranks, batch=8, epochs=2, reducer="overlap",
+              config={"bucket-mib": str(200 / 2**20)})
+    add_profile(path, parameters, ranks)
+    return path
+
+
+def add_profile(path, parameters, ranks):
+    with h5py.File(path, "r+") as file:
+        count = len(OPERATIONS)
+        dataset(file, "/operation", np.arange(count))
+        names, kinds, own, flops, seconds = zip(*OPERATIONS)
+        traffic = [0.0] * (count - 1) + [20.0 * parameters]
+        for name, values in {
+                "name": names, "kind": kinds, "phase": own, "flops": flops, "bytes": traffic,
+                "calls": np.ones(count), "implementation": [""] * count,
+                "ceiling": ["none"] * count, "bound_seconds": np.zeros(count),
+                "seconds": np.repeat(np.array(seconds)[:, None], ranks, axis=1)}.items():
+            dataset(file, f"/profile/{name}", np.array(values))
+
+
+def test_a_profile_of_one_rank_gives_the_times_of_the_gradients(tmp_path):
+    """The operations end at 1, 3, 4, 6 and 10 of 10 ms, which are scaled to the backward pass of 20
+    ms. Their 2,056 bytes are in buckets of 200 bytes: 176 are final after 3 ms, 256 after 4 ms, all
+    after 10 ms."""
+    basis, = best_bases([read_run(write_profiled(tmp_path / "a.h5"))])
+    assert basis.sizes.sum() == 4 * PARAMETERS
+    assert basis.sizes.tolist() == [200.0] * 10 + [56.0]
+    assert basis.ready[0, 0] == pytest.approx([0.018] + [0.030] * 10)
+    assert basis.backward_end[0, 0] == pytest.approx(0.030)
+    # The update of a bucket, 0.49 ms, hides its successor's all-reduce of 0.2 ms.
+    found = predict(basis, ring_network(1e-4, 0.0), 2)
+    assert found.step[0] == pytest.approx(0.030 + 0.005)
+
+
+def test_a_profile_without_some_parameters_is_no_basis(tmp_path):
+    assert best_bases([read_run(write_profiled(tmp_path / "a.h5", 2 * PARAMETERS))]) == []
+
+
+def test_measured_buckets_are_preferred_to_a_profile(tmp_path):
+    path = write_training(tmp_path / "a.h5", np.random.default_rng(1), sigma=0)
+    add_profile(path, PARAMETERS, 4)
+    basis, = best_bases([read_run(path)])
+    assert basis.sizes.tolist() == list(SIZES)
+
+
+def strong_runs(tmp_path):
+    """Batch 8 and 32 per rank on 4 ranks: the work is 20 ms and 50 ms, so 30 ms at batch 16."""
+    random = np.random.default_rng(8)
+    return [read_run(write_training(tmp_path / f"{batch}.h5", random, sigma=0, work=work,
+                                    images=640, batch=batch))
+            for batch, work in ((8, 0.02), (32, 0.05))]
+
+
+def test_strong_scaling_interpolates_the_work_over_the_batch(tmp_path):
+    """Ring without latency, buckets of 4, 2 and 1 MB, 2(N-1)/N ns per byte. On 4 ranks with batch
+    16: final at 16, 23 and 30 ms; 6, 3 and 1.5 ms: until 31.5 ms, and 2 ms of update."""
+    rows = prediction_rows(strong_runs(tmp_path), ring_network(0), [2, 4, 8], global_batch=64)
+    assert [row.predicted.basis.batch for row in rows] == [32, 16, 8]
+    assert rows[1].predicted.step[0] == pytest.approx(0.0335)
+    assert "interpolated between batch 8" in rows[1].predicted.basis.notes[-1]
+    assert [row.efficiency for row in rows] == [None] * 3  # no 1-rank run at batch 64
+    assert [row.source for row in rows] == [""] * 3
+    assert "fixed global batch" in prediction_table(rows).title
+
+
+@pytest.mark.parametrize("batch, ranks", [(64, 16), (64, 1), (64, 3)])
+def test_batches_that_were_not_measured_are_refused(tmp_path, batch, ranks):
+    with pytest.raises(ReportError, match="the runs measured batch 8, 32") as error:
+        prediction_rows(strong_runs(tmp_path), ring_network(), [ranks], global_batch=batch)
+    assert error.value.status == USAGE
+
+
+def test_strong_efficiency_by_hand(tmp_path):
+    """One rank at batch 64: 102 ms. On 4 ranks 33.5 ms: 102 / (4 · 33.5) = 0.761."""
+    alone = write_training(tmp_path / "1.h5", np.random.default_rng(9), ranks=1, sigma=0, sizes=(),
+                           work=0.1, images=640, batch=64)
+    rows = prediction_rows([*strong_runs(tmp_path), read_run(alone)], ring_network(0), [4],
+                           global_batch=64)
+    assert rows[0].efficiency[0] == pytest.approx(0.102 / (4 * 0.0335))
+
+
+def sweep_runs(tmp_path, beta=1e-9, ranks=(2, 4), **options):
+    random = np.random.default_rng(6)
+    return [read_run(write_sweep(
+        tmp_path / f"sweep-{n}.h5", random, n, 2 * (n - 1) * 1e-5, 2 * (n - 1) / n * beta,
+        4096 * 4 ** np.arange(6), **options)) for n in ranks]
+
+
+def test_sweeps_on_several_rank_counts_give_the_parameters_of_a_link(tmp_path):
+    net = network_of_sweeps(sweep_runs(tmp_path), "ring")
+    level, = net.levels
+    assert level.alpha.low <= 1e-5 <= level.alpha.high
+    assert level.beta.low <= 1e-9 <= level.beta.high
+    assert net.label == "MPI ring"
+
+
+def test_exact_sweeps_have_no_spread(tmp_path):
+    net = network_of_sweeps(sweep_runs(tmp_path, sigma=0), "ring")
+    (alpha, beta), = net.draw(np.random.default_rng(1), 5)
+    assert alpha == pytest.approx(np.full(5, 1e-5))
+    assert beta == pytest.approx(np.full(5, 1e-9))
+
+
+def test_sweeps_that_determine_nothing_are_refused(tmp_path):
+    with pytest.raises(ReportError, match="fewer than 3 measured sizes"):
+        network_of_sweeps(sweep_runs(tmp_path), "direct")
+    with pytest.raises(ReportError, match="no model to fit"):
+        network_of_sweeps(sweep_runs(tmp_path), "gather-scatter")
+    with pytest.raises(ReportError, match="several ranks on several hosts"):
+        network_of_sweeps(sweep_runs(tmp_path, ranks=(4,), hosts=["a", "a", "b", "b"]), "ring")
+    with pytest.raises(ReportError, match="not distinguishable from 0"):
+        network_of_sweeps(sweep_runs(tmp_path, beta=1e-16), "ring")
+
+
+def write_measured(folder, run):
+    """Writes a run of the measured data."""
+    path = folder / f"{run['reducer']}-{run['ranks']}.h5"
+    steps = len(run["phase_seconds"])
+    write_run(path, run["phase_seconds"], 2 * run["ranks"], batch=2, reducer=run["reducer"],
+              bucket_bytes=run["bucket_bytes"], bucket_start=np.array(run["bucket_start"]),
+              bucket_end=np.array(run["bucket_end"]), epoch_of_step=np.ones(steps, dtype=int),
+              attributes={"part": 1, "steps_per_epoch": run["steps_per_epoch"],
+                          "images_per_epoch": 192}, config={"train-samples": "192"},
+              environment={"all_reduce": "ring", "transport": "Open MPI v4.1.4"},
+              ranks_of={"hostname": [f"host{i}" for i in range(run["ranks"])]})
+    with h5py.File(path, "r+") as file:
+        dataset(file, "/clock_reading", ["begin", "end"])
+        dataset(file, "/steps/start_seconds", np.array(run["start_seconds"]))
+        for name in ("offset", "error"):
+            dataset(file, f"/epochs/clock_{name}_seconds", run[f"clock_{name}_seconds"])
+    return path
+
+
+def write_measured_sweep(folder, sweep):
+    path = folder / f"sweep-{sweep['ranks']}.h5"
+    write_sweep(path, np.random.default_rng(1), sweep["ranks"], 1.0, 0.0, sweep["bytes"],
+                repeats=len(sweep["seconds"][0]))
+    with h5py.File(path, "r+") as file:
+        file["allreduce/seconds"][...] = sweep["seconds"]
+    return path
+
+
+@pytest.mark.parametrize("reducer", ["overlap", "allreduce"])
+@pytest.mark.parametrize("basis_ranks", [2, 3])
+def test_measured_runs_that_were_left_out_are_predicted(tmp_path, reducer, basis_ranks):
+    """Emulated hosts (data/README.md). The steps on 4 hosts are neither part of the basis nor of
+    the fit of the network, which uses the sweeps on 2 and 3 hosts."""
+    runs = {run["ranks"]: write_measured(tmp_path, run)
+            for run in MEASURED["training"] if run["reducer"] == reducer}
+    sweeps = [read_run(write_measured_sweep(tmp_path, sweep))
+              for sweep in MEASURED["sweeps"] if sweep["ranks"] < 4]
+    found = predict(basis_in(runs[basis_ranks]), network_of_sweeps(sweeps, "ring"), 4)
+    measured = basis_in(runs[4]).measured_step
+    assert found.step[1] <= measured <= found.step[2]
+    assert found.step[0] == pytest.approx(measured, rel=0.10)
+    assert found.step[2] - found.step[1] < 0.3 * measured
+
+
+def run_command(capsys, *arguments):
+    status = main(["predict", *map(str, arguments)])
+    return status, capsys.readouterr()
+
+
+def files_of(tmp_path):
+    random = np.random.default_rng(7)
+    net = tmp_path / "net.json"
+    net.write_text(json.dumps({"name": "a|b", "library": "MPI", "algorithm": "ring",
+                               "levels": [{"alpha": 1e-5, "beta": [1e-9, 2e-9]}]}))
+    return [write_training(tmp_path / f"{n}.h5", random, ranks=n) for n in (2, 4)], net
+
+
+def test_command_prints_a_table_and_writes_a_figure(tmp_path, capsys):
+    runs, net = files_of(tmp_path)
+    out = tmp_path / "out"
+    status, printed = run_command(
+        capsys, *runs, "--ranks", "2,64", "--network", net, "--out", out)
+    assert status == 0
+    assert "MPI ring (predicted)" in printed.out
+    assert "| 64 |" in printed.out
+    assert {path.suffix for path in out.glob("predicted-step.*")} == {
+        ".md", ".csv", ".tex", ".svg", ".png", ".pdf"}
+    first = {path.name: path.read_bytes() for path in out.iterdir()}
+    run_command(capsys, *runs, "--ranks", "2,64", "--network", net, "--out", out)
+    assert first == {path.name: path.read_bytes() for path in out.iterdir()}
+
+
+def test_files_of_the_report_in_the_same_folder_remain(tmp_path, capsys):
+    runs, net = files_of(tmp_path)
+    out = tmp_path / "out"
+    assert main(["tables", *map(str, runs), "--out", str(out)]) == 0
+    before = {path.name for path in out.iterdir()}
+    run_command(capsys, *runs, "--ranks", "8", "--network", net, "--out", out)
+    after = {path.name for path in out.iterdir()}
+    assert before < after
+    assert main(["tables", *map(str, runs), "--out", str(out)]) == 0
+    assert {path.name for path in out.iterdir()} == after
+
+
+def test_command_prints_json(tmp_path, capsys):
+    runs, net = files_of(tmp_path)
+    status, printed = run_command(
+        capsys, *runs, "--ranks", "2,64", "--network", net, "--json", "--bucket-mib", "1")
+    values = json.loads(printed.out)
+    assert status == 0
+    assert values["is_predicted"] is True
+    first = values["predicted"][0]
+    assert (first["ranks"], first["model"], first["basis"]) == (2, "MPI ring", "4.h5")
+    low, high = first["predicted_step_seconds"]["interval"]
+    assert low <= first["predicted_step_seconds"]["value"] <= high
+    assert first["measured_step_seconds"] is None  # other buckets than measured
+
+
+def test_measured_steps_are_beside_the_predicted_ones(tmp_path, capsys):
+    runs, net = files_of(tmp_path)
+    _, printed = run_command(capsys, *runs, "--ranks", "2,64", "--network", net, "--json")
+    two, many = json.loads(printed.out)["predicted"]
+    assert two["measured_run"] == "2.h5"
+    assert two["measured_step_seconds"] == pytest.approx(0.053, abs=0.02)
+    assert many["measured_step_seconds"] is None
+
+
+@pytest.mark.parametrize("arguments, status, text", [
+    (("--network", "RUN"), INPUT, "not a sweep"),
+    (("--network", "NET", "NET"), USAGE, "one description"),
+    (("--network", "NET", "--algorithm", "ring"), USAGE, "only for sweeps"),
+    (("--network", "none.json"), INPUT, "cannot be read"),
+    (("--network", "none.h5"), INPUT, "no such file")])
+def test_errors_have_one_line(tmp_path, capsys, arguments, status, text):
+    runs, net = files_of(tmp_path)
+    names = {"RUN": runs[0], "NET": net}
+    found, printed = run_command(
+        capsys, *runs, "--ranks", "8", *(names.get(a, a) for a in arguments))
+    assert found == status
+    assert text in printed.err
+    assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("ranks", ["0", "a", "2000000", ""])
+def test_wrong_rank_lists_are_refused(tmp_path, capsys, ranks):
+    with pytest.raises(SystemExit) as stop:
+        run_command(capsys, "a.h5", "--ranks", ranks, "--network", "net.json")
+    assert stop.value.code == USAGE
+
+
+@pytest.mark.parametrize("counts", [[8], [2, 64], [2**k for k in range(1, 8)],
+                                    list(range(2, 82, 2))])
+def test_texts_of_the_figure_fit(tmp_path, counts):
+    runs, _ = files_of(tmp_path)
+    figure = prediction_figure(prediction_rows(list(map(read_run, runs)), ring_network(), counts))
+    boxes = text_boxes(figure)
+    canvas = figure.bbox
+    assert all(box.x0 >= canvas.x0 and box.x1 <= canvas.x1 for box in boxes)
+    assert all(box.y0 >= canvas.y0 and box.y1 <= canvas.y1 for box in boxes)

@@ -1,0 +1,124 @@
+"""lockstep_report from Python: open, steps, runs, and the example notebook."""
+
+from pathlib import Path
+
+import h5py
+import lockstep_report as lr
+import numpy as np
+import pytest
+from lockstep_report import data_tree, frames
+from lockstep_report.errors import ReportError
+from synthetic import write_run, write_sweep
+
+ANALYSIS = Path(__file__).resolve().parents[1]
+
+pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+xarray = pytest.importorskip("xarray", reason="xarray is not installed")
+
+
+@pytest.fixture
+def path(tmp_path):
+    times = np.arange(20 * 2 * 6).reshape(20, 2, 6) * 1e-3
+    return write_run(tmp_path / "run.h5", times, 64, epochs=2, bucket_bytes=[8, 16],
+                     ranks_of={"hostname": ["n1", "n2"]},
+                     attributes={"part": 1, "first_step": 0, "steps_per_epoch": 10,
+                                 "images_per_epoch": 640})
+
+
+def kinds():
+    """The types of `lr.open`: that of this xarray, and the replacement."""
+    return ["DataTree", "Tree"] if hasattr(xarray, "DataTree") else ["Tree"]
+
+
+@pytest.fixture(params=kinds())
+def tree(request, path, monkeypatch):
+    if request.param == "Tree":
+        monkeypatch.delattr(xarray, "DataTree", raising=False)
+    found = lr.open(path)
+    assert type(found).__name__ == request.param
+    return found
+
+
+def test_tree_has_groups_variables_and_coordinates(tree):
+    assert set(tree.children) == {"config", "environment", "ranks", "steps", "epochs", "buckets"}
+    assert "/steps" in tree.groups and "steps" in tree and "nothing" not in tree
+    assert tree.attrs["format"] == "lockstep-run"
+    assert tree["config"].attrs["model"] == "resnet18-cifar"
+    seconds = tree["steps"]["phase_seconds"]
+    assert seconds.dims == ("step", "rank", "phase") and seconds.attrs["units"] == "s"
+    assert seconds.attrs["long_name"].startswith("time of each phase")
+    value = seconds.sel(step=3, rank=1, phase="backward").item()
+    assert value == pytest.approx((2 * 12 + 6 + 3) * 1e-3)
+    assert tree["steps/phase_seconds"].identical(seconds)
+    assert seconds.coords["hostname"].values.tolist() == ["n1", "n2"]
+    assert seconds.coords["epoch"].values.tolist() == [1] * 10 + [2] * 10
+    assert tree["buckets"]["start_seconds"].coords["bytes"].values.tolist() == [8, 16]
+    mean = tree["steps"].to_dataset().groupby("epoch").mean()
+    assert mean["phase_seconds"].sizes["epoch"] == 2
+
+
+def test_large_datasets_are_read_when_they_are_used(path, monkeypatch):
+    expected = lr.open(path)["steps"]["phase_seconds"]
+    monkeypatch.setattr(data_tree, "IN_MEMORY_BYTES", 0)
+    found = lr.open(path)["steps"]["phase_seconds"]
+    for chosen in ({"step": 4}, {"step": slice(2, 9, 3)}, {"step": [5, 1]}, {"rank": 1},
+                   {"step": [0, 3], "phase": [1, 2]}, {"step": 1, "rank": 0, "phase": 2}):
+        assert found.isel(chosen).identical(expected.isel(chosen))
+    np.testing.assert_array_equal(found.max("rank"), expected.max("rank"))
+
+
+def test_rows_of_an_unfinished_epoch_are_omitted(path):
+    with h5py.File(path, "r+") as file:
+        del file["epoch"]
+        file["epoch"] = [1]
+    steps = lr.open(path)["steps"]
+    assert steps["loss"].sizes == {"step": 10} and steps["phase_seconds"].sizes["step"] == 10
+
+
+def test_other_groups_and_errors(tmp_path):
+    sweep = lr.open(write_sweep(tmp_path / "sweep.h5"))["allreduce"]
+    assert sweep["seconds"].dims == ("message", "repeat")
+    assert sweep["seconds"].coords["algorithm"].values.tolist() == ["mpi", "direct"]
+    with pytest.raises(ReportError, match="no such file"):
+        lr.open(tmp_path / "none.h5")
+
+
+def test_steps_is_tidy(path, tmp_path):
+    write_run(tmp_path / "one.h5", np.ones((10, 1, 6)), 32)
+    frame = lr.steps([path, tmp_path / "one.h5"])
+    assert len(frame) == 20 * 2 + 10
+    assert not frame.duplicated(["run", "step", "rank"]).any()
+    row = frame.set_index(["run", "step", "rank"]).loc["run.h5", 3, 1]
+    assert row.backward_seconds == pytest.approx(0.033) and row.host == "n2"
+    assert row.rank_seconds == pytest.approx(sum(range(30, 36)) * 1e-3)
+    assert row.step_seconds == pytest.approx(sum(range(30, 36)) * 1e-3)  # rank 1 is the slowest
+    assert frame[frame.run == "run.h5"].is_timed.sum() == 20  # epoch 2 on both ranks
+    assert len(lr.steps(tmp_path)) == len(frame)  # a folder
+    assert set(lr.steps(path, ranks=[1])["rank"]) == {1}
+
+
+def test_steps_in_blocks(path, monkeypatch):
+    expected = lr.steps(path)
+    monkeypatch.setattr(frames, "BLOCK_BYTES", 3 * 8 * 6 * 2)
+    pandas.testing.assert_frame_equal(lr.steps(path), expected)
+
+
+def test_runs(path):
+    frame = lr.runs(path)
+    assert len(frame) == 1 and frame.option_model[0] == "resnet18-cifar"
+    assert frame["ranks"][0] == 2 and frame.timed_epoch[0] == 2
+
+
+def test_example_notebook(path, tmp_path, monkeypatch):
+    nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+    content = nbformat.read(ANALYSIS / "examples" / "steps.ipynb", as_version=4)
+    assert not any(cell.get("outputs") for cell in content.cells)  # stored without results
+    monkeypatch.setenv("LOCKSTEP_RUNS", str(path.parent))
+    monkeypatch.setenv("PYTHONPATH", str(ANALYSIS))
+    monkeypatch.delenv("MPLBACKEND", raising=False)
+    nbclient.NotebookClient(content, timeout=300, kernel_name="python3",
+                            resources={"metadata": {"path": str(tmp_path)}}).execute()
+    outputs = [output for cell in content.cells for output in cell.get("outputs", ())]
+    assert sum("image/png" in output.get("data", {}) for output in outputs) == 2

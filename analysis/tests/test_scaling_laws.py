@@ -1,0 +1,103 @@
+"""Tests the fits of Amdahl's and Gustafson's laws."""
+
+import numpy as np
+import pytest
+from lockstep_report.comparison import merge_repeats
+from lockstep_report.joining import load_runs
+from lockstep_report.models.scaling_laws import AMDAHL, GUSTAFSON, amdahl, gustafson, scaling_fits
+from lockstep_report.points import from_run
+from planted import check_coverage, noise
+from synthetic import write_run
+
+RANKS = np.array([1, 2, 4, 8])
+
+
+def test_amdahl_of_exact_times():
+    """T(1) = 10 s, s = 0.2: 10, 6, 4, 3 s."""
+    _, serial = amdahl(RANKS, [10.0, 6.0, 4.0, 3.0])
+    assert (serial.value, serial.low, serial.high) == pytest.approx((0.2, 0.2, 0.2))
+
+
+def test_gustafson_of_exact_times():
+    """s = 0.2: N t(1)/t(N) = N - 0.2 (N-1) = 1, 1.8, 3.4, 6.6 with t(1) = 1 s."""
+    seconds = RANKS / np.array([1, 1.8, 3.4, 6.6])
+    _, serial = gustafson(RANKS, seconds)
+    assert (serial.value, serial.low, serial.high) == pytest.approx((0.2, 0.2, 0.2))
+
+
+def test_equal_rank_counts_determine_nothing():
+    assert amdahl([2, 2, 2], [1.0, 1.1, 1.2]) is None
+
+
+def steps_of(random, steps, ranks, seconds, sigma):
+    """Returns phases (step, rank, phase) whose steps take `seconds`. The noise is common to the
+    steps of a run, because runs, not steps, are the observations of the fit."""
+    phases = np.zeros((steps, ranks, 6))
+    phases[:, :, 3] = seconds * noise(random, sigma)
+    return phases
+
+
+def write_runs(folder, random, law, serial, sigma=0.01, repeats=2, ranks=(1, 2, 4)):
+    """Writes runs with a planted serial fraction; a step of one rank takes 0.1 s."""
+    paths = []
+    for count in ranks:
+        if law == AMDAHL:
+            batch, steps, seconds = 32 // count, 8, 0.1 * (serial + (1 - serial) / count)
+        else:
+            batch, steps, seconds = 32, 8 // count, 0.1 * count / (count - serial * (count - 1))
+        for repeat in range(repeats):
+            paths.append(write_run(
+                folder / f"{law}-{count}-{repeat}.h5", steps_of(random, steps, count, seconds, sigma),
+                batch * count, batch=batch,
+                config={"train-samples": "256"}, attributes={
+                    "part": 1, "steps_per_epoch": steps, "images_per_epoch": 256}))
+    return paths
+
+
+def fit_files(paths, law):
+    points = merge_repeats([from_run(run) for run in load_runs(paths).runs])
+    return [found for found in scaling_fits(points) if found.law == law]
+
+
+@pytest.mark.parametrize("law, serial", [(AMDAHL, 0.15), (GUSTAFSON, 0.1)])
+def test_planted_serial_fraction_is_recovered_from_run_files(tmp_path, law, serial):
+    random = np.random.default_rng(2)
+    repeats, hits = 40, 0
+    for _ in range(repeats):
+        found, = fit_files(write_runs(tmp_path, random, law, serial), law)
+        hits += found.serial.contains(serial)
+        assert found.serial.high - found.serial.low < 0.2
+    check_coverage(hits, repeats)
+
+
+def test_repeated_runs_are_separate_observations(tmp_path):
+    found, = fit_files(write_runs(tmp_path, np.random.default_rng(3), AMDAHL, 0.2), AMDAHL)
+    assert found.ranks.tolist() == [1, 1, 2, 2, 4, 4]
+    assert found.fit.dof == 4
+    assert found.limit == pytest.approx(1 / found.serial.value)
+    assert np.abs(found.residuals).max() < 0.05
+
+
+def test_two_rank_counts_are_marked(tmp_path):
+    paths = write_runs(tmp_path, np.random.default_rng(4), AMDAHL, 0.2, repeats=1, ranks=(1, 2))
+    found, = fit_files(paths, AMDAHL)
+    assert not found.serial.has_interval
+    assert any("two rank counts" in note for note in found.notes)
+    assert any("no interval" in note for note in found.notes)
+
+
+def test_a_law_that_does_not_describe_the_times_is_marked(tmp_path):
+    paths = []
+    for ranks, seconds in ((1, 0.1), (2, 0.8), (4, 0.2)):
+        paths += write_runs(tmp_path, np.random.default_rng(5), AMDAHL, 0.2, 0, 1, (ranks,))
+        phases = np.zeros((8, ranks, 6))
+        phases[:, :, 3] = seconds
+        write_run(paths[-1], phases, 32, batch=32 // ranks, config={"train-samples": "256"},
+                  attributes={"part": 1, "steps_per_epoch": 8, "images_per_epoch": 256})
+    found, = fit_files(paths, AMDAHL)
+    assert any("does not describe" in note for note in found.notes)
+
+
+def test_one_rank_count_has_no_fit(tmp_path):
+    paths = write_runs(tmp_path, np.random.default_rng(6), AMDAHL, 0.2, ranks=(1,))
+    assert fit_files(paths, AMDAHL) == []

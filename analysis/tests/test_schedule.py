@@ -1,0 +1,67 @@
+"""Tests the schedule of a step, by hand."""
+
+import numpy as np
+import pytest
+from lockstep_report.prediction.schedule import schedule
+
+SIZES = np.array([3.0, 1.0])
+
+
+def made(ready, backward_end, update, all_reduces, **options):
+    return schedule(np.array([ready], float), np.array([float(backward_end)]),
+                    np.array([float(update)]), np.array([all_reduces], float), SIZES, **options)
+
+
+def test_hidden_all_reduces():
+    """Bucket 0 from 2 to 5, bucket 1 from 8 to 9; the backward pass ends at 8."""
+    step = made([2, 8], 8, 1, [3, 1], updates_by_bucket=False)
+    assert (step.end[0], step.seconds[0], step.all_reduce[0]) == (9, 10, 4)
+
+
+def test_all_reduces_follow_each_other():
+    """Bucket 0 from 2 to 9 delays bucket 1 to 9 to 10."""
+    assert made([2, 8], 8, 1, [7, 1], updates_by_bucket=False).seconds[0] == 11
+
+
+def test_updates_by_bucket():
+    """Backward pass until 8, bucket 0 is reduced at 9: update 9 to 9.75 (3 of 4 bytes); bucket 1
+    from 9 to 12: update 12 to 12.25."""
+    assert made([2, 8], 8, 1, [7, 3]).seconds[0] == pytest.approx(12.25)
+
+
+def test_without_overlap_the_all_reduces_start_after_the_backward_pass():
+    assert made([2, 8], 8, 1, [3, 1], has_overlap=False, updates_by_bucket=False).seconds[0] == 13
+
+
+def test_all_reduces_end_when_lockstep_plan_predicts_it():
+    """The command of `test_times_are_those_that_lockstep_plan_prints` in test_collectives.py, on 8
+    ranks: times at which the gradients are final, and at which the all-reduces end."""
+    ready = [0.0003391511489189964, 0.00036744946404926353, 0.00036744946404926353,
+             0.00039576784723338625, 0.00044908420354480377, 0.0005491723536136939,
+             0.0007876533248921302, 0.0007876533248921302]
+    end = [0.0008856500580099055, 0.0014321489671008146, 0.001978647876191724,
+           0.002525146785282633, 0.003071645694373542, 0.0036181446034644514,
+           0.00416464351255536, 0.0042681789671008144]
+    whole, last = end[0] - ready[0], end[-1] - end[-2]
+    for count, expected in enumerate(end, 1):
+        comm = ([whole] * 7 + [last])[:count]
+        step = schedule(np.array([ready[:count]]), np.array([ready[count - 1]]), np.zeros(1),
+                        np.array([comm]), np.array([6291456.0] * 7 + [655680])[:count])
+        assert step.end[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_half_rate_during_the_backward_pass():
+    """Bucket 0 starts at 2; 3 s of the 5 s are done at 8, so it ends at 10; bucket 1 at 11."""
+    step = made([2, 8], 8, 0, [5, 1], overlap=0.5, updates_by_bucket=False)
+    assert step.end[0] == 11
+
+
+def test_half_rate_and_an_early_end():
+    """Bucket 0 takes 4 s from 2 to 6 at half the rate."""
+    step = made([2, 6], 8, 0, [2, 1], overlap=0.5, updates_by_bucket=False)
+    assert step.end[0] == 8
+
+
+def test_no_progress_during_the_backward_pass_is_no_overlap():
+    step = made([2, 8], 8, 1, [3, 1], overlap=0.0, updates_by_bucket=False)
+    assert step.seconds[0] == 13

@@ -1,0 +1,101 @@
+"""Tests that a file that cannot be used gives one line, the rest is reported, and the command ends with the
+status of an input error."""
+
+import json
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+from lockstep_report.cli import main
+from planted import write_sweep, write_training
+
+COMMANDS = {
+    "report": ["--out", "OUT"], "tables": ["--out", "OUT"], "figures": ["--out", "OUT"],
+    "summary": [], "index": [], "explain": [], "export": ["--to", "csv", "--out", "OUT"],
+    "predict": ["--ranks", "4", "--network", "SWEEP", "--algorithm", "ring", "--out", "OUT"]}
+
+
+@pytest.fixture
+def study(tmp_path):
+    """A folder with two good runs and bad files: cut off, no HDF5, a text instead of numbers, times
+    that are not numbers, and numbers of ranks that contradict each other."""
+    random, folder = np.random.default_rng(1), tmp_path / "study"
+    folder.mkdir()
+    good = [write_training(folder / f"good-{n}.h5", random, ranks=n, steps=8,
+                           sizes=(4e6,) if n > 1 else ()) for n in (1, 2)]
+    write_sweep(tmp_path / "sweep.h5", random, 2, 1e-4, 1e-9, [2**10, 2**16, 2**22])
+    data = good[1].read_bytes()
+    (folder / "cut.h5").write_bytes(data[:len(data) // 2])
+    (folder / "text.h5").write_text("no HDF5 \x1b[31m")
+    for name, change in (
+            ("nan", lambda f: f["steps/phase_seconds"].__setitem__(Ellipsis, np.nan)),
+            ("images", lambda f: f["steps/images"].__setitem__(Ellipsis, 0)),
+            ("type", lambda f: replace(f, "steps/loss", np.array([b"x"] * 9))),
+            ("ranks", lambda f: replace(f, "ranks/rank", np.arange(7)))):
+        path = folder / f"bad-{name}.h5"
+        shutil.copy(good[1], path)
+        with h5py.File(path, "r+") as file:
+            change(file)
+            file.attrs["run_id"] = name
+    return folder
+
+
+def replace(file, name, values):
+    del file[name]
+    file[name] = values
+
+
+def arguments(command, folder, tmp_path):
+    words = {"OUT": str(tmp_path / "out"), "SWEEP": str(tmp_path / "sweep.h5")}
+    return [command, str(folder), *(words.get(word, word) for word in COMMANDS[command])]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_bad_files_give_one_line_each_and_the_rest_is_reported(command, study, tmp_path, capsys):
+    assert main(arguments(command, study, tmp_path)) == 3
+    printed = capsys.readouterr()
+    lines = [line for line in printed.err.splitlines() if "note:" not in line]
+    assert len(lines) == len(set(lines)) == (4 if command == "export" else 6), lines
+    assert all(line.startswith("lockstep-report: ") and "\x1b" not in line for line in lines)
+    for name in ("cut", "text", "bad-type", "bad-ranks"):
+        assert sum(f"/{name}.h5: " in line for line in lines) == 1, lines
+    assert printed.out  # export writes all values, also those that are no times
+    if command == "report":
+        page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+        assert page.count("Files: not used: ") == 6 and "good-2.h5" in page
+        assert (tmp_path / "out" / "table-1-time-speedup.csv").read_text().count("\n") == 3
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_only_bad_files_are_an_input_error(command, study, tmp_path, capsys):
+    folder = tmp_path / "bad"
+    folder.mkdir()
+    for name in ("cut", "text"):
+        shutil.copy(study / f"{name}.h5", folder)
+    assert main(arguments(command, folder, tmp_path)) == 3
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2, lines
+    assert not (tmp_path / "out").exists()
+
+
+def test_compare_uses_the_good_files_of_both_sides(study, tmp_path, capsys):
+    other = tmp_path / "other"
+    other.mkdir()
+    shutil.copy(study / "good-2.h5", other)
+    (other / "bad.h5").write_text("no HDF5")
+    assert main(["compare", str(other), str(study), "--json"]) == 3
+    printed = capsys.readouterr()
+    assert len(json.loads(printed.out)["pairs"]) == 1
+    assert sum("not an HDF5 file" in line for line in printed.err.splitlines()) == 2
+
+
+def test_a_bad_csv_is_skipped(study, tmp_path, capsys):
+    bad = tmp_path / "times.csv"
+    bad.write_text("ranks,epoch_seconds\n1,many\n")
+    good = str(study / "good-1.h5")
+    assert main(["tables", good, "--csv", str(bad), "--out", str(tmp_path / "out")]) == 3
+    assert 'epoch_seconds is "many"' in capsys.readouterr().err
+    assert (tmp_path / "out" / "table-1-time-speedup.md").exists()
+    assert main(["tables", "--csv", str(bad), "--out", str(tmp_path / "none")]) == 3
+    assert len(capsys.readouterr().err.splitlines()) == 1

@@ -1,0 +1,195 @@
+"""lockstep-report watch."""
+
+import fcntl
+import io
+import json
+import os
+
+import numpy as np
+import pytest
+from lockstep_report.cli import main
+from lockstep_report.errors import ReportError
+from lockstep_report.watch import Lines, Terminal, Watch, locked
+from synthetic import phases, write_ladder, write_run
+
+RANK_0 = (0.0, 0.0, 0.010, 0.020, 0.010, 0.0)  # seconds of each phase
+RANK_1 = (0.0, 0.0, 0.020, 0.020, 0.000, 0.0)
+
+
+class Stream(io.StringIO):
+    """A stream that may be a terminal."""
+
+    def __init__(self, is_terminal=False):
+        super().__init__()
+        self.is_terminal = is_terminal
+
+    def isatty(self):
+        return self.is_terminal
+
+    def fileno(self):
+        return 1
+
+
+def write_epochs(path, epochs, status="running", run_id="r", **others):
+    return write_run(path, phases(10 * epochs, RANK_0, RANK_1), 64, epochs=epochs, status=status,
+                     config={"epochs": "3"}, attributes={
+                         "run_id": run_id, "part": 1, "first_step": 0, "steps_per_epoch": 10,
+                         "images_per_epoch": 640}, **others)
+
+
+class Job:
+    """Takes the place of `time.sleep`: each call writes what a job would have written next."""
+
+    def __init__(self, *actions):
+        self.actions = list(actions)
+        self.now = 0.0
+
+    def sleep(self, seconds):
+        self.now += seconds
+        if not self.actions:
+            raise AssertionError("watch waits although the run has ended")
+        self.actions.pop(0)()
+
+    def clock(self):
+        return self.now
+
+
+def follow(path, job, stream=None, output=Terminal, **options):
+    stream = stream or Stream()
+    printer = output(stream)
+    status = Watch(path, printer, sleep=job.sleep, clock=job.clock, **options).follow()
+    printer.finish()
+    return status, stream.getvalue()
+
+
+def finish(path, partial, epochs, **others):
+    write_epochs(path, epochs, **others)
+    partial.unlink()
+
+
+@pytest.fixture
+def names(tmp_path):
+    return tmp_path / "run.h5", tmp_path / "run.h5.partial"
+
+
+def test_prints_each_epoch_once_until_the_run_ends(names):
+    path, partial = names
+    job = Job(lambda: None, lambda: write_epochs(partial, 1), lambda: None,
+              lambda: write_epochs(partial, 2), lambda: finish(path, partial, 3, status="complete"))
+    status, text = follow(path, job)
+    lines = text.splitlines()
+    assert status == 0 and len(lines) == 5 and "\r" not in text and "\x1b" not in text
+    assert lines[0].startswith("run.h5: 2 ranks, resnet18-cifar")
+    # 10 steps of 40 ms; rank 0 waits 10 ms of them, so the mean over the ranks is 12.5 %.
+    assert lines[1] == ("epoch 1/3  0.40 s  1,600.0 images/s  loss 0.5000  train 50.00%  test "
+                        "50.00%  exposed communication 12.5%  slowest rank 1 (node1)")
+    assert [line.split()[1] for line in lines[1:4]] == ["1/3", "2/3", "3/3"]
+    assert lines[4] == "run.h5: complete"
+
+
+def test_terminal_shows_what_it_waits_for_and_removes_it(names, monkeypatch):
+    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((40, 24)))
+    path, partial = names
+    job = Job(lambda: write_epochs(partial, 1), lambda: finish(path, partial, 1, status="complete"))
+    status, text = follow(path, job, Stream(is_terminal=True))
+    assert "waiting for run.h5.partial" in text and "waiting for 2" in text
+    shown = [line.rsplit("\r\x1b[K", 1)[-1] for line in text.split("\n")]
+    assert not any("waiting" in line for line in shown) and text.endswith("complete\n")
+    assert all(len(part) < 40 for part in text.split("\r\x1b[K") if part.startswith("waiting"))
+
+
+def test_json_lines_have_typed_values(names):
+    path, partial = names
+    job = Job(lambda: finish(path, partial, 2, status="failed", failure="disk full"))
+    write_epochs(partial, 1)
+    status, text = follow(path, job, output=Lines)
+    events = [json.loads(line) for line in text.splitlines()]
+    assert [event["event"] for event in events] == ["run", "epoch", "epoch", "end"]
+    assert events[1]["images_per_second"] == pytest.approx(1600.0)
+    assert events[1]["slowest_rank"] == 1 and events[1]["epoch"] == 1
+    assert events[3] == {"event": "end", "status": "failed", "failure": "disk full",
+                         "is_killed": False}
+    assert status == 3
+
+
+def test_a_killed_process_is_noticed_by_its_lock(names):
+    path, partial = names
+    write_epochs(partial, 1)
+    held = os.open(partial, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_SH)
+    if not locked(partial):
+        os.close(held)
+        pytest.skip("/proc/locks does not list locks of this file system")
+    job = Job(lambda: None, lambda: os.close(held), lambda: None, lambda: None)
+    status, text = follow(path, job)
+    assert status == 3
+    assert text.splitlines()[-1] == "run.h5: ended without finishing the file"
+
+
+def test_a_quiet_run_is_reported_once(names):
+    path, partial = names
+    write_epochs(partial, 1)
+    nothing = [lambda: None] * 100
+    status, text = follow(path, Job(*nothing, lambda: finish(path, partial, 1, status="complete")))
+    assert status == 0 and text.count("no change for") == 1
+
+
+def test_a_damaged_file_is_read_again_before_it_is_an_error(names):
+    path, partial = names
+    partial.write_bytes(b"half a file")
+    job = Job(lambda: None, lambda: finish(path, partial, 1, status="complete"))
+    assert follow(path, job)[0] == 0
+    path.unlink()
+    partial.write_bytes(b"half a file")
+    with pytest.raises(ReportError, match="not an HDF5 file"):
+        follow(path, Job(*[lambda: os.utime(partial)] * 10))
+
+
+def test_another_run_with_the_name_is_an_error(names):
+    path, partial = names
+    write_epochs(partial, 1)
+    job = Job(lambda: write_epochs(partial, 2, run_id="other"))
+    with pytest.raises(ReportError, match="another run replaced"):
+        follow(path, job)
+
+
+def test_ladder_points(tmp_path, capsys):
+    path = write_ladder(tmp_path / "ladder.h5")
+    assert main(["watch", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "batch 32  complete  epoch 40.00 s  1,250.0 images/s"
+    assert lines[3] == "batch 512  out_of_memory" and lines[4] == "ladder.h5: complete"
+
+
+def test_control_characters_of_a_file_do_not_reach_the_terminal(names):
+    path, _ = names
+    write_epochs(path, 1, status="failed", failure="bad\x1b[2J\nline",
+                 ranks_of={"hostname": "a\x1b]0;x\x07"})
+    status, text = follow(path, Job())
+    assert status == 3 and "\x1b" not in text and "\x07" not in text
+    assert len(text.splitlines()) == 3
+
+
+def test_once(names, capsys):
+    path, partial = names
+    assert main(["watch", str(path), "--once"]) == 3
+    assert "no such file" in capsys.readouterr().err
+    write_epochs(partial, 2)
+    assert main(["watch", str(path), "--once", "--json"]) == 0
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [event["event"] for event in events] == ["run", "epoch", "epoch"]
+
+
+def test_rows_of_an_unfinished_epoch_are_not_shown(names):
+    path, partial = names
+    write_run(partial, phases(25, RANK_0, RANK_1), 64, status="running",
+              epoch_of_step=np.repeat([1, 2, 3], [10, 10, 5]), attributes={
+                  "run_id": "r", "part": 1, "first_step": 0, "steps_per_epoch": 10,
+                  "images_per_epoch": 640})
+    import h5py
+    with h5py.File(partial, "r+") as file:
+        numbers = file["epoch"][:2]
+        del file["epoch"]
+        file["epoch"] = numbers
+    _, text = follow(path, Job(), once=True)
+    assert text.count("epoch ") == 2
