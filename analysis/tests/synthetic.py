@@ -76,7 +76,8 @@ def write_run(path, phase_seconds, images_per_step, *, epochs=1, batch=32, reduc
         dataset(file, "/epochs/test_accuracy", np.linspace(0.5, 0.6, epochs))
         times = np.nan_to_num(phase_seconds.sum(axis=2))
         dataset(file, "/epochs/seconds", [
-            max(1.0, times[epoch_of_step[:steps] == number].sum(axis=0).max(initial=0.0))
+            max(1.0, times[:len(epoch_of_step)][epoch_of_step[:steps] == number]
+                .sum(axis=0).max(initial=0.0))
             for number in numbers])
         dataset(file, "/epochs/evaluation_seconds", np.full(epochs, 0.5))
         dataset(file, "/epochs/parameter_hash", np.full(epochs, "0123456789abcdef"))

@@ -67,14 +67,13 @@ void Watchdog::watch(const std::stop_token& stop) {
   Clock::duration still{};  // time without progress
   while (!stop.stop_requested()) {
     const auto limit = limit_;
-    const auto interval = limit == 0s
-                              ? Clock::duration(1s)
-                              : std::clamp<Clock::duration>(Clock::duration(limit) / 10, 20ms, 1s);
+    const auto interval =
+        limit == 0s ? 100ms : std::min<Clock::duration>(Clock::duration(limit) / 50, 100ms);
     changed_.wait_for(lock, stop, interval, [&] { return limit_ != limit; });
     const auto now = Clock::now();
     // If the whole process was stopped (by a debugger, or as a suspended job), it could not make
     // progress: time in which this thread did not run either is not counted.
-    still += std::min<Clock::duration>(now - last, 2 * interval);
+    still += std::min<Clock::duration>(now - last, 5 * interval);
     last = now;
     if (const auto count = progress_.load(std::memory_order_relaxed); count != seen) {
       seen = count;
@@ -93,7 +92,7 @@ void Watchdog::end_orphan() const {
 }
 
 void Watchdog::end_process() {
-  constexpr auto query_limit = 2s;
+  constexpr auto query_limit = 500ms;
   std::string cause;
   if (peers_) {
     const auto ranks = peers_->ask(query_limit);

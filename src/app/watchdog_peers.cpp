@@ -174,7 +174,7 @@ void WatchdogPeers::handle(const Datagram& datagram, std::uint32_t address, std:
 }
 
 std::optional<std::vector<RankStatus>> WatchdogPeers::ask(std::chrono::milliseconds limit) {
-  constexpr auto interval = 100ms;
+  constexpr auto interval = 50ms;
   const auto end = Clock::now() + limit;
   while (true) {
     std::vector<RankStatus> statuses;

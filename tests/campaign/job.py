@@ -113,12 +113,14 @@ class Job:
             time.sleep(0.05)
 
     def leftovers(self):
-        """Returns the temporary files and shared-memory segments that the job has left. Names of segments of Open MPI
-        contain the id of the job; segments of Lockstep have no name."""
-        found = [str(path.relative_to(self.folder)) for path in self.scratch.rglob("*") if not path.is_dir()]
+        """Returns what the job has left: the files of Open MPI (session directories, and shared-memory segments, whose names
+        contain the id of the job), and all other temporary files. Segments of Lockstep have no name."""
+        files = [path for path in self.scratch.rglob("*") if not path.is_dir()]
+        of_mpi = [path for path in files if path.relative_to(self.scratch).parts[0].startswith("ompi.")]
+        other = [path for path in files if path not in of_mpi]
         names = [f".{job_id:x}." for job_id in self.job_ids]
-        found += [f"/dev/shm/{entry.name}" for entry in os.scandir("/dev/shm") if any(n in entry.name for n in names)]
-        return sorted(found)
+        of_mpi += [path for path in pathlib.Path("/dev/shm").iterdir() if any(name in path.name for name in names)]
+        return sorted(of_mpi), sorted(other)
 
 
 def signal_process(pid, number):

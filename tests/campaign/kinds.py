@@ -107,8 +107,9 @@ class Kind:
 
 
 def names_rank(stderr, rank):
-    """Returns whether a watchdog line names the rank as the cause of the timeout."""
-    return any(re.search(rf"watchdog timeout: .*; .*\brank {rank} on", line) for line in stderr.splitlines())
+    """Returns whether a watchdog line names the rank as the cause of the timeout, or the timeout is in the initialisation of
+    MPI, where no rank can ask the others."""
+    return bool(re.search(rf"watchdog timeout: .*(\bduring MPI_Init|; .*\brank {rank} on)", stderr))
 
 
 class Kills(Kind):
@@ -146,8 +147,9 @@ class Network(Kind):
     actions = LINK_FAULTS
     hosts = (2,)
     ends_by_watchdog = True
-    # The daemons of mpirun do not notice a lost link while data are unacknowledged (docs/reliability.md).
-    tolerated = ("launcher over",)
+    # The daemons of mpirun do not notice a lost link while data are unacknowledged, and a daemon that has lost mpirun may end
+    # without removing its files (docs/reliability.md).
+    tolerated = ("launcher over", "nothing of MPI left")
 
     def strike(self, draw, job, hosts):
         hosts.cut(1 + draw.victim % 2, draw.action)

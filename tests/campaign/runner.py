@@ -237,11 +237,11 @@ class Run:
         return "training" if checks.partial(self.folder) else "end"
 
     def check_leftovers(self, job, outcome):
-        left = job.leftovers()
-        outcome.check("nothing left", not left, ", ".join(left))
-        for name in left:
-            if name.startswith("/dev/shm/"):
-                (checks.pathlib.Path(name)).unlink(missing_ok=True)
+        of_mpi, other = job.leftovers()
+        outcome.check("nothing of MPI left", not of_mpi, ", ".join(map(str, of_mpi)))
+        outcome.check("nothing left", not other, ", ".join(map(str, other)))
+        for path in of_mpi:
+            path.unlink(missing_ok=True)
 
     def check_files(self, outcome):
         """Checks the run file and that no checkpoint is damaged or older than an acknowledged one."""

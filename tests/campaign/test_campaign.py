@@ -112,13 +112,14 @@ def test_launcher_that_remains_is_told_from_ranks_that_remain(tmp_path):
 
 
 def test_temporary_files_and_shared_memory_are_found(tmp_path):
-    job = start(tmp_path, 'touch "$TMPDIR/left"; PMIX_NAMESPACE=3735928559 sleep 1')
+    script = 'mkdir "$TMPDIR/ompi.host.0"; touch "$TMPDIR/left" "$TMPDIR/ompi.host.0/file"; PMIX_NAMESPACE=3735928559 sleep 1'
+    job = start(tmp_path, script)
     job.wait_for(lambda: job.processes() and job.job_ids)
     segment = pathlib.Path("/dev/shm/test_segment.deadbeef.0")
     segment.touch()
     try:
         job.wait_until_over(time.monotonic(), 10)
-        assert job.leftovers() == [str(segment), "tmp/left"]
+        assert job.leftovers() == ([segment, job.scratch / "ompi.host.0" / "file"], [job.scratch / "left"])
     finally:
         segment.unlink()
 

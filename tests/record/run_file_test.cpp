@@ -97,7 +97,7 @@ TEST_F(RunFileTest, StoresAppendedEpochs) {
     }
     EXPECT_EQ(read_doubles(file, name), expected) << name;
   }
-  EXPECT_THAT(read_doubles(file, "/epochs/seconds"), ElementsAre(12.5, 12.5, 12.5));
+  EXPECT_THAT(read_doubles(file, "/epochs/seconds"), ElementsAre(1000, 1000, 1000));
 }
 
 // A SWMR reader must not wait without end for metadata whose checksum is wrong.
