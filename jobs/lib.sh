@@ -7,9 +7,9 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # Prints the heading of a step.
 heading() { printf '\n== %s\n' "$*"; }
 
-# Prints an error message and exits with status 1.
+# Prints an error message in one line, also if it contains a path with control characters, and exits with status 1.
 die() {
-  printf '%s: %s\n' "${0##*/}" "$*" >&2
+  printf '%s: %s\n' "${0##*/}" "${*//[[:cntrl:]]/?}" >&2
   exit 1
 }
 

@@ -21,17 +21,20 @@ def errors_of_hdf5(path):
 
 
 def open_run(path):
-    """Opens a run file for reading; in SWMR mode if it cannot be opened otherwise, because it is
-    being written or its writer was killed. Raises `ReportError` (input) if it cannot be opened."""
+    """Opens a run file for reading; in SWMR mode if it is being written or its writer was killed.
+    Raises `ReportError` (input) if it cannot be opened."""
     if not path.is_file():
         raise ReportError(INPUT, f"{path}: no such file; {missing_hint(path)}")
     try:
         readable = h5py.is_hdf5(str(path))
-        path.open("rb").close()
+        with path.open("rb") as file:
+            superblock = file.read(12)
     except OSError as error:
         raise ReportError(INPUT, f"{path}: cannot be read ({error.strerror})") from error
+    # In SWMR mode, HDF5 retries for minutes to read metadata that are damaged.
+    swmr = {"swmr": True, "libver": "latest"}
     failure = None
-    for options in ({}, {"swmr": True, "libver": "latest"}):
+    for options in ({}, swmr) if has_writer(superblock) else ({},):
         try:
             return h5py.File(path, "r", **options)
         except OSError as error:
@@ -40,6 +43,11 @@ def open_run(path):
         raise ReportError(INPUT, f"{path}: not an HDF5 file; give a run file of lockstep")
     reason = str(failure).splitlines()[0]
     raise ReportError(INPUT, f"{path}: damaged or cut-off HDF5 file ({reason})")
+
+
+def has_writer(superblock):
+    """Returns whether the superblock has the flags of a file that is open for writing."""
+    return len(superblock) == 12 and superblock[8] >= 3 and superblock[11] != 0
 
 
 # No filter that run files use compresses more than deflate, by 1032 to 1.

@@ -13,7 +13,7 @@ from lockstep_report.former_names import with_current_names
 from lockstep_report.hdf5_access import (
     attributes_of, errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects)
 from lockstep_report.stored import IN_MEMORY_BYTES, StoredRows
-from lockstep_report.structure import check_structure
+from lockstep_report.structure import structure_problems
 
 TABLES = ("ladder", "allreduce", "layers", "stack")  # groups of commands that do not train
 OPTIONAL = ("telemetry", "profile", "kernels")  # groups of training runs with these options
@@ -151,6 +151,14 @@ def check_header(path, file):
             f"lockstep-report reads versions {', '.join(map(str, schema.READABLE_VERSIONS))}",
         )
     return attributes
+
+
+def check_structure(path, items, attributes):
+    """Raises `ReportError` for the first object that has another kind, type or length than the
+    schema states."""
+    for problem in structure_problems(items, attributes):
+        raise ReportError(
+            INPUT, f"{path}: {problem}; 'lockstep-report validate' lists all problems")
 
 
 def version_of(attributes):

@@ -2,26 +2,29 @@
 
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from lockstep_report import schema
 from lockstep_report.contradictions import (
     NO_BANDWIDTH, NO_TABLES, absences, contradictions)
 from lockstep_report.hdf5_access import (
-    errors_of_hdf5, open_run, read_attributes, read_dataset)
+    errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects)
 from lockstep_report.read import TABLES, check_header, read_current, version_of
+from lockstep_report.structure import structure_problems
 
 TRAINING_GROUPS = ("/steps", "/epochs", "/buckets")
 
 
 def problems(path):
     """Returns one line per problem of the file `path`; an empty list if the file is valid. Raises
-    `ReportError` if it is not a run file."""
+    `ReportError` if it is not a run file, or has objects that would read other files."""
     path = Path(path)
     with errors_of_hdf5(path), open_run(path) as file:
         attributes = check_header(path, file)
         version = version_of(attributes)
+        found = structure_problems(safe_objects(path, file), attributes)
+        if found:  # the other checks rely on it
+            return found
         found = attribute_problems(attributes, version) + group_problems(file, version)
         for spec in expected(file):
             found += dataset_problems(file, spec, version)
@@ -73,20 +76,15 @@ def dataset_problems(file, spec, version):
     path = spec.path_in(file)
     if path is None and not spec.is_required(version):
         return []
-    if path is None or not isinstance(file[path], h5py.Dataset):
+    if path is None:
         return [f"dataset {spec.path} is missing{without(spec)}"]
     dataset = file[path]
     found = [f"{path} has no attribute {name}"
              for name in ("units", "long_name") if name not in dataset.attrs]
-    if (h5py.check_string_dtype(dataset.dtype) is not None) != spec.is_text:
-        found.append(f"{path} has the type {dataset.dtype}, {spec.type} is needed")
-    elif spec.values:
+    if spec.values:
         unknown = sorted(set(read_current(file, spec)) - set(spec.values))
         found += [f'{path} has the value "{value}", one of {", ".join(spec.values)} is needed'
                   for value in unknown]
-    if dataset.ndim != len(spec.dimensions):
-        return [*found, f"{path} has {dataset.ndim} dimensions, "
-                        f"({', '.join(spec.dimensions)}) is needed"]
     for axis, scale in enumerate(spec.dimensions):
         found += scale_problems(file, dataset, path, axis, scale)
     return found
@@ -105,7 +103,8 @@ def scale_problems(file, dataset, path, axis, scale):
                 f"{file[scale].shape[0]}"]
     # The list of the scale, not that of the dataset, which HDF5 stores in a heap without checksums.
     attached = file[scale].attrs.get("REFERENCE_LIST", ())
-    if any(dimension == axis and refers_to(file, place, dataset) for place, dimension in attached):
+    if getattr(getattr(attached, "dtype", None), "names", None) and any(
+            dimension == axis and refers_to(file, place, dataset) for place, dimension in attached):
         return []
     return [f"{path}: the scale /{scale} is not attached to dimension {axis}"]
 

@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 import pytest
 from lockstep_report.cli import main
+from lockstep_report.errors import ReportError
 from lockstep_report.figures import phase_bars, render
 from lockstep_report.points import from_run
 from lockstep_report.read import read_run
@@ -266,6 +267,67 @@ def test_a_file_is_read_while_it_is_written(runs):
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)})
     assert text.returncode == 0, text.stderr
     assert "An epoch takes" in text.stdout
+
+
+def test_a_file_without_writer_is_not_opened_in_swmr_mode(runs, monkeypatch, tmp_path):
+    """HDF5 would retry for minutes to read damaged metadata."""
+    damaged = tmp_path / "damaged.h5"
+    with h5py.File(runs[0]) as old, h5py.File(damaged, "w", libver="latest") as new:
+        for name in old:
+            old.copy(name, new)
+    damaged.write_bytes(damaged.read_bytes()[:-64])
+    options, original = [], h5py.File
+    monkeypatch.setattr(h5py, "File", lambda *a, **o: options.append(o) or original(*a, **o))
+    with pytest.raises(ReportError, match="damaged or cut-off"):
+        read_run(damaged)
+    assert options == [{}]
+
+
+def without_values(file):
+    del file["steps/loss"]
+    file["steps/loss"] = h5py.Empty("f8")
+
+
+def group_for_a_dataset(file):
+    del file["steps/loss"]
+    file.create_group("steps/loss")
+
+
+def dataset_for_a_group(file):
+    del file["config"]
+    file["config"] = 1
+
+
+def complex_numbers(file):
+    values = file["steps/loss"][()]
+    del file["steps/loss"]
+    file["steps/loss"] = values.astype(complex)
+
+
+def scalar(file):
+    del file["epoch"]
+    file["epoch"] = 1
+
+
+def text_for_a_number(file):
+    file.attrs["first_step"] = "many"
+
+
+def list_of_options(file):
+    file["config"].attrs["all-reduce"] = [1, 2]
+
+
+@pytest.mark.parametrize("change, words", [
+    (without_values, "/steps/loss has no values"), (group_for_a_dataset, "/steps/loss is not a dataset"),
+    (dataset_for_a_group, "/config is not a group"), (complex_numbers, "/steps/loss has the type complex128"),
+    (scalar, "/epoch has 0 dimensions"), (text_for_a_number, "attribute first_step of the root is not of type int64"),
+    (list_of_options, "attribute all-reduce of /config is not a single value")])
+def test_objects_of_another_kind_are_refused(runs, change, words):
+    with h5py.File(runs[0], "r+") as file:
+        change(file)
+    with pytest.raises(ReportError, match=words):
+        read_run(runs[0])
+    assert len(problems(runs[0])) == 1 and words in problems(runs[0])[0]
 
 
 def soft_link(file):

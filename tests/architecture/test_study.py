@@ -178,6 +178,13 @@ def test_inconsistent_table_is_one_error(table, text, message):
     assert message in result.stderr and len(result.stderr.splitlines()) == 1
 
 
+def test_path_with_control_characters_is_printed_in_one_line(tmp_path):
+    odd = tmp_path / "a\nb\x1b[2J.tsv"
+    odd.write_text("a\t0\ttrain\n")
+    result = study("--dry-run", odd)
+    assert result.returncode == 1 and len(result.stderr.splitlines()) == 1 and "\x1b" not in result.stderr
+
+
 def test_huge_sparse_table_is_one_error(table):
     with table.open("ab") as file:
         file.truncate(1 << 40)

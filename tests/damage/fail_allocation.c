@@ -6,6 +6,7 @@
 //                       program itself)
 // FAIL_STACK=NUMBER     the first allocation with this hash of its stack fails; absent: none. The
 //                       program must run without address-space randomisation (setarch -R).
+// FAIL_BYTES=NUMBER     only allocations of at least this size
 // FAIL_LOG=FILE         one hash per line: of all stacks, or of the one that failed
 
 #define _GNU_SOURCE
@@ -32,6 +33,7 @@ enum { depth = 12, table_size = 1 << 18, most_ranges = 16 };
 static struct { uintptr_t begin, end; } ranges[most_ranges];
 static int range_count = 0;
 static int is_active = 0;
+static size_t least_bytes = 0;
 static uint64_t wanted = 0;  // hash of the stack that fails; 0: none
 static uint64_t seen[table_size];
 static int log_file = -1;
@@ -68,6 +70,8 @@ int mallopt(int parameter, int value) {
     dl_iterate_phdr(note_object, NULL);
     const char* stack = getenv("FAIL_STACK");
     wanted = stack ? strtoull(stack, NULL, 16) : 0;
+    const char* least = getenv("FAIL_BYTES");
+    least_bytes = least ? strtoull(least, NULL, 10) : 0;
     const char* log = getenv("FAIL_LOG");
     if (log)
       log_file = (int)syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -97,9 +101,9 @@ static int is_new(uint64_t hash) {
   return 0;
 }
 
-/// Returns whether the allocation that `caller` requests must fail.
-static int fails(const void* caller) {
-  if (!is_active || is_inside) return 0;
+/// Returns whether the allocation of `bytes` that `caller` requests must fail.
+static int fails(const void* caller, size_t bytes) {
+  if (!is_active || is_inside || bytes < least_bytes) return 0;
   int is_counted = 0;
   for (int i = 0; i < range_count; ++i) {
     is_counted |= (uintptr_t)caller >= ranges[i].begin && (uintptr_t)caller < ranges[i].end;
@@ -131,27 +135,27 @@ static void* refuse(void) {
 }
 
 void* malloc(size_t bytes) {
-  return fails(__builtin_return_address(0)) ? refuse() : __libc_malloc(bytes);
+  return fails(__builtin_return_address(0), bytes) ? refuse() : __libc_malloc(bytes);
 }
 
 void* calloc(size_t count, size_t bytes) {
-  return fails(__builtin_return_address(0)) ? refuse() : __libc_calloc(count, bytes);
+  return fails(__builtin_return_address(0), count * bytes) ? refuse() : __libc_calloc(count, bytes);
 }
 
 void* realloc(void* old, size_t bytes) {
-  return fails(__builtin_return_address(0)) ? refuse() : __libc_realloc(old, bytes);
+  return fails(__builtin_return_address(0), bytes) ? refuse() : __libc_realloc(old, bytes);
 }
 
 void* memalign(size_t alignment, size_t bytes) {
-  return fails(__builtin_return_address(0)) ? refuse() : __libc_memalign(alignment, bytes);
+  return fails(__builtin_return_address(0), bytes) ? refuse() : __libc_memalign(alignment, bytes);
 }
 
 void* aligned_alloc(size_t alignment, size_t bytes) {
-  return fails(__builtin_return_address(0)) ? refuse() : __libc_memalign(alignment, bytes);
+  return fails(__builtin_return_address(0), bytes) ? refuse() : __libc_memalign(alignment, bytes);
 }
 
 int posix_memalign(void** result, size_t alignment, size_t bytes) {
-  if (fails(__builtin_return_address(0))) return ENOMEM;
+  if (fails(__builtin_return_address(0), bytes)) return ENOMEM;
   *result = __libc_memalign(alignment, bytes);
   return *result ? 0 : ENOMEM;
 }

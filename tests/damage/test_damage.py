@@ -1,4 +1,5 @@
-"""Runs a small part of the campaigns in tests/campaign about files: flipped bits, failed calls, failed allocations and kills.
+"""Runs a small part of the campaigns in tests/campaign about files: flipped bits, fuzzing, failed calls, failed allocations and
+kills.
 
 LOCKSTEP_BUILD is the build folder.
 """
@@ -14,6 +15,7 @@ CAMPAIGN = pathlib.Path(__file__).resolve().parents[1] / "campaign"
 BUILD = os.environ["LOCKSTEP_BUILD"]
 sys.path.insert(0, str(CAMPAIGN))
 from bounds import upper_bound  # noqa: E402
+from run_files import is_equal, values_of  # noqa: E402
 
 
 def run(program, *arguments):
@@ -43,16 +45,21 @@ def test_kills_lose_no_saved_checkpoint():
     assert "lost           0" in output and "unreadable     0" in output
 
 
+def test_mutated_run_files_are_read_or_rejected():
+    assert "failures 0" in run("fuzz_run_files", "--build", BUILD, "--count", 150)
+
+
+def test_mutated_tables_of_studies_are_read_or_rejected():
+    assert "failures 0" in run("fuzz_tables", "--count", 80)
+
+
 def test_a_flip_that_changes_a_value_counts_as_accepted(tmp_path):
     """The comparison of bit_flips must notice a different value."""
-    source = (CAMPAIGN / "bit_flips").read_text()
-    module = {"__name__": "bit_flips", "__file__": str(CAMPAIGN / "bit_flips")}
-    exec(compile(source, "bit_flips", "exec"), module)
     subprocess.run([f"{BUILD}/tests/record/record_sample", tmp_path], check=True)
-    values = module["values_of"](tmp_path / "run.h5")
-    assert module["is_equal"](values, module["values_of"](tmp_path / "run.h5"))
+    values = values_of(tmp_path / "run.h5")
+    assert is_equal(values, values_of(tmp_path / "run.h5"))
     values["ranks"] = values["ranks"] | {"hostname": values["ranks"]["hostname"][::-1]}
-    assert not module["is_equal"](values, module["values_of"](tmp_path / "run.h5"))
+    assert not is_equal(values, values_of(tmp_path / "run.h5"))
 
 
 def test_bound_without_failures():

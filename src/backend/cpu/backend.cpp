@@ -66,6 +66,19 @@ double copy_rate(int threads) {
   return 2.0 * static_cast<double>(part) * static_cast<double>(threads) / seconds;
 }
 
+/// Calls `work`, which creates primitives of oneDNN. Throws `Error` (out of memory) if oneDNN
+/// cannot allocate memory.
+template <class Work>
+auto with_memory_errors(const Work& work) {
+  try {
+    return work();
+  } catch (const dnnl::error& error) {
+    if (error.status != dnnl_out_of_memory) throw;
+    core::fail(core::ExitStatus::out_of_memory,
+               "no memory left for the convolutions of oneDNN; use a smaller batch");
+  }
+}
+
 }  // namespace
 
 CpuBackend::CpuBackend(const DeviceOptions& options)
@@ -109,24 +122,24 @@ Ceilings CpuBackend::ceilings(core::Precision precision) const {
 
 std::unique_ptr<Plan> CpuBackend::compile(const graph::Graph& graph, ModelState& state,
                                           const PlanOptions& options) const {
-  try {
+  return with_memory_errors([&] {
     return std::make_unique<CpuPlan>(graph, state, with_progress(options), threads_, chooser_);
-  } catch (const dnnl::error& error) {
-    if (error.status != dnnl_out_of_memory) throw;
-    core::fail(core::ExitStatus::out_of_memory,
-               "no memory left for the convolutions of oneDNN; use a smaller batch");
-  }
+  });
 }
 
 MemoryUse CpuBackend::memory(const graph::Graph& graph, const PlanOptions& options) const {
-  CpuOperations operations(graph, with_progress(options), threads_, chooser_);
-  return memory_of(Blueprint(operations), graph);
+  return with_memory_errors([&] {
+    CpuOperations operations(graph, with_progress(options), threads_, chooser_);
+    return memory_of(Blueprint(operations), graph);
+  });
 }
 
 std::vector<OperationChoice> CpuBackend::choices(const graph::Graph& graph,
                                                  const PlanOptions& options) const {
-  CpuOperations operations(graph, with_progress(options), threads_, chooser_);
-  return Blueprint(operations).choices();
+  return with_memory_errors([&] {
+    CpuOperations operations(graph, with_progress(options), threads_, chooser_);
+    return Blueprint(operations).choices();
+  });
 }
 
 }  // namespace lockstep::backend::cpu
