@@ -1,7 +1,7 @@
 """The figure of the busy and idle shares of pipeline stages."""
 
 from lockstep_report.canvas import current, length
-from lockstep_report.figure_layout import arrange, text_width
+from lockstep_report.figure_layout import arrange, rows_of, text_width
 from lockstep_report.figure_style import light_grid, plt, rc_settings
 from lockstep_report.phase_figure import COLOURS
 from lockstep_report.points import IMBALANCE
@@ -14,14 +14,15 @@ PARTS = (("busy_percent", "busy", COLOURS["backward"]),
 def pipeline_figure(table):
     """Returns a figure with one bar per stage of each run, and the ideal busy share of equal
     stages; None if the table has no rows."""
-    runs = {}
+    by_source = {}
     for row in table.rows:
-        runs.setdefault(row["source"], []).append(row)
-    if not runs:
+        by_source.setdefault(row["source"], []).append(row)
+    if not by_source:
         return None
-    width = max(length(0.6), *(text_width(run_text(rows)) / len(rows) + 0.1
-                               for rows in runs.values()))
-    parts = parts_of(list(runs.values()), width)
+    runs = list(by_source.values())
+    width = max(length(0.6), *(text_width(run_text(rows)) / len(rows) + 0.1 for rows in runs))
+    parts = [[runs[index] for index in row]
+             for row in rows_of([width * (len(rows) + 0.7) for rows in runs])]
     longest = max(sum(len(rows) + 0.7 for rows in part) for part in parts)
     with plt.rc_context(rc_settings()):
         figure, panels = plt.subplots(len(parts), 1, squeeze=False, figsize=(
@@ -32,19 +33,6 @@ def pipeline_figure(table):
         panels[0][0].legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
         arrange(figure, "Busy and idle shares of the pipeline stages")
         return figure
-
-
-def parts_of(runs, width):
-    """Divides the runs into rows of panels; a run with more stages than a row has one of its own."""
-    parts, filled = [[]], 0.0
-    for rows in runs:
-        needed = width * (len(rows) + 0.7)
-        if parts[-1] and filled + needed > current().row:
-            parts.append([])
-            filled = 0.0
-        parts[-1].append(rows)
-        filled += needed
-    return parts
 
 
 def draw_part(axes, runs):

@@ -4,15 +4,13 @@ Run as a program, it takes pictures of a page for a reader to look at:
 python3 analysis/tests/browser.py PAGE.html FOLDER
 """
 
-import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import pytest
+from programs import find_program
 
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 SECONDS = 120  # of a page; a loaded machine needs more than 10
@@ -21,14 +19,7 @@ SECONDS = 120  # of a page; a loaded machine needs more than 10
 def chromium():
     """Returns the path of Chromium; skips the test if it is missing, or fails it if
     LOCKSTEP_REQUIRE_CHROMIUM=1."""
-    found = os.environ.get("LOCKSTEP_CHROMIUM") or next(filter(None, map(shutil.which, PROGRAMS)),
-                                                        None)
-    if found:
-        return found
-    message = "Chromium is missing; install chromium-headless-shell or set LOCKSTEP_CHROMIUM"
-    if os.environ.get("LOCKSTEP_REQUIRE_CHROMIUM") == "1":
-        pytest.fail(message)
-    pytest.skip(message)
+    return find_program("CHROMIUM", PROGRAMS, "chromium-headless-shell", "LOCKSTEP_CHROMIUM")
 
 
 def browse(page, *options, width=1280, height=900):

@@ -3,12 +3,10 @@
 its only parameters are those of the model: latency and bandwidth.
 """
 
-import os
 import re
-import shutil
 import subprocess
 
-import pytest
+from programs import find_program
 
 SPEED = 1e9  # flop/s of a simulated host; a trace gives computation in flops
 BYTE = 6  # SMPI's number of a data type of one byte
@@ -23,13 +21,7 @@ HEADER = ("<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM "
 def smpirun():
     """Returns the path of smpirun; skips the test if it is missing, or fails it if
     LOCKSTEP_REQUIRE_SIMGRID=1."""
-    found = os.environ.get("LOCKSTEP_SMPIRUN") or shutil.which("smpirun")
-    if found:
-        return found
-    message = "smpirun of SimGrid is missing; install libsimgrid-dev or set LOCKSTEP_SMPIRUN"
-    if os.environ.get("LOCKSTEP_REQUIRE_SIMGRID") == "1":
-        pytest.fail(message)
-    pytest.skip(message)
+    return find_program("SIMGRID", ("smpirun",), "libsimgrid-dev", "LOCKSTEP_SMPIRUN")
 
 
 def cluster(hosts, alpha, beta):

@@ -1,24 +1,18 @@
 """Compiles the tables with LaTeX and reads the text of the pages. Needs pdflatex (Debian:
 texlive-latex-base texlive-latex-recommended); the texts are compared if pdftotext is installed, too."""
 
-import os
 import re
 import shutil
 import subprocess
 import unicodedata
 
 import numpy as np
-import pytest
 from lockstep_report.cli import main
 from lockstep_report.escaping import latex_escape
 from lockstep_report.tables import Column, Table, latex
 from planted import write_sweep, write_training
+from programs import find_program
 from synthetic import write_ladder, write_layers, write_stack
-
-REQUIRED = os.environ.get("LOCKSTEP_REQUIRE_LATEX") == "1"
-needs_latex = pytest.mark.skipif(
-    not shutil.which("pdflatex") and not REQUIRED,
-    reason="pdflatex is not installed (Debian: texlive-latex-base texlive-latex-recommended)")
 
 HOSTILE = [
     "$x_1$ 50% & #1 {a} ~b ^c \\d", "\\input{/etc/passwd}", "$$ \\begin{x} \\end{tabular} % }",
@@ -30,12 +24,15 @@ HOSTILE = [
 
 def compiled(folder, body):
     """Compiles a document with the LaTeX text `body` and returns the text of its pages; None if
-    pdftotext is missing."""
+    pdftotext is missing. Skips the test if pdflatex is missing, or fails it if
+    LOCKSTEP_REQUIRE_LATEX=1."""
+    pdflatex = find_program(
+        "LATEX", ("pdflatex",), "texlive-latex-base and texlive-latex-recommended")
     (folder / "paper.tex").write_text(
         "\\documentclass{article}\n\\usepackage{booktabs,graphicx}\n"
         f"\\begin{{document}}\n{body}\n\\end{{document}}\n", encoding="utf-8")
     done = subprocess.run(
-        ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "-no-shell-escape", "paper.tex"],
+        [pdflatex, "-halt-on-error", "-interaction=nonstopmode", "-no-shell-escape", "paper.tex"],
         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
         stdin=subprocess.DEVNULL, check=False)
     log = done.stdout.decode("utf-8", "replace")
@@ -61,7 +58,6 @@ def shown(text):
     return re.sub("[\\s_~^\u02dc\u02c6\u00a8\u00b4\u02d9\u0131i]", "", text)
 
 
-@needs_latex
 def test_hostile_texts_compile_and_are_printed_literally(tmp_path):
     rows = [{"x": text, "y": number} for number, text in enumerate(HOSTILE)]
     table = Table("t", "Title " + HOSTILE[0], [Column("x", HOSTILE[5]), Column("y", HOSTILE[1])],
@@ -73,7 +69,6 @@ def test_hostile_texts_compile_and_are_printed_literally(tmp_path):
             assert shown(name) in page, (name, text)
 
 
-@needs_latex
 def test_all_tables_of_a_report_compile(tmp_path):
     random = np.random.default_rng(1)
     runs, out = tmp_path / "runs", tmp_path / "out"

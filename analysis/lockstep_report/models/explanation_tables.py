@@ -60,12 +60,11 @@ def cause_table(losses, row_of, place):
 def law_table(laws, row_of, place):
     rows = []
     for law in laws:
-        last, residuals = law.points[-1], law.residuals
+        last, residuals, serial = law.points[-1], law.residuals, law.serial.times(100)
         rows.append({
             **row_of(last), "ranks": ", ".join(f"{n}" for n in sorted(set(law.ranks.tolist()))),
-            "law": law.law, "runs": len(law.ranks), "serial_percent": 100 * law.serial.value,
-            "serial_low": law.serial.has_interval and 100 * law.serial.low or None,
-            "serial_high": law.serial.has_interval and 100 * law.serial.high or None,
+            "law": law.law, "runs": len(law.ranks), "serial_percent": serial.value,
+            "serial_low": serial.low, "serial_high": serial.high,
             "limit": law.limit, "residual_percent": 100 * float(np.abs(residuals).max()),
             "remarks": "; ".join(law.notes) or None})
     return Table(
@@ -90,10 +89,8 @@ def alpha_beta_table(fits):
                "algorithm": found.algorithm, "ranks": found.ranks, "hosts": found.hosts or None,
                "sizes": len(set(found.sizes.tolist())), "remarks": "; ".join(found.notes) or None}
         if found.fit is not None:
-            alpha, beta = found.alpha, found.beta
-            row |= {"alpha_us": 1e6 * alpha.value,
-                    "alpha_low_us": 1e6 * alpha.low if alpha.has_interval else None,
-                    "alpha_high_us": 1e6 * alpha.high if alpha.has_interval else None,
+            alpha, beta = found.alpha.times(1e6), found.beta
+            row |= {"alpha_us": alpha.value, "alpha_low_us": alpha.low, "alpha_high_us": alpha.high,
                     "residual_percent": 100 * float(np.abs(found.fit.residuals).max())}
             if beta.value > 0:
                 row["busbw"] = metrics.ring_bytes(1, found.ranks) / beta.value / 1e9
@@ -121,18 +118,17 @@ def alpha_beta_table(fits):
 def straggler_table(steps):
     rows = []
     for slow in (step.straggler for step in steps):
-        clock = slow.clock
+        excess = slow.excess.times(1e3)
+        clock = slow.clock.times(1e6) if slow.clock else None
         rows.append({
             "source": slow.source, "ranks": slow.ranks, "rank": slow.rank,
-            "host": slow.host or None, "excess_ms": 1e3 * slow.excess.value,
-            "low_ms": 1e3 * slow.excess.low if slow.excess.has_interval else None,
-            "high_ms": 1e3 * slow.excess.high if slow.excess.has_interval else None,
+            "host": slow.host or None, "excess_ms": excess.value, "low_ms": excess.low,
+            "high_ms": excess.high,
             "percent": 100 * slow.excess.value / slow.work_seconds if slow.work_seconds else None,
             "significant": "yes" if slow.is_significant else "no",
             "last_percent": None if slow.last_share is None else 100 * slow.last_share,
-            "clock_rank": slow.clock_rank, "clock_us": clock and 1e6 * clock.value,
-            "clock_low_us": 1e6 * clock.low if clock and clock.has_interval else None,
-            "clock_high_us": 1e6 * clock.high if clock and clock.has_interval else None,
+            "clock_rank": slow.clock_rank, "clock_us": clock and clock.value,
+            "clock_low_us": clock and clock.low, "clock_high_us": clock and clock.high,
             "clock_error_us": None if slow.clock_error is None else 1e6 * slow.clock_error})
     return Table(
         "stragglers", "Slowest rank and clocks",
