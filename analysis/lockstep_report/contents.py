@@ -60,6 +60,13 @@ def speedup_interval(base, point):
     return {"speedup_low": low, "speedup_high": high}
 
 
+def serial_fraction(base, point):
+    """Returns the Karp-Flatt fraction; None without a base or communication."""
+    if base is None or point.is_independent:
+        return None
+    return metrics.karp_flatt(metrics.speedup(base.epoch_seconds, point.epoch_seconds), point.ranks)
+
+
 def place(point, points):
     """Returns the values of the columns PLACE of a row, and the point, which `finished` removes."""
     return {"setting": setting_names(p.setting for p in points)[point.setting] or None,
@@ -94,11 +101,8 @@ def time_table(points):
     for p in points:
         base = base_of(p, points)
         t_1 = base.epoch_seconds if base else None
-        interval = p.epoch_interval
         rows.append({
-            **place(p, points), "global_batch": p.global_batch or None,
-            "epoch_seconds": p.epoch_seconds,
-            "epoch_low": interval and interval.low, "epoch_high": interval and interval.high,
+            **place(p, points), "global_batch": p.global_batch or None, **epoch_values(p),
             "training_seconds": p.training_seconds, "images_per_second": p.images_per_second,
             "speedup": t_1 and metrics.speedup(t_1, p.epoch_seconds),
             **speedup_interval(base, p),
@@ -109,8 +113,7 @@ def time_table(points):
     return finished(Table(
         "table-1-time-speedup", "Table 1: time and speedup per epoch at fixed batch per rank",
         [*PLACE, Column("global_batch", "Global batch"), Column("epoch_seconds", "Epoch (s)", 2),
-         Column("epoch_low", "95 % from (s)", 2), Column("epoch_high", "to (s)", 2),
-         Column("training_seconds", "Training, without data wait (s)", 2),
+         *EPOCH_INTERVAL, Column("training_seconds", "Training, without data wait (s)", 2),
          Column("images_per_second", "Images/s", 1),
          Column("speedup", "Epoch speedup T(1)/T(N)", 2), *SPEEDUP_INTERVAL,
          Column("scaled_speedup", "N·T(1)/T(N)", 2),
@@ -147,8 +150,7 @@ def weak_table(points):
             "images_per_second": p.images_per_second,
             "efficiency": base and weak_efficiency(base, p),
             "efficiency_independent": alone and weak_efficiency(alone, p),
-            "karp_flatt": base and not p.is_independent and metrics.karp_flatt(
-                metrics.speedup(base.epoch_seconds, p.epoch_seconds), p.ranks) or None,
+            "karp_flatt": serial_fraction(base, p),
         })
     return finished(Table(
         "weak-scaling", "Weak scaling: fixed batch per rank",
@@ -184,8 +186,7 @@ def strong_table(points):
             **speedup_interval(base, p),
             "efficiency":
                 metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks),
-            "karp_flatt": None if p.is_independent else metrics.karp_flatt(
-                metrics.speedup(base.epoch_seconds, p.epoch_seconds), p.ranks),
+            "karp_flatt": serial_fraction(base, p),
         })
     rows.sort(key=lambda row: (row["setting"] or "", row["global_batch"], row["ranks"]))
     return finished(Table(

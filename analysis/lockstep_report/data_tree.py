@@ -1,15 +1,15 @@
 """A run file as an xarray `DataTree`."""
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from lockstep_report import schema
-from lockstep_report.errors import INPUT, ReportError
-from lockstep_report.hdf5_access import attributes_of, open_run, read_attributes, safe_objects
+from lockstep_report.hdf5_access import (
+    attributes_of, errors_of_hdf5, open_run, read_attributes, safe_objects)
 from lockstep_report.optional import require
-from lockstep_report.read import check_header, read_current, usable_steps
+from lockstep_report.read import (
+    check_header, check_structure, is_stored, read_current, stored, usable_steps)
 from lockstep_report.stored import IN_MEMORY_BYTES, StoredRows
 
 # Datasets of /ranks or of the same group that are coordinates along a dimension.
@@ -33,17 +33,14 @@ def open_tree(path):
     xarray = require("xarray", "lockstep_report.open")
     nodes = {"/": xarray.Dataset()}
     path = Path(path)
-    with open_run(path) as file:
+    with errors_of_hdf5(path), open_run(path) as file:
         nodes["/"].attrs = check_header(path, file)
         items = safe_objects(path, file)
-        try:
-            rows = step_count(items)
-            for group in schema.GROUPS:
-                if group.path in items:
-                    nodes[group.path] = dataset_of(xarray, path, items, group.path, rows)
-        except (OSError, RuntimeError) as error:
-            reason = str(error).splitlines()[0]
-            raise ReportError(INPUT, f"{path}: cannot be read ({reason})") from error
+        check_structure(path, items, nodes["/"].attrs)
+        rows = step_count(items)
+        for group in schema.GROUPS:
+            if group.path in items:
+                nodes[group.path] = dataset_of(xarray, path, items, group.path, rows)
     if hasattr(xarray, "DataTree"):
         return xarray.DataTree.from_dict(nodes, name=path.name)
     return Tree(path.name, {name.strip("/"): node for name, node in nodes.items()})
@@ -97,8 +94,8 @@ def variable_of(path, items, spec, rows):
     attributes = read_attributes(dataset)
     attributes = {name: attributes.get(name, default) for name, default in (
         ("units", spec.units), ("long_name", spec.description))}
-    if spec.dimensions[:2] == ("step", "rank") and dataset.nbytes > IN_MEMORY_BYTES:
-        return StoredRows(partial(open_run, path), spec.path, dataset.shape).first(rows), attributes
+    if is_stored(spec, items, IN_MEMORY_BYTES):
+        return stored(path, dataset, spec).first(rows), attributes
     values = read_current(items, spec)
     return (values[:rows] if spec.dimensions[0] == "step" else values), attributes
 

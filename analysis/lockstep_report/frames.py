@@ -7,7 +7,7 @@ import numpy as np
 
 from lockstep_report import schema
 from lockstep_report.points import timed_seconds
-from lockstep_report.stored import BLOCK_BYTES
+from lockstep_report.stored import blocks
 from lockstep_report.window import batch_per_rank, timed_window
 
 # Groups of the run file whose columns `Run` has by these names.
@@ -53,19 +53,17 @@ def step_blocks(run, steps=None, ranks=None):
     timed = np.zeros(len(run.step), dtype=bool)
     if run.has_steps:
         timed[timed_window(run).steps] = True
-    count = max(1, BLOCK_BYTES // (8 * len(run.phases) * max(1, run.rank_count)))
-    for first in range(0, max(1, len(steps)), count):
-        yield step_block(run, steps[first:first + count], ranks, timed)
+    for part, seconds in blocks(steps, run.phase_seconds):
+        yield step_block(run, part, seconds, ranks, timed)
 
 
-def step_block(run, steps, ranks, timed):
+def step_block(run, steps, seconds, ranks, timed):
     def of_step(values):
         return np.repeat(np.asarray(values)[steps], len(ranks))
 
     def of_rank(values):
         return np.tile(np.asarray(values)[ranks], len(steps))
 
-    seconds = run.phase_seconds[steps]
     own = seconds[:, ranks]
     starts = {} if run.step_start is None else {"start_seconds": run.step_start}
     both = {**starts, **{f"{name}_bytes": values for name, values in run.traffic.items()}}
@@ -91,9 +89,7 @@ def bucket_blocks(run, steps=None, ranks=None):
     buckets = len(run.bucket_bytes)
     if buckets == 0:
         return
-    count = max(1, BLOCK_BYTES // (8 * buckets * max(1, run.rank_count)))
-    for first in range(0, max(1, len(steps)), count):
-        part = steps[first:first + count]
+    for part, start, end in blocks(steps, run.bucket_start, run.bucket_end):
         rows = len(part) * len(ranks)
         yield {
             "run": np.full(rows * buckets, run.label),
@@ -101,8 +97,8 @@ def bucket_blocks(run, steps=None, ranks=None):
             "rank": np.tile(np.repeat(ranks, buckets), len(part)),
             "bucket": np.tile(np.arange(buckets), rows),
             "bytes": np.tile(run.bucket_bytes, rows),
-            "start_seconds": run.bucket_start[part][:, ranks].ravel(),
-            "end_seconds": run.bucket_end[part][:, ranks].ravel(),
+            "start_seconds": start[:, ranks].ravel(),
+            "end_seconds": end[:, ranks].ravel(),
         }
 
 

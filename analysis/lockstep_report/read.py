@@ -112,7 +112,7 @@ class Run:
 
     def option(self, name, default=""):
         """Returns the resolved option `name` as a string; `default` if the file lacks it."""
-        for spelling in (name, name.replace("-", "_")):
+        for spelling in (name, name.replace("-", "_"), name.replace("_", "-")):
             if spelling in self.config:
                 return str(self.config[spelling])
         return default

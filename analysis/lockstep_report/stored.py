@@ -7,6 +7,7 @@ should need, while most quantities use the rows of one epoch.
 import numpy as np
 
 from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.hdf5_access import errors_of_hdf5
 
 IN_MEMORY_BYTES = 16 * 2**20  # datasets up to this size are read with the file
 BLOCK_BYTES = 16 * 2**20  # of the rows that are processed together
@@ -75,11 +76,8 @@ class StoredRows(Rows):
             return np.zeros((0, *self.shape[1:]))
         first, last = int(rows[0]), int(rows[-1])
         with self.open_file() as file:
-            try:
+            with errors_of_hdf5(file.filename):
                 found = np.asarray(file[self.name][first:last + 1], dtype=self.dtype)
-            except (OSError, RuntimeError, KeyError) as error:
-                reason = str(error).splitlines()[0]
-                raise ReportError(INPUT, f"{file.filename}: cannot be read ({reason})") from error
             if len(found) != last - first + 1:
                 raise ReportError(INPUT, f"{file.filename}: {self.name} became shorter while the "
                                          "file was read")

@@ -62,13 +62,18 @@ class CommonClock:
 
 
 def common_clock(run, window):
-    """Returns the clock of the timed epoch; None if the run has no buckets or lacks the starts of
-    its steps or the offsets of the clocks in this epoch."""
-    rows = np.flatnonzero(run.epoch_numbers == window.epoch)
-    if len(rows) == 0 or len(run.bucket_bytes) == 0 or any(c not in run.epochs for c in CLOCKS):
+    """Returns the clock of the timed epoch; None if the run has no buckets, or no clock."""
+    return epoch_clock(run, window.epoch) if len(run.bucket_bytes) else None
+
+
+def epoch_clock(run, epoch):
+    """Returns the clock of an epoch; None if the run lacks the starts of its steps or the offsets
+    of the clocks in this epoch."""
+    rows = np.flatnonzero(run.epoch_numbers == epoch)
+    if len(rows) == 0 or any(c not in run.epochs for c in CLOCKS):
         return None
     offsets, errors = (np.asarray(run.epochs[name][rows[0]], dtype=float) for name in CLOCKS)
-    of_epoch = np.flatnonzero(run.epoch == window.epoch)
+    of_epoch = np.flatnonzero(run.epoch == epoch)
     origin = metrics.common_start(run.step_start[of_epoch], offsets)
     if not (np.all(np.isfinite(origin)) and np.all(np.isfinite(errors))):
         return None

@@ -265,7 +265,9 @@ def epoch_values(run, row):
 def epoch_text(values, total, ranks):
     parts = [f"epoch {values['epoch']}" + (f"/{total}" if total else "")]
     if values["seconds"] is not None:
-        parts += [f"{values['seconds']:.2f} s", f"{values['images_per_second']:,.1f} images/s"]
+        parts.append(f"{values['seconds']:.2f} s")
+    if values["images_per_second"] is not None:
+        parts.append(f"{values['images_per_second']:,.1f} images/s")
     for name, label, form in (("train_loss", "loss", ".4f"), ("train_accuracy", "train", ".2%"),
                               ("test_accuracy", "test", ".2%")):
         if values[name] is not None and np.isfinite(values[name]):

@@ -67,6 +67,15 @@ def test_csv_has_every_value(path, tmp_path):
         assert float(list(csv.DictReader(file))[1]["clock_offset_seconds_begin"]) == OFFSET
 
 
+def test_csv_has_the_options_of_a_run(tmp_path):
+    path = write_run(tmp_path / "=1+1.h5", np.ones((10, 1, 6)), 32, config={"batch-per-rank": "32"})
+    assert export(path, "--to", "csv", "--out", tmp_path / "out") == 0
+    with (tmp_path / "out" / "runs.csv").open() as file:
+        row = next(csv.DictReader(file))
+    assert row["option_batch_per_rank"] == "32"
+    assert row["run"] == "'=1+1.h5"  # spreadsheets evaluate texts that begin with =
+
+
 def test_csv_of_chosen_steps_and_ranks(path, tmp_path):
     assert export(path, "--to", "csv", "--steps", "3-4,20", "--ranks", "1", "--out",
                   tmp_path / "out") == 0
@@ -115,6 +124,13 @@ def test_trace_is_on_the_clock_of_rank_0(path, tmp_path):
         assert event["dur"] == pytest.approx(3000, abs=0.2)
     bucket = next(e for e in events if e["name"] == "bucket 2" and e["pid"] == 1)
     assert bucket["ts"] == pytest.approx(8000, abs=0.2) and bucket["args"]["bytes"] == 300
+
+
+def test_trace_with_unknown_clock_errors_has_no_common_clock(path, tmp_path):
+    with h5py.File(path, "r+") as file:
+        file["epochs/clock_error_seconds"][...] = np.nan
+    assert export(path, "--to", "trace", "--out", tmp_path) == 0
+    assert trace_of(tmp_path)["otherData"]["clock"].startswith("no common clock")
 
 
 def test_events_of_a_thread_do_not_overlap(tmp_path):

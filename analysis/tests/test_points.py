@@ -1,5 +1,7 @@
 """Tests how run files become points and rows of tables."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from lockstep_report import contents, points
@@ -106,6 +108,15 @@ def test_strong_scaling_needs_the_same_global_batch(tmp_path):
     assert row["speedup"] == pytest.approx(0.4 / 0.25)
     assert row["efficiency"] == pytest.approx(0.8)
     assert contents.strong_table([one]).rows == []
+
+
+def test_ideal_speedup_has_a_serial_fraction_of_0(tmp_path):
+    one = points.from_run(read_run(write_run(
+        tmp_path / "a.h5", phases(10, (0, 0, 0.2, 0.2, 0, 0)), 20, batch=20)))
+    two = replace(one, ranks=2, epoch_seconds=one.epoch_seconds / 2, batch_per_rank=10)
+    assert row_of(contents.strong_table([one, two]), ranks=2)["karp_flatt"] == 0
+    two = replace(two, batch_per_rank=20)
+    assert row_of(contents.weak_table([one, two]), ranks=2)["karp_flatt"] == 0
 
 
 def test_imbalance_is_what_the_slowest_rank_adds(tmp_path):

@@ -6,7 +6,7 @@ import h5py
 import lockstep_report as lr
 import numpy as np
 import pytest
-from lockstep_report import data_tree, frames
+from lockstep_report import data_tree, stored
 from lockstep_report.errors import ReportError
 from synthetic import write_run, write_sweep
 
@@ -83,6 +83,18 @@ def test_other_groups_and_errors(tmp_path):
         lr.open(tmp_path / "none.h5")
 
 
+@pytest.mark.parametrize("value", [3, "many", None])
+def test_an_object_of_another_kind_is_an_error(path, value):
+    with h5py.File(path, "r+") as file:
+        del file["steps/epoch"]
+        if value is None:
+            file.create_group("steps/epoch")
+        else:
+            file["steps/epoch"] = value
+    with pytest.raises(ReportError, match="/steps/epoch"):
+        lr.open(path)
+
+
 def test_steps_is_tidy(path, tmp_path):
     write_run(tmp_path / "one.h5", np.ones((10, 1, 6)), 32)
     frame = lr.steps([path, tmp_path / "one.h5"])
@@ -99,7 +111,7 @@ def test_steps_is_tidy(path, tmp_path):
 
 def test_steps_in_blocks(path, monkeypatch):
     expected = lr.steps(path)
-    monkeypatch.setattr(frames, "BLOCK_BYTES", 3 * 8 * 6 * 2)
+    monkeypatch.setattr(stored, "BLOCK_BYTES", 3 * 8 * 6 * 2)
     pandas.testing.assert_frame_equal(lr.steps(path), expected)
 
 

@@ -180,6 +180,13 @@ def test_once(names, capsys):
     assert [event["event"] for event in events] == ["run", "epoch", "epoch"]
 
 
+def test_an_epoch_without_recorded_times_has_no_rate(names):
+    path, _ = names
+    write_run(path, np.zeros((10, 2, 6)), 64, epochs=1)
+    _, text = follow(path, Job(), once=True)
+    assert "epoch 1  0.00 s" in text and "images/s" not in text
+
+
 def test_rows_of_an_unfinished_epoch_are_not_shown(names):
     path, partial = names
     write_run(partial, phases(25, RANK_0, RANK_1), 64, status="running",

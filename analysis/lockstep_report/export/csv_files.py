@@ -4,6 +4,7 @@ import csv
 import io
 
 from lockstep_report import frames
+from lockstep_report.escaping import csv_cell
 
 
 def write(folder, runs, selection):
@@ -27,7 +28,10 @@ def rows_text(rows):
 
 
 def cells(values):
-    """Returns the values of a column: exact numbers, nothing for NaN, 0 and 1 for truth values."""
+    """Returns the values of a column: exact numbers, nothing for NaN, 0 and 1 for truth values, and
+    texts that spreadsheets do not evaluate."""
     if values.dtype.kind == "f":
         return ["" if value != value else repr(value) for value in values.tolist()]
+    if values.dtype.kind in "OSU":
+        return [csv_cell(str(value)) for value in values]
     return (values.astype(int) if values.dtype.kind == "b" else values).tolist()

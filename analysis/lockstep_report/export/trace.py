@@ -9,7 +9,7 @@ import numpy as np
 from lockstep_report import metrics
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.json_output import json_line
-from lockstep_report.waiting import CLOCKS
+from lockstep_report.waiting import epoch_clock
 
 MOST_EVENTS = 2_000_000
 DEFAULT_STEPS = 10  # timed steps, if none are chosen
@@ -50,13 +50,9 @@ def starts(run, steps):
     aligned, bound = np.full(raw.shape, np.nan), 0.0
     for epoch in np.unique(run.epoch[steps]):
         own = run.epoch[steps] == epoch
-        rows = np.flatnonzero(run.epoch_numbers == epoch)
-        if len(rows) and all(name in run.epochs for name in CLOCKS):
-            offsets, errors = (np.asarray(run.epochs[name][rows[0]], float) for name in CLOCKS)
-            of_epoch = np.flatnonzero(run.epoch == epoch)
-            found = metrics.common_start(run.step_start[of_epoch], offsets)
-            aligned[own] = found[np.searchsorted(of_epoch, steps[own])]
-            bound = max(bound, float(np.sort(errors.max(axis=1))[-2:].sum()))
+        if clock := epoch_clock(run, epoch):
+            aligned[own] = clock.origin[np.searchsorted(clock.steps, steps[own])]
+            bound = max(bound, clock.error)
     if np.all(np.isfinite(aligned)) and len(set(run.part_of_step[steps].tolist())) == 1:
         return ALIGNED, 1e6 * bound, aligned
     if np.all(np.isfinite(raw)) and run.host_count == 1 and run.option("device") != "cuda":
