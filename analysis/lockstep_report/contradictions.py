@@ -13,7 +13,6 @@ SIGNED = ("/epochs/clock_offset_seconds", "/steps/start_seconds", "/steps/end_se
 SHARES = ("train_accuracy", "test_accuracy", "utilisation")
 BYTES_PER_VALUE = {"fp32": 4, "bf16": 2, "fp16": 2}
 NO_TABLES = "tables 1 to 3 and the scaling tables lack the run"
-NO_WAITING = "the table of waiting and transfer is wrong or lacks the run"
 NO_BANDWIDTH = "tables 2 and 3 have wrong all-reduce times and bandwidths"
 WRONG_STEPS = "the timed steps and the epoch time are wrong"
 WRONG_READINGS = "the tables of accuracies, readings and pipeline stages are wrong"

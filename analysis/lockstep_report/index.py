@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from lockstep_report import metrics
-from lockstep_report.errors import OUTPUT, ReportError
+from lockstep_report.errors import ReportError
 from lockstep_report.escaping import one_line
 from lockstep_report.input_files import paths_of, require
 from lockstep_report.json_output import json_text
+from lockstep_report.output import write_file
 from lockstep_report.points import check_timed, timed_seconds
 from lockstep_report.read import read_run
 from lockstep_report.settings import SETTING_PARTS, build_of, setting_of
@@ -46,11 +47,7 @@ def write_index(options):
     table = index_table(options, paths_of(options, options.runs))
     require(options.skipped, table.rows)
     if options.csv:
-        try:
-            Path(options.csv).write_text(csv_text(table), encoding="utf-8")
-        except OSError as error:
-            raise ReportError(
-                OUTPUT, f"{options.csv}: cannot be written ({error.strerror})") from error
+        write_file(Path(options.csv), csv_text(table))
     if options.json:
         print(json_text([{c.key: row.get(c.key) for c in COLUMNS} for row in table.rows]))
     elif options.csv:

@@ -1,10 +1,10 @@
 """The table of the phases of an epoch."""
 
+from lockstep_report import schema
 from lockstep_report.points import IMBALANCE
 from lockstep_report.tables import Column, Table
 
-PHASES = ("data_wait", "upload", "forward", "backward", "exposed_communication", "update",
-          IMBALANCE)
+PHASES = (*schema.PHASES, IMBALANCE)
 NAMES = {"data_wait": "Data wait", "exposed_communication": "Exposed communication"}
 
 

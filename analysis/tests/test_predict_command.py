@@ -7,14 +7,10 @@ import pytest
 from lockstep_report.cli import main
 from lockstep_report.errors import INPUT, USAGE
 from lockstep_report.figure_layout import text_boxes
-from lockstep_report.prediction.network import Level, Network, Range
 from lockstep_report.prediction.prediction_figure import prediction_figure
-from lockstep_report.prediction.prediction_report import prediction_rows
 from lockstep_report.read import read_run
 from planted import write_training
-
-NETWORK = Network("test", "MPI", "ring",
-                  (Level("links", None, Range(1e-5, 1e-5), Range(1e-9, 1e-9), True),))
+from predictions import predicted, ring_network
 
 
 def run_command(capsys, *arguments):
@@ -97,7 +93,7 @@ def test_errors_have_one_line(tmp_path, capsys, arguments, status, text):
 
 
 @pytest.mark.parametrize("ranks", ["0", "a", "2000000", ""])
-def test_wrong_rank_lists_are_refused(tmp_path, capsys, ranks):
+def test_wrong_rank_lists_are_refused(capsys, ranks):
     with pytest.raises(SystemExit) as stop:
         run_command(capsys, "a.h5", "--ranks", ranks, "--network", "net.json")
     assert stop.value.code == USAGE
@@ -107,7 +103,7 @@ def test_wrong_rank_lists_are_refused(tmp_path, capsys, ranks):
                                     list(range(2, 82, 2))])
 def test_texts_of_the_figure_fit(tmp_path, counts):
     runs, _ = files_of(tmp_path)
-    figure = prediction_figure(prediction_rows(list(map(read_run, runs)), NETWORK, counts))
+    figure = prediction_figure(predicted(list(map(read_run, runs)), ring_network(), counts))
     boxes = text_boxes(figure)
     canvas = figure.bbox
     assert all(box.x0 >= canvas.x0 and box.x1 <= canvas.x1 for box in boxes)

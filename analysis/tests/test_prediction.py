@@ -11,10 +11,12 @@ from lockstep_report.prediction.bases import best_bases
 from lockstep_report.prediction.basis import basis_of, with_bucket_bytes
 from lockstep_report.prediction.network import Level, Network, Range
 from lockstep_report.prediction.predict import predict, spread_of
-from lockstep_report.prediction.prediction_report import prediction_rows, prediction_table
+from lockstep_report.points import point_of
+from lockstep_report.prediction.prediction_report import prediction_table
 from lockstep_report.prediction.sweep_network import network_of_sweeps
 from lockstep_report.read import read_run
 from planted import check_coverage, write_sweep, write_training
+from predictions import predicted, ring_network, trained
 from synthetic import dataset, write_run
 
 MEASURED = json.loads(
@@ -22,16 +24,9 @@ MEASURED = json.loads(
 SIZES = (4e6, 2e6, 1e6)
 
 
-def ring_network(alpha=1e-5, beta=1e-9, spread=0.0, library="MPI"):
-    """A network whose values are within ± `spread` (relative)."""
-    def of(value):
-        return Range(value * (1 - spread), value * (1 + spread))
-
-    return Network("test", library, "ring", (Level("links", None, of(alpha), of(beta), True),))
-
-
 def basis_in(path):
-    return basis_of(read_run(path))
+    run = read_run(path)
+    return basis_of(run, point_of(run))
 
 
 def test_a_basis_has_the_measured_times(tmp_path):
@@ -134,7 +129,7 @@ def test_other_buckets_are_interpolated(tmp_path):
 def test_the_basis_is_the_run_with_the_most_ranks(tmp_path):
     random = np.random.default_rng(5)
     runs = [read_run(write_training(tmp_path / f"{n}.h5", random, ranks=n)) for n in (4, 2)]
-    basis, = best_bases(runs)
+    basis, = best_bases(trained(runs))
     assert basis.ranks == 4
 
 
@@ -142,13 +137,13 @@ def test_the_basis_is_the_run_with_the_most_ranks(tmp_path):
 def test_runs_without_buckets_are_no_basis(tmp_path, options):
     path = write_training(tmp_path / "a.h5", np.random.default_rng(1), **options)
     with pytest.raises(ReportError, match="nor one with a profile"):
-        prediction_rows([read_run(path)], ring_network(), [8])
+        predicted([read_run(path)], ring_network(), [8])
 
 
 def test_steps_with_nccl_and_networks_of_mpi_are_named(tmp_path):
     path = write_training(tmp_path / "a.h5", np.random.default_rng(1), environment={
         "all_reduce": "NCCL 2.19", "transport": "NCCL 2.19"})
-    table = prediction_table(prediction_rows([read_run(path)], ring_network(), [8]))
+    table = prediction_table(predicted([read_run(path)], ring_network(), [8]))
     assert table.rows[0]["model"] == "MPI ring (predicted)"
     assert any("measured with NCCL, the all-reduce is modelled for MPI" in n for n in table.footnotes)
     assert any("upper bounds" in n for n in table.footnotes)
@@ -192,7 +187,7 @@ def test_a_profile_of_one_rank_gives_the_times_of_the_gradients(tmp_path):
     """The operations end at 1, 3, 4, 6 and 10 of 10 ms, which are scaled to the backward pass of 20
     ms. Their 2,056 bytes are in buckets of 200 bytes: 176 are final after 3 ms, 256 after 4 ms, all
     after 10 ms."""
-    basis, = best_bases([read_run(write_profiled(tmp_path / "a.h5"))])
+    basis, = best_bases(trained([read_run(write_profiled(tmp_path / "a.h5"))]))
     assert basis.sizes.sum() == 4 * PARAMETERS
     assert basis.sizes.tolist() == [200.0] * 10 + [56.0]
     assert basis.ready[0, 0] == pytest.approx([0.018] + [0.030] * 10)
@@ -203,13 +198,13 @@ def test_a_profile_of_one_rank_gives_the_times_of_the_gradients(tmp_path):
 
 
 def test_a_profile_without_some_parameters_is_no_basis(tmp_path):
-    assert best_bases([read_run(write_profiled(tmp_path / "a.h5", 2 * PARAMETERS))]) == []
+    assert best_bases(trained([read_run(write_profiled(tmp_path / "a.h5", 2 * PARAMETERS))])) == []
 
 
 def test_measured_buckets_are_preferred_to_a_profile(tmp_path):
     path = write_training(tmp_path / "a.h5", np.random.default_rng(1), sigma=0)
     add_profile(path, PARAMETERS, 4)
-    basis, = best_bases([read_run(path)])
+    basis, = best_bases(trained([read_run(path)]))
     assert basis.sizes.tolist() == list(SIZES)
 
 
@@ -224,7 +219,7 @@ def strong_runs(tmp_path):
 def test_strong_scaling_interpolates_the_work_over_the_batch(tmp_path):
     """Ring without latency, buckets of 4, 2 and 1 MB, 2(N-1)/N ns per byte. On 4 ranks with batch
     16: final at 16, 23 and 30 ms; 6, 3 and 1.5 ms: until 31.5 ms, and 2 ms of update."""
-    rows = prediction_rows(strong_runs(tmp_path), ring_network(0), [2, 4, 8], global_batch=64)
+    rows = predicted(strong_runs(tmp_path), ring_network(0), [2, 4, 8], global_batch=64)
     assert [row.predicted.basis.batch for row in rows] == [32, 16, 8]
     assert rows[1].predicted.step[0] == pytest.approx(0.0335)
     assert "interpolated between batch 8" in rows[1].predicted.basis.notes[-1]
@@ -236,7 +231,7 @@ def test_strong_scaling_interpolates_the_work_over_the_batch(tmp_path):
 @pytest.mark.parametrize("batch, ranks", [(64, 16), (64, 1), (64, 3)])
 def test_batches_that_were_not_measured_are_refused(tmp_path, batch, ranks):
     with pytest.raises(ReportError, match="the runs measured batch 8, 32") as error:
-        prediction_rows(strong_runs(tmp_path), ring_network(), [ranks], global_batch=batch)
+        predicted(strong_runs(tmp_path), ring_network(), [ranks], global_batch=batch)
     assert error.value.status == USAGE
 
 
@@ -244,7 +239,7 @@ def test_strong_efficiency_by_hand(tmp_path):
     """One rank at batch 64: 102 ms. On 4 ranks 33.5 ms: 102 / (4 · 33.5) = 0.761."""
     alone = write_training(tmp_path / "1.h5", np.random.default_rng(9), ranks=1, sigma=0, sizes=(),
                            work=0.1, images=640, batch=64)
-    rows = prediction_rows([*strong_runs(tmp_path), read_run(alone)], ring_network(0), [4],
+    rows = predicted([*strong_runs(tmp_path), read_run(alone)], ring_network(0), [4],
                            global_batch=64)
     assert rows[0].efficiency[0] == pytest.approx(0.102 / (4 * 0.0335))
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from lockstep_report.compare.cases import IDENTITY, Case
 from lockstep_report.compare.quantities import BY_NAME, Estimate
-from lockstep_report.errors import INPUT, OUTPUT, ReportError
+from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.json_output import json_text
+from lockstep_report.output import write_file
 
 FORMAT, VERSION = "lockstep-reference", 1
 
@@ -21,13 +22,7 @@ def reference_text(cases):
 
 def save_reference(path, cases):
     """Writes a reference file completely or not at all."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.partial")
-    try:
-        temporary.write_text(reference_text(cases), encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise ReportError(OUTPUT, f"{path}: cannot be written ({error.strerror})") from error
+    write_file(Path(path), reference_text(cases))
 
 
 def read_reference(path):

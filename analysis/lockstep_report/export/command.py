@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lockstep_report.errors import USAGE, ReportError
+from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.escaping import one_line
 from lockstep_report.input_files import read_files
 from lockstep_report.json_output import files_values, json_text
@@ -49,9 +49,13 @@ class Selection:
         return found
 
     def named(self, runs):
-        """Yields (name for files, run). Names of equal files in several folders have a number."""
+        """Yields (name for files, run) of the runs that have steps. Names of equal files in several
+        folders have a number. Raises `ReportError` (input) if there is none."""
+        trained = [run for run in runs if run.has_steps]
+        if not trained:
+            raise ReportError(INPUT, f"{runs[0].path}: holds no steps; nothing to export")
         used = set()
-        for run in runs:
+        for run in trained:
             stem = re.sub("[^A-Za-z0-9._-]+", "-", run.path.name.removesuffix(".h5")).lstrip(".-")
             name, number = stem or "run", 2
             while name in used:

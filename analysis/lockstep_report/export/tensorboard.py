@@ -12,7 +12,6 @@ from datetime import datetime, timezone
 import numpy as np
 
 from lockstep_report import metrics
-from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.output import Folder
 from lockstep_report.stored import by_blocks
 
@@ -22,10 +21,7 @@ EPOCH_TAGS = {"train_loss": "epoch/train_loss", "train_accuracy": "epoch/train_a
 
 
 def write(folder, runs, selection):
-    trained = [run for run in runs if run.has_steps]
-    if not trained:
-        raise ReportError(INPUT, f"{runs[0].path}: holds no steps; nothing to export")
-    for name, run in selection.named(trained):
+    for name, run in selection.named(runs):
         own = Folder(folder.path / name, folder.kinds[0])
         begin = begin_of(run)
         own.write(f"events.out.tfevents.{int(begin):010d}.lockstep",

@@ -7,7 +7,7 @@ at the same time. Times are in microseconds, on the clock of rank 0.
 import numpy as np
 
 from lockstep_report import metrics
-from lockstep_report.errors import INPUT, USAGE, ReportError
+from lockstep_report.errors import USAGE, ReportError
 from lockstep_report.json_output import json_line
 from lockstep_report.waiting import epoch_clock
 
@@ -21,10 +21,7 @@ UNALIGNED = ("no common clock: the steps of all ranks are shown with a common st
 
 
 def write(folder, runs, selection):
-    trained = [run for run in runs if run.has_steps]
-    if not trained:
-        raise ReportError(INPUT, f"{runs[0].path}: holds no steps; nothing to export")
-    for name, run in selection.named(trained):
+    for name, run in selection.named(runs):
         steps = selection.steps_of(run, DEFAULT_STEPS)
         ranks = selection.ranks_of(run)
         count = len(steps) * len(ranks) * (1 + len(run.phases) + len(run.bucket_bytes))

@@ -42,14 +42,6 @@ class AlphaBeta:
         """Returns the estimate of the time of an all-reduce of `size` bytes."""
         return self.fit.combination((1, size))
 
-    @property
-    def latency_share_limit(self):
-        """The size in bytes below which alpha takes more than half of the time; None if alpha or
-        beta is not positive."""
-        if self.fit is None or self.alpha.value <= 0 or self.beta.value <= 0:
-            return None
-        return self.alpha.value / self.beta.value
-
 
 def place_of(algorithm):
     """Returns the position of an algorithm, which may be followed by its library."""

@@ -1,9 +1,6 @@
 """The explanation of a set of runs. One `Explanation` feeds tables, figures and JSON."""
 
-import math
 from dataclasses import dataclass
-
-import numpy as np
 
 from lockstep_report.models.advice import all_advice
 from lockstep_report.models.alpha_beta import alpha_beta_fits
@@ -33,28 +30,15 @@ def explain(points, runs, link_gbit=None):
 
 
 def explanation_values(explanation):
-    """Returns the explanation as values for JSON. Times are in seconds, sizes in bytes."""
-    return plain({
+    """Returns the explanation as values for `json_text`. Times are in seconds, sizes in bytes."""
+    return {
         "causes": [loss_values(loss) for loss in explanation.losses],
         "scaling_laws": [law_values(law) for law in explanation.laws],
         "alpha_beta": [all_reduce_values(found) for found in explanation.all_reduces],
         "stragglers": [straggler_values(step.straggler) for step in explanation.steps],
         "advice": [{"rule": a.rule, "run": a.source, "text": a.text, "threshold": a.threshold,
                     "evidence": a.evidence} for a in explanation.advice],
-    })
-
-
-def plain(value):
-    """Returns a value that JSON can represent, with None for NaN and infinity."""
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    if isinstance(value, np.integer):
-        return int(value)
-    return float(value) if math.isfinite(value) else None
+    }
 
 
 def estimate_values(estimate):
@@ -101,8 +85,8 @@ def all_reduce_values(found):
 def straggler_values(slow):
     return {"run": slow.source, "ranks": slow.ranks, "rank": slow.rank, "host": slow.host,
             "excess_seconds": estimate_values(slow.excess),
-            "is_significant": bool(slow.is_significant), "last_share": slow.last_share,
+            "is_significant": slow.is_significant, "last_share": slow.last_share,
             "clock_rank": slow.clock_rank, "clock_deviation_seconds": estimate_values(slow.clock),
-            "clock_error_seconds": slow.clock_error, "is_clock_wrong": bool(slow.is_clock_wrong)}
+            "clock_error_seconds": slow.clock_error, "is_clock_wrong": slow.is_clock_wrong}
 
 

@@ -71,8 +71,7 @@ def clock_deviation(times):
 def straggler_of(timed):
     """Returns the `Straggler` of a run."""
     run = timed.run
-    kept = [i for i, name in enumerate(timed.phases) if name != COMMUNICATION]
-    work = timed.phase_seconds[:, :, kept].sum(axis=2)
+    work = metrics.rank_seconds(timed.phase_seconds, timed.phases, (COMMUNICATION,))
     excess = excess_work(work)
     rank = int(np.argmax(np.median(excess, axis=0)))
     # One of N ranks is selected, so each is tested at the level 5 % / N (Bonferroni).

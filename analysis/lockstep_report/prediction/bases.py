@@ -6,14 +6,14 @@ from lockstep_report.prediction.basis import basis_of
 from lockstep_report.prediction.profile_basis import profile_basis_of
 
 
-def best_bases(runs):
-    """Returns one basis per setting, batch per rank and reducer: the run with the most ranks,
+def best_bases(trained):
+    """Returns one basis of the runs `trained` ([(run, point)]) per setting, batch per rank and reducer: the run with the most ranks,
     whose conditions are nearest to those of the prediction. Measured buckets are preferred to times
     that follow from a profile."""
     found = {}
     for make in (basis_of, profile_basis_of):
         measured = dict(found)
-        for basis in filter(None, map(make, runs)):
+        for basis in filter(None, (make(run, point) for run, point in trained if point)):
             key = (basis.setting, basis.batch, basis.reducer)
             if key not in measured and (key not in found or basis.ranks > found[key].ranks):
                 found[key] = basis

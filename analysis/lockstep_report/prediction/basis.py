@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lockstep_report.models.alpha_beta import algorithm_of, library_of
-from lockstep_report.points import from_run
+from lockstep_report.scaling import mean_step
 from lockstep_report.window import batch_per_rank, timed_window
 
 BEFORE = ("data_wait", "upload", "forward", "backward")  # phases before the exposed communication
@@ -37,10 +37,10 @@ class Basis:
         return self.reducer == "overlap"
 
 
-def basis_of(run):
-    """Returns the basis of a run; None if it has no buckets of a synchronous training, or if a time
-    is not finite."""
-    if not run.has_steps or len(run.bucket_bytes) == 0 or run.option("reducer") not in (
+def basis_of(run, point):
+    """Returns the basis of a run that trained and its point; None if it has no buckets of a
+    synchronous training, or if a time is not finite."""
+    if len(run.bucket_bytes) == 0 or run.option("reducer") not in (
             "overlap", "allreduce") or (run.number("pipeline-stages") or 1) > 1:
         return None
     window = timed_window(run)
@@ -55,7 +55,6 @@ def basis_of(run):
     ready = np.minimum(starts, backward_end[:, :, None])
     if run.option("reducer") == "allreduce":
         ready = np.broadcast_to(backward_end[:, :, None], ready.shape)
-    point = from_run(run)
     notes = []
     if library_of(run) == "NCCL" and len(run.bucket_bytes) > 1:
         notes.append(f"{run.label}: NCCL starts a bucket after the previous one, so the times at "
@@ -68,7 +67,7 @@ def basis_of(run):
         backward_end, phases[:, :, index["update"]],
         np.asarray(run.bucket_bytes, dtype=float),
         updates_by_bucket(run),
-        point.epoch_seconds / point.steps, tuple(notes))
+        mean_step(point), tuple(notes))
 
 
 def updates_by_bucket(run):

@@ -15,18 +15,20 @@ MIB = 2**20
 
 def predicted_rows(options, runs):
     """Returns the predictions for the options of the command. Raises `ReportError`."""
-    usable = each(options.skipped, runs, point_of)
-    require(options.skipped, usable)
-    runs = [run for run, _ in usable]
-    network = network_of(options, runs)
+    trained = each(options.skipped, runs, point_of)
+    require(options.skipped, trained)
+    bases = best_bases(trained)
+    network = network_of(options, bases)
     if options.overlap is not None:
         network = replace(network, overlap=options.overlap)
     size = options.bucket_mib and options.bucket_mib * MIB
-    return prediction_rows(runs, network, options.ranks, options.seed, size, options.global_batch)
+    return prediction_rows(trained, bases, network, options.ranks, options.seed, size,
+                           options.global_batch)
 
 
-def network_of(options, runs):
-    """Returns the network of --network: one JSON file, or any number of sweeps."""
+def network_of(options, bases):
+    """Returns the network of --network: one JSON file, or any number of sweeps, of which those of
+    the algorithm of the bases are used."""
     if options.network[0].endswith(".json"):
         if len(options.network) > 1:
             raise ReportError(USAGE, "--network takes one description, or several sweeps (*.h5)")
@@ -40,7 +42,7 @@ def network_of(options, runs):
     if lacking:
         raise ReportError(INPUT, f"{lacking[0].path}: not a sweep of `lockstep allreduce`; give "
                                  "one, or a network description (*.json)")
-    algorithms = {basis.algorithm.partition(" ")[0] for basis in best_bases(runs)}
+    algorithms = {basis.algorithm.partition(" ")[0] for basis in bases}
     algorithms.discard("none")  # one rank
     if not options.algorithm and len(algorithms) > 1:
         raise ReportError(USAGE, "the runs use the algorithms " + ", ".join(sorted(algorithms))

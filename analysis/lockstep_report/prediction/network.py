@@ -3,7 +3,7 @@
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from lockstep_report.errors import INPUT, USAGE, ReportError
@@ -17,7 +17,6 @@ class Range:
 
     low: float
     high: float
-    source: str = ""
 
     @property
     def middle(self):
@@ -47,7 +46,7 @@ class Network:
     algorithm: str
     levels: tuple
     overlap: float = 1.0  # rate of the all-reduces during the backward pass, relative to the rest
-    notes: tuple = field(default=())
+    notes: tuple = ()
 
     @property
     def label(self):
@@ -242,14 +241,14 @@ def refuse_unknown(content, known):
 
 def range_of(content, key):
     """Reads a number, a pair from low to high, or an object with `value` and `source`."""
-    value, source = content[key], ""
+    value = content[key]
     if isinstance(value, dict):
         refuse_unknown(value, ("value", "unit", "source"))
-        value, source = value["value"], str(value.get("source", ""))
+        value = value["value"]
     pair = value if isinstance(value, list) else [value, value]
     if len(pair) != 2 or any(isinstance(x, (str, bool)) for x in pair):
         raise ValueError(f"{key} is no number or pair of numbers")
     low, high = (float(x) for x in pair)
     if not 0 <= low <= high < math.inf:
         raise ValueError(f"{key} is not a range of values that are at least 0")
-    return Range(low, high, source)
+    return Range(low, high)

@@ -9,9 +9,7 @@ from lockstep_report.scaling_figure import labelled_ranks
 
 
 def prediction_figure(rows):
-    """Returns the figure; None without rows."""
-    if not rows:
-        return None
+    """Returns the figure of at least one row."""
     groups = {}
     for row in rows:
         basis = row.predicted.basis

@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 
 from lockstep_report.errors import INPUT, USAGE, ReportError
-from lockstep_report.models.explanation import plain
-from lockstep_report.points import from_run
-from lockstep_report.prediction.bases import at_batch, best_bases
+from lockstep_report.prediction.bases import at_batch
 from lockstep_report.prediction.basis import with_bucket_bytes
 from lockstep_report.prediction.predict import REPLICATES, SEED, Predicted, predict
 from lockstep_report.scaling import mean_step
@@ -41,16 +39,17 @@ class Row:
         return self.predicted.step[0] / self.measured - 1 if self.measured else None
 
 
-def prediction_rows(runs, network, ranks, seed=SEED, bucket_bytes=None, global_batch=None):
-    """Returns the predictions for all numbers of ranks and all bases among the runs: at the batch
-    per rank of each basis, or at `global_batch`. Raises `ReportError`: input if no run can be a
-    basis, usage if the global batch needs one that was not measured."""
-    bases = best_bases(runs)
+def prediction_rows(trained, bases, network, ranks, seed=SEED, bucket_bytes=None,
+                    global_batch=None):
+    """Returns the predictions for all numbers of ranks and all bases: at the batch per rank of each
+    basis, or at `global_batch`. `trained`: [(run, point)], with point None if it did not train;
+    `bases`: those of `best_bases(trained)`. Raises `ReportError`: input if there is no basis, usage
+    if the global batch needs one that was not measured."""
     if not bases:
         raise ReportError(
-            INPUT, f"{runs[0].path}: neither a run with the reducer overlap or allreduce on several "
+            INPUT, f"{trained[0][0].path}: neither a run with the reducer overlap or allreduce on several "
                    "ranks, whose buckets have times, nor one with a profile (--profile)")
-    measured = measured_steps(runs)
+    measured = measured_steps(trained)
     chosen = ([(basis, count) for basis in bases for count in ranks] if global_batch is None
               else strong_bases(bases, ranks, global_batch))
     rows = []
@@ -87,13 +86,12 @@ def strong_bases(bases, ranks, global_batch):
     return found
 
 
-def measured_steps(runs):
+def measured_steps(trained):
     """Returns {(setting, batch per rank, reducer, ranks): (mean step time, file)}; one rank has the
     reducer ""."""
     found = {}
-    for run in runs:
-        if run.has_steps and not run.ladder:
-            point = from_run(run)
+    for run, point in trained:
+        if point:
             reducer = "" if point.ranks == 1 else point.reducer
             found[(point.setting, batch_per_rank(run), reducer, point.ranks)] = (
                 mean_step(point), run.label)
@@ -110,9 +108,10 @@ def prediction_table(rows):
         f"predicted, not measured; model of the all-reduce: {network.label}, network "
         f"{network.name}",
         *network.notes,
-        *(f"measured step of the basis: {b.source}, {plural(b.ranks, 'rank')}"
-          f"{f', {b.algorithm}' if b.ranks > 1 else ''}, {plural(len(b.sizes), 'bucket')}; "
-          f"{', '.join(filter(None, setting_texts(b.setting)))}" for b in bases),
+        *dict.fromkeys(
+            f"measured step of the basis: {b.source}, {plural(b.ranks, 'rank')}"
+            f"{f', {b.algorithm}' if b.ranks > 1 else ''}, {plural(len(b.sizes), 'bucket')}; "
+            f"{', '.join(filter(None, setting_texts(b.setting)))}" for b in bases),
         *dict.fromkeys(note for b in bases for note in b.notes),
         f"interval: 95 % of {REPLICATES} replicates that draw the measured steps and the ranges of "
         "the network; it does not contain errors of the model",
@@ -170,13 +169,13 @@ def table_row(row, names):
 
 
 def prediction_values(rows, seed=SEED):
-    """Returns the predictions as values for JSON; times in seconds."""
+    """Returns the predictions as values for `json_text`; times in seconds."""
     network = rows[0].predicted.network
-    return plain({
+    return {
         "is_predicted": True, "seed": seed, "replicates": REPLICATES, "confidence": 0.95,
         "network": {"name": network.name, "library": network.library, "model": network.label,
                     "overlap": network.overlap, "notes": list(network.notes)},
-        "predicted": [value_row(row) for row in rows]})
+        "predicted": [value_row(row) for row in rows]}
 
 
 def value_row(row):

@@ -6,8 +6,8 @@ import re
 import numpy as np
 
 from lockstep_report.models.alpha_beta import algorithm_of, library_of
-from lockstep_report.points import from_run
 from lockstep_report.prediction.basis import Basis, updates_by_bucket
+from lockstep_report.scaling import mean_step
 from lockstep_report.window import batch_per_rank, timed_window
 
 CONVOLUTION = re.compile(r"convolution (\d+)x(\d+).*, (\d+)x\d+x\d+ -> (\d+)x\d+x\d+")
@@ -54,11 +54,11 @@ def gradient_times(run):
     return counts, np.cumsum(seconds) / seconds.sum()
 
 
-def profile_basis_of(run):
-    """Returns the basis of a run with a profile; None if it has none that accounts for all
+def profile_basis_of(run, point):
+    """Returns the basis of a run that trained with a profile; None if it has none that accounts for all
     parameters. The buckets have the size of --bucket-mib; a bucket is final when the operation has
     ended that completes its last gradient."""
-    if not run.has_steps or not run.profile or (run.number("pipeline-stages") or 1) > 1:
+    if not run.profile or (run.number("pipeline-stages") or 1) > 1:
         return None
     found = gradient_times(run)
     window = timed_window(run)
@@ -73,11 +73,10 @@ def profile_basis_of(run):
     index = {name: i for i, name in enumerate(run.phases)}
     backward = phases[:, :, index["backward"]]
     start = phases[:, :, [index[name] for name in ("data_wait", "upload", "forward")]].sum(axis=2)
-    point = from_run(run)
     return Basis(
         run.label, point.setting, run.rank_count, batch_per_rank(run), "overlap",
         library_of(run), algorithm_of(run),
         start[:, :, None] + backward[:, :, None] * share[np.searchsorted(done, ends)],
         start, start + backward, phases[:, :, index["update"]], np.diff(ends, prepend=0.0),
-        updates_by_bucket(run), point.epoch_seconds / point.steps,
+        updates_by_bucket(run), mean_step(point),
         (f"{run.label}: the times at which gradients are final follow from its profile",))
