@@ -5,7 +5,7 @@ import numpy as np
 from lockstep_report.accuracy import accuracy_curves
 from lockstep_report.figure_layout import (
     arrange, figure_size, height_beside, panels_of, text_width)
-from lockstep_report.figure_style import MARKERS, SERIES, light_grid, plt, rc_settings
+from lockstep_report.figure_style import SERIES, light_grid, marker_of, plt, rc_settings
 from lockstep_report.settings import runs_text
 
 
@@ -23,7 +23,7 @@ def accuracy_figure(runs):
             figsize=figure_size(8.6 + max(names, 1.5), height_beside(4.0, 1.6 + 0.21 * len(curves)), 2))
         for index, (curve, label) in enumerate(zip(curves, labels)):
             style = {"color": SERIES[index % len(SERIES)], "linewidth": 1.4, "markersize": 5,
-                     "marker": MARKERS[(index + index // len(SERIES)) % len(MARKERS)]}
+                     "marker": marker_of(index)}
             shown = np.isfinite(curve.accuracy).all(axis=0)
             values = 100 * np.median(curve.accuracy[:, shown], axis=0)
             epochs = 1 + np.flatnonzero(shown)

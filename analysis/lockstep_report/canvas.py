@@ -54,8 +54,3 @@ def text_size(size=10):
 def length(inches):
     """Returns a length that depends on the size of the text."""
     return inches * current().scale
-
-
-def columns_for(panels):
-    """Returns how many of `panels` wide panels are side by side."""
-    return 1 if current() is ONE_COLUMN else panels

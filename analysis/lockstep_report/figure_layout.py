@@ -1,6 +1,5 @@
 """Text sizes, and a figure layout in which no text is cut off or overlaps another text."""
 
-import sys
 import warnings
 from functools import lru_cache
 
@@ -10,8 +9,7 @@ from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedFormatter
 
-from lockstep_report.canvas import columns_for, current, length, text_size
-from lockstep_report.paper_layout import arrange_on_paper
+from lockstep_report.canvas import ONE_COLUMN, current, text_size
 
 POINTS_PER_INCH = 72
 GROWTH = 1.15  # factor by which a side that is too short is enlarged
@@ -60,8 +58,10 @@ def arrange(figure, title="", notes=()):
     """Sets the title and the notes below the axes, enlarges the figure until every text is inside
     it and overlaps no other text (at most ATTEMPTS times), and fixes the layout."""
     if current().width:
+        from lockstep_report.paper_layout import arrange_on_paper  # which needs this module
+
         draw_names_literally(figure)
-        arrange_on_paper(figure, title, notes, sys.modules[__name__])
+        arrange_on_paper(figure, title, notes)
         return
     lines = set_notes(figure, notes)
     figure.set_figheight(figure.get_figheight() + NOTE_HEIGHT * lines)
@@ -75,7 +75,15 @@ def arrange(figure, title="", notes=()):
             break
         width, height = figure.get_size_inches()
         figure.set_size_inches(width * (GROWTH if wider else 1), height * (GROWTH if higher else 1))
+    fix_layout(figure)
+
+
+def fix_layout(figure):
+    """Keeps the positions of the axes. They are rounded, because the last bits of the computed ones
+    differ between processes, and equal input gives equal files."""
     figure.set_layout_engine("none")
+    for axes in figure.axes:
+        axes.set_position([round(float(side), 9) for side in axes.get_position().bounds])
 
 
 def draw(figure):
@@ -148,11 +156,11 @@ def text_boxes(figure):
 
 def panels_of(count):
     """Returns (rows, columns) of `count` wide panels."""
-    columns = columns_for(count)
+    columns = 1 if current() is ONE_COLUMN else count
     return -(-count // columns), columns
 
 
-def figure_size(width, height, panels=1):
+def figure_size(width, height, panels):
     """Returns the size of a figure with so many panels in a row, which are in several rows on a
     narrow canvas."""
     return width, height * panels_of(panels)[0]

@@ -14,11 +14,8 @@ from lockstep_report.settings import SETTING_PARTS, setting_texts  # noqa: E402
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = "osD^vPX"
 STYLE = {
-    "font.size": 10,
-    "figure.dpi": 160,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.titlesize": 10,
     "axes.titlelocation": "left",
     "axes.axisbelow": True,
     "legend.frameon": False,
@@ -42,6 +39,12 @@ def rc_settings():
 IDEAL_LINE = {"color": "#777777", "linewidth": 1, "linestyle": (0, (4, 3))}
 
 
+def marker_of(index):
+    """Returns the marker of a series; with more series than colours, equal colours have different
+    markers."""
+    return MARKERS[(index + index // len(SERIES)) % len(MARKERS)]
+
+
 def render(figure, formats=("svg", "png")):
     """Renders a figure in the `formats` (svg, png, pdf) and closes it. Returns {suffix: bytes}; equal
     input gives equal bytes."""
@@ -49,8 +52,7 @@ def render(figure, formats=("svg", "png")):
     with plt.rc_context(rc_settings()):
         for suffix in formats:
             buffer = io.BytesIO()
-            figure.savefig(buffer, format=suffix, metadata=NO_DATE.get(suffix),
-                           dpi=current().dpi)
+            figure.savefig(buffer, format=suffix, metadata=NO_DATE.get(suffix))
             images[suffix] = buffer.getvalue()
     plt.close(figure)
     return images

@@ -52,7 +52,20 @@ def load_runs(paths, skip=None):
         groups.setdefault(run.run_id or str(path), []).append(run)
     for group in groups.values():
         loaded.runs += join_group(group, loaded.notes)
+    loaded.runs = with_distinct_names(loaded.runs)
     return loaded
+
+
+def with_distinct_names(runs):
+    """Returns the runs with as many folders in their names as tell files of the same name apart,
+    because tables and figures identify a run by its name."""
+    named, count = list(runs), 0
+    while len(names := [run.file_name for run in named]) > len(set(names)) and count < max(
+            len(run.path.parts) for run in named):
+        count += 1
+        named = [replace(run, named_folders=count) if names.count(run.file_name) > 1 else run
+                 for run in named]
+    return named
 
 
 def read_or_skip(path, skip):

@@ -5,6 +5,8 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from lockstep_report.canvas import current, length, text_size
+from lockstep_report.figure_layout import (
+    ATTEMPTS, draw, fix_layout, missing_space, text_width, wrap, wrap_lines)
 
 MARGIN = 0.05  # inches
 ROTATIONS = (0, 45, 90)  # of the tick labels of horizontal axes, until they do not overlap
@@ -12,19 +14,19 @@ LINE = 1.25  # height of a line relative to the size of its text
 HANDLE = 3.6  # width of the symbol of a legend entry and its spaces, relative to the text
 
 
-def arrange_on_paper(figure, title, notes, tools):
-    """As `figure_layout.arrange`, for a figure with the width of the canvas. `tools`: that module."""
+def arrange_on_paper(figure, title, notes):
+    """As `figure_layout.arrange`, for a figure with the width of the canvas."""
     width, height = current().width, length(figure.get_figheight())
     entries = take_legends(figure)
-    labels = [tools.wrap(label, width - 4 * HANDLE * length(0.1), text_size())
+    labels = [wrap(label, width - 4 * HANDLE * length(0.1), text_size())
               for label in entries]
-    columns = legend_columns(labels, width, tools)
+    columns = legend_columns(labels, width)
     rows = [labels[i::max(1, -(-len(labels) // columns))] for i in range(-(-len(labels) // columns))]
     legend_height = sum(max(label.count("\n") + 1 for label in row) * 1.6 for row in rows) * (
         text_size() / 72) + (0.12 if labels else 0)
-    note_text = "\n".join(tools.wrap(note, width - 0.2, text_size(8)) for note in notes)
+    note_text = "\n".join(wrap(note, width - 0.2, text_size(8)) for note in notes)
     note_height = (note_text.count("\n") + 1) * LINE * text_size(8) / 72 + 0.05 if note_text else 0
-    title_text = tools.wrap(title, width - 0.2, text_size(11))
+    title_text = wrap(title, width - 0.2, text_size(11))
     title_height = (title_text.count("\n") + 1) * LINE * text_size(11) / 72 + 0.05 if title else 0
     below = legend_height + note_height
     full = height + below + title_height
@@ -39,15 +41,15 @@ def arrange_on_paper(figure, title, notes, tools):
         bbox_to_anchor=(0.5, 0), borderaxespad=0, frameon=False) if labels else None
     if legend:
         legend.set_in_layout(False)
-    rotation, is_wrapped = 0, False
-    for _ in range(tools.ATTEMPTS):
+    rotation = 0
+    for attempt in range(ATTEMPTS):
         figure.set_size_inches(width, full)
         place(figure, full, note_height, title_height, below, texts, legend)
-        if not is_wrapped:
-            tools.draw(figure)
-        is_wrapped = wrap_texts(figure, titles, labels_of_axes, tools)
-        tools.draw(figure)
-        wider, higher = tools.missing_space(figure)
+        if attempt == 0:
+            draw(figure)
+        wrap_texts(figure, titles, labels_of_axes)
+        draw(figure)
+        wider, higher = missing_space(figure)
         if not wider and not higher:
             break
         if wider and rotation + 1 < len(ROTATIONS):
@@ -57,7 +59,7 @@ def arrange_on_paper(figure, title, notes, tools):
             thin_out(figure)
         if higher:
             full += 0.12 * (full - below - title_height)
-    figure.set_layout_engine("none")
+    fix_layout(figure)
 
 
 def take_legends(figure):
@@ -83,11 +85,11 @@ def symbol_of(axes, handle, label):
     return found
 
 
-def legend_columns(labels, width, tools):
+def legend_columns(labels, width):
     """Returns the number of columns of the legend that fit in the width."""
     if not labels:
         return 1
-    widest = max(tools.text_width(label) for label in labels) + HANDLE * text_size() / 72
+    widest = max(text_width(label) for label in labels) + HANDLE * text_size() / 72
     return max(1, min(len(labels), int((width - 0.1) / (widest + 0.1))))
 
 
@@ -101,17 +103,16 @@ def place(figure, full, note_height, title_height, below, texts, legend):
         0, (below + MARGIN) / full, 1, max(0.1, 1 - (below + title_height + 2 * MARGIN) / full)))
 
 
-def wrap_texts(figure, titles, labels, tools):
-    """Breaks the titles and the labels of axes that are longer than the axes. Returns True."""
+def wrap_texts(figure, titles, labels):
+    """Breaks the titles and the labels of axes that are longer than the axes."""
     for axes in figure.axes:
         box = axes.get_window_extent().transformed(figure.dpi_scale_trans.inverted())
         room = max(0.8, min(box.width + 0.1, figure.get_figwidth() - box.x0 - 0.1))
         if titles[axes]:
-            axes.set_title(tools.wrap_lines(titles[axes], room))
+            axes.set_title(wrap_lines(titles[axes], room))
         across, up = labels[axes]
-        axes.set_xlabel(tools.wrap_lines(across, max(0.8, box.width)))
-        axes.set_ylabel(tools.wrap_lines(up, max(0.8, box.height)))
-    return True
+        axes.set_xlabel(wrap_lines(across, max(0.8, box.width)))
+        axes.set_ylabel(wrap_lines(up, max(0.8, box.height)))
 
 
 def rotate(figure, angle):

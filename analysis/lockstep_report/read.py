@@ -56,6 +56,7 @@ class Run:
     layers: dict = field(default_factory=dict)  # name -> (layer[, repeat])
     stack: dict = field(default_factory=dict)  # name -> (row[, repeat])
     parts: tuple = ()  # the runs that were joined; empty for a single file
+    named_folders: int = 0  # number of folders in `file_name`
 
     @property
     def has_tables(self):
@@ -98,8 +99,8 @@ class Run:
 
     @property
     def file_name(self):
-        """File name for tables and figures."""
-        return one_line(self.path.name)
+        """File name for tables and figures, with folders if other runs have the same one."""
+        return one_line("/".join(self.path.parts[-1 - self.named_folders:]))
 
     @property
     def label(self):

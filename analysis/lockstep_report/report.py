@@ -46,7 +46,7 @@ CAPTIONS = {
 
 
 def caption(name):
-    return next(text for kind, text in CAPTIONS.items() if name.startswith(kind))
+    return CAPTIONS[max((kind for kind in CAPTIONS if name.startswith(kind)), key=len)]
 
 
 def method_lines(points, runs, file_notes=()):

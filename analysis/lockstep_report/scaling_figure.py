@@ -10,8 +10,9 @@ from lockstep_report.comparison import base_of, independent_of, strong_base_of
 from lockstep_report.figure_layout import (
     arrange, figure_size, height_beside, panels_of, text_width)
 from lockstep_report.figure_style import (
-    IDEAL_LINE, MARKERS, SERIES, light_grid, notes_of, plt, rc_settings, title_of)
+    IDEAL_LINE, SERIES, light_grid, marker_of, notes_of, plt, rc_settings, title_of)
 from lockstep_report.scaling import weak_efficiency
+from lockstep_report.ticks import spaced
 
 
 
@@ -63,7 +64,7 @@ def scaling(points, series, title, efficiency, letters=None):
         right.axhline(100, label="ideal", **IDEAL_LINE)
         has_replicas = False
         for index, (label, rows) in enumerate(series):
-            marker = MARKERS[(index + index // len(SERIES)) % len(MARKERS)]
+            marker = marker_of(index)
             style = {"color": SERIES[index % len(SERIES)], "marker": marker,
                      "markersize": 6, "linewidth": 1.4}
             counts = [row[0] for row in rows]
@@ -125,10 +126,5 @@ def labelled_ranks(ranks):
     """Returns the rank counts whose labels do not overlap on a logarithmic axis, in ascending
     order. The largest count has the highest priority, then powers of two."""
     span = math.log2(ranks[-1] / ranks[0]) or 1.0
-    shown = []
-    for count in sorted(ranks, key=lambda n: (n != ranks[-1], n & (n - 1) != 0, -n)):
-        place = axis_width() * math.log2(count / ranks[0]) / span
-        if all(abs(place - other) > (text_width(str(count)) + text_width(str(n))) / 2 + 0.08
-               for n, other in shown):
-            shown.append((count, place))
-    return sorted(count for count, _ in shown)
+    return spaced(ranks, lambda n: axis_width() * math.log2(n / ranks[0]) / span,
+                  lambda n: text_width(str(n)) / 2 + 0.04)

@@ -50,8 +50,7 @@ def describe_setting(points):
 
 def measured_on(points):
     """Returns one line for captions: device, hosts, link and number of runs of points."""
-    setting = points[0].setting
-    devices = [setting_texts(p.setting)[1] for p in points if len(setting) == len(SETTING_PARTS)]
+    devices = [setting_texts(p.setting)[1] for p in points if len(p.setting) == len(SETTING_PARTS)]
     hosts = set().union(*(p.hosts for p in points))
     machine = ", ".join(filter(None, (
         " and ".join(dict.fromkeys(devices)), list_hosts(hosts), link_text(points, hosts))))

@@ -3,9 +3,10 @@
 import numpy as np
 from matplotlib.ticker import FuncFormatter, NullLocator
 
+from lockstep_report import metrics
 from lockstep_report.canvas import current, length
 from lockstep_report.figure_layout import add_panels, arrange, rows_of, share_limits, text_width
-from lockstep_report.figure_style import IDEAL_LINE, MARKERS, SERIES, light_grid, plt, rc_settings
+from lockstep_report.figure_style import IDEAL_LINE, SERIES, light_grid, marker_of, plt, rc_settings
 from lockstep_report.models.alpha_beta import SWEEP
 from lockstep_report.points import link_of
 from lockstep_report.sweep import describe_run, sweep_table
@@ -75,7 +76,7 @@ def draw_fits(axes, fits, names):
         sizes = np.geomspace(found.sizes.min(), found.sizes.max(), 60)
         seconds = found.predicted(sizes)
         known = seconds > 0
-        rates = 2 * (found.ranks - 1) / found.ranks * sizes[known] / seconds[known] / 1e9
+        rates = metrics.ring_bytes(sizes[known], found.ranks) / seconds[known] / 1e9
         axes.plot(sizes[known], rates, linewidth=0.8, linestyle=":",
                   color=SERIES[names.index(name) % len(SERIES)])
 
@@ -86,7 +87,7 @@ def draw_panel(axes, curves, names, link_gbit):
         values = sorted(values)
         axes.plot([size for size, _ in values], [rate for _, rate in values], label=name,
                   color=SERIES[index % len(SERIES)], linewidth=1.4, markersize=4,
-                  marker=MARKERS[(index + index // len(SERIES)) % len(MARKERS)])
+                  marker=marker_of(index))
     if link_gbit:
         axes.axhline(link_gbit / 8, label=f"link, {link_gbit:g} Gbit/s", **IDEAL_LINE)
     axes.set_xscale("log", base=2)

@@ -34,7 +34,7 @@ def telemetry_figures(runs):
     made = {}
     for run in telemetry.files_of(runs)[:MOST_FIGURES]:
         figure = draw(run)
-        name = f"telemetry-{run.file_name.partition('.h5')[0]}"
+        name = f"telemetry-{run.file_name.partition('.h5')[0].replace('/', '-')}"
         if figure:
             made[f"{name}-{len(made) + 1}" if name in made else name] = figure
     return made

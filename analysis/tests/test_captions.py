@@ -7,6 +7,7 @@ from lockstep_report.cli import main
 from lockstep_report.comparison import REDUCERS, merge_repeats
 from lockstep_report.models.alpha_beta import ALGORITHMS, place_of
 from lockstep_report.reducers import compared_points
+from lockstep_report.report import CAPTIONS, caption
 from lockstep_report.settings import measured_on, runs_text
 from lockstep_report.tables import markdown
 from matplotlib.text import Text
@@ -33,6 +34,16 @@ def test_a_caption_names_machine_link_and_runs():
     assert measured_on(unknown).endswith("rate of the link not given; n = 1 to 4 runs per point")
     assert "link" not in measured_on([point(2, 32, hosts=("a",))])
     assert runs_text([1]) == "n = 1 run per point"
+
+
+def test_a_caption_of_runs_and_a_csv_names_the_device():
+    found = [*study(), point(4, 32, 2.0)]  # a point of a CSV has only the model in its setting
+    for points in (found, found[::-1]):
+        assert "cpu (AMD EPYC 9654)" in measured_on(points)
+
+
+def test_every_figure_of_the_report_has_its_own_caption():
+    assert all(caption(name) == text for name, text in CAPTIONS.items())
 
 
 def test_figures_and_tables_have_the_caption():

@@ -38,6 +38,15 @@ def test_a_preempted_run_and_its_resumption_are_one_run(tmp_path):
     assert not point.notes
 
 
+def test_runs_with_the_same_file_name_have_distinct_names(tmp_path):
+    names = ["one/a/run.h5", "two/a/run.h5", "two/b/run.h5", "other.h5"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write_part(tmp_path / name, 1, 0, 10, 0.9, run_id=name)
+    runs = load_runs([tmp_path / name for name in names]).runs
+    assert [run.label for run in runs] == ["one/a/run.h5", "two/a/run.h5", "b/run.h5", "other.h5"]
+
+
 def test_any_part_brings_the_others(tmp_path):
     write_part(tmp_path / "run.h5", 1, 0, 6, 0.9, status="preempted")
     two = write_part(tmp_path / "run.part2.h5", 2, 6, 14, 0.2)

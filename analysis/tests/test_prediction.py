@@ -6,10 +6,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from lockstep_report.errors import INPUT, USAGE, ReportError
+from lockstep_report.errors import USAGE, ReportError
 from lockstep_report.prediction.bases import best_bases
 from lockstep_report.prediction.basis import basis_of, with_bucket_bytes
-from lockstep_report.prediction.network import Level, Network, Range
 from lockstep_report.prediction.predict import predict, spread_of
 from lockstep_report.points import point_of
 from lockstep_report.prediction.prediction_report import prediction_table

@@ -29,23 +29,21 @@ def time_sentence(book):
         texts.append(f"The shortest epoch takes {row.text('epoch_seconds')} s{spread}{rate}: "
                      f"{place_text(row)}."
                      + (RESTRICTED if row["validity"] else ""))
-    texts += ladder_texts(book)
-    return " ".join(texts) or ("No training run is among the files, so there is no epoch time; "
+    texts.append(ladder_text(book))
+    return " ".join(filter(None, texts)) or ("No training run is among the files, so there is no epoch time; "
                                "lockstep train makes one.")
 
 
-def ladder_texts(book):
-    """Returns one text per batch ladder with its fastest batch."""
-    texts = []
+def ladder_text(book):
+    """Returns a text about the fastest batch of the first batch ladder; "" without a ladder."""
     for name in (name for name in book if name.startswith("batch-ladder")):
         rows = [row for row in rows_of(book, name)
                 if row["epoch_seconds"] and row["status"] == "complete"]
         if len(rows) > 1:
             row = min(rows, key=lambda row: row["epoch_seconds"])
-            texts.append(f"The best batch per rank of the batch ladder is "
-                         f"{row.text('batch_per_rank')}, with {row.text('epoch_seconds')} s per "
-                         "epoch.")
-    return texts[:1]
+            return (f"The best batch per rank of the batch ladder is {row.text('batch_per_rank')}, "
+                    f"with {row.text('epoch_seconds')} s per epoch.")
+    return ""
 
 
 def scaling_sentence(book):

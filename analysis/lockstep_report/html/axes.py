@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 
+from lockstep_report.ticks import spaced
+
 STEPS = (1, 2, 2.5, 5, 10)  # of linear ticks, times a power of ten
 CHARACTER = 6.4  # width of a character of the tick labels, in units of the drawing
 
@@ -62,16 +64,8 @@ def power_ticks(axis, count=6):
 def given_ticks(axis, values, width, text):
     """Returns those of the values whose labels do not overlap on `width`; the largest value and
     powers of two come first."""
-    shown = []
-    for value in sorted(set(values), key=lambda v: (v != max(values), not is_power(v), -v)):
-        place, half = axis.place(value) * width, CHARACTER * len(text(value)) / 2 + 3
-        if all(abs(place - other) > half + room for _, other, room in shown):
-            shown.append((value, place, half))
-    return sorted(value for value, _, _ in shown)
-
-
-def is_power(value):
-    return value == int(value) and int(value) & (int(value) - 1) == 0
+    return spaced(values, lambda v: axis.place(v) * width,
+                  lambda v: CHARACTER * len(text(v)) / 2 + 3)
 
 
 def plain(value):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from lockstep_report.html import axes
+from lockstep_report.html.figure import Panel, fill_class
 from lockstep_report.html.markup import element
 
 WIDTH = 400
@@ -14,10 +15,9 @@ MOST_BARS = 12  # of one chart
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a bar. `style`: its class in the style sheet; `text`: its value."""
+    """A part of a bar. `key`: as for `fill_class`; `text`: its value."""
 
     key: str
-    style: str
     value: float
     text: str
 
@@ -37,23 +37,22 @@ class BarChart:
     axis: axes.Axis
     reference: float = None
 
-    def drawing(self, alternative):
-        axis = self.axis
+    def panel(self):
         bottom = TOP + ROW * len(self.bars)
-        parts = [*self.grid(axis, bottom)]
+        parts = [*self.grid(bottom)]
         for row, bar in enumerate(self.bars):
-            parts += bar_elements(bar, axis, TOP + ROW * row)
+            parts += bar_elements(bar, self.axis, TOP + ROW * row)
         if self.reference is not None:
-            x = place(axis, self.reference)
+            x = place(self.axis, self.reference)
             parts.append(element("line", x1=x, x2=x, y1=TOP, y2=bottom, class_="ideal"))
-        height = bottom + BOTTOM
-        return element("svg", *parts, viewBox=f"0 0 {WIDTH} {height}", role="img",
-                       aria_label=alternative, class_="chart bars")
+        return Panel(self.title, element(
+            "svg", *parts, viewBox=f"0 0 {WIDTH} {bottom + BOTTOM}", role="img",
+            aria_label=alternative(self), class_="chart bars"))
 
-    def grid(self, axis, bottom):
+    def grid(self, bottom):
         width = WIDTH - LEFT - RIGHT
-        for value in axes.given_ticks(axis, axes.linear_ticks(axis), width, axes.plain):
-            x = place(axis, value)
+        for value in axes.given_ticks(self.axis, axes.linear_ticks(self.axis), width, axes.plain):
+            x = place(self.axis, value)
             anchor = "middle" if x > LEFT + 14 else None
             yield element("line", x1=x, x2=x, y1=TOP, y2=bottom, class_="grid")
             yield element("text", axes.plain(value), x=x, y=bottom + 14, class_=anchor)
@@ -86,7 +85,7 @@ def bar_elements(bar, axis, top):
         if right - left >= 0.05:
             made.append(element(
                 "rect", element("title", part.text), x=left, width=right - left, y=top + 17,
-                height=BAR, class_=f"mark {part.style}", data_series=part.key))
+                height=BAR, class_=f"mark {fill_class(part.key)}", data_series=part.key))
     return made
 
 

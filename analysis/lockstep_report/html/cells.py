@@ -1,6 +1,7 @@
 """The cells of tables as printed texts, so that charts and sentences have the digits of the
 tables."""
 
+from lockstep_report.settings import plural
 from lockstep_report.tables import cell_texts
 
 
@@ -57,7 +58,7 @@ def rows_of(book, name):
 
 
 def ranks_text(count):
-    return "1 rank" if str(count) == "1" else f"{count} ranks"
+    return plural(count, "rank")
 
 
 def global_batch_text(row):

@@ -5,8 +5,8 @@ import numpy as np
 from lockstep_report import metrics
 from lockstep_report.html import axes
 from lockstep_report.html.cells import ranks_text, rows_of
-from lockstep_report.html.figure import Panel, figure_element
-from lockstep_report.html.line_chart import LineChart, Mark, Series, alternative
+from lockstep_report.html.figure import figure_element
+from lockstep_report.html.line_chart import LineChart, Mark, Series
 from lockstep_report.models.alpha_beta import SWEEP
 from lockstep_report.points import link_of
 from lockstep_report.sweep import describe_run
@@ -53,7 +53,7 @@ def sweep_figure(book, fits, runs, link_gbit):
         caption += " Grey dashed line: rate of the link."
     return figure_element(
         "allreduce-sweep", "All-reduce: bus bandwidth over message size, GB/s",
-        [Panel(c.title, c.drawing(alternative(c))) for c in charts],
+        [c.panel() for c in charts],
         [e for c in charts for e in c.entries() if not e.style], caption,
         [t for t in tables if t[0] in book],
         f"Measured on {' and '.join(machines)}; n = {span(repeats)} repeats per size")
@@ -102,7 +102,7 @@ def learning_figure(book):
                     axes.linear([m.y for m in marks]), [s for s in series if s.marks]))
     return figure_element(
         "learning-curves", "Learning curves",
-        [Panel(c.title, c.drawing(alternative(c))) for c in charts],
+        [c.panel() for c in charts],
         [e for c in charts for e in c.entries()],
         "Loss of the training images and accuracy on the test images after epochs. Seconds: "
         "training time without waiting for data and without evaluation.",

@@ -50,6 +50,15 @@ def figure_element(name, title, panels, entries, caption, tables=(), measured=""
         id=f"figure-{name}", aria_labelledby=f"figure-{name}-title")
 
 
+def fill_class(key):
+    """Returns the class of a phase or cause in the style sheet."""
+    return f"fill-{key.replace('_', '-')}"
+
+
+def fill_entry(key, name):
+    return Entry(key, name, 0, fill_class(key), kind="fill")
+
+
 def legend_entry(entry):
     if entry.kind == "fill":
         sample = element("rect", x=1, y=1, width=22, height=12, class_=entry.style)

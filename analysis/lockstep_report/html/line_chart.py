@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from lockstep_report.html import axes
-from lockstep_report.html.figure import Entry, mark_path
+from lockstep_report.html.figure import Entry, Panel, mark_path
 from lockstep_report.html.markup import element
 
 WIDTH, HEIGHT = 400, 270
@@ -51,12 +51,11 @@ class LineChart:
         return [Entry(s.group or s.name, s.name, s.index, s.style, bool(drawn_marks(s)))
                 for s in self.series]
 
-    def drawing(self, alternative):
-        """Returns the SVG element; `alternative`: its text alternative."""
-        return element(
+    def panel(self):
+        return Panel(self.title, element(
             "svg", *self.grid(), *(self.reference(*line) for line in self.references),
             *map(self.line, self.series), viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img",
-            aria_label=alternative, class_="chart")
+            aria_label=alternative(self), class_="chart"))
 
     def place(self, x, y):
         return (LEFT + self.x_axis.place(x) * (WIDTH - LEFT - RIGHT),

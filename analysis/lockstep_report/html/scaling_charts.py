@@ -2,8 +2,8 @@
 
 from lockstep_report.html import axes
 from lockstep_report.html.cells import batch_text, global_batch_text, ranks_text, rows_of
-from lockstep_report.html.figure import Panel, figure_element
-from lockstep_report.html.line_chart import LineChart, Mark, Series, alternative
+from lockstep_report.html.figure import figure_element
+from lockstep_report.html.line_chart import LineChart, Mark, Series
 from lockstep_report.models.scaling_laws import AMDAHL, GUSTAFSON
 
 EXTENSION = 2  # a fitted law is drawn up to this multiple of the largest number of ranks
@@ -98,7 +98,7 @@ def scaling_figure(name, title, speedups, efficiency, alone, laws, what, tables,
         tables = (*tables, ("scaling-laws", "scaling laws"))
     if any(m.low is not None for s in upper for m in s.marks):
         caption += " Vertical bars: 95 % interval over runs."
-    made = [Panel(p.title, p.drawing(alternative(p))) for p in panels]
+    made = [p.panel() for p in panels]
     return figure_element(name, title, made, [e for p in panels for e in p.entries()], caption,
                           [(table, text) for table, text in tables if table in book], measured)
 

@@ -1,12 +1,11 @@
 """Charts of stacked bars: phases of an epoch, and causes of lost efficiency."""
 
-from lockstep_report.html.bar_chart import Bar, Part, alternative, bar_charts
+from lockstep_report.html.bar_chart import Bar, Part, bar_charts
 from lockstep_report.html.cells import batch_text, ranks_text, rows_of
-from lockstep_report.html.figure import Entry, Panel, figure_element
-from lockstep_report.models.causes import CAUSES, LABELS
+from lockstep_report.html.figure import figure_element, fill_entry
+from lockstep_report.models.causes import CAUSES, LABELS, SMALLEST_DRAWN
 from lockstep_report.phases import PHASES, phase_name
 
-SMALL = 5e-4  # a cause with a smaller share everywhere is not drawn
 
 
 def phase_figure(book, measured):
@@ -17,21 +16,18 @@ def phase_figure(book, measured):
     bars = {}
     for row in rows:
         parts = tuple(
-            Part(phase, f"fill-{phase.replace('_', '-')}", row[phase],
+            Part(phase, row[phase],
                  f"{label_of(row)}, {phase_name(phase).lower()}: {row.text(phase)} s")
             for phase in PHASES if row[phase] is not None)
         bars.setdefault(row["setting"], []).append(
             Bar(f"{label_of(row)}, {batch_text(row)}", parts, f"{row.text('epoch_seconds')} s"))
     charts = [chart for setting, group in bars.items() for chart in bar_charts(
         setting or "All runs", "seconds per epoch, mean over the ranks", group)]
-    used = [p for p in PHASES if any(part.key == p and part.value > 0
-                                     for group in bars.values() for bar in group
-                                     for part in bar.parts)]
+    used = [p for p in PHASES if any((row[p] or 0) > 0 for row in rows)]
     return figure_element(
         "phases", "Time of an epoch by phase",
-        [Panel(c.title, c.drawing(alternative(c))) for c in charts],
-        [Entry(p, phase_name(p).lower(), 0, f"fill-{p.replace('_', '-')}", kind="fill")
-         for p in used],
+        [c.panel() for c in charts],
+        [fill_entry(p, phase_name(p).lower()) for p in used],
         "The length of a bar is the time of an epoch; the order of the phases in a bar is that of "
         "the legend.", [("phases", "phases of an epoch")], measured)
 
@@ -50,14 +46,14 @@ def cause_figure(book, measured):
     if not rows:
         return None
     used = [name for name, _ in CAUSES
-            if any(abs(row[f"{name}_percent"] or 0) > 100 * SMALL for row in rows)]
+            if any(abs(row[f"{name}_percent"] or 0) > 100 * SMALLEST_DRAWN for row in rows)]
     groups = {}
     for row in rows:
         batch = batch_text(row)
         label = label_of(row)
-        parts = [Part("efficiency", "fill-efficiency", row["efficiency_percent"],
+        parts = [Part("efficiency", row["efficiency_percent"],
                       f"{label}, efficiency: {row.text('efficiency_percent')} %")]
-        parts += [Part(name, f"fill-{name.replace('_', '-')}", row[f"{name}_percent"],
+        parts += [Part(name, row[f"{name}_percent"],
                        f"{label}, {LABELS[name]}: {row.text(f'{name}_percent')} %")
                   for name in used if row[f"{name}_percent"] is not None]
         key = (row["setting"], row["scaling"], "" if "global" in row["scaling"] else batch)
@@ -67,12 +63,11 @@ def cause_figure(book, measured):
             Bar(label, tuple(parts), f"{row.text('efficiency_percent')} %"))
     charts = [chart for key, group in groups.items() for chart in bar_charts(
         ", ".join(filter(None, key)), "per cent of the epoch", group, 100.0)]
-    entries = [Entry("efficiency", "efficiency", 0, "fill-efficiency", kind="fill")]
-    entries += [Entry(name, LABELS[name], 0, f"fill-{name.replace('_', '-')}", kind="fill")
-                for name in used]
+    entries = [fill_entry("efficiency", "efficiency"),
+               *(fill_entry(name, LABELS[name]) for name in used)]
     return figure_element(
         "efficiency-causes", "Causes of lost efficiency",
-        [Panel(c.title, c.drawing(alternative(c))) for c in charts], entries,
+        [c.panel() for c in charts], entries,
         "Efficiency and the causes of the rest, in per cent of the epoch; the order in a bar is "
         "that of the legend. Parts to the left of 0 are gains.",
         [("efficiency-causes", "causes of lost efficiency")], measured)

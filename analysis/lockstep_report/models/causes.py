@@ -21,6 +21,7 @@ CAUSES = (
     ("remainder", "remainder (medians over runs)"),
 )
 LABELS = dict(CAUSES)
+SMALLEST_DRAWN = 5e-4  # figures omit causes with a smaller share everywhere
 
 
 @dataclass(frozen=True)

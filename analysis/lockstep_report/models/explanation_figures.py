@@ -8,8 +8,8 @@ from lockstep_report.canvas import current, length, text_size
 from lockstep_report.figure_layout import (
     add_panels, arrange, chunks, height_beside, rows_of, text_width)
 from lockstep_report.figure_style import (
-    IDEAL_LINE, MARKERS, SERIES, light_grid, plt, rc_settings, title_of)
-from lockstep_report.models.causes import CAUSES, LABELS
+    IDEAL_LINE, SERIES, light_grid, marker_of, plt, rc_settings, title_of)
+from lockstep_report.models.causes import CAUSES, LABELS, SMALLEST_DRAWN
 from lockstep_report.models.scaling_laws import AMDAHL
 from lockstep_report.scaling_figure import labelled_ranks
 from lockstep_report.settings import measured_on
@@ -21,7 +21,6 @@ EFFICIENT = "#DDDDDD"
 COLOURS = dict(zip((name for name, _ in CAUSES), (
     "#E69F00", "#CC79A7", "#D55E00", "#8C510A", "#F0E442", "#999933", "#56B4E9", "#0072B2",
     "#009E73", "#000000", "#777777")))
-SHOWN = 5e-4  # a cause with a smaller share everywhere is not drawn
 
 
 def explanation_figures(explanation):
@@ -50,7 +49,7 @@ def cause_bars(losses):
                                      unit * len(texts))) for key, texts in zip(panels, labels)]
     rows = rows_of(widths)
     longest = max(sum(widths[i] for i in row) for row in rows)
-    used = [name for name, _ in CAUSES if any(abs(loss.share(name)) > SHOWN for loss in losses)]
+    used = [name for name, _ in CAUSES if any(abs(loss.share(name)) > SMALLEST_DRAWN for loss in losses)]
     legend = max(text_width(LABELS[name]) for name in (*used, "transfer")) + 0.8
     with plt.rc_context(rc_settings()):
         figure = plt.figure(figsize=(longest + legend + 0.6, 3.6 * len(rows) + 0.4))
@@ -147,7 +146,7 @@ def draw_laws(axes, laws, texts, colours):
         if law.describes_times:
             axes.plot(beyond, law.speedup(beyond), color=colour, linewidth=1.4, linestyle=BEYOND)
         axes.plot(law.ranks, law.observed_speedup(), color=colour, linestyle="none", markersize=6,
-                  marker=MARKERS[(index + index // len(SERIES)) % len(MARKERS)],
+                  marker=marker_of(index),
                   label=texts[id(law)])
     counts = sorted({int(n) for law in laws for n in law.ranks} | {EXTENSION * most})
     axes.set_xscale("log", base=2)
@@ -209,7 +208,7 @@ def draw_all_reduces(axes, group, names):
             axes.plot(sizes[kept], 1e3 * values[kept], color=colour, linewidth=1.2,
                       linestyle=style)
         axes.plot(found.sizes, 1e3 * found.seconds, color=colour, linestyle="none", markersize=4,
-                  marker=MARKERS[(index + index // len(SERIES)) % len(MARKERS)],
+                  marker=marker_of(index),
                   label=found.algorithm)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")

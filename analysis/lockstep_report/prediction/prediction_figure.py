@@ -4,7 +4,8 @@ and the measured steps as points."""
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from lockstep_report.figure_layout import arrange, text_width
-from lockstep_report.figure_style import MARKERS, SERIES, light_grid, plt, rc_settings, short_number
+from lockstep_report.figure_style import (
+    SERIES, light_grid, marker_of, plt, rc_settings, short_number)
 from lockstep_report.scaling_figure import labelled_ranks
 
 
@@ -49,4 +50,4 @@ def draw(axes, rows, label, index):
     measured = [(row.predicted.ranks, 1e3 * row.measured) for row in rows if row.measured]
     if measured:
         axes.plot(*zip(*measured), color=colour, linestyle="none", markersize=6,
-                  marker=MARKERS[index % len(MARKERS)], label=f"{label}, measured")
+                  marker=marker_of(index), label=f"{label}, measured")
