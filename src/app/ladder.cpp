@@ -106,7 +106,9 @@ train::LadderResult run(const Job& job, const data::TrainingData& data, std::uin
 }  // namespace
 
 core::ExitStatus ladder_command(const Invocation& invocation) {
-  std::optional<core::StopSignal> completion;  // from it on, a signal changes nothing
+  // Created when the results are complete: from then on, signals have no effect (StopLimit).
+  // Declared first, because it outlives the other objects.
+  std::optional<core::StopSignal> ignored_signals;
   comm::Communicator& communicator = invocation.communicator;
   const bool is_first = communicator.rank() == 0;
   const Job job = prepare_job(invocation);
@@ -123,7 +125,7 @@ core::ExitStatus ladder_command(const Invocation& invocation) {
 
   console.print(std::string(table_head));
   const auto result = run(job, data, limit, communicator, console, file);
-  completion.emplace();
+  ignored_signals.emplace();
   console.print("\n" + describe_end(result, limit));
   if (is_first && config.json) {
     auto json = describe_job(job);

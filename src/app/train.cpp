@@ -253,7 +253,7 @@ std::string describe_saved(const train::RunSummary& summary, const train::Config
 
 /// Returns whether the run has done all that its options require. The last checkpoint of a complete
 /// training is missing if the grace time of a signal did not permit it.
-bool has_all(const train::RunSummary& summary, const train::Config& config) {
+bool is_all_done(const train::RunSummary& summary, const train::Config& config) {
   const bool lacks_checkpoint =
       !config.checkpoint_dir.empty() && summary.stop_signal != 0 && !summary.checkpoint_saved;
   return summary.status == record::RunStatus::complete && !lacks_checkpoint;
@@ -289,7 +289,9 @@ void warn_of_launcher(const train::Config& config) {
 }  // namespace
 
 core::ExitStatus train_command(const Invocation& invocation) {
-  std::optional<core::StopSignal> completion;  // from it on, a signal changes nothing
+  // Created when the results are complete: from then on, signals have no effect (StopLimit).
+  // Declared first, because it outlives the other objects.
+  std::optional<core::StopSignal> ignored_signals;
   comm::Communicator& communicator = invocation.communicator;
   const bool is_first = communicator.rank() == 0;
   const Job job = prepare_job(invocation);
@@ -335,7 +337,7 @@ core::ExitStatus train_command(const Invocation& invocation) {
   const std::int64_t per_epoch = trainer.steps_per_epoch();
   reporter.expect((trainer.total_steps() + per_epoch - 1) / per_epoch, file);
   const Results all = run(trainer, job, communicator, file);
-  completion.emplace();
+  ignored_signals.emplace();
   const train::RunSummary& summary = all.summary;
   const bool is_complete = summary.status == record::RunStatus::complete;
   if (summary.last_step == 0) end_if_signalled(config, communicator);
@@ -354,7 +356,7 @@ core::ExitStatus train_command(const Invocation& invocation) {
       core::log_line("the training is complete, but its profile failed");
     throw *all.profile_failure;
   }
-  if (has_all(summary, config)) return core::ExitStatus::done;
+  if (is_all_done(summary, config)) return core::ExitStatus::done;
   return stopped(summary, config, is_first);
 }
 

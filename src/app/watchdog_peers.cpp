@@ -69,12 +69,11 @@ std::vector<std::uint32_t> own_addresses() {
 }
 
 /// Opens a socket with a free port of all addresses of this host.
-int open_socket() {
-  const int opened = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+core::Descriptor open_socket() {
+  core::Descriptor opened(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const sockaddr_in any = socket_address(htonl(INADDR_ANY), 0);
-  if (opened >= 0 && ::bind(opened, reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0)
+  if (opened && ::bind(opened.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0)
     return opened;
-  if (opened >= 0) ::close(opened);
   core::fail(core::ExitStatus::internal,
              fmt::format("the watchdog cannot open a UDP socket ({})", std::strerror(errno)));
 }
@@ -91,14 +90,14 @@ std::uint16_t port_of(int socket) {
 WatchdogPeers::WatchdogPeers(comm::Communicator& communicator, OwnStatus own_status)
     : own_status_(std::move(own_status)), rank_(communicator.rank()) {
   comm::together(communicator, [&] {
-    stop_event_ = ::eventfd(0, EFD_CLOEXEC);
-    core::check(stop_event_ >= 0, "the watchdog has an event");
+    stop_event_.reset(::eventfd(0, EFD_CLOEXEC));
+    core::check(bool{stop_event_}, "the watchdog has an event");
     socket_ = open_socket();
   });
   if (::getrandom(token_.data(), sizeof token_, 0) != sizeof token_) token_ = {};
   communicator.broadcast(std::as_writable_bytes(std::span(token_)), 0);
   std::string own =
-      fmt::format("{} {} {}", core::host_name(), communicator.host(), port_of(socket_));
+      fmt::format("{} {} {}", core::host_name(), communicator.host(), port_of(socket_.get()));
   for (const std::uint32_t address : own_addresses()) own += fmt::format(" {}", address);
   for (const std::string& text : communicator.all_gather(own)) {
     Peer& peer = peers_.emplace_back();
@@ -115,10 +114,8 @@ WatchdogPeers::WatchdogPeers(comm::Communicator& communicator, OwnStatus own_sta
 WatchdogPeers::~WatchdogPeers() {
   thread_.request_stop();
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(stop_event_, &one, sizeof one);
+  [[maybe_unused]] const auto written = ::write(stop_event_.get(), &one, sizeof one);
   if (thread_.joinable()) thread_.join();
-  ::close(socket_);
-  ::close(stop_event_);
 }
 
 void WatchdogPeers::send_query(const Peer& peer) const {
@@ -129,19 +126,19 @@ void WatchdogPeers::send_query(const Peer& peer) const {
   for (const std::uint32_t host : peer.addresses) {
     const sockaddr_in address = socket_address(host, peer.port);
     // A peer that cannot be reached does not answer.
-    ::sendto(socket_, &query, sizeof query, 0, reinterpret_cast<const sockaddr*>(&address),
+    ::sendto(socket_.get(), &query, sizeof query, 0, reinterpret_cast<const sockaddr*>(&address),
              sizeof address);
   }
 }
 
 void WatchdogPeers::answer(const std::stop_token& stop) {
-  std::array<pollfd, 2> events{{{socket_, POLLIN, 0}, {stop_event_, POLLIN, 0}}};
+  std::array<pollfd, 2> events{{{socket_.get(), POLLIN, 0}, {stop_event_.get(), POLLIN, 0}}};
   while (!stop.stop_requested()) {
     if (::poll(events.data(), events.size(), -1) < 0) continue;
     Datagram datagram;
     sockaddr_in from{};
     socklen_t size = sizeof from;
-    const auto received = ::recvfrom(socket_, &datagram, sizeof datagram, 0,
+    const auto received = ::recvfrom(socket_.get(), &datagram, sizeof datagram, 0,
                                      reinterpret_cast<sockaddr*>(&from), &size);
     if (received == sizeof datagram && datagram.token == token_)
       handle(datagram, from.sin_addr.s_addr, from.sin_port);
@@ -170,7 +167,8 @@ void WatchdogPeers::handle(const Datagram& datagram, std::uint32_t address, std:
   reply.idle_seconds = own.idle_seconds;
   own.activity.copy(reply.activity.data(), reply.activity.size());
   const sockaddr_in to = socket_address(address, port);
-  ::sendto(socket_, &reply, sizeof reply, 0, reinterpret_cast<const sockaddr*>(&to), sizeof to);
+  ::sendto(socket_.get(), &reply, sizeof reply, 0, reinterpret_cast<const sockaddr*>(&to),
+           sizeof to);
 }
 
 std::optional<std::vector<RankStatus>> WatchdogPeers::ask(std::chrono::milliseconds limit) {

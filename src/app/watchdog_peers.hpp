@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/core/descriptor.hpp"
 #include "watchdog_cause.hpp"
 
 namespace lockstep::app {
@@ -49,8 +50,8 @@ class WatchdogPeers {
 
   OwnStatus own_status_;
   int rank_;
-  int socket_ = -1;
-  int stop_event_ = -1;
+  core::Descriptor socket_;
+  core::Descriptor stop_event_;
   std::array<std::uint64_t, 2> token_{};
   mutable std::mutex mutex_;  ///< protects the members below
   std::vector<Peer> peers_;   ///< of all ranks

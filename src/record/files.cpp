@@ -72,10 +72,6 @@ bool is_unsupported(int error_number) {
 
 }  // namespace
 
-void DescriptorTraits::close(type descriptor) noexcept {
-  if (::close(descriptor) != 0) core::log_warning("closing a file failed");
-}
-
 void fail_output(const std::string& doing, const fs::path& path, int error_number) {
   fail_output(doing, path, text(error_number), error_number);
 }
@@ -87,6 +83,10 @@ void fail_output(const std::string& doing, const fs::path& path, const std::stri
 }
 
 fs::path partial_path(fs::path path) { return path += ".partial"; }
+
+fs::path creating_path(fs::path partial) { return partial += ".creating"; }
+
+fs::path finishing_path(fs::path partial) { return partial += ".finishing"; }
 
 fs::path parent_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");

@@ -4,18 +4,13 @@
 #include <filesystem>
 #include <string>
 
-#include "lockstep/core/handle.hpp"
+#include "lockstep/core/descriptor.hpp"
 
 // File operations that HDF5 does not provide: syncing to disk, renaming without losing another
 // file, and finding out whether a process uses a file.
 namespace lockstep::record {
 
-struct DescriptorTraits {
-  using type = int;
-  static type null() noexcept { return -1; }
-  static void close(type descriptor) noexcept;
-};
-using Descriptor = core::Handle<DescriptorTraits>;
+using core::Descriptor;
 
 /// Throws `Error` (output) with the message "DOING PATH failed (REASON); ADVICE". The advice
 /// depends on `error_number` (an errno value); in the first overload, so does the reason.
@@ -26,6 +21,11 @@ using Descriptor = core::Handle<DescriptorTraits>;
 
 /// Returns PATH.partial, the name of a run file until it is complete.
 std::filesystem::path partial_path(std::filesystem::path path);
+
+/// Return the names under which the file that will replace `partial`, or the complete run file, is
+/// written.
+std::filesystem::path creating_path(std::filesystem::path partial);
+std::filesystem::path finishing_path(std::filesystem::path partial);
 
 /// Returns the directory that contains `path`; "." if `path` is only a file name.
 std::filesystem::path parent_of(const std::filesystem::path& path);

@@ -47,8 +47,6 @@ std::string_view name_of(RunStatus status) {
   core::fail(core::ExitStatus::internal, "internal error: unknown run status; please report it");
 }
 
-fs::path with_ending(fs::path path, std::string_view ending) { return path += ending; }
-
 std::tm utc_of(const std::timespec& time) {
   std::tm utc{};
   ::gmtime_r(&time.tv_sec, &utc);
@@ -101,7 +99,7 @@ struct RunFile::State {
   /// Replaces `partial` by a file that `build` writes under another name, because HDF5 cannot open
   /// a file whose creation or change was interrupted. Does not change `partial` on failure.
   void replace(const std::function<void(const fs::path&, const Descriptor&)>& build) {
-    const fs::path fresh = with_ending(partial, ".creating");
+    const fs::path fresh = creating_path(partial);
     std::error_code failed;
     fs::remove(fresh, failed);  // left by a killed run; only the owner of `partial` writes it
     Descriptor fresh_lock = create_in_use(fresh);
@@ -266,7 +264,7 @@ void RunFile::write_result(const std::string& name, double value) {
 
 void RunFile::finish(RunStatus status, const std::string& failure) {
   core::check(bool{state_->lock}, "a run file is finished twice");
-  const fs::path copy = with_ending(state_->partial, ".finishing");
+  const fs::path copy = finishing_path(state_->partial);
   try {
     state_->complete(copy, status, failure);
     rename_synced(

@@ -56,9 +56,9 @@ void keep_stale(const fs::path& partial) {
   const ExistingFile left = lock_if_stale(partial);
   if (left.use == Use::missing) return;
   if (left.use != Use::stale) refuse_in_use(partial, left.use);
-  for (const char* ending : {".creating", ".finishing"}) {  // of the killed process
+  for (const fs::path& temporary : {creating_path(partial), finishing_path(partial)}) {
     std::error_code ignored;
-    fs::remove(fs::path(partial) += ending, ignored);
+    fs::remove(temporary, ignored);  // of the killed process
   }
   // An empty file: its process was killed, or lost the race for the lock, before it wrote anything.
   if (left.bytes == 0) {

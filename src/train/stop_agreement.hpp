@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/stop_signal.hpp"
@@ -19,16 +20,18 @@ class StopAgreement {
   int signal() const { return agreed_signal(world_); }
 
   /// Returns the time from the first signal to the end of work that begins now and takes `seconds`
-  /// (the longest time of a rank counts); 0 if no rank has received a signal.
-  double seconds_until_end_of(double seconds) const {
+  /// (the longest time of a rank counts), if it exceeds the grace time; nothing if it does not, or
+  /// if no rank has received a signal.
+  std::optional<double> excessive_seconds(double seconds) const {
     std::array values{core::StopSignal::seconds(), seconds};
     world_.maximum(values);
-    return values[0] == 0 ? 0 : values[0] + values[1];
+    const double end = values[0] + values[1];
+    return values[0] == 0 || end <= grace_seconds_ ? std::nullopt : std::optional(end);
   }
 
   /// Returns whether work that takes `seconds` ends within the grace time of the signals, if there
   /// are any.
-  bool permits(double seconds) const { return seconds_until_end_of(seconds) <= grace_seconds_; }
+  bool permits(double seconds) const { return !excessive_seconds(seconds); }
 
  private:
   comm::Communicator& world_;

@@ -245,11 +245,10 @@ void Trainer::Parts::save_checkpoint() {
   }
   together(context.world, [&] { context.backend.fetch(replica->state); });
   progress.loss_scale = replica->plan->loss_scale();
-  const double end = stop.seconds_until_end_of(checkpoints.expected_seconds());
-  if (end <= context.config.grace_seconds) {
-    checkpoints.save(progress);
+  if (const auto end = stop.excessive_seconds(checkpoints.expected_seconds())) {
+    refused_save_seconds = *end;
   } else {
-    refused_save_seconds = end;
+    checkpoints.save(progress);
   }
   stop_if_signalled();
   const double seconds = seconds_since(begin);
