@@ -12,8 +12,6 @@ from lockstep_report.window import timed_window
 from planted import write_training
 from synthetic import phases, write_run
 
-ATTRIBUTES = {"part": 1, "steps_per_epoch": 4, "images_per_epoch": 256}
-
 
 def write(path, *ranks, batch=32, steps=4, reducer="allreduce", images=256):
     """Writes two epochs of steps with the phases `ranks`."""

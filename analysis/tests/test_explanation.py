@@ -8,13 +8,13 @@ import pytest
 from lockstep_report.cli import main
 from lockstep_report.comparison import merge_repeats
 from lockstep_report.errors import INPUT
-from lockstep_report.figure_layout import text_boxes
 from lockstep_report.models.explanation import explain
 from lockstep_report.models.explanation_figures import explanation_figures
 from lockstep_report.points import from_run
 from lockstep_report.read import read_run
 from planted import write_sweep, write_training
 from synthetic import phases, write_ladder, write_run
+from test_figures import faults
 
 SIZES = 4096 * 4 ** np.arange(6)
 IMAGES = 640  # per epoch in the runs of `study`
@@ -153,11 +153,4 @@ def test_texts_of_the_figures_fit(tmp_path, ranks, batches):
     made = explanation_figures(explain_files(study(tmp_path, ranks, batches)))
     for name, figure in made.items():
         assert figure is not None, name
-        boxes, canvas = text_boxes(figure), figure.bbox
-        assert all(b.x0 >= canvas.x0 - 1 and b.x1 <= canvas.x1 + 1 for b in boxes), name
-        assert all(b.y0 >= canvas.y0 - 1 and b.y1 <= canvas.y1 + 1 for b in boxes), name
-        for i, box in enumerate(boxes):
-            for other in boxes[i + 1:]:
-                width = min(box.x1, other.x1) - max(box.x0, other.x0)
-                height = min(box.y1, other.y1) - max(box.y0, other.y0)
-                assert min(width, height) <= 1, name
+        assert faults(figure) == [], name

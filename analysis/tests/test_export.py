@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 import struct
+import sys
 
 import h5py
 import numpy as np
@@ -262,7 +263,6 @@ def test_index_marks_copies_parts_and_damaged_files(path, tmp_path, capsys):
 
 
 def test_a_missing_library_gives_one_line(path, tmp_path, capsys, monkeypatch):
-    import sys
     monkeypatch.setitem(sys.modules, "pandas", None)  # its import fails
     assert export(path, "--to", "parquet", "--out", tmp_path / "out") == 2
     error = capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import json
 
+import h5py
 import numpy as np
 import pytest
 from lockstep_report.cli import main
@@ -55,8 +56,7 @@ def test_files_of_report_and_figures(path, tmp_path, capsys):
     assert all(name.endswith((".svg", ".png", ".pdf")) for name in values["files"])
 
 
-def test_validate(path, tmp_path, capsys):
-    import h5py
+def test_validate(path, capsys):
     status, values = printed(capsys, "validate", path, "--json")
     assert status == 0 and all(isinstance(note, str) for note in values.pop("notes"))
     assert values == {"run": str(path), "is_valid": True, "problems": []}

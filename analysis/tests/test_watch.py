@@ -5,6 +5,7 @@ import io
 import json
 import os
 
+import h5py
 import numpy as np
 import pytest
 from lockstep_report.cli import main
@@ -193,7 +194,6 @@ def test_rows_of_an_unfinished_epoch_are_not_shown(names):
               epoch_of_step=np.repeat([1, 2, 3], [10, 10, 5]), attributes={
                   "run_id": "r", "part": 1, "first_step": 0, "steps_per_epoch": 10,
                   "images_per_epoch": 640})
-    import h5py
     with h5py.File(partial, "r+") as file:
         numbers = file["epoch"][:2]
         del file["epoch"]

@@ -106,10 +106,14 @@ class Kind:
         """Adds the checks of this kind to the outcome of a job that is over."""
 
 
+def is_before_mpi(stderr):
+    """Returns whether a timeout is in the initialisation of MPI, where no rank can ask the others."""
+    return re.search(r"watchdog timeout: .*\bduring MPI_Init", stderr) is not None
+
+
 def names_rank(stderr, rank):
-    """Returns whether a watchdog line names the rank as the cause of the timeout, or the timeout is in the initialisation of
-    MPI, where no rank can ask the others."""
-    return bool(re.search(rf"watchdog timeout: .*(\bduring MPI_Init|; .*\brank {rank} on)", stderr))
+    """Returns whether a watchdog line names the rank as the cause of the timeout."""
+    return re.search(rf"watchdog timeout: .*; .*\brank {rank} on", stderr) is not None
 
 
 class Kills(Kind):
@@ -138,7 +142,8 @@ class Stalls(Kind):
         outcome.check("status", outcome.status == EXIT_TIMEOUT, f"the status is {outcome.status}")
         outcome.check("message", len(lines) > 0, "no line reports a watchdog timeout")
         if run.runner.has_inject:  # the builds that name the rank
-            outcome.check("rank named", names_rank(job.stderr(), draw.victim), "; ".join(lines))
+            found = is_before_mpi(job.stderr()) or names_rank(job.stderr(), draw.victim)
+            outcome.check("rank named", found, "; ".join(lines))
 
 
 class Network(Kind):

@@ -2,7 +2,6 @@
 
 The programs are those of the machine, or those that `jobs/setup --dev` unpacks into build/module-programs."""
 
-import os
 import pathlib
 import re
 import subprocess
