@@ -205,7 +205,7 @@ def read_input(options):
         require(options.skipped, runs)
         raise ReportError(INPUT, f"{runs[0].path}: holds no steps (status {runs[0].status}); "
                                  "nothing to report")
-    options.file_notes = loaded.notes + skipped_lines(options)
+    options.file_notes = loaded.notes
     return add_comparison_notes(merge_repeats(found), options.link_gbit), runs, times
 
 
@@ -305,7 +305,7 @@ def write_report(options):
     write_all(folder, found.tables, found.checks)
     names = save_figures(folder, found.points, found.runs, options.link_gbit, found.explanation)
     text = report.report_markdown(found.points, found.runs, found.tables, names, found.checks,
-                                  options.file_notes)
+                                  options.file_notes + skipped_lines(options))
     page = folder.write("report.md", text, PAGE)
     folder.finish()
     if options.json:

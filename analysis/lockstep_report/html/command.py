@@ -31,10 +31,7 @@ def write_page(options):
         raise ReportError(OUTPUT, f"{path}: is a directory; give the name of a page, such as "
                                   f"{path / 'report.html'}")
     material = options.read(options)
-    problems = [str(error) for error in options.skipped]
-    notes = [note for note in options.file_notes
-             if not any(note.endswith(line) for line in problems)]
-    text = html_page(material, notes, problems)
+    text = html_page(material, options.file_notes, [str(error) for error in options.skipped])
     write_file(path, text)
     if options.json:
         print(json_text({"page": str(path), "bytes": len(text.encode())}))
