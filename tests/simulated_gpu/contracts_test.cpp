@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <cstring>
 
 #include "backend/cuda/dnn/operation_graph.hpp"
 #include "backend/cuda/dnn/refusal.hpp"
@@ -151,14 +153,14 @@ TEST_F(Contracts, ResultThatIsReadBeforeAWaitIsNotANumber) {
 
 TEST_F(Contracts, MemoryFreedBeforeTheGraphThatUsesItIsFound) {
   using MemoryUser = std::function<void()>;
-  const std::array<MemoryUser, 3> users{
-      [&] { clear(device_, stream_); }, [&] { copy_to_host(host_.data()); },
-      [&] {
-        Task task{.kind = WorkKind::kernel, .run = [] {}};
-        std::byte* const argument = device_.data() + 8;
-        add_pointers(std::as_bytes(std::span(&argument, 1)), task);
-        enqueue(stream_.get(), std::move(task));
-      }};
+  const std::array<MemoryUser, 3> users{[&] { clear(device_, stream_); },
+                                        [&] { copy_to_host(host_.data()); },
+                                        [&] {
+                                          Task task{.kind = WorkKind::kernel, .run = [] {}};
+                                          std::byte* const argument = device_.data() + 8;
+                                          add_arguments(argument, task);
+                                          enqueue(stream_.get(), std::move(task));
+                                        }};
   for (const auto& user : users) {
     device_ = core::device_buffer(64, "a test");
     EXPECT_THAT(record_violations([&] {
@@ -188,8 +190,23 @@ TEST_F(Contracts, AccessOutsideOfAnAllocationIsFound) {
   const std::byte* const freed = device_.data();
   device_ = {};
   Task task;
-  EXPECT_THAT(record_violations([&] { add_pointers(std::as_bytes(std::span(&freed, 1)), task); }),
-              found);
+  EXPECT_THAT(record_violations([&] { add_arguments(freed, task); }), found);
+}
+
+TEST_F(Contracts, PaddingOfArgumentsIsNotTakenForAPointer) {
+  struct Arguments {
+    std::int64_t count;
+    float epsilon;
+  };
+  const std::byte* const freed = device_.data();
+  device_ = {};
+  // The second word is epsilon, which has the lower half of the address, and padding.
+  const std::array words{std::uintptr_t{0}, reinterpret_cast<std::uintptr_t>(freed)};
+  Arguments arguments;
+  static_assert(sizeof words == sizeof arguments);
+  std::memcpy(&arguments, &words, sizeof words);
+  Task task;
+  EXPECT_THAT(record_violations([&] { add_arguments(arguments, task); }), IsEmpty());
 }
 
 class ElapsedTime : public Contracts {

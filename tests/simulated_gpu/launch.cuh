@@ -27,7 +27,7 @@ void launch(cudaStream_t stream, const Kernel& kernel) {
                                for (std::int64_t index = kernel.count(); index-- > 0;)
                                  kernel(index);
                              }};
-    simulated_gpu::add_pointers(std::as_bytes(std::span(&kernel, 1)), task);
+    simulated_gpu::add_arguments(kernel, task);
     simulated_gpu::enqueue(stream, std::move(task));
   }
   core::check_cuda(cudaGetLastError(), "launching a kernel on the GPU");

@@ -96,6 +96,14 @@ void reset_counters();
 /// Adds the allocations to which 8-byte words of the arguments of a kernel point to `task`.
 void add_pointers(std::span<const std::byte> arguments, Task& task);
 
+/// Adds the allocations to which the members of `kernel` point to `task`. The padding is cleared
+/// first: together with a float before it, it could have the value of an address.
+template <class Kernel>
+void add_arguments(Kernel kernel, Task& task) {
+  __builtin_clear_padding(&kernel);
+  add_pointers(std::as_bytes(std::span(&kernel, 1)), task);
+}
+
 /// Number of blocks and of threads per block in three dimensions, and bytes of shared memory.
 struct Launch {
   std::array<std::int64_t, 3> blocks = {1, 1, 1}, threads = {1, 1, 1};
