@@ -206,7 +206,9 @@ def campaign(*arguments):
 @pytest.mark.parametrize("arguments, message", [
     ((), "KIND"), (("kill:3",), "none of the kinds kills, stalls"), (("kills:x",), "not a number"), (("kills",), "--minutes"),
     (("kills:1", "kills:2"), "twice"), (("--jobs", "0", "kills:1"), "--jobs"), (("--ranks", "1", "kills:1"), "--ranks"),
-    (("--program", "/none", "kills:1"), "/none is not a program")])
+    (("--program", "/none", "kills:1"), "/none is not a program"),
+    (("--work", "/none", "kills:1"), "--work: /none is not a folder"),
+    (("--json", "/none/file.json", "kills:1"), "--json: /none is not a folder")])
 def test_usage_errors(arguments, message):
     result = campaign("--hosts", "one", *arguments)
     assert result.returncode == 2 and message in result.stderr
