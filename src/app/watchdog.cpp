@@ -92,7 +92,7 @@ void Watchdog::end_orphan() const {
 }
 
 void Watchdog::end_process() {
-  constexpr auto query_limit = 500ms;
+  constexpr auto query_limit = 300ms;
   std::string cause;
   if (peers_) {
     const auto ranks = peers_->ask(query_limit);
@@ -111,6 +111,7 @@ void Watchdog::end_process() {
                   "a link is down, or increase --watchdog SECONDS",
                   who_, limit_.count(), activity_.load(),
                   step > 0 ? fmt::format(" of step {}", step) : "", cause));
+  if (peers_) peers_->end_others();
   // The main thread is blocked, so destructors might not return.
   _exit(static_cast<int>(core::ExitStatus::internal));
 }

@@ -28,10 +28,10 @@ namespace lockstep::app {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-/// Queries and answers have the same format and size; in a query, only the first three members
-/// matter.
+/// All datagrams have the same format and size; only an answer has more than the first three
+/// members.
 struct WatchdogPeers::Datagram {
-  enum class Kind : std::int32_t { query = 1, answer = 2 };
+  enum class Kind : std::int32_t { query = 1, answer = 2, end = 3 };
 
   std::array<std::uint64_t, 2> token{};
   Kind kind{};
@@ -118,16 +118,12 @@ WatchdogPeers::~WatchdogPeers() {
   if (thread_.joinable()) thread_.join();
 }
 
-void WatchdogPeers::send_query(const Peer& peer) const {
-  Datagram query;
-  query.token = token_;
-  query.kind = Datagram::Kind::query;
-  query.rank = rank_;
+void WatchdogPeers::send(const Datagram& datagram, const Peer& peer) const {
   for (const std::uint32_t host : peer.addresses) {
     const sockaddr_in address = socket_address(host, peer.port);
     // A peer that cannot be reached does not answer.
-    ::sendto(socket_.get(), &query, sizeof query, 0, reinterpret_cast<const sockaddr*>(&address),
-             sizeof address);
+    ::sendto(socket_.get(), &datagram, sizeof datagram, 0,
+             reinterpret_cast<const sockaddr*>(&address), sizeof address);
   }
 }
 
@@ -157,14 +153,14 @@ void WatchdogPeers::handle(const Datagram& datagram, std::uint32_t address, std:
     status.idle_seconds = datagram.idle_seconds;
     return;
   }
+  if (datagram.kind == Datagram::Kind::end) _exit(static_cast<int>(core::ExitStatus::internal));
   if (!is_asking_ || datagram.rank < rank_) has_reporter_ = true;
   const RankStatus own = own_status_();
-  Datagram reply;
-  reply.token = token_;
-  reply.kind = Datagram::Kind::answer;
-  reply.rank = rank_;
-  reply.step = own.step;
-  reply.idle_seconds = own.idle_seconds;
+  Datagram reply{.token = token_,
+                 .kind = Datagram::Kind::answer,
+                 .rank = rank_,
+                 .step = own.step,
+                 .idle_seconds = own.idle_seconds};
   own.activity.copy(reply.activity.data(), reply.activity.size());
   const sockaddr_in to = socket_address(address, port);
   ::sendto(socket_.get(), &reply, sizeof reply, 0, reinterpret_cast<const sockaddr*>(&to),
@@ -174,6 +170,7 @@ void WatchdogPeers::handle(const Datagram& datagram, std::uint32_t address, std:
 std::optional<std::vector<RankStatus>> WatchdogPeers::ask(std::chrono::milliseconds limit) {
   constexpr auto interval = 50ms;
   const auto end = Clock::now() + limit;
+  const Datagram query{.token = token_, .kind = Datagram::Kind::query, .rank = rank_};
   while (true) {
     std::vector<RankStatus> statuses;
     {
@@ -187,13 +184,21 @@ std::optional<std::vector<RankStatus>> WatchdogPeers::ask(std::chrono::milliseco
       for (const Peer& peer : peers_) {
         if (!peer.status.answers && peer.addresses.empty()) continue;
         statuses.push_back(peer.status);
-        if (!peer.status.answers) send_query(peer);
+        if (!peer.status.answers) send(query, peer);
       }
     }
     const bool is_complete = std::ranges::all_of(statuses, &RankStatus::answers);
     if (is_complete || Clock::now() >= end) return statuses;
     std::this_thread::sleep_for(interval);
   }
+}
+
+void WatchdogPeers::end_others() {
+  const Datagram end{.token = token_, .kind = Datagram::Kind::end, .rank = rank_};
+  const std::lock_guard lock(mutex_);
+  for (const Peer& peer : peers_)
+    if (peer.status.rank != rank_) send(end, peer);
+  std::this_thread::sleep_for(100ms);
 }
 
 }  // namespace lockstep::app

@@ -16,7 +16,8 @@
 namespace lockstep::app {
 
 /// Exchanges the activities of the ranks between their watchdogs, over UDP and without MPI, because
-/// the main thread of a rank may be blocked. A thread answers the other ranks. Datagrams without
+/// the main thread of a rank may be blocked. A thread answers the other ranks, and ends the process
+/// if one of them says that it has reported a timeout (`end_others`). Datagrams without
 /// the random token of this run are ignored.
 class WatchdogPeers {
  public:
@@ -36,6 +37,10 @@ class WatchdogPeers {
   /// timeout.
   std::optional<std::vector<RankStatus>> ask(std::chrono::milliseconds limit);
 
+  /// Ends the other ranks that can be reached, with status 70, and waits for 0.1 s. If this rank
+  /// ended before them, MPI would abort them with another status when it lost the connection.
+  void end_others();
+
  private:
   struct Datagram;
   struct Peer {
@@ -44,7 +49,7 @@ class WatchdogPeers {
     std::uint16_t port = 0;                ///< in network byte order
   };
 
-  void send_query(const Peer& peer) const;
+  void send(const Datagram& datagram, const Peer& peer) const;
   void answer(const std::stop_token& stop);
   void handle(const Datagram& datagram, std::uint32_t address, std::uint16_t port);
 

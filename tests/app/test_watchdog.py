@@ -114,6 +114,18 @@ def test_stopped_rank_ends_the_run(stage, limit):
     assert re.search(activity, line), line
 
 
+def test_other_ranks_end_with_the_status_of_a_timeout(limit, tmp_path):
+    """Open MPI aborts a rank (status 255) if the end of another one resets its connection, unless the rank has ended before."""
+    record = f'"$@"; echo $? >{tmp_path}/$OMPI_COMM_WORLD_RANK'
+    options = ["--mca", "btl", "tcp,self", "--mca", "orte_abort_on_non_zero_status", "0"]
+    program = [BIN, *train(), "--inject=stall:1:2", "--allow-inject", f"--watchdog={limit}"]
+    result = subprocess.run([*MPIRUN, "-n", "3", *options, "sh", "-c", record, "sh", *program], env=environment(),
+                            text=True, capture_output=True, timeout=60 + 10 * limit)
+    assert result.stderr.count("watchdog timeout") == 1, result.stderr
+    # mpirun may kill the rank that has reported the timeout, and its shell, when the others have ended.
+    assert [file.read_text() for file in tmp_path.iterdir()] in (["70\n"] * 2, ["70\n"] * 3)
+
+
 def run_mixed(first, second, limit, **variables):
     """Runs rank 0 with the command `first` and rank 1 with the command `second`."""
     return subprocess.run([*MPIRUN, "-n", "1", *first, ":", "-n", "1", *second], env=environment() | variables,
