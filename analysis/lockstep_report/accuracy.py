@@ -37,14 +37,15 @@ class Curve:
         return np.array([row[~np.isnan(row)][-1] for row in self.accuracy])
 
 
+def is_shown(value, hidden):
+    """Whether an option of RECIPE has another value than the one that is not shown."""
+    return value not in ("", "none", "never", hidden)
+
+
 def recipe_of(run):
     """Returns the options of RECIPE as text: "lr 0.1, lr-schedule cosine"."""
-    texts = []
-    for name, hidden in RECIPE:
-        value = run.option(name)
-        if value not in ("", "none", "never", hidden):
-            texts.append(f"{name} {value}")
-    return ", ".join(texts)
+    return ", ".join(f"{name} {run.option(name)}" for name, hidden in RECIPE
+                     if is_shown(run.option(name), hidden))
 
 
 def accuracy_curves(runs):

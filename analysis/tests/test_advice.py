@@ -144,3 +144,18 @@ def test_advice_is_given_once():
     (2.5, "2.50 s"), (0.0021, "2.10 ms"), (85e-6, "85.0 µs"), (0.25, "250 ms"), (0.0, "0.00 µs")])
 def test_durations(seconds, text):
     assert advice.duration(seconds) == text
+
+
+def test_repeated_runs_have_one_advice_with_the_median_evidence():
+    steps = [replace(STEP, source=f"{i}.h5", transfer=0.001 * i) for i in (3, 1, 4, 5, 2)]
+    point = Point("1.h5, 2.h5, 3.h5, 4.h5, 5.h5", 2, 32, 1.0, repeats=5)
+    found, = advice.all_advice(steps, [], [], points=[point])
+    assert (found.source, found.repeats, found.of) == ("3.h5", 4, 5)  # 1 ms is below the threshold
+    assert len(advice.all_advice(steps, [], [])) == 4
+
+
+def test_repeated_runs_with_different_slow_ranks_have_one_advice_each():
+    steps = [replace(STEP, source=f"{rank}.h5", transfer=0, waiting=0.01,
+                     straggler=replace(SLOW, rank=rank)) for rank in (0, 1)]
+    found = advice.all_advice(steps, [], [], points=[Point("0.h5, 1.h5", 2, 32, 1.0, repeats=2)])
+    assert [(a.evidence["rank"], a.repeats, a.of) for a in found] == [(0, 1, 2), (1, 1, 2)]

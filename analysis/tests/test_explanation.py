@@ -62,7 +62,7 @@ def test_json_has_typed_values_that_add_up(tmp_path, capsys):
     status, printed = run_command(capsys, *study(tmp_path), "--json")
     values = json.loads(printed.out)
     assert status == 0
-    assert set(values) == {"causes", "scaling_laws", "alpha_beta", "stragglers", "advice"}
+    assert set(values) == {"answers", "causes", "scaling_laws", "alpha_beta", "stragglers", "advice"}
     for loss in values["causes"]:
         assert sum(loss["causes_seconds"].values()) == pytest.approx(loss["loss_seconds"])
         share = loss["loss_seconds"] / loss["epoch_seconds"]

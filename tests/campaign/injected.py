@@ -4,7 +4,7 @@ import random
 import re
 from dataclasses import replace
 
-from kinds import EXIT_TIMEOUT, KINDS, Kind, is_before_mpi, names_rank
+from kinds import EXIT_TIMEOUT, KINDS, Kind, is_before_queries, names_rank
 
 INJECTED = "injects the fault"
 EXIT_DIVERGED = 5
@@ -57,7 +57,7 @@ class Inject(Injected):
             outcome.check("status", status == EXIT_TIMEOUT, f"the status is {status}")
             # If all ranks are in the same activity, none of them stands out unless it does not answer.
             if draw.action == "stop" and ":init" not in draw.fault or draw.fault.split(":")[-1] not in BEFORE:
-                found = is_before_mpi(job.stderr()) or names_rank(job.stderr(), draw.victim)
+                found = is_before_queries(job.stderr()) or names_rank(job.stderr(), draw.victim)
                 outcome.check("rank named", found, job.stderr()[-600:])
         elif draw.action == "nan":
             outcome.check("status", status == EXIT_DIVERGED, f"the status is {status}")

@@ -106,9 +106,9 @@ class Kind:
         """Adds the checks of this kind to the outcome of a job that is over."""
 
 
-def is_before_mpi(stderr):
-    """Returns whether a timeout is in the initialisation of MPI, where no rank can ask the others."""
-    return re.search(r"watchdog timeout: .*\bduring MPI_Init", stderr) is not None
+def is_before_queries(stderr):
+    """Returns whether a timeout is before the communicators exist, where no rank can ask the others."""
+    return re.search(r"watchdog timeout: .*\bduring (MPI_Init|creating communicators)", stderr) is not None
 
 
 def names_rank(stderr, rank):
@@ -142,7 +142,7 @@ class Stalls(Kind):
         outcome.check("status", outcome.status == EXIT_TIMEOUT, f"the status is {outcome.status}")
         outcome.check("message", len(lines) > 0, "no line reports a watchdog timeout")
         if run.runner.has_inject:  # the builds that name the rank
-            found = is_before_mpi(job.stderr()) or names_rank(job.stderr(), draw.victim)
+            found = is_before_queries(job.stderr()) or names_rank(job.stderr(), draw.victim)
             outcome.check("rank named", found, "; ".join(lines))
 
 

@@ -23,7 +23,7 @@ import injected  # noqa: E402
 from bounds import percentile, upper_bound  # noqa: E402
 from hosts import Hosts  # noqa: E402
 from job import Job  # noqa: E402
-from kinds import KINDS, Outcome  # noqa: E402
+from kinds import KINDS, Outcome, is_before_queries  # noqa: E402
 from runner import KEEP, STEPS, Reference, Run, Runner  # noqa: E402
 
 
@@ -78,6 +78,13 @@ def test_injected_faults_name_the_rank_of_the_draw():
 def test_draws_use_only_the_permitted_hosts_and_ranks():
     draws = [KINDS["kills"].draw(1, index, (1,), (3,)) for index in range(50)]
     assert {(draw.hosts, draw.ranks) for draw in draws} == {(1, 3)}
+
+
+@pytest.mark.parametrize("activity, expected", [
+    ("MPI_Init_thread", True), ("creating communicators", True), ("comparing options", False)])
+def test_ranks_are_not_named_before_they_can_ask_each_other(activity, expected):
+    line = f"lockstep: rank 2 on a: watchdog timeout: no progress for 5 s during {activity}; check"
+    assert is_before_queries(f"mpirun\n{line}\n") == expected
 
 
 # --- jobs ----------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ ACCURACY = Section(
     "accuracy and learning curves: lockstep train with --evaluate-every and several --epochs")
 EXPLANATION = Section(
     "explanation", "Explanation and advice",
-    ("advice", "efficiency-causes", "scaling-laws", "alpha-beta", "stragglers"))
+    ("questions", "advice", "efficiency-causes", "scaling-laws", "alpha-beta", "stragglers"))
 FURTHER = Section("further", "Further tables", ("",))  # everything else
 
 # What a figure or a table without a section of its own needs.

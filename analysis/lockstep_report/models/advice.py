@@ -1,7 +1,7 @@
 """Advice in words. Each rule is a function that returns an `Advice` with its evidence, or None if
 the evidence does not reach the threshold; docs/analysis.md lists the rules."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lockstep_report import metrics
 from lockstep_report.models.alpha_beta import SWEEP
@@ -21,13 +21,16 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Advice:
-    """`evidence`: name with unit -> number; `threshold`: the value that the evidence reached."""
+    """`evidence`: name with unit -> number, of which the first one is compared with `threshold`, the
+    value that the evidence reached."""
 
     rule: str
     source: str
     text: str
     evidence: dict
     threshold: float
+    repeats: int = 1  # repeated runs with this advice, of which `source` has the median evidence
+    of: int = 1  # repeated runs of the point
 
 
 def percent(share):
@@ -203,7 +206,7 @@ def wrong_clock(step):
         f"({duration(found.clock.low)} to {duration(found.clock.high)}) apart from rank 0, more "
         f"than the recorded clock error ({duration(found.clock_error)}) and the time of an "
         "all-reduce explain: do not use the split into waiting and transfer of this run.",
-        {"rank": found.clock_rank, "deviation_seconds": found.clock.value,
+        {"deviation_seconds": found.clock.value, "rank": found.clock_rank,
          "clock_error_seconds": found.clock_error}, 0.0)
 
 
@@ -247,8 +250,27 @@ def slower_compute(loss):
          "batch_per_rank": point.batch_per_rank}, COMPUTATION_SHARE)
 
 
-def all_advice(steps, found_losses, fits, link_gbit=None):
-    """Applies all rules. Returns the advice in the order of runs and rules, without repetitions."""
+def merged(advice, points):
+    """Returns the advice with one element for the repeated runs of a point, if it is the same: the
+    same rule and, if it names one, the same rank."""
+    point_of = {source: p for p in points for source in p.source.split(", ")}
+    groups = {}
+    for one in advice:
+        point = point_of.get(one.source)
+        place = point.source if point else one.source
+        groups.setdefault((one.rule, place, one.evidence.get("rank")), []).append(one)
+    return [median_advice(group, point_of.get(group[0].source)) for group in groups.values()]
+
+
+def median_advice(group, point):
+    ordered = sorted(group, key=lambda advice: next(iter(advice.evidence.values())))
+    return replace(ordered[(len(group) - 1) // 2], repeats=len(group),
+                   of=point.repeats if point else 1)
+
+
+def all_advice(steps, found_losses, fits, link_gbit=None, points=()):
+    """Applies all rules. Returns the advice in the order of runs and rules, without repetitions and
+    once for the repeated runs of each of `points`."""
     made = []
     for step in steps:
         made += [exposed_buckets(step), no_overlap(step), waiting_rank(step), input_wait(step),
@@ -259,4 +281,4 @@ def all_advice(steps, found_losses, fits, link_gbit=None):
     seen = {}
     for advice in filter(None, made):
         seen.setdefault((advice.source, advice.text), advice)
-    return list(seen.values())
+    return merged(seen.values(), points)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from lockstep_report.models.advice import all_advice
 from lockstep_report.models.alpha_beta import alpha_beta_fits
 from lockstep_report.models.causes import losses
+from lockstep_report.models.questions import answers
 from lockstep_report.models.scaling_laws import scaling_fits
 from lockstep_report.models.step_evidence import step_evidence
 from lockstep_report.models.timed_run import timed_run
@@ -17,6 +18,7 @@ class Explanation:
     all_reduces: list  # [alpha_beta.AlphaBeta]
     steps: list  # [step_evidence.StepEvidence]
     advice: list  # [advice.Advice]
+    answers: list  # [questions.Answer]
 
 
 def explain(points, runs, link_gbit=None):
@@ -26,18 +28,21 @@ def explain(points, runs, link_gbit=None):
     found = losses(points)
     fits = alpha_beta_fits(runs, timed)
     return Explanation(found, scaling_fits(points), fits, steps,
-                       all_advice(steps, found, fits, link_gbit))
+                       all_advice(steps, found, fits, link_gbit, points),
+                       answers(points, runs, found))
 
 
 def explanation_values(explanation):
     """Returns the explanation as values for `json_text`. Times are in seconds, sizes in bytes."""
     return {
+        "answers": [{"question": a.question, "runs": a.source, "text": a.text, "values": a.values}
+                    for a in explanation.answers],
         "causes": [loss_values(loss) for loss in explanation.losses],
         "scaling_laws": [law_values(law) for law in explanation.laws],
         "alpha_beta": [all_reduce_values(found) for found in explanation.all_reduces],
         "stragglers": [straggler_values(step.straggler) for step in explanation.steps],
-        "advice": [{"rule": a.rule, "run": a.source, "text": a.text, "threshold": a.threshold,
-                    "evidence": a.evidence} for a in explanation.advice],
+        "advice": [{"rule": a.rule, "run": a.source, "text": a.text, "repeats": a.repeats,
+                    "of": a.of, "threshold": a.threshold, "evidence": a.evidence} for a in explanation.advice],
     }
 
 

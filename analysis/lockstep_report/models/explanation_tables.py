@@ -10,19 +10,32 @@ from lockstep_report.tables import Column, Note, Table
 def explanation_tables(explanation, row_of, place):
     """Returns the tables of an explanation. `row_of(point)`: the values of the columns `place`,
     with which rows about points begin."""
-    tables = [advice_table(explanation.advice), cause_table(explanation.losses, row_of, place),
+    tables = [answer_table(explanation.answers), advice_table(explanation.advice),
+              cause_table(explanation.losses, row_of, place),
               law_table(explanation.laws, row_of, place),
               alpha_beta_table(explanation.all_reduces), straggler_table(explanation.steps)]
     return [table for table in tables if table.rows]
 
 
+def answer_table(answers):
+    return Table(
+        "questions", "Questions and answers",
+        [Column("question", "Question"), Column("text", "Answer"),
+         Column("source", "Runs", csv_only=True)],
+        [{"question": a.question, "text": a.text, "source": a.source} for a in answers],
+        ["efficiency: T(1)/(N·T(N)); docs/analysis.md explains the answers"])
+
+
 def advice_table(advice):
     return Table(
         "advice", "Advice",
-        [Column("source", "Runs"), Column("text", "Advice with its evidence"),
-         Column("rule", "Rule")],
-        [{"source": a.source, "text": a.text, "rule": a.rule} for a in advice],
-        ["each rule and its threshold: docs/analysis.md"])
+        [Column("source", "Runs"), Column("repeats", "Repeats with it"),
+         Column("text", "Advice with its evidence"), Column("rule", "Rule")],
+        [{"source": a.source, "repeats": f"{a.repeats} of {a.of}" if a.of > 1 else None,
+          "text": a.text, "rule": a.rule} for a in advice],
+        ["each rule and its threshold: docs/analysis.md",
+         Note("repeats with it: number of repeated runs with this advice; the text is that of the "
+              "run with the median evidence", ("repeats",))])
 
 
 def cause_table(losses, row_of, place):
