@@ -31,17 +31,19 @@ find_python() {
   die "no Python with $modules was found; run jobs/setup, or set LOCKSTEP_PYTHON to such a Python"
 }
 
-# Writes the report of the run files in the folder $1 to $1/report. Does nothing if the folder has no run files. Returns a status
-# other than 0 if the report fails, also where `set -e` has no effect.
+# Writes the report of the run files in the folder $1: tables and figures to $1/report, and the page $1/report.html. Does nothing if
+# the folder has no run files. Returns a status other than 0 if the report fails, also where `set -e` has no effect.
 write_report() {
-  local directory=$1 python
+  local directory=$1 python status=0
   [ -n "$(find "$directory" -maxdepth 1 -name '*.h5' -print -quit)" ] || return 0
   heading "report"
   python=$(find_python "numpy, h5py, matplotlib") || return 1
   if [ -d "$root/analysis/lockstep_report" ]; then
     export PYTHONPATH="$root/analysis${PYTHONPATH:+:$PYTHONPATH}"
   fi
-  "$python" -m lockstep_report report "$directory" --out "$directory/report"
+  "$python" -m lockstep_report report "$directory" --out "$directory/report" || status=$?
+  "$python" -m lockstep_report html "$directory" -o "$directory/report.html" || status=$?
+  return $status
 }
 
 # Waits until the background process $1 has ended and sets `status` to its exit status. `wait` returns early, with a status above

@@ -26,6 +26,7 @@ TOY = {
     "swap-relu-pool": PER_RANK,
     "telemetry": PER_RANK,
     "threads": [*TRAINING[:-2], "--batch-per-rank", "16"],
+    "tutorial": [*TRAINING[2:], "--data", "synthetic:64", "--train-samples", "64"],
     "waiting": PER_RANK,
     "weak": PER_RANK,
 }
@@ -228,6 +229,7 @@ def test_table_runs_at_toy_size_and_is_reported(path, tmp_path):
     result = study("--dir", tmp_path / "results of a study", small, "--", *TOY[path.stem])
     assert result.returncode == 0, result.stdout + result.stderr
     assert (tmp_path / "results of a study" / "report" / "report.md").exists()
+    assert (tmp_path / "results of a study" / "report.html").exists()
 
 
 def threads_of(command):

@@ -36,6 +36,7 @@ def strong_study_ends_in_one_report(cluster):
         assert (study.folder / "logs" / f"{study.arrays[index]}_{index + 1}.log").exists()
     report = (study.folder / "report" / "report.md").read_text(encoding="utf-8")
     assert "strong-128-n8" in report
+    assert "strong-128-n8" in (study.folder / "report.html").read_text(encoding="utf-8")
     assert list(cluster.work.rglob("x")) == [] and not pathlib.Path("x").exists()
     again = cluster.try_submit(study.folder / "table.tsv", folder=odd / "results")
     assert again.returncode == 0 and again.stdout == f"all points are complete; the results are in {study.folder}\n", again.stderr
