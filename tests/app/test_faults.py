@@ -8,7 +8,6 @@ import time
 import pytest
 
 from test_cli import BIN, MPIRUN, environment, expect_failure, start, start_ranks, train
-from test_watchdog import limit  # noqa: F401  (a fixture)
 
 MARGIN = 5  # seconds from the fault to the end of mpirun, beyond the limit of the watchdog
 

@@ -12,17 +12,9 @@ import time
 
 import pytest
 
-from test_cli import BIN, MPIRUN, environment, expect_failure, start, start_ranks, train
+from test_cli import BIN, MPIRUN, environment, expect_failure, start, train
 
 HANG_IN_FINALIZE = os.environ.get("LOCKSTEP_HANG_IN_MPI_FINALIZE")
-
-
-@pytest.fixture(scope="module")
-def limit():
-    """A watchdog limit that a run without errors does not reach: its total duration in seconds, at least 3."""
-    begin = time.monotonic()
-    assert start_ranks((2, train())).returncode == 0
-    return max(3, math.ceil(time.monotonic() - begin))
 
 
 def ranks_of(mpirun):

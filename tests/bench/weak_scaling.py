@@ -12,13 +12,13 @@ images/s without the first two steps, and the efficiency relative to 1 host with
 """
 
 import argparse
+import importlib.util
 import os
 import pathlib
 import re
 import subprocess
 import sys
 
-import matplotlib  # noqa: F401  required by lockstep-report; a missing package stops this script before the runs
 from compare_hosts import cluster, cluster_script
 from compare_ranks import images_per_second
 
@@ -97,6 +97,8 @@ def main():
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="precision [%(default)s]")
     parser.add_argument("--steps", type=int, default=10, help="steps per run, including two for warm-up [%(default)s]")
     args = parser.parse_args()
+    if importlib.util.find_spec("matplotlib") is None:
+        parser.error("the reports at the end need the Python package matplotlib")
     script = cluster_script()
     args.output.mkdir(parents=True, exist_ok=True)
     for rate in args.rates:
