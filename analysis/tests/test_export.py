@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 import struct
+from importlib.util import find_spec
 import sys
 
 import h5py
@@ -216,9 +217,7 @@ def test_tensorboard_records(path, tmp_path):
 
 def test_parquet(path, tmp_path, capsys):
     pandas = pytest.importorskip("pandas")
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
+    if find_spec("pyarrow") is None:
         assert export(path, "--to", "parquet", "--out", tmp_path / "out") == 2
         error = capsys.readouterr().err
         assert "needs pyarrow or fastparquet" in error and error.count("\n") == 1
