@@ -4,8 +4,8 @@ import csv
 import json
 import shutil
 import struct
-from importlib.util import find_spec
 import sys
+from importlib.util import find_spec
 
 import h5py
 import numpy as np
