@@ -76,6 +76,7 @@ def median_point(group):
         measurements=measurements,
         repeats=len(group),
         repeated_epochs=tuple(p.epoch_seconds for p in group),
+        repeated_sources=tuple(p.source for p in group),
         hosts=tuple(sorted(set().union(*(p.hosts for p in group)))),
         rule="; ".join(dict.fromkeys(p.rule for p in group)),
         scaled=any(p.scaled for p in group),

@@ -51,6 +51,7 @@ class Point:
     kernels: tuple = ()  # (operation, implementation) pairs
     repeats: int = 1
     repeated_epochs: tuple = ()  # epoch_seconds of each of several runs
+    repeated_sources: tuple = ()  # names of these runs
     rule: str = ""  # how the timed steps were selected
     scaled: bool = False  # times are scaled because the run has no complete epoch
     notes: tuple = ()  # validity notes, one sentence each
@@ -63,6 +64,11 @@ class Point:
     def epoch_repeats(self):
         """The epoch times of the runs of this point."""
         return self.repeated_epochs or (self.epoch_seconds,)
+
+    @property
+    def sources(self):
+        """The names of the runs of this point."""
+        return self.repeated_sources or (self.source,)
 
     @property
     def is_independent(self):

@@ -147,8 +147,9 @@ def test_durations(seconds, text):
 
 
 def test_repeated_runs_have_one_advice_with_the_median_evidence():
-    steps = [replace(STEP, source=f"{i}.h5", transfer=0.001 * i) for i in (3, 1, 4, 5, 2)]
-    point = Point("1.h5, 2.h5, 3.h5, 4.h5, 5.h5", 2, 32, 1.0, repeats=5)
+    steps = [replace(STEP, source=f"{i}.h5", transfer=0.001 * i, last_bucket=0.004)
+             for i in (3, 1, 4, 5, 2)]
+    point = Point("", 2, 32, 1.0, repeats=5, repeated_sources=tuple(s.source for s in steps))
     found, = advice.all_advice(steps, [], [], points=[point])
     assert (found.source, found.repeats, found.of) == ("3.h5", 4, 5)  # 1 ms is below the threshold
     assert len(advice.all_advice(steps, [], [])) == 4
@@ -157,5 +158,14 @@ def test_repeated_runs_have_one_advice_with_the_median_evidence():
 def test_repeated_runs_with_different_slow_ranks_have_one_advice_each():
     steps = [replace(STEP, source=f"{rank}.h5", transfer=0, waiting=0.01,
                      straggler=replace(SLOW, rank=rank)) for rank in (0, 1)]
-    found = advice.all_advice(steps, [], [], points=[Point("0.h5, 1.h5", 2, 32, 1.0, repeats=2)])
+    point = Point("", 2, 32, 1.0, repeats=2, repeated_sources=("0.h5", "1.h5"))
+    found = advice.all_advice(steps, [], [], points=[point])
     assert [(a.evidence["rank"], a.repeats, a.of) for a in found] == [(0, 1, 2), (1, 1, 2)]
+
+
+def test_repeated_runs_with_different_remedies_have_one_advice_each():
+    steps = [replace(STEP, source=f"{i}.h5", last_bucket=seconds)
+             for i, seconds in enumerate((0.0014, 0.0001))]
+    point = Point("", 2, 32, 1.0, repeats=2, repeated_sources=("0.h5", "1.h5"))
+    assert [a.case for a in advice.all_advice(steps, [], [], points=[point])] == [
+        "last bucket", "all buckets"]

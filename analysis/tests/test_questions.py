@@ -1,5 +1,8 @@
 """Tests the answers to the questions of a report: known answers from points and runs made by hand."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from lockstep_report.models.causes import STRONG, WEAK, Loss
 from lockstep_report.models.questions import (
@@ -50,6 +53,12 @@ def test_only_strong_scaling_names_the_missing_run():
     assert found.text.endswith("it needs a run on 4 ranks with --batch-per-rank 32.")
 
 
+def test_scalings_on_different_numbers_of_ranks_are_not_compared():
+    found, = which_scaling([point(1, 32, 40.0), point(4, 32, 12.5), point(2, 16, 25.0)])
+    assert "12.50 s on 4 ranks" in found.text and "25.00 s on 2 ranks" in found.text
+    assert found.text.endswith("so they cannot be compared.")
+
+
 def test_independent_replicas_and_unknown_batches_are_no_scaling():
     assert which_scaling([point(1, 32, 40.0), point(4, 32, 9.0, reducer="none")]) == []
     assert which_scaling([point(1, 0, 40.0), point(4, 0, 9.0)]) == []
@@ -73,15 +82,22 @@ def test_error_of_the_derived_communication():
               "slower_compute": 0.2}
     found, = derived_communication([loss(2, 21.0, {}), loss(4, 14.0, causes)])
     assert found.values == {"derived_seconds": 4.0, "exposed_seconds": 2.0, "hidden_seconds": None}
-    assert ("T(N) − T(1)/N = 4.00 s per epoch; the ranks waited 2.00 s for communication. The "
-            "derived value is 2.00 s too large (100 % of the measured one), because it also "
+    assert ("T(N) − T(1)/N = 4.00 s per epoch, but the exposed communication is 2.00 s. The "
+            "derived time is 2.00 s too large (100 % of the exposed communication), because it also "
             "contains imbalance of the step times (1.70 s), slower computation at the same batch "
             "(0.20 s).") in found.text
 
 
 def test_derived_communication_can_be_too_small():
     found, = derived_communication([loss(4, 10.5, {"transfer": 1.0, "computation": -0.5}, STRONG)])
-    assert "The derived value is 0.50 s too small (50 % of the measured one)" in found.text
+    assert "The derived time is 0.50 s too small (50 % of the exposed communication)" in found.text
+
+
+@pytest.mark.parametrize("options", [
+    {"reducer": "parameter-server"}, {"variant": frozenset({("bn", "sync")})},
+    {"variant": frozenset({("pipeline-stages", "2")})}])
+def test_communication_in_passes_is_no_error_of_the_derived_one(options):
+    assert derived_communication([loss(4, 14.0, {"transfer": 1.0}, **options)]) == []
 
 
 def runs_of(*paths):
@@ -93,11 +109,36 @@ def test_accuracy_lost_by_a_large_batch_and_its_remedies(tmp_path):
              write(tmp_path / "c.h5", (0.2, 0.6), images=64, **{"lr-scaling": "linear"})]
     found, = large_batches(runs_of(*paths))
     assert ("After 2 epochs, the test accuracy is 70.00 % at global batch 32 and 50.00 % at 64 with "
-            "the same options, 20.00 points less.") in found.text
+            "the same optimiser, 20.00 points less.") in found.text
     assert "With lr 0.1, lr-scaling linear it is 60.00 % at 64." in found.text
     assert "Not tried at 64: " in found.text and "--lr-scaling" not in found.text
     assert "--warmup-epochs" in found.text and "One run per batch" in found.text
     assert large_batches(runs_of(paths[0])) == []
+
+
+def test_number_of_ranks_is_no_remedy(tmp_path):
+    runs = runs_of(write(tmp_path / "a.h5", (0.2, 0.7)), write(tmp_path / "b.h5", (0.2, 0.5), images=64))
+    runs += [replace(runs[1], path=tmp_path / "c.h5", ranks={"rank": np.arange(2)},
+                     epochs={**runs[1].epochs, "test_accuracy": np.array([0.2, 0.6])})]
+    found, = large_batches(runs)
+    assert "60.00 % at 64 with the same optimiser, 10.00 points less." in found.text
+    assert "With lr" not in found.text
+
+
+def test_longer_training_is_a_remedy(tmp_path):
+    runs = runs_of(write(tmp_path / "a.h5", (0.2, 0.7)), write(tmp_path / "b.h5", (0.2, 0.5), images=64))
+    longer = {name: np.concatenate([values, values]) for name, values in runs[1].epochs.items()}
+    longer["test_accuracy"][-1] = 0.65
+    runs += [replace(runs[1], path=tmp_path / "c.h5", epochs=longer)]
+    found, = large_batches(runs)
+    assert "After 4 epochs it is 65.00 % (lr 0.1)." in found.text
+    assert "more epochs" not in found.text
+
+
+def test_part_of_the_images_is_another_data_set(tmp_path):
+    runs = runs_of(write(tmp_path / "a.h5", (0.2, 0.7)),
+                   write(tmp_path / "b.h5", (0.2, 0.5), images=64, **{"train-samples": "1024"}))
+    assert large_batches(runs) == []
 
 
 def messages(tmp_path, ranks=2, **options):
@@ -109,7 +150,7 @@ def test_messages_besides_gradients(tmp_path):
     """A step sums 5 numbers and one flag per rank, of 8 bytes."""
     found, = messages(tmp_path, reducer="overlap", config={"bn": "broadcast"})
     assert "56 bytes of other numbers" in found.text
-    assert "rank 0 sends its statistics of batch norm" in found.text
+    assert "rank 0 has sent its statistics of batch norm" in found.text
     assert found.values["other_bytes_per_step"] == 56
     assert messages(tmp_path, ranks=1) == []
 
@@ -117,7 +158,7 @@ def test_messages_besides_gradients(tmp_path):
 @pytest.mark.parametrize("options, text", [
     ({"reducer": "none"}, "No gradients are sent"),
     ({"reducer": "parameter-server"}, "the inputs and the parameters in each step"),
-    ({"reducer": "overlap", "config": {"bn": "sync"}}, "two numbers per channel"),
+    ({"reducer": "overlap", "config": {"bn": "sync"}}, "the ranks sum its statistics in the forward pass"),
     ({"reducer": "overlap", "config": {"pipeline-stages": "2"}}, "activations and their gradients"),
 ])
 def test_messages_of_other_methods(tmp_path, options, text):

@@ -93,8 +93,9 @@ WatchdogPeers::WatchdogPeers(comm::Communicator& communicator, OwnStatus own_sta
     stop_event_.reset(::eventfd(0, EFD_CLOEXEC));
     core::check(bool{stop_event_}, "the watchdog has an event");
     socket_ = open_socket();
+    core::check(::getrandom(token_.data(), sizeof token_, 0) == sizeof token_,
+                "the kernel has random numbers for the watchdog");
   });
-  if (::getrandom(token_.data(), sizeof token_, 0) != sizeof token_) token_ = {};
   communicator.broadcast(std::as_writable_bytes(std::span(token_)), 0);
   std::string own =
       fmt::format("{} {} {}", core::host_name(), communicator.host(), port_of(socket_.get()));
@@ -194,11 +195,16 @@ std::optional<std::vector<RankStatus>> WatchdogPeers::ask(std::chrono::milliseco
 }
 
 void WatchdogPeers::end_others() {
+  constexpr int repeats = 3;  // a datagram can be lost
   const Datagram end{.token = token_, .kind = Datagram::Kind::end, .rank = rank_};
-  const std::lock_guard lock(mutex_);
-  for (const Peer& peer : peers_)
-    if (peer.status.rank != rank_) send(end, peer);
-  std::this_thread::sleep_for(100ms);
+  for (int i = 0; i < repeats; ++i) {
+    {
+      const std::lock_guard lock(mutex_);
+      for (const Peer& peer : peers_)
+        if (peer.status.rank != rank_) send(end, peer);
+    }
+    std::this_thread::sleep_for(100ms / repeats);
+  }
 }
 
 }  // namespace lockstep::app

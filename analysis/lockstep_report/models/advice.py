@@ -21,15 +21,16 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Advice:
-    """`evidence`: name with unit -> number, of which the first one is compared with `threshold`, the
-    value that the evidence reached."""
+    """`evidence`: name with unit -> number, the size of the effect first; `threshold`: the value that
+    the evidence reached; `case`: what distinguishes advice of the same rule, such as a rank."""
 
     rule: str
     source: str
     text: str
     evidence: dict
     threshold: float
-    repeats: int = 1  # repeated runs with this advice, of which `source` has the median evidence
+    case: str = ""
+    repeats: int = 1  # repeated runs with this advice, of which `source` has the median effect
     of: int = 1  # repeated runs of the point
 
 
@@ -59,7 +60,8 @@ def exposed_buckets(step):
     text = (f"Buckets of {size(step.largest_bucket)} leave {duration(step.transfer)} of transfer "
             f"exposed per step ({percent(step.transfer / step.step)}); the last bucket alone is "
             f"{duration(step.last_bucket)}. ")
-    if step.last_bucket >= LAST_BUCKET_SHARE * step.transfer:
+    is_last = step.last_bucket >= LAST_BUCKET_SHARE * step.transfer
+    if is_last:
         text += "Smaller buckets (--bucket-mib) shorten the all-reduce that starts last."
     else:
         text += ("The all-reduces take longer than the backward pass can hide: smaller buckets do "
@@ -67,7 +69,8 @@ def exposed_buckets(step):
                  "(--all-reduce) or a larger batch per rank do.")
     return Advice("exposed-buckets", step.source, text, {
         "exposed_transfer_seconds": step.transfer, "last_bucket_seconds": step.last_bucket,
-        "step_seconds": step.step, "bucket_bytes": step.largest_bucket}, EXPOSED_SHARE)
+        "step_seconds": step.step, "bucket_bytes": step.largest_bucket}, EXPOSED_SHARE,
+        case="last bucket" if is_last else "all buckets")
 
 
 def no_overlap(step):
@@ -104,7 +107,7 @@ def waiting_rank(step):
         {"waiting_seconds": step.waiting, "rank": slow.rank,
          "excess_seconds": slow.excess.value, "excess_low_seconds": slow.excess.low,
          "excess_high_seconds": slow.excess.high, "last_share": slow.last_share,
-         "step_seconds": step.step}, WAITING_SHARE)
+         "step_seconds": step.step}, WAITING_SHARE, case=f"rank {slow.rank}")
 
 
 def input_wait(step):
@@ -192,7 +195,7 @@ def better_algorithm(step, fits):
         f"({duration(current.low)} to {duration(current.high)}): select it with --all-reduce.",
         {"best_seconds": times[best].value, "best_high_seconds": times[best].high,
          "current_seconds": current.value, "current_low_seconds": current.low,
-         "bucket_bytes": step.largest_bucket}, ALGORITHM_GAIN)
+         "bucket_bytes": step.largest_bucket}, ALGORITHM_GAIN, case=best)
 
 
 def wrong_clock(step):
@@ -207,7 +210,7 @@ def wrong_clock(step):
         f"than the recorded clock error ({duration(found.clock_error)}) and the time of an "
         "all-reduce explain: do not use the split into waiting and transfer of this run.",
         {"deviation_seconds": found.clock.value, "rank": found.clock_rank,
-         "clock_error_seconds": found.clock_error}, 0.0)
+         "clock_error_seconds": found.clock_error}, 0.0, case=f"rank {found.clock_rank}")
 
 
 def small_batch(loss):
@@ -252,13 +255,13 @@ def slower_compute(loss):
 
 def merged(advice, points):
     """Returns the advice with one element for the repeated runs of a point, if it is the same: the
-    same rule and, if it names one, the same rank."""
-    point_of = {source: p for p in points for source in p.source.split(", ")}
+    same rule and case."""
+    point_of = {source: p for p in points for source in p.sources}
     groups = {}
     for one in advice:
         point = point_of.get(one.source)
-        place = point.source if point else one.source
-        groups.setdefault((one.rule, place, one.evidence.get("rank")), []).append(one)
+        place = point.sources if point else one.source
+        groups.setdefault((one.rule, place, one.case), []).append(one)
     return [median_advice(group, point_of.get(group[0].source)) for group in groups.values()]
 
 

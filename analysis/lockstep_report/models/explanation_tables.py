@@ -35,7 +35,7 @@ def advice_table(advice):
           "text": a.text, "rule": a.rule} for a in advice],
         ["each rule and its threshold: docs/analysis.md",
          Note("repeats with it: number of repeated runs with this advice; the text is that of the "
-              "run with the median evidence", ("repeats",))])
+              "run with the median effect", ("repeats",))])
 
 
 def cause_table(losses, row_of, place):

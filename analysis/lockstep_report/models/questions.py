@@ -1,6 +1,7 @@
 """Answers to the questions of a report on data-parallel training. Each question is a function that
 returns an `Answer` per case that the runs measure; docs/analysis.md lists the questions."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +15,7 @@ NUMBER_BYTES = 8  # of a number that is not a gradient
 STEP_NUMBERS = 5  # loss, correct predictions, images, request to stop, request to save
 COMMUNICATION = ("waiting", "transfer", "communication")
 LISTED_SHARE = 0.1  # of the error of the derived communication, from which a cause is listed
+HIDDEN_SHARE = 0.05  # of the exposed communication, from which hidden communication is named
 REMEDIES = tuple(pair for pair in RECIPE if pair[0] != "lr")  # of large batches
 
 
@@ -34,16 +36,18 @@ def fastest(points, ranks):
 
 def scaled_from(points):
     """Yields (base, weak, strong) for each 1-rank point from which a scaling was measured: the
-    fastest points at fixed batch per rank and at fixed global batch, on the largest number of ranks
-    that both have, or that one has if the other is None."""
-    usable = [p for p in points if p.batch_per_rank and not p.is_independent]
+    fastest points at fixed batch per rank and at fixed global batch, or None; on the largest number
+    of ranks that both have, otherwise on the largest number of each."""
+    usable = [p for p in points if p.batch_per_rank and not p.is_independent
+              and 0 < p.epoch_seconds < math.inf]
     for base in (p for p in usable if p.ranks == 1):
         several = [p for p in usable if p.ranks > 1]
         weak = [p for p in several if base_of(p, usable) is base]
         strong = [p for p in several if strong_base_of(p, usable) is base]
-        counts = [{p.ranks for p in group} for group in (weak, strong)]
-        if found := (counts[0] & counts[1]) or (counts[0] | counts[1]):
-            yield base, fastest(weak, max(found)), fastest(strong, max(found))
+        common = {p.ranks for p in weak} & {p.ranks for p in strong}
+        if weak or strong:
+            yield base, *(fastest(group, max(common or {p.ranks for p in group}, default=0))
+                          for group in (weak, strong))
 
 
 def efficiency(base, point):
@@ -75,18 +79,20 @@ def scaling_answer(points, base, weak, strong):
                          f"{measured(base, point)}, at {other} {size}.")
             values |= {"ranks": point.ranks, f"{name}_epoch_seconds": point.epoch_seconds,
                        f"{name}_efficiency": efficiency(base, point)}
-    if weak is not None and strong is not None:
+    if weak is not None and strong is not None and weak.ranks != strong.ranks:
+        texts.append("They were not measured on the same number of ranks, so they cannot be compared.")
+    elif weak is not None and strong is not None:
         better, worse = ("Weak", "strong") if weak.epoch_seconds < strong.epoch_seconds else (
             "Strong", "weak")
-        texts.append(f"{better} scaling looks better than {worse} scaling here. The weak one makes "
+        texts.append(f"{better} scaling looks better than {worse} scaling here. Weak scaling makes "
                      f"1/{weak.ranks} of the updates per epoch.")
     elif strong is None:
         texts.append(missing_strong(points, base, weak, values))
     else:
         texts.append("Weak scaling was not measured: it needs a run on "
                      f"{strong.ranks} ranks with --batch-per-rank {base.batch_per_rank}.")
-    source = ", ".join(p.source for p in (base, weak, strong) if p is not None)
-    return Answer("Which scaling is this, and would the other one look better?", source,
+    source = ", ".join(dict.fromkeys(p.source for p in (base, weak, strong) if p is not None))
+    return Answer("Which scaling was measured, and would the other scaling look better?", source,
                   start + " ".join(texts), values)
 
 
@@ -121,10 +127,20 @@ def which_speedup(points):
         {"speedup": ratio, "scaled_speedup": scaled, "ranks": n})]
 
 
+def communicates_in_passes(point):
+    """Whether ranks also communicate in the forward and backward pass or the upload, so that the
+    exposed communication is not all of it."""
+    options = dict(point.variant)
+    return (options.get("bn") == "sync" or point.reducer == "parameter-server"
+            or options.get("pipeline-stages", "1") != "1")
+
+
 def derived_communication(losses):
-    """How far the derived communication, T(N) - T(1)/N, is from the measured one."""
+    """How far the derived communication, T(N) - T(1)/N, is from the exposed communication."""
     largest = {}
     for loss in losses:
+        if communicates_in_passes(loss.point):
+            continue
         key = (loss.point.setting, loss.scaling)
         rank = (loss.point.ranks, -loss.point.epoch_seconds)
         if key not in largest or rank > largest[key][0]:
@@ -136,10 +152,10 @@ def derived_answer(loss):
     exposed = sum(loss.causes.get(name, 0.0) for name in COMMUNICATION)
     error = loss.seconds - exposed
     text = (f"On {loss.point.ranks} ranks ({loss.scaling}), T(N) − T(1)/N = {loss.seconds:.2f} s "
-            f"per epoch; the ranks waited {exposed:.2f} s for communication. The derived value is "
+            f"per epoch, but the exposed communication is {exposed:.2f} s. The derived time is "
             f"{abs(error):.2f} s too {'large' if error >= 0 else 'small'}")
     if exposed > 0:
-        text += f" ({100 * abs(error) / exposed:.0f} % of the measured one)"
+        text += f" ({100 * abs(error) / exposed:.0f} % of the exposed communication)"
     others = sorted(((name, seconds) for name, seconds in loss.causes.items()
                      if name not in COMMUNICATION and abs(seconds) >= LISTED_SHARE * abs(error)),
                     key=lambda pair: -abs(pair[1]))
@@ -147,7 +163,7 @@ def derived_answer(loss):
         text += ", because it also contains " + ", ".join(
             f"{LABELS[name]} ({seconds:.2f} s)" for name, seconds in others)
     hidden = loss.point.hidden_seconds
-    if hidden is not None:
+    if hidden is not None and hidden > HIDDEN_SHARE * exposed:
         text += f". It cannot show the {hidden:.2f} s of communication behind the backward pass"
     return Answer("How wrong is the derived communication T(N) − T(1)/N?", loss.point.source,
                   text + ".", {"derived_seconds": loss.seconds, "exposed_seconds": exposed,
@@ -158,9 +174,10 @@ def large_batches(runs):
     """What a larger global batch costs in accuracy, and which remedies were measured."""
     groups = {}
     for curve in accuracy_curves(runs):
-        groups.setdefault((curve.data, curve.model, curve.epochs), []).append(curve)
-    return [batch_answer(curves, runs) for curves in groups.values()
-            if len({curve.global_batch for curve in curves}) > 1]
+        groups.setdefault((curve.data, curve.model), []).append(curve)
+    return [batch_answer(curves, runs, epochs) for curves in groups.values()
+            for epochs in sorted({curve.epochs for curve in curves})
+            if len({curve.global_batch for curve in curves if curve.epochs == epochs}) > 1]
 
 
 def accuracy(curve):
@@ -168,44 +185,53 @@ def accuracy(curve):
     return 100 * float(np.median(curve.last))
 
 
-def spread(curve):
-    """Returns the range over the runs (seeds) as text; empty for one run."""
-    if len(curve.last) < 2:
-        return ""
-    return f" ({100 * curve.last.min():.2f} to {100 * curve.last.max():.2f})"
+def accuracy_text(curve):
+    """Returns the accuracy with the range over the runs (seeds), if there are several."""
+    spread = f" ({100 * curve.last.min():.2f} to {100 * curve.last.max():.2f})"
+    return f"{accuracy(curve):.2f} %{spread if len(curve.last) > 1 else ''}"
 
 
-def batch_answer(curves, runs):
-    small = max((c for c in curves if c.global_batch == min(c.global_batch for c in curves)),
-                key=accuracy)
-    large = [c for c in curves if c.global_batch == max(c.global_batch for c in curves)]
-    same = next((c for c in large if c.recipe == small.recipe), None)
+def batch_answer(curves, runs, epochs):
+    """Answers from the curves of `epochs` epochs. `curves`: of the same data and model."""
+    equal = [c for c in curves if c.epochs == epochs]
+    batches = sorted({c.global_batch for c in equal})
+    small = max((c for c in equal if c.global_batch == batches[0]), key=accuracy)
+    large = [c for c in equal if c.global_batch == batches[-1]]
+    same = max((c for c in large if c.recipe == small.recipe), key=accuracy, default=None)
     best = max(large, key=accuracy)
     shown = same or best
-    fewer = small.steps / shown.steps if shown.steps else 1
     lost = accuracy(small) - accuracy(shown)
-    text = (f"After {small.epochs} epochs, the test accuracy is {accuracy(small):.2f} %"
-            f"{spread(small)} at global batch {small.global_batch} and {accuracy(shown):.2f} %"
-            f"{spread(shown)} at {shown.global_batch}"
-            + (" with the same options" if same else f" ({shown.recipe})")
-            + f", {abs(lost):.2f} points {'less' if lost >= 0 else 'more'}"
+    fewer = small.steps / shown.steps
+    recipe = "the same optimiser" if same else f"{shown.recipe} instead of {small.recipe}"
+    text = (f"After {epochs} epochs, the test accuracy is {accuracy_text(small)} at global batch "
+            f"{batches[0]} and {accuracy_text(shown)} at {batches[-1]} with {recipe}, "
+            f"{abs(lost):.2f} points {'less' if lost >= 0 else 'more'}"
             + (f", with {fewer:.3g} times fewer updates." if fewer > 1 else "."))
-    if same and best is not same:
-        text += (f" With {best.recipe} it is {accuracy(best):.2f} %{spread(best)} at "
-                 f"{best.global_batch}.")
-    labels = {label for curve in large for label in curve.labels}
-    chosen = [run for run in runs if run.label in labels]
-    untried = [f"--{name}" for name, value in REMEDIES
-               if not any(is_shown(run.option(name), value) for run in chosen)]
-    if lost > 0 and untried:
-        text += f" Not tried at {shown.global_batch}: {', '.join(untried)}, more epochs."
+    if best.recipe != shown.recipe:
+        text += f" With {best.recipe} it is {accuracy_text(best)} at {batches[-1]}."
+    tried = [c for c in curves if c.global_batch == batches[-1]]
+    longer = max((c for c in tried if c.epochs > epochs), key=accuracy, default=None)
+    if longer:
+        text += f" After {longer.epochs} epochs it is {accuracy_text(longer)} ({longer.recipe})."
+    if lost > 0:
+        text += untried_text(tried, runs, batches[-1], longer)
     if min(len(small.last), len(shown.last)) < 2:
         text += " One run per batch does not show how much of this is the seed."
-    return Answer("What does the large batch cost in accuracy, and what helps?",
-                  ", ".join(dict.fromkeys((*small.labels, *shown.labels, *best.labels))), text,
-                  {"small_batch": small.global_batch, "small_percent": accuracy(small),
-                   "large_batch": shown.global_batch, "large_percent": accuracy(shown),
-                   "best_large_percent": accuracy(best)})
+    labels = dict.fromkeys(label for c in (small, shown, best, longer or best) for label in c.labels)
+    return Answer("What does the large batch cost in accuracy, and what helps?", ", ".join(labels),
+                  text, {"small_batch": batches[0], "small_percent": accuracy(small),
+                         "large_batch": batches[-1], "large_percent": accuracy(shown),
+                         "best_large_percent": accuracy(best)})
+
+
+def untried_text(tried, runs, batch, longer):
+    """Returns the remedies that no run of the curves `tried` has."""
+    labels = {label for curve in tried for label in curve.labels}
+    chosen = [run for run in runs if run.label in labels]
+    names = [f"--{name}" for name, value in REMEDIES
+             if not any(is_shown(run.option(name), value) for run in chosen)]
+    names += [] if longer else ["more epochs"]
+    return f" Not tried at {batch}: {', '.join(names)}." if names else ""
 
 
 def other_messages(runs):
@@ -222,36 +248,39 @@ def other_messages(runs):
 
 def messages_answer(runs):
     run = max(runs, key=lambda run: run.rank_count)
-    reducer, ranks = run.option("reducer"), run.rank_count
+    is_independent, ranks = run.option("reducer") == "none", run.rank_count
     gradients = int(run.bucket_bytes.sum())
-    step = NUMBER_BYTES * (STEP_NUMBERS + ranks)
-    parts = []
-    if reducer == "none":
-        parts.append("No gradients are sent (independent replicas); at the end of an epoch, the "
-                     "losses and results of its steps are summed.")
-    else:
-        if gradients:
-            parts.append(f"Per step, each of the {ranks} ranks contributes {gradients / 1e6:.2f} MB "
-                         "of gradients.")
-        parts.append(f"The ranks also sum {step} bytes of other numbers per step (loss, correct "
-                     "predictions, images, requests to stop or save, a flag per rank for a loss "
-                     "that is not finite).")
-        if reducer == "parameter-server":
-            parts.append("Rank 0 also sends the inputs and the parameters in each step.")
-        if run.option("bn") == "sync":
-            parts.append("Each batch norm sums two numbers per channel over the ranks, in the "
-                         "forward and in the backward pass.")
-    if (run.number("pipeline-stages") or 1) > 1:
-        parts.append("Pipeline stages send activations and their gradients.")
-    if run.option("bn") == "broadcast" and reducer != "none":
-        parts.append("Before an evaluation, rank 0 sends its statistics of batch norm.")
+    step = 0 if is_independent else NUMBER_BYTES * (STEP_NUMBERS + ranks)
     record = NUMBER_BYTES * (4 + len(run.phases) + 2 * len(run.bucket_bytes))
-    parts.append(f"Per epoch, each rank sends a hash of its parameters, messages that compare the "
-                 f"clocks, and {record} bytes per step for this file, outside of the timed steps.")
+    has_stages = (run.number("pipeline-stages") or 1) > 1
+    is_evaluated = np.isfinite(np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)).any()
+    texts = (
+        (is_independent, "No gradients are sent: the replicas are independent, and only the results "
+                         "of the steps are summed at the end of an epoch."),
+        (gradients and not has_stages,
+         f"Per step, each of the {ranks} ranks contributes {gradients / 1e6:.2f} MB of gradients."),
+        (has_stages, "Pipeline stages send activations and their gradients; the replicas of a stage "
+                     "reduce their gradients."),
+        (step, f"The ranks also sum {step} bytes of other numbers per step (loss, correct "
+               "predictions, images, requests to stop or save, a flag per rank for a loss that is "
+               "not finite)."),
+        (run.option("reducer") == "parameter-server",
+         "Rank 0 also sends the inputs and the parameters in each step."),
+        (run.option("bn") == "sync" and not is_independent,
+         "If the network has batch norm, the ranks sum its statistics in the forward pass, and two "
+         "sums per channel in the backward pass."),
+        (is_evaluated, "An evaluation sums three numbers over the ranks"
+                       + (", after rank 0 has sent its statistics of batch norm, if there are any."
+                          if run.option("bn") == "broadcast" and not is_independent else ".")),
+        (not is_independent, "Per epoch, the ranks compare hashes of their parameters, and their "
+                             "clocks."),
+        (True, f"Per epoch, each rank sends {record} bytes per step for this file, outside of the "
+               "timed steps."))
     source = ", ".join(other.label for other in runs if other.rank_count == ranks)
-    return Answer("What is sent besides gradients?", source, " ".join(parts),
+    return Answer("What is sent besides gradients?", source,
+                  " ".join(text for applies, text in texts if applies),
                   {"ranks": ranks, "gradient_bytes_per_step": gradients,
-                   "other_bytes_per_step": 0 if reducer == "none" else step})
+                   "other_bytes_per_step": step})
 
 
 def answers(points, runs, losses):
