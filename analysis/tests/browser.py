@@ -1,6 +1,7 @@
 """Opens pages in headless Chromium.
 
-Run as a program, it takes pictures of a page for a reader to look at:
+Run as a program, it takes pictures of a page and of each of its sections, for documentation and for
+a reader to look at:
 python3 analysis/tests/browser.py PAGE.html FOLDER
 """
 
@@ -10,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from PIL import Image, ImageChops
 from programs import find_program
 
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -53,14 +55,33 @@ def measure(page, script, **options):
     return re.search(r"<body>(.*)</body>", output, re.S)[1].strip()
 
 
+def section_pictures(page, folder):
+    """Writes a picture of each section of the page, without the others and without the empty rest."""
+    start, *sections = re.split(r"(?=<section )", Path(page).read_text(encoding="utf-8"))
+    end = sections[-1].split("</section>", 1)[1]
+    with tempfile.TemporaryDirectory() as copies:
+        for text in sections:
+            name = re.search(r'id="([^"]+)"', text)[1]
+            copy, picture = Path(copies) / "page.html", folder / f"{name}.png"
+            head = re.sub(r"<body.*", "<body><main>", start, flags=re.S)
+            copy.write_text(head + text.split("</section>", 1)[0] + "</section>" + end,
+                            encoding="utf-8")
+            browse(copy, f"--screenshot={picture}", width=1000, height=8000)
+            image = Image.open(picture)
+            empty = Image.new(image.mode, image.size, image.getpixel((0, image.height - 1)))
+            image.crop((0, 0, image.width, ImageChops.difference(image, empty).getbbox()[3] + 16)).save(
+                picture, optimize=True)
+
+
 def pictures(page, folder):
-    """Writes pictures of the page and its printed form to `folder`."""
+    """Writes pictures of the page, its sections and its printed form to `folder`."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name, width, height, options in (
             ("first", 1000, 1180, ()), ("wide", 1280, 12000, ()), ("phone", 390, 16000, ()),
             ("dark", 1280, 12000, ("--blink-settings=preferredColorScheme=0",))):
         browse(page, f"--screenshot={folder / name}.png", *options, width=width, height=height)
+    section_pictures(page, folder)
     browse(page, f"--print-to-pdf={folder / 'print'}.pdf", "--no-pdf-header-footer")
 
 
