@@ -34,7 +34,7 @@ def open_run(path):
     # In SWMR mode, HDF5 retries for minutes to read metadata that are damaged.
     swmr = {"swmr": True, "libver": "latest"}
     failure = None
-    for options in ({}, swmr) if has_writer(superblock) else ({},):
+    for options in ({}, swmr) if has_swmr_writer(superblock) else ({},):
         try:
             return h5py.File(path, "r", **options)
         except OSError as error:
@@ -45,9 +45,10 @@ def open_run(path):
     raise ReportError(INPUT, f"{path}: damaged or cut-off HDF5 file ({reason})")
 
 
-def has_writer(superblock):
-    """Returns whether the superblock has the flags of a file that is open for writing."""
-    return len(superblock) == 12 and superblock[8] >= 3 and superblock[11] != 0
+def has_swmr_writer(superblock):
+    """Returns whether the superblock has exactly the flags of a file that is open for writing (1) in
+    SWMR mode (4): other flags are damaged, or those of another program."""
+    return len(superblock) == 12 and superblock[8] >= 3 and superblock[11] == 1 | 4
 
 
 # No filter that run files use compresses more than deflate, by 1032 to 1.

@@ -269,13 +269,17 @@ def test_a_file_is_read_while_it_is_written(runs):
     assert "An epoch takes" in text.stdout
 
 
-def test_a_file_without_writer_is_not_opened_in_swmr_mode(runs, monkeypatch, tmp_path):
-    """HDF5 would retry for minutes to read damaged metadata."""
+@pytest.mark.parametrize("bit", range(8))
+def test_a_damaged_file_without_writer_is_not_opened_in_swmr_mode(runs, monkeypatch, tmp_path, bit):
+    """HDF5 would retry for minutes to read damaged metadata. The damage may be in the byte 11 of the
+    file, which states whether it has a writer."""
     damaged = tmp_path / "damaged.h5"
     with h5py.File(runs[0]) as old, h5py.File(damaged, "w", libver="latest") as new:
         for name in old:
             old.copy(name, new)
-    damaged.write_bytes(damaged.read_bytes()[:-64])
+    content = bytearray(damaged.read_bytes()[:-64])
+    content[11] ^= 1 << bit
+    damaged.write_bytes(content)
     options, original = [], h5py.File
     monkeypatch.setattr(h5py, "File", lambda *a, **o: options.append(o) or original(*a, **o))
     with pytest.raises(ReportError, match="damaged or cut-off"):
