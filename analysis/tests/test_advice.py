@@ -169,3 +169,11 @@ def test_repeated_runs_with_different_remedies_have_one_advice_each():
     point = Point("", 2, 32, 1.0, repeats=2, repeated_sources=("0.h5", "1.h5"))
     assert [a.case for a in advice.all_advice(steps, [], [], points=[point])] == [
         "last bucket", "all buckets"]
+
+
+def test_advice_of_few_repeated_runs_is_at_the_end():
+    steps = [replace(STEP, source="0.h5", last_bucket=0.0001),
+             *(replace(STEP, source=f"{i}.h5") for i in (1, 2))]
+    point = Point("", 2, 32, 1.0, repeats=3, repeated_sources=("0.h5", "1.h5", "2.h5"))
+    found = advice.all_advice(steps, [], [], points=[point])
+    assert [(a.case, a.repeats) for a in found] == [("last bucket", 2), ("all buckets", 1)]

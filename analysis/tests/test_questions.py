@@ -53,6 +53,13 @@ def test_only_strong_scaling_names_the_missing_run():
     assert found.text.endswith("it needs a run on 4 ranks with --batch-per-rank 32.")
 
 
+def test_bases_of_both_scalings_are_preferred():
+    """Batch 16 per rank on 2 ranks is strong scaling from batch 32, and weak scaling from batch 16."""
+    found, = which_scaling([point(1, 32, 40.0), point(1, 16, 44.0), point(2, 32, 22.0),
+                            point(2, 16, 24.0)])
+    assert found.text.startswith("1 rank with batch 32")
+
+
 def test_scalings_on_different_numbers_of_ranks_are_not_compared():
     found, = which_scaling([point(1, 32, 40.0), point(4, 32, 12.5), point(2, 16, 25.0)])
     assert "12.50 s on 4 ranks" in found.text and "25.00 s on 2 ranks" in found.text

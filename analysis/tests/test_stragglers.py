@@ -1,8 +1,11 @@
 """Tests the recognition of slow ranks and of wrong clocks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from lockstep_report.models.stragglers import excess_work, straggler_of
+from lockstep_report.models.fitting import Estimate
+from lockstep_report.models.stragglers import Straggler, excess_work, straggler_of
 from lockstep_report.models.timed_run import timed_run
 from lockstep_report.read import read_run
 from planted import check_coverage, write_training
@@ -71,3 +74,11 @@ def test_few_steps_have_no_interval(tmp_path):
 def test_one_rank_has_no_straggler(tmp_path):
     path = write_training(tmp_path / "run.h5", np.random.default_rng(7), ranks=1)
     assert timed_run(read_run(path)) is None
+
+
+def test_ranks_of_one_host_read_the_same_clock():
+    """Between the operations of a backward pass, ranks notice the end of an all-reduce late."""
+    apart = Straggler("", 2, 1, "", Estimate(0.0), 1.0, False, None, 1,
+                      Estimate(0.004, 0.003, 0.005), 1e-5, 1e-3)
+    assert apart.is_clock_wrong
+    assert not replace(apart, clock_error=0.0).is_clock_wrong

@@ -242,8 +242,9 @@ def slower_compute(loss):
     crowded = ""
     if point.processors and point.threads and len(point.hosts):
         per_host = -(-point.ranks // len(point.hosts))
-        crowded = (f" (here up to {per_host} ranks of {point.threads} threads share "
-                   f"{point.processors} processors)")
+        threads = "1 thread" if point.threads == 1 else f"{point.threads} threads"
+        crowded = (f" (here up to {per_host} ranks of {threads} share {point.processors} "
+                   "processors)")
     return Advice(
         "slower-compute", point.source,
         f"{percent(share)} of the epoch on {point.ranks} ranks is lost because the computation of "
@@ -255,14 +256,15 @@ def slower_compute(loss):
 
 def merged(advice, points):
     """Returns the advice with one element for the repeated runs of a point, if it is the same: the
-    same rule and case."""
+    same rule and case. Advice of less than half of the repeated runs is at the end."""
     point_of = {source: p for p in points for source in p.sources}
     groups = {}
     for one in advice:
         point = point_of.get(one.source)
         place = point.sources if point else one.source
         groups.setdefault((one.rule, place, one.case), []).append(one)
-    return [median_advice(group, point_of.get(group[0].source)) for group in groups.values()]
+    found = [median_advice(group, point_of.get(group[0].source)) for group in groups.values()]
+    return sorted(found, key=lambda advice: 2 * advice.repeats < advice.of)
 
 
 def median_advice(group, point):

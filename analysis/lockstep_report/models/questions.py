@@ -64,8 +64,11 @@ def measured(base, point):
 
 
 def which_scaling(points):
-    """Which scaling a table measures, and whether the other one would look better."""
-    return [scaling_answer(points, *found) for found in scaled_from(points)]
+    """Which scaling a table measures, and whether the other one would look better: from the base
+    cases from which both were measured, if there are any."""
+    found = list(scaled_from(points))
+    both = [case for case in found if None not in case]
+    return [scaling_answer(points, *case) for case in both or found]
 
 
 def scaling_answer(points, base, weak, strong):
