@@ -76,6 +76,17 @@ def test_measured_steps_are_beside_the_predicted_ones(tmp_path, capsys):
     assert many["measured_step_seconds"] is None
 
 
+def test_repeated_runs_count_with_their_median(tmp_path):
+    random = np.random.default_rng(3)
+    paths = [write_training(tmp_path / f"{ranks}-{work}.h5", random, ranks=ranks, work=work)
+             for ranks in (1, 2) for work in (0.09, 0.05, 0.06)]
+    row, = predicted([read_run(path) for path in paths], ring_network(), [2])
+    assert row.predicted.basis.source == "2-0.06.h5"
+    assert row.source == "2-0.09.h5, 2-0.05.h5, 2-0.06.h5"
+    assert row.base == pytest.approx(0.06, rel=0.2)
+    assert row.measured == pytest.approx(row.predicted.basis.measured_step)
+
+
 @pytest.mark.parametrize("arguments, status, text", [
     (("--network", "RUN"), INPUT, "not a sweep"),
     (("--network", "NET", "NET"), USAGE, "one description"),

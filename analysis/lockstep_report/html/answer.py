@@ -116,8 +116,13 @@ def cause_sentence(book):
         chosen = min(advice, key=lambda a: (a["rule"] not in RULES.get(name, ()),
                                             a["source"] not in (*sources, ", ".join(sources)),
                                             ranks.get(a["source"]) != most))
-        texts.append(f"Advice ({chosen['source']}): {chosen['text']}")
+        texts.append(f"Advice ({runs_text(chosen['source'])}): {chosen['text']}")
     return " ".join(texts)
+
+
+def runs_text(sources):
+    first, *others = sources.split(", ")
+    return f"{first} and {len(others)} more" if others else first
 
 
 def place_text(row):

@@ -8,16 +8,23 @@ from lockstep_report.prediction.profile_basis import profile_basis_of
 
 def best_bases(trained):
     """Returns one basis of the runs `trained` ([(run, point)]) per setting, batch per rank and reducer: the run with the most ranks,
-    whose conditions are nearest to those of the prediction. Measured buckets are preferred to times
+    whose conditions are nearest to those of the prediction; of repeated runs, the one with the
+    median step (the shorter of both for an even number). Measured buckets are preferred to times
     that follow from a profile."""
     found = {}
     for make in (basis_of, profile_basis_of):
-        measured = dict(found)
+        measured = set(found)
         for basis in filter(None, (make(run, point) for run, point in trained if point)):
             key = (basis.setting, basis.batch, basis.reducer)
-            if key not in measured and (key not in found or basis.ranks > found[key].ranks):
-                found[key] = basis
-    return [found[key] for key in sorted(found)]
+            if key not in measured:
+                found.setdefault(key, []).append(basis)
+    return [median_basis(found[key]) for key in sorted(found)]
+
+
+def median_basis(bases):
+    most = max(basis.ranks for basis in bases)
+    ordered = sorted((b for b in bases if b.ranks == most), key=lambda basis: basis.measured_step)
+    return ordered[(len(ordered) - 1) // 2]
 
 
 def at_batch(bases, batch):

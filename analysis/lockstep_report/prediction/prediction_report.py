@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.prediction.bases import at_batch
 from lockstep_report.prediction.basis import with_bucket_bytes
@@ -87,15 +89,16 @@ def strong_bases(bases, ranks, global_batch):
 
 
 def measured_steps(trained):
-    """Returns {(setting, batch per rank, reducer, ranks): (mean step time, file)}; one rank has the
-    reducer ""."""
+    """Returns {(setting, batch per rank, reducer, ranks): (mean step time, files)}: the median over
+    repeated runs; one rank has the reducer ""."""
     found = {}
     for run, point in trained:
         if point:
             reducer = "" if point.ranks == 1 else point.reducer
-            found[(point.setting, batch_per_rank(run), reducer, point.ranks)] = (
-                mean_step(point), run.label)
-    return found
+            key = (point.setting, batch_per_rank(run), reducer, point.ranks)
+            found.setdefault(key, []).append((mean_step(point), run.label))
+    return {key: (float(np.median([seconds for seconds, _ in runs])),
+                  ", ".join(label for _, label in runs)) for key, runs in found.items()}
 
 
 def prediction_table(rows):
@@ -116,7 +119,8 @@ def prediction_table(rows):
         f"interval: 95 % of {REPLICATES} replicates that draw the measured steps and the ranges of "
         "the network; it does not contain errors of the model",
         efficiency_note(rows[0]),
-        Note("measured: mean step of a run of the same setting, batch and reducer on as many ranks",
+        Note("measured: mean step of the runs of the same setting, batch and reducer on as many "
+             "ranks (median over repeated runs)",
              ("measured_ms",))]
     other = {b.library for b in bases if b.ranks > 1} - {network.library}
     if other:
