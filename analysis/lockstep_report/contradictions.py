@@ -130,10 +130,11 @@ def phase_sums(file, attributes):
                          "/steps/start_seconds: the phase times of table 2 are wrong")
     listed, seconds = values(file, "/epoch"), values(file, "/epochs/seconds")
     for number, measured in zip(listed, seconds):
-        whole = sums[epochs == number].sum(axis=0).max(initial=0.0)
+        # The epoch is timed on rank 0. The first step of another rank contains its wait for rank 0.
+        whole = sums[epochs == number, 0].sum()
         if np.isfinite(measured) and whole > (1 + EPOCH_TOLERANCE) * measured + 0.1:
             found.append(f"/epochs/seconds has {measured:.4g} s for epoch {number}, the phases of "
-                         f"its steps add up to {whole:.4g} s: the epoch time of table 1 is wrong")
+                         f"rank 0 add up to {whole:.4g} s: the epoch time of table 1 is wrong")
             break
     return found
 

@@ -81,3 +81,10 @@ def test_missing_clocks_and_buckets_are_noted_on_several_ranks_only(tmp_path):
     for path, count in ((one, 0), (two, 2)):
         found = [line for line in notes(path) if "clock" in line or "buckets" in line]
         assert len(found) == count
+
+
+def test_a_rank_may_wait_for_rank_0_between_two_epochs(run):
+    """Rank 0 times the epoch, and may begin it after the other ranks."""
+    with h5py.File(run, "r+") as file:
+        file["/steps/phase_seconds"][-1, 1, 4] += 5.0
+    assert problems(run) == []
