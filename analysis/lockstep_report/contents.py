@@ -218,7 +218,7 @@ def split_table(points):
     notes = ["measured: means over the ranks; compute = upload + forward + backward + update; "
              "exposed + hidden = all-reduce time, where hidden is what the backward pass covered",
              "compute + exposed + data wait + imbalance (the slowest rank's steps less the mean) "
-             "= epoch",
+             "= epoch (of a single run; medians over runs need not add up)",
              Note("derived: compute = T(1)/N, communication = T(N) − T(1)/N; everything that does "
                   "not shrink with N is counted as communication there",
                   ("derived_compute", "derived_communication"))]

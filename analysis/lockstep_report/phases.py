@@ -23,4 +23,4 @@ def phase_table(points, row_of, place):
          Column("epoch_seconds", "Epoch (s)", 2)],
         rows,
         ["seconds per epoch, means over the ranks; imbalance: the slowest rank's steps less the "
-         "mean; the sum is the epoch"])
+         "mean; the sum is the epoch (of a single run; medians over runs need not add up)"])

@@ -28,8 +28,8 @@ def phase_figure(book, measured):
         "phases", "Time of an epoch by phase",
         [c.panel() for c in charts],
         [fill_entry(p, phase_name(p).lower()) for p in used],
-        "The length of a bar is the time of an epoch; the order of the phases in a bar is that of "
-        "the legend.", [("phases", "phases of an epoch")], measured)
+        "The length of a bar is the sum of the phases, in the order of the legend; the number above it "
+        "is the time of the epoch.", [("phases", "phases of an epoch")], measured)
 
 
 def label_of(row):
