@@ -55,7 +55,15 @@ def run_files(folder):
         return int(found[1]) if found else 1
 
     found = [path for path in folder.glob("run.*") if path.name.endswith((".h5", ".h5.partial"))]
-    return sorted((path for path in found if path.stat().st_size > 0), key=part)
+    return sorted((path for path in found if size_of(path) > 0), key=part)
+
+
+def size_of(path):
+    """Returns the size of a file; 0 if a job has renamed it in the meantime."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def partial(folder):

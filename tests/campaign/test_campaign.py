@@ -118,6 +118,13 @@ def test_launcher_that_remains_is_told_from_ranks_that_remain(tmp_path):
         job.kill()
 
 
+def test_run_file_that_is_renamed_while_it_is_looked_for_is_left_out(tmp_path, monkeypatch):
+    gone, kept = tmp_path / "run.h5.partial", tmp_path / "run.part2.h5"
+    kept.write_bytes(b"1")
+    monkeypatch.setattr(pathlib.Path, "glob", lambda *_: [gone, kept])
+    assert checks.run_files(tmp_path) == [kept]
+
+
 def test_temporary_files_and_shared_memory_are_found(tmp_path):
     script = 'mkdir "$TMPDIR/ompi.host.0"; touch "$TMPDIR/left" "$TMPDIR/ompi.host.0/file"; PMIX_NAMESPACE=3735928559 sleep 1'
     job = start(tmp_path, script)
