@@ -64,7 +64,7 @@ def test_rank_that_exits_before_mpi_finalize_ends_the_run(phase, step):
     ("stop:1:2:data_wait", 2, r"rank 1 on \S+ does not answer \(stopped, dead or unreachable\)"),
     ("stop:0:0:planning", 2, r"rank 0 on \S+ does not answer"),
     ("stop:1:3:end", 2, r"rank 1 on \S+ does not answer"),
-    ("stall:1:2:data_wait", 2, r"rank 1 on \S+ has been in data_wait of step 2 without progress for \d.\d s, while rank 0 on \S+ has been in "
+    ("stall:1:2:data_wait", 2, r"rank 1 on \S+ has been in data_wait of step 2 without progress for \d+\.\d s, while rank 0 on \S+ has been in "
      r"exposed_communication of step 2"),
     ("stall:0:3:backward", 3, r"rank 0 on \S+ has been in backward of step 3"),
     ("stall:0:3:evaluation", 2, r"rank \d on \S+ has been in evaluation of step \d"),  # either may be named
