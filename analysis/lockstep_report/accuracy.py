@@ -59,13 +59,13 @@ def accuracy_curves(runs):
         if run.option("reducer") == "none" and run.rank_count > 1:
             continue
         images = int(np.max(run.images))
-        key = (data_of(run), run.option("model"), images, run.rank_count, recipe_of(run),
+        key = (data_text(run), run.option("model"), images, run.rank_count, recipe_of(run),
                len(evaluated))
         groups.setdefault(key, []).append(run)
     return [curve_of(key, group) for key, group in sorted(groups.items(), key=lambda kv: kv[0])]
 
 
-def data_of(run):
+def data_text(run):
     """Returns the option --data and the number of training images, if it is known."""
     used = run.number("train-samples")
     return run.option("data") + (f", {used:,} images" if used else "")

@@ -3,6 +3,7 @@
 import numpy as np
 
 from lockstep_report.accuracy import recipe_of, seconds_of
+from lockstep_report.settings import first_of
 from lockstep_report.tables import Column, Table
 
 MOST_ROWS = 12  # of one curve; `export` writes all epochs
@@ -38,9 +39,8 @@ def rows_of(group):
     first = group[0]
     seconds = np.median([seconds_of(run) for run in group], axis=0)
     steps = np.searchsorted(first.epoch, first.epoch_numbers, side="right")
-    more = f" and {len(group) - 1} more" if len(group) > 1 else ""
     return [{
-        "source": f"{first.label}{more}", "global_batch": int(np.max(first.images)),
+        "source": first_of([run.label for run in group]), "global_batch": int(np.max(first.images)),
         "ranks": first.rank_count, "recipe": recipe_of(first) or None,
         "epoch": int(first.epoch_numbers[place]), "steps": int(steps[place]),
         "seconds": float(seconds[place]), "train_loss": median_of(group, "train_loss", place, 1),

@@ -94,6 +94,12 @@ def plural(count, noun):
     return f"{count} {noun}{'' if str(count) == '1' else 's'}"
 
 
+def first_of(names):
+    """Returns the first name and the number of the others, for example "a.h5 and 5 more"."""
+    first, *others = names
+    return f"{first} and {len(others)} more" if others else first
+
+
 def variant_of(run):
     """Returns pairs (name, value): the options outside the setting that can change the time, the
     number of hosts and the build. Runs are repeats only if their settings, ranks, batches and

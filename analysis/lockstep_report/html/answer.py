@@ -2,6 +2,7 @@
 
 from lockstep_report.html.cells import batch_text, global_batch_text, ranks_text, rows_of
 from lockstep_report.models.causes import CAUSES, LABELS
+from lockstep_report.settings import first_of
 
 COMMUNICATION = ("exposed-buckets", "no-overlap", "link-limit", "latency", "better-algorithm")
 # cause of lost efficiency -> rules of the advice about it
@@ -116,13 +117,8 @@ def cause_sentence(book):
         chosen = min(advice, key=lambda a: (a["rule"] not in RULES.get(name, ()),
                                             a["source"] not in (*sources, ", ".join(sources)),
                                             ranks.get(a["source"]) != most))
-        texts.append(f"Advice ({runs_text(chosen['source'])}): {chosen['text']}")
+        texts.append(f"Advice ({first_of(chosen['source'].split(', '))}): {chosen['text']}")
     return " ".join(texts)
-
-
-def runs_text(sources):
-    first, *others = sources.split(", ")
-    return f"{first} and {len(others)} more" if others else first
 
 
 def place_text(row):

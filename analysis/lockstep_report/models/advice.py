@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from lockstep_report import metrics
 from lockstep_report.models.alpha_beta import SWEEP
 from lockstep_report.models.causes import WEAK
+from lockstep_report.settings import plural
 
 # Thresholds, as shares of the step or epoch time unless stated otherwise.
 EXPOSED_SHARE = 0.05
@@ -242,9 +243,8 @@ def slower_compute(loss):
     crowded = ""
     if point.processors and point.threads and len(point.hosts):
         per_host = -(-point.ranks // len(point.hosts))
-        threads = "1 thread" if point.threads == 1 else f"{point.threads} threads"
-        crowded = (f" (here up to {per_host} ranks of {threads} share {point.processors} "
-                   "processors)")
+        crowded = (f" (here up to {per_host} ranks of {plural(point.threads, 'thread')} share "
+                   f"{point.processors} processors)")
     return Advice(
         "slower-compute", point.source,
         f"{percent(share)} of the epoch on {point.ranks} ranks is lost because the computation of "

@@ -82,18 +82,18 @@ def scaling_answer(points, base, weak, strong):
                          f"{measured(base, point)}, at {other} {size}.")
             values |= {"ranks": point.ranks, f"{name}_epoch_seconds": point.epoch_seconds,
                        f"{name}_efficiency": efficiency(base, point)}
-    if weak is not None and strong is not None and weak.ranks != strong.ranks:
+    if strong is None:
+        texts.append(missing_strong(points, base, weak, values))
+    elif weak is None:
+        texts.append("Weak scaling was not measured: it needs a run on "
+                     f"{strong.ranks} ranks with --batch-per-rank {base.batch_per_rank}.")
+    elif weak.ranks != strong.ranks:
         texts.append("They were not measured on the same number of ranks, so they cannot be compared.")
-    elif weak is not None and strong is not None:
+    else:
         better, worse = ("Weak", "strong") if weak.epoch_seconds < strong.epoch_seconds else (
             "Strong", "weak")
         texts.append(f"{better} scaling looks better than {worse} scaling here. Weak scaling makes "
                      f"1/{weak.ranks} of the updates per epoch.")
-    elif strong is None:
-        texts.append(missing_strong(points, base, weak, values))
-    else:
-        texts.append("Weak scaling was not measured: it needs a run on "
-                     f"{strong.ranks} ranks with --batch-per-rank {base.batch_per_rank}.")
     source = ", ".join(dict.fromkeys(p.source for p in (base, weak, strong) if p is not None))
     return Answer("Which scaling was measured, and would the other scaling look better?", source,
                   start + " ".join(texts), values)
@@ -103,14 +103,14 @@ def missing_strong(points, base, weak, values):
     """Returns what is known about strong scaling from `base` if only `weak` was measured."""
     text = (f"Strong scaling was not measured: it needs a run on {weak.ranks} ranks with "
             f"--global-batch {base.batch_per_rank}")
-    small = [p for p in points if p.ranks == 1 and p.setting == base.setting
-             and p.batch_per_rank * weak.ranks == base.batch_per_rank]
-    if not small:
+    small = fastest([p for p in points if p.setting == base.setting
+                     and p.batch_per_rank * weak.ranks == base.batch_per_rank], 1)
+    if small is None:
         return text + "."
-    most = base.epoch_seconds / min(p.epoch_seconds for p in small)
+    most = base.epoch_seconds / small.epoch_seconds
     values["largest_strong_efficiency"] = most
     return (f"{text}. Its efficiency would be at most {most:.3f}, because 1 rank with batch "
-            f"{base.batch_per_rank // weak.ranks} takes {min(p.epoch_seconds for p in small):.2f} s.")
+            f"{small.batch_per_rank} takes {small.epoch_seconds:.2f} s.")
 
 
 def which_speedup(points):
