@@ -10,6 +10,7 @@ from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedFormatter
 
 from lockstep_report.canvas import ONE_COLUMN, current, text_size
+from lockstep_report.parts import equal_parts
 
 POINTS_PER_INCH = 72
 GROWTH = 1.15  # factor by which a side that is too short is enlarged
@@ -174,10 +175,7 @@ def height_beside(height, legend):
 
 def chunks(items, unit):
     """Divides the bars of a panel, each `unit` inches wide, into parts that fit in one row."""
-    count = max(1, int((current().row + 1e-9) / unit))
-    parts = -(-len(items) // count)
-    size = -(-len(items) // max(1, parts))  # parts of about the same size
-    return [items[i:i + size] for i in range(0, len(items), size)]
+    return equal_parts(items, max(1, int((current().row + 1e-9) / unit)))
 
 
 def rows_of(widths):

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from numbers import Integral
 
 from lockstep_report.escaping import csv_cell, latex_escape, markdown_escape
+from lockstep_report.parts import equal_parts
 
 MISSING = "–"
+LATEX_ROWS = 34  # that fit on a page of the class `article` together with a caption and footnotes
 
 
 @dataclass(frozen=True)
@@ -114,20 +116,23 @@ def raw(value):
 
 
 def latex(table):
-    """Returns the table as a LaTeX `table` environment, which needs the packages booktabs and
-    graphicx. A table that is wider than a line is scaled down."""
+    """Returns the table as LaTeX `table` environments, which need the packages booktabs and
+    graphicx. A table that is wider than a line is scaled down. A table of more than LATEX_ROWS rows
+    becomes several environments with the same number, because LaTeX does not divide one."""
     columns = table.without_empty_columns()
     align = "".join("l" if is_text(c, table.rows) else "r" for c in columns)
+    rows = [" & ".join(map(latex_escape, texts)) + r" \\"
+            for texts in zip(*(cell_texts(c, table.rows) for c in columns))]
+    caption = latex_escape(table.caption)
     fit = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
-    lines = [r"\begin{table}", r"\centering", rf"\caption{{{latex_escape(table.caption)}}}",
-             rf"\label{{tab:{label_of(table.name)}}}", fit, rf"\begin{{tabular}}{{{align}}}", r"\toprule"]
-    lines.append(" & ".join(latex_escape(c.header) for c in columns) + r" \\")
-    lines.append(r"\midrule")
-    for texts in zip(*(cell_texts(c, table.rows) for c in columns)):
-        lines.append(" & ".join(map(latex_escape, texts)) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}}"]
-    lines += [rf"\par\footnotesize {latex_escape(note)}" for note in table.footnotes]
-    lines.append(r"\end{table}")
+    lines = []
+    for part in equal_parts(rows, LATEX_ROWS):
+        number = ([r"\addtocounter{table}{-1}", rf"\caption{{{caption} (continued)}}"] if lines else
+                  [rf"\caption{{{caption}}}", rf"\label{{tab:{label_of(table.name)}}}"])
+        lines += [r"\begin{table}", r"\centering", *number, fit, rf"\begin{{tabular}}{{{align}}}", r"\toprule",
+                  " & ".join(latex_escape(c.header) for c in columns) + r" \\", r"\midrule", *part,
+                  r"\bottomrule", r"\end{tabular}}", r"\end{table}"]
+    lines[-1:] = [*(rf"\par\footnotesize {latex_escape(note)}" for note in table.footnotes), lines[-1]]
     return "\n".join(lines) + "\n"
 
 

@@ -9,7 +9,7 @@ import unicodedata
 import numpy as np
 from lockstep_report.cli import main
 from lockstep_report.escaping import latex_escape
-from lockstep_report.tables import Column, Table, latex
+from lockstep_report.tables import LATEX_ROWS, Column, Table, latex
 from planted import write_sweep, write_training
 from programs import find_program
 from synthetic import write_ladder, write_layers, write_stack
@@ -89,6 +89,22 @@ def test_all_tables_of_a_report_compile(tmp_path):
         for name in ("train_4#$.h5", "sweep_%.h5", "stack^.h5"):
             assert shown(name) in shown(text), text
     assert len(set(re.findall(r"\\label\{[^}]*\}", body))) == len(made)
+
+
+def test_long_tables_continue_on_further_pages_with_the_same_number(tmp_path):
+    tables = [Table(name, f"Table of {name}", [Column("x", "Column X"), Column("y", "Column Y")],
+                    [{"x": f"{name}{row}", "y": row} for row in range(rows)],
+                    [f"Footnote {number} of {name}, " + "with more words" * 6 for number in range(5)])
+              for name, rows in (("long", 3 * LATEX_ROWS), ("short", 2))]
+    text = compiled(tmp_path, "\n".join(latex(table) for table in tables))
+    assert "Float too large" not in (tmp_path / "paper.log").read_text()
+    if text is None:
+        return
+    pages = text.rstrip("\f").split("\f")
+    assert [page.count("Table 1: Table of long") for page in pages[:3]] == [1, 1, 1]
+    assert text.count("(continued)") == 2 and text.count("Footnote 1 of long") == 1
+    assert text.count("Column X") == 4 and "Table 2: Table of short" in text
+    assert all(f"long{row} " in text for row in range(3 * LATEX_ROWS))
 
 
 def test_escaped_texts():
