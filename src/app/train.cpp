@@ -111,6 +111,8 @@ void open_run_file(std::optional<record::RunFile>& file, const Job& job,
     record::RunPart target{job.config.output, 1};
     if (trainer.first_step() > 0) {
       target = record::next_part(job.config.output, trainer.run_id(), trainer.part());
+    } else if (job.config.resume == "auto" && !job.config.overwrite) {
+      record::keep_incomplete(job.config.output);
     }
     header.run_id = trainer.run_id();
     header.part = target.part;

@@ -8,6 +8,7 @@
 #include "files.hpp"
 #include "hdf5.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
 
 namespace lockstep::record {
 
@@ -27,9 +28,9 @@ fs::path part_path(const fs::path& output, std::int64_t part) {
   return fs::path(output).replace_filename(name);
 }
 
-}  // namespace
-
-std::string run_id_of(const fs::path& path) {
+/// Returns an attribute of a run file. Returns an empty text if the file does not exist or is not a
+/// run file.
+std::string attribute_of(const fs::path& path, const char* name) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return {};
   // If the writer was killed during an append, the file can only be opened as a SWMR reader.
@@ -37,12 +38,25 @@ std::string run_id_of(const fs::path& path) {
     try {
       const hdf5::File file = hdf5::open_file(path, access);
       if (hdf5::text_attribute(file.get(), "format") != "lockstep-run") return {};
-      return hdf5::text_attribute(file.get(), "run_id");
+      return hdf5::text_attribute(file.get(), name);
     } catch (const hdf5::Failure&) {
       continue;
     }
   }
   return {};
+}
+
+}  // namespace
+
+std::string run_id_of(const fs::path& path) { return attribute_of(path, "run_id"); }
+
+void keep_incomplete(const fs::path& output) {
+  const std::string status = attribute_of(output, "status");
+  if (status != "failed" && status != "preempted") return;
+  const fs::path kept = rename_numbered(output);
+  core::log_warning(
+      fmt::format("{} is from a run with status {}, which left no checkpoint; it was renamed to {}",
+                  output.string(), status, kept.string()));
 }
 
 RunPart next_part(const fs::path& output, const std::string& run_id, std::int64_t part) {

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -95,6 +96,23 @@ def test_run_file_of_another_run_is_not_replaced(tmp_path):
     line = expect_failure(start(*train(**options, steps=4, output=output)), 6)
     assert "--overwrite" in line
     assert list(tmp_path.glob("run.*")) == [output]
+
+
+def test_run_that_failed_before_its_first_checkpoint_starts_again(tmp_path):
+    checkpoints, output = tmp_path / "ckpt", tmp_path / "run.h5"
+    command = train(checkpoint_dir=checkpoints, resume="auto", output=output)
+    expect_failure(start(*command, "--inject=nan:0:1", "--allow-inject"), 5)
+    assert root(output)["status"] == "failed"
+    failed = output.read_bytes()
+    result = start(*command)
+    assert result.returncode == 0, result.stderr
+    assert "run.h5 is from a run with status failed" in result.stderr and "renamed" in result.stderr
+    assert (tmp_path / "run.h5.1").read_bytes() == failed
+    assert root(output)["status"] == "complete"
+    complete = output.read_bytes()
+    shutil.rmtree(checkpoints)
+    assert "--overwrite" in expect_failure(start(*command), 6)
+    assert output.read_bytes() == complete and not (tmp_path / "run.h5.2").exists()
 
 
 def test_sigterm_without_checkpoints_ends_the_run_as_preempted(tmp_path):

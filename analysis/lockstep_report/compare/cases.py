@@ -6,7 +6,7 @@ from lockstep_report import settings
 from lockstep_report.comparison import reducer_order
 from lockstep_report.compare.quantities import estimates_of
 from lockstep_report.input_files import each
-from lockstep_report.points import from_run
+from lockstep_report.points import point_of
 from lockstep_report.window import timed_window
 
 # What a case is, from the most to the least specific; `match` uses them in this order.
@@ -39,10 +39,10 @@ def cases_of(runs, skipped=None):
     """Returns the cases of the runs that trained, one for each configuration. `skipped`: as in
     `input_files.each`."""
     groups = {}
-    trained = [run for run in runs if run.has_steps and not run.ladder]
-    for run, point in each(skipped, trained, from_run):
-        key = (point.setting, point.ranks, point.batch_per_rank, point.mode, point.variant)
-        groups.setdefault(key, []).append((run, point))
+    for run, point in each(skipped, runs, point_of):
+        if point:
+            key = (point.setting, point.ranks, point.batch_per_rank, point.mode, point.variant)
+            groups.setdefault(key, []).append((run, point))
     return [case_of(group) for _, group in sorted(
         groups.items(), key=lambda item: (item[0][:3], reducer_order(item[1][0][1]), item[0][3],
                                           sorted(item[0][4])))]

@@ -3,7 +3,7 @@
 from lockstep_report.compare.quantities import step_values
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.json_output import json_text
-from lockstep_report.points import from_run
+from lockstep_report.points import point_of
 from lockstep_report.settings import file_ending, setting_names
 from lockstep_report.window import timed_window
 
@@ -13,7 +13,7 @@ CALL_PATHS = {"step_seconds": "step", "all_reduce_seconds": "all-reduce"}
 
 def write(folder, runs, _selection):
     """Writes one file per setting and reducer. Runs with one rank belong to each reducer."""
-    trained = [(run, from_run(run)) for run in runs if run.has_steps and not run.ladder]
+    trained = [(run, point) for run in runs if (point := point_of(run))]
     if not trained:
         raise ReportError(INPUT, f"{runs[0].path}: holds no steps; nothing to export")
     names = setting_names(point.setting for _, point in trained)
