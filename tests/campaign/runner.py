@@ -18,6 +18,7 @@ STEPS = 6
 CHECKPOINT_EVERY = 2
 KEEP = 2
 LATE = 20  # seconds after the limit for which a job may still run before it is killed; its time is reported
+ATTEMPTS = 30  # to make the fault before the job is over
 KEPT_FOLDERS = 20  # folders of failed runs that keep their checkpoints
 
 
@@ -114,9 +115,12 @@ class Runner:
         return Reference(digests, steps, epochs, training - begin, (end - training) / 2)
 
     def run(self, kind, draw):
-        """Runs a draw until the fault has hit the job; returns its outcome, or None if the campaign was stopped."""
+        """Runs a draw until the fault has hit the job, at most ATTEMPTS times; returns its outcome, or None if the campaign was
+        stopped."""
         reference = self.reference(draw.ranks, draw.hosts)
-        while not self.stopped:
+        for _ in range(ATTEMPTS):
+            if self.stopped:
+                return None
             run = Run(self, kind, draw, reference)
             outcome = run.execute()
             if outcome or not self.stopped:
@@ -124,7 +128,9 @@ class Runner:
             if outcome:
                 return outcome
             reference.training *= 0.9  # the job was over before the fault
-        return None
+        outcome = Outcome(draw)
+        outcome.check("fault before the end", False, f"the job was over before the fault in {ATTEMPTS} runs")
+        return outcome
 
     def tidy(self, run, outcome):
         """Removes the folder of a run; keeps it if a check failed, but the checkpoints only of the first failures."""

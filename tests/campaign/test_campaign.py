@@ -24,7 +24,7 @@ from bounds import percentile, upper_bound  # noqa: E402
 from hosts import Hosts  # noqa: E402
 from job import Job  # noqa: E402
 from kinds import KINDS, Outcome, is_before_queries  # noqa: E402
-from runner import KEEP, STEPS, Reference, Run, Runner  # noqa: E402
+from runner import ATTEMPTS, KEEP, STEPS, Reference, Run, Runner  # noqa: E402
 
 
 # --- bounds --------------------------------------------------------------------------------------------------
@@ -73,6 +73,13 @@ def test_injected_faults_name_the_rank_of_the_draw():
     assert all(draw.fault.split(":")[:2] == [draw.action, str(draw.victim)] for draw in draws)
     phases = {draw.fault.split(":")[3] for draw in draws if draw.fault.count(":") == 3}
     assert phases == {*injected.BEFORE, *injected.STEP_PHASES, *injected.LATER}
+
+
+def test_no_rank_finishes_at_the_end_where_all_ranks_do():
+    kind = KINDS["inject"]
+    draws = [kind.draw(1, index, (1,), (2, 3)) for index in range(1000)]
+    phases = {draw.fault.split(":")[3] for draw in draws if draw.action == "finish"}
+    assert phases == {*injected.BEFORE, *injected.STEP_PHASES, *injected.LATER} - {"end"}
 
 
 def test_draws_use_only_the_permitted_hosts_and_ranks():
@@ -208,6 +215,15 @@ def test_tolerated_check_is_counted_but_does_not_fail_the_run(run):
     assert not outcome.has_failed and outcome.failures
     outcome.check("ranks over", False, "late")
     assert outcome.has_failed
+
+
+def test_job_that_always_ends_before_the_fault_fails_the_run(run, monkeypatch):
+    attempts = []
+    monkeypatch.setattr(Run, "execute", lambda self: attempts.append(self))
+    run.runner.references[2, 1, "reference"] = run.reference
+    outcome = run.runner.run(run.kind, run.draw)
+    assert outcome.has_failed and "fault before the end" in outcome.failures
+    assert len(attempts) == ATTEMPTS
 
 
 # --- the program ---------------------------------------------------------------------------------------------
