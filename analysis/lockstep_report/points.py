@@ -203,11 +203,10 @@ def processors_of(run):
     for rank, text in enumerate(run.ranks.get("cpu_list", ())):
         if rank < len(hosts) and hosts[rank] != hosts[0]:
             continue
-        for part in str(text).split(","):
-            first, _, last = part.partition("-")
-            if not first.isdecimal() or not (last or first).isdecimal():
-                return None
-            found.update(range(int(first), int(last or first) + 1))
+        listed = validity.parse_processors(text)
+        if not listed:
+            return None
+        found |= listed
     return len(found) or None
 
 

@@ -3,63 +3,89 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cstddef>
 #include <map>
-#include <string_view>
+#include <utility>
+
+#include "lockstep/core/processors.hpp"
 
 namespace lockstep::app {
 
 namespace {
-int number(std::string_view text) {
-  int value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
-}  // namespace
 
-std::set<int> processors(const std::string& cpu_list) {
-  std::set<int> found;
-  for (std::string_view rest = cpu_list; !rest.empty();) {
-    const std::size_t comma = std::min(rest.find(','), rest.size());
-    const std::string_view range = rest.substr(0, comma);
-    const std::size_t dash = range.find('-');
-    const int first = number(range.substr(0, dash));
-    const int last = dash == std::string_view::npos ? first : number(range.substr(dash + 1));
-    for (int processor = first; processor <= last; ++processor) found.insert(processor);
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
+/// Returns the indices of the ranks on the host of `rank` that may use the same processors.
+std::vector<std::size_t> sharers_of(const std::vector<record::RankInfo>& ranks, int rank) {
+  const record::RankInfo& own = ranks.at(static_cast<std::size_t>(rank));
+  std::vector<std::size_t> sharers;
+  for (std::size_t other = 0; other < ranks.size(); ++other) {
+    if (ranks[other].host == own.host && ranks[other].cpu_list == own.cpu_list) {
+      sharers.push_back(other);
+    }
   }
-  return found;
+  return sharers;
 }
+
+std::string too_many_threads(int threads, std::size_t places, const char* place,
+                             const std::string& host) {
+  return fmt::format(
+      "{} threads share {} {}{} on {}, so measured times are too long; use fewer ranks on "
+      "this host, a smaller --threads or another process binding",
+      threads, places, place, places == 1 ? "" : "s", host);
+}
+
+}  // namespace
 
 int fair_threads(const std::vector<record::RankInfo>& ranks, int rank) {
   const record::RankInfo& own = ranks.at(static_cast<std::size_t>(rank));
-  const auto sharers = std::ranges::count_if(ranks, [&](const record::RankInfo& other) {
-    return other.host == own.host && other.cpu_list == own.cpu_list;
-  });
-  return std::max(1, static_cast<int>(processors(own.cpu_list).size()) / static_cast<int>(sharers));
+  const auto cores = core::processors_in(own.core_list).size();
+  return std::max(1, static_cast<int>(cores / sharers_of(ranks, rank).size()));
+}
+
+std::set<int> share_of_processors(const std::vector<record::RankInfo>& ranks,
+                                  const std::vector<int>& threads, int rank,
+                                  const std::function<int(int)>& core_of) {
+  const std::vector<std::size_t> sharers = sharers_of(ranks, rank);
+  if (sharers.size() < 2) return {};
+  const record::RankInfo& own = ranks.at(static_cast<std::size_t>(rank));
+  const std::set<int> all_cores = core::processors_in(own.core_list);
+  const std::vector<int> cores(all_cores.begin(), all_cores.end());
+  const auto first_core = [&](std::size_t place) {
+    return static_cast<std::ptrdiff_t>(place * cores.size() / sharers.size());
+  };
+  std::set<int> part;
+  for (std::size_t place = 0; place < sharers.size(); ++place) {
+    const auto first = first_core(place), last = first_core(place + 1);
+    if (threads.at(sharers[place]) > last - first) return {};
+    if (sharers[place] == static_cast<std::size_t>(rank)) {
+      part.insert(cores.begin() + first, cores.begin() + last);
+    }
+  }
+  std::set<int> share = core::processors_in(own.cpu_list);
+  std::erase_if(share, [&](int processor) { return !part.contains(core_of(processor)); });
+  return share;
 }
 
 std::string oversubscription(const std::vector<record::RankInfo>& ranks,
                              const std::vector<int>& threads) {
   struct Host {
     std::string name;
-    std::set<int> processors;
+    std::set<int> processors, cores;
     int threads = 0;
   };
   std::map<int, Host> hosts;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     Host& host = hosts[ranks[rank].host];
     host.name = ranks[rank].hostname;
-    host.processors.merge(processors(ranks[rank].cpu_list));
+    host.processors.merge(core::processors_in(ranks[rank].cpu_list));
+    host.cores.merge(core::processors_in(ranks[rank].core_list));
     host.threads += threads.at(rank);
   }
   for (const auto& [index, host] : hosts) {
-    const auto cores = static_cast<int>(host.processors.size());
-    if (cores == 0 || host.threads <= cores) continue;
-    return fmt::format(
-        "{} threads share {} processor{} on {}, so measured times are too long; use fewer ranks on "
-        "this host, a smaller --threads or another process binding",
-        host.threads, cores, cores == 1 ? "" : "s", host.name);
+    for (const auto& [places, place] : {std::pair{host.processors.size(), "processor"},
+                                        std::pair{host.cores.size(), "physical core"}}) {
+      if (places == 0 || host.threads <= static_cast<int>(places)) continue;
+      return too_many_threads(host.threads, places, place, host.name);
+    }
   }
   return "";
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -8,15 +9,20 @@
 
 namespace lockstep::app {
 
-/// Returns the processors in a list such as "0-3,8".
-std::set<int> processors(const std::string& cpu_list);
-
-/// Returns the default number of threads of `rank`: the number of its processors divided by the
+/// Returns the default number of threads of `rank`: the number of its physical cores divided by the
 /// number of ranks on its host with the same processors; at least 1.
 int fair_threads(const std::vector<record::RankInfo>& ranks, int rank);
 
-/// Returns a warning that names the first host with more threads than processors; empty if there
-/// is none.
+/// Returns the processors to which `rank` should be bound, because the launcher has given the same
+/// processors to several ranks of its host: the processors of an equal part of their cores. Empty
+/// if no other rank has the same processors, or if some part has fewer cores than its rank has
+/// threads. `core_of` returns the core of a processor of this host (`core::core_of`).
+std::set<int> share_of_processors(const std::vector<record::RankInfo>& ranks,
+                                  const std::vector<int>& threads, int rank,
+                                  const std::function<int(int)>& core_of);
+
+/// Returns a warning that names the first host with more threads than processors or than physical
+/// cores; empty if there is none.
 std::string oversubscription(const std::vector<record::RankInfo>& ranks,
                              const std::vector<int>& threads);
 

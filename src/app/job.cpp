@@ -11,6 +11,7 @@
 #include "binding.hpp"
 #include "early_stop.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/processors.hpp"
 #include "lockstep/core/system.hpp"
 #include "lockstep/graph/models.hpp"
 #include "lockstep/graph/passes.hpp"
@@ -24,13 +25,13 @@ namespace lockstep::app {
 namespace {
 
 std::string encode(const record::RankInfo& info) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", info.local_rank, info.memory_bytes,
-                     info.host, info.hostname, info.cpu_list, info.device_name, info.device_uuid,
-                     info.pci_bus_id);
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", info.local_rank, info.memory_bytes,
+                     info.host, info.hostname, info.cpu_list, info.core_list, info.device_name,
+                     info.device_uuid, info.pci_bus_id);
 }
 
 record::RankInfo decode(int rank, std::string_view text) {
-  std::array<std::string_view, 8> fields;
+  std::array<std::string_view, 9> fields;
   for (auto& field : fields) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     field = text.substr(0, end);
@@ -43,9 +44,10 @@ record::RankInfo decode(int rank, std::string_view text) {
   std::from_chars(fields[2].data(), fields[2].data() + fields[2].size(), info.host);
   info.hostname = fields[3];
   info.cpu_list = fields[4];
-  info.device_name = fields[5];
-  info.device_uuid = fields[6];
-  info.pci_bus_id = fields[7];
+  info.core_list = fields[5];
+  info.device_name = fields[6];
+  info.device_uuid = fields[7];
+  info.pci_bus_id = fields[8];
   return info;
 }
 
@@ -99,17 +101,25 @@ void name_devices(Job& job, comm::Communicator& communicator) {
   job.ranks = gather_ranks(communicator, own);
 }
 
-/// Sets the number of threads of this rank if it is not given, and warns if the ranks have too many
-/// threads. Collective: all ranks must call this.
+/// Sets the number of threads of this rank if it is not given, warns if the ranks have too many
+/// threads, and binds ranks that compute on the same processors to parts of these. Collective: all
+/// ranks must call this.
 void share_processors(Job& job, comm::Communicator& communicator) {
-  if (job.config.threads == 0) {
-    job.config.threads = fair_threads(job.ranks, communicator.rank());
-  }
+  const int rank = communicator.rank();
+  if (job.config.threads == 0) job.config.threads = fair_threads(job.ranks, rank);
   std::vector<int> threads;
   for (const auto& text : communicator.all_gather(fmt::format("{}", job.config.threads))) {
     threads.push_back(std::stoi(text));
   }
   warn(job, communicator, oversubscription(job.ranks, threads));
+  if (job.config.binding == train::Binding::none) return;
+  if (job.config.device != backend::DeviceKind::cpu) return;
+  const auto share = share_of_processors(job.ranks, threads, rank, core::core_of);
+  if (share.empty() || !core::bind_to(share)) return;
+  const record::RankInfo bound = record::describe_process();
+  record::RankInfo& own = job.ranks.at(static_cast<std::size_t>(rank));
+  own.cpu_list = bound.cpu_list;  // the other ranks learn it when the devices are named
+  own.core_list = bound.core_list;
 }
 
 data::DataOptions data_options(const train::Config& config, core::ProgressMonitor* progress) {
@@ -170,12 +180,13 @@ Job prepare_job(const Invocation& invocation) {
   job.progress = invocation.progress;
   core::begin_activity(job.progress, "opening the device");
   job.ranks = gather_ranks(communicator, describe_own(communicator));
-  train::together(communicator,
-                  [&] { job.config = train::resolve(invocation.config, communicator.size()); });
-  share_processors(job, communicator);
   train::together(communicator, [&] {
+    job.config = train::resolve(invocation.config, communicator.size());
     job.config.device = job.config.planned_for.empty() ? backend::resolve(job.config.device)
                                                        : backend::DeviceKind::cuda;
+  });
+  share_processors(job, communicator);
+  train::together(communicator, [&] {
     job.backend =
         backend::make_backend({.kind = job.config.device,
                                .threads = job.config.threads,

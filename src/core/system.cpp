@@ -1,7 +1,6 @@
 #include "lockstep/core/system.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -69,22 +68,6 @@ std::string host_name() {
 }
 
 std::string cpu_model() { return value_in("/proc/cpuinfo", "model name"); }
-
-std::string allowed_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {};
-  std::string list;
-  for (int first = 0; first < CPU_SETSIZE; ++first) {
-    if (!CPU_ISSET(first, &set)) continue;
-    int last = first;
-    while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set)) ++last;
-    if (!list.empty()) list += ',';
-    list += first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
-    first = last;
-  }
-  return list;
-}
 
 std::uint64_t installed_memory() { return bytes_in("/proc/meminfo", "MemTotal").value_or(0); }
 

@@ -1,3 +1,4 @@
+#include "lockstep/core/processors.hpp"
 #include "lockstep/core/system.hpp"
 #include "lockstep/record/provenance.hpp"
 
@@ -6,7 +7,11 @@ namespace lockstep::record {
 RankInfo describe_process() {
   RankInfo info;
   info.hostname = core::host_name();
-  info.cpu_list = core::allowed_processors();
+  const std::set<int> processors = core::allowed_processors();
+  std::set<int> cores;
+  for (const int processor : processors) cores.insert(core::core_of(processor));
+  info.cpu_list = core::processor_list(processors);
+  info.core_list = core::processor_list(cores);
   info.device_name = core::cpu_model();
   if (info.device_name.empty()) info.device_name = "CPU";
   info.memory_bytes = core::installed_memory();

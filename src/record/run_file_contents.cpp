@@ -63,6 +63,7 @@ void write_ranks(const hdf5::File& file, const std::vector<RankInfo>& ranks) {
   column("/ranks/host", [](auto& r) { return std::int64_t{r.host}; });
   column("/ranks/hostname", [](auto& r) { return r.hostname; });
   column("/ranks/cpu_list", [](auto& r) { return r.cpu_list; });
+  column("/ranks/core_list", [](auto& r) { return r.core_list; });
   column("/ranks/device_name", [](auto& r) { return r.device_name; });
   column("/ranks/device_uuid", [](auto& r) { return r.device_uuid; });
   column("/ranks/pci_bus_id", [](auto& r) { return r.pci_bus_id; });

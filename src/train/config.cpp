@@ -156,6 +156,16 @@ std::span<const core::NamedValue<BatchNormMode>> named_values(BatchNormMode) {
   return values;
 }
 
+std::span<const core::NamedValue<Binding>> named_values(Binding) {
+  static constexpr std::array<core::NamedValue<Binding>, 2> values{
+      {{Binding::automatic, "auto",
+        "if the launcher has given several ranks the same processors, each computes on its part of "
+        "the physical cores"},
+       {Binding::none, "none",
+        "the ranks keep the processors of the launcher, for several runs on one host"}}};
+  return values;
+}
+
 std::span<const core::NamedValue<DataResidency>> named_values(DataResidency) {
   static constexpr std::array<core::NamedValue<DataResidency>, 2> values{
       {{DataResidency::host, "host", "batches are prepared there and copied"},

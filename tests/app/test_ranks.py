@@ -1,9 +1,11 @@
 """Tests of failures with several ranks: one rank prints one line, the exit status is as documented, and no rank hangs."""
 
 import os
+import pathlib
 import resource
 import subprocess
 
+import h5py
 import pytest
 
 from test_cli import BIN, MPIRUN, environment, expect_failure, messages_of, start_ranks, train
@@ -67,3 +69,30 @@ def test_explicit_shared_memory_algorithm_without_shared_memory_is_an_error():
 def test_error_on_all_ranks_is_printed_once(arguments, words):
     line = expect_failure(start_ranks((2, train(*arguments))), 2)
     assert words in line
+
+
+@pytest.mark.parametrize("binding", ["auto", "none"])
+def test_ranks_that_mpirun_does_not_bind_compute_on_different_cores(tmp_path, binding):
+    result = start_ranks((2, train(threads=1, binding=binding, output=tmp_path / "run.h5")))
+    assert result.returncode == 0, result.stderr
+    with h5py.File(tmp_path / "run.h5") as file:
+        processors, cores = (file[f"ranks/{name}"].asstr()[:] for name in ("cpu_list", "core_list"))
+    if binding == "auto" and len(allowed_cores()) > 1:
+        assert set(numbers(cores[0])).isdisjoint(numbers(cores[1]))
+        assert set(numbers(processors[0])) | set(numbers(processors[1])) == os.sched_getaffinity(0)
+    else:
+        assert set(numbers(processors[0])) == set(numbers(processors[1])) == os.sched_getaffinity(0)
+        assert set(numbers(cores[0])) == allowed_cores()
+
+
+def numbers(text):
+    """Returns the numbers in a list such as "0-3,8"."""
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+def allowed_cores():
+    """Returns the physical cores of the processors of this process, each named by its lowest processor."""
+    siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+    return {min(numbers(pathlib.Path(siblings.format(processor)).read_text())) for processor in os.sched_getaffinity(0)}

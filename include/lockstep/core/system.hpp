@@ -13,9 +13,6 @@ std::string host_name();
 /// Returns the model name of the processor; empty if the system does not provide it.
 std::string cpu_model();
 
-/// Returns the processors that this process may use, for example "0-3,8" for 0, 1, 2, 3 and 8.
-std::string allowed_processors();
-
 /// Returns the bytes of memory of this host; 0 if unknown.
 std::uint64_t installed_memory();
 

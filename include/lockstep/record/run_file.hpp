@@ -25,6 +25,7 @@ struct RankInfo {
   int local_rank = 0;  ///< rank among the ranks of its host
   std::string hostname;
   std::string cpu_list;            ///< processors that the rank may use: "0-3,8"
+  std::string core_list;           ///< physical cores of these (`core::core_of`), as a list
   std::string device_name;         ///< processor or GPU model
   std::string device_uuid;         ///< empty on CPUs
   std::string pci_bus_id;          ///< empty on CPUs

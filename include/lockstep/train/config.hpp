@@ -27,6 +27,13 @@ enum class BatchNormMode {
 };
 std::span<const core::NamedValue<BatchNormMode>> named_values(BatchNormMode);
 
+/// Processors on which the ranks of a host compute.
+enum class Binding {
+  automatic,  ///< ranks to which the launcher has given the same processors are bound to parts
+  none,       ///< the ranks keep the processors that the launcher has given them
+};
+std::span<const core::NamedValue<Binding>> named_values(Binding);
+
 /// Memory in which the training images are stored if a GPU trains.
 enum class DataResidency {
   host,    ///< host memory: batches are prepared there and copied to the device
@@ -71,6 +78,7 @@ struct Config {
   core::Precision precision = core::Precision::fp32;
   double loss_scale = 0;  ///< for fp16; 0: dynamic loss scaling
   int threads = 0;  ///< CPU threads per rank; 0: the cores of the host divided among its ranks
+  Binding binding = Binding::automatic;
   backend::ConvolutionAlgorithm convolution_algorithm = backend::ConvolutionAlgorithm::automatic;
   backend::BatchNormFusion batch_norm_fusion = backend::BatchNormFusion::automatic;
   backend::EngineSelection engines = backend::EngineSelection::timed;

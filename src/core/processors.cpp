@@ -1,0 +1,75 @@
+#include "lockstep/core/processors.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+
+namespace lockstep::core {
+
+namespace {
+
+int number(std::string_view text) {
+  int value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+}  // namespace
+
+std::set<int> allowed_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {};
+  std::set<int> found;
+  for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
+    if (CPU_ISSET(processor, &set)) found.insert(processor);
+  }
+  return found;
+}
+
+bool bind_to(const std::set<int>& processors) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int processor : processors) CPU_SET(processor, &set);
+  return ::sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
+int core_of(int processor) {
+  std::ifstream file(
+      fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", processor));
+  int lowest = processor;
+  file >> lowest;
+  return file ? lowest : processor;
+}
+
+std::string processor_list(const std::set<int>& processors) {
+  std::string list;
+  for (auto first = processors.begin(); first != processors.end();) {
+    auto last = first;
+    while (std::next(last) != processors.end() && *std::next(last) == *last + 1) ++last;
+    if (!list.empty()) list += ',';
+    list += first == last ? fmt::format("{}", *first) : fmt::format("{}-{}", *first, *last);
+    first = std::next(last);
+  }
+  return list;
+}
+
+std::set<int> processors_in(const std::string& list) {
+  std::set<int> found;
+  for (std::string_view rest = list; !rest.empty();) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const std::string_view range = rest.substr(0, comma);
+    const std::size_t dash = range.find('-');
+    const int first = number(range.substr(0, dash));
+    const int last = dash == std::string_view::npos ? first : number(range.substr(dash + 1));
+    for (int processor = first; processor <= last; ++processor) found.insert(processor);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  return found;
+}
+
+}  // namespace lockstep::core
