@@ -6,8 +6,8 @@ usage: compare_hosts.py LOCKSTEP [--hosts N] [--rate RATE] [--batch B] [--precis
 LOCKSTEP is the path of the program. Run this script as root with a Python that has PyTorch and h5py.
 tests/cluster/cluster emulates the hosts on this machine; the link of a host is its interface eth0. Each round runs both
 programs once on synthetic images. The throughput of a run is that of all hosts in images/s, without the first two
-steps. Prints a Markdown table: the median throughput of each program over the rounds, and the median, minimum and
-maximum of the ratio per round of Lockstep to PyTorch.
+steps. Prints a Markdown table: the median throughput of each program over the rounds that were quiet (in_turn.py), and the
+median, minimum and maximum of the ratio per round of Lockstep to PyTorch.
 """
 
 import argparse
@@ -21,6 +21,7 @@ import sys
 import tempfile
 
 from compare_ranks import images_per_second
+from in_turn import in_turn, ratio_text
 
 INTERFACE = "eth0"
 PORT = "29500"
@@ -94,22 +95,21 @@ def main():
     parser.add_argument("--gradient-dtype", choices=["fp32", "bf16"], default="fp32",
                         help="communication data type of the gradients [%(default)s]")
     parser.add_argument("--steps", type=int, default=10, help="steps per run, including two for warm-up [%(default)s]")
-    parser.add_argument("--rounds", type=int, default=6, help="runs of each program [%(default)s]")
+    parser.add_argument("--rounds", type=int, default=6, help="quiet rounds [%(default)s]")
     args = parser.parse_args()
     script = cluster_script()
-    lockstep, pytorch = [], []
     with tempfile.TemporaryDirectory() as folder, cluster(script, args.hosts, args.rate):
-        for _ in range(args.rounds):
-            lockstep.append(lockstep_rate(args, script, folder))
-            pytorch.append(pytorch_rate(args, script))
-    ratios = [ours / theirs for ours, theirs in zip(lockstep, pytorch)]
+        rounds = in_turn({"lockstep": lambda: lockstep_rate(args, script, folder),
+                          "pytorch": lambda: pytorch_rate(args, script)}, args.rounds)
+    lockstep, pytorch = rounds.values.values()
     print("| hosts | link | batch | precision | gradients | Lockstep img/s | PyTorch DDP img/s | ratio (min - max) |")
     print("|---|---|---|---|---|---|---|---|")
     print(
         f"| {args.hosts} | {args.rate} | {args.batch} | {args.precision} | {args.gradient_dtype} "
         f"| {statistics.median(lockstep):.1f} | {statistics.median(pytorch):.1f} "
-        f"| {statistics.median(ratios):.2f} ({min(ratios):.2f} - {max(ratios):.2f}) |"
+        f"| {ratio_text(lockstep, pytorch)} |"
     )
+    print(f"\n{rounds.quiet_share}")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ usage: compare_pytorch.py STEP_BENCH [--model M] [--batch B ...] [--precision P 
 
 STEP_BENCH is the path of the program step_bench in the build directory. Run this script with a Python that has PyTorch.
 The programs run alternately (A B C A B C ...) and stay loaded, so that a drift of the machine's speed affects all of
-them equally. Prints a Markdown table: the median throughput of each program over the rounds, and the median, minimum
-and maximum of the ratio per round of Lockstep to the faster of PyTorch eager and torch.compile.
+them equally. Prints a Markdown table: the median throughput of each program over the rounds that were quiet (in_turn.py), and the
+median, minimum and maximum of the ratio per round of Lockstep to the faster of PyTorch eager and torch.compile.
 """
 
 import argparse
@@ -15,6 +15,8 @@ import pathlib
 import statistics
 import subprocess
 import sys
+
+from in_turn import in_turn, ratio_text
 
 
 class BenchmarkProcess:
@@ -37,7 +39,7 @@ class BenchmarkProcess:
 
 
 def measure(args, batch, precision):
-    """Returns {program: images/s of each round}."""
+    """Returns the `Rounds` with images/s of each program."""
     common = ["--model", args.model, "--batch", str(batch), "--precision", precision]
     common += ["--threads", str(args.threads), "--steps", str(args.steps)]
     script = str(pathlib.Path(__file__).resolve().parent / "pytorch_step.py")
@@ -47,13 +49,10 @@ def measure(args, batch, precision):
         "compile": [sys.executable, script, *common, "--compile"],
     }
     processes = {name: BenchmarkProcess(command) for name, command in commands.items()}
-    rates = {name: [] for name in processes}
-    for _ in range(args.rounds):
-        for name, process in processes.items():
-            rates[name].append(process.run_round())
+    rounds = in_turn({name: process.run_round for name, process in processes.items()}, args.rounds)
     for process in processes.values():
         process.stop()
-    return rates
+    return rounds
 
 
 def main():
@@ -64,19 +63,19 @@ def main():
     parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"], help="precisions to compare [fp32 bf16]")
     parser.add_argument("--threads", type=int, default=1, help="threads of each program [%(default)s]")
     parser.add_argument("--steps", type=int, default=2, help="steps per round [%(default)s]")
-    parser.add_argument("--rounds", type=int, default=6, help="rounds of each program [%(default)s]")
+    parser.add_argument("--rounds", type=int, default=6, help="quiet rounds of each program [%(default)s]")
     args = parser.parse_args()
     print("| batch | precision | Lockstep img/s | PyTorch eager img/s | torch.compile img/s "
-          "| ratio to the faster (min - max) |")
-    print("|---|---|---|---|---|---|", flush=True)
+          "| ratio to the faster (min - max) | quiet |")
+    print("|---|---|---|---|---|---|---|", flush=True)
     for batch in args.batch:
         for precision in args.precision:
-            rates = measure(args, batch, precision)
-            ratios = [ours / max(eager, compiled) for ours, eager, compiled in zip(*rates.values())]
-            medians = [statistics.median(values) for values in rates.values()]
+            rounds = measure(args, batch, precision)
+            ours, eager, compiled = rounds.values.values()
+            medians = [statistics.median(values) for values in (ours, eager, compiled)]
             print(
                 f"| {batch} | {precision} | {medians[0]:.1f} | {medians[1]:.1f} | {medians[2]:.1f} "
-                f"| {statistics.median(ratios):.2f} ({min(ratios):.2f} - {max(ratios):.2f}) |",
+                f"| {ratio_text(ours, map(max, eager, compiled))} | {rounds.quiet} of {rounds.total} rounds |",
                 flush=True,
             )
 

@@ -4,11 +4,12 @@ usage: compare_ranks.py LOCKSTEP [--ranks N] [--batch B] [--precision P] [--grad
 
 LOCKSTEP is the path of the program. Each round runs `--reducer none` (independent replicas), `overlap` and `allreduce`
 once with mpirun on synthetic images. The throughput of a run in images/s excludes its first two steps; the time of a
-step is the maximum over ranks. Prints a Markdown table: the median throughput of each reducer over the rounds, and the
-median, minimum and maximum of the ratio per round to the independent ranks.
+step is the maximum over ranks. Prints a Markdown table: the median throughput of each reducer over the rounds that were quiet
+(in_turn.py), and the median, minimum and maximum of the ratio per round to the independent ranks.
 """
 
 import argparse
+import functools
 import os
 import pathlib
 import statistics
@@ -17,6 +18,9 @@ import tempfile
 
 import h5py
 
+from in_turn import in_turn, ratio_text
+
+REDUCERS = ("none", "overlap", "allreduce")
 WARM_UP_STEPS = 2
 ALLOW_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
@@ -49,21 +53,15 @@ def main():
     parser.add_argument("--gradient-dtype", default="fp32",
                         help="communication data type of the gradients [%(default)s]")
     parser.add_argument("--steps", type=int, default=10, help="steps per run, including two for warm-up [%(default)s]")
-    parser.add_argument("--rounds", type=int, default=6, help="runs with each reducer [%(default)s]")
+    parser.add_argument("--rounds", type=int, default=6, help="quiet rounds [%(default)s]")
     args = parser.parse_args()
-    rates = {"none": [], "overlap": [], "allreduce": []}
     with tempfile.TemporaryDirectory() as folder:
-        for _ in range(args.rounds):
-            for reducer, values in rates.items():
-                values.append(run(args, reducer, folder))
+        rounds = in_turn({reducer: functools.partial(run, args, reducer, folder) for reducer in REDUCERS}, args.rounds)
     print("| reducer | img/s of all ranks | ratio to independent ranks (min - max) |")
     print("|---|---|---|")
-    for reducer, values in rates.items():
-        ratios = [value / independent for value, independent in zip(values, rates["none"])]
-        print(
-            f"| {reducer} | {statistics.median(values):.1f} "
-            f"| {statistics.median(ratios):.3f} ({min(ratios):.3f} - {max(ratios):.3f}) |"
-        )
+    for reducer, values in rounds.values.items():
+        print(f"| {reducer} | {statistics.median(values):.1f} | {ratio_text(values, rounds.values['none'], 3)} |")
+    print(f"\n{rounds.quiet_share}")
 
 
 if __name__ == "__main__":
