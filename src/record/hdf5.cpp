@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <system_error>
 
 #include "files.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
 
 namespace lockstep::record::hdf5 {
 
@@ -52,6 +52,21 @@ herr_t note_cause(unsigned, const H5E_error2_t* error, void* data) {
   return 0;
 }
 
+/// Returns the cause of the failure of the last call.
+Cause last_cause() {
+  Cause cause;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, note_cause, &cause);
+  return cause;
+}
+
+[[noreturn]] void fail(const char* what, const Cause& cause) {
+  throw Failure(fmt::format("{}: {}", what, cause.text), cause.error_number);
+}
+
+/// The first failure to close an object since a file was opened. Only the thread with the lock uses
+/// it.
+std::optional<Cause> close_failure;
+
 Properties file_access() {
   Properties access = properties(H5P_FILE_ACCESS);
   check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110),
@@ -92,16 +107,21 @@ LibraryLock::~LibraryLock() {
 
 File::File(LibraryLock lock, hid_t id, const char* what) : lock_(std::move(lock)), handle_(id) {
   check(id < 0 ? -1 : 0, what);
+  close_failure.reset();
 }
 
-void log_close_failure() noexcept { core::log_warning("HDF5 could not close an object"); }
+void note_close_failure() noexcept {
+  if (close_failure) return;
+  close_failure.emplace();
+  try {
+    close_failure = last_cause();
+  } catch (...) {  // without memory for the text, the failure is noted all the same
+  }
+}
 
 void check(herr_t result, const char* what) {
   core::check(locks > 0, "HDF5 is used without its lock");
-  if (result >= 0) return;
-  Cause cause;
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, note_cause, &cause);
-  throw Failure(fmt::format("{}: {}", what, cause.text), cause.error_number);
+  if (result < 0) fail(what, last_cause());
 }
 
 std::string version() {
@@ -111,7 +131,10 @@ std::string version() {
   return fmt::format("{}.{}.{}", major, minor, release);
 }
 
-void close(File file) { check(H5Fclose(file.release()), "closing the file"); }
+void close(File file) {
+  check(H5Fclose(file.release()), "closing the file");
+  if (close_failure) fail("closing an object", *close_failure);
+}
 
 void writing(const std::filesystem::path& path, const std::function<void()>& work) {
   try {

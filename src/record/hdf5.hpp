@@ -32,8 +32,9 @@ class LibraryLock {
   bool is_held_ = true;
 };
 
-/// Logs a warning that HDF5 could not close an object.
-void log_close_failure() noexcept;
+/// Notes that HDF5 could not close an object, which may have had data that were not written yet,
+/// for the next `close` of a file.
+void note_close_failure() noexcept;
 
 template <herr_t (*close_id)(hid_t)>
 struct IdTraits {
@@ -41,7 +42,7 @@ struct IdTraits {
   static type null() noexcept { return H5I_INVALID_HID; }
   static void close(type id) noexcept {
     const LibraryLock lock;
-    if (close_id(id) < 0) log_close_failure();
+    if (close_id(id) < 0) note_close_failure();
   }
 };
 /// An object of any kind: group, dataset or named datatype.
@@ -94,8 +95,8 @@ Id own(hid_t id, const char* what) {
 /// Returns the version of the HDF5 library, for example "1.10.8", or "unknown".
 std::string version();
 
-/// Closes the file. Throws `Failure` if this fails, because buffered data may then be missing in
-/// the file.
+/// Closes the file. Throws `Failure` if this fails, or if closing an object has failed since the
+/// file was opened, because buffered data may then be missing in the file.
 void close(File file);
 
 /// Calls `work`. If it throws `Failure`, throws `Error` (output) with the path.

@@ -1,5 +1,5 @@
-// Tests file systems that have no locks or cannot sync. This program replaces flock and fsync by
-// functions that can fail.
+// Tests file systems that have no locks, cannot sync or fail to write. This program replaces flock,
+// fsync and the function with which HDF5 writes by functions that can fail.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,6 +22,7 @@
 
 namespace {
 int flock_error = 0, file_sync_error = 0, directory_sync_error = 0;
+int writes_until_failure = 0;  // 0: no write fails; -1: one has failed
 
 int fail_with(int error) {
   errno = error;
@@ -41,6 +42,15 @@ extern "C" int fsync(int descriptor) {
   return error != 0 ? fail_with(error) : static_cast<int>(::syscall(SYS_fsync, descriptor));
 }
 
+extern "C" ssize_t pwrite(int descriptor, const void* data, std::size_t bytes, off_t offset) {
+  if (writes_until_failure == 1) {
+    writes_until_failure = -1;
+    return fail_with(ENOSPC);
+  }
+  if (writes_until_failure > 1) --writes_until_failure;
+  return ::syscall(SYS_pwrite64, descriptor, data, bytes, offset);
+}
+
 namespace lockstep::record {
 namespace {
 
@@ -48,7 +58,9 @@ namespace fs = std::filesystem;
 
 class FileSystemTest : public testing::Test {
  protected:
-  ~FileSystemTest() override { flock_error = file_sync_error = directory_sync_error = 0; }
+  ~FileSystemTest() override {
+    flock_error = file_sync_error = directory_sync_error = writes_until_failure = 0;
+  }
 
   void expect_a_finished_run() {
     RunFile run(path_, OverwriteMode::replace, header_);
@@ -89,6 +101,23 @@ TEST_F(FileSystemTest, ADiskErrorFailsARun) {
   } catch (const core::Error& error) {
     EXPECT_EQ(error.status(), core::ExitStatus::output);
   }
+}
+
+// HDF5 writes some data only when it closes a dataset.
+TEST_F(FileSystemTest, EveryFailedWriteFailsARun) {
+  int number = 0;
+  do {
+    writes_until_failure = ++number;
+    try {
+      RunFile run(path_, OverwriteMode::replace, header_);
+      run.append(samples::epoch(1, 4, header_));
+      run.finish(RunStatus::complete);
+      EXPECT_NE(writes_until_failure, -1) << "the failure of write " << number << " was ignored";
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.status(), core::ExitStatus::output);
+    }
+  } while (writes_until_failure == -1);
+  EXPECT_GT(number, 50);
 }
 
 TEST_F(FileSystemTest, WithoutLocksARunIsWritten) {

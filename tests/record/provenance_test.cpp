@@ -76,6 +76,7 @@ TEST(DescribeProcess, ReturnsHostProcessorsAndMemory) {
   ASSERT_EQ(::gethostname(host, sizeof host - 1), 0);
   EXPECT_EQ(info.hostname, host);
   EXPECT_THAT(info.cpu_list, testing::MatchesRegex("[0-9,-]+"));
+  EXPECT_THAT(info.core_list, testing::MatchesRegex("[0-9,-]+"));
   EXPECT_NE(info.device_name, "");
   EXPECT_EQ(info.device_uuid, "");
   // MemTotal does not include the memory that the kernel reserves, which is less than a quarter of

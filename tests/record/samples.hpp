@@ -39,8 +39,16 @@ inline RunHeader header(int ranks, int buckets) {
   header.config = {{"model", "resnet18-cifar"}, {"batch-per-rank", "32"}, {"init-from", ""}};
   header.environment = {{"hdf5_version", "1.10.8"}, {"OMP_NUM_THREADS", "1"}};
   for (int rank = 0; rank < ranks; ++rank) {
-    header.ranks.push_back({rank, rank % 2, "node" + std::to_string(rank / 2), "0-3,8",
-                            "Some Processor", "", "", std::uint64_t{1} << 36, rank / 2});
+    header.ranks.push_back({.rank = rank,
+                            .local_rank = rank % 2,
+                            .hostname = "node" + std::to_string(rank / 2),
+                            .cpu_list = "0-3,8",
+                            .core_list = "0-1,8",
+                            .device_name = "Some Processor",
+                            .device_uuid = "",
+                            .pci_bus_id = "",
+                            .memory_bytes = std::uint64_t{1} << 36,
+                            .host = rank / 2});
   }
   for (int bucket = 0; bucket < buckets; ++bucket) {
     header.bucket_bytes.push_back(static_cast<std::uint64_t>(bucket + 1) << 20);
