@@ -251,6 +251,9 @@ LOCKSTEP_INLINE void output_tiles(const Panels& from, M* data, const FeatureMap&
 
 constexpr int taps = 9;
 
+/// Depth channels whose kernels are read together, because they are next to each other in memory.
+constexpr std::int64_t depths_at_once = 8;
+
 /// The kernels of one depth channel: for each of the nine taps the values of all lanes.
 template <int W>
 struct Taps {
@@ -261,21 +264,26 @@ template <int W>
 LOCKSTEP_INLINE void weights_to_panel(const Kernels& kernels, std::int64_t panel,
                                       const Panels& to) {
   const std::int64_t stride = to.frequency_stride();
-  Taps<W> g;
-  for (std::int64_t depth = 0; depth < kernels.depth; ++depth) {
-    const float* first =
-        kernels.data + depth * kernels.depth_stride + panel * 2 * W * kernels.lane_stride;
+  Taps<W> some[depths_at_once];
+  for (std::int64_t begin = 0; begin < kernels.depth; begin += depths_at_once) {
+    const std::int64_t count = std::min(depths_at_once, kernels.depth - begin);
     for (int lane = 0; lane < 2 * W; ++lane) {
-      const float* from = first + lane * kernels.lane_stride;
-      for (int tap = 0; tap < taps; ++tap)
-        g.of[kernels.rotated ? taps - 1 - tap : tap][lane] = from[tap];
+      const float* from = kernels.data + begin * kernels.depth_stride +
+                          (panel * 2 * W + lane) * kernels.lane_stride;
+      for (std::int64_t i = 0; i < count; ++i, from += kernels.depth_stride) {
+        for (int tap = 0; tap < taps; ++tap)
+          some[i].of[kernels.rotated ? taps - 1 - tap : tap][lane] = from[tap];
+      }
     }
-    for (int lane = 0; lane < 2 * W; lane += W) {
-      float* out = to.at(0, 0, depth) + lane;
-      transform<G, W>([&](int row, int column) { return load<W>(g.of[row * 3 + column] + lane); },
-                      [&](int row, int column, const Vector<W>& value) {
-                        store<W>(value, out + (row * G::out + column) * stride);
-                      });
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (int lane = 0; lane < 2 * W; lane += W) {
+        float* out = to.at(0, 0, begin + i) + lane;
+        transform<G, W>(
+            [&](int row, int column) { return load<W>(some[i].of[row * 3 + column] + lane); },
+            [&](int row, int column, const Vector<W>& value) {
+              store<W>(value, out + (row * G::out + column) * stride);
+            });
+      }
     }
   }
 }
