@@ -230,13 +230,21 @@ LOCKSTEP_INLINE void output_tiles(const Panels& from, M* data, const FeatureMap&
                                   TileRange range, std::int64_t panel, const float* bias) {
   const std::int64_t pixel = map.lanes(), line = map.shape.width * pixel;
   const std::int64_t stride = from.frequency_stride();
+  auto next = place_of(data, map, tiling, range.first);
   for (std::int64_t i = 0; i < range.count; ++i) {
-    const auto place = place_of(data, map, tiling, range.first + i);
+    const auto place = next;
+    next = place_of(data, map, tiling, range.first + std::min(i + 1, range.count - 1));
     const std::int64_t rows = std::min(tile_size, map.shape.height - place.row);
     const std::int64_t columns = std::min(tile_size, map.shape.width - place.column);
     for (std::int64_t lane = 0; lane < from.lanes(); lane += W) {
       const std::int64_t channel = panel * from.lanes() + lane;
       M* corner = place.pixel + channel_offset(map, channel);
+      // The lines of the next tile are fetched before they are written.
+      M* next_corner = next.pixel + channel_offset(map, channel);
+      for (std::int64_t row = 0; row < tile_size; ++row) {
+        for (std::int64_t column = 0; column < tile_size; ++column)
+          __builtin_prefetch(next_corner + row * line + column * pixel, 1);
+      }
       const float* in = from.at(0, 0, i) + lane;
       const Vector<W> added = bias != nullptr ? load<W>(bias + channel) : Vector<W>{};
       transform<At, W>(
