@@ -10,6 +10,7 @@ from lockstep_report.escaping import csv_cell, latex_escape, markdown_escape
 from lockstep_report.parts import equal_parts
 
 MISSING = "–"
+LATEX_PARTS = 15  # of one table that LaTeX keeps in memory; it has room for 52 at most
 LATEX_ROWS = 34  # that fit on a page of the class `article` together with a caption and footnotes
 
 
@@ -126,7 +127,9 @@ def latex(table):
     caption = latex_escape(table.caption)
     fit = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
     lines = []
-    for part in equal_parts(rows, LATEX_ROWS):
+    for index, part in enumerate(equal_parts(rows, LATEX_ROWS)):
+        if index > 0 and index % LATEX_PARTS == 0:
+            lines.append(r"\clearpage")
         number = ([r"\addtocounter{table}{-1}", rf"\caption{{{caption} (continued)}}"] if lines else
                   [rf"\caption{{{caption}}}", rf"\label{{tab:{label_of(table.name)}}}"])
         lines += [r"\begin{table}", r"\centering", *number, fit, rf"\begin{{tabular}}{{{align}}}", r"\toprule",

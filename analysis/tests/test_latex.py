@@ -107,6 +107,13 @@ def test_long_tables_continue_on_further_pages_with_the_same_number(tmp_path):
     assert all(f"long{row} " in text for row in range(3 * LATEX_ROWS))
 
 
+def test_tables_of_thousands_of_rows_compile(tmp_path):
+    rows = 60 * LATEX_ROWS
+    table = Table("t", "Title", [Column("x", "X")], [{"x": f"row{row}"} for row in range(rows)])
+    text = compiled(tmp_path, latex(table))
+    assert text is None or text.count("row") == rows
+
+
 def test_escaped_texts():
     assert latex_escape("a--b") == "a-{}-b"
     assert latex_escape("[x]") == "{[}x{]}"

@@ -112,7 +112,7 @@ void open_run_file(std::optional<record::RunFile>& file, const Job& job,
     if (trainer.first_step() > 0) {
       target = record::next_part(job.config.output, trainer.run_id(), trainer.part());
     } else if (job.config.resume == "auto" && !job.config.overwrite) {
-      record::keep_incomplete(job.config.output);
+      record::keep_incomplete(job.config.output, job.config.checkpoint_dir);
     }
     header.run_id = trainer.run_id();
     header.part = target.part;

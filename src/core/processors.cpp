@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <fstream>
 #include <iterator>
 #include <string_view>

@@ -28,9 +28,9 @@ fs::path part_path(const fs::path& output, std::int64_t part) {
   return fs::path(output).replace_filename(name);
 }
 
-/// Returns an attribute of a run file. Returns an empty text if the file does not exist or is not a
-/// run file.
-std::string attribute_of(const fs::path& path, const char* name) {
+/// Returns an attribute of a group of a run file. Returns an empty text if there is no such
+/// attribute or run file.
+std::string attribute_of(const fs::path& path, const char* group, const char* name) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return {};
   // If the writer was killed during an append, the file can only be opened as a SWMR reader.
@@ -38,7 +38,9 @@ std::string attribute_of(const fs::path& path, const char* name) {
     try {
       const hdf5::File file = hdf5::open_file(path, access);
       if (hdf5::text_attribute(file.get(), "format") != "lockstep-run") return {};
-      return hdf5::text_attribute(file.get(), name);
+      const auto object =
+          hdf5::own<hdf5::Group>(H5Gopen2(file.get(), group, H5P_DEFAULT), "opening a group");
+      return hdf5::text_attribute(object.get(), name);
     } catch (const hdf5::Failure&) {
       continue;
     }
@@ -48,11 +50,12 @@ std::string attribute_of(const fs::path& path, const char* name) {
 
 }  // namespace
 
-std::string run_id_of(const fs::path& path) { return attribute_of(path, "run_id"); }
+std::string run_id_of(const fs::path& path) { return attribute_of(path, "/", "run_id"); }
 
-void keep_incomplete(const fs::path& output) {
-  const std::string status = attribute_of(output, "status");
+void keep_incomplete(const fs::path& output, const std::string& checkpoint_dir) {
+  const std::string status = attribute_of(output, "/", "status");
   if (status != "failed" && status != "preempted") return;
+  if (attribute_of(output, "/config", "checkpoint-dir") != checkpoint_dir) return;
   const fs::path kept = rename_numbered(output);
   core::log_warning(
       fmt::format("{} is from a run with status {}, which left no checkpoint; it was renamed to {}",

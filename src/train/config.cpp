@@ -162,7 +162,8 @@ std::span<const core::NamedValue<Binding>> named_values(Binding) {
         "if the launcher has given several ranks the same processors, each computes on its part of "
         "the physical cores"},
        {Binding::none, "none",
-        "the ranks keep the processors of the launcher, for several runs on one host"}}};
+        "the ranks keep the processors that the launcher has assigned, for several runs on one "
+        "host"}}};
   return values;
 }
 

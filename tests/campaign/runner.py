@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import checks
 from hosts import Hosts
@@ -127,7 +127,7 @@ class Runner:
                 self.tidy(run, outcome)
             if outcome:
                 return outcome
-            reference.training *= 0.9  # the job was over before the fault
+            reference = replace(reference, training=0.9 * reference.training)  # the job was over before the fault
         outcome = Outcome(draw)
         outcome.check("fault before the end", False, f"the job was over before the fault in {ATTEMPTS} runs")
         return outcome

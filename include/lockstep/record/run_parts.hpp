@@ -21,10 +21,10 @@ RunPart next_part(const std::filesystem::path& output, const std::string& run_id
                   std::int64_t part);
 
 /// Renames the run file `output` to the first unused name of OUTPUT.1, OUTPUT.2, ..., with a
-/// warning, if its run failed or was preempted. Does nothing to other files. A run that starts
-/// again, because the earlier one left no checkpoint, can then use the name. Throws `Error`
-/// (output).
-void keep_incomplete(const std::filesystem::path& output);
+/// warning, if its run failed or was preempted and had the same --checkpoint-dir. Does nothing to
+/// other files. A run that starts again, because `checkpoint_dir` has no checkpoint, can then use
+/// the name. Throws `Error` (output).
+void keep_incomplete(const std::filesystem::path& output, const std::string& checkpoint_dir);
 
 /// Returns the run_id of a finished or unfinished run file. Returns an empty text if the file does
 /// not exist or is not a run file.

@@ -77,7 +77,7 @@ struct Config {
   backend::DeviceKind device = backend::DeviceKind::automatic;
   core::Precision precision = core::Precision::fp32;
   double loss_scale = 0;  ///< for fp16; 0: dynamic loss scaling
-  int threads = 0;  ///< CPU threads per rank; 0: the cores of the host divided among its ranks
+  int threads = 0;  ///< CPU threads per rank; 0: the cores divided among the ranks that share them
   Binding binding = Binding::automatic;
   backend::ConvolutionAlgorithm convolution_algorithm = backend::ConvolutionAlgorithm::automatic;
   backend::BatchNormFusion batch_norm_fusion = backend::BatchNormFusion::automatic;

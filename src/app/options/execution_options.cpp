@@ -167,8 +167,8 @@ std::vector<Option> device_options() {
        .ranks = AcrossRanks::may_differ,
        .timing = TimingEffect::setting,
        .help = "number of CPU threads per rank",
-       .details = "The default is the number of physical cores of the host divided by the number "
-                  "of its ranks",
+       .details = "The default is the number of physical cores that the rank may use, divided by "
+                  "the number of ranks of its host with the same processors",
        .shown_default = "cores / ranks"},
       {.name = "binding",
        .value_name = "NAME",

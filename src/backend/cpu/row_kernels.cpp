@@ -29,10 +29,10 @@ namespace {
 
 constexpr std::int64_t chunk = 128;
 
-/// Distance at which maps are fetched from memory, because the hardware fetches ahead only within a
-/// page. The kernels fetch what is usually not in a cache; in `input_gradient`, whose maps
-/// `gradient_sums` has read before, fetching made the step slower.
-constexpr std::int64_t bytes_ahead = 2048;
+/// Prefetch distance. The hardware prefetcher does not cross page boundaries. The kernels prefetch
+/// what is usually not in a cache; in `input_gradient`, whose maps `gradient_sums` has read before,
+/// prefetching made the step slower.
+constexpr std::int64_t prefetch_bytes = 2048;
 
 /// Calls work(position in the plane, position in the row, count) for each chunk of the plane.
 template <class Work>
@@ -44,13 +44,13 @@ LOCKSTEP_INLINE void for_each_chunk(RowTiling tiling, Work&& work) {
   }
 }
 
-/// Fetches the elements that are `bytes_ahead` behind those from `at` on, if they belong to the
+/// Fetches the elements that are `prefetch_bytes` behind those from `at` on, if they belong to the
 /// plane.
 template <class T>
-LOCKSTEP_INLINE void fetch_ahead(const T* plane, RowTiling tiling, std::int64_t at,
-                                 std::int64_t count) {
+LOCKSTEP_INLINE void prefetch(const T* plane, RowTiling tiling, std::int64_t at,
+                              std::int64_t count) {
   constexpr auto elements = [](std::int64_t bytes) { return bytes / std::int64_t{sizeof(T)}; };
-  const std::int64_t first = at + elements(bytes_ahead);
+  const std::int64_t first = at + elements(prefetch_bytes);
   if (first + count > tiling.rows * tiling.width) return;
   for (std::int64_t i = 0; i < count; i += elements(64)) __builtin_prefetch(plane + first + i);
 }
@@ -59,7 +59,7 @@ template <class T>
 LOCKSTEP_INLINE void accumulate_rows(const T* x, RowTiling tiling, const float* shift, float* sum,
                                      float* square) {
   for_each_chunk(tiling, [&](std::int64_t at, std::int64_t column, std::int64_t count) {
-    fetch_ahead(x, tiling, at, count);
+    prefetch(x, tiling, at, count);
     for (std::int64_t i = 0; i < count; ++i) {
       const float value = load(x[at + i]) - shift[column + i];
       sum[column + i] += value;
@@ -77,10 +77,10 @@ LOCKSTEP_INLINE void normalise_rows(const NormaliseRows<T>& rows, RowTiling tili
     T* y = rows.y + at;
     const float* a = scale + column;
     const float* b = offset + column;
-    fetch_ahead(rows.x, tiling, at, count);
+    prefetch(rows.x, tiling, at, count);
     if (rows.residual != nullptr) {
       const T* residual = rows.residual + at;
-      fetch_ahead(rows.residual, tiling, at, count);
+      prefetch(rows.residual, tiling, at, count);
       for (std::int64_t i = 0; i < count; ++i) {
         const float value = a[i] * load(x[i]) + b[i] + load(residual[i]);
         store(value < floor ? floor : value, y[i]);
@@ -121,10 +121,10 @@ LOCKSTEP_INLINE void gradient_sum_rows(const GradientRows<T>& rows, RowTiling ti
                                        float* sum, float* product) {
   for_each_chunk(tiling, [&](std::int64_t at, std::int64_t column, std::int64_t count) {
     float g[chunk];
-    fetch_ahead(rows.dy, tiling, at, count);
-    fetch_ahead(rows.x, tiling, at, count);
-    if (rows.dy2 != nullptr) fetch_ahead(rows.dy2, tiling, at, count);
-    if (rows.mask == Mask::output) fetch_ahead(rows.y, tiling, at, count);
+    prefetch(rows.dy, tiling, at, count);
+    prefetch(rows.x, tiling, at, count);
+    if (rows.dy2 != nullptr) prefetch(rows.dy2, tiling, at, count);
+    if (rows.mask == Mask::output) prefetch(rows.y, tiling, at, count);
     masked_gradient(rows, at, scale + column, offset + column, count, g);
     if (rows.masked != nullptr) {
       T* masked = rows.masked + at;

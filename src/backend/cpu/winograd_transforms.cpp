@@ -150,7 +150,7 @@ LOCKSTEP_INLINE void copy_patch(const M* corner, const FeatureMap& map, std::int
 
 /// Tiles whose vectors of one channel block are transformed one after the other, because they are
 /// next to each other in memory.
-constexpr std::int64_t tiles_in_turn = 8;
+constexpr std::int64_t tiles_per_group = 8;
 
 /// Applies T to the T::in x T::in pixels that begin `margin` pixels above and left of each tile;
 /// pixels outside the map are 0.
@@ -161,9 +161,9 @@ LOCKSTEP_INLINE void transform_tiles(const M* data, const FeatureMap& map, Tilin
   const std::int64_t pixel = map.lanes(), line = map.shape.width * pixel;
   const std::int64_t stride = to.frequency_stride();
   alignas(64) M patch[T::in * T::in * W];
-  Place<const M> places[tiles_in_turn];
-  for (std::int64_t begin = 0; begin < range.count; begin += tiles_in_turn) {
-    const std::int64_t count = std::min(tiles_in_turn, range.count - begin);
+  Place<const M> places[tiles_per_group];
+  for (std::int64_t begin = 0; begin < range.count; begin += tiles_per_group) {
+    const std::int64_t count = std::min(tiles_per_group, range.count - begin);
     for (std::int64_t i = 0; i < count; ++i)
       places[i] = place_of(data, map, tiling, range.first + begin + i);
     for (std::int64_t channel = 0; channel < map.shape.channels; channel += W) {
@@ -175,7 +175,7 @@ LOCKSTEP_INLINE void transform_tiles(const M* data, const FeatureMap& map, Tilin
       Vector<W> sum = {};
       for (std::int64_t i = 0; i < count; ++i, out += to.lanes()) {
         const M* in = places[i].pixel + offset;
-        // Without this, more than half of the time is spent waiting for memory.
+        // The hardware prefetcher does not recognise this pattern.
         for (std::int64_t row = 0; row < T::in && !is_last; ++row) {
           for (std::int64_t column = margin; column < margin + tile_size; ++column)
             __builtin_prefetch(in + ahead + row * line + column * pixel);
@@ -239,7 +239,7 @@ LOCKSTEP_INLINE void output_tiles(const Panels& from, M* data, const FeatureMap&
     for (std::int64_t lane = 0; lane < from.lanes(); lane += W) {
       const std::int64_t channel = panel * from.lanes() + lane;
       M* corner = place.pixel + channel_offset(map, channel);
-      // The lines of the next tile are fetched before they are written.
+      // Prefetches the pixels that the next tile writes.
       M* next_corner = next.pixel + channel_offset(map, channel);
       for (std::int64_t row = 0; row < tile_size; ++row) {
         for (std::int64_t column = 0; column < tile_size; ++column)
