@@ -25,14 +25,6 @@ std::vector<std::size_t> sharers_of(const std::vector<record::RankInfo>& ranks, 
   return sharers;
 }
 
-std::string too_many_threads(int threads, std::size_t places, const char* place,
-                             const std::string& host) {
-  return fmt::format(
-      "{} threads share {} {}{} on {}, so measured times are too long; use fewer ranks on "
-      "this host, a smaller --threads or another process binding",
-      threads, places, place, places == 1 ? "" : "s", host);
-}
-
 }  // namespace
 
 int fair_threads(const std::vector<record::RankInfo>& ranks, int rank) {
@@ -84,7 +76,10 @@ std::string oversubscription(const std::vector<record::RankInfo>& ranks,
     for (const auto& [places, place] : {std::pair{host.processors.size(), "processor"},
                                         std::pair{host.cores.size(), "physical core"}}) {
       if (places == 0 || host.threads <= static_cast<int>(places)) continue;
-      return too_many_threads(host.threads, places, place, host.name);
+      return fmt::format(
+          "{} threads share {} {}{} on {}, so measured times are too long; use fewer ranks on this "
+          "host, a smaller --threads or another process binding",
+          host.threads, places, place, places == 1 ? "" : "s", host.name);
     }
   }
   return "";

@@ -33,7 +33,7 @@ void prepare() {
 }
 
 struct Cause {
-  std::string text = "HDF5 gives no reason";
+  std::string text;  ///< empty if HDF5 gives none
   int error_number = 0;
 };
 
@@ -60,7 +60,8 @@ Cause last_cause() {
 }
 
 [[noreturn]] void fail(const char* what, const Cause& cause) {
-  throw Failure(fmt::format("{}: {}", what, cause.text), cause.error_number);
+  const char* text = cause.text.empty() ? "HDF5 gives no reason" : cause.text.c_str();
+  throw Failure(fmt::format("{}: {}", what, text), cause.error_number);
 }
 
 /// The first failure to close an object since a file was opened. Only the thread with the lock uses

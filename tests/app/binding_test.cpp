@@ -10,8 +10,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 /// Returns a rank on host number `host` that may run on the processors `list`, for example "0-3,8".
-/// They belong to the physical cores `cores`; without it, each is a core of its own. All hosts have
-/// the same name, as clones of one virtual machine may have.
+/// `cores`: the list of their physical cores; by default, each processor is one core. All hosts
+/// have the same name, as clones of one virtual machine may have.
 record::RankInfo rank_on(int host, const std::string& list, const std::string& cores = "") {
   record::RankInfo info;
   info.core_list = cores.empty() ? list : cores;

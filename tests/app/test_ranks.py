@@ -4,11 +4,15 @@ import os
 import pathlib
 import resource
 import subprocess
+import sys
 
 import h5py
 import pytest
 
 from test_cli import BIN, MPIRUN, environment, expect_failure, messages_of, start_ranks, train
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis"))
+from lockstep_report.validity import parse_processors  # noqa: E402
 
 
 def warnings_of(result):
@@ -78,24 +82,17 @@ def test_ranks_that_mpirun_does_not_bind_compute_on_different_cores(tmp_path, bi
     with h5py.File(tmp_path / "run.h5") as file:
         processors, cores = (file[f"ranks/{name}"].asstr()[:] for name in ("cpu_list", "core_list"))
     if binding == "auto" and len(allowed_cores()) > 1:
-        assert set(numbers(cores[0])).isdisjoint(numbers(cores[1]))
-        assert set(numbers(processors[0])) | set(numbers(processors[1])) == os.sched_getaffinity(0)
+        assert parse_processors(cores[0]).isdisjoint(parse_processors(cores[1]))
+        assert parse_processors(processors[0]) | parse_processors(processors[1]) == os.sched_getaffinity(0)
     else:
-        assert set(numbers(processors[0])) == set(numbers(processors[1])) == os.sched_getaffinity(0)
-        assert set(numbers(cores[0])) == allowed_cores()
-
-
-def numbers(text):
-    """Returns the numbers in a list such as "0-3,8"."""
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        yield from range(int(first), int(last or first) + 1)
+        assert parse_processors(processors[0]) == parse_processors(processors[1]) == os.sched_getaffinity(0)
+        assert parse_processors(cores[0]) == allowed_cores()
 
 
 def allowed_cores():
     """Returns the physical cores of the processors of this process, each named by its lowest processor."""
     def core_of(processor):
         siblings = pathlib.Path(f"/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list")
-        return min(numbers(siblings.read_text())) if siblings.exists() else processor
+        return min(parse_processors(siblings.read_text())) if siblings.exists() else processor
 
     return {core_of(processor) for processor in os.sched_getaffinity(0)}
