@@ -42,67 +42,98 @@ class TiledCoefficients {
   std::vector<float> values_;
 };
 
-/// Two sums per channel over a whole map: partial sums of tasks (block, range of images), then
-/// their total in double.
+/// Two sums per channel over a whole map. A task (range of images, range of blocks) reads its part
+/// of the map in the order of memory, which the prefetcher recognises also if planes are small. It
+/// adds up at most `rows_at_once` rows in float32, and their sums in double.
 class ChannelSums {
  public:
   ChannelSums(const FeatureMap& map, RowTiling tiling, int threads)
       : map_(map),
         tiling_(tiling),
         threads_(threads),
-        splits_(
-            std::clamp<std::int64_t>((threads + map.blocks() - 1) / map.blocks(), 1, map.images)),
-        partial_(static_cast<std::size_t>(map.blocks() * splits_ * map.lanes() * 2)),
-        rows_(static_cast<std::size_t>(map.blocks() * splits_ * tiling.width * 2)),
+        image_splits_(std::min<std::int64_t>(threads, map.images)),
+        block_splits_(std::min((threads + image_splits_ - 1) / image_splits_, map.blocks())),
+        images_at_once_(std::max<std::int64_t>(1, rows_at_once / tiling.rows)),
+        rows_(static_cast<std::size_t>(image_splits_ * map.blocks() * tiling.width * 2)),
+        sums_(static_cast<std::size_t>(image_splits_ * map.padded_channels() * 2)),
         first(static_cast<std::size_t>(map.padded_channels())),
         second(static_cast<std::size_t>(map.padded_channels())) {}
 
-  /// Calls kernel(offset of the plane, block, row of first sums, row of second sums) for each
-  /// plane; it adds the values of the plane to the two rows.
+  /// Calls kernel(offset, rows, block, row of first sums, row of second sums) for each part of each
+  /// plane; it adds the values of the part to the two rows.
   template <class Kernel>
   void run(Kernel&& kernel) {
-    const std::int64_t tasks = map_.blocks() * splits_;
-    const std::int64_t lanes = map_.lanes();
+    const std::int64_t tasks = image_splits_ * block_splits_;
 #pragma omp parallel for num_threads(threads_)
     for (std::int64_t task = 0; task < tasks; ++task) {
-      const std::int64_t block = task / splits_;
-      const std::int64_t split = task % splits_;
-      float* const row1 = rows_.data() + task * tiling_.width * 2;
-      float* const row2 = row1 + tiling_.width;
-      double* const sum1 = partial_.data() + task * lanes * 2;
-      double* const sum2 = sum1 + lanes;
-      std::fill_n(sum1, 2 * lanes, 0.0);
-      for (std::int64_t image = map_.images * split / splits_;
-           image < map_.images * (split + 1) / splits_; ++image) {
-        std::fill_n(row1, 2 * tiling_.width, 0.0f);
-        kernel((image * map_.blocks() + block) * map_.plane(), block, row1, row2);
-        for (std::int64_t i = 0; i < tiling_.width; i += lanes) {
-          for (std::int64_t lane = 0; lane < lanes; ++lane) {
-            sum1[lane] += static_cast<double>(row1[i + lane]);
-            sum2[lane] += static_cast<double>(row2[i + lane]);
+      const std::int64_t split = task / block_splits_;
+      const Range images = range(map_.images, split, image_splits_);
+      const Range blocks = range(map_.blocks(), task % block_splits_, block_splits_);
+      std::fill(sums(split, blocks.begin), sums(split, blocks.end), 0.0);
+      std::fill(row(split, blocks.begin), row(split, blocks.end), 0.0f);
+      for (std::int64_t image = images.begin; image < images.end; ++image) {
+        const bool is_last = image + 1 == images.end || (image + 1) % images_at_once_ == 0;
+        for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
+          const std::int64_t plane = (image * map_.blocks() + block) * map_.plane();
+          float* const first_row = row(split, block);
+          for (std::int64_t done = 0; done < tiling_.rows; done += rows_at_once) {
+            RowTiling part = tiling_;
+            part.rows = std::min(rows_at_once, tiling_.rows - done);
+            kernel(plane + done * tiling_.width, part, block, first_row, first_row + tiling_.width);
+            if (is_last) move_rows(first_row, sums(split, block));
           }
         }
       }
     }
     std::ranges::fill(first, 0.0);
     std::ranges::fill(second, 0.0);
-    for (std::int64_t task = 0; task < tasks; ++task) {
-      const double* const sum1 = partial_.data() + task * lanes * 2;
-      for (std::int64_t lane = 0; lane < lanes; ++lane) {
-        const auto channel = static_cast<std::size_t>(task / splits_ * lanes + lane);
-        first[channel] += sum1[lane];
-        second[channel] += sum1[lanes + lane];
+    const std::int64_t lanes = map_.lanes();
+    for (std::int64_t split = 0; split < image_splits_; ++split) {
+      for (std::int64_t channel = 0; channel < map_.padded_channels(); ++channel) {
+        const double* const sum = sums(split, channel / lanes) + channel % lanes;
+        first[static_cast<std::size_t>(channel)] += sum[0];
+        second[static_cast<std::size_t>(channel)] += sum[lanes];
       }
     }
   }
 
  private:
+  /// Rows that are added up in float32: few enough that the rounding errors stay small, enough that
+  /// the additions in double do not take long.
+  static constexpr std::int64_t rows_at_once = 128;
+
+  struct Range {
+    std::int64_t begin, end;
+  };
+  static Range range(std::int64_t count, std::int64_t index, std::int64_t parts) {
+    return {count * index / parts, count * (index + 1) / parts};
+  }
+
+  float* row(std::int64_t split, std::int64_t block) {
+    return rows_.data() + (split * map_.blocks() + block) * tiling_.width * 2;
+  }
+  double* sums(std::int64_t split, std::int64_t block) {
+    return sums_.data() + (split * map_.blocks() + block) * map_.lanes() * 2;
+  }
+
+  /// Adds the two rows of sums of a block to its sums per lane, and sets the rows to zero.
+  void move_rows(float* rows, double* sums) const {
+    const std::int64_t lanes = map_.lanes();
+    for (std::int64_t i = 0; i < tiling_.width; i += lanes) {
+      for (std::int64_t lane = 0; lane < lanes; ++lane) {
+        sums[lane] += static_cast<double>(rows[i + lane]);
+        sums[lanes + lane] += static_cast<double>(rows[tiling_.width + i + lane]);
+      }
+    }
+    std::fill_n(rows, 2 * tiling_.width, 0.0f);
+  }
+
   FeatureMap map_;
   RowTiling tiling_;
   int threads_;
-  std::int64_t splits_;
-  std::vector<double> partial_;
-  std::vector<float> rows_;
+  std::int64_t image_splits_, block_splits_, images_at_once_;
+  std::vector<float> rows_;   ///< (image split, block, first or second sum, width)
+  std::vector<double> sums_;  ///< (image split, block, first or second sum, lane)
 
  public:
   std::vector<double> first, second;  ///< (padded channels), of the last run
@@ -176,10 +207,10 @@ class BatchNorm : public Operation {
   void backward() override {
     const bool keeps_masked = has_residual() && operands().input_gradients[1] != nullptr;
     T* const masked = keeps_masked ? operands().input_gradients[1]->template as<T>() : nullptr;
-    sums_.run([&](std::int64_t at, std::int64_t block, float* sum, float* product) {
+    sums_.run([&](std::int64_t at, RowTiling part, std::int64_t block, float* sum, float* product) {
       GradientRows<T> rows = incoming(at);
       rows.masked = keeps_masked ? masked + at : nullptr;
-      gradient_sums(rows, tiling_, scale_.block(block), offset_.block(block), center_.block(block),
+      gradient_sums(rows, part, scale_.block(block), offset_.block(block), center_.block(block),
                     sum, product);
     });
     gradient_coefficients();
@@ -226,8 +257,8 @@ class BatchNorm : public Operation {
     // squares.
     for (std::size_t c = 0; c < channels_; ++c)
       shift_.set(static_cast<std::int64_t>(c), first_value(map, x, c));
-    sums_.run([&](std::int64_t at, std::int64_t block, float* sum, float* square) {
-      accumulate(x + at, tiling_, shift_.block(block), sum, square);
+    sums_.run([&](std::int64_t at, RowTiling part, std::int64_t block, float* sum, float* square) {
+      accumulate(x + at, part, shift_.block(block), sum, square);
     });
     const double local = static_cast<double>(map.images * map.shape.pixels());
     std::vector<double>& mean = sums_.first;

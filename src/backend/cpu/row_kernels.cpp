@@ -1,158 +1,173 @@
 #include "row_kernels.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "vectors.hpp"
 
 namespace lockstep::backend::cpu {
 
-RowTiling tile_rows(const FeatureMap& map) {
-  constexpr std::int64_t preferred_width = 128;
-  const std::int64_t pixels = map.shape.pixels();
-  std::int64_t repeat = 1;
-  for (std::int64_t divisor = 1; divisor <= pixels && divisor * map.lanes() <= preferred_width;
-       ++divisor) {
-    if (pixels % divisor == 0) repeat = divisor;
-  }
-  return {pixels / repeat, repeat * map.lanes(), repeat};
-}
-
 using core::BFloat16;
 
-// Each kernel is one inlined template; the functions at the end instantiate it once per element
-// type and instruction set (target_clones: the instruction set is selected at load time). Rows are
-// processed in chunks that stay in the L1 cache, with one simple loop per computation, because
-// compilers vectorise such loops reliably. Each kernel reads and writes the maps in memory once,
-// which determines its time.
+// Each kernel is a struct whose function `run` processes some rows of a column of W elements. It
+// holds coefficients and sums in registers and reads and writes the maps in memory once, which
+// determines its time. The functions at the end instantiate each kernel once per element type and
+// instruction set.
 
 namespace {
 
-constexpr std::int64_t chunk = 128;
+/// Elements per column. The last elements of rows that are no multiple of it are columns of one.
+constexpr int vector_width = 16;
+
+/// Rows that are processed before the next column: few enough that their data stay in the L1 cache
+/// if a row has several columns.
+constexpr std::int64_t rows_together = 16;
 
 /// Prefetch distance. The hardware prefetcher does not cross page boundaries. The kernels prefetch
 /// what is usually not in a cache; in `input_gradient`, whose maps `gradient_sums` has read before,
 /// prefetching made the step slower.
-constexpr std::int64_t prefetch_bytes = 2048;
+constexpr std::uintptr_t prefetch_bytes = 2048;
 
-/// Calls work(position in the plane, position in the row, count) for each chunk of the plane.
-template <class Work>
-LOCKSTEP_INLINE void for_each_chunk(RowTiling tiling, Work&& work) {
-  for (std::int64_t row = 0; row < tiling.rows; ++row) {
-    for (std::int64_t column = 0; column < tiling.width; column += chunk) {
-      work(row * tiling.width + column, column, std::min(chunk, tiling.width - column));
-    }
+/// Fetches the data behind those at `data`, which usually belong to the next plane at the end of a
+/// plane. The address may be outside the map; it is never dereferenced.
+LOCKSTEP_INLINE void prefetch(const void* data) {
+  __builtin_prefetch(
+      reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(data) + prefetch_bytes));
+}
+
+/// The elements at begin, begin + stride, ... < end of a plane, which are those from `column` on in
+/// some rows.
+struct Column {
+  std::int64_t column, begin, end, stride;
+};
+
+template <class Kernel>
+LOCKSTEP_INLINE void for_each_column(RowTiling tiling, const Kernel& kernel) {
+  const std::int64_t width = tiling.width;
+  for (std::int64_t row = 0; row < tiling.rows; row += rows_together) {
+    const std::int64_t begin = row * width;
+    const std::int64_t end = std::min(row + rows_together, tiling.rows) * width;
+    std::int64_t column = 0;
+    for (; column + vector_width <= width; column += vector_width)
+      kernel.template run<vector_width>({column, begin + column, end, width});
+    for (; column < width; ++column) kernel.template run<1>({column, begin + column, end, width});
   }
 }
 
-/// Fetches the elements that are `prefetch_bytes` behind those from `at` on, if they belong to the
-/// plane.
 template <class T>
-LOCKSTEP_INLINE void prefetch(const T* plane, RowTiling tiling, std::int64_t at,
-                              std::int64_t count) {
-  constexpr auto elements = [](std::int64_t bytes) { return bytes / std::int64_t{sizeof(T)}; };
-  const std::int64_t first = at + elements(prefetch_bytes);
-  if (first + count > tiling.rows * tiling.width) return;
-  for (std::int64_t i = 0; i < count; i += elements(64)) __builtin_prefetch(plane + first + i);
-}
+struct Accumulation {
+  const T* x;
+  const float* shift;
+  float* sum;
+  float* square;
 
-template <class T>
-LOCKSTEP_INLINE void accumulate_rows(const T* x, RowTiling tiling, const float* shift, float* sum,
-                                     float* square) {
-  for_each_chunk(tiling, [&](std::int64_t at, std::int64_t column, std::int64_t count) {
-    prefetch(x, tiling, at, count);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const float value = load(x[at + i]) - shift[column + i];
-      sum[column + i] += value;
-      square[column + i] += value * value;
+  template <int W>
+  LOCKSTEP_INLINE void run(Column c) const {
+    const Vector<W> shifts = load<W>(shift + c.column);
+    Vector<W> sums = load<W>(sum + c.column);
+    Vector<W> squares = load<W>(square + c.column);
+    for (std::int64_t at = c.begin; at < c.end; at += c.stride) {
+      prefetch(x + at);
+      const Vector<W> value = load<W>(x + at) - shifts;
+      sums += value;
+      squares += value * value;
     }
-  });
-}
+    store<W>(sums, sum + c.column);
+    store<W>(squares, square + c.column);
+  }
+};
 
 template <class T>
-LOCKSTEP_INLINE void normalise_rows(const NormaliseRows<T>& rows, RowTiling tiling,
-                                    const float* scale, const float* offset) {
-  const float floor = rows.activation == Activation::relu ? 0.0f : -3.4028235e38f;
-  for_each_chunk(tiling, [&](std::int64_t at, std::int64_t column, std::int64_t count) {
-    const T* x = rows.x + at;
-    T* y = rows.y + at;
-    const float* a = scale + column;
-    const float* b = offset + column;
-    prefetch(rows.x, tiling, at, count);
-    if (rows.residual != nullptr) {
-      const T* residual = rows.residual + at;
-      prefetch(rows.residual, tiling, at, count);
-      for (std::int64_t i = 0; i < count; ++i) {
-        const float value = a[i] * load(x[i]) + b[i] + load(residual[i]);
-        store(value < floor ? floor : value, y[i]);
+struct Normalisation {
+  NormaliseRows<T> rows;
+  const float* scale;
+  const float* offset;
+
+  template <int W>
+  LOCKSTEP_INLINE void run(Column c) const {
+    const Vector<W> scales = load<W>(scale + c.column);
+    const Vector<W> offsets = load<W>(offset + c.column);
+    const Vector<W> floor =
+        Vector<W>{} +
+        (rows.activation == Activation::relu ? 0.0f : std::numeric_limits<float>::lowest());
+    for (std::int64_t at = c.begin; at < c.end; at += c.stride) {
+      prefetch(rows.x + at);
+      Vector<W> value = scales * load<W>(rows.x + at) + offsets;
+      if (rows.residual != nullptr) {
+        prefetch(rows.residual + at);
+        value += load<W>(rows.residual + at);
       }
-    } else {
-      for (std::int64_t i = 0; i < count; ++i) {
-        const float value = a[i] * load(x[i]) + b[i];
-        store(value < floor ? floor : value, y[i]);
-      }
+      store<W>(value < floor ? floor : value, rows.y + at);
     }
-  });
-}
-
-/// Computes one chunk of g.
-template <class T>
-LOCKSTEP_INLINE void masked_gradient(const GradientRows<T>& rows, std::int64_t at,
-                                     const float* scale, const float* offset, std::int64_t count,
-                                     float* g) {
-  const T* dy = rows.dy + at;
-  for (std::int64_t i = 0; i < count; ++i) g[i] = load(dy[i]);
-  if (rows.dy2 != nullptr) {
-    const T* dy2 = rows.dy2 + at;
-    for (std::int64_t i = 0; i < count; ++i) g[i] += load(dy2[i]);
   }
-  if (rows.mask == Mask::affine) {
-    const T* x = rows.x + at;
-    for (std::int64_t i = 0; i < count; ++i)
-      g[i] = scale[i] * load(x[i]) + offset[i] > 0 ? g[i] : 0.0f;
-  } else if (rows.mask == Mask::output) {
-    const T* y = rows.y + at;
-    for (std::int64_t i = 0; i < count; ++i) g[i] = load(y[i]) > 0 ? g[i] : 0.0f;
+};
+
+/// Computes one vector of g.
+template <int W, class T>
+LOCKSTEP_INLINE Vector<W> masked_gradient(const GradientRows<T>& rows, std::int64_t at,
+                                          const Vector<W>& x, const Vector<W>& scale,
+                                          const Vector<W>& offset) {
+  Vector<W> g = load<W>(rows.dy + at);
+  if (rows.dy2 != nullptr) g += load<W>(rows.dy2 + at);
+  if (rows.mask == Mask::affine) return scale * x + offset > 0 ? g : Vector<W>{};
+  if (rows.mask == Mask::output) return load<W>(rows.y + at) > 0 ? g : Vector<W>{};
+  return g;
+}
+
+template <class T>
+struct GradientSums {
+  GradientRows<T> rows;
+  const float* scale;
+  const float* offset;
+  const float* center;
+  float* sum;
+  float* product;
+
+  template <int W>
+  LOCKSTEP_INLINE void run(Column c) const {
+    const Vector<W> scales = load<W>(scale + c.column);
+    const Vector<W> offsets = load<W>(offset + c.column);
+    const Vector<W> centers = load<W>(center + c.column);
+    Vector<W> sums = load<W>(sum + c.column);
+    Vector<W> products = load<W>(product + c.column);
+    for (std::int64_t at = c.begin; at < c.end; at += c.stride) {
+      prefetch(rows.dy + at);
+      prefetch(rows.x + at);
+      if (rows.dy2 != nullptr) prefetch(rows.dy2 + at);
+      if (rows.mask == Mask::output) prefetch(rows.y + at);
+      const Vector<W> x = load<W>(rows.x + at);
+      const Vector<W> g = masked_gradient<W>(rows, at, x, scales, offsets);
+      if (rows.masked != nullptr) store<W>(g, rows.masked + at);
+      sums += g;
+      products += g * (x - centers);
+    }
+    store<W>(sums, sum + c.column);
+    store<W>(products, product + c.column);
   }
-}
+};
 
 template <class T>
-LOCKSTEP_INLINE void gradient_sum_rows(const GradientRows<T>& rows, RowTiling tiling,
-                                       const float* scale, const float* offset, const float* center,
-                                       float* sum, float* product) {
-  for_each_chunk(tiling, [&](std::int64_t at, std::int64_t column, std::int64_t count) {
-    float g[chunk];
-    prefetch(rows.dy, tiling, at, count);
-    prefetch(rows.x, tiling, at, count);
-    if (rows.dy2 != nullptr) prefetch(rows.dy2, tiling, at, count);
-    if (rows.mask == Mask::output) prefetch(rows.y, tiling, at, count);
-    masked_gradient(rows, at, scale + column, offset + column, count, g);
-    if (rows.masked != nullptr) {
-      T* masked = rows.masked + at;
-      for (std::int64_t i = 0; i < count; ++i) store(g[i], masked[i]);
-    }
-    const T* x = rows.x + at;
-    for (std::int64_t i = 0; i < count; ++i) {
-      sum[column + i] += g[i];
-      product[column + i] += g[i] * (load(x[i]) - center[column + i]);
-    }
-  });
-}
+struct InputGradient {
+  GradientRows<T> rows;
+  T* dx;
+  const float* scale;
+  const float* offset;
+  InputGradientCoefficients coefficients;
 
-template <class T>
-LOCKSTEP_INLINE void input_gradient_rows(const GradientRows<T>& rows, T* dx, RowTiling tiling,
-                                         const float* scale, const float* offset,
-                                         InputGradientCoefficients coefficients) {
-  for_each_chunk(tiling, [&](std::int64_t at, std::int64_t column, std::int64_t count) {
-    float g[chunk];
-    masked_gradient(rows, at, scale + column, offset + column, count, g);
-    const T* x = rows.x + at;
-    const float* a = coefficients.a + column;
-    const float* b = coefficients.b + column;
-    const float* c = coefficients.c + column;
-    for (std::int64_t i = 0; i < count; ++i)
-      store(a[i] * g[i] + b[i] * load(x[i]) + c[i], dx[at + i]);
-  });
-}
+  template <int W>
+  LOCKSTEP_INLINE void run(Column c) const {
+    const Vector<W> scales = load<W>(scale + c.column);
+    const Vector<W> offsets = load<W>(offset + c.column);
+    const Vector<W> as = load<W>(coefficients.a + c.column);
+    const Vector<W> bs = load<W>(coefficients.b + c.column);
+    const Vector<W> cs = load<W>(coefficients.c + c.column);
+    for (std::int64_t at = c.begin; at < c.end; at += c.stride) {
+      const Vector<W> x = load<W>(rows.x + at);
+      const Vector<W> g = masked_gradient<W>(rows, at, x, scales, offsets);
+      store<W>(as * g + bs * x + cs, dx + at);
+    }
+  }
+};
 
 template <class T>
 LOCKSTEP_INLINE void add_rows(const T* from, T* to, std::int64_t count) {
@@ -161,44 +176,56 @@ LOCKSTEP_INLINE void add_rows(const T* from, T* to, std::int64_t count) {
 
 }  // namespace
 
+RowTiling tile_rows(const FeatureMap& map) {
+  constexpr std::int64_t longest = 128;
+  const std::int64_t pixels = map.shape.pixels();
+  std::int64_t repeat = 1;
+  for (std::int64_t divisor = 1; divisor <= pixels && divisor * map.lanes() <= longest; ++divisor) {
+    if (pixels % divisor != 0) continue;
+    repeat = divisor;
+    if (divisor * map.lanes() % vector_width == 0) break;
+  }
+  return {pixels / repeat, repeat * map.lanes(), repeat};
+}
+
 LOCKSTEP_CLONES void accumulate(const float* x, RowTiling tiling, const float* shift, float* sum,
                                 float* square) {
-  accumulate_rows(x, tiling, shift, sum, square);
+  for_each_column(tiling, Accumulation{x, shift, sum, square});
 }
 LOCKSTEP_CLONES void accumulate(const BFloat16* x, RowTiling tiling, const float* shift, float* sum,
                                 float* square) {
-  accumulate_rows(x, tiling, shift, sum, square);
+  for_each_column(tiling, Accumulation{x, shift, sum, square});
 }
 
 LOCKSTEP_CLONES void normalise(const NormaliseRows<float>& rows, RowTiling tiling,
                                const float* scale, const float* offset) {
-  normalise_rows(rows, tiling, scale, offset);
+  for_each_column(tiling, Normalisation{rows, scale, offset});
 }
 LOCKSTEP_CLONES void normalise(const NormaliseRows<BFloat16>& rows, RowTiling tiling,
                                const float* scale, const float* offset) {
-  normalise_rows(rows, tiling, scale, offset);
+  for_each_column(tiling, Normalisation{rows, scale, offset});
 }
 
 LOCKSTEP_CLONES void gradient_sums(const GradientRows<float>& rows, RowTiling tiling,
                                    const float* scale, const float* offset, const float* center,
                                    float* sum, float* product) {
-  gradient_sum_rows(rows, tiling, scale, offset, center, sum, product);
+  for_each_column(tiling, GradientSums{rows, scale, offset, center, sum, product});
 }
 LOCKSTEP_CLONES void gradient_sums(const GradientRows<BFloat16>& rows, RowTiling tiling,
                                    const float* scale, const float* offset, const float* center,
                                    float* sum, float* product) {
-  gradient_sum_rows(rows, tiling, scale, offset, center, sum, product);
+  for_each_column(tiling, GradientSums{rows, scale, offset, center, sum, product});
 }
 
 LOCKSTEP_CLONES void input_gradient(const GradientRows<float>& rows, float* dx, RowTiling tiling,
                                     const float* scale, const float* offset,
                                     InputGradientCoefficients coefficients) {
-  input_gradient_rows(rows, dx, tiling, scale, offset, coefficients);
+  for_each_column(tiling, InputGradient{rows, dx, scale, offset, coefficients});
 }
 LOCKSTEP_CLONES void input_gradient(const GradientRows<BFloat16>& rows, BFloat16* dx,
                                     RowTiling tiling, const float* scale, const float* offset,
                                     InputGradientCoefficients coefficients) {
-  input_gradient_rows(rows, dx, tiling, scale, offset, coefficients);
+  for_each_column(tiling, InputGradient{rows, dx, scale, offset, coefficients});
 }
 
 LOCKSTEP_CLONES void add_into(const float* from, float* to, std::int64_t count) {

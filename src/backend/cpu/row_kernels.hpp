@@ -13,7 +13,7 @@ namespace lockstep::backend::cpu {
 
 /// Division of one plane for a kernel: `rows` rows of `width` elements. A row of coefficients holds
 /// the values of all lanes `repeat` times. In every layout, rows are long enough for efficient
-/// vector code.
+/// vector code: a whole number of vectors, if the map can be divided so.
 struct RowTiling {
   std::int64_t rows = 0;
   std::int64_t width = 0;
