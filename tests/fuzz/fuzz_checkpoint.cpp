@@ -2,13 +2,15 @@
 // error. A file that is accepted as a complete checkpoint must have a digest that matches, so it
 // must be accepted by all readers. Any other behaviour aborts.
 
-#include "fuzz_target.hpp"
+#include "hdf5_target.hpp"
 #include "record/weights.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lockstep::record;
   using lockstep::core::ExitStatus;
   using lockstep::fuzz::returns_or_fails;
+  static const bool is_set_up = lockstep::fuzz::keep_memory_of_closed_files();
+  if (!is_set_up) std::abort();
   static const lockstep::fuzz::MemoryDirectory directory;
   static Weights weights(1);
   const auto path = directory.write("checkpoint-1.h5", {data, size});

@@ -1,12 +1,14 @@
 // Fuzz target: for any file in the place of a run file, the program that resumes the run must find
 // either that the file belongs to the run, or that it does not. Any other behaviour aborts.
 
-#include "fuzz_target.hpp"
+#include "hdf5_target.hpp"
 #include "lockstep/record/run_parts.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lockstep::record;
   using lockstep::core::ExitStatus;
+  static const bool is_set_up = lockstep::fuzz::keep_memory_of_closed_files();
+  if (!is_set_up) std::abort();
   static const lockstep::fuzz::MemoryDirectory directory;
   const auto path = directory.write("run.h5", {data, size});
   const std::string run_id = run_id_of(path);

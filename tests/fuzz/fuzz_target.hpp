@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -14,10 +13,6 @@
 
 // What the fuzz targets share. Each target defines LLVMFuzzerTestOneInput, which libFuzzer or the
 // driver mutate.cpp calls.
-
-/// Replaces the function of the C library for the whole process, also for HDF5, which sleeps before
-/// it reads damaged metadata again, because another process could be writing them. Here none is.
-extern "C" int nanosleep(const timespec* /*duration*/, timespec* /*rest*/) { return 0; }
 
 namespace lockstep::fuzz {
 
