@@ -14,9 +14,9 @@ extern "C" int nanosleep(const timespec* /*duration*/, timespec* /*rest*/) { ret
 
 namespace lockstep::fuzz {
 
-/// Lets HDF5 keep memory of closed files for the next one (16 MiB of objects, and no more arrays and
-/// blocks than by default). Otherwise each opened file takes a new block of 512 KiB, and page faults
-/// take three quarters of the time. To be called once.
+/// Lets HDF5 keep memory of closed files for the next one (16 MiB of objects, and no more arrays
+/// and blocks than by default). Otherwise each opened file takes a new block of 512 KiB, and page
+/// faults take three quarters of the time. To be called once.
 inline bool keep_memory_of_closed_files() {
   constexpr int kib = 1024;
   return H5set_free_list_limits(16 * kib * kib, 4 * kib * kib, 4 * kib * kib, 256 * kib,

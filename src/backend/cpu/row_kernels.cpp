@@ -190,42 +190,42 @@ RowTiling tile_rows(const FeatureMap& map) {
 
 LOCKSTEP_CLONES void accumulate(const float* x, RowTiling tiling, const float* shift, float* sum,
                                 float* square) {
-  for_each_column(tiling, Accumulation{x, shift, sum, square});
+  for_each_column(tiling, Accumulation<float>{x, shift, sum, square});
 }
 LOCKSTEP_CLONES void accumulate(const BFloat16* x, RowTiling tiling, const float* shift, float* sum,
                                 float* square) {
-  for_each_column(tiling, Accumulation{x, shift, sum, square});
+  for_each_column(tiling, Accumulation<BFloat16>{x, shift, sum, square});
 }
 
 LOCKSTEP_CLONES void normalise(const NormaliseRows<float>& rows, RowTiling tiling,
                                const float* scale, const float* offset) {
-  for_each_column(tiling, Normalisation{rows, scale, offset});
+  for_each_column(tiling, Normalisation<float>{rows, scale, offset});
 }
 LOCKSTEP_CLONES void normalise(const NormaliseRows<BFloat16>& rows, RowTiling tiling,
                                const float* scale, const float* offset) {
-  for_each_column(tiling, Normalisation{rows, scale, offset});
+  for_each_column(tiling, Normalisation<BFloat16>{rows, scale, offset});
 }
 
 LOCKSTEP_CLONES void gradient_sums(const GradientRows<float>& rows, RowTiling tiling,
                                    const float* scale, const float* offset, const float* center,
                                    float* sum, float* product) {
-  for_each_column(tiling, GradientSums{rows, scale, offset, center, sum, product});
+  for_each_column(tiling, GradientSums<float>{rows, scale, offset, center, sum, product});
 }
 LOCKSTEP_CLONES void gradient_sums(const GradientRows<BFloat16>& rows, RowTiling tiling,
                                    const float* scale, const float* offset, const float* center,
                                    float* sum, float* product) {
-  for_each_column(tiling, GradientSums{rows, scale, offset, center, sum, product});
+  for_each_column(tiling, GradientSums<BFloat16>{rows, scale, offset, center, sum, product});
 }
 
 LOCKSTEP_CLONES void input_gradient(const GradientRows<float>& rows, float* dx, RowTiling tiling,
                                     const float* scale, const float* offset,
                                     InputGradientCoefficients coefficients) {
-  for_each_column(tiling, InputGradient{rows, dx, scale, offset, coefficients});
+  for_each_column(tiling, InputGradient<float>{rows, dx, scale, offset, coefficients});
 }
 LOCKSTEP_CLONES void input_gradient(const GradientRows<BFloat16>& rows, BFloat16* dx,
                                     RowTiling tiling, const float* scale, const float* offset,
                                     InputGradientCoefficients coefficients) {
-  for_each_column(tiling, InputGradient{rows, dx, scale, offset, coefficients});
+  for_each_column(tiling, InputGradient<BFloat16>{rows, dx, scale, offset, coefficients});
 }
 
 LOCKSTEP_CLONES void add_into(const float* from, float* to, std::int64_t count) {
