@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <mutex>
 #include <utility>
 
@@ -36,11 +35,9 @@ StopLimit::StopLimit(const Watchdog& watchdog, train::Config config, std::string
 void StopLimit::set_status(int status) { status_ = status; }
 
 void StopLimit::watch(const std::stop_token& stop) {
-  std::mutex mutex;
-  std::unique_lock lock(mutex);
-  std::condition_variable_any stopped;
+  std::unique_lock lock(mutex_);
   auto waited = 0ms;
-  while (!stopped.wait_for(lock, stop, interval, [&] { return stop.stop_requested(); })) {
+  while (!stopped_.wait_for(lock, stop, interval, [&] { return stop.stop_requested(); })) {
     const bool has_owner = core::StopSignal::count() > 1;
     waited = core::StopSignal::requested() && !has_owner ? waited + interval : 0ms;
     const auto longest = status_ >= 0 ? limit_at_end : rank_ == 0 ? limit : limit_of_other_ranks;

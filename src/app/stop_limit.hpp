@@ -1,6 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -35,6 +37,10 @@ class StopLimit {
   const std::string who_;
   const int rank_;
   std::atomic<int> status_ = -1;  ///< -1: the program is not complete
+  std::mutex mutex_;
+  // A member, because its constructor allocates memory, and an exception in the thread would end
+  // the process.
+  std::condition_variable_any stopped_;
   // Declared last: the thread stops before the members that it uses are destroyed.
   std::jthread thread_;
 };

@@ -26,12 +26,24 @@ struct FeatureMap {
   MapLayout layout = MapLayout::planar;
   std::byte* data = nullptr;
 
-  std::int64_t lanes() const;   ///< channels per block
-  std::int64_t blocks() const;  ///< ceil(channels / lanes)
+  /// Returns the number of channels per block. Inline, because inner loops call it.
+  std::int64_t lanes() const {
+    switch (layout) {
+      case MapLayout::planar: return 1;
+      case MapLayout::blocked8: return 8;
+      case MapLayout::blocked16: return 16;
+      case MapLayout::channels_last: break;
+    }
+    return shape.channels;
+  }
+  std::int64_t blocks() const { return (shape.channels + lanes() - 1) / lanes(); }
   std::int64_t padded_channels() const { return blocks() * lanes(); }
   /// Returns the number of elements of one (image, block).
   std::int64_t plane() const { return shape.pixels() * lanes(); }
-  std::size_t elements() const;  ///< including padding
+  /// Returns the number of elements, including padding.
+  std::size_t elements() const {
+    return static_cast<std::size_t>(images * padded_channels() * shape.pixels());
+  }
   std::size_t bytes() const { return elements() * core::size_of(type); }
 
   template <class T>
