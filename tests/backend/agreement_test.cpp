@@ -52,9 +52,9 @@ TEST_P(Agreement, ForwardAndBackwardEqualTheReference) {
   const auto& [network, device] = GetParam();
   REQUIRE_DEVICE(device.kind);
   const Tolerance allowed = tolerance(device, network);
-  // With two threads each operation needs a barrier, which is slow on a busy machine. Therefore
-  // only some batch sizes use one and two threads. One batch has fewer images than threads.
-  for (const auto& [batch, all_threads] : {std::pair{1, std::vector{2}}, {2, {2}}, {5, {1, 2}}}) {
+  // With several threads each operation needs a barrier, which is slow on a busy machine. Therefore
+  // only the largest batch is also tested with one thread. One batch has fewer images than threads.
+  for (const auto& [batch, all_threads] : {std::pair{1, std::vector{2}}, {2, {3}}, {5, {1, 2}}}) {
     const Batch images = random_batch(network.graph, batch, 7);
     Replica reference(DeviceKind::reference, 1, network.graph,
                       {.batch = batch, .normalisation = cifar10_normalisation});

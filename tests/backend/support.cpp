@@ -306,6 +306,7 @@ std::vector<Network> small_networks() {
   networks.push_back({"bn_1", batch_norm({3, 5, 7}, 1)});
   networks.push_back({"bn_17", batch_norm({3, 9, 9}, 17)});
   networks.push_back({"bn_33", batch_norm({3, 8, 8}, 33)});
+  networks.push_back({"bn_5_of_256_pixels", batch_norm({3, 16, 16}, 5)});
   networks.push_back({"pool2x2", max_pool({3, 8, 8}, 24, {.kernel = 2, .stride = 2}), false});
   networks.push_back({"pool2x2_odd", max_pool({3, 5, 7}, 5, {.kernel = 2, .stride = 2}), false});
   networks.push_back(

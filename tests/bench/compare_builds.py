@@ -17,8 +17,8 @@ from in_turn import in_turn, ratio_text
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("before", help="path of the first program, with its own options if need be")
-    parser.add_argument("after", help="the same of the second program")
+    parser.add_argument("before", help="first program, optionally with options; quote a path with spaces twice")
+    parser.add_argument("after", help="second program, likewise")
     parser.add_argument("--rounds", type=int, default=5, help="quiet rounds [%(default)s]")
     args, options = parser.parse_known_args()
     processes = [BenchmarkProcess([*shlex.split(program), *options, "--rounds", "0"])

@@ -42,9 +42,10 @@ class TiledCoefficients {
   std::vector<float> values_;
 };
 
-/// Two sums per channel over a whole map. A task (range of images, range of blocks) reads its part
-/// of the map in the order of memory, which the prefetcher recognises also if planes are small. It
-/// adds up at most `rows_at_once` rows in float32, and their sums in double.
+/// Two sums per channel over a whole map. Each task (range of images, range of blocks) reads its
+/// part of the map in the order of memory: the hardware prefetcher recognises this order even if
+/// planes are small. Each task adds up at most `rows_at_once` rows in float32, and their sums in
+/// double.
 class ChannelSums {
  public:
   ChannelSums(const FeatureMap& map, RowTiling tiling, int threads)
@@ -59,8 +60,8 @@ class ChannelSums {
         first(static_cast<std::size_t>(map.padded_channels())),
         second(static_cast<std::size_t>(map.padded_channels())) {}
 
-  /// Calls kernel(offset, rows, block, row of first sums, row of second sums) for each part of each
-  /// plane; it adds the values of the part to the two rows.
+  /// Calls kernel(offset, tiling of the part, block, row of first sums, row of second sums) for
+  /// each part of each plane; it adds the values of the part to the two rows.
   template <class Kernel>
   void run(Kernel&& kernel) {
     const std::int64_t tasks = image_splits_ * block_splits_;

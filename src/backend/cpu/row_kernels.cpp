@@ -1,6 +1,7 @@
 #include "row_kernels.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 
 #include "vectors.hpp"
@@ -16,20 +17,21 @@ using core::BFloat16;
 
 namespace {
 
-/// Elements per column. The last elements of rows that are no multiple of it are columns of one.
+/// Elements per column. If the width of a row is not a multiple of it, each remaining element is a
+/// column.
 constexpr int vector_width = 16;
 
-/// Rows that are processed before the next column: few enough that their data stay in the L1 cache
-/// if a row has several columns.
-constexpr std::int64_t rows_together = 16;
+/// Elements whose columns are processed one after the other: few enough that they stay in the L1
+/// cache.
+constexpr std::int64_t elements_together = 2048;
 
 /// Prefetch distance. The hardware prefetcher does not cross page boundaries. The kernels prefetch
 /// what is usually not in a cache; in `input_gradient`, whose maps `gradient_sums` has read before,
 /// prefetching made the step slower.
 constexpr std::uintptr_t prefetch_bytes = 2048;
 
-/// Fetches the data behind those at `data`, which usually belong to the next plane at the end of a
-/// plane. The address may be outside the map; it is never dereferenced.
+/// Fetches the data `prefetch_bytes` after `data`. At the end of a plane they usually belong to the
+/// next plane. The address may be outside the map; it is never dereferenced.
 LOCKSTEP_INLINE void prefetch(const void* data) {
   __builtin_prefetch(
       reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(data) + prefetch_bytes));
@@ -44,9 +46,10 @@ struct Column {
 template <class Kernel>
 LOCKSTEP_INLINE void for_each_column(RowTiling tiling, const Kernel& kernel) {
   const std::int64_t width = tiling.width;
-  for (std::int64_t row = 0; row < tiling.rows; row += rows_together) {
+  const std::int64_t rows = std::max<std::int64_t>(1, elements_together / width);
+  for (std::int64_t row = 0; row < tiling.rows; row += rows) {
     const std::int64_t begin = row * width;
-    const std::int64_t end = std::min(row + rows_together, tiling.rows) * width;
+    const std::int64_t end = std::min(row + rows, tiling.rows) * width;
     std::int64_t column = 0;
     for (; column + vector_width <= width; column += vector_width)
       kernel.template run<vector_width>({column, begin + column, end, width});

@@ -11,14 +11,15 @@
 
 namespace lockstep::backend::cpu {
 
-/// Division of one plane for a kernel: `rows` rows of `width` elements. A row of coefficients holds
-/// the values of all lanes `repeat` times. In every layout, rows are long enough for efficient
-/// vector code: a whole number of vectors, if the map can be divided so.
+/// Division of a plane, or of a part of it, for a kernel: `rows` rows of `width` elements. A row of
+/// coefficients holds the values of all lanes `repeat` times.
 struct RowTiling {
   std::int64_t rows = 0;
   std::int64_t width = 0;
   std::int64_t repeat = 0;
 };
+/// Returns rows of as few elements as make up whole vectors of 16 elements. If no row of up to 128
+/// elements does, returns the longest such rows, but at least one pixel per row.
 RowTiling tile_rows(const FeatureMap& map);
 
 enum class Activation { none, relu };
