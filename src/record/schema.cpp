@@ -31,8 +31,7 @@ DatasetSchema parse_dataset(const nlohmann::json& line) {
           .values = line.value("values", std::vector<std::string>())};
 }
 
-Schema parse(std::string_view text) {
-  const nlohmann::json file = nlohmann::json::parse(text);
+Schema schema_of(const nlohmann::json& file) {
   Schema schema{
       .format = file.at("format"), .version = file.at("version"), .attributes = {}, .datasets = {}};
   for (const auto& line : file.at("attributes")) {
@@ -83,7 +82,10 @@ bool Schema::has_attribute(std::string_view path, std::string_view name) const {
 }
 
 const Schema& run_file_schema() {
-  static const Schema schema = parse(run_file_schema_text);
+  // Never destroyed: the destructor of nlohmann/json allocates memory, and ends the process if it
+  // cannot.
+  static const auto* const file = new nlohmann::json(nlohmann::json::parse(run_file_schema_text));
+  static const Schema schema = schema_of(*file);
   return schema;
 }
 
