@@ -453,13 +453,16 @@ def test_plan_estimates_the_memory_of_checkpoints(tmp_path):
 
 def test_ladder_ends_with_an_out_of_memory_point_and_status_0(tmp_path):
     path = tmp_path / "ladder.h5"
+    # Between the estimates of the first two points: the process itself is larger with sanitizers and on some processors.
+    estimates = [json.loads(start("plan", "--data", "synthetic:200", "--threads", "1", "--evaluate-every", "never",
+                                  "--batch-per-rank", batch, "--json").stdout)["memory_bytes"]["total"] for batch in (2, 8)]
     result = start("ladder", "--ladder-start", "2", "--steps", "1", "--data", "synthetic:200", "--threads", "1",
-                   "--memory-limit", "280MB", "--output", path)
+                   "--memory-limit", sum(estimates) // 2, "--output", path)
     assert result.returncode == 0, result.stderr
     assert "out of memory" in result.stdout
     with h5py.File(path) as file:
         status = [s.decode() if isinstance(s, bytes) else s for s in file["ladder/status"][:]]
-        assert status[-1] == "out_of_memory" and set(status[:-1]) == {"complete"} and len(status) > 1
+        assert status == ["complete", "out_of_memory"]
         assert (file["ladder/batch_per_rank"][:] == 2 * 4 ** np.arange(len(status))).all()
 
 
