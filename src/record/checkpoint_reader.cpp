@@ -59,15 +59,14 @@ std::string text(const Shape& shape) {
   return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x"));
 }
 
-/// Throws `Failure` unless the dataset is contiguous, chunked or compact, without external files
-/// and with no filters except deflate, shuffle and Fletcher-32. Other storage could make HDF5 read
-/// other files or load plug-ins.
+/// Throws `Failure` unless the dataset is contiguous, chunked or compact, with no filters except
+/// deflate, shuffle and Fletcher-32. Other storage could make HDF5 read other files or load
+/// plug-ins. `open_object` has refused external files.
 void require_plain_storage(const hdf5::Dataset& dataset, const std::string& path) {
   const auto creation = own<hdf5::Properties>(H5Dget_create_plist(dataset.get()),
                                               "reading the storage layout of a tensor");
   const H5D_layout_t layout = H5Pget_layout(creation.get());
   bool plain = layout == H5D_CONTIGUOUS || layout == H5D_CHUNKED || layout == H5D_COMPACT;
-  if (layout == H5D_CONTIGUOUS) plain = H5Pget_external_count(creation.get()) == 0;
   const int filters = H5Pget_nfilters(creation.get());
   for (int i = 0; i < filters; ++i) {
     unsigned flags = 0;
@@ -180,7 +179,7 @@ class Reader {
   hdf5::Object open(hid_t group, const hdf5::Link& link, const std::string& path) const {
     if (!link.hard && has_digest()) refuse(path + " points to another place");
     if (!link.hard) return {};
-    return own<hdf5::Object>(H5Oopen(group, link.name.c_str(), H5P_DEFAULT), "opening an object");
+    return hdf5::open_object(group, link.name);
   }
 
   void read_object(const hdf5::Object& group, const std::string& group_name,

@@ -232,6 +232,23 @@ std::vector<Link> links(hid_t group) {
   return found;
 }
 
+Object open_object(hid_t group, const std::string& name) {
+  // Message type "external data files" of an object header; the information does not decode it.
+  constexpr unsigned external_files = 7;
+#if H5_VERSION_GE(1, 12, 0)
+  H5O_native_info_t info;
+  const herr_t found =
+      H5Oget_native_info_by_name(group, name.c_str(), &info, H5O_NATIVE_INFO_HDR, H5P_DEFAULT);
+#else
+  H5O_info_t info;
+  const herr_t found = H5Oget_info_by_name2(group, name.c_str(), &info, H5O_INFO_HDR, H5P_DEFAULT);
+#endif
+  check(found, "reading the header of an object");
+  if ((info.hdr.mesg.present >> external_files & 1) != 0)
+    throw Failure(name + " is stored in other files", 0);
+  return own<Object>(H5Oopen(group, name.c_str(), H5P_DEFAULT), "opening an object");
+}
+
 std::vector<std::string> attribute_names(hid_t object) {
   std::vector<std::string> found;
   const auto note = [](hid_t, const char* name, const H5A_info_t*, void* names) {

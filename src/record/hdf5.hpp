@@ -137,6 +137,9 @@ struct Link {
 };
 /// Returns the links of a group, sorted by name.
 std::vector<Link> links(hid_t group);
+/// Opens the object of a hard link in a group. Throws `Failure` if its data are in other files:
+/// HDF5 1.10 reads past the end of a damaged list of these files when it opens the object.
+Object open_object(hid_t group, const std::string& name);
 /// Returns the names of the attributes of an object, sorted.
 std::vector<std::string> attribute_names(hid_t object);
 

@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -196,6 +197,33 @@ TEST_F(CheckpointTest, RejectsOtherTypesAndLinks) {
                 "linking");
   });
   expect_refused(path_, Verify::if_present, "is not a dataset");
+}
+
+TEST_F(CheckpointTest, RefusesExternalFilesWithoutReadingTheirNames) {
+  write_foreign(path_, [](hid_t file) {
+    hdf5::check(H5Ldelete(file, "/state/linear.bias", H5P_DEFAULT), "deleting");
+    const hsize_t size = 10;
+    const auto space = hdf5::own<hdf5::Space>(H5Screate_simple(1, &size, nullptr), "describing");
+    const hdf5::Properties creation = hdf5::creation_properties(H5P_DATASET_CREATE);
+    hdf5::check(H5Pset_external(creation.get(), "name-of-the-file", 0, 40), "describing");
+    hdf5::own<hdf5::Dataset>(H5Dcreate2(file, "/state/linear.bias", H5T_IEEE_F32LE, space.get(),
+                                        H5P_DEFAULT, creation.get(), H5P_DEFAULT),
+                             "creating");
+  });
+  expect_refused(path_, Verify::if_present, "linear.bias is stored in other files");
+  // The names are in a heap, which has no checksum. HDF5 would read past its end if the last name
+  // has no terminating zero.
+  std::string bytes = content(path_);
+  const std::size_t heap = bytes.find("HEAP"), name = bytes.find("name-of-the-file");
+  ASSERT_NE(heap, std::string::npos);
+  ASSERT_GT(name, heap);
+  std::uint64_t heap_bytes = 0, heap_address = 0;
+  std::memcpy(&heap_bytes, bytes.data() + heap + 8, sizeof heap_bytes);
+  std::memcpy(&heap_address, bytes.data() + heap + 24, sizeof heap_address);
+  std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(name),
+            bytes.begin() + static_cast<std::ptrdiff_t>(heap_address + heap_bytes), 'x');
+  put(path_, bytes);
+  expect_refused(path_, Verify::if_present, "linear.bias is stored in other files");
 }
 
 TEST_F(CheckpointTest, VerifiesTheDigestIfThereIsOne) {
