@@ -16,31 +16,31 @@ namespace {
 constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 }
 
-Buffer::Buffer(std::size_t bytes) : bytes_(bytes) {
-  if (bytes == 0) return;
+Buffer::Buffer(std::size_t bytes) : Buffer(untouched(bytes)) {
+  if (bytes > 0) std::memset(data(), 0, bytes);
+}
+
+Buffer Buffer::untouched(std::size_t bytes) {
+  if (bytes == 0) return {};
   // Large buffers are aligned to a huge page, which reduces TLB misses in convolutions.
   const std::size_t align = bytes >= huge_page_bytes ? huge_page_bytes : alignment;
   const std::size_t padded = (bytes + align - 1) / align * align;
-  void* memory = std::aligned_alloc(align, padded);
+  // calloc writes zeros only to memory that was used before.
+  void* const memory = std::calloc(padded / align + 1, align);
   if (memory == nullptr) {
     fail(ExitStatus::out_of_memory,
          fmt::format("no memory left for a buffer of {}; use a smaller batch",
                      format_bytes(double(bytes))));
   }
-  if (align == huge_page_bytes) madvise(memory, padded, MADV_HUGEPAGE);
-  std::memset(memory, 0, bytes);
-  data_.reset(static_cast<std::byte*>(memory));
+  std::shared_ptr<const void> owner(memory, std::free);
+  void* aligned = memory;
+  std::size_t space = padded + align;
+  std::align(align, padded, aligned, space);
+  if (align == huge_page_bytes) madvise(aligned, padded, MADV_HUGEPAGE);
+  return {{static_cast<std::byte*>(aligned), bytes}, std::move(owner)};
 }
 
 Buffer::Buffer(std::span<std::byte> memory, std::shared_ptr<const void> owner)
     : data_(memory.data(), Release{std::move(owner)}), bytes_(memory.size()) {}
-
-void Buffer::Release::operator()(std::byte* data) noexcept {
-  if (owner) {
-    owner.reset();
-  } else {
-    std::free(data);
-  }
-}
 
 }  // namespace lockstep::core

@@ -1,10 +1,13 @@
 #include "lockstep/core/buffer.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "lockstep/core/error.hpp"
 
@@ -19,6 +22,38 @@ TEST(Buffer, IsAlignedAndZeroed) {
     EXPECT_TRUE(std::ranges::all_of(buffer.as<std::byte>(),
                                     [](std::byte byte) { return byte == std::byte{0}; }));
   }
+}
+
+/// Returns the share of the whole pages of the buffer that are in memory.
+double resident_share(const Buffer& buffer) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> pages(buffer.bytes() / page);
+  EXPECT_EQ(mincore(buffer.data(), pages.size() * page, pages.data()), 0);
+  const auto resident = std::ranges::count_if(pages, [](auto state) { return (state & 1) != 0; });
+  return static_cast<double>(resident) / static_cast<double>(pages.size());
+}
+
+TEST(Buffer, PagesAreAllocatedByTheConstructorOrByTheFirstWrite) {
+  constexpr std::size_t bytes = std::size_t{64} << 20;  // above glibc's limit for reused memory
+  EXPECT_EQ(resident_share(Buffer(bytes)), 1.0);
+  const Buffer untouched = Buffer::untouched(bytes);
+  EXPECT_EQ(resident_share(untouched), 0.0);
+  untouched.data()[0] = std::byte{1};
+  const double written = resident_share(untouched);
+  EXPECT_GT(written, 0.0);
+  EXPECT_LE(written, 2.0 / 64) << "one page, or one huge page of 2 MiB";
+}
+
+TEST(Buffer, UntouchedBuffersAreZeroedAlsoInReusedMemory) {
+  for (const std::size_t bytes : {1, 65, 4'000, 5'000'000, 5'000'000}) {
+    const Buffer buffer = Buffer::untouched(bytes);
+    EXPECT_EQ(buffer.bytes(), bytes);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data()) % Buffer::alignment, 0u);
+    EXPECT_TRUE(std::ranges::all_of(buffer.as<std::byte>(),
+                                    [](std::byte byte) { return byte == std::byte{0}; }));
+    std::ranges::fill(buffer.as<std::byte>(), std::byte{7});
+  }
+  EXPECT_EQ(Buffer::untouched(0).data(), nullptr);
 }
 
 TEST(Buffer, EmptyBufferHasNoMemory) {

@@ -16,6 +16,11 @@ class Buffer {
   /// Allocates `bytes` of host memory; for 2 MiB and more it requests transparent huge pages.
   /// Throws `Error` (out_of_memory), with the size in the message, if the allocation fails.
   explicit Buffer(std::size_t bytes);
+  /// Allocates memory like the constructor, but writes nothing to buffers of 2 MiB and more. The
+  /// kernel allocates a page when a thread first writes to it, in the NUMA domain of this thread.
+  /// Reads before the first write return zeros from a page that stays in the cache, so do not time
+  /// them.
+  static Buffer untouched(std::size_t bytes);
   /// Wraps existing memory, for example shared, page-locked or device memory. `owner` keeps the
   /// memory alive and releases it. The memory must already be zeroed and aligned.
   Buffer(std::span<std::byte> memory, std::shared_ptr<const void> owner);
@@ -31,8 +36,8 @@ class Buffer {
 
  private:
   struct Release {
-    void operator()(std::byte* data) noexcept;
-    std::shared_ptr<const void> owner;  ///< null if the buffer allocated the memory itself
+    void operator()(std::byte*) noexcept { owner.reset(); }
+    std::shared_ptr<const void> owner;
   };
   std::unique_ptr<std::byte[], Release> data_;
   std::size_t bytes_ = 0;

@@ -12,6 +12,7 @@
 #include <memory>
 #include <utility>
 
+#include "distributed_buffer.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/system.hpp"
 #include "onednn.hpp"
@@ -54,7 +55,8 @@ std::function<void()> make_float_product(std::int64_t size) {
 /// Times a copy that is too large for the caches; returns bytes read plus bytes written per second.
 double copy_rate(int threads) {
   constexpr std::size_t copy_bytes = std::size_t{128} << 20;
-  const core::Buffer from(copy_bytes), to(copy_bytes);
+  const core::Buffer from = distributed_buffer(copy_bytes, threads),
+                     to = distributed_buffer(copy_bytes, threads);
   const std::size_t part = copy_bytes / static_cast<std::size_t>(threads) / 64 * 64;
   const double seconds = best_seconds([&] {
 #pragma omp parallel for num_threads(threads)
@@ -95,7 +97,8 @@ PlanOptions CpuBackend::with_progress(PlanOptions options) const {
 
 ModelState CpuBackend::make_state(const graph::Graph& graph, core::Buffer gradients) const {
   const std::size_t bytes = graph.parameter_elements() * sizeof(float);
-  return {core::Buffer(bytes), std::move(gradients), core::Buffer(bytes),
+  return {distributed_buffer(bytes, threads_), std::move(gradients),
+          distributed_buffer(bytes, threads_),
           core::Buffer(graph.statistic_elements() * sizeof(float)), 0};
 }
 

@@ -8,6 +8,7 @@
 
 #include "amx/convolution.hpp"
 #include "amx/tiles.hpp"
+#include "distributed_buffer.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "onednn_convolution.hpp"
 #include "winograd.hpp"
@@ -28,12 +29,13 @@ constexpr int most_runs = 4;
 /// Buffers for timing directions of one convolution, one after the other.
 class Trial {
  public:
-  Trial(Direction direction, const ConvolutionSizes& sizes, const FeatureMap& source,
+  Trial(Direction direction, const ConvolutionSizes& sizes, int threads, const FeatureMap& source,
         const FeatureMap& destination)
-      : source_(source),
+      : threads_(threads),
+        source_(source),
         destination_(destination),
-        source_bytes_(source.bytes()),
-        destination_bytes_(destination.bytes()),
+        source_bytes_(distributed_buffer(source.bytes(), threads)),
+        destination_bytes_(distributed_buffer(destination.bytes(), threads)),
         weights_(static_cast<std::size_t>(sizes.out_channels * sizes.in_channels * sizes.kernel *
                                           sizes.kernel) *
                  sizeof(float)),
@@ -56,7 +58,7 @@ class Trial {
       std::size_t bytes = 1;
       for (const auto& direction : directions_)
         bytes = std::max(bytes, direction->workspace_bytes());
-      workspace_ = core::Buffer(bytes);
+      workspace_ = distributed_buffer(bytes, threads_);
       best_.assign(directions_.size(), std::numeric_limits<double>::infinity());
       for (const auto& direction : directions_)
         direction->bind(workspace_.data(), weights_.as<float>().data(),
@@ -69,6 +71,7 @@ class Trial {
   }
 
  private:
+  int threads_;
   FeatureMap source_, destination_;
   core::Buffer source_bytes_, destination_bytes_, weights_, bias_, workspace_;
   std::vector<std::unique_ptr<ConvolutionDirection>> directions_;
@@ -132,7 +135,7 @@ ConvolutionAlgorithm ConvolutionChooser::choose(const Context& context, Directio
   if (const auto known = fastest_.find(key); known != fastest_.end()) return known->second;
   FeatureMap some_source = source, some_destination = destination;
   some_source.images = some_destination.images = some.images;
-  Trial trial(direction, some, some_source, some_destination);
+  Trial trial(direction, some, context.threads, some_source, some_destination);
   std::erase_if(candidates, [&](ConvolutionAlgorithm candidate) {
     auto made = make_by(candidate, context, direction, some, trial.source(), trial.destination());
     if (made == nullptr) return true;

@@ -75,8 +75,8 @@ CpuPlan::CpuPlan(const graph::Graph& graph, ModelState& state, const PlanOptions
     : HostPlan(state, options),
       operations_(graph, options, threads, chooser),
       blueprint_(operations_),
-      arena_(blueprint_.arena_bytes()),
-      workspace_(blueprint_.workspace_bytes()) {
+      arena_(core::Buffer::untouched(blueprint_.arena_bytes())),
+      workspace_(core::Buffer::untouched(blueprint_.workspace_bytes())) {
   if (graph.boundary_inputs().empty())
     normaliser_.emplace(options.normalisation, graph.image().channels, threads);
   blueprint_.bind(arena_.data(), workspace_.data(), state);
