@@ -113,7 +113,7 @@ void share_processors(Job& job, comm::Communicator& communicator) {
   }
   warn(job, communicator, oversubscription(job.ranks, threads));
   if (job.config.binding == train::Binding::none) return;
-  if (job.config.device != backend::DeviceKind::cpu) return;
+  if (job.config.device != backend::DeviceKind::cpu || core::openmp_binds_threads()) return;
   const auto share = share_of_processors(job.ranks, threads, rank, core::core_of);
   if (share.empty() || !core::bind_to(share)) return;
   const record::RankInfo bound = record::describe_process();

@@ -29,7 +29,7 @@ constexpr auto limit_at_end = 10000ms;  // an end without MPI_Finalize is an err
 
 StopLimit::StopLimit(const Watchdog& watchdog, train::Config config, std::string who, int rank)
     : watchdog_(watchdog), config_(std::move(config)), who_(std::move(who)), rank_(rank) {
-  thread_ = core::start_without_signals([this](const std::stop_token& stop) { watch(stop); });
+  thread_ = core::start_helper([this](const std::stop_token& stop) { watch(stop); });
 }
 
 void StopLimit::set_status(int status) { status_ = status; }

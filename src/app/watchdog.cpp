@@ -21,7 +21,7 @@ Watchdog::Watchdog(std::chrono::seconds limit, std::string who, Parent parent)
       who_(std::move(who)),
       is_launched_(parent == Parent::launcher),
       launcher_(::getppid()) {
-  thread_ = core::start_without_signals([this](const std::stop_token& stop) { watch(stop); });
+  thread_ = core::start_helper([this](const std::stop_token& stop) { watch(stop); });
 }
 
 void Watchdog::begin(const char* activity, std::int64_t step) {

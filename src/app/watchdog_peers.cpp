@@ -109,7 +109,7 @@ WatchdogPeers::WatchdogPeers(comm::Communicator& communicator, OwnStatus own_sta
     if (host == communicator.host()) peer.addresses.push_back(htonl(INADDR_LOOPBACK));
     for (std::uint32_t address = 0; words >> address;) peer.addresses.push_back(address);
   }
-  thread_ = core::start_without_signals([this](const std::stop_token& stop) { answer(stop); });
+  thread_ = core::start_helper([this](const std::stop_token& stop) { answer(stop); });
 }
 
 WatchdogPeers::~WatchdogPeers() {

@@ -1,6 +1,7 @@
 #include "lockstep/core/processors.hpp"
 
 #include <fmt/format.h>
+#include <omp.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <string_view>
+#include <vector>
 
 namespace lockstep::core {
 
@@ -29,6 +31,19 @@ std::set<int> allowed_processors() {
   std::set<int> found;
   for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
     if (CPU_ISSET(processor, &set)) found.insert(processor);
+  }
+  return found;
+}
+
+bool openmp_binds_threads() { return omp_get_proc_bind() != omp_proc_bind_false; }
+
+std::set<int> thread_processors() {
+  if (!openmp_binds_threads()) return allowed_processors();
+  std::set<int> found;
+  for (int place = 0; place < omp_get_num_places(); ++place) {
+    std::vector<int> processors(static_cast<std::size_t>(omp_get_place_num_procs(place)));
+    omp_get_place_proc_ids(place, processors.data());
+    found.insert(processors.begin(), processors.end());
   }
   return found;
 }

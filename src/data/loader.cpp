@@ -10,6 +10,7 @@
 
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/thread.hpp"
 
 namespace lockstep::data {
 
@@ -71,7 +72,7 @@ DataLoader::State::State(const Dataset& dataset_, const DistributedSampler& samp
   }
   threads.reserve(workers);
   for (std::size_t i = 0; i < workers; ++i) {
-    threads.emplace_back([this](const std::stop_token& stop) { work(stop); });
+    threads.push_back(core::start_helper([this](const std::stop_token& stop) { work(stop); }));
   }
 }
 

@@ -7,7 +7,7 @@ namespace lockstep::record {
 RankInfo describe_process() {
   RankInfo info;
   info.hostname = core::host_name();
-  const std::set<int> processors = core::allowed_processors();
+  const std::set<int> processors = core::thread_processors();
   std::set<int> cores;
   for (const int processor : processors) cores.insert(core::core_of(processor));
   info.cpu_list = core::processor_list(processors);

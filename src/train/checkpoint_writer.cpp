@@ -43,8 +43,8 @@ void CheckpointWriter::start(std::int64_t step, const std::vector<record::Tensor
   std::vector<record::Tensor> tensors = copies_;
   tensors.insert(tensors.end(), others.begin(), others.end());
   is_saving_.store(true, std::memory_order_relaxed);
-  thread_ = core::start_without_signals([this, step, tensors = std::move(tensors),
-                                         counters = std::move(counters)](const std::stop_token&) {
+  thread_ = core::start_helper([this, step, tensors = std::move(tensors),
+                                counters = std::move(counters)](const std::stop_token&) {
     const auto begin = Clock::now();
     failure_ = outcome_of([&] {
       store_.write(step, tensors, counters);

@@ -40,7 +40,7 @@ Sampler::Sampler(std::size_t width, double hertz, Clock::time_point origin, Sour
       source_(std::move(source)),
       intervals_(hertz),
       rows_(std::make_unique_for_overwrite<double[]>(limit * width)),
-      thread_(core::start_without_signals([this](const std::stop_token& stop) { run(stop); })) {}
+      thread_(core::start_helper([this](const std::stop_token& stop) { run(stop); })) {}
 
 std::vector<double> Sampler::take() {
   const std::scoped_lock lock(mutex_);

@@ -131,6 +131,16 @@ def test_more_threads_than_processors_cause_a_warning():
     assert len(messages_of(result)) == 1 and f"{threads} threads" in messages_of(result)[0]
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+def test_threads_that_openmp_binds_compute_on_all_processors():
+    def line_of(env):
+        result = start("train", "--data", "synthetic:24", "--batch-per-rank", "2", "--dry-run", env=env)
+        assert result.returncode == 0 and result.stderr == ""
+        return next(line for line in result.stdout.splitlines() if line.startswith("  binding"))
+
+    assert line_of({"OMP_PROC_BIND": "true"}) == line_of({})
+
+
 def test_run_file_has_the_warnings_about_threads(tmp_path):
     cores = len(os.sched_getaffinity(0))
     for threads, expected in ((1, ""), (cores + 1, f"{cores + 1} threads share {cores} processor")):

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "lockstep/core/processors.hpp"
+
 namespace lockstep::core {
 namespace {
 
@@ -11,9 +15,9 @@ sigset_t current_mask() {
   return mask;
 }
 
-TEST(StartWithoutSignals, BlocksOnlySignalsOfOtherProcesses) {
+TEST(StartHelper, BlocksOnlySignalsOfOtherProcesses) {
   sigset_t mask;
-  start_without_signals([&](const std::stop_token&) { mask = current_mask(); }).join();
+  start_helper([&](const std::stop_token&) { mask = current_mask(); }).join();
   for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) {
     EXPECT_EQ(sigismember(&mask, number), 1) << number;
   }
@@ -22,10 +26,17 @@ TEST(StartWithoutSignals, BlocksOnlySignalsOfOtherProcesses) {
   }
 }
 
-TEST(StartWithoutSignals, RestoresTheMaskOfTheCaller) {
-  start_without_signals([](const std::stop_token&) {}).join();
+TEST(StartHelper, RestoresTheMaskOfTheCaller) {
+  start_helper([](const std::stop_token&) {}).join();
   const sigset_t mask = current_mask();
   EXPECT_EQ(sigismember(&mask, SIGTERM), 0);
+}
+
+/// OpenMP reads OMP_PROC_BIND when the process starts, so CTest also runs this test with it.
+TEST(StartHelper, MayUseTheProcessorsOfAllThreads) {
+  std::set<int> found;
+  start_helper([&](const std::stop_token&) { found = allowed_processors(); }).join();
+  EXPECT_EQ(found, thread_processors());
 }
 
 }  // namespace

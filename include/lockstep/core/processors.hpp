@@ -10,6 +10,15 @@ namespace lockstep::core {
 /// Returns the processors that the calling thread may use; empty if the system does not tell.
 std::set<int> allowed_processors();
 
+/// Returns whether OpenMP binds each thread to a place, which the environment requests
+/// (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY).
+bool openmp_binds_threads();
+
+/// Returns the processors of the OpenMP threads of this process: if OpenMP binds its threads, those
+/// of all places, because the calling thread is then bound to the first place; otherwise
+/// `allowed_processors()`.
+std::set<int> thread_processors();
+
 /// Lets the calling thread, and the threads that it starts, run on these processors only. Returns
 /// false if the system does not permit it.
 bool bind_to(const std::set<int>& processors);

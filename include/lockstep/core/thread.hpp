@@ -5,12 +5,15 @@
 #include <thread>
 #include <utility>
 
+#include "lockstep/core/processors.hpp"
+
 namespace lockstep::core {
 
-/// Starts a thread that receives no signals of other processes, so that these interrupt the main
-/// thread. `work` takes a `const std::stop_token&`.
+/// Starts a thread that assists the main thread. It receives no signals of other processes, so that
+/// these interrupt the main thread. It may use the processors of all OpenMP threads, also if OpenMP
+/// has bound the main thread to one of them. `work` takes a `const std::stop_token&`.
 template <class Work>
-std::jthread start_without_signals(Work work) {
+std::jthread start_helper(Work work) {
   struct SignalMask {
     sigset_t before;
     SignalMask() {
@@ -25,7 +28,11 @@ std::jthread start_without_signals(Work work) {
     ~SignalMask() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
   };
   const SignalMask mask;  // the thread inherits it
-  return std::jthread(std::move(work));
+  return std::jthread([work = std::move(work),
+                       processors = thread_processors()](const std::stop_token& stop) mutable {
+    bind_to(processors);  // if this fails, the thread keeps the processors of the caller
+    work(stop);
+  });
 }
 
 }  // namespace lockstep::core
