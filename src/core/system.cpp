@@ -86,6 +86,17 @@ std::filesystem::path cache_directory() {
   return {};
 }
 
+std::optional<std::string> read_small_file(const std::filesystem::path& path, std::size_t most) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(most + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  const auto bytes = static_cast<std::size_t>(file.gcount());
+  // Reading to the end sets `eof`; a file that cannot be opened or read (a folder) does not.
+  if (!file.eof() || bytes > most) return std::nullopt;
+  text.resize(bytes);
+  return text;
+}
+
 ResidentMemory resident_memory() {
   return {bytes_in("/proc/self/status", "VmRSS").value_or(0),
           bytes_in("/proc/self/status", "VmHWM").value_or(0)};

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdlib>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace lockstep::core {
@@ -33,6 +36,20 @@ TEST(ResidentMemory, GrowsWithTheMemoryThatIsWritten) {
   // Only half of the growth is required, because other memory may be released at the same time.
   EXPECT_GT(after.now, before.now + bytes / 2) << written.size();
   EXPECT_GE(after.peak, after.now);
+}
+
+TEST(System, SmallFilesAreReadUpToALimit) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  ASSERT_EQ(::write(pipe[1], "12345", 5), 5);
+  ::close(pipe[1]);
+  EXPECT_EQ(read_small_file("/proc/self/fd/" + std::to_string(pipe[0]), 5), "12345");
+  ::close(pipe[0]);
+  EXPECT_EQ(read_small_file("/dev/null"), "");
+  EXPECT_EQ(read_small_file("/dev/zero"), std::nullopt) << "it has no end";
+  EXPECT_EQ(read_small_file("/proc/version", 4), std::nullopt) << "it is longer";
+  EXPECT_EQ(read_small_file("/no/such/file"), std::nullopt);
+  EXPECT_EQ(read_small_file("/"), std::nullopt) << "a folder";
 }
 
 TEST(System, CacheDirectoryFollowsTheEnvironment) {

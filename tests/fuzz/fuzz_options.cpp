@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     } else {
       arguments.push_back(part);
     }
-    // Another file could be a device that never ends.
+    // Another file could be a pipe, which blocks.
     if (part.starts_with("LOCKSTEP_CONFIG=") || part.starts_with("--config")) return 0;
   }
   if (!file.empty()) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 // Facts about this host, this process and its environment, as Linux reports them.
@@ -25,6 +26,14 @@ std::uint64_t available_memory();
 /// $XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep. Returns an empty path (no such directory) if
 /// LOCKSTEP_CACHE_DIR is set but empty, or if there is no home directory.
 std::filesystem::path cache_directory();
+
+/// Limit of files of options and parameters, far above the size of a correct one.
+inline constexpr std::size_t most_bytes_of_parameters = std::size_t{1} << 20;
+
+/// Returns the contents of a file or pipe; nothing if it cannot be read or has more than `most`
+/// bytes, so that a device without an end is not read for ever.
+std::optional<std::string> read_small_file(const std::filesystem::path& path,
+                                           std::size_t most = most_bytes_of_parameters);
 
 /// Resident memory of this process in bytes.
 struct ResidentMemory {

@@ -6,11 +6,12 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
-#include <fstream>
 #include <iterator>
 #include <set>
+#include <sstream>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/system.hpp"
 #include "option_table.hpp"
 #include "suggestion.hpp"
 
@@ -108,9 +109,13 @@ po::parsed_options parse_environment(const Environment& environment,
 }
 
 po::parsed_options parse_file(const std::string& path, const po::options_description& bound) {
-  std::ifstream file(path);
-  if (!file) fail(fmt::format("--config {}: the file cannot be read; check the path", path));
-  return po::parse_config_file(file, bound);
+  const auto text = core::read_small_file(path);
+  if (!text) {
+    fail(fmt::format("--config {}: this is not a readable file of at most 1 MiB; check the path",
+                     path));
+  }
+  std::istringstream stream(*text);
+  return po::parse_config_file(stream, bound);
 }
 
 /// Throws `Error` (usage) for an option on the command line that `command` does not use. The

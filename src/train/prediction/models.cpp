@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
+
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/system.hpp"
 #include "lockstep/train/prediction_models.hpp"
 #include "models_json.hpp"
 
@@ -114,10 +115,10 @@ NetworkModel read_network(const std::string& name, const json& entry, const json
 }
 
 NetworkModel read_network_file(const std::string& path) {
-  std::ifstream file(path);
+  const auto text = core::read_small_file(path);
   try {
-    if (!file) throw Malformed{"it cannot be read"};
-    NetworkModel network = read_network(path, json::parse(file), json::object());
+    if (!text) throw Malformed{"this is not a readable file of at most 1 MiB"};
+    NetworkModel network = read_network(path, json::parse(*text), json::object());
     if (network.ranks_per_node > 1 && !network.bus)
       throw Malformed{"'bus' is missing, the bandwidth between the ranks of a node"};
     return network;
