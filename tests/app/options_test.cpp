@@ -164,6 +164,33 @@ TEST(Options, InvalidArgumentsAreRefused) {
   EXPECT_THAT(refusal({"train", "--config", "/nowhere.ini"}), HasSubstr("/nowhere.ini"));
 }
 
+TEST(Options, FlagsHaveValuesInTheEnvironmentAndInFiles) {
+  const auto is_on = [](const std::string& value) {
+    return parse_options({"train"}, {"LOCKSTEP_NESTEROV=" + value}).nesterov;
+  };
+  for (const auto* value : {"true", "1", "Yes", "ON", ""}) EXPECT_TRUE(is_on(value)) << value;
+  for (const auto* value : {"false", "0", "no", "Off"}) EXPECT_FALSE(is_on(value)) << value;
+  const ConfigFile file("nesterov = true\n");
+  EXPECT_TRUE(parse_options({"train", "--config", file.path()}, {}).nesterov);
+  EXPECT_THAT(refusal({"train"}, {"LOCKSTEP_NESTEROV=maybe"}), HasSubstr("--nesterov maybe"));
+}
+
+// Boost replaces the placeholders of its messages also in the text that it has inserted for one: a
+// text that contains its own placeholder is replaced for ever.
+TEST(Options, PlaceholdersOfBoostAreOrdinaryText) {
+  for (const std::string text : {"%value%", "%canonical_option%", "%option%", "%prefix%",
+                                 "%original_token%", "%invalid_line%"}) {
+    EXPECT_THAT(refusal({"train", "--" + text}), HasSubstr(text));
+    EXPECT_THAT(refusal({"train", "--epochs", text}), HasSubstr(text));
+    EXPECT_THAT(refusal({"train", "--nesterov=" + text}), HasSubstr("nesterov"));
+    EXPECT_THAT(refusal({"train"}, {"LOCKSTEP_NESTEROV=" + text}), HasSubstr(text));
+    for (const std::string& line : {text, text + "=3", "nesterov=" + text}) {
+      const ConfigFile file(line + "\n");
+      EXPECT_THAT(refusal({"train", "--config", file.path()}), HasSubstr(text)) << line;
+    }
+  }
+}
+
 TEST(Options, SizesAndTimesHaveUnits) {
   const auto with = [](const std::string& argument) {
     return parse_options({"train", argument}, {});

@@ -107,8 +107,8 @@ OptionValue one_of(std::string Config::*member, std::vector<std::string> names) 
 
 OptionValue flag(bool Config::*member) {
   OptionValue value{.type = "flag"};
-  value.parse = [member](Config& config, std::string_view, const std::string& text) {
-    config.*member = text == "true";
+  value.parse = [member](Config& config, std::string_view option, const std::string& text) {
+    config.*member = parse_flag(option, text);
   };
   value.print = [member](const Config& config) { return fmt::format("{}", config.*member); };
   return value;

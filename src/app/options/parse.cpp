@@ -33,14 +33,9 @@ po::options_description bind_options(train::Config& config) {
     const auto store = [&config, &option](const std::string& text) {
       option.value.parse(config, option.name, text);
     };
-    const std::string name(option.name);
-    if (option.value.is_flag()) {
-      bound.add_options()(name.c_str(), po::bool_switch()->notifier([store](bool is_on) {
-        store(is_on ? "true" : "false");
-      }));
-    } else {
-      bound.add_options()(name.c_str(), po::value<std::string>()->notifier(store));
-    }
+    auto* value = po::value<std::string>()->notifier(store);
+    if (option.value.is_flag()) value->zero_tokens()->implicit_value("true");
+    bound.add_options()(std::string(option.name).c_str(), value);
   }
   return bound;
 }
@@ -132,7 +127,8 @@ void require_used(const po::parsed_options& parsed, std::string_view command) {
 }
 
 /// Calls `parse` and converts exceptions of Boost to `Error` (usage) with messages of this program.
-/// `where`: prefix of the messages that names the source.
+/// `where`: prefix of the messages that names the source. `what` is not called for errors that
+/// contain text of the user: it never returns if that text contains a placeholder such as %value%.
 template <class Parse>
 void explained(const std::string& where, std::string_view command, Parse parse) {
   try {
@@ -144,6 +140,8 @@ void explained(const std::string& where, std::string_view command, Parse parse) 
                      suggestion(name, option_names(command))));
   } catch (const po::multiple_occurrences& error) {
     fail(fmt::format("{}option {} is given twice; give it once", where, error.get_option_name()));
+  } catch (const po::invalid_config_file_syntax& error) {
+    fail(fmt::format("{}the line '{}' is not NAME = VALUE; see --help", where, error.tokens()));
   } catch (const po::error& error) {
     fail(fmt::format("{}{}; see --help", where, error.what()));
   }

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -48,6 +50,15 @@ double parse_real(std::string_view option, const std::string& text) {
   const auto number = parse_whole<double>(option, text, "a number");
   if (!std::isfinite(number)) fail_value(option, text, "a finite number");
   return number;
+}
+
+bool parse_flag(std::string_view option, const std::string& text) {
+  std::string lower = text;
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto is_one_of = [&lower](auto... names) { return ((lower == names) || ...); };
+  if (is_one_of("", "true", "yes", "on", "1")) return true;
+  if (is_one_of("false", "no", "off", "0")) return false;
+  fail_value(option, text, "true or false");
 }
 
 std::uint64_t parse_bytes(std::string_view option, const std::string& text) {

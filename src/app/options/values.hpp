@@ -12,6 +12,10 @@ std::int64_t parse_integer(std::string_view option, const std::string& text);
 std::uint64_t parse_seed(std::string_view option, const std::string& text);
 double parse_real(std::string_view option, const std::string& text);
 
+/// "true", "yes", "on", "1" and an empty text are true; "false", "no", "off" and "0" are false. The
+/// case of letters does not matter.
+bool parse_flag(std::string_view option, const std::string& text);
+
 /// Parses a number with a unit: "1500000", "64K", "8GB", "2GiB". K, M and G are powers of 1024; KB,
 /// MB and GB are powers of 1000.
 std::uint64_t parse_bytes(std::string_view option, const std::string& text);
