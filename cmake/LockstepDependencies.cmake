@@ -8,7 +8,7 @@ find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
 find_package(nlohmann_json REQUIRED)
 
 set(HDF5_PREFER_PARALLEL OFF)
-find_package(HDF5 REQUIRED COMPONENTS C HL)
+find_package(HDF5 1.10.3 REQUIRED COMPONENTS C HL)
 
 find_package(oneDNN 2.6 REQUIRED)
 find_package(xxHash 0.8 REQUIRED)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "lockstep/core/processors.hpp"
@@ -23,6 +24,21 @@ std::vector<std::size_t> sharers_of(const std::vector<record::RankInfo>& ranks, 
     }
   }
   return sharers;
+}
+
+/// Returns the indices of the first two ranks of one host with the same text in `member`, if it is
+/// known.
+std::optional<std::pair<std::size_t, std::size_t>> first_pair_of_a_host(
+    const std::vector<record::RankInfo>& ranks, std::string record::RankInfo::*member) {
+  for (std::size_t second = 1; second < ranks.size(); ++second) {
+    for (std::size_t first = 0; first < second; ++first) {
+      const record::RankInfo &a = ranks[first], &b = ranks[second];
+      if (!(a.*member).empty() && a.host == b.host && a.*member == b.*member) {
+        return std::pair{first, second};
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -85,18 +101,23 @@ std::string oversubscription(const std::vector<record::RankInfo>& ranks,
   return "";
 }
 
+std::string common_places(const std::vector<record::RankInfo>& ranks) {
+  const auto pair = first_pair_of_a_host(ranks, &record::RankInfo::cpu_list);
+  if (!pair) return "";
+  return fmt::format(
+      "OMP_PROC_BIND or OMP_PLACES binds the threads of ranks {} and {} to the same processors on "
+      "{}, so measured times are too long; unset them, or let the launcher bind each rank to its "
+      "own processors",
+      pair->first, pair->second, ranks[pair->first].hostname);
+}
+
 std::string shared_gpu(const std::vector<record::RankInfo>& ranks) {
-  for (std::size_t second = 1; second < ranks.size(); ++second) {
-    for (std::size_t first = 0; first < second; ++first) {
-      const record::RankInfo &a = ranks[first], &b = ranks[second];
-      if (a.device_uuid.empty() || a.host != b.host || a.device_uuid != b.device_uuid) continue;
-      return fmt::format(
-          "ranks {} and {} share a GPU on {}, so measured times are too long; start at most one "
-          "rank per GPU",
-          first, second, a.hostname);
-    }
-  }
-  return "";
+  const auto pair = first_pair_of_a_host(ranks, &record::RankInfo::device_uuid);
+  if (!pair) return "";
+  return fmt::format(
+      "ranks {} and {} share a GPU on {}, so measured times are too long; start at most one rank "
+      "per GPU",
+      pair->first, pair->second, ranks[pair->first].hostname);
 }
 
 }  // namespace lockstep::app

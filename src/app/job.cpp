@@ -102,8 +102,8 @@ void name_devices(Job& job, comm::Communicator& communicator) {
 }
 
 /// Sets the number of threads of this rank if it is not given, warns if the ranks have too many
-/// threads, and binds ranks that compute on the same processors to parts of these. Collective: all
-/// ranks must call this.
+/// threads, and binds ranks that compute on the same processors to parts of these, unless OpenMP
+/// binds the threads. Collective: all ranks must call this.
 void share_processors(Job& job, comm::Communicator& communicator) {
   const int rank = communicator.rank();
   if (job.config.threads == 0) job.config.threads = fair_threads(job.ranks, rank);
@@ -112,8 +112,9 @@ void share_processors(Job& job, comm::Communicator& communicator) {
     threads.push_back(std::stoi(text));
   }
   warn(job, communicator, oversubscription(job.ranks, threads));
+  if (job.config.device != backend::DeviceKind::cpu) return;
+  if (core::openmp_binds_threads()) return warn(job, communicator, common_places(job.ranks));
   if (job.config.binding == train::Binding::none) return;
-  if (job.config.device != backend::DeviceKind::cpu || core::openmp_binds_threads()) return;
   const auto share = share_of_processors(job.ranks, threads, rank, core::core_of);
   if (share.empty() || !core::bind_to(share)) return;
   const record::RankInfo bound = record::describe_process();

@@ -39,7 +39,9 @@ std::set<int> allowed_processors() {
   return found;
 }
 
-bool openmp_binds_threads() { return omp_get_proc_bind() != omp_proc_bind_false; }
+bool openmp_binds_threads() {
+  return omp_get_proc_bind() != omp_proc_bind_false && omp_get_num_places() > 0;
+}
 
 std::set<int> thread_processors() {
   if (!openmp_binds_threads()) return allowed_processors();

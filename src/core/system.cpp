@@ -12,6 +12,8 @@
 #include <sstream>
 #include <utility>
 
+#include "lockstep/core/format.hpp"
+
 namespace lockstep::core {
 
 namespace {
@@ -86,13 +88,20 @@ std::filesystem::path cache_directory() {
   return {};
 }
 
-std::optional<std::string> read_small_file(const std::filesystem::path& path, std::size_t most) {
+std::string read_option_file(std::string_view option, const std::filesystem::path& path,
+                             ExitStatus status, std::size_t most) {
   std::ifstream file(path, std::ios::binary);
   std::string text(most + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   const auto bytes = static_cast<std::size_t>(file.gcount());
+  if (bytes > most) {
+    fail(status, fmt::format("{} {}: has more than {}; check the path", option, path.string(),
+                             format_bytes(double(most))));
+  }
   // Reading to the end sets `eof`; a file that cannot be opened or read (a folder) does not.
-  if (!file.eof() || bytes > most) return std::nullopt;
+  if (!file.eof()) {
+    fail(status, fmt::format("{} {}: cannot be read; check the path", option, path.string()));
+  }
   text.resize(bytes);
   return text;
 }

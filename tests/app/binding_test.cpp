@@ -31,6 +31,14 @@ TEST(Binding, RanksOfOneHostShareTheProcessorsTheyHaveInCommon) {
   EXPECT_EQ(fair_threads({rank_on(0, "0"), rank_on(0, "0")}, 1), 1);
 }
 
+TEST(Binding, RanksOfOneHostWithTheSamePlacesAreNamed) {
+  const auto launched = [](const char* first, const char* second) {
+    return common_places({rank_on(0, first), rank_on(1, second), rank_on(0, second)});
+  };
+  EXPECT_THAT(launched("0-3", "0-3"), HasSubstr("ranks 0 and 2"));
+  EXPECT_EQ(launched("0-1", "2-3"), "");
+}
+
 TEST(Binding, HardwareThreadsOfACoreCountOnce) {
   const std::vector ranks{rank_on(0, "0-7", "0-3"), rank_on(0, "0-7", "0-3")};
   EXPECT_EQ(fair_threads(ranks, 0), 2);

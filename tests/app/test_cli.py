@@ -42,13 +42,14 @@ def start(*arguments, cwd=None, env=None):
                           capture_output=True, timeout=120)
 
 
-def start_ranks(*programs, cwd=None):
+def start_ranks(*programs, cwd=None, env=None):
     """Runs mpirun with one application context per (ranks, arguments); returns the completed process."""
     command = [*MPIRUN]
     for ranks, arguments in programs:
         command += [] if command == MPIRUN else [":"]
         command += ["-n", str(ranks), BIN, *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, env=environment(), text=True, capture_output=True, timeout=120)
+    return subprocess.run(command, cwd=cwd, env=environment() | (env or {}), text=True, capture_output=True,
+                          timeout=120)
 
 
 def messages_of(result):

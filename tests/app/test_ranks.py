@@ -89,6 +89,14 @@ def test_ranks_that_mpirun_does_not_bind_compute_on_different_cores(tmp_path, bi
         assert parse_processors(cores[0]) == allowed_cores()
 
 
+def test_ranks_whose_threads_openmp_binds_to_the_same_processors_cause_a_warning():
+    expected = "binds the threads of ranks 0 and 1 to the same processors"
+    for env, is_bound in (({"OMP_PROC_BIND": "true"}, True), ({}, False)):
+        result = start_ranks((2, train("--dry-run")), env=env)
+        assert result.returncode == 0, result.stderr
+        assert [expected in line for line in warnings_of(result)].count(True) == is_bound
+
+
 def allowed_cores():
     """Returns the physical cores of the processors of this process, each named by its lowest processor."""
     def core_of(processor):

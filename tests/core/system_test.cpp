@@ -7,7 +7,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdlib>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,18 +37,34 @@ TEST(ResidentMemory, GrowsWithTheMemoryThatIsWritten) {
   EXPECT_GE(after.peak, after.now);
 }
 
-TEST(System, SmallFilesAreReadUpToALimit) {
+/// Reads a file that --file names, of at most `most` bytes; returns its contents or the error.
+std::string read_file(const std::string& path, std::size_t most = most_bytes_of_parameters) {
+  try {
+    return read_option_file("--file", path, ExitStatus::input, most);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::input);
+    return error.what();
+  }
+}
+
+/// Reads five bytes from a pipe.
+std::string read_pipe(std::size_t most) {
   std::array<int, 2> pipe{};
-  ASSERT_EQ(::pipe(pipe.data()), 0);
-  ASSERT_EQ(::write(pipe[1], "12345", 5), 5);
+  EXPECT_EQ(::pipe(pipe.data()), 0);
+  EXPECT_EQ(::write(pipe[1], "12345", 5), 5);
   ::close(pipe[1]);
-  EXPECT_EQ(read_small_file("/proc/self/fd/" + std::to_string(pipe[0]), 5), "12345");
+  const std::string text = read_file("/proc/self/fd/" + std::to_string(pipe[0]), most);
   ::close(pipe[0]);
-  EXPECT_EQ(read_small_file("/dev/null"), "");
-  EXPECT_EQ(read_small_file("/dev/zero"), std::nullopt) << "it has no end";
-  EXPECT_EQ(read_small_file("/proc/version", 4), std::nullopt) << "it is longer";
-  EXPECT_EQ(read_small_file("/no/such/file"), std::nullopt);
-  EXPECT_EQ(read_small_file("/"), std::nullopt) << "a folder";
+  return text;
+}
+
+TEST(System, FilesOfOptionsAreReadUpToALimit) {
+  EXPECT_EQ(read_pipe(5), "12345");
+  EXPECT_THAT(read_pipe(4), testing::HasSubstr("has more than 4 B"));
+  EXPECT_EQ(read_file("/dev/null"), "");
+  EXPECT_EQ(read_file("/dev/zero"), "--file /dev/zero: has more than 1.05 MB; check the path");
+  EXPECT_EQ(read_file("/no/such"), "--file /no/such: cannot be read; check the path");
+  EXPECT_EQ(read_file("/"), "--file /: cannot be read; check the path");
 }
 
 TEST(System, CacheDirectoryFollowsTheEnvironment) {

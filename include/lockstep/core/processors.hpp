@@ -11,7 +11,7 @@ namespace lockstep::core {
 std::set<int> allowed_processors();
 
 /// Returns whether OpenMP binds each thread to a place, which the environment requests
-/// (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY).
+/// (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY, KMP_AFFINITY).
 bool openmp_binds_threads();
 
 /// Returns the processors of the OpenMP threads of this process: if OpenMP binds its threads, those

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
+#include <string_view>
+
+#include "lockstep/core/error.hpp"
 
 // Facts about this host, this process and its environment, as Linux reports them.
 namespace lockstep::core {
@@ -30,10 +33,11 @@ std::filesystem::path cache_directory();
 /// Limit of files of options and parameters, far above the size of a correct one.
 inline constexpr std::size_t most_bytes_of_parameters = std::size_t{1} << 20;
 
-/// Returns the contents of a file or pipe; nothing if it cannot be read or has more than `most`
-/// bytes, so that a device without an end is not read for ever.
-std::optional<std::string> read_small_file(const std::filesystem::path& path,
-                                           std::size_t most = most_bytes_of_parameters);
+/// Returns the contents of a file or pipe that an option such as "--config" names. Throws `Error`
+/// (`status`) that names both if the file cannot be read, or if it has more than `most` bytes, so
+/// that a device without an end is not read for ever.
+std::string read_option_file(std::string_view option, const std::filesystem::path& path,
+                             ExitStatus status, std::size_t most = most_bytes_of_parameters);
 
 /// Resident memory of this process in bytes.
 struct ResidentMemory {

@@ -30,7 +30,8 @@ std::jthread start_helper(Work work) {
   const SignalMask mask;  // the thread inherits it
   return std::jthread([work = std::move(work),
                        processors = thread_processors()](const std::stop_token& stop) mutable {
-    bind_to(processors);  // if this fails, the thread keeps the processors of the caller
+    // If binding fails, the thread keeps the processors of the caller.
+    if (openmp_binds_threads()) bind_to(processors);
     work(stop);
   });
 }

@@ -104,12 +104,7 @@ po::parsed_options parse_environment(const Environment& environment,
 }
 
 po::parsed_options parse_file(const std::string& path, const po::options_description& bound) {
-  const auto text = core::read_small_file(path);
-  if (!text) {
-    fail(fmt::format("--config {}: this is not a readable file of at most 1 MiB; check the path",
-                     path));
-  }
-  std::istringstream stream(*text);
+  std::istringstream stream(core::read_option_file("--config", path, core::ExitStatus::usage));
   return po::parse_config_file(stream, bound);
 }
 

@@ -7,8 +7,8 @@
 namespace lockstep::backend::cpu {
 
 /// Allocates a zeroed buffer and lets each of the threads write its share of it, in order of
-/// memory. On a host with several NUMA domains, the pages of a share are then in the memory of the
-/// domain of its thread. The shares are those of `#pragma omp for schedule(static)`, so a loop over
+/// memory. On a host with several NUMA nodes, the pages of a share are then on the node of its
+/// thread. The shares are those of `#pragma omp for schedule(static)`, so a loop over
 /// the images of a batch, or over the parameters, reads mostly local memory.
 core::Buffer distributed_buffer(std::size_t bytes, int threads);
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -115,10 +114,9 @@ NetworkModel read_network(const std::string& name, const json& entry, const json
 }
 
 NetworkModel read_network_file(const std::string& path) {
-  const auto text = core::read_small_file(path);
+  const std::string text = core::read_option_file("--network", path, core::ExitStatus::input);
   try {
-    if (!text) throw Malformed{"this is not a readable file of at most 1 MiB"};
-    NetworkModel network = read_network(path, json::parse(*text), json::object());
+    NetworkModel network = read_network(path, json::parse(text), json::object());
     if (network.ranks_per_node > 1 && !network.bus)
       throw Malformed{"'bus' is missing, the bandwidth between the ranks of a node"};
     return network;
