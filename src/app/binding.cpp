@@ -26,14 +26,13 @@ std::vector<std::size_t> sharers_of(const std::vector<record::RankInfo>& ranks, 
   return sharers;
 }
 
-/// Returns the indices of the first two ranks of one host with the same text in `member`, if it is
-/// known.
+/// Returns the first two ranks of one host for which `shares(first, second)` is true.
+template <class Shares>
 std::optional<std::pair<std::size_t, std::size_t>> first_pair_of_a_host(
-    const std::vector<record::RankInfo>& ranks, std::string record::RankInfo::*member) {
+    const std::vector<record::RankInfo>& ranks, Shares shares) {
   for (std::size_t second = 1; second < ranks.size(); ++second) {
     for (std::size_t first = 0; first < second; ++first) {
-      const record::RankInfo &a = ranks[first], &b = ranks[second];
-      if (!(a.*member).empty() && a.host == b.host && a.*member == b.*member) {
+      if (ranks[first].host == ranks[second].host && shares(first, second)) {
         return std::pair{first, second};
       }
     }
@@ -101,18 +100,27 @@ std::string oversubscription(const std::vector<record::RankInfo>& ranks,
   return "";
 }
 
-std::string common_places(const std::vector<record::RankInfo>& ranks) {
-  const auto pair = first_pair_of_a_host(ranks, &record::RankInfo::cpu_list);
+std::string common_places(const std::vector<record::RankInfo>& ranks,
+                          const std::vector<bool>& binds) {
+  std::vector<std::set<int>> places;
+  for (const auto& rank : ranks) places.push_back(core::processors_in(rank.cpu_list));
+  const auto pair = first_pair_of_a_host(ranks, [&](std::size_t first, std::size_t second) {
+    return binds.at(first) && binds.at(second) &&
+           std::ranges::any_of(places[first], [&](int p) { return places[second].contains(p); });
+  });
   if (!pair) return "";
   return fmt::format(
       "OMP_PROC_BIND or OMP_PLACES binds the threads of ranks {} and {} to the same processors on "
-      "{}, so measured times are too long; unset them, or let the launcher bind each rank to its "
-      "own processors",
+      "{}, so measured times may be too long; unset them, or let the launcher bind each rank to "
+      "its own processors",
       pair->first, pair->second, ranks[pair->first].hostname);
 }
 
 std::string shared_gpu(const std::vector<record::RankInfo>& ranks) {
-  const auto pair = first_pair_of_a_host(ranks, &record::RankInfo::device_uuid);
+  const auto pair = first_pair_of_a_host(ranks, [&](std::size_t first, std::size_t second) {
+    const std::string& device = ranks[first].device_uuid;
+    return !device.empty() && device == ranks[second].device_uuid;
+  });
   if (!pair) return "";
   return fmt::format(
       "ranks {} and {} share a GPU on {}, so measured times are too long; start at most one rank "

@@ -26,10 +26,12 @@ std::set<int> share_of_processors(const std::vector<record::RankInfo>& ranks,
 std::string oversubscription(const std::vector<record::RankInfo>& ranks,
                              const std::vector<int>& threads);
 
-/// Returns a warning that names the first two ranks of a host with the same processors, for threads
-/// that OpenMP binds: it binds the first thread of every rank to the same processor, and so on.
-/// Empty if there are none.
-std::string common_places(const std::vector<record::RankInfo>& ranks);
+/// Returns a warning that names the first two ranks whose threads OpenMP binds to common
+/// processors; empty if there are none. `binds`: for each rank, whether OpenMP binds its threads.
+/// OpenMP assigns the places in the same order in each rank, so ranks with few threads share the
+/// first ones.
+std::string common_places(const std::vector<record::RankInfo>& ranks,
+                          const std::vector<bool>& binds);
 
 /// Returns a warning that names the first two ranks that use the same GPU; empty if there are none.
 std::string shared_gpu(const std::vector<record::RankInfo>& ranks);

@@ -113,7 +113,13 @@ void share_processors(Job& job, comm::Communicator& communicator) {
   }
   warn(job, communicator, oversubscription(job.ranks, threads));
   if (job.config.device != backend::DeviceKind::cpu) return;
-  if (core::openmp_binds_threads()) return warn(job, communicator, common_places(job.ranks));
+  const bool is_bound = core::openmp_binds_threads();
+  std::vector<bool> binds;
+  for (const auto& text : communicator.all_gather(is_bound ? "1" : "0")) {
+    binds.push_back(text == "1");
+  }
+  warn(job, communicator, common_places(job.ranks, binds));
+  if (is_bound) return;
   if (job.config.binding == train::Binding::none) return;
   const auto share = share_of_processors(job.ranks, threads, rank, core::core_of);
   if (share.empty() || !core::bind_to(share)) return;

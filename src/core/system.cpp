@@ -95,7 +95,7 @@ std::string read_option_file(std::string_view option, const std::filesystem::pat
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   const auto bytes = static_cast<std::size_t>(file.gcount());
   if (bytes > most) {
-    fail(status, fmt::format("{} {}: has more than {}; check the path", option, path.string(),
+    fail(status, fmt::format("{} {}: has more than {}; name a smaller file", option, path.string(),
                              format_bytes(double(most))));
   }
   // Reading to the end sets `eof`; a file that cannot be opened or read (a folder) does not.

@@ -31,12 +31,15 @@ TEST(Binding, RanksOfOneHostShareTheProcessorsTheyHaveInCommon) {
   EXPECT_EQ(fair_threads({rank_on(0, "0"), rank_on(0, "0")}, 1), 1);
 }
 
-TEST(Binding, RanksOfOneHostWithTheSamePlacesAreNamed) {
-  const auto launched = [](const char* first, const char* second) {
-    return common_places({rank_on(0, first), rank_on(1, second), rank_on(0, second)});
+TEST(Binding, RanksWithCommonPlacesOfOneHostAreNamed) {
+  const auto warning = [](const char* last, bool last_is_bound) {
+    return common_places({rank_on(0, "0-1"), rank_on(1, "0-1"), rank_on(0, last)},
+                         {true, true, last_is_bound});
   };
-  EXPECT_THAT(launched("0-3", "0-3"), HasSubstr("ranks 0 and 2"));
-  EXPECT_EQ(launched("0-1", "2-3"), "");
+  EXPECT_THAT(warning("0-1", true), HasSubstr("ranks 0 and 2"));
+  EXPECT_THAT(warning("1-3", true), HasSubstr("ranks 0 and 2"));
+  EXPECT_EQ(warning("2-3", true), "");
+  EXPECT_EQ(warning("0-1", false), "");
 }
 
 TEST(Binding, HardwareThreadsOfACoreCountOnce) {

@@ -158,9 +158,12 @@ TEST(Options, InvalidArgumentsAreRefused) {
   EXPECT_THAT(refusal({"trian"}), AllOf(HasSubstr("'trian'"), HasSubstr("'train'")));
   EXPECT_THAT(refusal({}), HasSubstr("the commands are: train"));
   EXPECT_THAT(refusal({"train", "stray"}), HasSubstr("'stray'"));
-  EXPECT_THAT(refusal({"train", "--lr"}), HasSubstr("--lr"));
-  EXPECT_THAT(refusal({"train", "--lr=1", "--lr=2"}), HasSubstr("--lr"));
-  EXPECT_THAT(refusal({"train", "--nesterov=perhaps"}), HasSubstr("nesterov"));
+  EXPECT_THAT(refusal({"train", "--lr"}), HasSubstr("--lr requires a value"));
+  EXPECT_THAT(refusal({"train", "--lr="}), HasSubstr("--lr requires a value"));
+  EXPECT_THAT(refusal({"train", "--lrr="}), HasSubstr("unknown option --lrr"));
+  EXPECT_THAT(refusal({"train", "--lr=1", "--lr=2"}), HasSubstr("--lr is given twice"));
+  EXPECT_THAT(refusal({"train", "--nesterov=1"}), HasSubstr("--nesterov takes no value"));
+  EXPECT_THAT(refusal({"train", "--nesterov", "--nesterov"}), HasSubstr("--nesterov is given"));
   EXPECT_THAT(refusal({"train", "--config", "/nowhere.ini"}), HasSubstr("/nowhere.ini"));
 }
 
@@ -172,15 +175,19 @@ TEST(Options, FlagsHaveValuesInTheEnvironmentAndInFiles) {
   for (const auto* value : {"false", "0", "no", "Off"}) EXPECT_FALSE(is_on(value)) << value;
   const ConfigFile file("nesterov = true\n");
   EXPECT_TRUE(parse_options({"train", "--config", file.path()}, {}).nesterov);
+  EXPECT_FALSE(parse_options({"train", "--config", file.path()}, {"LOCKSTEP_NESTEROV=0"}).nesterov);
+  EXPECT_TRUE(parse_options({"train", "--nesterov"}, {"LOCKSTEP_NESTEROV=0"}).nesterov);
   EXPECT_THAT(refusal({"train"}, {"LOCKSTEP_NESTEROV=maybe"}), HasSubstr("--nesterov maybe"));
 }
 
-// Boost replaces the placeholders of its messages also in the text that it has inserted for one: a
-// text that contains its own placeholder is replaced for ever.
+// Boost searches the text that it has inserted for a placeholder of a message for the placeholder
+// again, so that a text that contains its own placeholder is replaced endlessly.
 TEST(Options, PlaceholdersOfBoostAreOrdinaryText) {
   for (const std::string text : {"%value%", "%canonical_option%", "%option%", "%prefix%",
                                  "%original_token%", "%invalid_line%"}) {
-    EXPECT_THAT(refusal({"train", "--" + text}), HasSubstr(text));
+    for (const auto* value : {"", "=", "=3"}) {
+      EXPECT_THAT(refusal({"train", "--" + text + value}), HasSubstr(text)) << value;
+    }
     EXPECT_THAT(refusal({"train", "--epochs", text}), HasSubstr(text));
     EXPECT_THAT(refusal({"train", "--nesterov=" + text}), HasSubstr("nesterov"));
     EXPECT_THAT(refusal({"train"}, {"LOCKSTEP_NESTEROV=" + text}), HasSubstr(text));

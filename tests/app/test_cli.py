@@ -98,7 +98,7 @@ def cifar(tmp_path):
     (["train", "--batch-per-rank", "2", "--classes", "5"], ["--classes", "10"]),
     (["train", "--batch-per-rank", "2", "--resume", "auto"], ["--checkpoint-dir"]),
     (["evaluate"], ["--init-from"]),
-    (["train", "--batch-per-rank", "2", "--config", "/dev/zero"], ["/dev/zero", "more than 1.05 MB"]),
+    (["train", "--batch-per-rank", "2", "--config", "/dev/zero"], ["/dev/zero", "more than 1.00 MB"]),
     (["train", "--batch-per-rank", "2", "--config", "/no/such/file"], ["/no/such/file", "cannot be read"]),
     (["train", "--batch-per-rank", "2", "--config", "/"], ["--config /", "cannot be read"]),
     (["allreduce", "--min-bytes", "1"], ["--min-bytes"]),

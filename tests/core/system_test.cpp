@@ -62,7 +62,7 @@ TEST(System, FilesOfOptionsAreReadUpToALimit) {
   EXPECT_EQ(read_pipe(5), "12345");
   EXPECT_THAT(read_pipe(4), testing::HasSubstr("has more than 4 B"));
   EXPECT_EQ(read_file("/dev/null"), "");
-  EXPECT_EQ(read_file("/dev/zero"), "--file /dev/zero: has more than 1.05 MB; check the path");
+  EXPECT_EQ(read_file("/dev/zero"), "--file /dev/zero: has more than 1.00 MB; name a smaller file");
   EXPECT_EQ(read_file("/no/such"), "--file /no/such: cannot be read; check the path");
   EXPECT_EQ(read_file("/"), "--file /: cannot be read; check the path");
 }

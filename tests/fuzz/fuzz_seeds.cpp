@@ -180,7 +180,8 @@ void write_options(const fs::path& to) {
   }
   write_text(to / "train", parts({"train", "--batch-per-rank", "32", "--lr=0.25", "--nesterov",
                                   "LOCKSTEP_EPOCHS=3", "@model = resnet18-cifar", "@[x]"}));
-  write_text(to / "placeholders", parts({"train", "LOCKSTEP_QUIET=%value%", "--lr=%value%"}));
+  write_text(to / "placeholder", parts({"train", "LOCKSTEP_QUIET=%value%", "--lr=%value%"}));
+  write_text(to / "name-placeholder", parts({"train", "--%canonical_option%="}));
   write_text(to / "line-placeholder", parts({"train", "@%invalid_line%"}));
 }
 

@@ -31,11 +31,11 @@ std::uint64_t available_memory();
 std::filesystem::path cache_directory();
 
 /// Limit of files of options and parameters, far above the size of a correct one.
-inline constexpr std::size_t most_bytes_of_parameters = std::size_t{1} << 20;
+inline constexpr std::size_t most_bytes_of_parameters = 1'000'000;
 
-/// Returns the contents of a file or pipe that an option such as "--config" names. Throws `Error`
-/// (`status`) that names both if the file cannot be read, or if it has more than `most` bytes, so
-/// that a device without an end is not read for ever.
+/// Returns the contents of a file or pipe that an option such as "--config" names. Throws an
+/// `Error` with `status`, whose message contains `option` and `path`, if the file cannot be read,
+/// or if it has more than `most` bytes, so that reading a device without an end terminates.
 std::string read_option_file(std::string_view option, const std::filesystem::path& path,
                              ExitStatus status, std::size_t most = most_bytes_of_parameters);
 

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -28,10 +29,10 @@ std::jthread start_helper(Work work) {
     ~SignalMask() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
   };
   const SignalMask mask;  // the thread inherits it
-  return std::jthread([work = std::move(work),
-                       processors = thread_processors()](const std::stop_token& stop) mutable {
+  const std::set<int> places = openmp_binds_threads() ? thread_processors() : std::set<int>{};
+  return std::jthread([work = std::move(work), places](const std::stop_token& stop) mutable {
     // If binding fails, the thread keeps the processors of the caller.
-    if (openmp_binds_threads()) bind_to(processors);
+    if (!places.empty()) bind_to(places);
     work(stop);
   });
 }

@@ -34,7 +34,7 @@ po::options_description bind_options(train::Config& config) {
       option.value.parse(config, option.name, text);
     };
     auto* value = po::value<std::string>()->notifier(store);
-    if (option.value.is_flag()) value->zero_tokens()->implicit_value("true");
+    if (option.value.is_flag()) value->zero_tokens();
     bound.add_options()(std::string(option.name).c_str(), value);
   }
   return bound;
@@ -60,11 +60,12 @@ po::parsed_options parse_command_line(const std::vector<std::string>& arguments,
                     .options(bound)
                     .style(style::default_style & ~style::allow_guessing)
                     .run();
-  for (const auto& option : parsed.options) {
+  for (auto& option : parsed.options) {
     if (option.position_key >= 0) {
       fail(fmt::format("unexpected argument '{}'; options start with --, see --help",
                        option.value.empty() ? "" : option.value.front()));
     }
+    if (option.value.empty()) option.value.emplace_back("true");  // a flag
   }
   return parsed;
 }
@@ -121,22 +122,39 @@ void require_used(const po::parsed_options& parsed, std::string_view command) {
   }
 }
 
+std::string without_dashes(std::string name) {
+  name.erase(0, name.find_first_not_of('-'));
+  return name;
+}
+
+[[noreturn]] void fail_unknown(const std::string& where, const std::string& option,
+                               std::string_view command) {
+  const std::string name = without_dashes(option);
+  fail(fmt::format("{}unknown option --{}{} (--help lists all)", where, name,
+                   suggestion(name, option_names(command))));
+}
+
 /// Calls `parse` and converts exceptions of Boost to `Error` (usage) with messages of this program.
 /// `where`: prefix of the messages that names the source. `what` is not called for errors that
-/// contain text of the user: it never returns if that text contains a placeholder such as %value%.
+/// name an option, because it never returns if a text of the user that they contain has a
+/// placeholder of Boost, such as %value%.
 template <class Parse>
 void explained(const std::string& where, std::string_view command, Parse parse) {
   try {
     parse();
   } catch (const po::unknown_option& error) {
-    std::string name = error.get_option_name();
-    name.erase(0, name.find_first_not_of('-'));
-    fail(fmt::format("{}unknown option --{}{} (--help lists all)", where, name,
-                     suggestion(name, option_names(command))));
+    fail_unknown(where, error.get_option_name(), command);
   } catch (const po::multiple_occurrences& error) {
     fail(fmt::format("{}option {} is given twice; give it once", where, error.get_option_name()));
   } catch (const po::invalid_config_file_syntax& error) {
     fail(fmt::format("{}the line '{}' is not NAME = VALUE; see --help", where, error.tokens()));
+  } catch (const po::error_with_option_name& error) {
+    // Boost has not yet searched the name if a value is missing after '='.
+    const std::string name = without_dashes(error.get_option_name());
+    const Option* option = find_option(name);
+    if (option == nullptr) fail_unknown(where, name, command);
+    fail(fmt::format("{}option --{} {}; see --help", where, name,
+                     option->value.is_flag() ? "takes no value" : "requires a value"));
   } catch (const po::error& error) {
     fail(fmt::format("{}{}; see --help", where, error.what()));
   }

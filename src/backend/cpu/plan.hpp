@@ -41,7 +41,7 @@ class CpuOperations : public OperationFactory {
 MemoryUse memory_of(const Blueprint& blueprint, const graph::Graph& graph);
 
 /// An executable plan: a blueprint and its memory. The pages of the feature maps are allocated in
-/// the first step, each in the NUMA node of the thread that computes this part of the map.
+/// the first step, each on the NUMA node of the thread that computes this part of the map.
 class CpuPlan : public HostPlan {
  public:
   CpuPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options, int threads,

@@ -23,7 +23,7 @@ class Lockstep(CMakePackage):
 
     depends_on("mpi")
     depends_on("onednn@2.6:3")
-    depends_on("hdf5@1.10: ~mpi+hl")
+    depends_on("hdf5@1.10.3: ~mpi+hl")
     depends_on("boost@1.74: +program_options")
     depends_on("fmt")
     depends_on("nlohmann-json")
