@@ -13,6 +13,9 @@ die() {
   exit 1
 }
 
+# Exits with an error if no value follows the option $1; call it with the remaining arguments.
+needs_value() { [ $# -gt 1 ] || die "$1 needs a value; see --help"; }
+
 # Prints the help text: the comment block at the head of the calling script, without the shebang and the comment signs.
 usage() { awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$0"; }
 

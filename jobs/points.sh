@@ -5,12 +5,13 @@
 # A table has one line per point with three columns, separated by tabs: name, ranks, and a command of lockstep with its options.
 # Lines that start with # and empty lines are ignored.
 
-# Reads the table $1 into the arrays names, ranks_of and arguments_of (one element per point). Exits with an error if a line is
-# invalid.
+# Reads the table $1 into the arrays names, ranks_of and arguments_of (one element per point). The further arguments replace options
+# of the points when these are started. Exits with an error if a line is invalid.
 # shellcheck disable=SC2034  # the scripts that source this file read the arrays
 read_points() {
   local table=$1 name ranks arguments batch line=0 bytes LC_ALL=C # letters are those of ASCII
   local -A lines=()
+  shift
   names=() ranks_of=() arguments_of=()
   [ -n "$table" ] || die "the table is missing, e.g. jobs/studies/weak.tsv; see --help"
   [[ -f $table && -r $table ]] || die "cannot read $table; a table is a file such as jobs/studies/weak.tsv"
@@ -35,8 +36,8 @@ read_points() {
       bad_line "--${BASH_REMATCH[1]} is given by the program that runs the study"
     [ -z "${lines[$name]:-}" ] || die "$table: two points are named '$name', so their results would have the same file names; rename one of them"
     lines[$name]=1
-    batch=""
-    [[ $arguments != *\ --global-batch* ]] || batch=$(option_value --global-batch "$arguments")
+    merge_options "$arguments" "$@"
+    batch=$(option_value --global-batch "${merged[*]}")
     [[ $batch =~ ^[1-9][0-9]{0,8}$ ]] || batch=0 # lockstep reports other values
     ((batch % ranks == 0)) ||
       die "$table: the global batch of '$name', $batch, is not a multiple of its $ranks ranks; use for example $(((batch / ranks + 1) * ranks))"

@@ -238,8 +238,16 @@ def test_second_submission_of_a_study_is_refused(table, tmp_path, slurm_stubs):
     result = really_submit(table, tmp_path, slurm_stubs(waiting))
     assert result.returncode != 0 and result.stdout == ""
     assert result.stderr.splitlines()[-1] == (
-        "submit: this study is pending or running (jobs 9 71); wait for its report, or cancel it with: scancel 9 71")
+        "submit: a study of this folder is pending or running (jobs 9 71); wait for its report, or cancel it with: scancel 9 71")
     assert not (tmp_path / "sbatch.calls").exists() and not (tmp_path / "out").exists()
+
+
+def test_another_table_with_the_folder_of_pending_jobs_is_refused(table, tmp_path, slurm_stubs):
+    other = table.with_name("other.tsv")
+    other.write_text(TABLE, encoding="utf-8")
+    pending = options(submit("--dir", tmp_path / "out", table).stdout.splitlines()[0])["--job-name"]
+    result = really_submit(other, tmp_path, slurm_stubs(f"71 {pending}\\n"))
+    assert result.returncode != 0 and "a study of this folder is pending or running (jobs 71)" in result.stderr
 
 
 def test_other_studies_are_submitted_at_the_same_time(table, tmp_path, slurm_stubs):
@@ -276,6 +284,18 @@ def test_points_with_other_threads_are_an_array_of_their_own(table, tmp_path):
                      encoding="utf-8")
     arrays = [options(line) for line in submit("--repeats", 1, "--dir", tmp_path / "out", table).stdout.splitlines()[:-1]]
     assert [(a["--cpus-per-task"], a["--array"]) for a in arrays] == [("1", "1%4"), ("2", "2%4")]
+
+
+def test_threads_that_lockstep_selects_are_those_of_the_site(table, tmp_path):
+    lines = [submit("--dir", tmp_path / "out", table, "--", *further).stdout.splitlines()[0] for further in ([], ["--threads", "0"])]
+    assert len({options(line)["--cpus-per-task"] for line in lines}) == 1
+
+
+@pytest.mark.parametrize("arguments", [["--time"], ["--time", ""], ["--time", "abc"], ["--grace"], ["--dir"], ["--account"]])
+def test_options_without_a_valid_value_are_errors(table, arguments):
+    result = submit(table, *arguments)
+    assert result.returncode != 0 and result.stdout == ""
+    assert result.stderr.startswith("submit: --") and len(result.stderr.splitlines()) == 1
 
 
 def run_task(tmp_path, table, task, status, restart=0, state="RUNNING"):

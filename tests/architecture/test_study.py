@@ -1,8 +1,11 @@
 """Tests of jobs/study and of the tables in jobs/studies."""
 
+import contextlib
 import os
 import pathlib
+import signal
 import subprocess
+import time
 
 import pytest
 
@@ -137,6 +140,59 @@ def test_interrupted_run_ends_the_study_and_is_continued(table, tmp_path, progra
     assert calls(tmp_path)[1][-1] == f"{tmp_path}/out/one-1.1.h5"  # a second part of the run
 
 
+@contextlib.contextmanager
+def running_study(table, tmp_path, status):
+    """Starts a study in its own process group whose first run waits for SIGUSR1 and then exits with `status`."""
+    program = tmp_path / "lockstep"
+    program.write_text(f'#!/bin/bash\ntrap "exit {status}" USR1\necho "$@" >>"{tmp_path}/calls"\n'
+                       'for ((i = 0; i < 300; ++i)); do sleep 0.1; done\n', encoding="utf-8")
+    program.chmod(0o755)
+    process = subprocess.Popen([STUDY, *RUN, "--dir", tmp_path / "out", table], text=True, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+                               env=os.environ | {"LOCKSTEP_BIN": str(program)})
+    try:
+        while not (tmp_path / "calls").exists():
+            assert process.poll() is None
+            time.sleep(0.02)
+        yield process
+    finally:
+        process.kill()
+
+
+def group_of(process):
+    return -os.getpgid(process.pid)
+
+
+@pytest.mark.parametrize("status", [75, 138], ids=["training", "ladder"])
+@pytest.mark.parametrize("number, target", [(signal.SIGINT, group_of), (signal.SIGTERM, lambda process: process.pid),
+                                            (signal.SIGHUP, group_of)], ids=["Ctrl-C", "SIGTERM", "closed terminal"])
+def test_signal_stops_the_run_and_the_study(table, tmp_path, status, number, target):
+    with running_study(table, tmp_path, status) as process:
+        os.kill(target(process), number)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert errors == f"study: one-1 was interrupted (status {status}); run the same command again to continue\n"
+    assert len(calls(tmp_path)) == 1
+
+
+def test_run_that_completes_after_the_signal_is_the_last(table, tmp_path):
+    with running_study(table, tmp_path, 0) as process:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 1 and errors.startswith("study: stopped after one-1, which is complete")
+    assert len(calls(tmp_path)) == 1 and (tmp_path / "out" / "one-1.done").exists()
+
+
+def test_second_study_with_the_same_folder_is_refused(table, tmp_path, program):
+    with running_study(table, tmp_path, 75) as process:
+        second = study(*RUN, "--dir", tmp_path / "out", table, **program())
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    assert second.returncode == 1 and f"another study uses {tmp_path}/out" in second.stderr
+    assert len(calls(tmp_path)) == 1
+    assert study(*RUN, "--dir", tmp_path / "out", table, **program()).returncode == 0
+
+
 @pytest.mark.parametrize("line", ["x y\t1\ttrain", "x\tmany\ttrain", "x\t1\t", "x\t1\t--batch-per-rank 8", "x\t0\ttrain",
                                   "x\t1\ttrain --batch-per-rank $(id)", "x\t1\tfly", "x\t1\tinfo", "x\t1\tplan --batch-per-rank 8",
                                   "x\t1\ttrain\tmore",
@@ -205,10 +261,23 @@ def test_last_line_without_newline_is_a_point(table):
     assert len(study("--dry-run", table).stdout.splitlines()) == 2
 
 
-@pytest.mark.parametrize("arguments", [["--repeats", "0"], ["--unknown"], ["second.tsv"], ["/nowhere.tsv"]])
+@pytest.mark.parametrize("arguments", [["--repeats", "0"], ["--repeats", "9" * 20], ["--unknown"], ["second.tsv"], ["/nowhere.tsv"],
+                                       ["--repeats"], ["--dir"], ["--launcher"]])
 def test_invalid_options_are_errors(table, arguments):
     result = study(table, *arguments)
-    assert result.returncode != 0 and result.stderr.startswith("study: ")
+    assert result.returncode != 0 and result.stderr.startswith("study: ") and len(result.stderr.splitlines()) == 1
+
+
+def test_folder_may_start_with_a_dash(table, tmp_path):
+    result = study("--dry-run", "--dir", "-odd", table)
+    assert result.returncode == 0 and f"{os.getcwd()}/-odd/one-1.0.h5" in result.stdout
+
+
+def test_batch_of_the_table_is_not_checked_if_it_is_replaced(table):
+    table.write_text("a\t4\ttrain --global-batch 6\n", encoding="utf-8")
+    assert study("--dry-run", table, "--", "--global-batch", "8").returncode == 0
+    assert study("--dry-run", table, "--", "--batch-per-rank", "2").returncode == 0
+    assert "not a multiple of its 4 ranks" in study("--dry-run", table, "--", "--global-batch", "6").stderr
 
 
 def test_every_table_of_the_repository_has_toy_options():

@@ -75,7 +75,7 @@ def cancelled_array_is_not_requeued_and_can_be_submitted_again(cluster):
     assert cluster.job(f"{cancelled.arrays[0]}_2")["JobState"] == "PENDING"  # --at-once 1
     second = cluster.try_submit(table, further=["--steps", str(ENDLESS)])
     assert second.returncode != 0 and second.stdout == ""
-    assert f"this study is pending or running (jobs {cancelled.arrays[0]} {cancelled.report}); wait for" in second.stderr
+    assert f"a study of this folder is pending or running (jobs {cancelled.arrays[0]} {cancelled.report}); wait for" in second.stderr
     cluster.run("scancel", cancelled.arrays[0])
     cluster.wait_for_state(cancelled.report, "FAILED", "COMPLETED")
     assert cluster.job(cancelled.report)["JobState"] == "FAILED"
