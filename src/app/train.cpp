@@ -23,6 +23,7 @@
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/memory.hpp"
 #include "lockstep/train/trainer.hpp"
+#include "options/option_table.hpp"
 #include "profile_output.hpp"
 
 namespace lockstep::app {
@@ -316,10 +317,10 @@ core::ExitStatus train_command(const Invocation& invocation) {
   check_trace(config, communicator);
   const data::TrainingData data = load_data(job, communicator);
   Reporter reporter(console, job.graph.classes());
-  train::Trainer trainer(
-      {config, graph, data, *job.backend, communicator,
-       pipeline ? *pipeline->replicas : communicator, job.progress, pipeline.get()},
-      reporter);
+  train::Trainer trainer({config, graph, data, *job.backend, communicator,
+                          pipeline ? *pipeline->replicas : communicator, job.progress,
+                          pipeline.get(), experiment_entries(config)},
+                         reporter);
 
   console.print(record::build_id() + "\n" + describe_place(job, communicator) +
                 describe_training(job, {trainer.steps_per_epoch(), trainer.total_steps()},

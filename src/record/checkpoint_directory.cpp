@@ -141,10 +141,12 @@ std::optional<fs::path> latest_checkpoint(const fs::path& directory) {
   return found.front().path;
 }
 
-CheckpointStore::CheckpointStore(fs::path directory, int keep, std::string run_id)
+CheckpointStore::CheckpointStore(fs::path directory, int keep, std::string run_id,
+                                 std::string options)
     : directory_(std::move(directory)),
       keep_(static_cast<std::size_t>(keep)),
-      run_id_(std::move(run_id)) {
+      run_id_(std::move(run_id)),
+      options_(std::move(options)) {
   core::check(keep > 0, "all checkpoints would be deleted");
 }
 
@@ -158,7 +160,9 @@ void CheckpointStore::write(std::int64_t step, std::span<const Tensor> tensors, 
     }
   }
   counters.emplace_back(sequence_name, sequence + 1);
-  write_checkpoint(path, tensors, counters, {{std::string(run_id_name), run_id_}});
+  Texts texts{{std::string(run_id_name), run_id_}};
+  if (!options_.empty()) texts.emplace_back("options", options_);
+  write_checkpoint(path, tensors, counters, texts);
   std::erase(valid_, path);
   valid_.push_back(path);  // `write_checkpoint` has verified the digest
 }

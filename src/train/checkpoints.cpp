@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -27,6 +28,22 @@ std::int64_t digest_number(const std::string& digest) {
   std::uint64_t number = 0;
   std::from_chars(digest.data(), digest.data() + digest.size(), number, 16);
   return std::bit_cast<std::int64_t>(number);
+}
+
+/// Returns the entries as lines "NAME=VALUE".
+std::string to_text(const Entries& entries) {
+  std::string text;
+  for (const auto& [name, value] : entries) text += fmt::format("{}={}\n", name, value);
+  return text;
+}
+
+/// Returns the value of `name` in a text of `to_text`; nothing if there is none.
+std::optional<std::string> value_in(const std::string& text, const std::string& name) {
+  const std::string start = "\n" + name + "=", lines = "\n" + text;
+  const std::size_t found = lines.find(start);
+  if (found == std::string::npos) return {};
+  const std::size_t value = found + start.size();
+  return lines.substr(value, lines.find('\n', value) - value);
 }
 
 std::optional<std::int64_t> find(const record::Counters& counters, std::string_view name) {
@@ -127,7 +144,9 @@ Progress Checkpoints::restore() {
   saved_evaluated_step_ = progress.evaluated_step;
   together(communicator_, [&] {
     if (!writes() || config_.dry_run) return stages_.release();
-    writer_.emplace(record::CheckpointStore(config_.checkpoint_dir, config_.keep, run_id_), all_);
+    writer_.emplace(record::CheckpointStore(config_.checkpoint_dir, config_.keep, run_id_,
+                                            to_text(identity_.options)),
+                    all_);
     gathered_ = joined(stages_.all(), replicas_.tensors());
   });
   return progress;
@@ -215,6 +234,7 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
   record::read_checkpoint(path, tensors, record::Verify::required);
   for (const auto& [name, text] : header.texts) {
     if (name == "run_id") run_id_ = text;
+    if (name == "options") warn_of_changed_options(path, text);
   }
   part_ = find(counters, "part").value_or(1) + 1;
   state_.batches_tracked = counter(counters, "batches_tracked", path);
@@ -230,6 +250,21 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
     if (config_.resume != "auto") warn_of_later_checkpoints(path, found.progress.step);
   }
   return found;
+}
+
+void Checkpoints::warn_of_changed_options(const fs::path& path, const std::string& saved) const {
+  if (saved == to_text(identity_.options)) return;
+  std::vector<std::string> changes;
+  for (const auto& [name, value] : identity_.options) {
+    const std::string before = value_in(saved, name).value_or(value);
+    if (before != value) changes.push_back(fmt::format("{} from {} to {}", name, before, value));
+  }
+  if (changes.empty()) return;
+  core::log_warning(fmt::format(
+      "{} was written with other options: this command changes {}; the run is no longer "
+      "one experiment, and the report describes all of it with the options of its last "
+      "part",
+      path.string(), fmt::join(changes, ", ")));
 }
 
 void Checkpoints::warn_of_later_checkpoints(const fs::path& resumed, std::int64_t step) const {

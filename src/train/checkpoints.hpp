@@ -13,6 +13,7 @@
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/run_file.hpp"
+#include "lockstep/train/agreement.hpp"
 #include "lockstep/train/config.hpp"
 #include "replica_states.hpp"
 #include "stage_states.hpp"
@@ -29,10 +30,12 @@ struct Progress {
   std::optional<backend::LossScale> loss_scale;  ///< of this rank; empty if it is constant
 };
 
-/// Properties that a checkpoint must share with the run that resumes it.
+/// Properties that a checkpoint must share with the run that resumes it, and `options`, of which it
+/// should not differ.
 struct RunIdentity {
   std::int64_t steps_per_epoch = 0;
   std::string data_digest;
+  Entries options;
 };
 
 /// Saves and restores a run. Only rank 0 reads and writes files; it writes them in the background.
@@ -93,6 +96,7 @@ class Checkpoints {
   Found restore_on_rank_0();
   Found resume_from(const std::filesystem::path& path);
   std::optional<Found> resume_from_newest();
+  void warn_of_changed_options(const std::filesystem::path& path, const std::string& saved) const;
   void warn_of_later_checkpoints(const std::filesystem::path& resumed, std::int64_t step) const;
   void prepare_directory() const;
   void wait();

@@ -240,6 +240,17 @@ def test_forwarded_signals_save_a_checkpoint(tmp_path, number):
     assert "a checkpoint is in" in errors and "warning: if mpirun" not in errors
 
 
+def test_resume_with_other_options_causes_a_warning(tmp_path):
+    saved = {"checkpoint_dir": tmp_path / "ckpt", "resume": "auto"}
+    assert start(*train(steps=2, **saved)).returncode == 0
+    result = start(*train(steps=4, checkpoint_every="1h", grace=9, **saved))
+    assert result.returncode == 0 and messages_of(result) == []
+    result = start(*train("--nesterov", steps=6, lr=0.001, **saved))
+    assert result.returncode == 0
+    [warning] = messages_of(result)
+    assert "checkpoint-4.h5 was written with other options: this command changes lr from 0.1 to 0.001, nesterov from false to true;" in warning
+
+
 def test_run_that_mpirun_has_killed_resumes(tmp_path):
     """mpirun kills the ranks one second after SIGTERM, even while they write a file."""
     status, errors, output = stop_ranks(tmp_path, signal.SIGTERM)

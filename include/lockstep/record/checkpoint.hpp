@@ -21,7 +21,7 @@ struct Tensor {
 /// Integer attributes of the root: "step", "batches_tracked", "seed", ...
 using Counters = std::vector<std::pair<std::string, std::int64_t>>;
 
-/// Text attributes of the root that the digest covers: "run_id".
+/// Text attributes of the root that the digest covers: "run_id", "options".
 using Texts = std::vector<std::pair<std::string, std::string>>;
 
 /// All data of a checkpoint except its tensors.
@@ -75,12 +75,14 @@ std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::pa
 /// checkpoints of other runs are neither counted nor deleted.
 class CheckpointStore {
  public:
-  /// `keep`: number of valid checkpoints of the run to keep, at least 1.
-  CheckpointStore(std::filesystem::path directory, int keep, std::string run_id);
+  /// `keep`: number of valid checkpoints of the run to keep, at least 1. `options`: a text that is
+  /// stored in all checkpoints, for example the options of the run; empty for none.
+  CheckpointStore(std::filesystem::path directory, int keep, std::string run_id,
+                  std::string options = "");
 
   /// Writes DIRECTORY/checkpoint-STEP.h5 with the additional counter "sequence", which is larger
-  /// than in every other checkpoint of the directory, and the text "run_id". If a readable
-  /// checkpoint of another run has this name, it is renamed first and kept. Throws `Error`
+  /// than in every other checkpoint of the directory, and the texts "run_id" and "options". If a
+  /// readable checkpoint of another run has this name, it is renamed first and kept. Throws `Error`
   /// (output).
   void write(std::int64_t step, std::span<const Tensor> tensors, Counters counters);
 
@@ -100,7 +102,7 @@ class CheckpointStore {
 
   std::filesystem::path directory_;
   std::size_t keep_;
-  std::string run_id_;
+  std::string run_id_, options_;
   std::vector<std::filesystem::path> valid_;  ///< files whose digest has been verified
 };
 

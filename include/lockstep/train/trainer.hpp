@@ -13,6 +13,7 @@
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/record/run_file.hpp"
+#include "lockstep/train/agreement.hpp"
 #include "lockstep/train/config.hpp"
 #include "lockstep/train/pipeline.hpp"
 #include "lockstep/train/profile.hpp"
@@ -34,6 +35,8 @@ struct TrainingContext {
   /// Null if every rank computes the whole network and batches are not divided. `graph` and
   /// `data_parallel` are those of the pipeline.
   const Pipeline* pipeline = nullptr;
+  /// Options that checkpoints store; a resume warns if they have changed.
+  Entries options = {};
 
   const graph::Graph& network() const { return pipeline != nullptr ? pipeline->network : graph; }
   bool has_stages() const { return pipeline != nullptr && pipeline->count() > 1; }

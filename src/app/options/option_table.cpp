@@ -132,4 +132,14 @@ train::Entries shared_entries(const train::Config& config) {
                     [](const Option& option) { return option.ranks == AcrossRanks::equal; });
 }
 
+train::Entries experiment_entries(const train::Config& config) {
+  return entries_of(config, [](const Option& option) {
+    using enum OptionGroup;
+    if (option.ranks != AcrossRanks::equal || option.group == run) return false;
+    const bool is_learning =
+        option.group == network || option.group == data || option.group == optimiser;
+    return is_learning || option.timing != TimingEffect::none;
+  });
+}
+
 }  // namespace lockstep::app

@@ -34,4 +34,8 @@ train::Entries entries(const train::Config& config);
 /// Returns the entries that must be equal on all ranks.
 train::Entries shared_entries(const train::Config& config);
 
+/// Returns the entries of the options that affect what a run trains and how fast: if they change
+/// when it resumes, its parts are not parts of one experiment.
+train::Entries experiment_entries(const train::Config& config);
+
 }  // namespace lockstep::app
