@@ -258,7 +258,7 @@ def write_tables(options):
     tables, checks = tables_of(options, found, runs), checks_of(options, times)
     files = []
     if options.out:
-        folder = Folder(options.out, TABLE, CHECK)
+        folder = Folder(options.out, TABLE, CHECK, inputs=options.csv)
         write_all(folder, tables, checks)
         folder.finish()
         files = [str(path) for path in folder.written]
@@ -277,7 +277,7 @@ def write_all(folder, tables, checks):
 
 def write_figures(options):
     found, runs, _ = read_input(options)
-    folder = Folder(options.out, FIGURE)
+    folder = Folder(options.out, FIGURE, inputs=options.csv)
     with canvas(options.width):
         made = save_figures(folder, found, runs, options.link_gbit, formats=("svg", "png", "pdf"))
     if not made:
@@ -301,7 +301,7 @@ def save_figures(folder, found, runs, link_gbit, explanation=None, formats=("svg
 
 def write_report(options):
     found = read_material(options)
-    folder = Folder(options.out, TABLE, CHECK, FIGURE, PAGE)
+    folder = Folder(options.out, TABLE, CHECK, FIGURE, PAGE, inputs=options.csv)
     write_all(folder, found.tables, found.checks)
     names = save_figures(folder, found.points, found.runs, options.link_gbit, found.explanation)
     text = report.report_markdown(found.points, found.runs, found.tables, names, found.checks,
@@ -385,7 +385,7 @@ def print_published(options):
         raise ReportError(INPUT, f"{options.csv[0]}: no columns published_* and no network "
                                  "traffic; nothing to check")
     if options.out:
-        folder = Folder(options.out, CHECK)
+        folder = Folder(options.out, CHECK, inputs=options.csv)
         write_all(folder, [], tables)
         folder.finish()
     if options.json:

@@ -13,3 +13,9 @@ class ReportError(Exception):
     def __init__(self, status, message):
         super().__init__(message)
         self.status = status
+
+
+def reason_of(error):
+    """Returns what the operating system or HDF5 states about an error, as one line."""
+    text = getattr(error, "strerror", None) or (error.args[0] if error.args else error)
+    return (str(text).splitlines() or [type(error).__name__])[0]

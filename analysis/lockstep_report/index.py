@@ -1,7 +1,6 @@
 """The command `lockstep-report index`: one row per run file."""
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from lockstep_report.errors import ReportError
 from lockstep_report.escaping import one_line
 from lockstep_report.input_files import paths_of, require
 from lockstep_report.json_output import json_text
-from lockstep_report.output import write_file
+from lockstep_report.output import File
 from lockstep_report.points import check_timed, timed_seconds
 from lockstep_report.read import read_run
 from lockstep_report.settings import SETTING_PARTS, build_of, setting_of
@@ -44,14 +43,15 @@ def add(commands):
 
 
 def write_index(options):
+    file = File(options.csv, options.runs) if options.csv else None
     table = index_table(options, paths_of(options, options.runs))
     require(options.skipped, table.rows)
-    if options.csv:
-        write_file(Path(options.csv), csv_text(table))
+    if file:
+        file.write(csv_text(table))
     if options.json:
         print(json_text([{c.key: row.get(c.key) for c in COLUMNS} for row in table.rows]))
-    elif options.csv:
-        print(options.csv)
+    elif file:
+        print(one_line(str(file.path)))
     else:
         print("\n".join(map(one_line, table_lines(table))))
 

@@ -1,6 +1,6 @@
-"""Output into one folder. Each file is written completely or not at all.
+"""Output files. Each file is written completely or not at all, and never replaces an input.
 
-A manifest in the folder lists the kind and the digest of each file that was written. A later run
+A manifest in the folder of --out lists the kind and the digest of each file that was written. A later run
 of the program removes the listed files of the kinds that it writes if it did not write them again,
 so that no outdated tables remain. It never removes a file that was changed or is not listed.
 """
@@ -9,9 +9,13 @@ import hashlib
 import json
 import os
 import secrets
+import stat
+from contextlib import suppress
 from pathlib import Path
 
-from lockstep_report.errors import OUTPUT, ReportError
+import h5py
+
+from lockstep_report.errors import OUTPUT, ReportError, reason_of
 from lockstep_report.tables import RENDERERS
 
 MANIFEST = ".lockstep-report.json"
@@ -21,26 +25,27 @@ TABLE, CHECK, FIGURE, PAGE, PREDICTION = "table", "check", "figure", "page", "pr
 
 class Folder:
     """The folder of --out, to which files of these `kinds` are written. Raises `ReportError`
-    (output) if the folder or a file cannot be written."""
+    (output) if the folder or a file cannot be written, or a file would replace one of the files
+    `inputs`."""
 
-    def __init__(self, path, *kinds):
+    def __init__(self, path, *kinds, inputs=()):
         self.path = Path(path)
         self.kinds = kinds
+        self.inputs = inputs
         self.written = []
         self.removed = []
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise self.failure(self.path, error) from error
+            raise self.failure(self.path, reason_of(error)) from error
         if not os.access(self.path, os.W_OK | os.X_OK):
-            raise ReportError(OUTPUT, f"{self.path}: cannot be written (no permission); "
-                                      "give another folder with --out")
+            raise self.failure(self.path, "no permission")
         self.manifest = read_manifest(self.path / MANIFEST)
 
     @staticmethod
-    def failure(path, error):
-        return ReportError(OUTPUT, f"{path}: cannot be written ({error.strerror or error}); "
-                                   "give another folder with --out")
+    def failure(path, reason):
+        return ReportError(OUTPUT, f"{path}: cannot be written ({reason}); give another folder with "
+                                   "--out")
 
     def write(self, name, content, kind):
         """Writes text, bytes, or an iterator of bytes to a temporary file in the folder and renames
@@ -55,17 +60,12 @@ class Folder:
 
     def replace(self, name, parts, hashed):
         target = self.path / name
-        temporary = self.path / f".{secrets.token_hex(8)}.partial"
+        if is_input(target, self.inputs):
+            raise self.failure(target, IS_INPUT)
         try:
-            with temporary.open("xb") as file:  # fails if the name exists, also as a link
-                for part in parts:
-                    hashed.update(part)
-                    file.write(part)
-            temporary.replace(target)
+            write_and_rename(target, parts, hashed)
         except OSError as error:
-            raise self.failure(target, error) from error
-        finally:
-            temporary.unlink(missing_ok=True)  # if it was not renamed
+            raise self.failure(target, reason_of(error)) from error
         return target
 
     def write_table(self, table, kind=TABLE):
@@ -84,27 +84,71 @@ class Folder:
                     path.unlink()
                     self.removed.append(path)
             except OSError as error:
-                raise self.failure(path, error) from error
+                raise self.failure(path, reason_of(error)) from error
             del self.manifest[name]
         text = json.dumps({"files": self.manifest}, indent=1, sort_keys=True)
         self.replace(MANIFEST, [f"{text}\n".encode()], hashlib.sha256())
 
 
-def write_file(path, text):
-    """Writes the file `path` completely or not at all. Raises `ReportError` (output)."""
-    temporary = path.with_name(f".{secrets.token_hex(8)}.partial")
-    try:
-        with temporary.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        temporary.replace(path)
-    except OSError as error:
-        raise ReportError(OUTPUT, f"{path}: cannot be written ({error.strerror or error}); give "
-                                  "another file") from error
-    finally:
+class File:
+    """The single output file of a command. Raises `ReportError` (output) if it cannot be written or
+    would replace anything but a regular file, an HDF5 file, or one of the files `inputs`."""
+
+    def __init__(self, path, inputs):
+        self.path = Path(path)
+        reason = self.obstacle(inputs)
+        if reason:
+            raise self.failure(reason)
+
+    def obstacle(self, inputs):
+        """Returns why the file must not be written; None if it may be."""
         try:
+            mode = self.path.lstat().st_mode  # renaming would replace a link, such as /dev/stdout
+        except FileNotFoundError as error:
+            return None if self.path.parent.is_dir() else reason_of(error)
+        except OSError as error:
+            return reason_of(error)
+        if not stat.S_ISREG(mode):
+            return "it is not a regular file"
+        if self.path.suffix == ".h5" or h5py.is_hdf5(str(self.path)):
+            return "it is an HDF5 file"
+        return IS_INPUT if is_input(self.path, inputs) else None
+
+    def failure(self, reason):
+        return ReportError(OUTPUT, f"{self.path}: cannot be written ({reason}); give another file")
+
+    def write(self, text):
+        try:
+            write_and_rename(self.path, [text.encode("utf-8")], hashlib.sha256())
+        except OSError as error:
+            raise self.failure(reason_of(error)) from error
+
+
+IS_INPUT = "it is an input of the command"
+
+
+def is_input(path, inputs):
+    """Returns whether `path` and one of the paths `inputs` are the same file."""
+    for name in inputs:
+        with suppress(OSError):
+            if os.path.samefile(path, name):
+                return True
+    return False
+
+
+def write_and_rename(target, parts, hashed):
+    """Writes the bytes `parts` to a temporary file in the same folder and renames it to `target`.
+    Adds the bytes to `hashed`."""
+    temporary = target.with_name(f".{secrets.token_hex(8)}.partial")
+    try:
+        with temporary.open("xb") as file:  # fails if the name exists, also as a link
+            for part in parts:
+                hashed.update(part)
+                file.write(part)
+        temporary.replace(target)
+    finally:
+        with suppress(OSError):
             temporary.unlink(missing_ok=True)  # if it was not renamed
-        except OSError:
-            pass
 
 
 def digest(path):

@@ -1,7 +1,9 @@
 """Tests the text of tables, the files in the directory --out, and directories as arguments."""
 
+import os
 import pathlib
 import re
+import stat
 from dataclasses import replace
 
 import pytest
@@ -198,3 +200,104 @@ def test_a_command_for_one_file_says_that_it_got_a_directory(command, one, tmp_p
     assert main([command, str(tmp_path)]) == 3
     line = capfd.readouterr().err
     assert "is a directory" in line and one in line
+
+
+# --- a single output file --------------------------------------------------------------------------
+
+# Arguments that write one file, before its name.
+ONE_FILE = {"html": ["-o"], "index": ["--csv"], "compare": ["--save-reference"]}
+
+
+def refused(capfd, *arguments):
+    """Runs a command that must not write; returns the single line on stderr."""
+    assert main(list(map(str, arguments))) == 6
+    printed = capfd.readouterr()
+    assert not printed.out
+    (line,) = printed.err.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("command", ONE_FILE)
+def test_a_single_file_is_written_and_replaced(command, one, tmp_path):
+    target = tmp_path / "target"
+    for text in (None, "earlier"):
+        if text:
+            target.write_text(text)
+        assert main([command, one, *ONE_FILE[command], str(target)]) == 0
+        assert target.stat().st_size > 100
+    assert names(tmp_path) == {"one.h5", "target"}
+
+
+@pytest.mark.parametrize("command", ONE_FILE)
+@pytest.mark.parametrize("name", ["two.h5", "copy", "copy.partial"])
+def test_a_run_file_is_not_replaced(command, name, one, pair, tmp_path, capfd):
+    """A pattern such as *.h5 after an option gives it the first of the files."""
+    target = tmp_path / name
+    target.write_bytes(pathlib.Path(pair[1]).read_bytes())
+    before = target.read_bytes()
+    line = refused(capfd, command, one, *ONE_FILE[command], target)
+    assert f"{target}: cannot be written (it is an HDF5 file); give another file" in line
+    assert target.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ONE_FILE)
+@pytest.mark.parametrize("by_folder", [False, True])
+def test_a_damaged_run_file_is_not_replaced(command, by_folder, tmp_path, capfd):
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    bad = folder / "bad.h5"
+    bad.write_text("no HDF5")
+    line = refused(capfd, command, folder if by_folder else bad, *ONE_FILE[command], bad)
+    assert "cannot be written (" in line and bad.read_text() == "no HDF5"
+
+
+def test_an_input_with_another_name_is_not_replaced(tmp_path, capfd):
+    times, link = tmp_path / "times.csv", tmp_path / "link.csv"
+    times.write_text("ranks,epoch_seconds\n1,10\n2,6\n")
+    link.hardlink_to(times)
+    line = refused(capfd, "html", "--csv", times, "-o", link)
+    assert "it is an input of the command" in line
+    assert times.read_text().startswith("ranks,")
+
+
+def special_file(kind, path):
+    """Creates what no file may replace. The devices are copies and links in the folder of the test,
+    because root can replace /dev/null."""
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "directory":
+        path.mkdir()
+    elif kind == "device":
+        try:
+            os.mknod(path, 0o600 | stat.S_IFCHR, os.stat(os.devnull).st_rdev)
+        except PermissionError:
+            pytest.skip("device files can be created only by root")
+    else:
+        path.symlink_to({"link": "one.h5", "loop": path.name, "stdout": "/proc/self/fd/1"}[kind])
+
+
+@pytest.mark.parametrize("command", ONE_FILE)
+@pytest.mark.parametrize("kind", ["fifo", "directory", "device", "link", "loop", "stdout"])
+def test_only_regular_files_are_replaced(command, kind, one, tmp_path, capfd):
+    target = tmp_path / "target"
+    special_file(kind, target)
+    before = target.lstat()
+    line = refused(capfd, command, one, *ONE_FILE[command], target)
+    assert f"{target}: cannot be written (it is not a regular file); give another file" in line
+    assert (target.lstat().st_ino, target.lstat().st_mode) == (before.st_ino, before.st_mode)
+
+
+@pytest.mark.parametrize("command", ONE_FILE)
+@pytest.mark.parametrize("place, words", [("none/target", "No such file or directory"),
+                                          ("one.h5/target", "Not a directory")])
+def test_a_file_in_no_folder_is_refused(command, place, words, one, tmp_path, capfd):
+    assert words in refused(capfd, command, one, *ONE_FILE[command], tmp_path / place)
+
+
+def test_a_table_does_not_replace_the_csv_that_it_is_made_from(tmp_path, capfd):
+    times = tmp_path / "table-1-time-speedup.csv"
+    times.write_text("ranks,epoch_seconds\n1,10\n2,6\n")
+    for command in ("tables", "report"):
+        line = refused(capfd, command, "--csv", times, "--out", tmp_path)
+        assert "it is an input of the command" in line
+        assert times.read_text().startswith("ranks,")

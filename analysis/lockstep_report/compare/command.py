@@ -6,10 +6,12 @@ import sys
 from lockstep_report.compare.cases import cases_of, match
 from lockstep_report.compare.output import comparison_lines, comparison_values, regressions
 from lockstep_report.compare.quantities import BY_NAME, CHECKED
-from lockstep_report.compare.reference import read_reference, save_reference
+from lockstep_report.compare.reference import read_reference, reference_text
 from lockstep_report.errors import INPUT, REGRESSION, USAGE, ReportError
+from lockstep_report.escaping import one_line
 from lockstep_report.input_files import read_files, require
 from lockstep_report.json_output import json_text
+from lockstep_report.output import File
 from lockstep_report.settings import plural
 
 
@@ -74,10 +76,11 @@ def compare(options):
 
 
 def save(options):
+    file = File(options.save_reference, options.runs)
     cases = read_cases(options, options.runs[0])
-    save_reference(options.save_reference, cases)
-    files = {"files": [options.save_reference], "cases": len(cases)}
-    print(json_text(files) if options.json else options.save_reference)
+    file.write(reference_text(cases))
+    files = {"files": [str(file.path)], "cases": len(cases)}
+    print(json_text(files) if options.json else one_line(str(file.path)))
 
 
 def read_cases(options, name):

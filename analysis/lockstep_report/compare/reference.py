@@ -9,7 +9,6 @@ from lockstep_report.compare.cases import IDENTITY, Case
 from lockstep_report.compare.quantities import BY_NAME, Estimate
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.json_output import json_text
-from lockstep_report.output import write_file
 
 FORMAT, VERSION = "lockstep-reference", 1
 
@@ -18,11 +17,6 @@ def reference_text(cases):
     """Returns the content of a reference file."""
     return json_text({"format": FORMAT, "version": VERSION,
                       "cases": [asdict(case) for case in cases]}) + "\n"
-
-
-def save_reference(path, cases):
-    """Writes a reference file completely or not at all."""
-    write_file(Path(path), reference_text(cases))
 
 
 def read_reference(path):
