@@ -1,12 +1,14 @@
 """Access to HDF5 files that may be damaged or hostile: every failure is a `ReportError`, and every text
 is printable."""
 
+import os
+import stat
 from contextlib import contextmanager
 
 import h5py
 import numpy as np
 
-from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.errors import INPUT, ReportError, reason_of
 from lockstep_report.escaping import printable
 
 
@@ -16,21 +18,22 @@ def errors_of_hdf5(path):
     try:
         yield
     except (OSError, RuntimeError, KeyError, ValueError) as error:
-        reason = str(error.args[0] if error.args else error).splitlines()[0]
-        raise ReportError(INPUT, f"{path}: cannot be read ({reason})") from error
+        raise ReportError(INPUT, f"{path}: cannot be read ({reason_of(error)})") from error
 
 
 def open_run(path):
     """Opens a run file for reading; in SWMR mode if it is being written or its writer was killed.
     Raises `ReportError` (input) if it cannot be opened."""
-    if not path.is_file():
-        raise ReportError(INPUT, f"{path}: no such file; {missing_hint(path)}")
     try:
-        readable = h5py.is_hdf5(str(path))
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ReportError(INPUT, f"{path}: not a regular file; give a run file of lockstep")
         with path.open("rb") as file:
             superblock = file.read(12)
+        readable = h5py.is_hdf5(str(path))
+    except FileNotFoundError as error:
+        raise ReportError(INPUT, f"{path}: no such file; {missing_hint(path)}") from error
     except OSError as error:
-        raise ReportError(INPUT, f"{path}: cannot be read ({error.strerror})") from error
+        raise ReportError(INPUT, f"{path}: cannot be read ({reason_of(error)})") from error
     # In SWMR mode, HDF5 retries for minutes to read metadata that are damaged.
     swmr = {"swmr": True, "libver": "latest"}
     failure = None
@@ -41,8 +44,7 @@ def open_run(path):
             failure = failure or error
     if not readable:
         raise ReportError(INPUT, f"{path}: not an HDF5 file; give a run file of lockstep")
-    reason = str(failure).splitlines()[0]
-    raise ReportError(INPUT, f"{path}: damaged or cut-off HDF5 file ({reason})")
+    raise ReportError(INPUT, f"{path}: damaged or cut-off HDF5 file ({reason_of(failure)})")
 
 
 def has_swmr_writer(superblock):
@@ -93,7 +95,7 @@ def safe_object(path, place, opened, most_bytes):
 
 def missing_hint(path):
     partial = path.with_name(path.name + ".partial")
-    if partial.is_file():
+    if os.path.isfile(partial):
         return f"the run has not finished; give {partial.name}"
     return "give the path of a run file"
 

@@ -10,6 +10,7 @@ import numpy as np
 from lockstep_report.errors import ReportError
 from lockstep_report.hdf5_access import open_run
 from lockstep_report.measurements import QUANTITIES
+from lockstep_report.paths import sorted_names
 from lockstep_report.read import check_header, read_run
 from lockstep_report.stored import join_rows
 from lockstep_report.waiting import CLOCKS
@@ -36,20 +37,20 @@ def load_runs(paths, skip=None):
     loaded = Loaded([])
     files = {}
     for path in map(Path, paths):
-        if path.resolve() in files:
+        if os.path.realpath(path) in files:
             loaded.notes.append(f"{path} was given more than once and is counted once")
         else:
-            files[path.resolve()] = read_or_skip(path, skip)
+            files[os.path.realpath(path)] = read_or_skip(read_run, path, skip)
     listed = {}
     for run in list(filter(None, files.values())):
-        for path in other_parts(run, loaded.notes, listed):
-            if path.resolve() not in files:
-                files[path.resolve()] = read_or_skip(path, skip)
+        for path in other_parts(run, loaded.notes, listed, skip):
+            if os.path.realpath(path) not in files:
+                files[os.path.realpath(path)] = read_or_skip(read_run, path, skip)
     groups = {}
     for path, run in files.items():
         if run is None:  # skipped
             continue
-        groups.setdefault(run.run_id or str(path), []).append(run)
+        groups.setdefault(run.run_id or path, []).append(run)
     for group in groups.values():
         loaded.runs += join_group(group, loaded.notes)
     loaded.runs = with_distinct_names(loaded.runs)
@@ -68,9 +69,10 @@ def with_distinct_names(runs):
     return named
 
 
-def read_or_skip(path, skip):
+def read_or_skip(read, path, skip):
+    """Returns `read(path)`; None if it raises an error, with which `skip` is then called."""
     try:
-        return read_run(path)
+        return read(path)
     except ReportError as error:
         if skip is None:
             raise
@@ -78,10 +80,10 @@ def read_or_skip(path, skip):
         return None
 
 
-def other_parts(run, notes, listed):
+def other_parts(run, notes, listed, skip):
     """Returns the paths of the files in the directory of `run` that are other parts of the same
-    run. Files that cannot be read are reported in `notes`. `listed` keeps the names in each
-    directory for further calls."""
+    run. Files that cannot be read are reported in `notes`, and a directory that cannot be listed to
+    `skip`. `listed` keeps the names in each directory for further calls."""
     if run.version < 2 or not run.run_id:
         return []
     own = PART_NAME.fullmatch(run.path.name)
@@ -90,8 +92,8 @@ def other_parts(run, notes, listed):
     found = []
     folder = run.path.parent
     if folder not in listed:
-        listed[folder] = names_by_run(folder)
-    for name in listed[folder][own["stem"], own["suffix"]]:
+        listed[folder] = read_or_skip(names_by_run, folder, skip) or {}
+    for name in listed[folder].get((own["stem"], own["suffix"]), ()):
         if name == run.path.name:
             continue
         path = run.path.with_name(name)
@@ -107,7 +109,7 @@ def other_parts(run, notes, listed):
 def names_by_run(folder):
     """Returns {(stem, suffix): sorted names in the folder that are those of parts of one run}."""
     found = {}
-    for name in sorted(os.listdir(folder)):
+    for name in sorted_names(folder, "other parts of runs are found only if it can be"):
         part = PART_NAME.fullmatch(name)
         if part:
             found.setdefault((part["stem"], part["suffix"]), []).append(name)

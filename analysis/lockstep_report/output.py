@@ -103,15 +103,16 @@ class File:
     def obstacle(self, inputs):
         """Returns why the file must not be written; None if it may be."""
         try:
-            mode = self.path.lstat().st_mode  # renaming would replace a link, such as /dev/stdout
+            # Renaming would replace a symbolic link, such as /dev/stdout, and not its target.
+            if not stat.S_ISREG(self.path.lstat().st_mode):
+                return "it is not a regular file"
+            with self.path.open("rb"):  # its errors are clearer than those of HDF5
+                if self.path.suffix == ".h5" or h5py.is_hdf5(str(self.path)):
+                    return "it is an HDF5 file"
         except FileNotFoundError as error:
             return None if self.path.parent.is_dir() else reason_of(error)
         except OSError as error:
             return reason_of(error)
-        if not stat.S_ISREG(mode):
-            return "it is not a regular file"
-        if self.path.suffix == ".h5" or h5py.is_hdf5(str(self.path)):
-            return "it is an HDF5 file"
         return IS_INPUT if is_input(self.path, inputs) else None
 
     def failure(self, reason):

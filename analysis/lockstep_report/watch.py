@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from lockstep_report import metrics
-from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.errors import INPUT, ReportError, reason_of
 from lockstep_report.escaping import one_line
 from lockstep_report.json_output import json_line
 from lockstep_report.read import read_run
@@ -123,7 +123,7 @@ class Watch:
         """Returns the exit status when the run has ended."""
         seen, changed, ended = None, self.clock(), False
         while True:
-            file = self.partial if self.partial.exists() else self.path
+            file = self.partial if os.path.exists(self.partial) else self.path
             state = identity_of(file)
             if state is not None and state != seen or ended:
                 run = self.read(file)
@@ -199,11 +199,14 @@ class Watch:
 
 
 def identity_of(path):
-    """Returns a value that changes with the file; None if it does not exist."""
+    """Returns a value that changes with the file; None if it does not exist. Raises `ReportError`
+    (input) if this is unknown."""
     try:
         found = path.stat()
-    except OSError:
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        raise ReportError(INPUT, f"{path}: cannot be read ({reason_of(error)})") from error
     return path, found.st_ino, found.st_size, found.st_mtime_ns
 
 
