@@ -91,8 +91,8 @@ class Folder:
 
 
 class File:
-    """The single output file of a command. Raises `ReportError` (output) if it cannot be written or
-    would replace anything but a regular file, an HDF5 file, or one of the files `inputs`."""
+    """The single output file of a command. Raises `ReportError` (output) if it cannot be written, or
+    if it exists and is not a regular file, is an HDF5 file, or is one of the files `inputs`."""
 
     def __init__(self, path, inputs):
         self.path = Path(path)
