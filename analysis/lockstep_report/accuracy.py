@@ -24,12 +24,17 @@ class Curve:
     global_batch: int
     ranks: int
     recipe: str
-    epochs: int  # complete epochs of the shortest run
-    steps: int  # per epoch
+    epoch_numbers: np.ndarray  # (epoch), from 1; without those of a part that was not found
+    steps: int  # of the run until its end
     accuracy: np.ndarray  # (run, epoch), test accuracy; NaN if an epoch was not evaluated
     seconds: np.ndarray  # (run, epoch), training seconds from the start to the end of the epoch
     train_loss: np.ndarray  # (run), of the last epoch
     labels: tuple  # names of the runs
+
+    @property
+    def epochs(self):
+        """Number of epochs that the runs trained."""
+        return int(self.epoch_numbers[-1])
 
     @property
     def last(self):
@@ -60,7 +65,7 @@ def accuracy_curves(runs):
             continue
         images = int(np.max(run.images))
         key = (data_text(run), run.option("model"), images, run.rank_count, recipe_of(run),
-               len(evaluated))
+               tuple(run.epoch_numbers.tolist()))
         groups.setdefault(key, []).append(run)
     return [curve_of(key, group) for key, group in sorted(groups.items(), key=lambda kv: kv[0])]
 
@@ -72,9 +77,9 @@ def data_text(run):
 
 
 def curve_of(key, runs):
-    data, model, batch, ranks, recipe, epochs = key
+    data, model, batch, ranks, recipe, epoch_numbers = key
     return Curve(
-        data, model, batch, ranks, recipe, epochs, int(np.sum(runs[0].epoch == runs[0].epoch[0])),
+        data, model, batch, ranks, recipe, np.array(epoch_numbers), int(runs[0].step[-1]) + 1,
         np.array([np.asarray(run.epochs["test_accuracy"], dtype=float) for run in runs]),
         np.array([seconds_of(run) for run in runs]),
         np.array([float(run.epochs["train_loss"][-1]) for run in runs]),
@@ -98,7 +103,7 @@ def accuracy_table(runs):
         "data": curve.data if several["data"] else None,
         "model": curve.model if several["model"] else None,
         "global_batch": curve.global_batch, "ranks": curve.ranks, "recipe": curve.recipe,
-        "epochs": curve.epochs, "updates": curve.epochs * curve.steps,
+        "epochs": curve.epochs, "updates": curve.steps,
         "accuracy": 100 * float(np.median(curve.last)),
         "lowest": 100 * float(curve.last.min()) if len(curve.last) > 1 else None,
         "highest": 100 * float(curve.last.max()) if len(curve.last) > 1 else None,

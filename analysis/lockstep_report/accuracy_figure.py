@@ -26,7 +26,7 @@ def accuracy_figure(runs):
                      "marker": marker_of(index)}
             shown = np.isfinite(curve.accuracy).all(axis=0)
             values = 100 * np.median(curve.accuracy[:, shown], axis=0)
-            epochs = 1 + np.flatnonzero(shown)
+            epochs = curve.epoch_numbers[shown]
             left.plot(epochs, values, label=label, **style)
             right.plot(np.median(curve.seconds[:, shown], axis=0), values, label=label, **style)
             if len(curve.labels) > 1:

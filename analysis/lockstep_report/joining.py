@@ -2,16 +2,18 @@
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from lockstep_report.errors import ReportError
-from lockstep_report.hdf5_access import open_run
+from lockstep_report.hdf5_access import errors_of_hdf5, open_run
 from lockstep_report.measurements import QUANTITIES
 from lockstep_report.paths import sorted_names
 from lockstep_report.read import check_header, read_run
+from lockstep_report.settings import plural
 from lockstep_report.stored import join_rows
 from lockstep_report.waiting import CLOCKS
 
@@ -31,7 +33,8 @@ class Loaded:
 def load_runs(paths, skip=None):
     """Reads run files, drops duplicates and joins the parts of each run.
 
-    For a file of version 2, the other parts of its run in the same directory are read as well.
+    For a file of version 2 or later, other parts of its run in the same directory are read as well:
+    all parts that are named after it, and earlier parts with any name.
     Calls `skip(error)` for a file that cannot be read; without `skip`, raises `ReportError`.
     """
     loaded = Loaded([])
@@ -52,7 +55,10 @@ def load_runs(paths, skip=None):
             continue
         groups.setdefault(run.run_id or path, []).append(run)
     for group in groups.values():
-        loaded.runs += join_group(group, loaded.notes)
+        joined = join_group(group, loaded.notes)
+        loaded.runs += joined
+        if len(joined) == 1:  # otherwise a note says that the parts are separate
+            loaded.notes += missing_steps_notes(joined[0])
     loaded.runs = with_distinct_names(loaded.runs)
     return loaded
 
@@ -82,27 +88,32 @@ def read_or_skip(read, path, skip):
 
 def other_parts(run, notes, listed, skip):
     """Returns the paths of the files in the directory of `run` that are other parts of the same
-    run. Files that cannot be read are reported in `notes`, and a directory that cannot be listed to
-    `skip`. `listed` keeps the names in each directory for further calls."""
+    run: parts with any number that are named after the file, and earlier parts with any name,
+    because each process may have been given another one. Files that are named after `run` and
+    cannot be read are reported in `notes`, and a directory that cannot be listed to `skip`. `listed`
+    keeps each directory for further calls."""
     if run.version < 2 or not run.run_id:
         return []
     own = PART_NAME.fullmatch(run.path.name)
     if own is None:
         return []
     found = []
-    folder = run.path.parent
-    if folder not in listed:
-        listed[folder] = read_or_skip(names_by_run, folder, skip) or {}
-    for name in listed[folder].get((own["stem"], own["suffix"]), ()):
+    if run.path.parent not in listed:
+        names = read_or_skip(names_by_run, run.path.parent, skip) or {}
+        listed[run.path.parent] = Folder(run.path.parent, names)
+    folder = listed[run.path.parent]
+    for name in folder.names.get((own["stem"], own["suffix"]), ()):
         if name == run.path.name:
             continue
         path = run.path.with_name(name)
         try:
-            with open_run(path) as file:
-                if str(check_header(path, file).get("run_id")) == run.run_id:
-                    found.append(path)
+            if run_and_part(path)[0] == run.run_id:
+                found.append(path)
         except ReportError as error:
             notes.append(f"not joined with {run.file_name}: {error}")
+    if run.integer("part") > 1:
+        found += [path for part, path in folder.parts_of(run.run_id, own["suffix"])
+                  if part < run.integer("part") and path not in found]
     return found
 
 
@@ -114,6 +125,33 @@ def names_by_run(folder):
         if part:
             found.setdefault((part["stem"], part["suffix"]), []).append(name)
     return found
+
+
+class Folder:
+    """A directory with run files, whose `names` are those of `names_by_run`."""
+
+    def __init__(self, path, names):
+        self.path = path
+        self.names = names
+        self.parts = {}  # suffix -> {run id: [(part, path)]}
+
+    def parts_of(self, run_id, suffix):
+        """Returns [(part, path)] of the files with this suffix, also .partial, that belong to the
+        run. Files that cannot be read belong to none."""
+        if suffix not in self.parts:
+            found = self.parts[suffix] = {}
+            for name in (n for key, names in self.names.items() if key[1] == suffix for n in names):
+                with suppress(ReportError):
+                    owner, part = run_and_part(self.path / name)
+                    found.setdefault(owner, []).append((part, self.path / name))
+        return self.parts[suffix].get(run_id, [])
+
+
+def run_and_part(path):
+    """Returns (run id, number of the part) of a run file."""
+    with errors_of_hdf5(path), open_run(path) as file:
+        attributes = check_header(path, file)
+        return str(attributes.get("run_id")), int(attributes.get("part", 1))
 
 
 def join_group(group, notes):
@@ -135,6 +173,23 @@ def join_group(group, notes):
         return parts
     notes.append(f"{names} are parts of one run and were joined")
     return [join(parts)]
+
+
+def missing_steps_notes(run):
+    """Returns a note about the steps before the last one that no file of the run has: those of a
+    part that was not found, and those after the last complete epoch of a killed process."""
+    if not run.has_steps:
+        return []
+    count = int(run.step[-1]) + 1 - len(run.step)
+    if count <= 0:
+        return []
+    first = int(np.flatnonzero(run.step != np.arange(len(run.step)))[0])
+    found = {part.integer("part") or 1 for part in run.parts or (run,)}
+    absent = next(number for number in range(1, len(found) + 2) if number not in found)
+    lacks = f"training seconds lack {plural(count, 'step')}, from step {first + 1} on"
+    if absent < max(found):
+        lacks = f"part {absent} of this run was not found; {lacks}"
+    return [f"{run.label}: {lacks}"]
 
 
 def shape_of(run):

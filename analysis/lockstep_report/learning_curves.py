@@ -38,7 +38,8 @@ def rows_of(group):
     """Returns the rows of runs that differ only in their seeds."""
     first = group[0]
     seconds = np.median([seconds_of(run) for run in group], axis=0)
-    steps = np.searchsorted(first.epoch, first.epoch_numbers, side="right")
+    rows = np.searchsorted(first.epoch, first.epoch_numbers, side="right")
+    steps = np.append(0, first.step + 1)[rows]
     return [{
         "source": first_of([run.label for run in group]), "global_batch": int(np.max(first.images)),
         "ranks": first.rank_count, "recipe": recipe_of(first) or None,

@@ -45,7 +45,7 @@ def row_of(curve, target):
     return {
         "model": curve.model, "data": curve.data, "global_batch": curve.global_batch,
         "ranks": curve.ranks, "recipe": curve.recipe, "target": target,
-        "epochs": float(np.median([epoch + 1 for epoch, _ in reached])) if is_known else None,
+        "epochs": float(np.median([curve.epoch_numbers[epoch] for epoch, _ in reached])) if is_known else None,
         "seconds": float(np.median([seconds for _, seconds in reached])) if is_known else None,
         "reached": len(reached), "runs": len(found),
     }

@@ -6,9 +6,13 @@ import shutil
 import h5py
 import numpy as np
 import pytest
+from lockstep_report.accuracy import accuracy_table
 from lockstep_report.cli import main
 from lockstep_report.joining import load_runs
+from lockstep_report.learning_curves import learning_table
+from lockstep_report.paths import run_files
 from lockstep_report.points import from_run
+from lockstep_report.time_to_accuracy import time_to_accuracy_table
 from synthetic import dataset, phases, write_run
 
 STEPS = 10  # per epoch
@@ -61,6 +65,50 @@ def test_a_killed_first_part_is_joined_from_its_partial_file(tmp_path):
     assert len(run.step) == 20
 
 
+@pytest.mark.parametrize("given", [".", "a.2.h5"])
+def test_earlier_parts_with_other_names_are_found(tmp_path, given):
+    """As in jobs/slurm, each process has a file name of its own; the first two were killed."""
+    write_part(tmp_path / "a.0.h5.partial", 1, 0, 20, 0.9, status="running")
+    write_part(tmp_path / "a.1.h5.partial", 2, 20, 10, 0.5, status="running")
+    write_part(tmp_path / "a.2.h5", 3, 30, 20, 0.2)
+    write_part(tmp_path / "b.0.h5.partial", 1, 0, 20, 0.9, status="running", run_id="another")
+    (tmp_path / "c.0.h5.partial").write_bytes(b"damaged")
+    loaded = load_runs(run_files([tmp_path / given]))
+    (run,) = loaded.runs
+    assert run.step.tolist() == list(range(50))
+    assert run.label == "a.0.h5.partial (3 parts)"
+    assert loaded.notes == [
+        "a.0.h5.partial, a.1.h5.partial, a.2.h5 are parts of one run and were joined"]
+
+
+def test_an_unfinished_last_part_with_another_name_is_not_joined(tmp_path):
+    write_part(tmp_path / "a.0.h5", 1, 0, 20, 0.2, status="preempted")
+    write_part(tmp_path / "a.1.h5", 2, 20, 10, 0.2, status="preempted")
+    write_part(tmp_path / "a.2.h5.partial", 3, 30, 10, 0.2, status="running")
+    (run,) = load_runs(run_files([tmp_path])).runs
+    assert len(run.step) == 30 and run.status == "preempted"
+
+
+def test_a_missing_first_part_is_noted_and_later_epochs_keep_their_numbers(tmp_path):
+    path = write_part(tmp_path / "a.1.h5", 2, 20, 20, 0.2)
+    loaded = load_runs([path])
+    assert loaded.notes == [
+        "a.1.h5: part 1 of this run was not found; training seconds lack 20 steps, from step 1 on"]
+    assert [(row["epoch"], row["steps"]) for row in learning_table(loaded.runs).rows] == [
+        (3, 30), (4, 40)]
+    assert [(row["target"], row["epochs"]) for row in time_to_accuracy_table(loaded.runs).rows] == [
+        (50, 3), (60, 4)]
+    (row,) = accuracy_table(loaded.runs).rows
+    assert (row["epochs"], row["updates"]) == (4, 40)
+
+
+def test_runs_of_other_epochs_are_not_one_curve(tmp_path):
+    paths = [write_part(tmp_path / "a.h5", 1, 0, 20, 0.2, run_id="a"),
+             write_part(tmp_path / "b.h5", 2, 20, 20, 0.2, run_id="b")]
+    rows = accuracy_table(load_runs(paths).runs).rows
+    assert [(row["epochs"], row["runs"]) for row in rows] == [(2, 1), (4, 1)]
+
+
 def test_a_later_part_replaces_the_steps_that_it_repeats(tmp_path):
     """The first part ran to step 20, but its last checkpoint was written after step 8."""
     one = write_part(tmp_path / "run.h5", 1, 0, 20, 0.9, status="failed")
@@ -75,7 +123,9 @@ def test_steps_that_no_part_holds_leave_their_epoch_incomplete(tmp_path):
     """The run was killed in epoch 2 after the checkpoint of step 14: steps 10 to 13 are lost."""
     one = write_part(tmp_path / "run.h5", 1, 0, 10, 0.9, status="running")
     two = write_part(tmp_path / "run.part2.h5", 2, 14, 16, 0.2)
-    (run,) = load_runs([one, two]).runs
+    loaded = load_runs([one, two])
+    (run,) = loaded.runs
+    assert loaded.notes[-1] == "run.h5 (2 parts): training seconds lack 4 steps, from step 11 on"
     assert run.step.tolist() == [*range(10), *range(14, 30)]
     assert from_run(run).rule == "epoch 3, all 10 steps"
 

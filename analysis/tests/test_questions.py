@@ -136,7 +136,8 @@ def test_longer_training_is_a_remedy(tmp_path):
     runs = runs_of(write(tmp_path / "a.h5", (0.2, 0.7)), write(tmp_path / "b.h5", (0.2, 0.5), images=64))
     longer = {name: np.concatenate([values, values]) for name, values in runs[1].epochs.items()}
     longer["test_accuracy"][-1] = 0.65
-    runs += [replace(runs[1], path=tmp_path / "c.h5", epochs=longer)]
+    runs += [replace(runs[1], path=tmp_path / "c.h5", epochs=longer,
+                     epoch_numbers=np.arange(1, 1 + len(longer["test_accuracy"])))]
     found, = large_batches(runs)
     assert "After 4 epochs it is 65.00 % (lr 0.1)." in found.text
     assert "more epochs" not in found.text
