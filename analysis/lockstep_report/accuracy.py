@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lockstep_report import metrics
+from lockstep_report.repeats import left_out_note, split_repeats
+from lockstep_report.settings import setting_of, variant_of
 from lockstep_report.stored import by_blocks
 from lockstep_report.tables import Column, Table
 
@@ -53,18 +55,36 @@ def recipe_of(run):
                      if is_shown(run.option(name), hidden))
 
 
+def training_of(run):
+    """Returns what the attempts of a training run have in common: all that makes two runs repeats,
+    and the length of the training."""
+    options = ("reducer", "gradient-dtype", "epochs", "steps")
+    return (setting_of(run), variant_of(run), run.rank_count, batch_of(run),
+            *map(run.option, options))
+
+
+def batch_of(run):
+    return int(np.max(run.images)) if run.has_steps else None
+
+
+def attempt_notes(runs):
+    """Returns notes about the training runs that did not finish and are not counted."""
+    return [left_out_note(run.label, run.status) for run in split_repeats(runs, training_of)[1]
+            if run.has_steps]
+
+
 def accuracy_curves(runs):
     """Returns one `Curve` per data, model, global batch, ranks, recipe and number of epochs, sorted
-    by batch. Runs without a test accuracy, and independent replicas, are left out."""
+    by batch. Runs without a test accuracy, independent replicas and attempts that did not finish
+    are left out."""
     groups = {}
-    for run in runs:
+    for run in split_repeats(runs, training_of)[0]:
         evaluated = np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)
         if not run.has_steps or not np.isfinite(evaluated).any():
             continue
         if run.option("reducer") == "none" and run.rank_count > 1:
             continue
-        images = int(np.max(run.images))
-        key = (data_text(run), run.option("model"), images, run.rank_count, recipe_of(run),
+        key = (data_text(run), run.option("model"), batch_of(run), run.rank_count, recipe_of(run),
                tuple(run.epoch_numbers.tolist()))
         groups.setdefault(key, []).append(run)
     return [curve_of(key, group) for key, group in sorted(groups.items(), key=lambda kv: kv[0])]
@@ -116,7 +136,8 @@ def accuracy_table(runs):
     notes = ["test accuracy: of the last evaluation; median over the runs (seeds), which differ by "
              "the given lowest and highest value; training loss: mean of the last epoch",
              "updates: steps of SGD; at a fixed number of epochs, a larger batch makes fewer",
-             "seconds: training time without waiting for data and without evaluation"]
+             "seconds: training time without waiting for data and without evaluation",
+             *attempt_notes(runs)]
     if shared:
         notes.append("setting: " + ", ".join(shared))
     return Table(

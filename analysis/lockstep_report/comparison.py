@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from lockstep_report import metrics
+from lockstep_report.repeats import left_out_note, split_repeats
 from lockstep_report.waiting import median_split
 
 # The order in which the program lists them.
@@ -13,19 +14,32 @@ REDUCERS = ("overlap", "allreduce", "gather-scatter", "parameter-server", "none"
 
 def merge_repeats(points):
     """Returns one point per setting, rank count, batch and variant, with medians over repeated
-    runs. Points that differ only in options without a table column have these options in
+    runs. Runs that did not finish count only if no run of the point is complete; otherwise a note
+    names them. Points that differ only in options without a table column have these options in
     `detail`."""
-    groups = {}
-    for point in points:
-        key = (row_of(point), point.variant, point.bytes_per_step)
-        groups.setdefault(key, []).append(point)
-    merged = [median_point(group) for group in groups.values()]
+    counted, left_out = split_repeats(points, configuration_of)
+    groups, notes = {}, {}
+    for point in counted:
+        groups.setdefault(configuration_of(point), []).append(point)
+    for point in left_out:
+        notes.setdefault(configuration_of(point), []).append(
+            left_out_note(point.source, point.status))
+    merged = [with_notes(median_point(group), notes.get(key, ())) for key, group in groups.items()]
     rows = {}
     for point in merged:
         rows.setdefault(row_of(point), []).append(point)
     merged = [replace(p, detail=difference(p, group)) for group in rows.values() for p in group]
     return sorted(merged, key=lambda p: (
         p.setting, p.batch_per_rank, p.ranks, reducer_order(p), p.mode))
+
+
+def configuration_of(point):
+    """Returns what repeated runs have in common."""
+    return (row_of(point), point.variant, point.bytes_per_step)
+
+
+def with_notes(point, notes):
+    return replace(point, notes=(*point.notes, *notes)) if notes else point
 
 
 def reducer_order(point):

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from lockstep_report.accuracy import recipe_of, seconds_of
+from lockstep_report.accuracy import attempt_notes, recipe_of, seconds_of, training_of
+from lockstep_report.repeats import split_repeats
 from lockstep_report.settings import first_of
 from lockstep_report.tables import Column, Table
 
@@ -13,7 +14,7 @@ MOST_CURVES = 24
 def learning_table(runs):
     """Returns the table, or None if no run has a loss per epoch."""
     groups = {}
-    for run in runs:
+    for run in split_repeats(runs, training_of)[0]:
         if run.has_steps and is_shown(run):
             key = (int(np.max(run.images)), run.rank_count, recipe_of(run),
                    tuple(run.epoch_numbers.tolist()), run.option("data"), run.option("model"))
@@ -31,7 +32,8 @@ def learning_table(runs):
         rows,
         [f"at most {MOST_ROWS} epochs, evenly spaced, with the first and the last; at most "
          f"{MOST_CURVES} curves; medians over the runs that differ only in their seeds",
-         "seconds: training time without waiting for data and without evaluation"])
+         "seconds: training time without waiting for data and without evaluation",
+         *attempt_notes(runs)])
 
 
 def rows_of(group):

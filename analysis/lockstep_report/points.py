@@ -49,6 +49,7 @@ class Point:
     processors: int = None  # processors on which the ranks of the first host may run
     version: str = ""  # version of the program
     kernels: tuple = ()  # (operation, implementation) pairs
+    status: str = "complete"  # of the run
     repeats: int = 1
     repeated_epochs: tuple = ()  # epoch_seconds of each of several runs
     repeated_sources: tuple = ()  # names of these runs
@@ -167,6 +168,7 @@ def from_run(run):
         processors=processors_of(run),
         version=settings.version_of(origin),
         kernels=validity.kernels_of(origin),
+        status=run.status,
         rule=window.rule,
         scaled=window.is_extrapolated,
         notes=validity.run_notes(run, origin, window),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lockstep_report.accuracy import accuracy_curves
+from lockstep_report.accuracy import accuracy_curves, attempt_notes
 from lockstep_report.tables import Column, Table
 
 TARGETS = (50, 60, 70, 75, 80, 85, 90, 91, 92, 93, 94, 95)  # test accuracy, per cent
@@ -34,7 +34,8 @@ def time_to_accuracy_table(runs):
         ["training seconds (without waiting for data and without evaluation) until the end of the "
          "first epoch whose test accuracy is at least the target; medians over the runs, if all of "
          "them reached it",
-         f"targets: the highest of {', '.join(map(str, TARGETS))} % that a run reached"])
+         f"targets: the highest of {', '.join(map(str, TARGETS))} % that a run reached",
+         *attempt_notes(runs)])
 
 
 def row_of(curve, target):

@@ -198,12 +198,34 @@ def test_a_damaged_part_is_named(tmp_path):
     assert "not joined" in loaded.notes[0] and "run.part2.h5" in loaded.notes[0]
 
 
-def test_unfinished_runs_are_marked_in_the_tables(tmp_path):
-    one = write_part(tmp_path / "a.h5", 1, 0, 20, 0.2, run_id="a")
+def test_unfinished_runs_are_repeats_and_marked_if_none_is_complete(tmp_path):
+    one = write_part(tmp_path / "a.h5", 1, 0, 20, 0.2, run_id="a", status="failed")
     two = write_part(tmp_path / "b.h5", 1, 0, 15, 0.4, run_id="b", status="preempted")
     assert main(["tables", str(one), str(two), "--out", str(tmp_path / "out")]) == 0
     text = (tmp_path / "out" / "table-1-time-speedup.md").read_text()
+    assert "| 2 | a, b" in text
+    assert "the run did not finish (status failed) (a.h5)" in text
     assert "the run did not finish (status preempted) (b.h5)" in text
+
+
+def test_an_attempt_that_failed_is_no_repeat_of_the_complete_run(tmp_path, capsys):
+    """As in jobs/study: the first attempt has another run id, and the same options."""
+    write_part(tmp_path / "a.0.h5", 1, 0, 20, 0.4, run_id="a", status="failed")
+    write_part(tmp_path / "a.1.h5", 1, 0, 30, 0.2, run_id="b")
+    note = ("a.0.h5 did not finish (status failed) and is not counted, because a complete run has "
+            "the same configuration")
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "report.md").read_text()
+    assert "n = 2" not in page and "a.0.h5: the run did not finish (status failed)" in page
+    for name in ("table-1-time-speedup", "learning-curves", "accuracy", "time-to-accuracy"):
+        text = (tmp_path / "out" / f"{name}.md").read_text()
+        rows = [line for line in text.splitlines() if line.startswith("|")][2:]
+        assert all(line.endswith(("| 1 |", "| 1 | a |")) for line in rows), rows
+        assert note in text and ("learning" not in name or len(rows) == 3)
+    capsys.readouterr()
+    assert main(["compare", str(tmp_path), str(tmp_path), "--json"]) == 0
+    (pair,) = json.loads(capsys.readouterr().out)["pairs"]
+    assert pair["a"]["sources"] == ["a.1.h5"] and note in pair["a"]["notes"]
 
 
 def test_summary_as_json(tmp_path, capsys):

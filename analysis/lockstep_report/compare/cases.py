@@ -7,6 +7,7 @@ from lockstep_report.comparison import reducer_order
 from lockstep_report.compare.quantities import estimates_of
 from lockstep_report.input_files import each
 from lockstep_report.points import point_of
+from lockstep_report.repeats import left_out_note, split_repeats
 from lockstep_report.window import timed_window
 
 # What a case is, from the most to the least specific; `match` uses them in this order.
@@ -38,17 +39,25 @@ class Case:
 def cases_of(runs, skipped=None):
     """Returns the cases of the runs that trained, one for each configuration. `skipped`: as in
     `input_files.each`."""
-    groups = {}
-    for run, point in each(skipped, runs, point_of):
-        if point:
-            key = (point.setting, point.ranks, point.batch_per_rank, point.mode, point.variant)
-            groups.setdefault(key, []).append((run, point))
-    return [case_of(group) for _, group in sorted(
+    trained = [(run, point) for run, point in each(skipped, runs, point_of) if point]
+    counted, left_out = split_repeats(trained, configuration_of, lambda pair: pair[0].status)
+    groups, notes = {}, {}
+    for pair in counted:
+        groups.setdefault(configuration_of(pair), []).append(pair)
+    for run, point in left_out:
+        notes.setdefault(configuration_of((run, point)), []).append(
+            left_out_note(run.label, run.status))
+    return [case_of(group, notes.get(key, ())) for key, group in sorted(
         groups.items(), key=lambda item: (item[0][:3], reducer_order(item[1][0][1]), item[0][3],
                                           sorted(item[0][4])))]
 
 
-def case_of(group):
+def configuration_of(pair):
+    point = pair[1]
+    return (point.setting, point.ranks, point.batch_per_rank, point.mode, point.variant)
+
+
+def case_of(group, further_notes=()):
     runs, points = zip(*group)
     point = points[0]
     options = {(name, value) for name, value in point.variant if name != "build"}
@@ -58,7 +67,7 @@ def case_of(group):
         "mode": point.mode,
         "options": ", ".join(f"{name} {value}" for name, value in sorted(options)),
     }
-    notes = dict.fromkeys(note for p in points for note in p.notes)
+    notes = dict.fromkeys([*(note for p in points for note in p.notes), *further_notes])
     return Case(identity, settings_of(runs, point), estimates_of(
         runs, points, [timed_window(run) for run in runs]),
         tuple(run.label for run in runs), tuple(notes))

@@ -1,0 +1,20 @@
+"""Which runs of one configuration count as repeats: an attempt that did not finish is none, if another
+run of the configuration is complete."""
+
+from operator import attrgetter
+
+
+def split_repeats(items, key, status=attrgetter("status")):
+    """Returns (counted, left out) of runs or points. An item that did not finish is left out if a
+    complete one has the same configuration `key(item)`."""
+    complete = {key(item) for item in items if status(item) == "complete"}
+    counted, left_out = [], []
+    for item in items:
+        is_counted = status(item) == "complete" or key(item) not in complete
+        (counted if is_counted else left_out).append(item)
+    return counted, left_out
+
+
+def left_out_note(name, status):
+    return (f"{name} did not finish (status {status}) and is not counted, because a complete run has "
+            "the same configuration")
