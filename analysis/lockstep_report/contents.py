@@ -175,10 +175,12 @@ def weak_table(points):
 def strong_table(points):
     """Returns the table of strong scaling: fixed global batch."""
     rows = []
-    for p in points:
-        base = strong_base_of(p, points)
-        group = [q for q in points if base and strong_base_of(q, points) is base]
-        if len({q.ranks for q in group}) < 2:
+    bases = [strong_base_of(p, points) for p in points]
+    ranks = {}  # id of a base -> rank counts of its points
+    for p, base in zip(points, bases):
+        ranks.setdefault(id(base), set()).add(p.ranks)
+    for p, base in zip(points, bases):
+        if base is None or len(ranks[id(base)]) < 2:
             continue
         rows.append({
             "global_batch": p.global_batch, **place(p, points), **epoch_values(p),

@@ -4,8 +4,10 @@ from urllib.parse import quote
 
 from lockstep_report.comparison import base_of
 from lockstep_report.escaping import markdown_escape
-from lockstep_report.settings import describe_setting
+from lockstep_report.settings import describe_setting, some_of
 from lockstep_report.tables import markdown
+
+MOST_BASES = 8  # that the method lists
 
 CAPTIONS = {
     "phases": "The time of an epoch by phase, mean over the ranks. The height of a bar is the "
@@ -61,8 +63,8 @@ def method_lines(points, runs, file_notes=()):
         lines.append("Warm-up: the earliest complete epoch in which no process started is "
                      "timed; without one, the first 10 % of the steps (at least 1) are excluded")
     for rule in dict.fromkeys(p.rule for p in points):
-        sources = [p.source for p in points if p.rule == rule]
-        lines.append(f"Timed: {rule} ({', '.join(dict.fromkeys(sources))})")
+        sources = dict.fromkeys(name for p in points if p.rule == rule for name in p.sources)
+        lines.append(f"Timed: {rule} ({some_of(list(sources))})")
     lines += [f"{text}" for text in dict.fromkeys(repeats_line(p) for p in points)]
     for run in runs:
         if run.status != "complete":
@@ -99,18 +101,21 @@ def base_lines(points):
     """Returns lines about the base cases of speedups and the baselines without communication."""
     lines = []
     bases = {id(b): b for b in (base_of(p, points) for p in points) if b}
-    for base in bases.values():
+    for base in list(bases.values())[:MOST_BASES]:
         batch = f", batch {base.batch_per_rank}" if base.batch_per_rank else ""
         threads = base.setting[-1] if len(base.setting) > 1 else ""
         lines.append(f"Base case T(1): 1 rank{batch}{', ' + threads if threads else ''}, "
-                     f"{base.epoch_seconds:.4g} s per epoch ({base.source})")
+                     f"{base.epoch_seconds:.4g} s per epoch ({some_of(base.sources)})")
+    if len(bases) > MOST_BASES:
+        lines.append(f"Base case T(1): {len(bases) - MOST_BASES} more, each for the rows with the same "
+                     "setting and batch and the most options in common")
     if points and not bases:
         lines.append("Base case: none of the runs has 1 rank, so there are no speedups")
     for p in points:
         if p.is_independent:
             lines.append(
                 f"Baseline without communication: {p.ranks} independent replicas, batch "
-                f"{p.batch_per_rank}, {p.epoch_seconds:.4g} s per epoch ({p.source})")
+                f"{p.batch_per_rank}, {p.epoch_seconds:.4g} s per epoch ({some_of(p.sources)})")
     return lines
 
 
@@ -119,7 +124,7 @@ def repeats_line(point):
         return "n = 1 run per point unless the tables say otherwise: no interval over runs"
     spread = "no interval (fewer than 6)" if point.epoch_interval is None else (
         f"rank-based interval of the median, {point.epoch_interval.coverage:.1%}")
-    return f"n = {point.repeats} runs of {point.source}: medians, {spread}"
+    return f"n = {point.repeats} runs of {some_of(point.sources)}: medians, {spread}"
 
 
 def report_markdown(points, runs, tables, figure_names, extra=(), file_notes=()):

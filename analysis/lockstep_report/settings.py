@@ -94,6 +94,12 @@ def plural(count, noun):
     return f"{count} {noun}{'' if str(count) == '1' else 's'}"
 
 
+def some_of(names, most=8):
+    """Returns the names as a list, for example "a.h5, b.h5 and 5 more", with at most `most` names."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
 def first_of(names):
     """Returns the first name and the number of the others, for example "a.h5 and 5 more"."""
     first, *others = names

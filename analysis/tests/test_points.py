@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from lockstep_report import contents, points
 from lockstep_report.comparison import independent_of, merge_repeats
+from lockstep_report.models import questions
 from lockstep_report.read import read_run
+from lockstep_report.report import method_lines
 from synthetic import phases, write_run
 
 
@@ -191,3 +193,33 @@ def test_the_base_case_has_the_most_options_in_common(tmp_path):
         write("a.h5", 1, 0.4, "direct"), write("b.h5", 1, 0.2, "winograd"),
         write("c.h5", 2, 0.1, "winograd")]))
     assert row_of(table, ranks=2)["speedup"] == pytest.approx(2.0)
+
+
+def test_the_method_lists_some_names_of_many_runs(tmp_path):
+    rates = [("a", i, "0.1") for i in range(10)] + [("b", i, str(i + 1)) for i in range(10)]
+    found = [points.from_run(read_run(write_run(
+        tmp_path / f"{name}-{i}.h5", phases(10, (0, 0, 0.1, 0, 0, 0)), 10, batch=10,
+        config={"lr": rate}))) for name, i, rate in rates]
+    lines = method_lines(merge_repeats(found), [])
+    assert sum(line.startswith("Base case T(1): 1 rank") for line in lines) == 8
+    assert any(line.startswith("Base case T(1): 3 more") for line in lines)
+    names = ", ".join(f"a-{i}.h5" for i in range(8)) + " and 2 more"
+    assert sum(f"n = 10 runs of {names}: medians" in line for line in lines) == 1
+    assert all(line.count(".h5") <= 8 for line in lines)
+
+
+def test_the_base_case_is_looked_up_once_per_point(tmp_path, monkeypatch):
+    """The time of a table is not cubic in the number of points."""
+    found = merge_repeats([points.from_run(read_run(write_run(
+        tmp_path / f"{i}.h5", phases(10, *[(0, 0, 0.1, 0, 0, 0)] * (1 + i % 2)), 20,
+        batch=20 // (1 + i % 2), config={"lr": str(i // 2)}))) for i in range(20)])
+    calls = []
+    for module in (contents, questions):
+        for name in ("base_of", "strong_base_of"):
+            lookup = getattr(module, name)
+            monkeypatch.setattr(module, name, lambda *given, lookup=lookup: (
+                calls.append(lookup), lookup(*given))[1])
+    assert len(contents.strong_table(found).rows) == 20
+    assert len(calls) == 20
+    assert len(list(questions.scaled_from(found))) == 10
+    assert len(calls) == 20 + 2 * 10

@@ -40,10 +40,13 @@ def scaled_from(points):
     of ranks that both have, otherwise on the largest number of each."""
     usable = [p for p in points if p.batch_per_rank and not p.is_independent
               and 0 < p.epoch_seconds < math.inf]
+    several = [p for p in usable if p.ranks > 1]
+    by_base = {lookup: {} for lookup in (base_of, strong_base_of)}
+    for lookup, groups in by_base.items():
+        for p in several:
+            groups.setdefault(id(lookup(p, usable)), []).append(p)
     for base in (p for p in usable if p.ranks == 1):
-        several = [p for p in usable if p.ranks > 1]
-        weak = [p for p in several if base_of(p, usable) is base]
-        strong = [p for p in several if strong_base_of(p, usable) is base]
+        weak, strong = (groups.get(id(base), []) for groups in by_base.values())
         common = {p.ranks for p in weak} & {p.ranks for p in strong}
         if weak or strong:
             yield base, *(fastest(group, max(common or {p.ranks for p in group}, default=0))
