@@ -8,6 +8,7 @@ from lockstep_report.ladder_figure import ladder
 from lockstep_report.layer_figures import layer_figures
 from lockstep_report.models.explanation import explain
 from lockstep_report.models.explanation_figures import explanation_figures
+from lockstep_report.parts import equal_parts
 from lockstep_report.phase_figure import phase_bars
 from lockstep_report.pipeline import pipeline_table
 from lockstep_report.pipeline_figure import pipeline_figure
@@ -21,6 +22,8 @@ from lockstep_report.telemetry_figure import telemetry_figures
 from lockstep_report.thread_figure import thread_figures
 from lockstep_report.waiting_figure import waiting_bars
 
+MOST_BARS = 100  # of one figure of phases; the time of the layout is cubic in its panels
+
 
 def all_figures(points, runs, link_gbit=None, explanation=None, formats=("svg", "png")):
     """Returns {name: {suffix: bytes}} of all figures that have data; each kind of figure is made
@@ -32,7 +35,9 @@ def all_figures(points, runs, link_gbit=None, explanation=None, formats=("svg", 
     for setting, name in names.items():
         group = [p for p in points if p.setting == setting]
         ending = file_ending(name)
-        made[f"phases{ending}"] = phase_bars(group, letters)
+        for number, part in enumerate(equal_parts(group, MOST_BARS), 1):
+            further = f"-{number}" if number > 1 else ""
+            made[f"phases{ending}{further}"] = phase_bars(part, letters)
         made[f"scaling{ending}"] = scaling(
             group, weak_series(group), "Scaling at fixed batch per rank",
             "Weak efficiency t(1)/t(N)", letters)

@@ -7,7 +7,7 @@ import matplotlib
 import numpy as np
 import pytest
 from lockstep_report import (
-    contents, figure_style, ladder_figure, phase_figure, points, scaling_figure)
+    contents, figure_style, figures, ladder_figure, phase_figure, points, scaling_figure)
 from lockstep_report.figure_layout import overlaps, wrap
 from matplotlib.text import Text
 
@@ -117,6 +117,17 @@ def test_phase_bars_show_every_batch():
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     figure_style.plt.close(figure)
     assert titles == [f"batch {b} per rank" for b in batches]
+
+
+def test_many_phase_bars_are_divided_over_several_figures(monkeypatch):
+    monkeypatch.setattr(figures, "MOST_BARS", 3)
+    found = [point(1, 8, detail=f"lr {0.1 * i:.1f}") for i in range(1, 8)]
+    made = figures.all_figures(found, [], formats=("svg",))
+    bars = {name: [f"lr {0.1 * i:.1f}" for i in range(1, 8) if f"lr {0.1 * i:.1f}" in
+                   images["svg"].decode()] for name, images in made.items()
+            if name.startswith("phases")}
+    assert list(bars) == ["phases", "phases-2", "phases-3"]
+    assert sum(bars.values(), []) == [p.detail for p in found]
 
 
 @pytest.mark.parametrize("largest, every, batches, modes", [
