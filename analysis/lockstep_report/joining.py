@@ -13,7 +13,7 @@ from lockstep_report.hdf5_access import errors_of_hdf5, open_run
 from lockstep_report.measurements import QUANTITIES
 from lockstep_report.paths import sorted_names
 from lockstep_report.read import check_header, read_run
-from lockstep_report.settings import plural
+from lockstep_report.settings import TIMING_EFFECTS, plural
 from lockstep_report.stored import join_rows
 from lockstep_report.waiting import CLOCKS
 
@@ -172,7 +172,20 @@ def join_group(group, notes):
                      "are reported as separate runs")
         return parts
     notes.append(f"{names} are parts of one run and were joined")
+    changes = changed_options(parts)
+    if changes:
+        notes.append(f"{names}: the options changed between the parts ({'; '.join(changes)}); the "
+                     "tables show those of the last part")
     return [join(parts)]
+
+
+def changed_options(parts):
+    """Returns texts such as "lr: 0.1, 0.001", one for each option that affects a step and has
+    several values in the parts."""
+    names = sorted({name.replace("_", "-") for part in parts for name in part.config} - {"command"})
+    values = {name: list(dict.fromkeys(part.option(name) for part in parts)) for name in names
+              if TIMING_EFFECTS.get(name, "step") != "none"}
+    return [f"{name}: {', '.join(found)}" for name, found in values.items() if len(found) > 1]
 
 
 def missing_steps_notes(run):

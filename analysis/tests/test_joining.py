@@ -18,7 +18,7 @@ from synthetic import dataset, phases, write_run
 STEPS = 10  # per epoch
 
 
-def write_part(path, part, first, count, seconds, *, status="complete", run_id="run", **options):
+def write_part(path, part, first, count, seconds, *, status="complete", run_id="run", config=(), **options):
     """Writes part `part` of a run: `count` steps of `seconds` each, after `first` earlier steps."""
     attributes = {"part": part, "first_step": first, "steps_per_epoch": STEPS,
                   "images_per_epoch": 10 * STEPS, "run_id": run_id,
@@ -26,7 +26,7 @@ def write_part(path, part, first, count, seconds, *, status="complete", run_id="
     return write_run(
         path, phases(count, (0, 0, seconds, 0, 0, 0)), 10, batch=10, status=status,
         epoch_of_step=1 + (first + np.arange(count)) // STEPS, attributes=attributes,
-        config={"data": "synthetic:100", "train-samples": "0"}, **options)
+        config={"data": "synthetic:100", "train-samples": "0"} | dict(config), **options)
 
 
 def test_a_preempted_run_and_its_resumption_are_one_run(tmp_path):
@@ -168,6 +168,13 @@ def test_parts_on_other_ranks_stay_separate_and_are_named(tmp_path):
     loaded = load_runs([one, two])
     assert len(loaded.runs) == 2
     assert "differ in ranks" in loaded.notes[-1]
+
+
+def test_options_that_changed_between_the_parts_are_named(tmp_path):
+    one = write_part(tmp_path / "run.h5", 1, 0, 10, 0.2, status="preempted", config={"lr": "0.1", "keep": "3"})
+    write_part(tmp_path / "run.part2.h5", 2, 10, 10, 0.2, config={"lr": "0.001", "keep": "5"})
+    assert load_runs([one]).notes[-1] == (
+        "run.h5, run.part2.h5: the options changed between the parts (lr: 0.1, 0.001); the tables show those of the last part")
 
 
 def test_a_file_given_six_times_counts_once_and_says_so(tmp_path, capsys):

@@ -134,11 +134,8 @@ train::Entries shared_entries(const train::Config& config) {
 
 train::Entries experiment_entries(const train::Config& config) {
   return entries_of(config, [](const Option& option) {
-    using enum OptionGroup;
-    if (option.ranks != AcrossRanks::equal || option.group == run) return false;
-    const bool is_learning =
-        option.group == network || option.group == data || option.group == optimiser;
-    return is_learning || option.timing != TimingEffect::none;
+    return option.ranks == AcrossRanks::equal && option.timing != TimingEffect::none &&
+           option.group != OptionGroup::run;
   });
 }
 
