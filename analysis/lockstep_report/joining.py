@@ -181,10 +181,11 @@ def join_group(group, notes):
 
 def changed_options(parts):
     """Returns texts such as "lr: 0.1, 0.001", one for each option that affects a step and has
-    several values in the parts."""
-    names = sorted({name.replace("_", "-") for part in parts for name in part.config} - {"command"})
-    values = {name: list(dict.fromkeys(part.option(name) for part in parts)) for name in names
-              if TIMING_EFFECTS.get(name, "step") != "none"}
+    several values in the parts. An option that some part lacks is not compared."""
+    recorded = [{name.replace("_", "-") for name in part.config} for part in parts]
+    names = sorted(name for name in set.intersection(*recorded)
+                   if TIMING_EFFECTS.get(name, "none") != "none")
+    values = {name: list(dict.fromkeys(part.option(name) for part in parts)) for name in names}
     return [f"{name}: {', '.join(found)}" for name, found in values.items() if len(found) > 1]
 
 

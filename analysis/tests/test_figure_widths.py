@@ -90,7 +90,7 @@ def threads(count, folder):
 def learning(count, folder, monkeypatch):
     epochs = max(2, count)
     curves = [Curve("cifar10", "resnet18-cifar", 32 << n, 1 << n, "lr 0.1, lr-schedule cosine",
-                    epochs, 10, np.tile(np.linspace(0.1, 0.9, epochs), (3, 1)),
+                    np.arange(1, epochs + 1), 10, np.tile(np.linspace(0.1, 0.9, epochs), (3, 1)),
                     np.tile(np.arange(1.0, epochs + 1) * 100, (3, 1)), np.ones(3), ("a", "b", "c"))
               for n in range(min(count, 7))]
     monkeypatch.setattr(accuracy_figure, "accuracy_curves", lambda runs: curves)
