@@ -13,31 +13,55 @@
 namespace lockstep::core {
 
 namespace {
+
 constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
+
+std::size_t padded(std::size_t bytes, std::size_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
 }
 
+std::shared_ptr<void> allocate_zeroed(std::size_t bytes) {
+  void* const memory = std::aligned_alloc(Buffer::alignment, padded(bytes, Buffer::alignment));
+  if (memory != nullptr) std::memset(memory, 0, bytes);
+  return {memory, std::free};
+}
+
+/// Returns zeroed pages without memory, aligned to a huge page, which reduces TLB misses in
+/// convolutions; null if there is no memory. The pages return to the kernel when they are released,
+/// so that the resident memory of a process does not depend on its earlier buffers.
+std::shared_ptr<void> map_pages(std::size_t bytes) {
+  const std::size_t length = padded(bytes, huge_page_bytes);
+  const std::size_t mapped = length + huge_page_bytes;
+  if (mapped < bytes) return {};
+  void* const memory =
+      mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return {};
+  void* aligned = memory;
+  std::size_t space = mapped;
+  std::align(huge_page_bytes, length, aligned, space);
+  if (space < mapped) munmap(memory, mapped - space);
+  if (space > length) munmap(static_cast<std::byte*>(aligned) + length, space - length);
+  madvise(aligned, length, MADV_HUGEPAGE);
+  return {aligned, [length](void* pages) { munmap(pages, length); }};
+}
+
+}  // namespace
+
 Buffer::Buffer(std::size_t bytes) : Buffer(untouched(bytes)) {
-  if (bytes > 0) std::memset(data(), 0, bytes);
+  if (bytes >= huge_page_bytes) std::memset(data(), 0, bytes);
 }
 
 Buffer Buffer::untouched(std::size_t bytes) {
   if (bytes == 0) return {};
-  // Large buffers are aligned to a huge page, which reduces TLB misses in convolutions.
-  const std::size_t align = bytes >= huge_page_bytes ? huge_page_bytes : alignment;
-  const std::size_t padded = (bytes + align - 1) / align * align;
-  // calloc writes zeros only to memory that was used before.
-  void* const memory = std::calloc(padded / align + 1, align);
+  std::shared_ptr<void> memory =
+      bytes >= huge_page_bytes ? map_pages(bytes) : allocate_zeroed(bytes);
   if (memory == nullptr) {
     fail(ExitStatus::out_of_memory,
          fmt::format("no memory left for a buffer of {}; use a smaller batch",
                      format_bytes(double(bytes))));
   }
-  std::shared_ptr<const void> owner(memory, std::free);
-  void* aligned = memory;
-  std::size_t space = padded + align;
-  std::align(align, padded, aligned, space);
-  if (align == huge_page_bytes) madvise(aligned, padded, MADV_HUGEPAGE);
-  return {{static_cast<std::byte*>(aligned), bytes}, std::move(owner)};
+  auto* const first = static_cast<std::byte*>(memory.get());
+  return {{first, bytes}, std::move(memory)};
 }
 
 Buffer::Buffer(std::span<std::byte> memory, std::shared_ptr<const void> owner)

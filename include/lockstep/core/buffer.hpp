@@ -16,10 +16,10 @@ class Buffer {
   /// Allocates `bytes` of host memory; for 2 MiB and more it requests transparent huge pages.
   /// Throws `Error` (out_of_memory), with the size in the message, if the allocation fails.
   explicit Buffer(std::size_t bytes);
-  /// Allocates memory like the constructor, but writes only to memory that this process has used
-  /// before. Other memory has no pages yet: the kernel allocates a page when a thread first writes
-  /// to it, on the NUMA node of this thread. Reads before the first write return zeros from a page
-  /// that stays in the cache, so do not time them.
+  /// Allocates memory like the constructor, but writes nothing to buffers of 2 MiB and more. The
+  /// kernel allocates a page when a thread first writes to it, on the NUMA node of this thread.
+  /// Reads before the first write return zeros from a page that stays in the cache, so do not time
+  /// them.
   static Buffer untouched(std::size_t bytes);
   /// Wraps existing memory, for example shared, page-locked or device memory. `owner` keeps the
   /// memory alive and releases it. The memory must already be zeroed and aligned.
