@@ -26,9 +26,10 @@ std::shared_ptr<void> allocate_zeroed(std::size_t bytes) {
   return {memory, std::free};
 }
 
-/// Returns zeroed pages without memory, aligned to a huge page, which reduces TLB misses in
-/// convolutions; null if there is no memory. The pages return to the kernel when they are released,
-/// so that the resident memory of a process does not depend on its earlier buffers.
+/// Maps zeroed pages, aligned to a huge page, which reduces TLB misses in convolutions. The kernel
+/// allocates the memory of a page at the first write. Returns null if the mapping fails. The memory
+/// returns to the kernel when it is released, so that the resident memory of a process does not
+/// depend on its earlier buffers.
 std::shared_ptr<void> map_pages(std::size_t bytes) {
   const std::size_t length = padded(bytes, huge_page_bytes);
   const std::size_t mapped = length + huge_page_bytes;

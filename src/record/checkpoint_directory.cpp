@@ -161,7 +161,9 @@ void CheckpointStore::write(std::int64_t step, std::span<const Tensor> tensors, 
   }
   counters.emplace_back(sequence_name, sequence + 1);
   Texts texts{{std::string(run_id_name), run_id_}};
-  if (!options_.empty()) texts.emplace_back("options", options_);
+  if (!options_.empty() && options_.size() <= most_text_bytes) {
+    texts.emplace_back("options", options_);
+  }
   write_checkpoint(path, tensors, counters, texts);
   std::erase(valid_, path);
   valid_.push_back(path);  // `write_checkpoint` has verified the digest

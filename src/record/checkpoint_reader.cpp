@@ -110,7 +110,6 @@ Counters read_counters(const hdf5::File& file) {
 
 /// Returns the text attributes of the root, except those that describe the file itself.
 Texts read_texts(const hdf5::File& file) {
-  constexpr std::size_t longest = 4096;
   Texts texts;
   for (const std::string& name : hdf5::attribute_names(file.get())) {
     if (name == "format" || name == "software_version" || name == "digest") continue;
@@ -120,10 +119,11 @@ Texts read_texts(const hdf5::File& file) {
     const auto space = own<hdf5::Space>(H5Aget_space(attribute.get()), "reading a shape");
     // Checkpoints contain no variable-length texts, and HDF5 1.10 can crash on a damaged one.
     if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 ||
-        H5Sget_simple_extent_npoints(space.get()) != 1 || H5Tget_size(type.get()) > longest) {
+        H5Sget_simple_extent_npoints(space.get()) != 1 ||
+        H5Tget_size(type.get()) > most_text_bytes) {
       continue;
     }
-    texts.emplace_back(name, hdf5::text_attribute(file.get(), name.c_str(), longest));
+    texts.emplace_back(name, hdf5::text_attribute(file.get(), name.c_str(), most_text_bytes));
   }
   return texts;
 }

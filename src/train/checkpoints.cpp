@@ -257,7 +257,8 @@ void Checkpoints::warn_of_changed_options(const fs::path& path, const std::strin
   std::vector<std::string> changes;
   for (const auto& [name, value] : identity_.options) {
     const std::string before = value_in(saved, name).value_or(value);
-    if (before != value) changes.push_back(fmt::format("{} from {} to {}", name, before, value));
+    if (before != value)
+      changes.push_back(fmt::format("{} from '{}' to '{}'", name, before, value));
   }
   if (changes.empty()) return;
   core::log_warning(fmt::format(

@@ -248,7 +248,7 @@ def test_resume_with_other_options_causes_a_warning(tmp_path):
     result = start(*train("--nesterov", steps=6, lr=0.001, **saved))
     assert result.returncode == 0
     [warning] = messages_of(result)
-    assert "checkpoint-4.h5 was written with other options: this command changes lr from 0.1 to 0.001, nesterov from false to true;" in warning
+    assert "checkpoint-4.h5 was written with other options: this command changes lr from '0.1' to '0.001', nesterov from 'false' to 'true';" in warning
 
 
 def test_run_that_mpirun_has_killed_resumes(tmp_path):

@@ -140,6 +140,12 @@ def test_interrupted_run_ends_the_study_and_is_continued(table, tmp_path, progra
     assert calls(tmp_path)[1][-1] == f"{tmp_path}/out/one-1.1.h5"  # a second part of the run
 
 
+def accept_signals():
+    """Bash cannot handle signals that are ignored when it starts, as in a job that nohup started."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @contextlib.contextmanager
 def running_study(table, tmp_path, status):
     """Starts a study in its own process group whose first run waits for SIGUSR1 and then exits with `status`."""
@@ -149,7 +155,7 @@ def running_study(table, tmp_path, status):
     program.chmod(0o755)
     process = subprocess.Popen([STUDY, *RUN, "--dir", tmp_path / "out", table], text=True, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-                               env=os.environ | {"LOCKSTEP_BIN": str(program)})
+                               env=os.environ | {"LOCKSTEP_BIN": str(program)}, preexec_fn=accept_signals)
     try:
         while not (tmp_path / "calls").exists():
             assert process.poll() is None
@@ -191,6 +197,13 @@ def test_second_study_with_the_same_folder_is_refused(table, tmp_path, program):
     assert second.returncode == 1 and f"another study uses {tmp_path}/out" in second.stderr
     assert len(calls(tmp_path)) == 1
     assert study(*RUN, "--dir", tmp_path / "out", table, **program()).returncode == 0
+
+
+def test_folder_that_cannot_be_created_is_one_error(table, tmp_path):
+    (tmp_path / "file").write_text("")
+    result = study(*RUN, "--dir", tmp_path / "file", table)
+    assert result.returncode == 1
+    assert result.stderr == f"study: cannot create the folder {tmp_path}/file; name another one with --dir\n"
 
 
 @pytest.mark.parametrize("line", ["x y\t1\ttrain", "x\tmany\ttrain", "x\t1\t", "x\t1\t--batch-per-rank 8", "x\t0\ttrain",

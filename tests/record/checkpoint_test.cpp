@@ -293,6 +293,18 @@ TEST_F(CheckpointTest, PrunesOldCheckpointsAndTemporaryFiles) {
                                    ".checkpoint-13.h5.4712.tmp"));
 }
 
+TEST_F(CheckpointTest, StoresOptionsThatAreNotTooLong) {
+  for (const std::size_t bytes : {most_text_bytes, most_text_bytes + 1}) {
+    const std::string options(bytes, 'x');
+    CheckpointStore(directory_.path(), 1, "run 1", options)
+        .save(1, weights_.tensors(), some_counters);
+    Texts expected{{"run_id", "run 1"}};
+    if (bytes <= most_text_bytes) expected.emplace_back("options", options);
+    const auto header = skim_checkpoint(checkpoint_path(directory_.path(), 1));
+    EXPECT_THAT(header.texts, testing::UnorderedElementsAreArray(expected));
+  }
+}
+
 TEST_F(CheckpointTest, DamagedCheckpointsDoNotReplaceValidOnes) {
   const fs::path damaged = checkpoint_path(directory_.path(), 100);
   write_checkpoint(damaged, weights_.tensors(), some_counters, {{"run_id", "run 1"}});

@@ -21,6 +21,9 @@ struct Tensor {
 /// Integer attributes of the root: "step", "batches_tracked", "seed", ...
 using Counters = std::vector<std::pair<std::string, std::int64_t>>;
 
+/// Bytes of the longest text in a checkpoint.
+inline constexpr std::size_t most_text_bytes = 4096;
+
 /// Text attributes of the root that the digest covers: "run_id", "options".
 using Texts = std::vector<std::pair<std::string, std::string>>;
 
@@ -76,7 +79,8 @@ std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::pa
 class CheckpointStore {
  public:
   /// `keep`: number of valid checkpoints of the run to keep, at least 1. `options`: a text that is
-  /// stored in all checkpoints, for example the options of the run; empty for none.
+  /// stored in all checkpoints, for example the options of the run; a text of more than
+  /// `most_text_bytes` is not stored.
   CheckpointStore(std::filesystem::path directory, int keep, std::string run_id,
                   std::string options = "");
 

@@ -133,9 +133,13 @@ train::Entries shared_entries(const train::Config& config) {
 }
 
 train::Entries experiment_entries(const train::Config& config) {
+  // These affect the comparison of times, but not what is trained.
+  static constexpr std::array<std::string_view, 3> others{"inject", "allow-gpu-sharing",
+                                                          "link-gbit"};
   return entries_of(config, [](const Option& option) {
     return option.ranks == AcrossRanks::equal && option.timing != TimingEffect::none &&
-           option.group != OptionGroup::run;
+           option.group != OptionGroup::run &&
+           std::ranges::find(others, option.name) == others.end();
   });
 }
 
