@@ -1,8 +1,19 @@
-"""Types of command-line arguments."""
+"""The parser of the command line and the types of its arguments."""
 
 import argparse
 
 MOST_RANKS = 1 << 20  # as in `lockstep plan --ranks`
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports a bad option in one line, and errors of stdout before the end of the process."""
+
+    def exit(self, status=0, message=None):
+        print(end="", flush=True)
+        super().exit(status, message)
+
+    def error(self, message):
+        self.exit(2, f"lockstep-report: {message}; see {self.prog} --help\n")
 
 
 def positive_number(text):

@@ -1,19 +1,16 @@
 """Command-line interface: lockstep-report COMMAND ..."""
 
-import argparse
-import io
-import os
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
 
 from lockstep_report import __version__, contents, index, points, report, watch
-from lockstep_report.arguments import positive_integer, positive_number, rank_list, share
+from lockstep_report.arguments import Parser, positive_integer, positive_number, rank_list, share
 from lockstep_report.canvas import CANVASES, canvas
 from lockstep_report.compare import command as compare_command
 from lockstep_report.comparison import merge_repeats
-from lockstep_report.errors import INPUT, OUTPUT, USAGE, ReportError, reason_of
-from lockstep_report.escaping import ESCAPE_UNENCODABLE, one_line, printable
+from lockstep_report.errors import INPUT, USAGE, ReportError
+from lockstep_report.escaping import one_line, printable
 from lockstep_report.export import command as export_command
 from lockstep_report.html import command as html_command
 from lockstep_report.input_files import each, read_files, read_some, require, skipped_lines
@@ -28,6 +25,7 @@ from lockstep_report.prediction.command import predicted_rows
 from lockstep_report.prediction.predict import SEED
 from lockstep_report.prediction.prediction_report import prediction_table, prediction_values
 from lockstep_report.settings import plural
+from lockstep_report.stdout import with_stdout
 from lockstep_report.tables import markdown
 from lockstep_report.times_csv import read_times
 from lockstep_report.validate import notes, problems
@@ -39,21 +37,8 @@ CSV_IMAGES = 50_000  # per epoch of a CSV, unless --train-samples is given
 
 def main(arguments=None):
     """Runs one command and returns the exit status."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a notebook has another class
-        sys.stdout.reconfigure(errors=ESCAPE_UNENCODABLE)
-    errors, status = [], 0
-    try:
-        status = run(arguments, errors)
-        print(end="", flush=True)  # reports errors of stdout here, not at the end of the process
-    except OSError as error:
-        if error.filename is not None:  # not an error of stdout
-            raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # the reader (head, less) closed the pipe
-            status = OUTPUT
-            errors.append(ReportError(
-                OUTPUT, f"stdout: cannot be written ({reason_of(error)}); free disk space or redirect "
-                        "it to another file"))
+    errors = []
+    status = with_stdout(lambda: run(arguments, errors), errors)
     with suppress(OSError):  # of stderr
         for error in errors:
             print(f"lockstep-report: {one_line(str(error))}", file=sys.stderr)
@@ -69,17 +54,6 @@ def run(arguments, errors):
     except ReportError as error:
         errors.append(error)
         return error.status
-
-
-class Parser(argparse.ArgumentParser):
-    """Reports a bad option in one line, and errors of stdout before the end of the process."""
-
-    def exit(self, status=0, message=None):
-        print(end="", flush=True)
-        super().exit(status, message)
-
-    def error(self, message):
-        self.exit(2, f"lockstep-report: {message}; see {self.prog} --help\n")
 
 
 def parser():

@@ -1,7 +1,6 @@
 """Tests the commands of lockstep-report, the files they write, and their exit statuses."""
 
 import csv
-import json
 import os
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from lockstep_report.figures import phase_bars, render
 from lockstep_report.points import from_run
 from lockstep_report.read import read_run
 from lockstep_report.validate import problems
-from programs import run_report
 from synthetic import dataset, phases, write_ladder, write_run, write_sweep
 
 STEP = (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)
@@ -372,48 +370,3 @@ def test_hostile_objects_are_refused_with_their_path(runs, tmp_path, capfd, add,
     status, line = failure(capfd, "tables", runs[0], "--out", tmp_path / "out")
     assert status == 3
     assert runs[0] in line and words in line
-
-
-# --- stdout ----------------------------------------------------------------------------------------
-
-@pytest.mark.parametrize("command", [
-    ["summary", "RUN"], ["tables", "RUN", "--json"], ["watch", "RUN", "--once"], ["validate", "RUN"],
-    ["watch", "RUN", "--json"], ["report", "RUN", "--out", "OUT"], ["summary", "RUN", "none.h5"],
-    ["--help"], ["--version"]])
-def test_a_full_device_for_stdout_is_an_output_error(command, runs, tmp_path):
-    words = [{"RUN": runs[0], "OUT": tmp_path / "out"}.get(word, word) for word in command]
-    with open("/dev/full", "w", encoding="utf-8") as full:
-        done = run_report(*words, stdout=full)
-    *others, last = done.stderr.splitlines()
-    assert (done.returncode, len(others)) == (6, "none.h5" in command)
-    assert last == ("lockstep-report: stdout: cannot be written (No space left on device); free disk "
-                    "space or redirect it to another file")
-
-
-def test_a_full_device_for_stderr_does_not_change_the_status(runs):
-    with open("/dev/full", "w", encoding="utf-8") as full:
-        done = run_report("summary", runs[0], "none.h5", stderr=full)
-    assert done.returncode == 3 and "An epoch takes" in done.stdout
-
-
-@pytest.mark.parametrize("command", [["summary"], ["summary", "--json"], ["watch"]])
-def test_a_closed_pipe_for_stdout_is_no_error(command, runs):
-    reader, writer = os.pipe()
-    os.close(reader)
-    with os.fdopen(writer, "w") as closed:
-        done = run_report(*command, runs[0], stdout=closed)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.parametrize("encoding, shown", [("ascii", r"\u00e9\u65e5.h5"), ("latin-1", r"é\u65e5.h5"),
-                                             ("utf-8", "é日.h5")])
-def test_characters_that_stdout_lacks_are_escaped(encoding, shown, runs, tmp_path):
-    path = tmp_path / "é日.h5"
-    path.hardlink_to(runs[0])
-    for command in ("summary", "index"):
-        done = run_report(command, path, environment={"PYTHONIOENCODING": encoding}, encoding=encoding)
-        assert done.returncode == 0 and not done.stderr and shown in done.stdout
-        done = run_report(command, path, "--json", environment={"PYTHONIOENCODING": encoding},
-                          encoding=encoding)
-        values = json.loads(done.stdout)
-        assert path.name in (values["run"] if command == "summary" else values[0]["file"])

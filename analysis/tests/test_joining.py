@@ -67,7 +67,7 @@ def test_a_killed_first_part_is_joined_from_its_partial_file(tmp_path):
 
 @pytest.mark.parametrize("given", [".", "a.2.h5"])
 def test_earlier_parts_with_other_names_are_found(tmp_path, given):
-    """As in jobs/slurm, each process has a file name of its own; the first two were killed."""
+    """Each process writes another file, as in jobs/slurm. The first two processes were killed."""
     write_part(tmp_path / "a.0.h5.partial", 1, 0, 20, 0.9, status="running")
     write_part(tmp_path / "a.1.h5.partial", 2, 20, 10, 0.5, status="running")
     write_part(tmp_path / "a.2.h5", 3, 30, 20, 0.2)

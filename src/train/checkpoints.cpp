@@ -1,8 +1,8 @@
 #include "checkpoints.hpp"
 
 #include <fmt/format.h>
-
 #include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -262,9 +262,8 @@ void Checkpoints::warn_of_changed_options(const fs::path& path, const std::strin
   }
   if (changes.empty()) return;
   core::log_warning(fmt::format(
-      "{} was written with other options: this command changes {}; the run is no longer "
-      "one experiment, and the report describes all of it with the options of its last "
-      "part",
+      "{} was written with other options: this command changes {}; the run is no longer one "
+      "experiment, and the report describes all of it with the options of its last part",
       path.string(), fmt::join(changes, ", ")));
 }
 

@@ -30,12 +30,11 @@ struct Progress {
   std::optional<backend::LossScale> loss_scale;  ///< of this rank; empty if it is constant
 };
 
-/// Properties that a checkpoint must share with the run that resumes it, and `options`, of which it
-/// should not differ.
+/// Properties that a checkpoint must share with the run that resumes it.
 struct RunIdentity {
   std::int64_t steps_per_epoch = 0;
   std::string data_digest;
-  Entries options;
+  Entries options;  ///< may differ; then a warning names the changes
 };
 
 /// Saves and restores a run. Only rank 0 reads and writes files; it writes them in the background.

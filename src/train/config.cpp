@@ -160,8 +160,7 @@ std::span<const core::NamedValue<Binding>> named_values(Binding) {
   static constexpr std::array<core::NamedValue<Binding>, 2> values{
       {{Binding::automatic, "auto",
         "if the launcher has given several ranks the same processors, and neither OMP_PROC_BIND "
-        "nor "
-        "OMP_PLACES binds the threads, each computes on its part of the physical cores"},
+        "nor OMP_PLACES binds the threads, each computes on its part of the physical cores"},
        {Binding::none, "none",
         "the ranks keep the processors that the launcher has assigned, for several runs on one "
         "host"}}};

@@ -36,6 +36,7 @@ std::vector<Option> communication_options() {
        .group = OptionGroup::communication,
        .commands = cmd_training | cmd_allreduce | cmd_stack,
        .timing = TimingEffect::step,
+       .may_change_on_resume = true,
        .help = "allow several ranks of a host to use one GPU; for tests"},
       {.name = "gradient-dtype",
        .value_name = "NAME",
@@ -54,6 +55,7 @@ std::vector<Option> communication_options() {
        .group = OptionGroup::communication,
        .commands = cmd_training | cmd_allreduce,
        .timing = TimingEffect::communication,
+       .may_change_on_resume = true,
        .help = "rate of the link in Gbit/s, for the bandwidth utilisation in the report",
        .shown_default = "not known"},
       {.name = "bucket-mib",
@@ -122,6 +124,7 @@ std::vector<Option> communication_options() {
        .group = OptionGroup::communication,
        .commands = cmd_run,
        .timing = TimingEffect::step,
+       .may_change_on_resume = true,
        .help = "cause faults, for tests: KIND:RANK:STEP[:PHASE], separated by commas; requires "
                "--allow-inject",
        .details = "[reliability.md](reliability.md#fault-injection) lists the kinds and phases",

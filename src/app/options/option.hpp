@@ -67,6 +67,9 @@ struct Option {
   unsigned commands = cmd_all;  ///< the commands that use it (`CommandSet`)
   AcrossRanks ranks = AcrossRanks::equal;
   TimingEffect timing = TimingEffect::none;
+  /// Whether a resumed run may have another value without a warning, although the value affects the
+  /// time of a step.
+  bool may_change_on_resume = false;
   std::string_view help;          ///< a phrase for `--help` and the documentation
   std::string_view details = {};  ///< further sentences of the documentation
   /// The default as shown to users, if it is not the default value of the configuration; an empty

@@ -133,13 +133,9 @@ train::Entries shared_entries(const train::Config& config) {
 }
 
 train::Entries experiment_entries(const train::Config& config) {
-  // These affect the comparison of times, but not what is trained.
-  static constexpr std::array<std::string_view, 3> others{"inject", "allow-gpu-sharing",
-                                                          "link-gbit"};
   return entries_of(config, [](const Option& option) {
     return option.ranks == AcrossRanks::equal && option.timing != TimingEffect::none &&
-           option.group != OptionGroup::run &&
-           std::ranges::find(others, option.name) == others.end();
+           option.group != OptionGroup::run && !option.may_change_on_resume;
   });
 }
 
