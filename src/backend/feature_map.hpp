@@ -8,14 +8,16 @@
 
 namespace lockstep::backend {
 
-/// Memory layout of the channels of a feature map. All four layouts have the form (image, block,
-/// pixel, lane) with channel = block * lanes + lane; the channels are padded with zeros to whole
-/// blocks.
+/// Memory layout of a feature map. All layouts have the form (block of images, block of channels,
+/// pixel, image of the block, lane) with channel = block * lanes + lane; the channels are padded
+/// with zeros to whole blocks. Except in `blocked32x32`, a block has one image. The names in
+/// parentheses are those of oneDNN.
 enum class MapLayout {
   planar,         ///< nchw: one lane
   blocked8,       ///< nChw8c
   blocked16,      ///< nChw16c
   channels_last,  ///< nhwc: all channels are lanes of one block
+  blocked32x32,   ///< NChw32n32c: 32 images and 32 channels; for multiples of 32 images
 };
 
 /// A batch of feature maps: shape, element type, layout and address. The plan owns the memory.
@@ -32,14 +34,26 @@ struct FeatureMap {
       case MapLayout::planar: return 1;
       case MapLayout::blocked8: return 8;
       case MapLayout::blocked16: return 16;
+      case MapLayout::blocked32x32: return 32;
       case MapLayout::channels_last: break;
     }
     return shape.channels;
   }
   std::int64_t blocks() const { return (shape.channels + lanes() - 1) / lanes(); }
   std::int64_t padded_channels() const { return blocks() * lanes(); }
-  /// Returns the number of elements of one (image, block).
-  std::int64_t plane() const { return shape.pixels() * lanes(); }
+  std::int64_t images_per_block() const { return layout == MapLayout::blocked32x32 ? 32 : 1; }
+  std::int64_t image_blocks() const { return images / images_per_block(); }
+  /// Returns the distance of consecutive pixels of one image, in elements.
+  std::int64_t pixel_stride() const { return images_per_block() * lanes(); }
+  /// Returns the number of elements of one (block of images, block of channels), which are
+  /// contiguous.
+  std::int64_t plane() const { return shape.pixels() * pixel_stride(); }
+  std::int64_t planes() const { return image_blocks() * blocks(); }
+  /// Returns the index of the first lane of the first pixel of one image and block of channels.
+  std::int64_t offset(std::int64_t image, std::int64_t block) const {
+    return (image / images_per_block() * blocks() + block) * plane() +
+           image % images_per_block() * lanes();
+  }
   /// Returns the number of elements, including padding.
   std::size_t elements() const {
     return static_cast<std::size_t>(images * padded_channels() * shape.pixels());

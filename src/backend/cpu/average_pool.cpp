@@ -21,9 +21,9 @@ class AveragePoolOf : public Operation {
   void forward() override {
     const FeatureMap& in = *operands().inputs[0];
     float* const means = operands().output->template as<float>();
-    for_each_plane(in, [&](std::int64_t plane, std::int64_t feature, std::int64_t channels) {
-      mean_of_pixels(in.as<const T>() + plane * in.plane(), in.shape.pixels(), in.lanes(), channels,
-                     means + feature);
+    for_each_block(in, [&](std::int64_t at, std::int64_t feature, std::int64_t channels) {
+      mean_of_pixels(in.as<const T>() + at, in.shape.pixels(),
+                     {.stride = in.pixel_stride(), .count = channels}, means + feature);
     });
   }
 
@@ -32,21 +32,23 @@ class AveragePoolOf : public Operation {
     const FeatureMap& in = *operands().input_gradients[0];
     const float* const dy = operands().output_gradients[0]->template as<float>();
     const float share = 1.0f / static_cast<float>(in.shape.pixels());
-    for_each_plane(in, [&](std::int64_t plane, std::int64_t feature, std::int64_t channels) {
-      fill_pixels(dy + feature, share, in.shape.pixels(), in.lanes(), channels,
-                  in.as<T>() + plane * in.plane());
+    for_each_block(in, [&](std::int64_t at, std::int64_t feature, std::int64_t channels) {
+      fill_pixels({dy + feature, static_cast<std::size_t>(channels)}, share, in.shape.pixels(),
+                  {.stride = in.pixel_stride(), .count = in.lanes()}, in.as<T>() + at);
     });
   }
 
  private:
-  /// Calls work(plane, index of its first feature, number of its channels without padding).
+  /// Calls work(offset, index of the first feature, number of channels without padding) for each
+  /// image and block of channels.
   template <class Work>
-  void for_each_plane(const FeatureMap& map, Work&& work) const {
-    const std::int64_t planes = map.images * map.blocks();
+  void for_each_block(const FeatureMap& map, Work&& work) const {
+    const std::int64_t tasks = map.images * map.blocks();
 #pragma omp parallel for num_threads(threads_)
-    for (std::int64_t plane = 0; plane < planes; ++plane) {
-      const std::int64_t channel = plane % map.blocks() * map.lanes();
-      work(plane, plane / map.blocks() * map.shape.channels + channel,
+    for (std::int64_t task = 0; task < tasks; ++task) {
+      const std::int64_t image = task / map.blocks(), block = task % map.blocks();
+      const std::int64_t channel = block * map.lanes();
+      work(map.offset(image, block), image * map.shape.channels + channel,
            std::min(map.lanes(), map.shape.channels - channel));
     }
   }

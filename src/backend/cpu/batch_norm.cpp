@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "division.hpp"
 #include "lockstep/core/error.hpp"
 #include "operations.hpp"
 #include "row_kernels.hpp"
@@ -42,21 +43,23 @@ class TiledCoefficients {
   std::vector<float> values_;
 };
 
-/// Two sums per channel over a whole map. Each task (range of images, range of blocks) reads its
-/// part of the map in the order of memory: the hardware prefetcher recognises this order even if
-/// planes are small. Each task adds up at most `rows_at_once` rows in float32, and their sums in
-/// double.
+/// Two sums per channel over a whole map. Each task (range of parts of the blocks of images, range
+/// of blocks of channels) reads its part of the map in the order of memory: the hardware prefetcher
+/// recognises this order even if planes are small. Each task adds up at most `rows_at_once` rows in
+/// float32, and their sums in double.
 class ChannelSums {
  public:
   ChannelSums(const FeatureMap& map, RowTiling tiling, int threads)
       : map_(map),
         tiling_(tiling),
         threads_(threads),
-        image_splits_(std::min<std::int64_t>(threads, map.images)),
-        block_splits_(std::min((threads + image_splits_ - 1) / image_splits_, map.blocks())),
-        images_at_once_(std::max<std::int64_t>(1, rows_at_once / tiling.rows)),
-        rows_(static_cast<std::size_t>(image_splits_ * map.blocks() * tiling.width * 2)),
-        sums_(static_cast<std::size_t>(image_splits_ * map.padded_channels() * 2)),
+        row_parts_(parts_per_task(map.image_blocks(), threads, tiling.rows)),
+        parts_(map.image_blocks() * row_parts_),
+        part_splits_(std::min<std::int64_t>(threads, parts_)),
+        block_splits_(std::min(ceil_div(threads, part_splits_), map.blocks())),
+        parts_at_once_(std::max<std::int64_t>(1, rows_at_once / ceil_div(tiling.rows, row_parts_))),
+        rows_(static_cast<std::size_t>(part_splits_ * map.blocks() * tiling.width * 2)),
+        sums_(static_cast<std::size_t>(part_splits_ * map.padded_channels() * 2)),
         first(static_cast<std::size_t>(map.padded_channels())),
         second(static_cast<std::size_t>(map.padded_channels())) {}
 
@@ -64,23 +67,24 @@ class ChannelSums {
   /// each part of each plane; it adds the values of the part to the two rows.
   template <class Kernel>
   void run(Kernel&& kernel) {
-    const std::int64_t tasks = image_splits_ * block_splits_;
+    const std::int64_t tasks = part_splits_ * block_splits_;
 #pragma omp parallel for num_threads(threads_)
     for (std::int64_t task = 0; task < tasks; ++task) {
       const std::int64_t split = task / block_splits_;
-      const Range images = range(map_.images, split, image_splits_);
-      const Range blocks = range(map_.blocks(), task % block_splits_, block_splits_);
-      std::fill(sums(split, blocks.begin), sums(split, blocks.end), 0.0);
-      std::fill(row(split, blocks.begin), row(split, blocks.end), 0.0f);
-      for (std::int64_t image = images.begin; image < images.end; ++image) {
-        const bool is_last = image + 1 == images.end || (image + 1) % images_at_once_ == 0;
-        for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
-          const std::int64_t plane = (image * map_.blocks() + block) * map_.plane();
+      const Range parts = part_of(parts_, split, part_splits_);
+      const Range blocks = part_of(map_.blocks(), task % block_splits_, block_splits_);
+      std::fill(sums(split, blocks.first), sums(split, blocks.last), 0.0);
+      std::fill(row(split, blocks.first), row(split, blocks.last), 0.0f);
+      for (std::int64_t part = parts.first; part < parts.last; ++part) {
+        const bool is_last = part + 1 == parts.last || (part + 1) % parts_at_once_ == 0;
+        const Range rows = part_of(tiling_.rows, part % row_parts_, row_parts_);
+        for (std::int64_t block = blocks.first; block < blocks.last; ++block) {
+          const std::int64_t plane = (part / row_parts_ * map_.blocks() + block) * map_.plane();
           float* const first_row = row(split, block);
-          for (std::int64_t done = 0; done < tiling_.rows; done += rows_at_once) {
-            RowTiling part = tiling_;
-            part.rows = std::min(rows_at_once, tiling_.rows - done);
-            kernel(plane + done * tiling_.width, part, block, first_row, first_row + tiling_.width);
+          for (std::int64_t done = rows.first; done < rows.last; done += rows_at_once) {
+            RowTiling some = tiling_;
+            some.rows = std::min(rows_at_once, rows.last - done);
+            kernel(plane + done * tiling_.width, some, block, first_row, first_row + tiling_.width);
             if (is_last) move_rows(first_row, sums(split, block));
           }
         }
@@ -89,7 +93,7 @@ class ChannelSums {
     std::ranges::fill(first, 0.0);
     std::ranges::fill(second, 0.0);
     const std::int64_t lanes = map_.lanes();
-    for (std::int64_t split = 0; split < image_splits_; ++split) {
+    for (std::int64_t split = 0; split < part_splits_; ++split) {
       for (std::int64_t channel = 0; channel < map_.padded_channels(); ++channel) {
         const double* const sum = sums(split, channel / lanes) + channel % lanes;
         first[static_cast<std::size_t>(channel)] += sum[0];
@@ -102,13 +106,6 @@ class ChannelSums {
   /// Rows that are added up in float32: few enough that the rounding errors stay small, enough that
   /// the additions in double do not take long.
   static constexpr std::int64_t rows_at_once = 128;
-
-  struct Range {
-    std::int64_t begin, end;
-  };
-  static Range range(std::int64_t count, std::int64_t index, std::int64_t parts) {
-    return {count * index / parts, count * (index + 1) / parts};
-  }
 
   float* row(std::int64_t split, std::int64_t block) {
     return rows_.data() + (split * map_.blocks() + block) * tiling_.width * 2;
@@ -132,9 +129,10 @@ class ChannelSums {
   FeatureMap map_;
   RowTiling tiling_;
   int threads_;
-  std::int64_t image_splits_, block_splits_, images_at_once_;
-  std::vector<float> rows_;   ///< (image split, block, first or second sum, width)
-  std::vector<double> sums_;  ///< (image split, block, first or second sum, lane)
+  std::int64_t row_parts_, parts_;  ///< per plane; of all blocks of images
+  std::int64_t part_splits_, block_splits_, parts_at_once_;
+  std::vector<float> rows_;   ///< (split of the parts, block, first or second sum, width)
+  std::vector<double> sums_;  ///< (split of the parts, block, first or second sum, lane)
 
  public:
   std::vector<double> first, second;  ///< (padded channels), of the last run
@@ -199,9 +197,9 @@ class BatchNorm : public Operation {
     const T* const x = operands().inputs[0]->template as<T>();
     const T* const residual = has_residual() ? operands().inputs[1]->template as<T>() : nullptr;
     T* const y = map.as<T>();
-    for_each_plane([&](std::int64_t at, std::int64_t block) {
-      normalise({x + at, residual != nullptr ? residual + at : nullptr, y + at, activation_},
-                tiling_, scale_.block(block), offset_.block(block));
+    for_each_part([&](std::int64_t at, RowTiling part, std::int64_t block) {
+      normalise({x + at, residual != nullptr ? residual + at : nullptr, y + at, activation_}, part,
+                scale_.block(block), offset_.block(block));
     });
   }
 
@@ -217,10 +215,10 @@ class BatchNorm : public Operation {
     gradient_coefficients();
     if (operands().input_gradients[0] == nullptr) return;
     T* const dx = operands().input_gradients[0]->template as<T>();
-    for_each_plane([&](std::int64_t at, std::int64_t block) {
+    for_each_part([&](std::int64_t at, RowTiling part, std::int64_t block) {
       GradientRows<T> rows = incoming(at);
       if (keeps_masked) rows = {.dy = masked + at, .x = rows.x};
-      input_gradient(rows, dx + at, tiling_, scale_.block(block), offset_.block(block),
+      input_gradient(rows, dx + at, part, scale_.block(block), offset_.block(block),
                      {a_.block(block), b_.block(block), c_.block(block)});
     });
   }
@@ -228,13 +226,19 @@ class BatchNorm : public Operation {
  private:
   bool has_residual() const { return operands().inputs.size() > 1; }
 
+  /// Calls work(offset, tiling of the part, block) for each part of each plane.
   template <class Work>
-  void for_each_plane(Work&& work) const {
+  void for_each_part(Work&& work) const {
     const FeatureMap& map = *operands().output;
-    const std::int64_t planes = map.images * map.blocks();
+    const std::int64_t parts = parts_per_task(map.planes(), context_.threads, tiling_.rows);
 #pragma omp parallel for num_threads(context_.threads)
-    for (std::int64_t plane = 0; plane < planes; ++plane)
-      work(plane * map.plane(), plane % map.blocks());
+    for (std::int64_t task = 0; task < map.planes() * parts; ++task) {
+      const std::int64_t plane = task / parts;
+      const Range rows = part_of(tiling_.rows, task % parts, parts);
+      RowTiling part = tiling_;
+      part.rows = rows.last - rows.first;
+      work(plane * map.plane() + rows.first * tiling_.width, part, plane % map.blocks());
+    }
   }
 
   GradientRows<T> incoming(std::int64_t at) const {
@@ -287,7 +291,7 @@ class BatchNorm : public Operation {
   static float first_value(const FeatureMap& map, const T* x, std::size_t channel) {
     const std::int64_t lanes = map.lanes();
     const auto c = static_cast<std::int64_t>(channel);
-    const T value = x[c / lanes * map.plane() + c % lanes];
+    const T value = x[map.offset(0, c / lanes) + c % lanes];
     if constexpr (std::is_same_v<T, float>) {
       return value;
     } else {

@@ -136,6 +136,88 @@ ForwardDescription free_choice(const Context& context, const ConvolutionSizes& s
   return {};
 }
 
+/// A convolution of the graph and the directions that the plan needs.
+struct PlannedConvolution {
+  ConvolutionSizes sizes;
+  core::ImageShape source, destination;
+  double flops = 0;
+  bool reads_images = false;
+  std::vector<Direction> directions;
+};
+
+std::vector<PlannedConvolution> convolutions_of(const Context& context) {
+  const graph::Graph& graph = *context.graph;
+  std::vector<PlannedConvolution> nodes;
+  for (graph::NodeId id = 0; id < static_cast<graph::NodeId>(graph.nodes().size()); ++id) {
+    const graph::Node& node = graph.node(id);
+    const auto* const operation = std::get_if<graph::Convolution>(&node.operation);
+    if (operation == nullptr) continue;
+    const graph::Node& from = graph.node(node.inputs[0]);
+    PlannedConvolution added{sizes_of(*operation, from.output, node.output, context.options.batch),
+                             from.output,
+                             node.output,
+                             graph.cost(id).forward_flops,
+                             graph::is_input(from.operation),
+                             {Direction::forward}};
+    if (context.options.mode == Mode::training) {
+      if (!added.reads_images) added.directions.push_back(Direction::backward_data);
+      added.directions.push_back(Direction::backward_weights);
+    }
+    nodes.push_back(std::move(added));
+  }
+  return nodes;
+}
+
+/// Returns the layouts that oneDNN prefers: for activations, the one with most of the FLOPs.
+PreferredLayouts onednn_layouts(const Context& context,
+                                const std::vector<PlannedConvolution>& nodes, DataType wanted) {
+  PreferredLayouts preferred;
+  std::map<MapLayout, double> flops;  // sum over the convolutions that would write each layout
+  for (const PlannedConvolution& node : nodes) {
+    DataType type = wanted;
+    const ForwardDescription choice = free_choice(context, node.sizes, wanted, type);
+    if (!choice) continue;  // creating the operation throws, with the reason
+    if (const auto layout = layout_of(choice.dst_desc(), node.sizes.images, node.destination, type))
+      flops[*layout] += node.flops;
+    if (node.reads_images) {
+      preferred.images = layout_of(choice.src_desc(), node.sizes.images, node.source, type)
+                             .value_or(MapLayout::planar);
+    }
+  }
+  const auto most =
+      std::ranges::max_element(flops, {}, [](const auto& entry) { return entry.second; });
+  if (most != flops.end()) preferred.activations = most->first;
+  return preferred;
+}
+
+/// Calls visit(direction, sizes, source, destination) for each direction of the convolutions, with
+/// maps of these layouts, until it returns false. Returns true if it never did.
+template <class Visit>
+bool all_directions(const std::vector<PlannedConvolution>& nodes, PreferredLayouts layouts,
+                    Visit&& visit) {
+  for (const PlannedConvolution& node : nodes) {
+    const FeatureMap source{node.sizes.images, node.source, DataType::bfloat16,
+                            node.reads_images ? layouts.images : layouts.activations, nullptr};
+    const FeatureMap destination{node.sizes.images, node.destination, DataType::bfloat16,
+                                 layouts.activations, nullptr};
+    for (const Direction direction : node.directions) {
+      if (!visit(direction, node.sizes, source, destination)) return false;
+    }
+  }
+  return true;
+}
+
+/// Returns the time of all convolutions of a step in these layouts, in seconds per image.
+double seconds_per_image(const Context& context, const std::vector<PlannedConvolution>& nodes,
+                         PreferredLayouts layouts) {
+  double seconds = 0;
+  all_directions(nodes, layouts, [&](auto... direction) {
+    seconds += context.chooser->seconds_per_image(context, direction...);
+    return true;
+  });
+  return seconds;
+}
+
 }  // namespace
 
 std::unique_ptr<Operation> make_operation(const graph::Convolution& operation,
@@ -145,37 +227,29 @@ std::unique_ptr<Operation> make_operation(const graph::Convolution& operation,
 }
 
 PreferredLayouts preferred_layouts(const Context& context) {
-  const graph::Graph& graph = *context.graph;
-  const DataType wanted =
-      context.options.precision == core::Precision::bf16 ? DataType::bfloat16 : DataType::float32;
-  PreferredLayouts preferred;
-  bool any_supports_amx = false;
-  std::map<MapLayout, double> flops;  // sum over the convolutions that would write each layout
-  for (graph::NodeId id = 0; id < static_cast<graph::NodeId>(graph.nodes().size()); ++id) {
-    const graph::Node& node = graph.node(id);
-    const auto* const operation = std::get_if<graph::Convolution>(&node.operation);
-    if (operation == nullptr) continue;
-    const graph::Node& from = graph.node(node.inputs[0]);
-    const ConvolutionSizes sizes =
-        sizes_of(*operation, from.output, node.output, context.options.batch);
-    any_supports_amx = any_supports_amx || amx::supports(sizes);
-    DataType type = wanted;
-    const ForwardDescription choice = free_choice(context, sizes, wanted, type);
-    if (!choice) continue;  // creating the operation throws, with the reason
-    if (const auto layout = layout_of(choice.dst_desc(), sizes.images, node.output, type)) {
-      flops[*layout] += graph.cost(id).forward_flops;
-    }
-    if (graph::is_input(from.operation)) {
-      preferred.images =
-          layout_of(choice.src_desc(), sizes.images, from.output, type).value_or(MapLayout::planar);
-    }
-  }
-  const auto most =
-      std::ranges::max_element(flops, {}, [](const auto& entry) { return entry.second; });
-  if (most != flops.end()) preferred.activations = most->first;
-  if (wanted == DataType::bfloat16 && may_use_amx(context.options) && any_supports_amx)
-    preferred.activations = amx::map_layout;
-  return preferred;
+  const bool is_bfloat16 = context.options.precision == core::Precision::bf16;
+  const std::vector<PlannedConvolution> nodes = convolutions_of(context);
+  PreferredLayouts preferred =
+      onednn_layouts(context, nodes, is_bfloat16 ? DataType::bfloat16 : DataType::float32);
+  if (!is_bfloat16 || !may_use_amx(context.options)) return preferred;
+  const auto fits = [](const auto&... direction) { return amx::fits(direction...); };
+  const auto fits_not = [](const auto&... direction) { return !amx::fits(direction...); };
+  // If AMX supports some convolutions: a layout that oneDNN supports as well.
+  PreferredLayouts copied = preferred;
+  copied.activations = MapLayout::channels_last;
+  if (!all_directions(nodes, copied, fits_not)) preferred = copied;
+  // If AMX supports all convolutions: maps that it processes in place, unless these are slower.
+  constexpr PreferredLayouts blocked{.activations = MapLayout::blocked32x32,
+                                     .images = MapLayout::planar};
+  if (nodes.empty() || context.options.batch % amx::images_at_once != 0 ||
+      !all_directions(nodes, blocked, fits))
+    return preferred;
+  const bool is_timed = context.options.convolution_algorithm == ConvolutionAlgorithm::automatic &&
+                        context.chooser->rule() == ChoiceRule::fastest;
+  return is_timed && seconds_per_image(context, nodes, preferred) <
+                         seconds_per_image(context, nodes, blocked)
+             ? preferred
+             : blocked;
 }
 
 }  // namespace lockstep::backend::cpu

@@ -9,6 +9,7 @@
 #include "amx/convolution.hpp"
 #include "amx/tiles.hpp"
 #include "distributed_buffer.hpp"
+#include "division.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "onednn_convolution.hpp"
 #include "winograd.hpp"
@@ -110,24 +111,47 @@ std::unique_ptr<ConvolutionDirection> ConvolutionChooser::make_by(
   return make_onednn_direction(context, direction, sizes, source, destination);
 }
 
+namespace {
+
+/// Returns the algorithms that may support a direction, in the order of `ChoiceRule::fixed`.
+std::vector<ConvolutionAlgorithm> candidates_for(const PlanOptions& options, Direction direction,
+                                                 const ConvolutionSizes& sizes,
+                                                 const FeatureMap& source,
+                                                 const FeatureMap& destination) {
+  std::vector<ConvolutionAlgorithm> candidates;
+  if (may_use_amx(options) && amx::fits(direction, sizes, source, destination))
+    candidates.push_back(ConvolutionAlgorithm::amx);
+  if (winograd::fits(sizes, source, destination))
+    candidates.push_back(ConvolutionAlgorithm::winograd);
+  // oneDNN has only slow reference kernels for maps with blocks of images.
+  if (source.images_per_block() == 1 && destination.images_per_block() == 1)
+    candidates.push_back(ConvolutionAlgorithm::direct);
+  return candidates;
+}
+
+}  // namespace
+
 ConvolutionAlgorithm ConvolutionChooser::choose(const Context& context, Direction direction,
                                                 const ConvolutionSizes& sizes,
                                                 const FeatureMap& source,
                                                 const FeatureMap& destination) {
-  std::vector<ConvolutionAlgorithm> candidates;  // in the order of `ChoiceRule::fixed`
-  std::int64_t fewest = fewest_images;
-  if (may_use_amx(context.options) && amx::fits(sizes, source, destination)) {
-    candidates.push_back(ConvolutionAlgorithm::amx);
-    fewest = amx::images_at_once * context.threads;
-  }
-  if (winograd::fits(sizes, source, destination))
-    candidates.push_back(ConvolutionAlgorithm::winograd);
-  candidates.push_back(ConvolutionAlgorithm::direct);
+  const auto candidates = candidates_for(context.options, direction, sizes, source, destination);
   if (candidates.size() == 1 || rule_ == ChoiceRule::fixed) return candidates.front();
+  return fastest(context, direction, sizes, source, destination).algorithm;
+}
 
-  const std::int64_t pixels = sizes.out_height * sizes.out_width;
+ConvolutionChooser::Timing ConvolutionChooser::fastest(const Context& context, Direction direction,
+                                                       const ConvolutionSizes& sizes,
+                                                       const FeatureMap& source,
+                                                       const FeatureMap& destination) {
+  auto candidates = candidates_for(context.options, direction, sizes, source, destination);
+  const bool may_be_amx = candidates.front() == ConvolutionAlgorithm::amx;
+  const std::int64_t fewest = may_be_amx ? amx::images_at_once * context.threads : fewest_images;
+  const std::int64_t unit = std::max(source.images_per_block(), destination.images_per_block());
   ConvolutionSizes some = sizes;
-  some.images = std::min(sizes.images, std::max(fewest, (timed_pixels + pixels - 1) / pixels));
+  const std::int64_t sufficient =
+      std::max(fewest, ceil_div(timed_pixels, sizes.out_height * sizes.out_width));
+  some.images = std::min(sizes.images, ceil_div(sufficient, unit) * unit);
   const Key key{direction,        source.type,     source.layout,     destination.layout,
                 context.threads,  some.images,     sizes.in_channels, sizes.out_channels,
                 sizes.out_height, sizes.out_width, sizes.kernel,      sizes.stride,
@@ -142,18 +166,19 @@ ConvolutionAlgorithm ConvolutionChooser::choose(const Context& context, Directio
     trial.add(std::move(made));
     return false;
   });
-  std::size_t best = 0;
-  for (int run = 0; run < most_runs && candidates.size() > 1; ++run) {
+  Timing answer{ConvolutionAlgorithm::direct, std::numeric_limits<double>::infinity()};
+  for (int run = 0; run < most_runs && !candidates.empty(); ++run) {
     std::vector<double> seconds;
     for (std::size_t which = 0; which < candidates.size(); ++which) {
       seconds.push_back(trial.run(which));
       core::report_progress(context.options.progress);
     }
-    best = static_cast<std::size_t>(std::ranges::min_element(seconds) - seconds.begin());
+    const auto best = std::ranges::min_element(seconds);
+    answer = {candidates[static_cast<std::size_t>(best - seconds.begin())],
+              *best / static_cast<double>(some.images)};
     std::ranges::sort(seconds);
-    if (seconds[1] > clear_difference * seconds[0]) break;
+    if (seconds.size() > 1 && seconds[1] > clear_difference * seconds[0]) break;
   }
-  const ConvolutionAlgorithm answer = candidates.at(best);
   fastest_.emplace(key, answer);
   return answer;
 }
@@ -166,10 +191,10 @@ std::unique_ptr<ConvolutionDirection> ConvolutionChooser::make(const Context& co
   ConvolutionAlgorithm algorithm = context.options.convolution_algorithm;
   if (algorithm == ConvolutionAlgorithm::automatic)
     algorithm = choose(context, direction, sizes, source, destination);
-  const bool fits =
-      algorithm == ConvolutionAlgorithm::winograd
-          ? winograd::fits(sizes, source, destination)
-          : algorithm == ConvolutionAlgorithm::amx && amx::fits(sizes, source, destination);
+  const bool fits = algorithm == ConvolutionAlgorithm::winograd
+                        ? winograd::fits(sizes, source, destination)
+                        : algorithm == ConvolutionAlgorithm::amx &&
+                              amx::fits(direction, sizes, source, destination);
   return make_by(fits ? algorithm : ConvolutionAlgorithm::direct, context, direction, sizes, source,
                  destination);
 }

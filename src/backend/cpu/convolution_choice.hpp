@@ -42,6 +42,15 @@ class ConvolutionChooser {
                                              const FeatureMap& source,
                                              const FeatureMap& destination);
 
+  ChoiceRule rule() const { return rule_; }
+  /// Returns the time of a direction with its fastest algorithm, in seconds per image; infinity if
+  /// there is none. The options must leave the choice to `ChoiceRule::fastest`.
+  double seconds_per_image(const Context& context, Direction direction,
+                           const ConvolutionSizes& sizes, const FeatureMap& source,
+                           const FeatureMap& destination) {
+    return fastest(context, direction, sizes, source, destination).seconds_per_image;
+  }
+
  private:
   /// All properties on which the speed of the algorithms depends.
   struct Key {
@@ -53,9 +62,16 @@ class ConvolutionChooser {
     auto operator<=>(const Key&) const = default;
   };
 
+  struct Timing {
+    ConvolutionAlgorithm algorithm;
+    double seconds_per_image;
+  };
+
   ConvolutionAlgorithm choose(const Context& context, Direction direction,
                               const ConvolutionSizes& sizes, const FeatureMap& source,
                               const FeatureMap& destination);
+  Timing fastest(const Context& context, Direction direction, const ConvolutionSizes& sizes,
+                 const FeatureMap& source, const FeatureMap& destination);
 
   /// Returns null if the algorithm has no kernel. Winograd's algorithm and AMX must support the
   /// convolution.
@@ -67,7 +83,7 @@ class ConvolutionChooser {
 
   ChoiceRule rule_;
   std::unique_ptr<const amx::Kernels> amx_kernels_;
-  std::map<Key, ConvolutionAlgorithm> fastest_;
+  std::map<Key, Timing> fastest_;
 };
 
 }  // namespace lockstep::backend::cpu

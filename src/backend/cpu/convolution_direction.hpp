@@ -7,9 +7,6 @@
 
 namespace lockstep::backend::cpu {
 
-/// a / b, rounded up, for a >= 0 and b > 0.
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 enum class Direction { forward, backward_data, backward_weights };
 std::string_view name(Direction direction);  ///< "forward", "backward data", "backward weights"
 

@@ -70,17 +70,18 @@ class DropoutOf : public Operation {
     const float scale = 1 / (1 - operation_.probability);
     const std::int64_t pixels = to.shape.pixels();
     const std::int64_t lanes = to.lanes();
-    const std::int64_t planes = to.images * to.blocks();
+    const std::int64_t tasks = to.images * to.blocks();
 #pragma omp parallel for num_threads(context_.threads)
-    for (std::int64_t plane = 0; plane < planes; ++plane) {
-      const std::int64_t image = context_.options.global_image(plane / to.blocks());
-      ImageMask mask(key, static_cast<std::uint32_t>(image), step, operation_);
-      const T* const x = from.as<T>() + plane * to.plane();
-      T* const y = to.as<T>() + plane * to.plane();
+    for (std::int64_t task = 0; task < tasks; ++task) {
+      const std::int64_t image = task / to.blocks(), block = task % to.blocks();
+      ImageMask mask(key, static_cast<std::uint32_t>(context_.options.global_image(image)), step,
+                     operation_);
+      const T* const x = from.as<T>() + to.offset(image, block);
+      T* const y = to.as<T>() + to.offset(image, block);
       for (std::int64_t lane = 0; lane < lanes; ++lane) {
-        const std::int64_t channel = plane % to.blocks() * lanes + lane;
+        const std::int64_t channel = block * lanes + lane;
         for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
-          const std::int64_t at = pixel * lanes + lane;
+          const std::int64_t at = pixel * to.pixel_stride() + lane;
           const bool is_kept = mask.keeps(channel * pixels + pixel);
           store(is_kept ? scale * load(x[at]) : 0, y[at]);
         }

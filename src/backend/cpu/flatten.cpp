@@ -38,19 +38,18 @@ class FlattenOf : public Operation {
   /// Calls work(value, index of its feature) for each value of the map without padding.
   template <class Work>
   void for_each_value(const FeatureMap& map, Work&& work) const {
-    const std::int64_t pixels = map.shape.pixels();
-    const std::int64_t lanes = map.lanes();
-    const std::int64_t planes = map.images * map.blocks();
+    const std::int64_t pixels = map.shape.pixels(), stride = map.pixel_stride();
+    const std::int64_t tasks = map.images * map.blocks();
 #pragma omp parallel for num_threads(threads_)
-    for (std::int64_t plane = 0; plane < planes; ++plane) {
-      const std::int64_t image = plane / map.blocks();
-      const std::int64_t first = plane % map.blocks() * lanes;
-      const std::int64_t channels = std::min(lanes, map.shape.channels - first);
-      T* const values = map.as<T>() + plane * map.plane();
+    for (std::int64_t task = 0; task < tasks; ++task) {
+      const std::int64_t image = task / map.blocks(), block = task % map.blocks();
+      const std::int64_t first = block * map.lanes();
+      const std::int64_t channels = std::min(map.lanes(), map.shape.channels - first);
+      T* const values = map.as<T>() + map.offset(image, block);
       for (std::int64_t lane = 0; lane < channels; ++lane) {
         const std::int64_t feature = (image * map.shape.channels + first + lane) * pixels;
         for (std::int64_t pixel = 0; pixel < pixels; ++pixel)
-          work(values[pixel * lanes + lane], feature + pixel);
+          work(values[pixel * stride + lane], feature + pixel);
       }
     }
   }

@@ -2,9 +2,8 @@
 // in PyTorch), whose position in the window is saved as one byte per output.
 
 #include <algorithm>
-#include <array>
-#include <span>
 
+#include "division.hpp"
 #include "lockstep/core/error.hpp"
 #include "operations.hpp"
 #include "pool_kernels.hpp"
@@ -19,9 +18,15 @@ template <class T>
 class MaxPoolOf : public Operation {
  public:
   MaxPoolOf(const graph::MaxPool& operation, const Context& context, Operands given)
-      : Operation(std::move(given)), operation_(operation), threads_(context.threads) {
-    core::check(operation_.kernel <= largest_kernel,
-                "the place in a max-pool's window fits a byte");
+      : Operation(std::move(given)),
+        windows_{.kernel = operation.kernel,
+                 .stride = operation.stride,
+                 .padding = operation.padding,
+                 .height = operands().inputs[0]->shape.height,
+                 .width = operands().inputs[0]->shape.width,
+                 .out_width = operands().output->shape.width},
+        threads_(context.threads) {
+    core::check(operation.kernel <= largest_kernel, "the place in a max-pool's window fits a byte");
   }
 
   std::size_t saved_bytes() const override { return operands().output->elements(); }
@@ -32,62 +37,54 @@ class MaxPoolOf : public Operation {
   void forward() override {
     const FeatureMap& in = *operands().inputs[0];
     T* const y = operands().output->template as<T>();
-    for_each_window([&](std::int64_t plane, std::int64_t at, std::span<const WindowPixel> window) {
-      max_of_window(in.as<const T>() + plane * in.plane(), window, in.lanes(), y + at,
-                    places_ + at);
+    for_each_part([&](std::int64_t from, std::int64_t to, LaneRange lanes) {
+      for_each_row(to, [&](std::int64_t row, std::int64_t at) {
+        max_of_row(in.as<const T>() + from, windows_, row, lanes, y + at, places_ + at);
+      });
     });
   }
 
   void backward() override {
     const FeatureMap& in = *operands().input_gradients[0];
     const T* const dy = operands().output_gradients[0]->template as<T>();
-    const std::int64_t planes = in.images * in.blocks();
-#pragma omp parallel for num_threads(threads_)
-    for (std::int64_t plane = 0; plane < planes; ++plane)
-      std::fill_n(in.as<T>() + plane * in.plane(), in.plane(), T{});
-    for_each_window([&](std::int64_t plane, std::int64_t at, std::span<const WindowPixel> window) {
-      add_at_places(dy + at, places_ + at, window, in.lanes(), in.as<T>() + plane * in.plane());
+    for_each_part([&](std::int64_t to, std::int64_t from, LaneRange lanes) {
+      T* const dx = in.as<T>() + to;
+      for (std::int64_t pixel = 0; pixel < in.shape.pixels() && !windows_.partition(); ++pixel)
+        std::fill_n(dx + pixel * lanes.stride, lanes.count, T{});
+      for_each_row(from, [&](std::int64_t row, std::int64_t at) {
+        add_at_places(dy + at, places_ + at, windows_, row, lanes, dx);
+      });
     });
   }
 
  private:
-  /// Calls work(plane, index of the output pixel's first lane, the part of its window that is in
-  /// the image). Each thread processes one plane after the other.
+  /// Calls work(index in the input, index in the output, lanes) for some lanes of each plane.
+  /// Windows overlap in pixels, but not in lanes, so the calls are independent.
   template <class Work>
-  void for_each_window(Work&& work) const {
+  void for_each_part(Work&& work) const {
+    const FeatureMap& in = *operands().inputs[0];
     const FeatureMap& out = *operands().output;
-    const core::ImageShape image = operands().inputs[0]->shape;
-    const std::int64_t planes = out.images * out.blocks();
+    const std::int64_t stride = out.pixel_stride();
+    const std::int64_t parts = parts_per_task(out.planes(), threads_, ceil_div(stride, 64));
 #pragma omp parallel for num_threads(threads_)
-    for (std::int64_t plane = 0; plane < planes; ++plane) {
-      std::array<WindowPixel, largest_kernel * largest_kernel> window;
-      std::int64_t at = plane * out.plane();
-      for (std::int64_t row = 0; row < out.shape.height; ++row) {
-        for (std::int64_t column = 0; column < out.shape.width; ++column, at += out.lanes()) {
-          const std::size_t count = pixels_of_window(image, row, column, window);
-          work(plane, at, std::span(window).first(count));
-        }
-      }
+    for (std::int64_t task = 0; task < out.planes() * parts; ++task) {
+      const std::int64_t plane = task / parts;
+      const Range lanes = part_of(stride, task % parts, parts);
+      work(plane * in.plane() + lanes.first, plane * out.plane() + lanes.first,
+           LaneRange{.stride = stride, .count = lanes.last - lanes.first});
     }
   }
 
-  std::size_t pixels_of_window(core::ImageShape image, std::int64_t row, std::int64_t column,
-                               std::span<WindowPixel> window) const {
-    std::size_t count = 0;
-    for (std::int64_t i = 0; i < operation_.kernel; ++i) {
-      const std::int64_t y = row * operation_.stride - operation_.padding + i;
-      if (y < 0 || y >= image.height) continue;
-      for (std::int64_t j = 0; j < operation_.kernel; ++j) {
-        const std::int64_t x = column * operation_.stride - operation_.padding + j;
-        if (x < 0 || x >= image.width) continue;
-        window[count++] = {y * image.width + x,
-                           static_cast<std::uint8_t>(i * operation_.kernel + j)};
-      }
-    }
-    return count;
+  /// Calls work(row, index of its first pixel) for each row of the output; `first`: index of the
+  /// first row.
+  template <class Work>
+  void for_each_row(std::int64_t first, Work&& work) const {
+    const FeatureMap& out = *operands().output;
+    for (std::int64_t row = 0; row < out.shape.height; ++row)
+      work(row, first + row * out.shape.width * out.pixel_stride());
   }
 
-  graph::MaxPool operation_;
+  PoolWindows windows_;
   int threads_;
   std::uint8_t* places_ = nullptr;
 };

@@ -17,7 +17,7 @@ using tag = memory::format_tag;
 namespace {
 
 constexpr std::array layouts{MapLayout::planar, MapLayout::blocked8, MapLayout::blocked16,
-                             MapLayout::channels_last};
+                             MapLayout::channels_last, MapLayout::blocked32x32};
 
 tag tag_of(MapLayout layout) {
   switch (layout) {
@@ -25,6 +25,7 @@ tag tag_of(MapLayout layout) {
     case MapLayout::blocked8: return tag::nChw8c;
     case MapLayout::blocked16: return tag::nChw16c;
     case MapLayout::channels_last: return tag::nhwc;
+    case MapLayout::blocked32x32: return tag::NChw32n32c;
   }
   core::check(false, "unknown layout");
   return tag::undef;

@@ -33,8 +33,8 @@ std::unique_ptr<Operation> make_operation(const graph::Linear&, const Context&, 
 std::unique_ptr<Operation> make_operation(const graph::SoftmaxCrossEntropy&, const Context&,
                                           const Step&, Operands);
 
-/// Layouts of feature maps that suit the convolutions of a plan: those that oneDNN prefers, or that
-/// of the AMX kernels.
+/// Layouts of feature maps that suit the convolutions of a plan: those that oneDNN prefers, or one
+/// that the AMX kernels support. If several are possible with AMX, the convolutions are timed.
 struct PreferredLayouts {
   MapLayout activations = MapLayout::planar;
   MapLayout images = MapLayout::planar;

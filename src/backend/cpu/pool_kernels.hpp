@@ -5,41 +5,56 @@
 
 #include "lockstep/core/data_type.hpp"
 
-// The inner loops of pooling. Each processes the lanes of one plane of a map (see feature_map.hpp),
-// one output pixel at a time. T is float or BFloat16; arithmetic is float32.
+// The inner loops of pooling. Each processes consecutive lanes of one plane of a map (see
+// feature_map.hpp). The arithmetic is float32.
 
 namespace lockstep::backend::cpu {
 
-/// A pixel of a window: its index in the plane and its position in the window.
-struct WindowPixel {
-  std::int64_t pixel = 0;
-  std::uint8_t place = 0;
+/// The lanes that a kernel processes. The addresses that it gets are those of the first of them.
+struct LaneRange {
+  std::int64_t stride = 0;  ///< from one pixel to the next
+  std::int64_t count = 0;   ///< at most `stride`
 };
 
-/// Writes the maximum of each lane over the window, which must not be empty, and the position of
-/// the first maximum. A NaN is larger than every number, and the last NaN counts (as in PyTorch).
-void max_of_window(const float* plane, std::span<const WindowPixel> window, std::int64_t lanes,
-                   float* maxima, std::uint8_t* places);
-void max_of_window(const core::BFloat16* plane, std::span<const WindowPixel> window,
-                   std::int64_t lanes, core::BFloat16* maxima, std::uint8_t* places);
+/// Windows of max-pooling and the planes of its input and output.
+struct PoolWindows {
+  std::int64_t kernel = 0, stride = 0, padding = 0;
+  std::int64_t height = 0, width = 0;  ///< of the input
+  std::int64_t out_width = 0;
 
-/// Adds the gradient of each lane to the pixel of the window that `places` selects.
-void add_at_places(const float* gradient, const std::uint8_t* places,
-                   std::span<const WindowPixel> window, std::int64_t lanes, float* plane);
+  /// Returns true if each input pixel is in exactly one window.
+  bool partition() const {
+    return kernel == stride && padding == 0 && height % stride == 0 && width % stride == 0;
+  }
+};
+
+/// Writes, for each output pixel of one row and each lane, the maximum over the part of the window
+/// that is in the input, which must not be empty, and the place of the first maximum in the window:
+/// row * kernel + column. A NaN is larger than every number, and the last NaN counts (as in
+/// PyTorch). `maxima` and `places`: of the first pixel of the row.
+void max_of_row(const float* plane, const PoolWindows& windows, std::int64_t row, LaneRange lanes,
+                float* maxima, std::uint8_t* places);
+void max_of_row(const core::BFloat16* plane, const PoolWindows& windows, std::int64_t row,
+                LaneRange lanes, core::BFloat16* maxima, std::uint8_t* places);
+
+/// Adds the gradient of each output pixel of one row to the input pixel that `places` selects. If
+/// the windows are a partition of the plane, its previous values are not read, and the gradient of
+/// the pixels that are not selected is set to 0.
+void add_at_places(const float* gradient, const std::uint8_t* places, const PoolWindows& windows,
+                   std::int64_t row, LaneRange lanes, float* plane);
 void add_at_places(const core::BFloat16* gradient, const std::uint8_t* places,
-                   std::span<const WindowPixel> window, std::int64_t lanes, core::BFloat16* plane);
+                   const PoolWindows& windows, std::int64_t row, LaneRange lanes,
+                   core::BFloat16* plane);
 
-/// Writes the mean of each of the first `channels` lanes over all pixels.
-void mean_of_pixels(const float* plane, std::int64_t pixels, std::int64_t lanes,
-                    std::int64_t channels, float* means);
-void mean_of_pixels(const core::BFloat16* plane, std::int64_t pixels, std::int64_t lanes,
-                    std::int64_t channels, float* means);
+/// Writes the mean of each lane over all pixels.
+void mean_of_pixels(const float* plane, std::int64_t pixels, LaneRange lanes, float* means);
+void mean_of_pixels(const core::BFloat16* plane, std::int64_t pixels, LaneRange lanes,
+                    float* means);
 
-/// Writes scale * values[lane] to every pixel in the first `channels` lanes, and 0 to the other
-/// lanes.
-void fill_pixels(const float* values, float scale, std::int64_t pixels, std::int64_t lanes,
-                 std::int64_t channels, float* plane);
-void fill_pixels(const float* values, float scale, std::int64_t pixels, std::int64_t lanes,
-                 std::int64_t channels, core::BFloat16* plane);
+/// Writes scale * values[lane] to every pixel, and 0 to the lanes that have no value.
+void fill_pixels(std::span<const float> values, float scale, std::int64_t pixels, LaneRange lanes,
+                 float* plane);
+void fill_pixels(std::span<const float> values, float scale, std::int64_t pixels, LaneRange lanes,
+                 core::BFloat16* plane);
 
 }  // namespace lockstep::backend::cpu

@@ -25,17 +25,10 @@ constexpr int vector_width = 16;
 /// cache.
 constexpr std::int64_t elements_together = 2048;
 
-/// Prefetch distance. The hardware prefetcher does not cross page boundaries. The kernels prefetch
-/// what is usually not in a cache; in `input_gradient`, whose maps `gradient_sums` has read before,
-/// prefetching made the step slower.
-constexpr std::uintptr_t prefetch_bytes = 2048;
-
-/// Fetches the data `prefetch_bytes` after `data`. At the end of a plane they usually belong to the
-/// next plane. The address may be outside the map; it is never dereferenced.
-LOCKSTEP_INLINE void prefetch(const void* data) {
-  __builtin_prefetch(
-      reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(data) + prefetch_bytes));
-}
+/// Fetches data that will be read soon; at the end of a plane they usually belong to the next
+/// plane. The kernels prefetch what is usually not in a cache; in `input_gradient`, whose maps
+/// `gradient_sums` has read before, prefetching made the step slower.
+LOCKSTEP_INLINE void prefetch(const void* data) { prefetch_ahead(data, 2048); }
 
 /// The elements at begin, begin + stride, ... < end of a plane, which are those from `column` on in
 /// some rows.
@@ -181,14 +174,15 @@ LOCKSTEP_INLINE void add_rows(const T* from, T* to, std::int64_t count) {
 
 RowTiling tile_rows(const FeatureMap& map) {
   constexpr std::int64_t longest = 128;
-  const std::int64_t pixels = map.shape.pixels();
+  const std::int64_t lanes = map.lanes();
+  const std::int64_t groups = map.plane() / lanes;  // of all lanes: pixels of one or more images
   std::int64_t repeat = 1;
-  for (std::int64_t divisor = 1; divisor <= pixels && divisor * map.lanes() <= longest; ++divisor) {
-    if (pixels % divisor != 0) continue;
+  for (std::int64_t divisor = 1; divisor <= groups && divisor * lanes <= longest; ++divisor) {
+    if (groups % divisor != 0) continue;
     repeat = divisor;
-    if (divisor * map.lanes() % vector_width == 0) break;
+    if (divisor * lanes % vector_width == 0) break;
   }
-  return {pixels / repeat, repeat * map.lanes(), repeat};
+  return {groups / repeat, repeat * lanes, repeat};
 }
 
 LOCKSTEP_CLONES void accumulate(const float* x, RowTiling tiling, const float* shift, float* sum,

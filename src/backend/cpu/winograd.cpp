@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string>
 
+#include "division.hpp"
 #include "winograd_kernels.hpp"
 
 namespace lockstep::backend::cpu::winograd {
@@ -258,7 +259,8 @@ class WeightsDirection : public ConvolutionDirection {
 bool fits(const ConvolutionSizes& sizes, const FeatureMap& source, const FeatureMap& destination) {
   const int lanes = lanes_for(source, destination);
   const std::int64_t panel = panel_lanes(lanes);
-  return sizes.kernel == 3 && sizes.stride == 1 && sizes.padding == 1 &&
+  return source.images_per_block() == 1 && destination.images_per_block() == 1 &&
+         sizes.kernel == 3 && sizes.stride == 1 && sizes.padding == 1 &&
          sizes.in_channels % panel == 0 && sizes.out_channels % panel == 0 &&
          source.lanes() % lanes == 0 && destination.lanes() % lanes == 0;
 }

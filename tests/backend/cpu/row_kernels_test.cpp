@@ -31,6 +31,7 @@ const std::vector<FeatureMap> maps{
     {.images = 1, .shape = {3, 32, 32}, .layout = MapLayout::planar},
     {.images = 1, .shape = {10, 3, 3}, .layout = MapLayout::channels_last},
     {.images = 1, .shape = {72, 5, 5}, .layout = MapLayout::channels_last},
+    {.images = 32, .shape = {40, 2, 3}, .layout = MapLayout::blocked32x32},
 };
 
 float number(float value) { return value; }

@@ -1,5 +1,7 @@
 #include "convolution.hpp"
 
+#include <utility>
+
 #include "directions.hpp"
 #include "geometry.hpp"
 #include "tiles.hpp"
@@ -8,49 +10,82 @@ namespace lockstep::backend::cpu::amx {
 
 using core::DataType;
 
-std::string implementation_name(const Kernels& kernels) {
-  return kernels.is_emulated() ? "amx 32 images (emulated)" : "amx 32 images";
+namespace {
+
+constexpr std::int64_t fewest_channels = tile_rows;
+
+bool uses_patches(const ConvolutionSizes& sizes) { return sizes.in_channels < fewest_channels; }
+
+/// Returns the sizes of the 1x1 convolution of the patches. It has the same weights: the channels
+/// of a patch are in the order in which the model stores them.
+ConvolutionSizes sizes_with_patches(const ConvolutionSizes& sizes) {
+  return {.images = sizes.images,
+          .in_channels = sizes.in_channels * sizes.kernel * sizes.kernel,
+          .in_height = sizes.out_height,
+          .in_width = sizes.out_width,
+          .out_channels = sizes.out_channels,
+          .out_height = sizes.out_height,
+          .out_width = sizes.out_width,
+          .kernel = 1,
+          .stride = 1,
+          .padding = 0,
+          .has_bias = sizes.has_bias};
 }
 
-bool supports(const ConvolutionSizes& sizes) {
-  return (sizes.kernel == 1 || sizes.kernel == 3) && sizes.in_channels >= tile_rows &&
-         sizes.out_channels >= tile_rows;
+/// Creates forward or backward weights; `source` has the channels of `sizes`.
+std::unique_ptr<ConvolutionDirection> make_from_source(Direction direction,
+                                                       const Resources& resources,
+                                                       const ConvolutionSizes& sizes,
+                                                       std::unique_ptr<CellRows> source,
+                                                       const FeatureMap& destination) {
+  if (direction == Direction::backward_weights)
+    return make_weights_direction(resources, sizes, std::move(source),
+                                  make_cell_rows(destination, *resources.kernels));
+  const std::int64_t taps = sizes.kernel * sizes.kernel;
+  return make_map_direction(resources, sizes, std::move(source), destination,
+                            inputs_of_outputs(sizes, sizes.out_height, sizes.in_height),
+                            inputs_of_outputs(sizes, sizes.out_width, sizes.in_width),
+                            WeightMatrix{.row_stride = taps,
+                                         .column_stride = sizes.in_channels * taps,
+                                         .rows = sizes.in_channels,
+                                         .columns = sizes.out_channels,
+                                         .taps = taps});
 }
 
-bool fits(const ConvolutionSizes& sizes, const FeatureMap& source, const FeatureMap& destination) {
-  const auto has_type_and_layout = [](const FeatureMap& map) {
-    return map.type == DataType::bfloat16 && map.layout == map_layout;
+}  // namespace
+
+bool fits(Direction direction, const ConvolutionSizes& sizes, const FeatureMap& source,
+          const FeatureMap& destination) {
+  const auto has_cells = [](const FeatureMap& map) {
+    return map.layout == MapLayout::blocked32x32 || map.layout == MapLayout::channels_last;
   };
-  return supports(sizes) && has_type_and_layout(source) && has_type_and_layout(destination);
+  if (source.type != DataType::bfloat16 || destination.type != DataType::bfloat16 ||
+      !has_cells(destination) || sizes.out_channels < fewest_channels)
+    return false;
+  if (uses_patches(sizes))
+    return source.layout == MapLayout::planar && direction != Direction::backward_data;
+  return has_cells(source) && (sizes.kernel == 1 || sizes.kernel == 3);
 }
 
 std::unique_ptr<ConvolutionDirection> make(Direction direction, const Resources& resources,
                                            const ConvolutionSizes& sizes, const FeatureMap& source,
                                            const FeatureMap& destination) {
+  const Kernels& kernels = *resources.kernels;
+  if (uses_patches(sizes))
+    return make_from_source(direction, resources, sizes_with_patches(sizes),
+                            make_patch_rows(source, sizes, kernels), destination);
+  if (direction != Direction::backward_data)
+    return make_from_source(direction, resources, sizes, make_cell_rows(source, kernels),
+                            destination);
   const std::int64_t taps = sizes.kernel * sizes.kernel;
-  const std::int64_t sources = sizes.in_channels, destinations = sizes.out_channels;
-  switch (direction) {
-    case Direction::forward:
-      return make_map_direction(resources, sizes, source, destination,
-                                inputs_of_outputs(sizes, sizes.out_height, sizes.in_height),
-                                inputs_of_outputs(sizes, sizes.out_width, sizes.in_width),
-                                WeightMatrix{.row_stride = taps,
-                                             .column_stride = sources * taps,
-                                             .rows = sources,
-                                             .columns = destinations,
-                                             .taps = taps});
-    case Direction::backward_data:
-      return make_map_direction(resources, sizes, destination, source,
-                                outputs_of_inputs(sizes, sizes.out_height, sizes.in_height),
-                                outputs_of_inputs(sizes, sizes.out_width, sizes.in_width),
-                                WeightMatrix{.row_stride = sources * taps,
-                                             .column_stride = taps,
-                                             .rows = destinations,
-                                             .columns = sources,
-                                             .taps = taps});
-    case Direction::backward_weights: break;
-  }
-  return make_weights_direction(resources, sizes, source, destination);
+  return make_map_direction(resources, sizes, make_cell_rows(destination, kernels), source,
+                            outputs_of_inputs(sizes, sizes.out_height, sizes.in_height),
+                            outputs_of_inputs(sizes, sizes.out_width, sizes.in_width),
+                            WeightMatrix{.row_stride = sizes.in_channels * taps,
+                                         .column_stride = taps,
+                                         .rows = sizes.out_channels,
+                                         .columns = sizes.in_channels,
+                                         .taps = taps});
 }
 
 }  // namespace lockstep::backend::cpu::amx

@@ -17,13 +17,12 @@ class Kernels;
 /// Number of images that a direction processes at a time; fewer images take the same time.
 constexpr std::int64_t images_at_once = 32;
 
-/// The layout that maps must have.
-constexpr MapLayout map_layout = MapLayout::channels_last;
-
-/// Returns true for 1x1 and 3x3 convolutions with at least 16 channels on both sides.
-bool supports(const ConvolutionSizes& sizes);
-/// Returns true if the convolution is supported with these maps: bfloat16 in `map_layout`.
-bool fits(const ConvolutionSizes& sizes, const FeatureMap& source, const FeatureMap& destination);
+/// Returns true if the direction is supported with these maps. They must be bfloat16, and each must
+/// be `channels_last`, whose rows are copied, or `blocked32x32`, which is processed in place.
+/// Supported are 1x1 and 3x3 convolutions with at least 16 channels on both sides and, with fewer
+/// input channels in a planar source, forward and backward weights of convolutions with any kernel.
+bool fits(Direction direction, const ConvolutionSizes& sizes, const FeatureMap& source,
+          const FeatureMap& destination);
 
 struct Resources {
   const Kernels* kernels = nullptr;

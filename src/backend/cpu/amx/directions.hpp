@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cell_rows.hpp"
 #include "convolution.hpp"
 #include "kernels.hpp"
 
@@ -12,20 +13,20 @@
 
 namespace lockstep::backend::cpu::amx {
 
-/// Creates a direction that computes `to` from `from`. `rows` and `columns` list, for each row and
-/// column of `to`, the positions of `from` that contribute to it. `weights.flat` need not be set;
-/// the rows of `weights` are the channels of `from`, its columns those of `to`.
+/// Creates a direction that computes `to` from the map of `from`. `rows` and `columns` list, for
+/// each row and column of `to`, the positions of `from` that contribute to it. `weights.flat` need
+/// not be set; the rows of `weights` are the channels of `from`, its columns those of `to`.
 std::unique_ptr<ConvolutionDirection> make_map_direction(
-    const Resources& resources, const ConvolutionSizes& sizes, const FeatureMap& from,
+    const Resources& resources, const ConvolutionSizes& sizes, std::unique_ptr<CellRows> from,
     const FeatureMap& to, std::vector<AxisTaps> rows, std::vector<AxisTaps> columns,
     const WeightMatrix& weights);
 
 std::unique_ptr<ConvolutionDirection> make_weights_direction(const Resources& resources,
                                                              const ConvolutionSizes& sizes,
-                                                             const FeatureMap& source,
-                                                             const FeatureMap& destination);
+                                                             std::unique_ptr<CellRows> source,
+                                                             std::unique_ptr<CellRows> destination);
 
-/// Returns the name of the implementation that is shown to users.
-std::string implementation_name(const Kernels& kernels);
+/// Returns the name of the implementation that is shown to users. `rows`: of the map that is read.
+std::string implementation_name(const Kernels& kernels, const CellRows& rows);
 
 }  // namespace lockstep::backend::cpu::amx

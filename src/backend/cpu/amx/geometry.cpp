@@ -5,26 +5,10 @@
 
 namespace lockstep::backend::cpu::amx {
 
-using core::BFloat16;
-
 std::int64_t channel_blocks(const FeatureMap& map) {
   return ceil_div(map.shape.channels, cell_channels);
 }
 std::int64_t image_blocks(const FeatureMap& map) { return ceil_div(map.images, cell_images); }
-std::int64_t row_bytes(const FeatureMap& map) {
-  return map.shape.width * channel_blocks(map) * cell_bytes;
-}
-
-MapRow row_of(const FeatureMap& map, std::int64_t image_block, std::int64_t row) {
-  const std::int64_t image = image_block * cell_images;
-  const std::int64_t image_stride = map.shape.pixels() * map.shape.channels;
-  return {.first = map.as<BFloat16>() + image * image_stride +
-                   row * map.shape.width * map.shape.channels,
-          .image_stride = image_stride,
-          .images = std::min(cell_images, map.images - image),
-          .pixels = map.shape.width,
-          .channels = map.shape.channels};
-}
 
 std::vector<AxisTaps> inputs_of_outputs(const ConvolutionSizes& sizes, std::int64_t outputs,
                                         std::int64_t inputs) {
@@ -55,8 +39,8 @@ std::vector<AxisTaps> outputs_of_inputs(const ConvolutionSizes& sizes, std::int6
   return axis;
 }
 
-RowRange needed(const std::vector<AxisTaps>& axis, RowRange rows) {
-  RowRange range{.first = std::numeric_limits<std::int64_t>::max(), .last = 0};
+Range needed(const std::vector<AxisTaps>& axis, Range rows) {
+  Range range{.first = std::numeric_limits<std::int64_t>::max(), .last = 0};
   for (std::int64_t row = rows.first; row < rows.last; ++row) {
     const AxisTaps& taps = axis[static_cast<std::size_t>(row)];
     for (std::int64_t i = 0; i < taps.count; ++i) {
@@ -65,10 +49,10 @@ RowRange needed(const std::vector<AxisTaps>& axis, RowRange rows) {
       range.last = std::max(range.last, position + 1);
     }
   }
-  return range.last == 0 ? RowRange{} : range;
+  return range.last == 0 ? Range{} : range;
 }
 
-RowRange Bands::range(std::int64_t band) const {
+Range Bands::range(std::int64_t band) const {
   return {band * rows, std::min((band + 1) * rows, output_rows)};
 }
 
@@ -78,7 +62,7 @@ std::int64_t most_input_rows(const std::vector<AxisTaps>& axis, std::int64_t row
   const auto all = static_cast<std::int64_t>(axis.size());
   std::int64_t most = 1;
   for (std::int64_t first = 0; first < all; first += rows) {
-    const RowRange range = needed(axis, {first, std::min(first + rows, all)});
+    const Range range = needed(axis, {first, std::min(first + rows, all)});
     most = std::max(most, range.last - range.first);
   }
   return most;

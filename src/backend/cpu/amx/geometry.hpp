@@ -15,12 +15,9 @@ namespace lockstep::backend::cpu::amx {
 
 constexpr std::int64_t cell_bytes = cell_size * std::int64_t{sizeof(core::BFloat16)};
 
+/// Number of blocks of 32 channels or images; the last block may have fewer.
 std::int64_t channel_blocks(const FeatureMap& map);
 std::int64_t image_blocks(const FeatureMap& map);
-std::int64_t row_bytes(const FeatureMap& map);  ///< bytes of the cells of one row
-
-/// Returns row `row` of the images of block `image_block`.
-MapRow row_of(const FeatureMap& map, std::int64_t image_block, std::int64_t row);
 
 /// Returns, for each output position of the convolution along one axis, the contributing input
 /// positions.
@@ -30,12 +27,8 @@ std::vector<AxisTaps> inputs_of_outputs(const ConvolutionSizes& sizes, std::int6
 std::vector<AxisTaps> outputs_of_inputs(const ConvolutionSizes& sizes, std::int64_t outputs,
                                         std::int64_t inputs);
 
-/// Rows [first, last).
-struct RowRange {
-  std::int64_t first = 0, last = 0;
-};
 /// Returns the range of input rows that a range of output rows needs.
-RowRange needed(const std::vector<AxisTaps>& axis, RowRange rows);
+Range needed(const std::vector<AxisTaps>& axis, Range rows);
 
 /// Division of the output rows into bands, and the number of input rows in memory at a time. Row r
 /// of the input is stored in slot r modulo `input_rows`, so that the rows that a band shares with
@@ -46,7 +39,7 @@ struct Bands {
   std::int64_t output_rows = 0;  ///< of all bands
 
   std::int64_t count() const { return ceil_div(output_rows, rows); }
-  RowRange range(std::int64_t band) const;  ///< output rows of a band
+  Range range(std::int64_t band) const;  ///< output rows of a band
 };
 struct BandLimits {
   std::int64_t cached_bytes = 0;  ///< limit for the rows of a band with several output rows

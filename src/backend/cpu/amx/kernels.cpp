@@ -1,5 +1,6 @@
 #include "kernels.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
@@ -12,6 +13,19 @@ namespace lockstep::backend::cpu::amx {
 using core::BFloat16;
 
 namespace {
+
+/// Fetches the lines [lines.first, lines.last) to the L2 cache.
+void prefetch(const NextCells& next, Range lines) {
+  constexpr std::int64_t line = 64 / sizeof(BFloat16);
+  while (lines.first < lines.last) {
+    const std::int64_t block = lines.first / next.block_lines;
+    const std::int64_t begin = block * next.block_lines;
+    const std::int64_t end = std::min(lines.last, begin + next.block_lines);
+    const BFloat16* const from = next.first + block * next.block_stride;
+    for (; lines.first < end; ++lines.first)
+      __builtin_prefetch(from + (lines.first - begin) * line, 0, 2);
+  }
+}
 
 /// Computes the sums of one pixel of an output row in four tiles: 2 halves of the images by 2
 /// halves of the channels.
@@ -32,10 +46,11 @@ void multiply_pixel(Tiles& tiles, const OutputRow& row, const AxisTaps& columns,
     const auto& input = row.inputs[static_cast<std::size_t>(i)];
     for (std::int64_t j = 0; j < columns.count; ++j) {
       const AxisTap& column = columns.taps[static_cast<std::size_t>(j)];
-      const BFloat16* a = input.cells + column.position * row.blocks * cell_size;
+      const BFloat16* a = input.cells + column.position * row.strides.pixel;
       const BFloat16* b =
           row.weights + (input.tap_row * row.kernel + column.tap) * row.blocks * cell_size;
-      for (std::int64_t block = 0; block < row.blocks; ++block, a += cell_size, b += cell_size) {
+      for (std::int64_t block = 0; block < row.blocks;
+           ++block, a += row.strides.block, b += cell_size) {
         tiles.template load<4>(a);
         tiles.template load<6>(b);
         tiles.template multiply<0, 4, 6>();
@@ -133,13 +148,10 @@ class KernelsOf : public Kernels {
   void multiply(const OutputRow& row) const override {
     Tiles tiles;
     alignas(64) float sums[4 * tile_floats];
-    MapRow to = row.to;
-    to.channels = row.channels;
-    std::int64_t offset = 0;
-    for (const AxisTaps& columns : *row.columns) {
-      multiply_pixel(tiles, row, columns, sums);
-      Vectors::write_pixel(sums, to, offset, row.streams);
-      offset += row.to.channels;
+    for (std::int64_t pixel = 0; pixel < row.to.pixels; ++pixel) {
+      prefetch(row.next, part_of(row.next.lines, pixel, row.to.pixels));
+      multiply_pixel(tiles, row, (*row.columns)[static_cast<std::size_t>(pixel)], sums);
+      Vectors::write_pixel(sums, row.to, pixel * row.to.pixel_stride, row.streams);
     }
   }
 

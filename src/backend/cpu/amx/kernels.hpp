@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "../division.hpp"
 #include "lockstep/core/data_type.hpp"
 
 // Products of bfloat16 tiles for convolutions, with float32 accumulation. Memory is organised in
@@ -25,13 +26,29 @@ constexpr std::int64_t cell_images = 32;
 constexpr std::int64_t cell_channels = 32;
 constexpr std::int64_t cell_size = cell_images * cell_channels;  ///< values
 
-/// One row (of pixels) of a channels-last map, for up to 32 images.
+/// One row (of pixels) of a map, for up to 32 images and consecutive channels.
 struct MapRow {
   core::BFloat16* first = nullptr;  ///< first image, first pixel, first channel
   std::int64_t image_stride = 0;    ///< values from one image to the next
+  std::int64_t pixel_stride = 0;    ///< values from one pixel to the next
   std::int64_t images = 0;          ///< at most 32
   std::int64_t pixels = 0;
   std::int64_t channels = 0;
+};
+
+/// The addresses of the plain cells of a row, relative to that of its first cell.
+struct CellStrides {
+  std::int64_t pixel = 0;  ///< values from one pixel to the next
+  std::int64_t block = 0;  ///< values from one block of channels to the next
+};
+
+/// Cells that are read soon: `blocks` blocks of `block_lines` contiguous cache lines. A row
+/// prefetches the lines [lines.first, lines.last) of them, counted over all blocks.
+struct NextCells {
+  const core::BFloat16* first = nullptr;
+  std::int64_t block_stride = 0;  ///< values from one block to the next
+  std::int64_t block_lines = 0;
+  Range lines;
 };
 
 /// A position along one axis that contributes to an output position through one tap.
@@ -55,22 +72,22 @@ struct WeightMatrix {
 
 /// One row of the output of a convolution, or of the gradient of its input, for 32 channels.
 struct OutputRow {
-  /// Plain cells (pixel, channel block) of one input row, and the row of the kernel that is applied
-  /// to it.
+  /// Plain cells of one input row, and the row of the kernel that is applied to it.
   struct Input {
     const core::BFloat16* cells = nullptr;
     std::int64_t tap_row = 0;
   };
   std::array<Input, 3> inputs;
   std::int64_t input_count = 0;
+  CellStrides strides;                             ///< of all inputs
   const std::vector<AxisTaps>* columns = nullptr;  ///< one entry per output pixel
   const core::BFloat16* weights = nullptr;         ///< weight cells (tap, block of input channels)
   std::int64_t kernel = 0;
   std::int64_t blocks = 0;      ///< blocks of input channels
   const float* bias = nullptr;  ///< 32 values, or null
-  MapRow to;                    ///< `first`: address of the first of the 32 channels
-  std::int64_t channels = 0;    ///< number of the 32 channels that exist
+  MapRow to;                    ///< with those of the 32 channels that exist
   bool streams = false;         ///< write with non-temporal stores
+  NextCells next;
 };
 
 /// Sums for the gradient of the weights that connect a block of 32 output channels with half a
@@ -99,8 +116,8 @@ class Kernels {
   virtual void enter() const = 0;
   virtual void leave() const = 0;
 
-  /// Writes the plain cells (pixel, channel block) of a row; images and channels that do not exist
-  /// become zeros.
+  /// Writes the plain cells (pixel, channel block) of a row of a channels-last map; images and
+  /// channels that do not exist become zeros.
   virtual void pack(const MapRow& row, core::BFloat16* cells) const = 0;
   virtual void interleave(const core::BFloat16* plain, core::BFloat16* interleaved) const = 0;
   virtual void transpose(const core::BFloat16* plain, core::BFloat16* transposed) const = 0;

@@ -1,7 +1,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "directions.hpp"
@@ -20,21 +19,21 @@ constexpr std::size_t streamed_bytes = 4 << 20;
 /// Computes one map from the other: forward and backward data.
 class MapDirection : public ConvolutionDirection {
  public:
-  MapDirection(const Resources& resources, const ConvolutionSizes& sizes, const FeatureMap& from,
-               const FeatureMap& to, std::vector<AxisTaps> rows, std::vector<AxisTaps> columns,
-               const WeightMatrix& weights)
+  MapDirection(const Resources& resources, const ConvolutionSizes& sizes,
+               std::unique_ptr<CellRows> from, const FeatureMap& to, std::vector<AxisTaps> rows,
+               std::vector<AxisTaps> columns, const WeightMatrix& weights)
       : kernels_(*resources.kernels),
         threads_(resources.threads),
         kernel_(sizes.kernel),
-        from_(from),
+        from_(std::move(from)),
         to_(to),
         rows_(std::move(rows)),
         columns_(std::move(columns)),
         matrix_(weights),
-        bands_(make_bands(rows_, row_bytes(from), 0,
+        bands_(make_bands(rows_, from_->bytes(), 0,
                           {.cached_bytes = resources.cached_bytes,
                            .fewest_bands = ceil_div(resources.threads, image_blocks(to))})),
-        implementation_(implementation_name(kernels_)) {}
+        implementation_(implementation_name(kernels_, *from_)) {}
 
   const std::string& implementation() const override { return implementation_; }
 
@@ -52,10 +51,9 @@ class MapDirection : public ConvolutionDirection {
   }
 
   void run() override {
-    const std::int64_t from_blocks = channel_blocks(from_), to_blocks = channel_blocks(to_);
+    const std::int64_t from_blocks = from_->blocks(), to_blocks = channel_blocks(to_);
     const std::int64_t images = image_blocks(to_);
-    const std::int64_t bands = bands_.count();
-    const std::int64_t parts = std::min(bands, threads_ / std::gcd(images, std::int64_t{threads_}));
+    const std::int64_t parts = parts_per_task(images, threads_, bands_.count());
     if (bias_ != nullptr) {
       std::fill_n(padded_bias_, to_blocks * cell_channels, 0.0F);
       std::copy_n(bias_, to_.shape.channels, padded_bias_);
@@ -72,71 +70,111 @@ class MapDirection : public ConvolutionDirection {
       auto* const cells = reinterpret_cast<BFloat16*>(
           own_ + static_cast<std::size_t>(omp_get_thread_num()) * own_bytes());
 #pragma omp for schedule(static)
-      for (std::int64_t task = 0; task < images * parts; ++task) {
-        const std::int64_t part = task % parts;
-        run_bands(task / parts, {part * bands / parts, (part + 1) * bands / parts}, cells);
-      }
+      for (std::int64_t task = 0; task < images * parts; ++task)
+        run_bands(task / parts, part_of(bands_.count(), task % parts, parts), cells);
       kernels_.leave();
     }
   }
 
  private:
   std::size_t weight_bytes() const {
-    return ArenaAllocator::aligned(static_cast<std::size_t>(
-        channel_blocks(from_) * channel_blocks(to_) * matrix_.taps * cell_bytes));
+    return ArenaAllocator::aligned(static_cast<std::size_t>(from_->blocks() * channel_blocks(to_) *
+                                                            matrix_.taps * cell_bytes));
   }
   std::size_t bias_bytes() const {
     return ArenaAllocator::aligned(static_cast<std::size_t>(channel_blocks(to_) * cell_channels) *
                                    sizeof(float));
   }
+  /// Bytes of the copied rows of a thread.
   std::size_t own_bytes() const {
-    return ArenaAllocator::aligned(static_cast<std::size_t>(bands_.input_rows * row_bytes(from_)));
+    return from_->in_place() ? 0
+                             : ArenaAllocator::aligned(
+                                   static_cast<std::size_t>(bands_.input_rows * from_->bytes()));
   }
   BFloat16* weights_of(std::int64_t to_block) const {
-    return weights_ + to_block * matrix_.taps * channel_blocks(from_) * cell_size;
-  }
-  BFloat16* row_cells(BFloat16* cells, std::int64_t row) const {
-    return cells + row % bands_.input_rows * (row_bytes(from_) / std::int64_t{sizeof(BFloat16)});
+    return weights_ + to_block * matrix_.taps * from_->blocks() * cell_size;
   }
 
-  void run_bands(std::int64_t image_block, RowRange bands, BFloat16* cells) const {
-    std::int64_t packed = 0;  // the first row that is not packed yet
+  void run_bands(std::int64_t image_block, Range bands, BFloat16* copies) const {
+    std::int64_t read = 0;  // the first row that has not been read yet
     for (std::int64_t band = bands.first; band < bands.last; ++band) {
-      const RowRange rows = bands_.range(band);
-      const RowRange inputs = needed(rows_, rows);
-      for (packed = std::max(packed, inputs.first); packed < inputs.last; ++packed)
-        kernels_.pack(row_of(from_, image_block, packed), row_cells(cells, packed));
-      for (std::int64_t block = 0; block < channel_blocks(to_); ++block) {
-        for (std::int64_t row = rows.first; row < rows.last; ++row)
-          kernels_.multiply(output_row(image_block, row, block, cells));
+      const Range rows = bands_.range(band);
+      const Range inputs = needed(rows_, rows);
+      for (read = std::max(read, inputs.first); read < inputs.last && !from_->in_place(); ++read)
+        from_->row(image_block, read, copy_of(copies, read));
+      const NextCells next = next_cells(image_block, band, bands.last);
+      const std::int64_t blocks = channel_blocks(to_), count = rows.last - rows.first;
+      for (std::int64_t i = 0; i < blocks * count; ++i) {
+        OutputRow output = output_row(image_block, rows.first + i % count, i / count, copies);
+        output.next = next;
+        output.next.lines = part_of(next.lines, i, blocks * count);
+        kernels_.multiply(output);
       }
     }
   }
 
+  BFloat16* copy_of(BFloat16* copies, std::int64_t row) const {
+    return copies + row % bands_.input_rows * (from_->bytes() / std::int64_t{sizeof(BFloat16)});
+  }
+  /// Returns the cells of a row that has been read.
+  const BFloat16* cells_of(std::int64_t image_block, std::int64_t row, BFloat16* copies) const {
+    return from_->in_place() ? from_->row(image_block, row, nullptr) : copy_of(copies, row);
+  }
+
+  /// Returns the cells that the next band, or the first band of the next block of images, needs in
+  /// addition to those of `band`. Copied rows need no prefetching.
+  NextCells next_cells(std::int64_t image_block, std::int64_t band, std::int64_t last_band) const {
+    if (!from_->in_place()) return {};
+    Range rows;
+    if (band + 1 < last_band) {
+      rows = needed(rows_, bands_.range(band + 1));
+      rows.first = std::max(rows.first, needed(rows_, bands_.range(band)).last);
+    } else if (image_block + 1 < image_blocks(to_)) {
+      ++image_block;
+      rows = needed(rows_, bands_.range(0));
+    }
+    if (rows.first >= rows.last) return {};
+    const std::int64_t lines = (rows.last - rows.first) * from_->pixels() * cell_bytes / 64;
+    return {.first = from_->row(image_block, rows.first, nullptr),
+            .block_stride = from_->strides().block,
+            .block_lines = lines,
+            .lines = {0, from_->blocks() * lines}};
+  }
+
   OutputRow output_row(std::int64_t image_block, std::int64_t row, std::int64_t block,
-                       BFloat16* cells) const {
+                       BFloat16* copies) const {
     const AxisTaps& taps = rows_[static_cast<std::size_t>(row)];
+    const std::int64_t image = image_block * cell_images;
+    // In a channels-last map, the blocks of 32 channels are next to each other in each pixel.
+    const bool is_blocked = to_.layout == MapLayout::blocked32x32;
+    const std::int64_t at =
+        is_blocked ? to_.offset(image, block) : to_.offset(image, 0) + block * cell_channels;
     OutputRow output{
         .inputs = {},
         .input_count = taps.count,
+        .strides = from_->strides(),
         .columns = &columns_,
         .weights = weights_of(block),
         .kernel = kernel_,
-        .blocks = channel_blocks(from_),
+        .blocks = from_->blocks(),
         .bias = bias_ != nullptr ? padded_bias_ + block * cell_channels : nullptr,
-        .to = row_of(to_, image_block, row),
-        .channels = std::min(cell_channels, to_.shape.channels - block * cell_channels),
-        .streams = to_.bytes() > streamed_bytes && to_.shape.channels % cell_channels == 0};
-    output.to.first += block * cell_channels;
+        .to = {.first = to_.as<BFloat16>() + at + row * to_.shape.width * to_.pixel_stride(),
+               .image_stride = is_blocked ? cell_channels : to_.plane(),
+               .pixel_stride = to_.pixel_stride(),
+               .images = std::min(cell_images, to_.images - image),
+               .pixels = to_.shape.width,
+               .channels = std::min(cell_channels, to_.padded_channels() - block * cell_channels)},
+        .streams = to_.bytes() > streamed_bytes && to_.padded_channels() % cell_channels == 0,
+        .next = {}};
     for (std::size_t i = 0; i < static_cast<std::size_t>(taps.count); ++i)
-      output.inputs[i] = {row_cells(cells, taps.taps[i].position), taps.taps[i].tap};
+      output.inputs[i] = {cells_of(image_block, taps.taps[i].position, copies), taps.taps[i].tap};
     return output;
   }
 
   const Kernels& kernels_;
   int threads_;
   std::int64_t kernel_;
-  const FeatureMap& from_;
+  std::unique_ptr<CellRows> from_;
   const FeatureMap& to_;
   std::vector<AxisTaps> rows_, columns_;  // for the rows and columns of `to`
   WeightMatrix matrix_;
@@ -150,11 +188,15 @@ class MapDirection : public ConvolutionDirection {
 
 }  // namespace
 
+std::string implementation_name(const Kernels& kernels, const CellRows& rows) {
+  return "amx " + std::string(rows.kind()) + (kernels.is_emulated() ? " (emulated)" : "");
+}
+
 std::unique_ptr<ConvolutionDirection> make_map_direction(
-    const Resources& resources, const ConvolutionSizes& sizes, const FeatureMap& from,
+    const Resources& resources, const ConvolutionSizes& sizes, std::unique_ptr<CellRows> from,
     const FeatureMap& to, std::vector<AxisTaps> rows, std::vector<AxisTaps> columns,
     const WeightMatrix& weights) {
-  return std::make_unique<MapDirection>(resources, sizes, from, to, std::move(rows),
+  return std::make_unique<MapDirection>(resources, sizes, std::move(from), to, std::move(rows),
                                         std::move(columns), weights);
 }
 

@@ -16,19 +16,19 @@ namespace {
 class WeightsDirection : public ConvolutionDirection {
  public:
   WeightsDirection(const Resources& resources, const ConvolutionSizes& sizes,
-                   const FeatureMap& source, const FeatureMap& destination)
+                   std::unique_ptr<CellRows> source, std::unique_ptr<CellRows> destination)
       : kernels_(*resources.kernels),
         threads_(resources.threads),
-        kernel_(sizes.kernel),
-        source_(source),
-        destination_(destination),
+        sizes_(sizes),
+        source_(std::move(source)),
+        destination_(std::move(destination)),
         rows_(inputs_of_outputs(sizes, sizes.out_height, sizes.in_height)),
         columns_(inputs_of_outputs(sizes, sizes.out_width, sizes.in_width)),
         // A thread reads the cells of all source channels and of its part of the destination
         // channels.
-        bands_(make_bands(rows_, row_bytes(source), row_bytes(destination) / resources.threads,
+        bands_(make_bands(rows_, source_->bytes(), destination_->bytes() / resources.threads,
                           {.cached_bytes = resources.cached_bytes})),
-        implementation_(implementation_name(kernels_)),
+        implementation_(implementation_name(kernels_, *source_)),
         pairs_(static_cast<std::size_t>(threads_)) {
     for (auto& pairs : pairs_) pairs.reserve(static_cast<std::size_t>(bands_.rows));
   }
@@ -52,16 +52,16 @@ class WeightsDirection : public ConvolutionDirection {
 
   void run() override {
     for (int thread = 0; thread < threads_; ++thread)
-      std::fill_n(bias_sums(thread), channel_blocks(destination_) * cell_channels, 0.0F);
+      std::fill_n(bias_sums(thread), destination_->blocks() * cell_channels, 0.0F);
 #pragma omp parallel num_threads(threads_)
     {
       kernels_.enter();
       std::int64_t step = 0;
-      for (std::int64_t image_block = 0; image_block < image_blocks(source_); ++image_block) {
+      for (std::int64_t image_block = 0; image_block < image_blocks(); ++image_block) {
         std::int64_t packed = 0;
         for (std::int64_t band = 0; band < bands_.count(); ++band) {
-          const RowRange rows = bands_.range(band);
-          const RowRange inputs = needed(rows_, rows);
+          const Range rows = bands_.range(band);
+          const Range inputs = needed(rows_, rows);
           pack(image_block, {std::max(packed, inputs.first), inputs.last}, rows);
           packed = std::max(packed, inputs.last);
           multiply(rows, step);
@@ -71,30 +71,27 @@ class WeightsDirection : public ConvolutionDirection {
       kernels_.leave();
     }
     if (bias_ != nullptr) {
-      std::fill_n(bias_, destination_.shape.channels, 0.0F);
+      std::fill_n(bias_, sizes_.out_channels, 0.0F);
       for (int thread = 0; thread < threads_; ++thread) {
-        for (std::int64_t k = 0; k < destination_.shape.channels; ++k)
-          bias_[k] += bias_sums(thread)[k];
+        for (std::int64_t k = 0; k < sizes_.out_channels; ++k) bias_[k] += bias_sums(thread)[k];
       }
     }
   }
 
  private:
-  std::int64_t source_row_cells() const { return row_bytes(source_) / cell_bytes; }
-  std::int64_t gradient_row_cells() const { return row_bytes(destination_) / cell_bytes; }
   std::size_t source_bytes() const {
-    return ArenaAllocator::aligned(
-        static_cast<std::size_t>(bands_.input_rows * row_bytes(source_)));
+    return ArenaAllocator::aligned(static_cast<std::size_t>(bands_.input_rows * source_->bytes()));
   }
   std::size_t gradient_bytes() const {
-    return ArenaAllocator::aligned(static_cast<std::size_t>(bands_.rows * row_bytes(destination_)));
+    return ArenaAllocator::aligned(static_cast<std::size_t>(bands_.rows * destination_->bytes()));
   }
-  std::int64_t taps() const { return kernel_ * kernel_; }
-  std::int64_t steps() const { return image_blocks(source_) * bands_.count(); }
+  std::int64_t image_blocks() const { return ceil_div(sizes_.images, cell_images); }
+  std::int64_t taps() const { return sizes_.kernel * sizes_.kernel; }
+  std::int64_t steps() const { return image_blocks() * bands_.count(); }
   /// A step processes one band of one block of images. It is divided into tasks: each combines a
   /// block of the destination channels with half a block of the source channels.
-  std::int64_t source_halves() const { return ceil_div(source_.shape.channels, tile_rows); }
-  std::int64_t tasks() const { return channel_blocks(destination_) * source_halves(); }
+  std::int64_t source_halves() const { return ceil_div(sizes_.in_channels, tile_rows); }
+  std::int64_t tasks() const { return destination_->blocks() * source_halves(); }
   static constexpr std::int64_t tap_sums = 2 * tile_floats;  ///< floats per task and tap
   /// The sums of all tasks are stored from step to step; if there is only one step, each thread
   /// needs those of one task only.
@@ -103,13 +100,17 @@ class WeightsDirection : public ConvolutionDirection {
     return ArenaAllocator::aligned(static_cast<std::size_t>(stored * taps() * tap_sums) *
                                    sizeof(float));
   }
+  /// Bytes of the largest row of plain cells that is copied.
   std::size_t staged_bytes() const {
-    return ArenaAllocator::aligned(
-        static_cast<std::size_t>(std::max(row_bytes(source_), row_bytes(destination_))));
+    std::int64_t bytes = 0;
+    for (const auto* rows : {&source_, &destination_}) {
+      if (!(*rows)->in_place()) bytes = std::max(bytes, (*rows)->bytes());
+    }
+    return ArenaAllocator::aligned(static_cast<std::size_t>(bytes));
   }
   std::size_t bias_bytes() const {
     return ArenaAllocator::aligned(
-        static_cast<std::size_t>(channel_blocks(destination_) * cell_channels) * sizeof(float));
+        static_cast<std::size_t>(destination_->blocks() * cell_channels) * sizeof(float));
   }
   std::size_t own_bytes() const { return staged_bytes() + bias_bytes(); }
   BFloat16* staged(int thread) const {
@@ -120,10 +121,10 @@ class WeightsDirection : public ConvolutionDirection {
                                     staged_bytes());
   }
   BFloat16* source_row(std::int64_t row) const {
-    return source_cells_ + row % bands_.input_rows * source_row_cells() * cell_size;
+    return source_cells_ + row % bands_.input_rows * source_->cells() * cell_size;
   }
   BFloat16* gradient_row(std::int64_t row) const {
-    return gradient_cells_ + row % bands_.rows * gradient_row_cells() * cell_size;
+    return gradient_cells_ + row % bands_.rows * destination_->cells() * cell_size;
   }
   float* sums_of(std::int64_t task) const {
     return sums_ + (steps() > 1 ? task : omp_get_thread_num()) * taps() * tap_sums;
@@ -131,7 +132,7 @@ class WeightsDirection : public ConvolutionDirection {
 
   // `pack` and `multiply` are called by all threads, share the work among them, and end with a
   // barrier.
-  void pack(std::int64_t image_block, RowRange source_rows, RowRange gradient_rows) const {
+  void pack(std::int64_t image_block, Range source_rows, Range gradient_rows) const {
     const std::int64_t source_count =
         std::max<std::int64_t>(source_rows.last - source_rows.first, 0);
     const std::int64_t count = source_count + gradient_rows.last - gradient_rows.first;
@@ -146,43 +147,57 @@ class WeightsDirection : public ConvolutionDirection {
   }
 
   void pack_source(std::int64_t image_block, std::int64_t row) const {
-    BFloat16* const plain = staged(omp_get_thread_num());
-    kernels_.pack(row_of(source_, image_block, row), plain);
-    for (std::int64_t cell = 0; cell < source_row_cells(); ++cell)
-      kernels_.interleave(plain + cell * cell_size, source_row(row) + cell * cell_size);
+    BFloat16* const to = source_row(row);
+    for_each_cell(*source_, image_block, row,
+                  [&](const BFloat16* cell, std::int64_t index, std::int64_t) {
+                    kernels_.interleave(cell, to + index * cell_size);
+                  });
   }
 
   void pack_gradient(std::int64_t image_block, std::int64_t row) const {
-    BFloat16* const plain = staged(omp_get_thread_num());
+    BFloat16* const to = gradient_row(row);
     float* const sums = bias_sums(omp_get_thread_num());
-    kernels_.pack(row_of(destination_, image_block, row), plain);
-    for (std::int64_t cell = 0; cell < gradient_row_cells(); ++cell) {
-      kernels_.transpose(plain + cell * cell_size, gradient_row(row) + cell * cell_size);
-      if (bias_ != nullptr)
-        kernels_.add_images(plain + cell * cell_size,
-                            sums + cell % channel_blocks(destination_) * cell_channels);
+    for_each_cell(*destination_, image_block, row,
+                  [&](const BFloat16* cell, std::int64_t index, std::int64_t block) {
+                    kernels_.transpose(cell, to + index * cell_size);
+                    if (bias_ != nullptr) kernels_.add_images(cell, sums + block * cell_channels);
+                  });
+  }
+
+  /// Calls work(plain cell, its index in the order (pixel, block), block of channels) for each cell
+  /// of a row, in the order of the memory of a blocked map.
+  template <class Work>
+  void for_each_cell(const CellRows& rows, std::int64_t image_block, std::int64_t row,
+                     Work&& work) const {
+    const BFloat16* const cells = rows.row(image_block, row, staged(omp_get_thread_num()));
+    const CellStrides strides = rows.strides();
+    for (std::int64_t block = 0; block < rows.blocks(); ++block) {
+      for (std::int64_t pixel = 0; pixel < rows.pixels(); ++pixel)
+        work(cells + pixel * strides.pixel + block * strides.block, pixel * rows.blocks() + block,
+             block);
     }
   }
 
-  void multiply(RowRange rows, std::int64_t step) {
+  void multiply(Range rows, std::int64_t step) {
 #pragma omp for schedule(static)
     for (std::int64_t task = 0; task < tasks(); ++task) {
       const std::int64_t block = task / source_halves(), half = task % source_halves();
-      for (std::int64_t kernel_row = 0; kernel_row < kernel_; ++kernel_row)
-        kernels_.multiply(GradientRows{.rows = &pairs_of(rows, kernel_row, block, half),
-                                       .columns = &columns_,
-                                       .kernel = kernel_,
-                                       .gradient_blocks = channel_blocks(destination_),
-                                       .source_blocks = channel_blocks(source_),
-                                       .adds = step > 0,
-                                       .sums = sums_of(task) + kernel_row * kernel_ * tap_sums});
+      for (std::int64_t kernel_row = 0; kernel_row < sizes_.kernel; ++kernel_row)
+        kernels_.multiply(
+            GradientRows{.rows = &pairs_of(rows, kernel_row, block, half),
+                         .columns = &columns_,
+                         .kernel = sizes_.kernel,
+                         .gradient_blocks = destination_->blocks(),
+                         .source_blocks = source_->blocks(),
+                         .adds = step > 0,
+                         .sums = sums_of(task) + kernel_row * sizes_.kernel * tap_sums});
       if (step + 1 == steps()) write_gradient(block, half, sums_of(task));
     }
   }
 
   /// Returns the pairs of gradient rows and source rows that row `kernel_row` of the kernel
   /// connects.
-  const std::vector<GradientRows::Rows>& pairs_of(RowRange rows, std::int64_t kernel_row,
+  const std::vector<GradientRows::Rows>& pairs_of(Range rows, std::int64_t kernel_row,
                                                   std::int64_t block, std::int64_t half) {
     auto& pairs = pairs_[static_cast<std::size_t>(omp_get_thread_num())];
     pairs.clear();
@@ -199,13 +214,13 @@ class WeightsDirection : public ConvolutionDirection {
 
   /// Writes the sums [tap][half of k][k][c] of one task to the gradient (KCRS).
   void write_gradient(std::int64_t block, std::int64_t half, const float* sums) const {
-    const std::int64_t channels = source_.shape.channels, c = half * tile_rows;
+    const std::int64_t channels = sizes_.in_channels, c = half * tile_rows;
     const std::int64_t count = std::min(tile_rows, channels - c);
-    const std::int64_t last = std::min((block + 1) * cell_channels, destination_.shape.channels);
+    const std::int64_t last = std::min((block + 1) * cell_channels, sizes_.out_channels);
     for (std::int64_t k = block * cell_channels; k < last; ++k) {
       const float* const from = sums + k % cell_channels * tile_rows;
       float* const to = flat_ + (k * channels + c) * taps();
-      if (kernel_ == 3) {
+      if (sizes_.kernel == 3) {
         transpose_taps<9>(from, count, to);
       } else {
         transpose_taps<1>(from, count, to);
@@ -222,9 +237,8 @@ class WeightsDirection : public ConvolutionDirection {
 
   const Kernels& kernels_;
   int threads_;
-  std::int64_t kernel_;
-  const FeatureMap& source_;
-  const FeatureMap& destination_;
+  ConvolutionSizes sizes_;
+  std::unique_ptr<CellRows> source_, destination_;
   std::vector<AxisTaps> rows_, columns_;  // for the destination
   Bands bands_;
   std::string implementation_;
@@ -239,11 +253,11 @@ class WeightsDirection : public ConvolutionDirection {
 
 }  // namespace
 
-std::unique_ptr<ConvolutionDirection> make_weights_direction(const Resources& resources,
-                                                             const ConvolutionSizes& sizes,
-                                                             const FeatureMap& source,
-                                                             const FeatureMap& destination) {
-  return std::make_unique<WeightsDirection>(resources, sizes, source, destination);
+std::unique_ptr<ConvolutionDirection> make_weights_direction(
+    const Resources& resources, const ConvolutionSizes& sizes, std::unique_ptr<CellRows> source,
+    std::unique_ptr<CellRows> destination) {
+  return std::make_unique<WeightsDirection>(resources, sizes, std::move(source),
+                                            std::move(destination));
 }
 
 }  // namespace lockstep::backend::cpu::amx

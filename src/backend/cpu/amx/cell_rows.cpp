@@ -1,0 +1,136 @@
+#include "cell_rows.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace lockstep::backend::cpu::amx {
+
+using core::BFloat16;
+
+namespace {
+
+/// Rows of a map in layout `blocked32x32`.
+class RowsInPlace : public CellRows {
+ public:
+  explicit RowsInPlace(const FeatureMap& map)
+      : CellRows(map.shape.width, map.blocks(),
+                 {.pixel = map.pixel_stride(), .block = map.plane()}),
+        map_(map) {}
+
+  bool in_place() const override { return true; }
+  std::string_view kind() const override { return "blocked maps"; }
+  const BFloat16* row(std::int64_t image_block, std::int64_t row, BFloat16*) const override {
+    return map_.as<BFloat16>() + map_.offset(image_block * cell_images, 0) +
+           row * map_.shape.width * map_.pixel_stride();
+  }
+
+ private:
+  const FeatureMap& map_;
+};
+
+/// Rows of a channels-last map.
+class CopiedRows : public CellRows {
+ public:
+  CopiedRows(const FeatureMap& map, const Kernels& kernels)
+      : CellRows(map.shape.width, channel_blocks(map)), map_(map), kernels_(kernels) {}
+
+  std::string_view kind() const override { return "copied rows"; }
+  const BFloat16* row(std::int64_t image_block, std::int64_t row, BFloat16* copy) const override {
+    const std::int64_t image = image_block * cell_images;
+    kernels_.pack({.first = map_.as<BFloat16>() + map_.offset(image, 0) +
+                            row * map_.shape.width * map_.pixel_stride(),
+                   .image_stride = map_.plane(),
+                   .pixel_stride = map_.pixel_stride(),
+                   .images = std::min(cell_images, map_.images - image),
+                   .pixels = map_.shape.width,
+                   .channels = map_.shape.channels},
+                  copy);
+    return copy;
+  }
+
+ private:
+  const FeatureMap& map_;
+  const Kernels& kernels_;
+};
+
+/// Rows of the patches of a planar map.
+class PatchRows : public CellRows {
+ public:
+  PatchRows(const FeatureMap& source, const ConvolutionSizes& sizes, const Kernels& kernels)
+      : CellRows(sizes.out_width,
+                 ceil_div(sizes.in_channels * sizes.kernel * sizes.kernel, cell_channels)),
+        source_(source),
+        sizes_(sizes),
+        kernels_(kernels) {}
+
+  std::string_view kind() const override { return "patches"; }
+  const BFloat16* row(std::int64_t image_block, std::int64_t row, BFloat16* copy) const override {
+    for (std::int64_t image = 0; image < cell_images; ++image) {
+      const std::int64_t index = image_block * cell_images + image;
+      for (std::int64_t block = 0; block < blocks(); ++block) {
+        for (std::int64_t pixel = 0; pixel < pixels(); pixel += cell_channels)
+          copy_pixels(index, row, block, pixel, copy + image * cell_channels);
+      }
+    }
+    return copy;
+  }
+
+ private:
+  /// Copies the channels of one block, at up to 32 pixels from `pixel` on, to the cells at `to`.
+  /// The source has the pixels of one channel next to each other, the cells the channels of one
+  /// pixel; a transpose exchanges them.
+  void copy_pixels(std::int64_t image, std::int64_t row, std::int64_t block, std::int64_t pixel,
+                   BFloat16* to) const {
+    alignas(64) BFloat16 by_channel[cell_size] = {};
+    alignas(64) BFloat16 by_pixel[cell_size];
+    const std::int64_t count = std::min(cell_channels, pixels() - pixel);
+    const std::int64_t taps = sizes_.kernel * sizes_.kernel;
+    const std::int64_t first = block * cell_channels;
+    const std::int64_t channels = std::min(cell_channels, sizes_.in_channels * taps - first);
+    for (std::int64_t i = 0; i < channels && image < source_.images; ++i) {
+      const std::int64_t tap = (first + i) % taps;
+      const std::int64_t y = row * sizes_.stride - sizes_.padding + tap / sizes_.kernel;
+      if (y < 0 || y >= sizes_.in_height) continue;
+      const BFloat16* const from =
+          source_.as<BFloat16>() + source_.offset(image, (first + i) / taps) + y * sizes_.in_width;
+      copy_axis(from, pixel * sizes_.stride - sizes_.padding + tap % sizes_.kernel, count,
+                by_channel + i * cell_channels);
+    }
+    kernels_.transpose(by_channel, by_pixel);
+    for (std::int64_t i = 0; i < count; ++i)
+      std::memcpy(to + ((pixel + i) * blocks() + block) * cell_size, by_pixel + i * cell_channels,
+                  cell_channels * sizeof(BFloat16));
+  }
+
+  /// Copies `count` values from x, x + stride, ... of a row; values outside the row are not
+  /// written.
+  void copy_axis(const BFloat16* row, std::int64_t x, std::int64_t count, BFloat16* to) const {
+    const std::int64_t begin =
+        std::clamp<std::int64_t>(ceil_div(std::max<std::int64_t>(-x, 0), sizes_.stride), 0, count);
+    const std::int64_t end = std::clamp(
+        ceil_div(std::max<std::int64_t>(sizes_.in_width - x, 0), sizes_.stride), begin, count);
+    if (sizes_.stride == 1) {
+      std::copy(row + x + begin, row + x + end, to + begin);
+    } else {
+      for (std::int64_t i = begin; i < end; ++i) to[i] = row[x + i * sizes_.stride];
+    }
+  }
+
+  const FeatureMap& source_;
+  ConvolutionSizes sizes_;
+  const Kernels& kernels_;
+};
+
+}  // namespace
+
+std::unique_ptr<CellRows> make_cell_rows(const FeatureMap& map, const Kernels& kernels) {
+  if (map.layout == MapLayout::blocked32x32) return std::make_unique<RowsInPlace>(map);
+  return std::make_unique<CopiedRows>(map, kernels);
+}
+
+std::unique_ptr<CellRows> make_patch_rows(const FeatureMap& source, const ConvolutionSizes& sizes,
+                                          const Kernels& kernels) {
+  return std::make_unique<PatchRows>(source, sizes, kernels);
+}
+
+}  // namespace lockstep::backend::cpu::amx
