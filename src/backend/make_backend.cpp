@@ -36,15 +36,19 @@ std::span<const core::NamedValue<EngineSelection>> named_values(EngineSelection)
 
 std::span<const core::NamedValue<ConvolutionAlgorithm>> named_values(ConvolutionAlgorithm) {
   using enum ConvolutionAlgorithm;
-  static constexpr std::array<core::NamedValue<ConvolutionAlgorithm>, 4> values{
+  static constexpr std::array<core::NamedValue<ConvolutionAlgorithm>, 6> values{
       {{automatic, "auto",
         "times every supported algorithm for each convolution and direction and selects the "
         "fastest"},
        {direct, "direct", "oneDNN"},
-       {winograd, "winograd", "3x3 with stride 1"},
+       {winograd, "winograd", "F(4x4, 3x3), computed in float32; 3x3 with stride 1"},
+       {winograd_bf16, "winograd-bf16",
+        "F(2x2, 3x3), computed with the bf16 instructions of the processor; bf16, 3x3 with stride "
+        "1 and at least 16 channels"},
        {amx, "amx",
         "AMX tile products; bf16, 1x1 and 3x3 with at least 16 channels; emulated, and very slow, "
-        "if the processor has no AMX"}}};
+        "if the processor has no AMX"},
+       {avx512_bf16, "avx512-bf16", "as amx, with the instructions AVX512-BF16"}}};
   return values;
 }
 

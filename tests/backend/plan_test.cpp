@@ -320,7 +320,7 @@ TEST(CpuPlan, AmxConvolutionsAgreeWithTheReference) {
     const auto choices = device.plan->choices();
     EXPECT_EQ(
         std::ranges::count_if(
-            choices, [](const auto& choice) { return choice.implementation.starts_with("amx"); }),
+            choices, [](const auto& choice) { return choice.implementation.find("amx") != std::string::npos; }),
         6);
   }
 }

@@ -33,7 +33,7 @@ enum class Mode {
 /// Algorithm of convolutions on CPUs. `automatic` chooses one for each convolution and direction.
 /// Any other algorithm is used for every convolution that it supports; oneDNN's direct kernels
 /// (`direct`) are used for the rest.
-enum class ConvolutionAlgorithm { automatic, direct, winograd, amx };
+enum class ConvolutionAlgorithm { automatic, direct, winograd, winograd_bf16, amx, avx512_bf16 };
 std::span<const core::NamedValue<ConvolutionAlgorithm>> named_values(ConvolutionAlgorithm);
 
 /// Which parts of batch norm are fused into the adjacent convolutions on GPUs. `sums`: the

@@ -9,7 +9,7 @@
 #include <memory>
 #include <variant>
 
-#include "amx/convolution.hpp"
+#include "cells/convolution.hpp"
 #include "convolution_choice.hpp"
 #include "lockstep/core/error.hpp"
 #include "onednn.hpp"
@@ -229,27 +229,31 @@ std::unique_ptr<Operation> make_operation(const graph::Convolution& operation,
 PreferredLayouts preferred_layouts(const Context& context) {
   const bool is_bfloat16 = context.options.precision == core::Precision::bf16;
   const std::vector<PlannedConvolution> nodes = convolutions_of(context);
-  PreferredLayouts preferred =
+  const PreferredLayouts preferred =
       onednn_layouts(context, nodes, is_bfloat16 ? DataType::bfloat16 : DataType::float32);
-  if (!is_bfloat16 || !may_use_amx(context.options)) return preferred;
-  const auto fits = [](const auto&... direction) { return amx::fits(direction...); };
-  const auto fits_not = [](const auto&... direction) { return !amx::fits(direction...); };
-  // If AMX supports some convolutions: a layout that oneDNN supports as well.
+  if (!is_bfloat16 || nodes.empty() || !context.chooser->may_use_cells(context.options))
+    return preferred;
+  const auto fits = [](const auto&... direction) { return cells::fits(direction...); };
+  const auto fits_not = [](const auto&... direction) { return !cells::fits(direction...); };
+  // If `cells` supports some convolutions: a layout that oneDNN supports as well.
   PreferredLayouts copied = preferred;
   copied.activations = MapLayout::channels_last;
-  if (!all_directions(nodes, copied, fits_not)) preferred = copied;
-  // If AMX supports all convolutions: maps that it processes in place, unless these are slower.
+  if (all_directions(nodes, copied, fits_not)) return preferred;
+  // If `cells` supports all convolutions: maps that it processes in place.
   constexpr PreferredLayouts blocked{.activations = MapLayout::blocked32x32,
                                      .images = MapLayout::planar};
-  if (nodes.empty() || context.options.batch % amx::images_at_once != 0 ||
-      !all_directions(nodes, blocked, fits))
-    return preferred;
-  const bool is_timed = context.options.convolution_algorithm == ConvolutionAlgorithm::automatic &&
-                        context.chooser->rule() == ChoiceRule::fastest;
-  return is_timed && seconds_per_image(context, nodes, preferred) <
-                         seconds_per_image(context, nodes, blocked)
-             ? preferred
-             : blocked;
+  if (context.options.batch % cells::images_at_once == 0 && all_directions(nodes, blocked, fits))
+    return blocked;
+  if (context.options.convolution_algorithm != ConvolutionAlgorithm::automatic ||
+      context.chooser->rule() != ChoiceRule::fastest)
+    return copied;
+  // Other batches: `cells` copies rows and computes images that do not exist. Batch norm, which is
+  // not timed, takes longer in maps without blocks of channels.
+  constexpr double margin = 1.05;
+  return seconds_per_image(context, nodes, preferred) >
+                 margin * seconds_per_image(context, nodes, copied)
+             ? copied
+             : preferred;
 }
 
 }  // namespace lockstep::backend::cpu

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "amx/convolution.hpp"
-#include "amx/tiles.hpp"
+#include "cells/convolution.hpp"
 #include "distributed_buffer.hpp"
 #include "division.hpp"
 #include "lockstep/core/buffer.hpp"
+#include "lockstep/core/error.hpp"
 #include "onednn_convolution.hpp"
 #include "winograd.hpp"
 
@@ -23,8 +23,10 @@ constexpr std::int64_t timed_pixels = 512;
 constexpr std::int64_t fewest_images = 4;
 
 /// Timing ends when the times of the two fastest algorithms differ by this factor, or after
-/// `most_runs` runs of each.
+/// `most_runs` runs of each. The first run of each is slower, because it is the first to use its
+/// workspace.
 constexpr double clear_difference = 1.5;
+constexpr int fewest_runs = 2;
 constexpr int most_runs = 4;
 
 /// Buffers for timing directions of one convolution, one after the other.
@@ -90,63 +92,105 @@ std::string_view name(Direction direction) {
   return {};
 }
 
-bool may_use_amx(const PlanOptions& options) {
-  return options.convolution_algorithm == ConvolutionAlgorithm::amx ||
-         (options.convolution_algorithm == ConvolutionAlgorithm::automatic &&
-          amx::has_hardware_tiles());
+ConvolutionChooser::ConvolutionChooser(ChoiceRule rule)
+    : rule_(rule),
+      amx_(cells::make_amx_kernels()),
+      avx512_(cells::make_avx512_kernels()),
+      emulated_(cells::make_emulated_kernels()) {}
+
+ConvolutionChooser::~ConvolutionChooser() = default;
+
+const cells::Kernels* ConvolutionChooser::kernels_of(ConvolutionAlgorithm algorithm) const {
+  switch (algorithm) {
+    case ConvolutionAlgorithm::amx: return amx_ != nullptr ? amx_.get() : emulated_.get();
+    case ConvolutionAlgorithm::avx512_bf16: return avx512_.get();
+    case ConvolutionAlgorithm::winograd_bf16:
+      return amx_ == nullptr && avx512_ != nullptr ? avx512_.get()
+                                                   : kernels_of(ConvolutionAlgorithm::amx);
+    case ConvolutionAlgorithm::automatic:
+    case ConvolutionAlgorithm::direct:
+    case ConvolutionAlgorithm::winograd: break;
+  }
+  return nullptr;
+}
+
+std::vector<ConvolutionAlgorithm> ConvolutionChooser::algorithms(const PlanOptions& options) const {
+  using enum ConvolutionAlgorithm;
+  const ConvolutionAlgorithm named = options.convolution_algorithm;
+  switch (named) {
+    case automatic:
+      if (amx_ != nullptr) return {amx, winograd_bf16, winograd, direct};
+      if (avx512_ != nullptr) return {winograd_bf16, avx512_bf16, winograd, direct};
+      return {winograd, direct};
+    case winograd_bf16:
+      return {winograd_bf16, kernels_of(named) == avx512_.get() ? avx512_bf16 : amx, direct};
+    case avx512_bf16:
+      if (avx512_ == nullptr)
+        core::fail(core::ExitStatus::usage,
+                   "this processor has no AVX512-BF16 instructions, which --conv-algorithm "
+                   "avx512-bf16 needs; use --conv-algorithm auto");
+      break;
+    case amx:
+    case winograd:
+    case direct: break;
+  }
+  return {named, direct};
+}
+
+bool ConvolutionChooser::may_use_cells(const PlanOptions& options) const {
+  return std::ranges::any_of(algorithms(options), [&](ConvolutionAlgorithm algorithm) {
+    return kernels_of(algorithm) != nullptr;
+  });
+}
+
+std::vector<ConvolutionAlgorithm> ConvolutionChooser::candidates(
+    const Context& context, Direction direction, const ConvolutionSizes& sizes,
+    const FeatureMap& source, const FeatureMap& destination) const {
+  auto all = algorithms(context.options);
+  std::erase_if(all, [&](ConvolutionAlgorithm algorithm) {
+    switch (algorithm) {
+      case ConvolutionAlgorithm::winograd: return !winograd::fits(sizes, source, destination);
+      case ConvolutionAlgorithm::winograd_bf16:
+        return !cells::winograd_fits(direction, sizes, source, destination);
+      case ConvolutionAlgorithm::amx:
+      case ConvolutionAlgorithm::avx512_bf16:
+        return !cells::fits(direction, sizes, source, destination);
+      case ConvolutionAlgorithm::direct:
+        // oneDNN has only slow reference kernels for maps with blocks of images.
+        return source.images_per_block() > 1 || destination.images_per_block() > 1;
+      case ConvolutionAlgorithm::automatic: break;
+    }
+    return true;
+  });
+  return all;
 }
 
 std::unique_ptr<ConvolutionDirection> ConvolutionChooser::make_by(
     ConvolutionAlgorithm algorithm, const Context& context, Direction direction,
     const ConvolutionSizes& sizes, const FeatureMap& source, const FeatureMap& destination) const {
+  const cells::Resources resources{.kernels = kernels_of(algorithm), .threads = context.threads};
   switch (algorithm) {
     case ConvolutionAlgorithm::winograd:
       return winograd::make(direction, context.threads, source, destination);
+    case ConvolutionAlgorithm::winograd_bf16:
+      return cells::make_winograd(direction, resources, sizes, source, destination);
     case ConvolutionAlgorithm::amx:
-      return amx::make(direction, {.kernels = amx_kernels_.get(), .threads = context.threads},
-                       sizes, source, destination);
+    case ConvolutionAlgorithm::avx512_bf16:
+      return cells::make(direction, resources, sizes, source, destination);
     case ConvolutionAlgorithm::automatic:
     case ConvolutionAlgorithm::direct: break;
   }
   return make_onednn_direction(context, direction, sizes, source, destination);
 }
 
-namespace {
-
-/// Returns the algorithms that may support a direction, in the order of `ChoiceRule::fixed`.
-std::vector<ConvolutionAlgorithm> candidates_for(const PlanOptions& options, Direction direction,
-                                                 const ConvolutionSizes& sizes,
-                                                 const FeatureMap& source,
-                                                 const FeatureMap& destination) {
-  std::vector<ConvolutionAlgorithm> candidates;
-  if (may_use_amx(options) && amx::fits(direction, sizes, source, destination))
-    candidates.push_back(ConvolutionAlgorithm::amx);
-  if (winograd::fits(sizes, source, destination))
-    candidates.push_back(ConvolutionAlgorithm::winograd);
-  // oneDNN has only slow reference kernels for maps with blocks of images.
-  if (source.images_per_block() == 1 && destination.images_per_block() == 1)
-    candidates.push_back(ConvolutionAlgorithm::direct);
-  return candidates;
-}
-
-}  // namespace
-
-ConvolutionAlgorithm ConvolutionChooser::choose(const Context& context, Direction direction,
-                                                const ConvolutionSizes& sizes,
-                                                const FeatureMap& source,
-                                                const FeatureMap& destination) {
-  const auto candidates = candidates_for(context.options, direction, sizes, source, destination);
-  if (candidates.size() == 1 || rule_ == ChoiceRule::fixed) return candidates.front();
-  return fastest(context, direction, sizes, source, destination).algorithm;
-}
-
 ConvolutionChooser::Timing ConvolutionChooser::fastest(const Context& context, Direction direction,
                                                        const ConvolutionSizes& sizes,
                                                        const FeatureMap& source,
                                                        const FeatureMap& destination) {
-  auto candidates = candidates_for(context.options, direction, sizes, source, destination);
-  const bool may_be_amx = candidates.front() == ConvolutionAlgorithm::amx;
-  const std::int64_t fewest = may_be_amx ? amx::images_at_once * context.threads : fewest_images;
+  auto algorithms = candidates(context, direction, sizes, source, destination);
+  const bool has_cells = std::ranges::any_of(
+      algorithms, [&](ConvolutionAlgorithm algorithm) { return kernels_of(algorithm) != nullptr; });
+  const std::int64_t fewest = has_cells ? cells::images_at_once * context.threads : fewest_images;
   const std::int64_t unit = std::max(source.images_per_block(), destination.images_per_block());
   ConvolutionSizes some = sizes;
   const std::int64_t sufficient =
@@ -160,24 +204,25 @@ ConvolutionChooser::Timing ConvolutionChooser::fastest(const Context& context, D
   FeatureMap some_source = source, some_destination = destination;
   some_source.images = some_destination.images = some.images;
   Trial trial(direction, some, context.threads, some_source, some_destination);
-  std::erase_if(candidates, [&](ConvolutionAlgorithm candidate) {
-    auto made = make_by(candidate, context, direction, some, trial.source(), trial.destination());
+  std::erase_if(algorithms, [&](ConvolutionAlgorithm algorithm) {
+    auto made = make_by(algorithm, context, direction, some, trial.source(), trial.destination());
     if (made == nullptr) return true;
     trial.add(std::move(made));
     return false;
   });
   Timing answer{ConvolutionAlgorithm::direct, std::numeric_limits<double>::infinity()};
-  for (int run = 0; run < most_runs && !candidates.empty(); ++run) {
+  for (int run = 0; run < most_runs && !algorithms.empty(); ++run) {
     std::vector<double> seconds;
-    for (std::size_t which = 0; which < candidates.size(); ++which) {
+    for (std::size_t which = 0; which < algorithms.size(); ++which) {
       seconds.push_back(trial.run(which));
       core::report_progress(context.options.progress);
     }
     const auto best = std::ranges::min_element(seconds);
-    answer = {candidates[static_cast<std::size_t>(best - seconds.begin())],
+    answer = {algorithms[static_cast<std::size_t>(best - seconds.begin())],
               *best / static_cast<double>(some.images)};
     std::ranges::sort(seconds);
-    if (seconds.size() > 1 && seconds[1] > clear_difference * seconds[0]) break;
+    const bool is_clear = seconds.size() > 1 && seconds[1] > clear_difference * seconds[0];
+    if (is_clear && run + 1 >= fewest_runs) break;
   }
   fastest_.emplace(key, answer);
   return answer;
@@ -188,15 +233,13 @@ std::unique_ptr<ConvolutionDirection> ConvolutionChooser::make(const Context& co
                                                                const ConvolutionSizes& sizes,
                                                                const FeatureMap& source,
                                                                const FeatureMap& destination) {
-  ConvolutionAlgorithm algorithm = context.options.convolution_algorithm;
-  if (algorithm == ConvolutionAlgorithm::automatic)
-    algorithm = choose(context, direction, sizes, source, destination);
-  const bool fits = algorithm == ConvolutionAlgorithm::winograd
-                        ? winograd::fits(sizes, source, destination)
-                        : algorithm == ConvolutionAlgorithm::amx &&
-                              amx::fits(direction, sizes, source, destination);
-  return make_by(fits ? algorithm : ConvolutionAlgorithm::direct, context, direction, sizes, source,
-                 destination);
+  const auto all = candidates(context, direction, sizes, source, destination);
+  if (all.empty()) return nullptr;
+  const bool is_timed = context.options.convolution_algorithm == ConvolutionAlgorithm::automatic &&
+                        rule_ == ChoiceRule::fastest && all.size() > 1;
+  return make_by(
+      is_timed ? fastest(context, direction, sizes, source, destination).algorithm : all.front(),
+      context, direction, sizes, source, destination);
 }
 
 }  // namespace lockstep::backend::cpu

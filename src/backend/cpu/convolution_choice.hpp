@@ -5,9 +5,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "../feature_map.hpp"
-#include "amx/kernels.hpp"
+#include "cells/kernels.hpp"
 #include "context.hpp"
 #include "convolution_direction.hpp"
 #include "onednn.hpp"
@@ -18,14 +19,9 @@ namespace lockstep::backend::cpu {
 enum class ChoiceRule {
   /// By timing. The choice can differ between runs, and with it the rounding of results.
   fastest,
-  /// The first that supports the convolution: AMX (if the processor has it), Winograd's algorithm,
-  /// oneDNN.
+  /// The first that supports the convolution, in the order of `ConvolutionChooser::algorithms`.
   fixed,
 };
-
-/// Returns true if the convolutions of a plan may use AMX: if the options select it, or if the
-/// choice is automatic and the processor has AMX.
-bool may_use_amx(const PlanOptions& options);
 
 /// Creates the directions of convolutions with the algorithm that the plan's options select; if
 /// that is `automatic`, the algorithm is chosen by `rule`. `ChoiceRule::fastest` times each shape
@@ -33,7 +29,8 @@ bool may_use_amx(const PlanOptions& options);
 /// a larger batch gets the same algorithm.
 class ConvolutionChooser {
  public:
-  explicit ConvolutionChooser(ChoiceRule rule) : rule_(rule), amx_kernels_(amx::make_kernels()) {}
+  explicit ConvolutionChooser(ChoiceRule rule);
+  ~ConvolutionChooser();
 
   /// Returns null if no algorithm has a kernel for this direction. The chooser and the maps must
   /// outlive the direction.
@@ -43,6 +40,8 @@ class ConvolutionChooser {
                                              const FeatureMap& destination);
 
   ChoiceRule rule() const { return rule_; }
+  /// Returns true if convolutions of bfloat16 maps may use the kernels of `cells`.
+  bool may_use_cells(const PlanOptions& options) const;
   /// Returns the time of a direction with its fastest algorithm, in seconds per image; infinity if
   /// there is none. The options must leave the choice to `ChoiceRule::fastest`.
   double seconds_per_image(const Context& context, Direction direction,
@@ -67,14 +66,20 @@ class ConvolutionChooser {
     double seconds_per_image;
   };
 
-  ConvolutionAlgorithm choose(const Context& context, Direction direction,
-                              const ConvolutionSizes& sizes, const FeatureMap& source,
-                              const FeatureMap& destination);
   Timing fastest(const Context& context, Direction direction, const ConvolutionSizes& sizes,
                  const FeatureMap& source, const FeatureMap& destination);
 
-  /// Returns null if the algorithm has no kernel. Winograd's algorithm and AMX must support the
-  /// convolution.
+  /// Returns the algorithms that the options allow. If they name one, the others are for
+  /// convolutions that it does not support. Throws `Error` if this processor lacks its instructions.
+  std::vector<ConvolutionAlgorithm> algorithms(const PlanOptions& options) const;
+  /// Returns those algorithms that support the direction.
+  std::vector<ConvolutionAlgorithm> candidates(const Context& context, Direction direction,
+                                               const ConvolutionSizes& sizes,
+                                               const FeatureMap& source,
+                                               const FeatureMap& destination) const;
+  /// Returns the kernels of an algorithm that computes with cells; otherwise null.
+  const cells::Kernels* kernels_of(ConvolutionAlgorithm algorithm) const;
+  /// Returns null if the algorithm has no kernel. Only `direct` need not support the direction.
   std::unique_ptr<ConvolutionDirection> make_by(ConvolutionAlgorithm algorithm,
                                                 const Context& context, Direction direction,
                                                 const ConvolutionSizes& sizes,
@@ -82,7 +87,8 @@ class ConvolutionChooser {
                                                 const FeatureMap& destination) const;
 
   ChoiceRule rule_;
-  std::unique_ptr<const amx::Kernels> amx_kernels_;
+  std::unique_ptr<const cells::Kernels> amx_, avx512_;  // null if the processor lacks them
+  std::unique_ptr<const cells::Kernels> emulated_;
   std::map<Key, Timing> fastest_;
 };
 

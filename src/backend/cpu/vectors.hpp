@@ -22,11 +22,14 @@ LOCKSTEP_INLINE float load(core::BFloat16 value) { return core::to_float(value);
 LOCKSTEP_INLINE void store(float value, float& to) { to = value; }
 LOCKSTEP_INLINE void store(float value, core::BFloat16& to) { to = core::to_bfloat16(value); }
 
-/// Fetches the cache line `bytes` after `data`: the hardware prefetcher does not cross page
-/// boundaries. The address may be outside the map; it is never dereferenced.
+/// Fetches the cache line `bytes` after `data`, if `writes` is 1 to write to it: the hardware
+/// prefetcher does not cross page boundaries. The address may be outside the map; it is never
+/// dereferenced.
+template <int writes = 0>
 LOCKSTEP_INLINE void prefetch_ahead(const void* data, std::int64_t bytes) {
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(data) +
-                                                   static_cast<std::uintptr_t>(bytes)));
+                                                   static_cast<std::uintptr_t>(bytes)),
+                     writes);
 }
 
 template <int W>

@@ -7,7 +7,7 @@
 #include "geometry.hpp"
 #include "tiles.hpp"
 
-namespace lockstep::backend::cpu::amx {
+namespace lockstep::backend::cpu::cells {
 
 using core::BFloat16;
 
@@ -28,7 +28,7 @@ class WeightsDirection : public ConvolutionDirection {
         // channels.
         bands_(make_bands(rows_, source_->bytes(), destination_->bytes() / resources.threads,
                           {.cached_bytes = resources.cached_bytes})),
-        implementation_(implementation_name(kernels_, *source_)),
+        implementation_(direct_name(kernels_, *source_)),
         pairs_(static_cast<std::size_t>(threads_)) {
     for (auto& pairs : pairs_) pairs.reserve(static_cast<std::size_t>(bands_.rows));
   }
@@ -260,4 +260,4 @@ std::unique_ptr<ConvolutionDirection> make_weights_direction(
                                             std::move(destination));
 }
 
-}  // namespace lockstep::backend::cpu::amx
+}  // namespace lockstep::backend::cpu::cells

@@ -1,5 +1,5 @@
-// Compares convolutions by tile products with sums over the taps in float64, and the AMX tiles of
-// the processor with the emulated ones. The cases include batch sizes and channel counts that are
+// Compares convolutions of cells with sums over the taps in float64, and the AMX tiles of the
+// processor with the emulated ones. The cases include batch sizes and channel counts that are
 // not multiples of 32, 1x1 and 3x3 kernels, strides, biases, one and two threads, copied rows, maps
 // that are processed in place, and patches of planar maps.
 //
@@ -9,26 +9,33 @@
 //     at most 2^-8.
 //   - backward weights: 1e-5. The gradients are float32 sums of at most 40,320 products; measured:
 //     2e-6.
+//   - Winograd's algorithm: 1e-2 in all directions. It also rounds transformed maps and weights to
+//     bfloat16, with a relative error of at most 2^-9 each, which the transforms increase; measured:
+//     up to 6e-3.
 // The tiles of the processor and the emulated ones give bitwise identical results.
 
-#include "backend/cpu/amx/convolution.hpp"
+#include "backend/cpu/cells/convolution.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
+#include <memory>
+#include <utility>
 #include <vector>
 
-#include "amx_cases.hpp"
-#include "backend/cpu/amx/kernels.hpp"
+#include "cells_cases.hpp"
+#include "backend/cpu/cells/kernels.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/random.hpp"
 
-namespace lockstep::backend::cpu::amx {
+namespace lockstep::backend::cpu::cells {
 namespace {
 
 using core::BFloat16;
 using core::DataType;
+
+enum class Algorithm { direct, winograd };
 
 float value(core::Random& random) {
   return static_cast<float>(static_cast<int>(random.below(256)) - 128) / 128;
@@ -93,15 +100,17 @@ struct Problem {
     for (float& b : bias) b = value(random);
   }
 
-  bool fits(Direction direction) const {
-    return amx::fits(direction, sizes, source.map, destination.map);
+  bool fits(Direction direction, Algorithm algorithm = Algorithm::direct) const {
+    return algorithm == Algorithm::direct
+               ? cells::fits(direction, sizes, source.map, destination.map)
+               : winograd_fits(direction, sizes, source.map, destination.map);
   }
 
-  void run(Direction direction, const Kernels& kernels) {
-    ASSERT_TRUE(fits(direction));
-    const auto made =
-        make(direction, {.kernels = &kernels, .threads = threads, .cached_bytes = cached_bytes},
-             sizes, source.map, destination.map);
+  void run(Direction direction, const Kernels& kernels, Algorithm algorithm = Algorithm::direct) {
+    ASSERT_TRUE(fits(direction, algorithm));
+    const auto made = (algorithm == Algorithm::direct ? make : make_winograd)(
+        direction, {.kernels = &kernels, .threads = threads, .cached_bytes = cached_bytes}, sizes,
+        source.map, destination.map);
     core::Buffer workspace(made->workspace_bytes());
     std::memset(workspace.data(), 0xff, workspace.bytes());  // NaN, to detect reads before writes
     made->bind(workspace.data(), weights.data(),
@@ -157,7 +166,9 @@ void expect_no_values_in_padding(const Map& map) {
   EXPECT_NEAR(map.sum_of_magnitudes(), sum, 1e-9 * sum);
 }
 
-void expect_direct_sums(const Case& c, const Kernels& kernels) {
+/// Compares the directions that the algorithm supports.
+void expect_direct_sums(const Case& c, const Kernels& kernels,
+                        Algorithm algorithm = Algorithm::direct) {
   SCOPED_TRACE(testing::PrintToString(c));
   const Problem inputs(c);
   const auto source = inputs.source.values(), gradient = inputs.destination.values();
@@ -172,25 +183,66 @@ void expect_direct_sums(const Case& c, const Kernels& kernels) {
     backward[from] += gradient[to] * inputs.weights[weight];
     weights[weight] += source[from] * gradient[to];
   });
+  const bool is_direct = algorithm == Algorithm::direct;
+  const double tolerance = is_direct ? 4e-3 : 1e-2;
   Problem problem(c);
-  problem.run(Direction::forward, kernels);
-  EXPECT_LT(distance(forward, problem.destination.values()), 4e-3);
+  problem.run(Direction::forward, kernels, algorithm);
+  EXPECT_LT(distance(forward, problem.destination.values()), tolerance);
   expect_no_values_in_padding(problem.destination);
   problem = Problem(c);
-  if (problem.fits(Direction::backward_data)) {
-    problem.run(Direction::backward_data, kernels);
-    EXPECT_LT(distance(backward, problem.source.values()), 4e-3);
+  if (problem.fits(Direction::backward_data, algorithm)) {
+    problem.run(Direction::backward_data, kernels, algorithm);
+    EXPECT_LT(distance(backward, problem.source.values()), tolerance);
     expect_no_values_in_padding(problem.source);
   }
   problem = Problem(c);
-  problem.run(Direction::backward_weights, kernels);
-  EXPECT_LT(distance(weights, doubles(problem.weights)), 1e-5);
+  problem.run(Direction::backward_weights, kernels, algorithm);
+  EXPECT_LT(distance(weights, doubles(problem.weights)), is_direct ? 1e-5 : tolerance);
   if (c.has_bias) {
     EXPECT_LT(distance(bias, doubles(problem.bias)), 1e-5);
   }
 }
 
-TEST(Amx, SupportsTheMapsThatItDocuments) {
+/// The cases that Winograd's algorithm supports.
+std::vector<Case> winograd_cases() {
+  std::vector<Case> cases;
+  for (const Case& c : small_cases()) {
+    if (Problem(c).fits(Direction::forward, Algorithm::winograd)) cases.push_back(c);
+  }
+  return cases;
+}
+
+/// Several bands of rows and several blocks of images, too large for the emulation. The output of
+/// the first case is so large that it is written with non-temporal stores. The last one is processed
+/// in place, with prefetching of several bands and blocks.
+constexpr Case large_cases[] = {{.images = 70,
+                                 .in_channels = 64,
+                                 .out_channels = 64,
+                                 .height = 24,
+                                 .width = 24,
+                                 .kernel = 3,
+                                 .stride = 1,
+                                 .has_bias = true,
+                                 .threads = 2},
+                                {.images = 36,
+                                 .in_channels = 64,
+                                 .out_channels = 128,
+                                 .height = 24,
+                                 .width = 24,
+                                 .kernel = 3,
+                                 .stride = 2},
+                                {.images = 64,
+                                 .in_channels = 64,
+                                 .out_channels = 128,
+                                 .height = 24,
+                                 .width = 24,
+                                 .kernel = 3,
+                                 .stride = 2,
+                                 .threads = 2,
+                                 .source = MapLayout::blocked32x32,
+                                 .destination = MapLayout::blocked32x32}};
+
+TEST(Cells, SupportTheMapsThatTheyDocument) {
   const auto fits = [](Case c, Direction direction) { return Problem(c).fits(direction); };
   Case c = copied_cases[0];
   EXPECT_TRUE(fits(c, Direction::backward_data));
@@ -210,67 +262,79 @@ TEST(Amx, SupportsTheMapsThatItDocuments) {
   EXPECT_FALSE(fits(c, Direction::forward));
 }
 
-TEST(EmulatedTileConvolutions, MatchDirectSums) {
-  const auto kernels = make_emulated_kernels();
-  for (const Case& c : small_cases()) expect_direct_sums(c, *kernels);
+TEST(Winograd, SupportsTheConvolutionsThatItDocuments) {
+  const auto fits = [](const Case& c) { return Problem(c).fits(Direction::forward, Algorithm::winograd); };
+  const Case c = copied_cases[0];
+  EXPECT_TRUE(fits(c));
+  Case other = c;
+  other.kernel = 1;
+  EXPECT_FALSE(fits(other));
+  other = c;
+  other.stride = 2;
+  EXPECT_FALSE(fits(other));
+  other = c;
+  other.padding = 0;
+  EXPECT_FALSE(fits(other));
+  EXPECT_FALSE(fits(patch_cases[0]));
+  EXPECT_GT(winograd_cases().size(), 8U);
 }
 
-TEST(HardwareTileConvolutions, MatchDirectSums) {
-  const auto kernels = make_hardware_kernels();
-  if (kernels == nullptr) GTEST_SKIP() << "this processor has no AMX";
-  for (const Case& c : small_cases()) expect_direct_sums(c, *kernels);
-  // Several bands of rows and several blocks of images. The output of the first case is so large
-  // that it is written with non-temporal stores.
-  expect_direct_sums({.images = 70,
-                      .in_channels = 64,
-                      .out_channels = 64,
-                      .height = 24,
-                      .width = 24,
-                      .kernel = 3,
-                      .stride = 1,
-                      .has_bias = true,
-                      .threads = 2},
-                     *kernels);
-  expect_direct_sums({.images = 36,
-                      .in_channels = 64,
-                      .out_channels = 128,
-                      .height = 24,
-                      .width = 24,
-                      .kernel = 3,
-                      .stride = 2},
-                     *kernels);
-  // The same in place, with prefetching of several bands and blocks.
-  expect_direct_sums({.images = 64,
-                      .in_channels = 64,
-                      .out_channels = 128,
-                      .height = 24,
-                      .width = 24,
-                      .kernel = 3,
-                      .stride = 2,
-                      .threads = 2,
-                      .source = MapLayout::blocked32x32,
-                      .destination = MapLayout::blocked32x32},
-                     *kernels);
+struct Instructions {
+  const char* name;
+  std::unique_ptr<Kernels> (*make_kernels)();
+  bool is_slow;
+};
+
+class CellConvolutions : public testing::TestWithParam<Instructions> {
+ protected:
+  void SetUp() override {
+    kernels_ = GetParam().make_kernels();
+    if (kernels_ == nullptr) GTEST_SKIP() << "this processor has no " << GetParam().name;
+  }
+  std::unique_ptr<Kernels> kernels_;
+};
+
+TEST_P(CellConvolutions, MatchDirectSums) {
+  for (const Case& c : small_cases()) expect_direct_sums(c, *kernels_);
+  if (GetParam().is_slow) return;
+  for (const Case& c : large_cases) expect_direct_sums(c, *kernels_);
 }
+
+TEST_P(CellConvolutions, ByWinogradsAlgorithmMatchDirectSums) {
+  for (const Case& c : winograd_cases()) expect_direct_sums(c, *kernels_, Algorithm::winograd);
+  if (GetParam().is_slow) return;
+  expect_direct_sums(large_cases[0], *kernels_, Algorithm::winograd);
+}
+
+INSTANTIATE_TEST_SUITE_P(Instructions, CellConvolutions,
+                         testing::Values(Instructions{"emulation", make_emulated_kernels, true},
+                                         Instructions{"AMX", make_amx_kernels, false},
+                                         Instructions{"AVX512_BF16", make_avx512_kernels, false}),
+                         [](const auto& test) { return test.param.name; });
 
 // Since both give the same bits, the tests of the emulation, which run on any machine, also test
 // the arithmetic of processors with AMX.
-TEST(HardwareTileConvolutions, MatchTheEmulationBitwise) {
-  const auto hardware = make_hardware_kernels();
+TEST(AmxConvolutions, MatchTheEmulationBitwise) {
+  const auto hardware = make_amx_kernels();
   if (hardware == nullptr) GTEST_SKIP() << "this processor has no AMX";
   const auto emulated = make_emulated_kernels();
+  std::vector<std::pair<Direction, Algorithm>> all_directions;
+  for (const auto direction :
+       {Direction::forward, Direction::backward_data, Direction::backward_weights}) {
+    for (const auto algorithm : {Algorithm::direct, Algorithm::winograd})
+      all_directions.emplace_back(direction, algorithm);
+  }
   for (const Case& c : small_cases()) {
     SCOPED_TRACE(testing::PrintToString(c));
-    for (const auto direction :
-         {Direction::forward, Direction::backward_data, Direction::backward_weights}) {
+    for (const auto& [direction, algorithm] : all_directions) {
       SCOPED_TRACE(name(direction));
       Problem one(c), other(c);
-      if (!one.fits(direction)) continue;
+      if (!one.fits(direction, algorithm)) continue;
       // Values whose sums depend on the order of summation.
       for (Problem* problem : {&one, &other})
         for (float& weight : problem->weights) weight *= 1.2345678F;
-      one.run(direction, *hardware);
-      other.run(direction, *emulated);
+      one.run(direction, *hardware, algorithm);
+      other.run(direction, *emulated, algorithm);
       EXPECT_EQ(one.source.values(), other.source.values());
       EXPECT_EQ(one.destination.values(), other.destination.values());
       EXPECT_EQ(one.weights, other.weights);
@@ -280,4 +344,4 @@ TEST(HardwareTileConvolutions, MatchTheEmulationBitwise) {
 }
 
 }  // namespace
-}  // namespace lockstep::backend::cpu::amx
+}  // namespace lockstep::backend::cpu::cells

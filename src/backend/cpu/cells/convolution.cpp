@@ -1,12 +1,15 @@
 #include "convolution.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "directions.hpp"
 #include "geometry.hpp"
 #include "tiles.hpp"
+#include "winograd_matrices.hpp"
 
-namespace lockstep::backend::cpu::amx {
+namespace lockstep::backend::cpu::cells {
 
 using core::DataType;
 
@@ -32,6 +35,25 @@ ConvolutionSizes sizes_with_patches(const ConvolutionSizes& sizes) {
           .has_bias = sizes.has_bias};
 }
 
+/// Returns the weights whose rows are the input channels.
+WeightMatrix forward_weights(const ConvolutionSizes& sizes) {
+  const std::int64_t taps = sizes.kernel * sizes.kernel;
+  return {.row_stride = taps,
+          .column_stride = sizes.in_channels * taps,
+          .rows = sizes.in_channels,
+          .columns = sizes.out_channels,
+          .taps = taps};
+}
+/// Returns the weights whose rows are the output channels.
+WeightMatrix backward_weights(const ConvolutionSizes& sizes) {
+  const std::int64_t taps = sizes.kernel * sizes.kernel;
+  return {.row_stride = sizes.in_channels * taps,
+          .column_stride = taps,
+          .rows = sizes.out_channels,
+          .columns = sizes.in_channels,
+          .taps = taps};
+}
+
 /// Creates forward or backward weights; `source` has the channels of `sizes`.
 std::unique_ptr<ConvolutionDirection> make_from_source(Direction direction,
                                                        const Resources& resources,
@@ -41,15 +63,10 @@ std::unique_ptr<ConvolutionDirection> make_from_source(Direction direction,
   if (direction == Direction::backward_weights)
     return make_weights_direction(resources, sizes, std::move(source),
                                   make_cell_rows(destination, *resources.kernels));
-  const std::int64_t taps = sizes.kernel * sizes.kernel;
   return make_map_direction(resources, sizes, std::move(source), destination,
                             inputs_of_outputs(sizes, sizes.out_height, sizes.in_height),
                             inputs_of_outputs(sizes, sizes.out_width, sizes.in_width),
-                            WeightMatrix{.row_stride = taps,
-                                         .column_stride = sizes.in_channels * taps,
-                                         .rows = sizes.in_channels,
-                                         .columns = sizes.out_channels,
-                                         .taps = taps});
+                            forward_weights(sizes));
 }
 
 }  // namespace
@@ -77,15 +94,49 @@ std::unique_ptr<ConvolutionDirection> make(Direction direction, const Resources&
   if (direction != Direction::backward_data)
     return make_from_source(direction, resources, sizes, make_cell_rows(source, kernels),
                             destination);
-  const std::int64_t taps = sizes.kernel * sizes.kernel;
   return make_map_direction(resources, sizes, make_cell_rows(destination, kernels), source,
                             outputs_of_inputs(sizes, sizes.out_height, sizes.in_height),
                             outputs_of_inputs(sizes, sizes.out_width, sizes.in_width),
-                            WeightMatrix{.row_stride = sizes.in_channels * taps,
-                                         .column_stride = taps,
-                                         .rows = sizes.out_channels,
-                                         .columns = sizes.in_channels,
-                                         .taps = taps});
+                            backward_weights(sizes));
 }
 
-}  // namespace lockstep::backend::cpu::amx
+bool winograd_fits(Direction direction, const ConvolutionSizes& sizes, const FeatureMap& source,
+                   const FeatureMap& destination) {
+  return fits(direction, sizes, source, destination) && !uses_patches(sizes) && sizes.kernel == 3 &&
+         sizes.stride == 1 && sizes.padding == 1;
+}
+
+std::unique_ptr<ConvolutionDirection> make_winograd(Direction direction, const Resources& resources,
+                                                    const ConvolutionSizes& sizes,
+                                                    const FeatureMap& source,
+                                                    const FeatureMap& destination) {
+  auto from_source = make_cell_rows(source, *resources.kernels);
+  auto from_destination = make_cell_rows(destination, *resources.kernels);
+  switch (direction) {
+    case Direction::forward:
+      return make_winograd_map_direction(resources, std::move(from_source), destination,
+                                         forward_weights(sizes), KernelOrder::as_stored);
+    case Direction::backward_data:
+      return make_winograd_map_direction(resources, std::move(from_destination), source,
+                                         backward_weights(sizes), KernelOrder::rotated);
+    case Direction::backward_weights: break;
+  }
+  return make_winograd_weights_direction(resources, sizes, std::move(from_source),
+                                         std::move(from_destination));
+}
+
+std::string direct_name(const Kernels& kernels, const CellRows& rows) {
+  return fmt::format("{} {}", kernels.instructions(), rows.kind());
+}
+
+std::string winograd_name(const Kernels& kernels, const CellRows& rows) {
+  return fmt::format("{} winograd 2x2 {}", kernels.instructions(), rows.kind());
+}
+
+double winograd_arithmetic(core::ImageShape output) {
+  const std::int64_t tiles =
+      ceil_div(output.height, tile_size) * ceil_div(output.width, tile_size);
+  return static_cast<double>(frequencies * tiles) / static_cast<double>(9 * output.pixels());
+}
+
+}  // namespace lockstep::backend::cpu::cells

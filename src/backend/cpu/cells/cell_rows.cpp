@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace lockstep::backend::cpu::amx {
+namespace lockstep::backend::cpu::cells {
 
 using core::BFloat16;
 
@@ -133,4 +133,4 @@ std::unique_ptr<CellRows> make_patch_rows(const FeatureMap& source, const Convol
   return std::make_unique<PatchRows>(source, sizes, kernels);
 }
 
-}  // namespace lockstep::backend::cpu::amx
+}  // namespace lockstep::backend::cpu::cells

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace lockstep::backend::cpu::amx {
+namespace lockstep::backend::cpu::cells {
 
 namespace {
 
@@ -34,10 +34,6 @@ bool request_tiles() {
   constexpr unsigned bf16_and_tiles = 1U << 22 | 1U << 24;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
   if ((edx & bf16_and_tiles) != bf16_and_tiles) return false;
-  // The kernels also use these extensions, for conversions and transposes.
-  if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl") ||
-      !__builtin_cpu_supports("avx512bf16"))
-    return false;
   constexpr long request_permission = 0x1023, tile_data = 18;  // arch_prctl(2), Linux 5.16
   return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 }
@@ -96,4 +92,4 @@ void EmulatedTiles::multiply(Tile& sum, const Tile& a, const Tile& b) {
   }
 }
 
-}  // namespace lockstep::backend::cpu::amx
+}  // namespace lockstep::backend::cpu::cells

@@ -6,12 +6,12 @@
 #include <ostream>
 #include <vector>
 
-#include "backend/cpu/amx/convolution.hpp"
+#include "backend/cpu/cells/convolution.hpp"
 #include "backend/cpu/division.hpp"
 
-// The convolutions that amx_test.cpp computes. They are small, because the emulated tiles are slow.
+// The convolutions that cells_test.cpp computes. They are small, because the emulated tiles are slow.
 
-namespace lockstep::backend::cpu::amx {
+namespace lockstep::backend::cpu::cells {
 
 struct Case {
   std::int64_t images, in_channels, out_channels, height, width, kernel, stride;
@@ -222,4 +222,4 @@ inline std::vector<Case> small_cases() {
   return cases;
 }
 
-}  // namespace lockstep::backend::cpu::amx
+}  // namespace lockstep::backend::cpu::cells

@@ -3,15 +3,15 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "../division.hpp"
 #include "lockstep/core/data_type.hpp"
 
-// Products of bfloat16 tiles for convolutions, with float32 accumulation. Memory is organised in
-// cells: a cell holds one pixel of 32 images and 32 channels, 2 KB. Because the rows of a tile are
-// different images at the same pixel, padding, stride and borders are the same for a whole tile,
-// and every tile is contiguous.
+// Products of bfloat16 cells for convolutions, with float32 accumulation. A cell holds one pixel of
+// 32 images and 32 channels, 2 KB. Because the rows of a cell are different images at the same
+// pixel, padding, stride and borders are the same for a whole cell, and every cell is contiguous.
 //
 //   plain cell        [32 images][32 channels]
 //   interleaved cell  [2 halves of the channels][16 pairs of images][16 channels][2 images]
@@ -20,7 +20,7 @@
 //
 // The rows of a weight cell are the channels that are summed over.
 
-namespace lockstep::backend::cpu::amx {
+namespace lockstep::backend::cpu::cells {
 
 constexpr std::int64_t cell_images = 32;
 constexpr std::int64_t cell_channels = 32;
@@ -68,6 +68,19 @@ struct WeightMatrix {
   const float* flat = nullptr;
   std::int64_t row_stride = 0, column_stride = 0;
   std::int64_t rows = 0, columns = 0, taps = 0;
+
+  /// Returns the numbers of blocks of 32 rows and of 32 columns.
+  std::int64_t row_blocks() const { return ceil_div(rows, cell_channels); }
+  std::int64_t column_blocks() const { return ceil_div(columns, cell_channels); }
+  struct Block {
+    std::int64_t row, column;
+  };
+  /// Returns the pair of blocks that is at position `index` in the order of memory.
+  Block block_at(std::int64_t index) const {
+    return row_stride > column_stride
+               ? Block{index / column_blocks(), index % column_blocks()}
+               : Block{index % row_blocks(), index / row_blocks()};
+  }
 };
 
 /// One row of the output of a convolution, or of the gradient of its input, for 32 channels.
@@ -105,12 +118,39 @@ struct GradientRows {
   float* sums = nullptr;  ///< tiles [column of the kernel][2 halves of the output channels]
 };
 
-/// Arithmetic of the convolutions, with the tiles of the processor or with emulated ones.
+/// Products of two sequences of cells: the sums of A_i B_i over i. A_i is a plain or a transposed
+/// cell, B_i a weight cell or an interleaved cell; each has 32 rows and 32 columns.
+struct CellProducts {
+  const core::BFloat16* a = nullptr;
+  const core::BFloat16* b = nullptr;
+  std::int64_t a_stride = 0, b_stride = 0;  ///< values from one cell to the next
+  std::int64_t count = 0;
+  bool adds = false;      ///< adds to the values in `sums`; otherwise replaces them
+  float* sums = nullptr;  ///< tiles [2 halves of the rows of A][2 halves of the columns of B]
+};
+
+/// The 4x4 input pixels of an output tile of Winograd's algorithm, or the 2x2 pixels of its
+/// gradient. Cells of pixels outside the map are `zero_cell`.
+using PatchCells = std::array<const core::BFloat16*, 16>;
+using GradientPatchCells = std::array<const core::BFloat16*, 4>;
+extern const core::BFloat16 zero_cell[cell_size];
+
+/// The pixels of one output tile of Winograd's algorithm, for up to 32 images and up to 32
+/// channels.
+struct OutputTile {
+  MapRow first_row;  ///< 1 or 2 pixels
+  std::int64_t row_stride = 0;
+  std::int64_t rows = 0;        ///< 1 or 2
+  const float* bias = nullptr;  ///< 32 values, or null
+  bool streams = false;         ///< write with non-temporal stores
+};
+
+/// Arithmetic of the convolutions, with one instruction set.
 class Kernels {
  public:
   virtual ~Kernels() = default;
 
-  virtual bool is_emulated() const = 0;
+  virtual std::string_view instructions() const = 0;  ///< name shown to users
 
   /// Each thread must call `enter` before and `leave` after the functions below.
   virtual void enter() const = 0;
@@ -132,13 +172,38 @@ class Kernels {
 
   virtual void multiply(const OutputRow& row) const = 0;
   virtual void multiply(const GradientRows& rows) const = 0;
+  virtual void multiply(const CellProducts& products) const = 0;
+
+  // Transforms of Winograd's algorithm (winograd_matrices.hpp). Frequency f is at `to` or `from` +
+  // f * `stride`.
+
+  /// Transforms a patch of the input, or of the output gradient, to plain cells.
+  virtual void transform_input(const PatchCells& patch, core::BFloat16* to,
+                               std::int64_t stride) const = 0;
+  virtual void transform_gradient(const GradientPatchCells& patch, core::BFloat16* to,
+                                  std::int64_t stride) const = 0;
+  /// Transforms weights as `pack_weights` writes them. `is_rotated`: the 3x3 kernels are rotated by
+  /// 180 degrees first.
+  virtual void transform_weights(const WeightMatrix& weights, std::int64_t row_block,
+                                 std::int64_t column_block, bool is_rotated, core::BFloat16* to,
+                                 std::int64_t stride) const = 0;
+  /// Transforms the sums of all frequencies to the output, and adds the bias.
+  virtual void transform_output(const float* from, std::int64_t stride,
+                                const OutputTile& tile) const = 0;
+  /// Transforms one row of the sums of all frequencies, for 16 input channels, to the gradient of
+  /// the weights: writes [input channel][tap] for the first `channels` input channels.
+  virtual void transform_weight_gradient(const float* from, std::int64_t stride,
+                                         std::int64_t channels, float* to) const = 0;
 };
 
-/// Returns null if this processor has no tiles or this process may not use them.
-std::unique_ptr<Kernels> make_hardware_kernels();
+/// Returns kernels with the tiles of AMX; null if this processor has none or this process may not
+/// use them.
+std::unique_ptr<Kernels> make_amx_kernels();
+/// Returns kernels with the dot products of AVX512-BF16 (VDPBF16PS); null if this processor lacks
+/// them.
+std::unique_ptr<Kernels> make_avx512_kernels();
+/// Returns kernels that compute the same bits as those with AMX on any processor. They are slow and
+/// meant for tests.
 std::unique_ptr<Kernels> make_emulated_kernels();
-/// Returns the hardware kernels if the processor has AMX, otherwise the emulated ones, which are
-/// slow and meant for tests.
-std::unique_ptr<Kernels> make_kernels();
 
-}  // namespace lockstep::backend::cpu::amx
+}  // namespace lockstep::backend::cpu::cells

@@ -9,7 +9,7 @@
 #include "geometry.hpp"
 #include "kernels.hpp"
 
-namespace lockstep::backend::cpu::amx {
+namespace lockstep::backend::cpu::cells {
 
 /// Reads the rows of a map as plain cells, for one block of 32 images at a time.
 class CellRows {
@@ -54,4 +54,4 @@ std::unique_ptr<CellRows> make_cell_rows(const FeatureMap& map, const Kernels& k
 std::unique_ptr<CellRows> make_patch_rows(const FeatureMap& source, const ConvolutionSizes& sizes,
                                           const Kernels& kernels);
 
-}  // namespace lockstep::backend::cpu::amx
+}  // namespace lockstep::backend::cpu::cells

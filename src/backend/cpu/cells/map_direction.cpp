@@ -6,15 +6,11 @@
 #include "directions.hpp"
 #include "geometry.hpp"
 
-namespace lockstep::backend::cpu::amx {
+namespace lockstep::backend::cpu::cells {
 
 using core::BFloat16;
 
 namespace {
-
-/// Maps larger than this are written with non-temporal stores, because they would not stay in the
-/// caches.
-constexpr std::size_t streamed_bytes = 4 << 20;
 
 /// Computes one map from the other: forward and backward data.
 class MapDirection : public ConvolutionDirection {
@@ -33,7 +29,7 @@ class MapDirection : public ConvolutionDirection {
         bands_(make_bands(rows_, from_->bytes(), 0,
                           {.cached_bytes = resources.cached_bytes,
                            .fewest_bands = ceil_div(resources.threads, image_blocks(to))})),
-        implementation_(implementation_name(kernels_, *from_)) {}
+        implementation_(direct_name(kernels_, *from_)) {}
 
   const std::string& implementation() const override { return implementation_; }
 
@@ -61,11 +57,11 @@ class MapDirection : public ConvolutionDirection {
 #pragma omp parallel num_threads(threads_)
     {
       kernels_.enter();
-#pragma omp for collapse(2) schedule(static)
-      for (std::int64_t to = 0; to < to_blocks; ++to) {
-        for (std::int64_t from = 0; from < from_blocks; ++from)
-          kernels_.pack_weights(matrix_, from, to, weights_of(to) + from * cell_size,
-                                from_blocks * cell_size);
+#pragma omp for schedule(static)
+      for (std::int64_t i = 0; i < from_blocks * to_blocks; ++i) {
+        const auto [from, to] = matrix_.block_at(i);
+        kernels_.pack_weights(matrix_, from, to, weights_of(to) + from * cell_size,
+                              from_blocks * cell_size);
       }
       auto* const cells = reinterpret_cast<BFloat16*>(
           own_ + static_cast<std::size_t>(omp_get_thread_num()) * own_bytes());
@@ -105,7 +101,7 @@ class MapDirection : public ConvolutionDirection {
       const NextCells next = next_cells(image_block, band, bands.last);
       const std::int64_t blocks = channel_blocks(to_), count = rows.last - rows.first;
       for (std::int64_t i = 0; i < blocks * count; ++i) {
-        OutputRow output = output_row(image_block, rows.first + i % count, i / count, copies);
+        OutputRow output = work_of_row(image_block, rows.first + i % count, i / count, copies);
         output.next = next;
         output.next.lines = part_of(next.lines, i, blocks * count);
         kernels_.multiply(output);
@@ -141,14 +137,9 @@ class MapDirection : public ConvolutionDirection {
             .lines = {0, from_->blocks() * lines}};
   }
 
-  OutputRow output_row(std::int64_t image_block, std::int64_t row, std::int64_t block,
-                       BFloat16* copies) const {
+  OutputRow work_of_row(std::int64_t image_block, std::int64_t row, std::int64_t block,
+                        BFloat16* copies) const {
     const AxisTaps& taps = rows_[static_cast<std::size_t>(row)];
-    const std::int64_t image = image_block * cell_images;
-    // In a channels-last map, the blocks of 32 channels are next to each other in each pixel.
-    const bool is_blocked = to_.layout == MapLayout::blocked32x32;
-    const std::int64_t at =
-        is_blocked ? to_.offset(image, block) : to_.offset(image, 0) + block * cell_channels;
     OutputRow output{
         .inputs = {},
         .input_count = taps.count,
@@ -158,13 +149,8 @@ class MapDirection : public ConvolutionDirection {
         .kernel = kernel_,
         .blocks = from_->blocks(),
         .bias = bias_ != nullptr ? padded_bias_ + block * cell_channels : nullptr,
-        .to = {.first = to_.as<BFloat16>() + at + row * to_.shape.width * to_.pixel_stride(),
-               .image_stride = is_blocked ? cell_channels : to_.plane(),
-               .pixel_stride = to_.pixel_stride(),
-               .images = std::min(cell_images, to_.images - image),
-               .pixels = to_.shape.width,
-               .channels = std::min(cell_channels, to_.padded_channels() - block * cell_channels)},
-        .streams = to_.bytes() > streamed_bytes && to_.padded_channels() % cell_channels == 0,
+        .to = output_row(to_, image_block, block, row),
+        .streams = is_streamed(to_),
         .next = {}};
     for (std::size_t i = 0; i < static_cast<std::size_t>(taps.count); ++i)
       output.inputs[i] = {cells_of(image_block, taps.taps[i].position, copies), taps.taps[i].tap};
@@ -188,10 +174,6 @@ class MapDirection : public ConvolutionDirection {
 
 }  // namespace
 
-std::string implementation_name(const Kernels& kernels, const CellRows& rows) {
-  return "amx " + std::string(rows.kind()) + (kernels.is_emulated() ? " (emulated)" : "");
-}
-
 std::unique_ptr<ConvolutionDirection> make_map_direction(
     const Resources& resources, const ConvolutionSizes& sizes, std::unique_ptr<CellRows> from,
     const FeatureMap& to, std::vector<AxisTaps> rows, std::vector<AxisTaps> columns,
@@ -200,4 +182,4 @@ std::unique_ptr<ConvolutionDirection> make_map_direction(
                                         std::move(columns), weights);
 }
 
-}  // namespace lockstep::backend::cpu::amx
+}  // namespace lockstep::backend::cpu::cells

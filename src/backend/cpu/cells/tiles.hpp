@@ -10,7 +10,7 @@
 // functions: one issues the instructions (Intel SDM, volume 2, TILELOADD and TDPBF16PS), the other
 // computes the same bits on any processor. A tile has 16 rows of 64 bytes.
 
-namespace lockstep::backend::cpu::amx {
+namespace lockstep::backend::cpu::cells {
 
 /// Rows of a tile; also the number of float32 values in a row.
 constexpr std::int64_t tile_rows = 16;
@@ -85,4 +85,4 @@ class EmulatedTiles {
   std::array<Tile, 8> tiles_{};
 };
 
-}  // namespace lockstep::backend::cpu::amx
+}  // namespace lockstep::backend::cpu::cells

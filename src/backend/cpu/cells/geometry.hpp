@@ -11,13 +11,21 @@
 // The geometry of convolutions: which rows and positions of one map are combined with those of the
 // other, and how many rows are processed at a time.
 
-namespace lockstep::backend::cpu::amx {
+namespace lockstep::backend::cpu::cells {
 
 constexpr std::int64_t cell_bytes = cell_size * std::int64_t{sizeof(core::BFloat16)};
 
 /// Number of blocks of 32 channels or images; the last block may have fewer.
 std::int64_t channel_blocks(const FeatureMap& map);
 std::int64_t image_blocks(const FeatureMap& map);
+
+/// Returns one row of the pixels of a block of images and a block of channels, with the channels
+/// that only pad the map.
+MapRow output_row(const FeatureMap& map, std::int64_t image_block, std::int64_t channel_block,
+                  std::int64_t row);
+/// Returns true if the map is written with non-temporal stores, because it would not stay in the
+/// caches.
+bool is_streamed(const FeatureMap& map);
 
 /// Returns, for each output position of the convolution along one axis, the contributing input
 /// positions.
@@ -49,4 +57,4 @@ struct BandLimits {
 Bands make_bands(const std::vector<AxisTaps>& axis, std::int64_t input_row_bytes,
                  std::int64_t output_row_bytes, BandLimits limits);
 
-}  // namespace lockstep::backend::cpu::amx
+}  // namespace lockstep::backend::cpu::cells

@@ -3,12 +3,33 @@
 #include <algorithm>
 #include <limits>
 
-namespace lockstep::backend::cpu::amx {
+namespace lockstep::backend::cpu::cells {
 
 std::int64_t channel_blocks(const FeatureMap& map) {
   return ceil_div(map.shape.channels, cell_channels);
 }
 std::int64_t image_blocks(const FeatureMap& map) { return ceil_div(map.images, cell_images); }
+
+MapRow output_row(const FeatureMap& map, std::int64_t image_block, std::int64_t channel_block,
+                  std::int64_t row) {
+  const std::int64_t image = image_block * cell_images;
+  // In a channels-last map, the blocks of 32 channels are next to each other in each pixel.
+  const bool is_blocked = map.layout == MapLayout::blocked32x32;
+  const std::int64_t at = is_blocked ? map.offset(image, channel_block)
+                                     : map.offset(image, 0) + channel_block * cell_channels;
+  return {.first = map.as<core::BFloat16>() + at + row * map.shape.width * map.pixel_stride(),
+          .image_stride = is_blocked ? cell_channels : map.plane(),
+          .pixel_stride = map.pixel_stride(),
+          .images = std::min(cell_images, map.images - image),
+          .pixels = map.shape.width,
+          .channels =
+              std::min(cell_channels, map.padded_channels() - channel_block * cell_channels)};
+}
+
+bool is_streamed(const FeatureMap& map) {
+  constexpr std::size_t smallest = 4 << 20;
+  return map.bytes() > smallest && map.padded_channels() % cell_channels == 0;
+}
 
 std::vector<AxisTaps> inputs_of_outputs(const ConvolutionSizes& sizes, std::int64_t outputs,
                                         std::int64_t inputs) {
@@ -83,4 +104,4 @@ Bands make_bands(const std::vector<AxisTaps>& axis, std::int64_t input_row_bytes
   return {rows, most_input_rows(axis, rows), all};
 }
 
-}  // namespace lockstep::backend::cpu::amx
+}  // namespace lockstep::backend::cpu::cells

@@ -7,10 +7,12 @@
 #include "../convolution_direction.hpp"
 #include "../onednn.hpp"
 
-// Convolutions of bfloat16 maps with AMX tile instructions. geometry: rows and cells that a
-// direction needs; map_direction and weights_direction: memory and threads; kernels: arithmetic.
+// Convolutions of bfloat16 maps with the bfloat16 instructions of the processor, directly or by
+// Winograd's algorithm F(2x2, 3x3). geometry: rows and cells that a direction needs; map_direction,
+// weights_direction and those of Winograd's algorithm: memory and threads; kernels: arithmetic, in
+// tile_kernels with the tiles of AMX and in dot_kernels with AVX512-BF16.
 
-namespace lockstep::backend::cpu::amx {
+namespace lockstep::backend::cpu::cells {
 
 class Kernels;
 
@@ -38,4 +40,16 @@ std::unique_ptr<ConvolutionDirection> make(Direction direction, const Resources&
                                            const ConvolutionSizes& sizes, const FeatureMap& source,
                                            const FeatureMap& destination);
 
-}  // namespace lockstep::backend::cpu::amx
+/// Returns true if Winograd's algorithm supports the direction: for the maps and channels of `fits`,
+/// 3x3 convolutions with stride 1 and one pixel of padding.
+bool winograd_fits(Direction direction, const ConvolutionSizes& sizes, const FeatureMap& source,
+                   const FeatureMap& destination);
+
+/// As `make`, by Winograd's algorithm: transformed maps and weights are rounded to bfloat16 as well.
+/// `winograd_fits` must be true.
+std::unique_ptr<ConvolutionDirection> make_winograd(Direction direction, const Resources& resources,
+                                                    const ConvolutionSizes& sizes,
+                                                    const FeatureMap& source,
+                                                    const FeatureMap& destination);
+
+}  // namespace lockstep::backend::cpu::cells

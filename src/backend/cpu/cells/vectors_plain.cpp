@@ -1,0 +1,159 @@
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <cstddef>
+
+#include "tiles.hpp"
+#include "vectors.hpp"
+#include "winograd_matrices.hpp"
+
+namespace lockstep::backend::cpu::cells {
+
+using core::BFloat16;
+
+namespace {
+
+/// Rounds as VCVTNE2PS2BF16 does, which reads denormals as zero.
+BFloat16 rounded(float value) {
+  return core::to_bfloat16(std::fabs(value) < FLT_MIN ? std::copysign(0.0F, value) : value);
+}
+
+template <class Transform, class Patch>
+void transform_cells(const Patch& patch, BFloat16* to, std::int64_t stride) {
+  for (std::int64_t i = 0; i < cell_size; ++i) {
+    Square<float, Transform::in> values;
+    for (std::size_t at = 0; at < patch.size(); ++at)
+      values[at / Transform::in][at % Transform::in] = core::to_float(patch[at][i]);
+    const auto results = transformed<Transform>(values);
+    for (std::size_t f = 0; f < frequencies; ++f)
+      to[static_cast<std::int64_t>(f) * stride + i] = rounded(results[f / 4][f % 4]);
+  }
+}
+
+}  // namespace
+
+alignas(64) const BFloat16 zero_cell[cell_size] = {};
+
+void PlainVectors::pack(const MapRow& row, BFloat16* cells) {
+  const std::int64_t blocks = (row.channels + cell_channels - 1) / cell_channels;
+  std::fill_n(cells, row.pixels * blocks * cell_size, BFloat16{});
+  for (std::int64_t image = 0; image < row.images; ++image) {
+    for (std::int64_t pixel = 0; pixel < row.pixels; ++pixel) {
+      for (std::int64_t channel = 0; channel < row.channels; ++channel)
+        cells[(pixel * blocks + channel / cell_channels) * cell_size + image * cell_channels +
+              channel % cell_channels] =
+            row.first[image * row.image_stride + pixel * row.channels + channel];
+    }
+  }
+}
+
+void PlainVectors::interleave(const BFloat16* plain, BFloat16* interleaved) {
+  for (std::int64_t image = 0; image < cell_images; ++image) {
+    for (std::int64_t channel = 0; channel < cell_channels; ++channel)
+      interleaved[channel / 16 * tile_halves + image / 2 * 32 + channel % 16 * 2 + image % 2] =
+          plain[image * cell_channels + channel];
+  }
+}
+
+void PlainVectors::transpose(const BFloat16* plain, BFloat16* transposed) {
+  for (std::int64_t image = 0; image < cell_images; ++image) {
+    for (std::int64_t channel = 0; channel < cell_channels; ++channel)
+      transposed[channel * cell_images + image] = plain[image * cell_channels + channel];
+  }
+}
+
+void PlainVectors::add_images(const BFloat16* plain, float* sums) {
+  for (std::int64_t image = 0; image < cell_images; ++image) {
+    for (std::int64_t channel = 0; channel < cell_channels; ++channel)
+      sums[channel] += core::to_float(plain[image * cell_channels + channel]);
+  }
+}
+
+void PlainVectors::pack_weights(const WeightMatrix& weights, std::int64_t row_block,
+                                std::int64_t column_block, BFloat16* cells,
+                                std::int64_t tap_stride) {
+  for (std::int64_t tap = 0; tap < weights.taps; ++tap) {
+    for (std::int64_t i = 0; i < cell_channels; ++i) {
+      for (std::int64_t j = 0; j < cell_channels; ++j) {
+        const std::int64_t row = row_block * cell_channels + i;
+        const std::int64_t column = column_block * cell_channels + j;
+        const bool exists = row < weights.rows && column < weights.columns;
+        cells[tap * tap_stride + j / 16 * tile_halves + i / 2 * 32 + j % 16 * 2 + i % 2] =
+            exists
+                ? rounded(
+                      weights.flat[row * weights.row_stride + column * weights.column_stride + tap])
+                : BFloat16{};
+      }
+    }
+  }
+}
+
+void PlainVectors::write_pixel(const float* sums, const MapRow& row, std::int64_t offset, bool) {
+  for (std::int64_t image = 0; image < row.images; ++image) {
+    for (std::int64_t channel = 0; channel < row.channels; ++channel)
+      row.first[offset + image * row.image_stride + channel] = rounded(
+          sums[(image / 16 * 2 + channel / 16) * tile_floats + image % 16 * 16 + channel % 16]);
+  }
+}
+
+void PlainVectors::transform_input(const PatchCells& patch, BFloat16* to, std::int64_t stride) {
+  transform_cells<InputTransform>(patch, to, stride);
+}
+
+void PlainVectors::transform_gradient(const GradientPatchCells& patch, BFloat16* to,
+                                      std::int64_t stride) {
+  transform_cells<GradientTransform>(patch, to, stride);
+}
+
+void PlainVectors::transform_weights(const WeightMatrix& weights, std::int64_t row_block,
+                                     std::int64_t column_block, bool is_rotated, BFloat16* to,
+                                     std::int64_t stride) {
+  for (std::int64_t i = 0; i < cell_channels; ++i) {
+    for (std::int64_t j = 0; j < cell_channels; ++j) {
+      const std::int64_t row = row_block * cell_channels + i;
+      const std::int64_t column = column_block * cell_channels + j;
+      Square<float, 3> kernel{};
+      for (std::size_t tap = 0; tap < 9 && row < weights.rows && column < weights.columns; ++tap)
+        kernel[tap / 3][tap % 3] =
+            weights.flat[row * weights.row_stride + column * weights.column_stride +
+                         static_cast<std::int64_t>(is_rotated ? 8 - tap : tap)];
+      const auto values = transformed<WeightTransform>(kernel);
+      for (std::int64_t f = 0; f < frequencies; ++f)
+        to[f * stride + j / 16 * tile_halves + i / 2 * 32 + j % 16 * 2 + i % 2] =
+            rounded(values[static_cast<std::size_t>(f / 4)][static_cast<std::size_t>(f % 4)]);
+    }
+  }
+}
+
+void PlainVectors::transform_output(const float* from, std::int64_t stride,
+                                    const OutputTile& tile) {
+  const MapRow& row = tile.first_row;
+  for (std::int64_t image = 0; image < row.images; ++image) {
+    for (std::int64_t channel = 0; channel < row.channels; ++channel) {
+      Square<float, 4> sums;
+      const float* at = from + (image / 16 * 2 + channel / 16) * tile_floats + image % 16 * 16 +
+                        channel % 16;
+      for (std::size_t f = 0; f < frequencies; ++f, at += stride) sums[f / 4][f % 4] = *at;
+      const auto values = transformed<OutputTransform>(sums);
+      for (std::int64_t i = 0; i < tile.rows; ++i) {
+        for (std::int64_t j = 0; j < row.pixels; ++j)
+          row.first[i * tile.row_stride + j * row.pixel_stride + image * row.image_stride +
+                    channel] = rounded(values[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)] +
+                                       (tile.bias != nullptr ? tile.bias[channel] : 0.0F));
+      }
+    }
+  }
+}
+
+void PlainVectors::transform_weight_gradient(const float* from, std::int64_t stride,
+                                             std::int64_t channels, float* to) {
+  for (std::int64_t channel = 0; channel < channels; ++channel) {
+    Square<float, 4> sums;
+    for (std::size_t f = 0; f < frequencies; ++f)
+      sums[f / 4][f % 4] = from[static_cast<std::int64_t>(f) * stride + channel];
+    const auto values = transformed<WeightGradientTransform>(sums);
+    for (std::size_t tap = 0; tap < 9; ++tap) *to++ = values[tap / 3][tap % 3];
+  }
+}
+
+}  // namespace lockstep::backend::cpu::cells

@@ -1,0 +1,195 @@
+#include <omp.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "directions.hpp"
+#include "geometry.hpp"
+#include "recent_rows.hpp"
+#include "winograd_matrices.hpp"
+
+namespace lockstep::backend::cpu::cells {
+
+using core::BFloat16;
+
+namespace {
+
+/// Computes one map from the other (forward and backward data) by Winograd's algorithm. A thread
+/// transforms the patches of some tiles of one row, for 32 images and all channels, and computes all
+/// channels of these tiles.
+class WinogradMapDirection : public ConvolutionDirection {
+ public:
+  WinogradMapDirection(const Resources& resources, std::unique_ptr<CellRows> from,
+                       const FeatureMap& to, const WeightMatrix& weights, KernelOrder order)
+      : kernels_(*resources.kernels),
+        threads_(resources.threads),
+        from_(std::move(from)),
+        to_(to),
+        matrix_(weights),
+        order_(order),
+        tile_rows_(ceil_div(to.shape.height, tile_size)),
+        tile_columns_(ceil_div(to.shape.width, tile_size)),
+        // The other cached bytes are for the weights and the sums.
+        tiles_at_once_(std::clamp<std::int64_t>(
+            resources.cached_bytes / 4 / (frequencies * from_->blocks() * cell_bytes), 1,
+            tile_columns_)),
+        implementation_(winograd_name(kernels_, *from_)) {}
+
+  const std::string& implementation() const override { return implementation_; }
+  double arithmetic() const override { return winograd_arithmetic(to_.shape); }
+
+  std::size_t workspace_bytes() const override {
+    return weight_bytes() + bias_bytes() + static_cast<std::size_t>(threads_) * own_bytes();
+  }
+
+  void bind(std::byte* workspace, float* flat, float* bias) override {
+    ArenaAllocator arena(workspace);
+    weights_ = reinterpret_cast<BFloat16*>(arena.take(weight_bytes()));
+    padded_bias_ = reinterpret_cast<float*>(arena.take(bias_bytes()));
+    own_ = arena.take(0);
+    matrix_.flat = flat;
+    bias_ = bias;
+  }
+
+  void run() override {
+    const std::int64_t from_blocks = from_->blocks(), to_blocks = channel_blocks(to_);
+    const std::int64_t images = image_blocks(to_);
+    const std::int64_t parts = parts_per_task(images, threads_, tile_rows_);
+    if (bias_ != nullptr) {
+      std::fill_n(padded_bias_, to_blocks * cell_channels, 0.0F);
+      std::copy_n(bias_, to_.shape.channels, padded_bias_);
+    }
+#pragma omp parallel num_threads(threads_)
+    {
+      kernels_.enter();
+#pragma omp for schedule(static)
+      for (std::int64_t i = 0; i < from_blocks * to_blocks; ++i) {
+        const auto [from, to] = matrix_.block_at(i);
+        kernels_.transform_weights(matrix_, from, to, order_ == KernelOrder::rotated,
+                                   weights_of(to) + from * cell_size, from_blocks * cell_size);
+      }
+      ArenaAllocator own(own_ + static_cast<std::size_t>(omp_get_thread_num()) * own_bytes());
+      RecentRows rows(*from_, reinterpret_cast<BFloat16*>(own.take(RecentRows::bytes(*from_))));
+      auto* const input = reinterpret_cast<BFloat16*>(own.take(input_bytes()));
+      auto* const sums = reinterpret_cast<float*>(own.take(sums_bytes));
+#pragma omp for schedule(static)
+      for (std::int64_t task = 0; task < images * parts; ++task) {
+        const Range tile_rows = part_of(tile_rows_, task % parts, parts);
+        for (std::int64_t row = tile_rows.first; row < tile_rows.last; ++row) {
+          for (std::int64_t column = 0; column < tile_columns_; column += tiles_at_once_) {
+            const Range columns{column, std::min(column + tiles_at_once_, tile_columns_)};
+            transform_patches(rows, task / parts, row, columns, input);
+            compute_tiles(task / parts, row, columns, input, sums);
+          }
+        }
+      }
+      kernels_.leave();
+    }
+  }
+
+ private:
+  // A cache line between the frequencies keeps those of one element out of the same cache set.
+
+  /// Floats from the sums of one frequency to those of the next.
+  static constexpr std::int64_t sums_stride = cell_size + cache_line;
+  static constexpr std::size_t sums_bytes = sizeof(float) * frequencies * sums_stride;
+
+  std::size_t weight_bytes() const {
+    return static_cast<std::size_t>(frequencies * from_->blocks() * channel_blocks(to_) *
+                                    cell_bytes);
+  }
+  std::size_t bias_bytes() const {
+    return static_cast<std::size_t>(channel_blocks(to_) * cell_channels) * sizeof(float);
+  }
+  std::size_t input_bytes() const {
+    return static_cast<std::size_t>(tiles_at_once_ * frequencies * frequency_stride()) *
+           sizeof(BFloat16);
+  }
+  std::size_t own_bytes() const { return RecentRows::bytes(*from_) + input_bytes() + sums_bytes; }
+
+  /// Values from one frequency of a patch to the next.
+  std::int64_t frequency_stride() const { return from_->blocks() * cell_size + cache_line; }
+
+  /// Cells [frequency][block of from].
+  BFloat16* weights_of(std::int64_t to_block) const {
+    return weights_ + to_block * frequencies * from_->blocks() * cell_size;
+  }
+
+  /// Writes cells [tile][frequency][block of from].
+  void transform_patches(RecentRows& rows, std::int64_t image_block, std::int64_t tile_row,
+                         Range columns, BFloat16* to) const {
+    const std::int64_t blocks = from_->blocks();
+    for (std::int64_t column = columns.first; column < columns.last; ++column) {
+      PatchCells cells;
+      rows.patch<4>(image_block, to_.shape.height, tile_row * tile_size - 1, column * tile_size - 1,
+                    cells);
+      for (std::int64_t block = 0; block < blocks; ++block, rows.next_block(cells))
+        kernels_.transform_input(cells, to + block * cell_size, frequency_stride());
+      to += frequencies * frequency_stride();
+    }
+  }
+
+  void compute_tiles(std::int64_t image_block, std::int64_t tile_row, Range columns,
+                     const BFloat16* input, float* sums) const {
+    const std::int64_t blocks = from_->blocks();
+    for (std::int64_t to_block = 0; to_block < channel_blocks(to_); ++to_block) {
+      CellProducts products{.a = input,
+                            .b = nullptr,
+                            .a_stride = cell_size,
+                            .b_stride = cell_size,
+                            .count = blocks,
+                            .sums = nullptr};
+      for (std::int64_t column = columns.first; column < columns.last; ++column) {
+        products.b = weights_of(to_block);
+        products.sums = sums;
+        for (std::int64_t f = 0; f < frequencies; ++f) {
+          kernels_.multiply(products);
+          products.a += frequency_stride();
+          products.b += blocks * cell_size;
+          products.sums += sums_stride;
+        }
+        kernels_.transform_output(sums, sums_stride,
+                                  output_tile(image_block, to_block, tile_row, column));
+      }
+    }
+  }
+
+  OutputTile output_tile(std::int64_t image_block, std::int64_t to_block, std::int64_t tile_row,
+                         std::int64_t column) const {
+    const std::int64_t y = tile_row * tile_size, x = column * tile_size;
+    const MapRow row = output_row(to_, image_block, to_block, y);
+    OutputTile tile{.first_row = row,
+                    .row_stride = to_.shape.width * row.pixel_stride,
+                    .rows = std::min<std::int64_t>(tile_size, to_.shape.height - y),
+                    .bias = bias_ != nullptr ? padded_bias_ + to_block * cell_channels : nullptr,
+                    .streams = is_streamed(to_)};
+    tile.first_row.first += x * row.pixel_stride;
+    tile.first_row.pixels = std::min<std::int64_t>(tile_size, to_.shape.width - x);
+    return tile;
+  }
+
+  const Kernels& kernels_;
+  int threads_;
+  std::unique_ptr<CellRows> from_;
+  const FeatureMap& to_;
+  WeightMatrix matrix_;
+  KernelOrder order_;
+  std::int64_t tile_rows_, tile_columns_, tiles_at_once_;
+  std::string implementation_;
+  BFloat16* weights_ = nullptr;  // shared by the threads
+  float* padded_bias_ = nullptr;
+  std::byte* own_ = nullptr;  // per thread: copied rows, transformed patches, sums
+  const float* bias_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<ConvolutionDirection> make_winograd_map_direction(const Resources& resources,
+                                                                  std::unique_ptr<CellRows> from,
+                                                                  const FeatureMap& to,
+                                                                  const WeightMatrix& weights,
+                                                                  KernelOrder order) {
+  return std::make_unique<WinogradMapDirection>(resources, std::move(from), to, weights, order);
+}
+
+}  // namespace lockstep::backend::cpu::cells
