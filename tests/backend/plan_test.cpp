@@ -295,7 +295,7 @@ TEST(CpuPlan, EveryConvolutionAlgorithmGivesTheSameNumbers) {
 
 // The tolerance of 5e-2 is for the rounding errors of bf16 (see agreement_test.cpp). The AMX tiles
 // are emulated if the processor has none.
-TEST(CpuPlan, AmxConvolutionsAgreeWithTheReference) {
+TEST(CpuPlan, Bf16ConvolutionAlgorithmsAgreeWithTheReference) {
   graph::Graph graph("test");
   graph::NodeId x = graph.convolution("stem", graph.input({3, 8, 8}), 32, {.kernel = 1});
   x = graph.convolution("conv", x, 40, {.kernel = 3, .stride = 1, .padding = 1, .has_bias = true});
@@ -306,22 +306,48 @@ TEST(CpuPlan, AmxConvolutionsAgreeWithTheReference) {
   const Batch images = random_batch(graph, 3, 1);
   Replica reference(DeviceKind::reference, 1, graph, {.batch = 3});
   reference.step(images);
-  for (const int threads : {1, 2}) {
-    SCOPED_TRACE(threads);
+  for (const auto& [algorithm, threads] :
+       std::initializer_list<std::pair<ConvolutionAlgorithm, int>>{
+           {ConvolutionAlgorithm::amx, 1},
+           {ConvolutionAlgorithm::amx, 2},
+           {ConvolutionAlgorithm::winograd_bf16, 1},
+           {ConvolutionAlgorithm::winograd_bf16, 2}}) {
+    SCOPED_TRACE(testing::Message() << core::name(algorithm) << ", " << threads << " threads");
     Replica device(DeviceKind::cpu, threads, graph,
-                   {.batch = 3,
-                    .precision = Precision::bf16,
-                    .convolution_algorithm = ConvolutionAlgorithm::amx});
+                   {.batch = 3, .precision = Precision::bf16, .convolution_algorithm = algorithm});
     device.step(images);
     expect_same_forward(graph, reference, device, 5e-2);
     expect_same_gradients(graph, reference, device, 5e-2);
-    // The input of the stem has too few channels for AMX. The other two convolutions have three
-    // directions each.
-    const auto choices = device.plan->choices();
-    EXPECT_EQ(
-        std::ranges::count_if(
-            choices, [](const auto& choice) { return choice.implementation.find("amx") != std::string::npos; }),
-        6);
+    // The input of the stem has too few channels and is not planar. The other two convolutions have
+    // three directions each; Winograd's algorithm supports "conv".
+    int by_cells = 0, by_winograd = 0;
+    for (const OperationChoice& choice : device.plan->choices()) {
+      if (choice.implementation.ends_with("copied rows")) ++by_cells;
+      if (choice.implementation.find("winograd 2x2") != std::string::npos) ++by_winograd;
+    }
+    EXPECT_EQ(by_cells, 6);
+    EXPECT_EQ(by_winograd, algorithm == ConvolutionAlgorithm::amx ? 0 : 3);
+  }
+}
+
+TEST(CpuPlan, InstructionsThatTheProcessorLacksAreRefused) {
+  const graph::Graph graph = network("bn_1");
+  const auto compile = [&] {
+    const Replica replica(DeviceKind::cpu, 1, graph,
+                          {.batch = 32,
+                           .precision = Precision::bf16,
+                           .convolution_algorithm = ConvolutionAlgorithm::avx512_bf16});
+  };
+  if (__builtin_cpu_supports("avx512bf16")) {
+    EXPECT_NO_THROW(compile());
+    return;
+  }
+  try {
+    compile();
+    FAIL() << "expected an Error";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::usage);
+    EXPECT_THAT(error.what(), testing::HasSubstr("use --conv-algorithm auto"));
   }
 }
 

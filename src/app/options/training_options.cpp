@@ -69,10 +69,10 @@ std::vector<Option> run_options() {
        .help = "bitwise identical results in every run with the same number of ranks and threads",
        .details =
            "No implementation is selected by timing, because timing may select another one in the "
-           "next run. CPUs: each convolution uses the first algorithm that supports it, in the "
-           "order amx (if the processor has AMX), winograd, direct, for every batch size; "
-           "`--all-reduce auto` uses direct, which sums in rank order. GPUs: the first cuDNN "
-           "kernel whose results are reproducible is used"},
+           "next run. CPUs: each convolution uses the first algorithm that supports it, for every "
+           "batch size, in the order amx, winograd-bf16, avx512-bf16 (if the processor has the "
+           "instructions), winograd, direct; `--all-reduce auto` uses direct, which sums in rank "
+           "order. GPUs: the first cuDNN kernel whose results are reproducible is used"},
   };
 }
 

@@ -70,7 +70,8 @@ class ConvolutionChooser {
                  const FeatureMap& source, const FeatureMap& destination);
 
   /// Returns the algorithms that the options allow. If they name one, the others are for
-  /// convolutions that it does not support. Throws `Error` if this processor lacks its instructions.
+  /// convolutions that it does not support. Throws `Error` if this processor lacks its
+  /// instructions.
   std::vector<ConvolutionAlgorithm> algorithms(const PlanOptions& options) const;
   /// Returns those algorithms that support the direction.
   std::vector<ConvolutionAlgorithm> candidates(const Context& context, Direction direction,

@@ -9,7 +9,8 @@
 #include "backend/cpu/cells/convolution.hpp"
 #include "backend/cpu/division.hpp"
 
-// The convolutions that cells_test.cpp computes. They are small, because the emulated tiles are slow.
+// The convolutions that cells_test.cpp computes. They are small, because the emulated tiles are
+// slow.
 
 namespace lockstep::backend::cpu::cells {
 

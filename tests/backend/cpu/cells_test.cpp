@@ -10,8 +10,8 @@
 //   - backward weights: 1e-5. The gradients are float32 sums of at most 40,320 products; measured:
 //     2e-6.
 //   - Winograd's algorithm: 1e-2 in all directions. It also rounds transformed maps and weights to
-//     bfloat16, with a relative error of at most 2^-9 each, which the transforms increase; measured:
-//     up to 6e-3.
+//     bfloat16, with a relative error of at most 2^-9 each, which the transforms increase;
+//     measured: up to 6e-3.
 // The tiles of the processor and the emulated ones give bitwise identical results.
 
 #include "backend/cpu/cells/convolution.hpp"
@@ -21,11 +21,12 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <ostream>
 #include <utility>
 #include <vector>
 
-#include "cells_cases.hpp"
 #include "backend/cpu/cells/kernels.hpp"
+#include "cells_cases.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/random.hpp"
 
@@ -213,8 +214,8 @@ std::vector<Case> winograd_cases() {
 }
 
 /// Several bands of rows and several blocks of images, too large for the emulation. The output of
-/// the first case is so large that it is written with non-temporal stores. The last one is processed
-/// in place, with prefetching of several bands and blocks.
+/// the first case is so large that it is written with non-temporal stores. The last one is
+/// processed in place, with prefetching of several bands and blocks.
 constexpr Case large_cases[] = {{.images = 70,
                                  .in_channels = 64,
                                  .out_channels = 64,
@@ -263,7 +264,9 @@ TEST(Cells, SupportTheMapsThatTheyDocument) {
 }
 
 TEST(Winograd, SupportsTheConvolutionsThatItDocuments) {
-  const auto fits = [](const Case& c) { return Problem(c).fits(Direction::forward, Algorithm::winograd); };
+  const auto fits = [](const Case& c) {
+    return Problem(c).fits(Direction::forward, Algorithm::winograd);
+  };
   const Case c = copied_cases[0];
   EXPECT_TRUE(fits(c));
   Case other = c;
@@ -283,6 +286,9 @@ struct Instructions {
   const char* name;
   std::unique_ptr<Kernels> (*make_kernels)();
   bool is_slow;
+  friend void PrintTo(const Instructions& instructions, std::ostream* out) {
+    *out << instructions.name;
+  }
 };
 
 class CellConvolutions : public testing::TestWithParam<Instructions> {

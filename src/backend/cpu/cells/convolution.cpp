@@ -7,7 +7,7 @@
 #include "directions.hpp"
 #include "geometry.hpp"
 #include "tiles.hpp"
-#include "winograd_matrices.hpp"
+#include "winograd_tiles.hpp"
 
 namespace lockstep::backend::cpu::cells {
 
@@ -134,8 +134,7 @@ std::string winograd_name(const Kernels& kernels, const CellRows& rows) {
 }
 
 double winograd_arithmetic(core::ImageShape output) {
-  const std::int64_t tiles =
-      ceil_div(output.height, tile_size) * ceil_div(output.width, tile_size);
+  const std::int64_t tiles = ceil_div(output.height, tile_size) * ceil_div(output.width, tile_size);
   return static_cast<double>(frequencies * tiles) / static_cast<double>(9 * output.pixels());
 }
 

@@ -40,13 +40,13 @@ std::unique_ptr<ConvolutionDirection> make(Direction direction, const Resources&
                                            const ConvolutionSizes& sizes, const FeatureMap& source,
                                            const FeatureMap& destination);
 
-/// Returns true if Winograd's algorithm supports the direction: for the maps and channels of `fits`,
-/// 3x3 convolutions with stride 1 and one pixel of padding.
+/// Returns true if Winograd's algorithm supports the direction: for the maps and channels of
+/// `fits`, 3x3 convolutions with stride 1 and one pixel of padding.
 bool winograd_fits(Direction direction, const ConvolutionSizes& sizes, const FeatureMap& source,
                    const FeatureMap& destination);
 
-/// As `make`, by Winograd's algorithm: transformed maps and weights are rounded to bfloat16 as well.
-/// `winograd_fits` must be true.
+/// As `make`, by Winograd's algorithm: transformed maps and weights are rounded to bfloat16 as
+/// well. `winograd_fits` must be true.
 std::unique_ptr<ConvolutionDirection> make_winograd(Direction direction, const Resources& resources,
                                                     const ConvolutionSizes& sizes,
                                                     const FeatureMap& source,

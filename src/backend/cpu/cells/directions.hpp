@@ -9,7 +9,8 @@
 #include "kernels.hpp"
 
 // The two kinds of directions: from one map to the other (forward and backward data), and from both
-// maps to the gradient of the weights (backward weights); each directly and by Winograd's algorithm.
+// maps to the gradient of the weights (backward weights); each directly and by Winograd's
+// algorithm.
 
 namespace lockstep::backend::cpu::cells {
 

@@ -37,7 +37,8 @@ LOCKSTEP_INLINE_DOT __m512bh broadcast_pair(const BFloat16* from) {
 /// Computes sum[row][column] += a[row] b[column] for `Rows` rows of 32 values of the cell `a` and
 /// `Columns` groups of 16 columns; `b` has the addresses of their pairs of rows.
 template <int Rows, int Columns>
-LOCKSTEP_INLINE_DOT void add_products(const BFloat16* a, const std::array<const BFloat16*, Columns>& b,
+LOCKSTEP_INLINE_DOT void add_products(const BFloat16* a,
+                                      const std::array<const BFloat16*, Columns>& b,
                                       __m512 (&sum)[Rows][Columns]) {
 #pragma GCC unroll 2
   for (std::int64_t pair = 0; pair < pairs; ++pair) {
@@ -102,8 +103,8 @@ LOCKSTEP_DOT void multiply_pixel(const OutputRow& row, const AxisTaps& columns, 
   }
 }
 
-/// Sums for `Kernel` taps of one row of the kernel. Gradient pixels at the border of the map have no
-/// source pixel for some taps; these products are computed with zeros.
+/// Sums for `Kernel` taps of one row of the kernel. Gradient pixels at the border of the map have
+/// no source pixel for some taps; these products are computed with zeros.
 template <int Kernel>
 LOCKSTEP_DOT void multiply_rows(const GradientRows& rows) {
   // For a single tap, more rows keep enough instructions independent of each other.
@@ -165,9 +166,8 @@ class DotKernels : public VectorKernels<Avx512Vectors> {
   void leave() const override { Avx512Vectors::finish_streams(); }
 
   void multiply(const OutputRow& row) const override {
-    write_row<Avx512Vectors>(row, [&](const AxisTaps& columns, float* sums) {
-      multiply_pixel(row, columns, sums);
-    });
+    write_row<Avx512Vectors>(
+        row, [&](const AxisTaps& columns, float* sums) { multiply_pixel(row, columns, sums); });
   }
   void multiply(const GradientRows& rows) const override {
     if (rows.kernel == 3) {

@@ -77,9 +77,8 @@ struct WeightMatrix {
   };
   /// Returns the pair of blocks that is at position `index` in the order of memory.
   Block block_at(std::int64_t index) const {
-    return row_stride > column_stride
-               ? Block{index / column_blocks(), index % column_blocks()}
-               : Block{index % row_blocks(), index / row_blocks()};
+    return row_stride > column_stride ? Block{index / column_blocks(), index % column_blocks()}
+                                      : Block{index % row_blocks(), index / row_blocks()};
   }
 };
 

@@ -140,18 +140,17 @@ class MapDirection : public ConvolutionDirection {
   OutputRow work_of_row(std::int64_t image_block, std::int64_t row, std::int64_t block,
                         BFloat16* copies) const {
     const AxisTaps& taps = rows_[static_cast<std::size_t>(row)];
-    OutputRow output{
-        .inputs = {},
-        .input_count = taps.count,
-        .strides = from_->strides(),
-        .columns = &columns_,
-        .weights = weights_of(block),
-        .kernel = kernel_,
-        .blocks = from_->blocks(),
-        .bias = bias_ != nullptr ? padded_bias_ + block * cell_channels : nullptr,
-        .to = output_row(to_, image_block, block, row),
-        .streams = is_streamed(to_),
-        .next = {}};
+    OutputRow output{.inputs = {},
+                     .input_count = taps.count,
+                     .strides = from_->strides(),
+                     .columns = &columns_,
+                     .weights = weights_of(block),
+                     .kernel = kernel_,
+                     .blocks = from_->blocks(),
+                     .bias = bias_ != nullptr ? padded_bias_ + block * cell_channels : nullptr,
+                     .to = output_row(to_, image_block, block, row),
+                     .streams = is_streamed(to_),
+                     .next = {}};
     for (std::size_t i = 0; i < static_cast<std::size_t>(taps.count); ++i)
       output.inputs[i] = {cells_of(image_block, taps.taps[i].position, copies), taps.taps[i].tap};
     return output;

@@ -24,8 +24,8 @@ inline void prefetch(const NextCells& next, Range lines) {
   }
 }
 
-/// Computes one row of the output. `multiply`(contributing columns, sums) computes the four tiles of
-/// sums of a pixel: 2 halves of the images by 2 halves of the channels.
+/// Computes one row of the output. `multiply`(contributing columns, sums) computes the four tiles
+/// of sums of a pixel: 2 halves of the images by 2 halves of the channels.
 template <class Vectors, class Multiply>
 void write_row(const OutputRow& row, Multiply&& multiply) {
   alignas(64) float sums[4 * tile_floats];

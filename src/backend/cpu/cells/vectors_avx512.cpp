@@ -47,9 +47,8 @@ LOCKSTEP_AVX512 __m512i interleaving_indices(short first, short distance = 32) {
 
 /// Returns 0, step, 2 step, ...
 LOCKSTEP_AVX512 __m512i multiples(int step) {
-  return _mm512_mullo_epi32(
-      _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
-      _mm512_set1_epi32(step));
+  return _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                            _mm512_set1_epi32(step));
 }
 
 LOCKSTEP_AVX512 __m512 widened(__m256i half) {
@@ -229,8 +228,7 @@ LOCKSTEP_AVX512 void Avx512Vectors::pack_weights(const WeightMatrix& weights,
           const __m512 first = _mm512_mask_i32gather_ps(zero, first_floats(even), steps, from, 4);
           const __m512 second = _mm512_mask_i32gather_ps(zero, first_floats(odd), steps,
                                                          from + weights.row_stride, 4);
-          store(cells + tap * tap_stride,
-                _mm512_permutexvar_epi16(pairs, narrowed(first, second)));
+          store(cells + tap * tap_stride, _mm512_permutexvar_epi16(pairs, narrowed(first, second)));
         }
       }
     }
@@ -275,9 +273,9 @@ LOCKSTEP_AVX512 void Avx512Vectors::transform_weights(const WeightMatrix& weight
 #pragma GCC unroll 2
       for (std::int64_t i = 0; i < 2; ++i) {
         const std::int64_t row = row_block * 32 + 2 * pair + i;
-        const auto kernels = load_kernels(
-            weights.flat + row * weights.row_stride + column * weights.column_stride,
-            weights.column_stride, row < weights.rows ? weights.columns - column : 0);
+        const auto kernels =
+            load_kernels(weights.flat + row * weights.row_stride + column * weights.column_stride,
+                         weights.column_stride, row < weights.rows ? weights.columns - column : 0);
         Square<Floats, 3> ordered;
 #pragma GCC unroll 9
         for (std::size_t tap = 0; tap < taps; ++tap)
@@ -287,8 +285,8 @@ LOCKSTEP_AVX512 void Avx512Vectors::transform_weights(const WeightMatrix& weight
 #pragma GCC unroll 16
       for (std::size_t f = 0; f < frequencies; ++f)
         store(to + static_cast<std::int64_t>(f) * stride,
-              _mm512_permutexvar_epi16(
-                  pairs, narrowed(values[0][f / 4][f % 4], values[1][f / 4][f % 4])));
+              _mm512_permutexvar_epi16(pairs,
+                                       narrowed(values[0][f / 4][f % 4], values[1][f / 4][f % 4])));
     }
   }
 }

@@ -131,15 +131,16 @@ void PlainVectors::transform_output(const float* from, std::int64_t stride,
   for (std::int64_t image = 0; image < row.images; ++image) {
     for (std::int64_t channel = 0; channel < row.channels; ++channel) {
       Square<float, 4> sums;
-      const float* at = from + (image / 16 * 2 + channel / 16) * tile_floats + image % 16 * 16 +
-                        channel % 16;
+      const float* at =
+          from + (image / 16 * 2 + channel / 16) * tile_floats + image % 16 * 16 + channel % 16;
       for (std::size_t f = 0; f < frequencies; ++f, at += stride) sums[f / 4][f % 4] = *at;
       const auto values = transformed<OutputTransform>(sums);
       for (std::int64_t i = 0; i < tile.rows; ++i) {
         for (std::int64_t j = 0; j < row.pixels; ++j)
           row.first[i * tile.row_stride + j * row.pixel_stride + image * row.image_stride +
-                    channel] = rounded(values[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)] +
-                                       (tile.bias != nullptr ? tile.bias[channel] : 0.0F));
+                    channel] =
+              rounded(values[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)] +
+                      (tile.bias != nullptr ? tile.bias[channel] : 0.0F));
       }
     }
   }

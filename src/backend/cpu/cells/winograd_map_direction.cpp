@@ -5,8 +5,7 @@
 
 #include "directions.hpp"
 #include "geometry.hpp"
-#include "recent_rows.hpp"
-#include "winograd_matrices.hpp"
+#include "winograd_tiles.hpp"
 
 namespace lockstep::backend::cpu::cells {
 
@@ -15,8 +14,8 @@ using core::BFloat16;
 namespace {
 
 /// Computes one map from the other (forward and backward data) by Winograd's algorithm. A thread
-/// transforms the patches of some tiles of one row, for 32 images and all channels, and computes all
-/// channels of these tiles.
+/// transforms the patches of some tiles of one row, for 32 images and all channels, and computes
+/// all channels of these tiles.
 class WinogradMapDirection : public ConvolutionDirection {
  public:
   WinogradMapDirection(const Resources& resources, std::unique_ptr<CellRows> from,
@@ -27,12 +26,11 @@ class WinogradMapDirection : public ConvolutionDirection {
         to_(to),
         matrix_(weights),
         order_(order),
-        tile_rows_(ceil_div(to.shape.height, tile_size)),
-        tile_columns_(ceil_div(to.shape.width, tile_size)),
+        tiles_(to.shape),
         // The other cached bytes are for the weights and the sums.
         tiles_at_once_(std::clamp<std::int64_t>(
             resources.cached_bytes / 4 / (frequencies * from_->blocks() * cell_bytes), 1,
-            tile_columns_)),
+            tiles_.columns)),
         implementation_(winograd_name(kernels_, *from_)) {}
 
   const std::string& implementation() const override { return implementation_; }
@@ -54,7 +52,7 @@ class WinogradMapDirection : public ConvolutionDirection {
   void run() override {
     const std::int64_t from_blocks = from_->blocks(), to_blocks = channel_blocks(to_);
     const std::int64_t images = image_blocks(to_);
-    const std::int64_t parts = parts_per_task(images, threads_, tile_rows_);
+    const std::int64_t parts = parts_per_task(images, threads_, tiles_.rows);
     if (bias_ != nullptr) {
       std::fill_n(padded_bias_, to_blocks * cell_channels, 0.0F);
       std::copy_n(bias_, to_.shape.channels, padded_bias_);
@@ -74,10 +72,10 @@ class WinogradMapDirection : public ConvolutionDirection {
       auto* const sums = reinterpret_cast<float*>(own.take(sums_bytes));
 #pragma omp for schedule(static)
       for (std::int64_t task = 0; task < images * parts; ++task) {
-        const Range tile_rows = part_of(tile_rows_, task % parts, parts);
-        for (std::int64_t row = tile_rows.first; row < tile_rows.last; ++row) {
-          for (std::int64_t column = 0; column < tile_columns_; column += tiles_at_once_) {
-            const Range columns{column, std::min(column + tiles_at_once_, tile_columns_)};
+        const Range part = part_of(tiles_.rows, task % parts, parts);
+        for (std::int64_t row = part.first; row < part.last; ++row) {
+          for (std::int64_t column = 0; column < tiles_.columns; column += tiles_at_once_) {
+            const Range columns{column, std::min(column + tiles_at_once_, tiles_.columns)};
             transform_patches(rows, task / parts, row, columns, input);
             compute_tiles(task / parts, row, columns, input, sums);
           }
@@ -116,12 +114,12 @@ class WinogradMapDirection : public ConvolutionDirection {
   }
 
   /// Writes cells [tile][frequency][block of from].
-  void transform_patches(RecentRows& rows, std::int64_t image_block, std::int64_t tile_row,
+  void transform_patches(RecentRows& rows, std::int64_t image_block, std::int64_t row,
                          Range columns, BFloat16* to) const {
     const std::int64_t blocks = from_->blocks();
     for (std::int64_t column = columns.first; column < columns.last; ++column) {
       PatchCells cells;
-      rows.patch<4>(image_block, to_.shape.height, tile_row * tile_size - 1, column * tile_size - 1,
+      rows.patch<4>(image_block, to_.shape.height, row * tile_size - 1, column * tile_size - 1,
                     cells);
       for (std::int64_t block = 0; block < blocks; ++block, rows.next_block(cells))
         kernels_.transform_input(cells, to + block * cell_size, frequency_stride());
@@ -129,7 +127,7 @@ class WinogradMapDirection : public ConvolutionDirection {
     }
   }
 
-  void compute_tiles(std::int64_t image_block, std::int64_t tile_row, Range columns,
+  void compute_tiles(std::int64_t image_block, std::int64_t row, Range columns,
                      const BFloat16* input, float* sums) const {
     const std::int64_t blocks = from_->blocks();
     for (std::int64_t to_block = 0; to_block < channel_blocks(to_); ++to_block) {
@@ -149,21 +147,21 @@ class WinogradMapDirection : public ConvolutionDirection {
           products.sums += sums_stride;
         }
         kernels_.transform_output(sums, sums_stride,
-                                  output_tile(image_block, to_block, tile_row, column));
+                                  output_tile(image_block, to_block, row, column));
       }
     }
   }
 
-  OutputTile output_tile(std::int64_t image_block, std::int64_t to_block, std::int64_t tile_row,
+  OutputTile output_tile(std::int64_t image_block, std::int64_t to_block, std::int64_t row,
                          std::int64_t column) const {
-    const std::int64_t y = tile_row * tile_size, x = column * tile_size;
-    const MapRow row = output_row(to_, image_block, to_block, y);
-    OutputTile tile{.first_row = row,
-                    .row_stride = to_.shape.width * row.pixel_stride,
+    const std::int64_t y = row * tile_size, x = column * tile_size;
+    const MapRow pixels = output_row(to_, image_block, to_block, y);
+    OutputTile tile{.first_row = pixels,
+                    .row_stride = to_.shape.width * pixels.pixel_stride,
                     .rows = std::min<std::int64_t>(tile_size, to_.shape.height - y),
                     .bias = bias_ != nullptr ? padded_bias_ + to_block * cell_channels : nullptr,
                     .streams = is_streamed(to_)};
-    tile.first_row.first += x * row.pixel_stride;
+    tile.first_row.first += x * pixels.pixel_stride;
     tile.first_row.pixels = std::min<std::int64_t>(tile_size, to_.shape.width - x);
     return tile;
   }
@@ -174,7 +172,8 @@ class WinogradMapDirection : public ConvolutionDirection {
   const FeatureMap& to_;
   WeightMatrix matrix_;
   KernelOrder order_;
-  std::int64_t tile_rows_, tile_columns_, tiles_at_once_;
+  TileGrid tiles_;
+  std::int64_t tiles_at_once_;
   std::string implementation_;
   BFloat16* weights_ = nullptr;  // shared by the threads
   float* padded_bias_ = nullptr;

@@ -6,9 +6,8 @@
 
 #include "directions.hpp"
 #include "geometry.hpp"
-#include "recent_rows.hpp"
 #include "tiles.hpp"
-#include "winograd_matrices.hpp"
+#include "winograd_tiles.hpp"
 
 namespace lockstep::backend::cpu::cells {
 
@@ -23,8 +22,8 @@ std::int64_t bytes_of_group(std::int64_t sums_bytes) {
 }
 
 /// Computes the gradient of the weights by Winograd's algorithm. The threads transform the tiles of
-/// a group together, and then multiply them: a task computes the sums of one block of output channels
-/// and one block of input channels, or of some frequencies of them.
+/// a group together, and then multiply them: a task computes the sums of one block of output
+/// channels and one block of input channels, or of some frequencies of them.
 class WinogradWeightsDirection : public ConvolutionDirection {
  public:
   WinogradWeightsDirection(const Resources& resources, const ConvolutionSizes& sizes,
@@ -34,9 +33,8 @@ class WinogradWeightsDirection : public ConvolutionDirection {
         sizes_(sizes),
         source_(std::move(source)),
         destination_(std::move(destination)),
-        tile_rows_(ceil_div(sizes.out_height, tile_size)),
-        tile_columns_(ceil_div(sizes.out_width, tile_size)),
-        tiles_(ceil_div(sizes.images, cell_images) * tile_rows_ * tile_columns_),
+        grid_({sizes.out_channels, sizes.out_height, sizes.out_width}),
+        tiles_(ceil_div(sizes.images, cell_images) * grid_.count()),
         tiles_at_once_(std::clamp<std::int64_t>(
             bytes_of_group(pairs() * sums_bytes) /
                 (frequencies * cell_bytes * (source_->blocks() + destination_->blocks())),
@@ -155,9 +153,9 @@ class WinogradWeightsDirection : public ConvolutionDirection {
     std::int64_t image_block, row, column;  ///< pixels of the output
   };
   TilePosition position_of(std::int64_t tile) const {
-    const std::int64_t in_images = tile % (tile_rows_ * tile_columns_);
-    return {tile / (tile_rows_ * tile_columns_), in_images / tile_columns_ * tile_size,
-            in_images % tile_columns_ * tile_size};
+    const std::int64_t in_image = tile % grid_.count();
+    return {tile / grid_.count(), in_image / grid_.columns * tile_size,
+            in_image % grid_.columns * tile_size};
   }
 
   // The transforms are computed element by element, so that cells can be interleaved or transposed
@@ -167,8 +165,7 @@ class WinogradWeightsDirection : public ConvolutionDirection {
     const TilePosition at = position_of(tile);
     PatchCells cells;
     own.source.patch<4>(at.image_block, sizes_.in_height, at.row - 1, at.column - 1, cells);
-    for (std::int64_t block = 0; block < source_->blocks();
-         ++block, own.source.next_block(cells)) {
+    for (std::int64_t block = 0; block < source_->blocks(); ++block, own.source.next_block(cells)) {
       PatchCells interleaved = cells;
       for (std::size_t i = 0; i < cells.size(); ++i) {
         if (cells[i] == zero_cell) continue;
@@ -191,8 +188,7 @@ class WinogradWeightsDirection : public ConvolutionDirection {
         if (cells[i] == zero_cell) continue;
         transposed[i] = own.cell(i);
         kernels_.transpose(cells[i], own.cell(i));
-        if (bias_ != nullptr)
-          kernels_.add_images(cells[i], own.bias_sums + block * cell_channels);
+        if (bias_ != nullptr) kernels_.add_images(cells[i], own.bias_sums + block * cell_channels);
       }
       kernels_.transform_gradient(transposed, cells_of(gradient_cells_, block) + to * cell_size,
                                   frequency_stride());
@@ -240,13 +236,14 @@ class WinogradWeightsDirection : public ConvolutionDirection {
   int threads_;
   ConvolutionSizes sizes_;
   std::unique_ptr<CellRows> source_, destination_;
-  std::int64_t tile_rows_, tile_columns_, tiles_, tiles_at_once_;
-  std::int64_t parts_;  // of the frequencies of a pair
+  TileGrid grid_;
+  std::int64_t tiles_, tiles_at_once_;  // of all blocks of images
+  std::int64_t parts_;                  // of the frequencies of a pair
   std::string implementation_;
   BFloat16* source_cells_ = nullptr;    // interleaved, shared by the threads
   BFloat16* gradient_cells_ = nullptr;  // transposed, shared by the threads
   float* sums_ = nullptr;
-  std::byte* own_ = nullptr;            // `OwnMemory` of each thread
+  std::byte* own_ = nullptr;  // `OwnMemory` of each thread
   float* flat_ = nullptr;
   float* bias_ = nullptr;
 };

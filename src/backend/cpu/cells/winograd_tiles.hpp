@@ -6,11 +6,23 @@
 #include <utility>
 
 #include "cell_rows.hpp"
+#include "winograd_matrices.hpp"
+
+// The tiles of a map in Winograd's algorithm, and the rows of maps that they need.
 
 namespace lockstep::backend::cpu::cells {
 
-/// The rows of a map that the tiles of Winograd's algorithm need, for one thread. Rows that must be
-/// copied are kept until other rows need their memory, because consecutive tiles share rows.
+/// The tiles that cover the output of one image.
+struct TileGrid {
+  explicit TileGrid(core::ImageShape output)
+      : rows(ceil_div(output.height, tile_size)), columns(ceil_div(output.width, tile_size)) {}
+
+  std::int64_t rows, columns;
+  std::int64_t count() const { return rows * columns; }
+};
+
+/// The rows of a map that one thread reads. Rows that must be copied are kept until other rows need
+/// their memory, because consecutive tiles share rows.
 class RecentRows {
  public:
   static std::size_t bytes(const CellRows& rows) {
