@@ -272,6 +272,9 @@ template <int W>
 LOCKSTEP_INLINE void weights_to_panel(const Kernels& kernels, std::int64_t panel,
                                       const Panels& to) {
   const std::int64_t stride = to.frequency_stride();
+  // The hardware prefetcher does not recognise this pattern.
+  const std::int64_t ahead =
+      depths_at_once * kernels.depth_stride * std::int64_t{sizeof(float)};
   Taps<W> some[depths_at_once];
   for (std::int64_t begin = 0; begin < kernels.depth; begin += depths_at_once) {
     const std::int64_t count = std::min(depths_at_once, kernels.depth - begin);
@@ -279,6 +282,7 @@ LOCKSTEP_INLINE void weights_to_panel(const Kernels& kernels, std::int64_t panel
       const float* from = kernels.data + begin * kernels.depth_stride +
                           (panel * 2 * W + lane) * kernels.lane_stride;
       for (std::int64_t i = 0; i < count; ++i, from += kernels.depth_stride) {
+        prefetch_ahead(from, ahead);
         for (int tap = 0; tap < taps; ++tap)
           some[i].of[kernels.rotated ? taps - 1 - tap : tap][lane] = from[tap];
       }
@@ -315,6 +319,7 @@ LOCKSTEP_INLINE void panel_to_weight_gradient(const Panels& from, const Kernels&
                    panel * 2 * W * kernels.lane_stride;
     for (int lane = 0; lane < 2 * W; ++lane) {
       float* to = first + lane * kernels.lane_stride;
+      prefetch_ahead<1>(to, kernels.depth_stride * std::int64_t{sizeof(float)});
       for (int tap = 0; tap < taps; ++tap)
         to[tap] = accumulate ? to[tap] + g.of[tap][lane] : g.of[tap][lane];
     }
