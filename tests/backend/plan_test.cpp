@@ -330,6 +330,58 @@ TEST(CpuPlan, Bf16ConvolutionAlgorithmsAgreeWithTheReference) {
   }
 }
 
+// The statistics of the forward pass, and the running statistics, are compared in
+// expect_same_forward.
+TEST(CpuPlan, StatisticsByTheConvolutionEqualThoseOfTheBatchNorm) {
+  graph::Graph graph("test");
+  graph::NodeId x = graph.convolution("conv1", graph.input({3, 9, 6}), 32, {3, 1, 1, true});
+  x = graph.relu("relu1", graph.batch_norm("bn1", x));
+  x = graph.batch_norm("bn2", graph.convolution("conv2", x, 64, {3, 1, 1}));
+  x = graph.batch_norm("bn3", graph.convolution("conv3", x, 32, {.kernel = 1, .stride = 2}));
+  x = graph.batch_norm("bn4", graph.relu("relu4", x));
+  x = graph.linear("linear", graph.global_average_pool("pool", x), 5);
+  graph.softmax_cross_entropy("loss", x, {});
+  graph.seal();
+  const Batch images = random_batch(graph, 32, 3);
+  const auto fused = [&](const Replica& replica) {
+    int count = 0;
+    for (const OperationChoice& choice : replica.plan->choices())
+      count += choice.implementation == "statistics by the convolution" ? 1 : 0;
+    return count;
+  };
+  struct Case {
+    Precision precision;
+    ConvolutionAlgorithm algorithm;
+    int fused;
+    double tolerance;
+  };
+  using enum ConvolutionAlgorithm;
+  for (const auto& [precision, algorithm, count, tolerance] :
+       {Case{Precision::fp32, direct, 0, 1e-5}, Case{Precision::fp32, winograd, 1, 1e-5},
+        Case{Precision::bf16, amx, 3, 3e-2}, Case{Precision::bf16, winograd_bf16, 3, 3e-2}}) {
+    for (const int threads : {1, 2}) {
+      SCOPED_TRACE(testing::Message() << core::name(precision) << ", " << core::name(algorithm)
+                                      << ", " << threads << " threads");
+      Replica reference(DeviceKind::reference, 1, graph, {.batch = 32});
+      Replica device(DeviceKind::cpu, threads, graph,
+                     {.batch = 32, .precision = precision, .convolution_algorithm = algorithm});
+      EXPECT_EQ(fused(device), count);
+      for (int step = 0; step < 2; ++step) {
+        for (Replica* one : {&reference, &device}) {
+          one->upload(images);
+          one->plan->forward();
+        }
+        expect_same_forward(graph, reference, device, tolerance);
+      }
+    }
+  }
+  const Replica inference(DeviceKind::cpu, 1, graph,
+                          {.batch = 32,
+                           .mode = Mode::inference,
+                           .convolution_algorithm = ConvolutionAlgorithm::winograd});
+  EXPECT_EQ(fused(inference), 0);
+}
+
 TEST(CpuPlan, InstructionsThatTheProcessorLacksAreRefused) {
   const graph::Graph graph = network("bn_1");
   const auto compile = [&] {

@@ -1,6 +1,7 @@
 // Batch norm fused with the addition and the ReLU that follow it, with as few passes over the maps
 // as possible:
-//   forward:  1. sums of x;  2. y = relu(scale x + offset [+ residual])
+//   forward:  1. sums of x, unless the convolution before has computed them;
+//             2. y = relu(scale x + offset [+ residual])
 //   backward: 1. g = mask(dy), sums of g and g (x - mean);  2. dx = a g + b x + c
 // with scale = gamma / std, offset = beta - mean scale (Ioffe and Szegedy, 2015). Without a
 // residual, the mask of the ReLU is recomputed from x, so that y is not read. With a residual, g is
@@ -11,6 +12,7 @@
 #include <cmath>
 
 #include "division.hpp"
+#include "fused_statistics.hpp"
 #include "lockstep/core/error.hpp"
 #include "operations.hpp"
 #include "row_kernels.hpp"
@@ -145,8 +147,10 @@ class BatchNorm : public Operation {
             Operands given)
       : Operation(std::move(given)),
         context_(context),
+        id_(step.node),
         node_(context.graph->node(step.node)),
         operation_(operation),
+        fused_(context.statistics != nullptr ? context.statistics->of(step.node) : nullptr),
         activation_(step.with_relu ? Activation::relu : Activation::none),
         tiling_(tile_rows(*operands().output)),
         channels_(static_cast<std::size_t>(operands().output->shape.channels)),
@@ -161,6 +165,14 @@ class BatchNorm : public Operation {
         mean_(channels_),
         inverse_deviation_(channels_),
         exchange_(2 * channels_ + 1) {}
+
+  std::vector<OperationChoice> choices() const override {
+    if (!has_fused_statistics()) return {};
+    return {{.node = id_,
+             .phase = "forward",
+             .implementation = "statistics by the convolution",
+             .traffic = MapTraffic{.read = 1, .written = 1}}};
+  }
 
   BackwardNeeds backward_needs() const override {
     return {.inputs = true, .output = has_residual() && activation_ == Activation::relu};
@@ -225,6 +237,7 @@ class BatchNorm : public Operation {
 
  private:
   bool has_residual() const { return operands().inputs.size() > 1; }
+  bool has_fused_statistics() const { return fused_ != nullptr && fused_->is_computed; }
 
   /// Calls work(offset, tiling of the part, block) for each part of each plane.
   template <class Work>
@@ -260,18 +273,25 @@ class BatchNorm : public Operation {
     const T* const x = map.as<T>();
     // The first pixel of the first image is close enough to the mean to avoid cancellation in the
     // squares.
-    for (std::size_t c = 0; c < channels_; ++c)
-      shift_.set(static_cast<std::int64_t>(c), first_value(map, x, c));
-    sums_.run([&](std::int64_t at, RowTiling part, std::int64_t block, float* sum, float* square) {
-      accumulate(x + at, part, shift_.block(block), sum, square);
-    });
+    const auto shift = [&](std::size_t c) {
+      return has_fused_statistics() ? 0.0F : first_value(map, x, c);
+    };
+    if (has_fused_statistics()) {
+      std::ranges::copy(fused_->sum, sums_.first.begin());
+      std::ranges::copy(fused_->square, sums_.second.begin());
+    } else {
+      for (std::size_t c = 0; c < channels_; ++c)
+        shift_.set(static_cast<std::int64_t>(c), shift(c));
+      sums_.run([&](std::int64_t at, RowTiling part, std::int64_t block, float* sum,
+                    float* square) { accumulate(x + at, part, shift_.block(block), sum, square); });
+    }
     const double local = static_cast<double>(map.images * map.shape.pixels());
     std::vector<double>& mean = sums_.first;
     std::vector<double>& squares = sums_.second;  // from here on about the mean
     for (std::size_t c = 0; c < channels_; ++c) {
       const double difference = mean[c] / local;
       squares[c] = std::max(0.0, squares[c] - local * difference * difference);
-      mean[c] = static_cast<double>(first_value(map, x, c)) + difference;
+      mean[c] = static_cast<double>(shift(c)) + difference;
     }
     count_ = local;
     if (context_.options.batch_norm_sum != nullptr) combine_replicas(mean, squares, local);
@@ -371,8 +391,10 @@ class BatchNorm : public Operation {
   }
 
   const Context& context_;
+  graph::NodeId id_;
   const graph::Node& node_;
   const graph::BatchNorm& operation_;
+  FusedStatistics* fused_;  ///< of the convolution before this batch norm; null: there is none
   Activation activation_;
   RowTiling tiling_;
   std::size_t channels_;

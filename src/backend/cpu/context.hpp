@@ -11,6 +11,7 @@
 namespace lockstep::backend::cpu {
 
 class ConvolutionChooser;
+class StatisticsFusion;
 
 /// The uploaded batch: its labels, and its result after the forward pass.
 struct BatchData {
@@ -28,6 +29,7 @@ struct Context {
   PlanOptions options;
   ConvolutionChooser* chooser = nullptr;
   BatchData* batch = nullptr;
+  StatisticsFusion* statistics = nullptr;  ///< null in inference
 };
 
 }  // namespace lockstep::backend::cpu

@@ -11,6 +11,7 @@
 
 #include "cells/convolution.hpp"
 #include "convolution_choice.hpp"
+#include "fused_statistics.hpp"
 #include "lockstep/core/error.hpp"
 #include "onednn.hpp"
 #include "operations.hpp"
@@ -46,6 +47,8 @@ class Convolution : public Operation {
     const FeatureMap& source = *operands().inputs[0];
     forward_ = make(Direction::forward, source, *operands().output);
     if (context.options.mode == Mode::inference) return;
+    if (FusedStatistics* const statistics = context.statistics->behind(id_); statistics != nullptr)
+      statistics->is_computed = forward_->compute_statistics(*statistics);
     const FeatureMap& gradient = *operands().output_gradients[0];
     if (operands().input_gradients[0] != nullptr)
       backward_data_ = make(Direction::backward_data, *operands().input_gradients[0], gradient);

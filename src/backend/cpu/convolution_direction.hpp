@@ -7,6 +7,8 @@
 
 namespace lockstep::backend::cpu {
 
+struct FusedStatistics;
+
 enum class Direction { forward, backward_data, backward_weights };
 std::string_view name(Direction direction);  ///< "forward", "backward data", "backward weights"
 
@@ -20,6 +22,10 @@ class ConvolutionDirection {
   virtual const std::string& implementation() const = 0;  ///< name shown to users
   /// Returns the number of multiplications, relative to the direct algorithm.
   virtual double arithmetic() const { return 1; }
+  /// Requests that `run` also computes the statistics of the map that it writes. Returns false if
+  /// the direction cannot. Must be called before `workspace_bytes`; the statistics must outlive the
+  /// direction.
+  virtual bool compute_statistics(FusedStatistics&) { return false; }
   /// Returns the bytes of workspace that the direction needs.
   virtual std::size_t workspace_bytes() const = 0;
   /// Assigns memory; the maps must have theirs. `workspace`: workspace of `workspace_bytes` bytes.

@@ -29,7 +29,7 @@ Context make_context(int threads, const graph::Graph& graph, const PlanOptions& 
                      ConvolutionChooser& chooser, BatchData& batch) {
   omp_set_num_threads(threads);  // oneDNN creates kernels for this number of threads
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return {engine, dnnl::stream(engine), threads, &graph, options, &chooser, &batch};
+  return {engine, dnnl::stream(engine), threads, &graph, options, &chooser, &batch, nullptr};
 }
 
 }  // namespace
@@ -40,6 +40,10 @@ CpuOperations::CpuOperations(const graph::Graph& graph, const PlanOptions& optio
       context_(make_context(threads, graph_, options, chooser, batch_)),
       layouts_(preferred_layouts(context_)) {
   batch_.labels.reserve(static_cast<std::size_t>(options.batch));
+}
+
+void CpuOperations::prepare_fusion(const std::vector<Step>& steps) {
+  if (context_.options.mode == Mode::training) context_.statistics = &statistics_.emplace(steps);
 }
 
 FeatureMap CpuOperations::image_map(core::ImageShape shape) const {

@@ -5,6 +5,7 @@
 #include "../blueprint.hpp"
 #include "../build_operation.hpp"
 #include "../host_plan.hpp"
+#include "fused_statistics.hpp"
 #include "operations.hpp"
 
 namespace lockstep::backend::cpu {
@@ -19,6 +20,7 @@ class CpuOperations : public OperationFactory {
 
   const graph::Graph& graph() const override { return graph_; }
   const PlanOptions& options() const override { return context_.options; }
+  void prepare_fusion(const std::vector<Step>& steps) override;
   FeatureMap image_map(core::ImageShape shape) const override;
   FeatureMap feature_map(core::ImageShape shape) const override;
   std::unique_ptr<Operation> make(const Step& step, Operands operands) override {
@@ -34,6 +36,7 @@ class CpuOperations : public OperationFactory {
   graph::Graph graph_;
   BatchData batch_;
   Context context_;
+  std::optional<StatisticsFusion> statistics_;
   PreferredLayouts layouts_;
 };
 

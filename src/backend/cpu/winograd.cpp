@@ -3,10 +3,12 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <string>
 
 #include "division.hpp"
+#include "fused_statistics.hpp"
 #include "winograd_kernels.hpp"
 
 namespace lockstep::backend::cpu::winograd {
@@ -76,6 +78,11 @@ class MapDirection : public ConvolutionDirection {
   const std::string& implementation() const override { return implementation_; }
   double arithmetic() const override { return arithmetic_of(tiling_, to_); }
 
+  bool compute_statistics(FusedStatistics& statistics) override {
+    statistics_ = std::make_unique<StatisticsAccumulator>(statistics, to_.shape.channels, threads_);
+    return true;
+  }
+
   std::size_t workspace_bytes() const override {
     return ArenaAllocator::aligned(input_.bytes()) +
            static_cast<std::size_t>(threads_) * own_bytes();
@@ -90,9 +97,11 @@ class MapDirection : public ConvolutionDirection {
   }
 
   void run() override {
+    if (statistics_ != nullptr) statistics_->begin();
     for (std::int64_t first = 0; first < tiling_.count; first += block_) {
       run_block({first, std::min(block_, tiling_.count - first)});
     }
+    if (statistics_ != nullptr) statistics_->finish();
   }
 
  private:
@@ -125,10 +134,18 @@ class MapDirection : public ConvolutionDirection {
           const std::int64_t count = std::min(product_tiles, end - tile);
           for (std::int64_t f = 0; f < frequencies; ++f)
             multiply(input_, tile, weights, products, count, f);
-          transform_output(products, to_, tiling_, {block.first + tile, count}, panel, bias_);
+          write_output(products, {block.first + tile, count}, panel);
         }
       }
     }
+  }
+
+  void write_output(const Panels& products, TileRange range, std::int64_t panel) const {
+    PartialSums sums;
+    transform_output(products, to_, tiling_, range, panel, bias_,
+                     statistics_ != nullptr ? &sums : nullptr);
+    if (statistics_ != nullptr)
+      statistics_->add(omp_get_thread_num(), panel * products.lanes(), products.lanes(), sums);
   }
 
   int threads_;
@@ -142,6 +159,7 @@ class MapDirection : public ConvolutionDirection {
   Panels weights_, products_;  // one per thread
   std::byte* own_ = nullptr;
   const float* bias_ = nullptr;
+  std::unique_ptr<StatisticsAccumulator> statistics_;  // null: not computed
 };
 
 class WeightsDirection : public ConvolutionDirection {

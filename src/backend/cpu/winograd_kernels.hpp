@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "../feature_map.hpp"
+#include "fused_statistics.hpp"
 
 // The arithmetic of Winograd's minimal filtering F(4x4, 3x3) (Lavin and Gray, "Fast Algorithms for
 // Convolutional Neural Networks", 2016, arXiv:1509.09308) for 3x3 convolutions of stride 1 with one
@@ -88,8 +89,9 @@ void transform_gradient(const FeatureMap& map, Tiling tiling, TileRange range, c
 void transform_weights(const Kernels& kernels, std::int64_t panel, const Panels& to);
 /// Transforms the products to the output: writes At m A of a single panel with one entry per tile
 /// to the channels of panel `panel` of the map. `bias`: one value per channel of the map, or null.
+/// The values that are written are added to `statistics`, if it is not null.
 void transform_output(const Panels& from, const FeatureMap& map, Tiling tiling, TileRange range,
-                      std::int64_t panel, const float* bias);
+                      std::int64_t panel, const float* bias, PartialSums* statistics);
 /// Transforms the products to the weight gradient: computes Gt u G of a single panel whose entries
 /// are the depth channels from `first_depth` on, and stores it in the gradient of the kernels, or
 /// adds it if `accumulate` is true.

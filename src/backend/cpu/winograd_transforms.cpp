@@ -227,7 +227,8 @@ LOCKSTEP_INLINE void transform_map(const FeatureMap& map, Tiling tiling, TileRan
 
 template <int W, class M>
 LOCKSTEP_INLINE void output_tiles(const Panels& from, M* data, const FeatureMap& map, Tiling tiling,
-                                  TileRange range, std::int64_t panel, const float* bias) {
+                                  TileRange range, std::int64_t panel, const float* bias,
+                                  PartialSums* statistics) {
   const std::int64_t pixel = map.lanes(), line = map.shape.width * pixel;
   const std::int64_t stride = from.frequency_stride();
   auto next = place_of(data, map, tiling, range.first);
@@ -247,13 +248,31 @@ LOCKSTEP_INLINE void output_tiles(const Panels& from, M* data, const FeatureMap&
       }
       const float* in = from.at(0, 0, i) + lane;
       const Vector<W> added = bias != nullptr ? load<W>(bias + channel) : Vector<W>{};
+      const bool is_first = i == 0 && (statistics == nullptr || statistics->count == 0);
+      Vector<W> shift = {}, sum = {}, square = {};
+      if (!is_first && statistics != nullptr) {
+        shift = load<W>(statistics->shift.data() + lane);
+        sum = load<W>(statistics->sum.data() + lane);
+        square = load<W>(statistics->square.data() + lane);
+      }
       transform<At, W>(
           [&](int row, int column) { return load<W>(in + (row * At::in + column) * stride); },
           [&](int row, int column, const Vector<W>& value) {
-            if (row < rows && column < columns)
-              store<W>(value + added, corner + row * line + column * pixel);
+            if (row >= rows || column >= columns) return;
+            const Vector<W> output = value + added;
+            store<W>(output, corner + row * line + column * pixel);
+            if (row == 0 && column == 0 && is_first) shift = output;
+            const Vector<W> difference = output - shift;
+            sum += difference;
+            square += difference * difference;
           });
+      if (statistics != nullptr) {
+        store<W>(shift, statistics->shift.data() + lane);
+        store<W>(sum, statistics->sum.data() + lane);
+        store<W>(square, statistics->square.data() + lane);
+      }
     }
+    if (statistics != nullptr) statistics->count += rows * columns;
   }
 }
 
@@ -273,8 +292,7 @@ LOCKSTEP_INLINE void weights_to_panel(const Kernels& kernels, std::int64_t panel
                                       const Panels& to) {
   const std::int64_t stride = to.frequency_stride();
   // The hardware prefetcher does not recognise this pattern.
-  const std::int64_t ahead =
-      depths_at_once * kernels.depth_stride * std::int64_t{sizeof(float)};
+  const std::int64_t ahead = depths_at_once * kernels.depth_stride * std::int64_t{sizeof(float)};
   Taps<W> some[depths_at_once];
   for (std::int64_t begin = 0; begin < kernels.depth; begin += depths_at_once) {
     const std::int64_t count = std::min(depths_at_once, kernels.depth - begin);
@@ -361,21 +379,22 @@ LOCKSTEP_CLONES void transform_weights(const Kernels& kernels, std::int64_t pane
 }
 
 LOCKSTEP_CLONES void transform_output(const Panels& from, const FeatureMap& map, Tiling tiling,
-                                      TileRange range, std::int64_t panel, const float* bias) {
+                                      TileRange range, std::int64_t panel, const float* bias,
+                                      PartialSums* statistics) {
   const bool wide = from.vector_lanes == 16;
   if (map.type == core::DataType::bfloat16) {
     auto* data = map.as<BFloat16>();
     if (wide) {
-      output_tiles<16>(from, data, map, tiling, range, panel, bias);
+      output_tiles<16>(from, data, map, tiling, range, panel, bias, statistics);
     } else {
-      output_tiles<8>(from, data, map, tiling, range, panel, bias);
+      output_tiles<8>(from, data, map, tiling, range, panel, bias, statistics);
     }
   } else {
     auto* data = map.as<float>();
     if (wide) {
-      output_tiles<16>(from, data, map, tiling, range, panel, bias);
+      output_tiles<16>(from, data, map, tiling, range, panel, bias, statistics);
     } else {
-      output_tiles<8>(from, data, map, tiling, range, panel, bias);
+      output_tiles<8>(from, data, map, tiling, range, panel, bias, statistics);
     }
   }
 }

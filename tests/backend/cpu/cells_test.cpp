@@ -18,6 +18,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -26,6 +27,7 @@
 #include <vector>
 
 #include "backend/cpu/cells/kernels.hpp"
+#include "backend/cpu/fused_statistics.hpp"
 #include "cells_cases.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/random.hpp"
@@ -107,11 +109,16 @@ struct Problem {
                : winograd_fits(direction, sizes, source.map, destination.map);
   }
 
-  void run(Direction direction, const Kernels& kernels, Algorithm algorithm = Algorithm::direct) {
+  /// Also computes `statistics` of the output, if it is not null.
+  void run(Direction direction, const Kernels& kernels, Algorithm algorithm = Algorithm::direct,
+           FusedStatistics* statistics = nullptr) {
     ASSERT_TRUE(fits(direction, algorithm));
     const auto made = (algorithm == Algorithm::direct ? make : make_winograd)(
         direction, {.kernels = &kernels, .threads = threads, .cached_bytes = cached_bytes}, sizes,
         source.map, destination.map);
+    if (statistics != nullptr) {
+      ASSERT_TRUE(made->compute_statistics(*statistics));
+    }
     core::Buffer workspace(made->workspace_bytes());
     std::memset(workspace.data(), 0xff, workspace.bytes());  // NaN, to detect reads before writes
     made->bind(workspace.data(), weights.data(),
@@ -167,6 +174,25 @@ void expect_no_values_in_padding(const Map& map) {
   EXPECT_NEAR(map.sum_of_magnitudes(), sum, 1e-9 * sum);
 }
 
+/// Compares the sums with those of the values (..., channel). They need not be rounded as the
+/// output is. The tolerance is relative to the largest values that the sums of a channel could
+/// have.
+void expect_sums(const std::vector<double>& values, const FusedStatistics& statistics,
+                 double tolerance) {
+  const std::size_t channels = statistics.sum.size();
+  std::vector<double> sums(channels), squares(channels);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    sums[i % channels] += values[i];
+    squares[i % channels] += values[i] * values[i];
+  }
+  const double square = *std::ranges::max_element(squares);
+  const double sum = std::sqrt(static_cast<double>(values.size() / channels) * square);
+  for (std::size_t k = 0; k < channels; ++k) {
+    EXPECT_NEAR(statistics.sum[k], sums[k], tolerance * sum) << "channel " << k;
+    EXPECT_NEAR(statistics.square[k], squares[k], 2 * tolerance * square) << "channel " << k;
+  }
+}
+
 /// Compares the directions that the algorithm supports.
 void expect_direct_sums(const Case& c, const Kernels& kernels,
                         Algorithm algorithm = Algorithm::direct) {
@@ -187,9 +213,13 @@ void expect_direct_sums(const Case& c, const Kernels& kernels,
   const bool is_direct = algorithm == Algorithm::direct;
   const double tolerance = is_direct ? 4e-3 : 1e-2;
   Problem problem(c);
-  problem.run(Direction::forward, kernels, algorithm);
+  const auto channels = static_cast<std::size_t>(c.out_channels);
+  FusedStatistics statistics{.sum = std::vector<double>(channels, -1),
+                             .square = std::vector<double>(channels, -1)};
+  problem.run(Direction::forward, kernels, algorithm, &statistics);
   EXPECT_LT(distance(forward, problem.destination.values()), tolerance);
   expect_no_values_in_padding(problem.destination);
+  expect_sums(forward, statistics, is_direct ? 1e-5 : tolerance);
   problem = Problem(c);
   if (problem.fits(Direction::backward_data, algorithm)) {
     problem.run(Direction::backward_data, kernels, algorithm);

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -107,13 +108,28 @@ TEST_P(WinogradKernels, OutputEqualsDirectConvolution) {
   const Storage input(tiling.count, panel_count(), lanes()), u(channels, 1, lanes()),
       m(tiling.count, 1, lanes());
   transform_input(x.map, tiling, {0, tiling.count}, input.panels, 0);
+  const auto in_panel = static_cast<std::size_t>(panel_lanes(lanes()));
+  std::vector<double> sums(channels), squares(channels);
   for (std::int64_t panel = 0; panel < panel_count(); ++panel) {
     transform_weights(kernels, panel, u.panels);
     for (std::int64_t f = 0; f < frequencies; ++f)
       multiply(input.panels, 0, u.panels, m.panels, tiling.count, f);
-    transform_output(m.panels, y.map, tiling, {0, tiling.count}, panel, bias.data());
+    PartialSums part;
+    const std::int64_t half = tiling.count / 2;
+    transform_output(m.panels, y.map, tiling, {0, half}, panel, bias.data(), &part);
+    Panels rest = m.panels;
+    rest.data = m.panels.at(0, 0, half);
+    transform_output(rest, y.map, tiling, {half, tiling.count - half}, panel, bias.data(), &part);
+    EXPECT_EQ(part.count, images * y.map.shape.pixels());
+    for (std::size_t i = 0; i < in_panel; ++i) {
+      const std::size_t k = static_cast<std::size_t>(panel) * in_panel + i;
+      const double shift = part.shift[i], count = static_cast<double>(part.count);
+      sums[k] = part.sum[i] + count * shift;
+      squares[k] = part.square[i] + shift * (2 * double{part.sum[i]} + count * shift);
+    }
   }
   double error = 0, norm = 0;
+  std::vector<double> want_sums(channels), want_squares(channels);
   for (std::int64_t n = 0; n < images; ++n) {
     for (std::int64_t k = 0; k < channels; ++k) {
       for (std::int64_t i = 0; i < y.map.shape.height; ++i) {
@@ -126,11 +142,19 @@ TEST_P(WinogradKernels, OutputEqualsDirectConvolution) {
           }
           error += std::pow(y.get(n, k, i, j) - want, 2);
           norm += want * want;
+          want_sums[static_cast<std::size_t>(k)] += want;
+          want_squares[static_cast<std::size_t>(k)] += want * want;
         }
       }
     }
   }
   EXPECT_LE(std::sqrt(error / norm), GetParam().type == DataType::float32 ? 5e-6 : 4e-3);
+  // The sums are those of the float32 values, before they are rounded to the type of the map.
+  const double largest = *std::ranges::max_element(want_squares);
+  for (std::size_t k = 0; k < sums.size(); ++k) {
+    EXPECT_NEAR(sums[k], want_sums[k], 1e-5 * largest) << k;
+    EXPECT_NEAR(squares[k], want_squares[k], 1e-5 * largest) << k;
+  }
 }
 
 TEST_P(WinogradKernels, WeightGradientEqualsDirectConvolutionAndAccumulates) {
@@ -189,7 +213,7 @@ TEST_P(WinogradKernels, NotANumberStays) {
   transform_weights(kernels, 0, u.panels);
   for (std::int64_t f = 0; f < frequencies; ++f)
     multiply(input.panels, 0, u.panels, m.panels, tiling.count, f);
-  transform_output(m.panels, y.map, tiling, {0, tiling.count}, 0, nullptr);
+  transform_output(m.panels, y.map, tiling, {0, tiling.count}, 0, nullptr, nullptr);
   EXPECT_TRUE(std::isnan(y.get(0, 0, 1, 1)));
   EXPECT_FALSE(std::isnan(y.get(0, 1, 1, 1)));
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../division.hpp"
+#include "../fused_statistics.hpp"
 #include "lockstep/core/data_type.hpp"
 
 // Products of bfloat16 cells for convolutions, with float32 accumulation. A cell holds one pixel of
@@ -95,10 +96,11 @@ struct OutputRow {
   const std::vector<AxisTaps>* columns = nullptr;  ///< one entry per output pixel
   const core::BFloat16* weights = nullptr;         ///< weight cells (tap, block of input channels)
   std::int64_t kernel = 0;
-  std::int64_t blocks = 0;      ///< blocks of input channels
-  const float* bias = nullptr;  ///< 32 values, or null
-  MapRow to;                    ///< with those of the 32 channels that exist
-  bool streams = false;         ///< write with non-temporal stores
+  std::int64_t blocks = 0;            ///< blocks of input channels
+  const float* bias = nullptr;        ///< 32 values, or null
+  MapRow to;                          ///< with those of the 32 channels that exist
+  bool streams = false;               ///< write with non-temporal stores
+  PartialSums* statistics = nullptr;  ///< the values that are written are added; or null
   NextCells next;
 };
 
@@ -139,9 +141,10 @@ extern const core::BFloat16 zero_cell[cell_size];
 struct OutputTile {
   MapRow first_row;  ///< 1 or 2 pixels
   std::int64_t row_stride = 0;
-  std::int64_t rows = 0;        ///< 1 or 2
-  const float* bias = nullptr;  ///< 32 values, or null
-  bool streams = false;         ///< write with non-temporal stores
+  std::int64_t rows = 0;              ///< 1 or 2
+  const float* bias = nullptr;        ///< 32 values, or null
+  bool streams = false;               ///< write with non-temporal stores
+  PartialSums* statistics = nullptr;  ///< the values that are written are added; or null
 };
 
 /// Arithmetic of the convolutions, with one instruction set.

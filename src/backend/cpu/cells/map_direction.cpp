@@ -1,8 +1,10 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
+#include "../fused_statistics.hpp"
 #include "directions.hpp"
 #include "geometry.hpp"
 
@@ -33,6 +35,12 @@ class MapDirection : public ConvolutionDirection {
 
   const std::string& implementation() const override { return implementation_; }
 
+  bool compute_statistics(FusedStatistics& statistics) override {
+    statistics_ = std::make_unique<StatisticsAccumulator>(
+        statistics, channel_blocks(to_) * cell_channels, threads_);
+    return true;
+  }
+
   std::size_t workspace_bytes() const override {
     return weight_bytes() + bias_bytes() + static_cast<std::size_t>(threads_) * own_bytes();
   }
@@ -54,6 +62,7 @@ class MapDirection : public ConvolutionDirection {
       std::fill_n(padded_bias_, to_blocks * cell_channels, 0.0F);
       std::copy_n(bias_, to_.shape.channels, padded_bias_);
     }
+    if (statistics_ != nullptr) statistics_->begin();
 #pragma omp parallel num_threads(threads_)
     {
       kernels_.enter();
@@ -70,6 +79,7 @@ class MapDirection : public ConvolutionDirection {
         run_bands(task / parts, part_of(bands_.count(), task % parts, parts), cells);
       kernels_.leave();
     }
+    if (statistics_ != nullptr) statistics_->finish();
   }
 
  private:
@@ -104,7 +114,12 @@ class MapDirection : public ConvolutionDirection {
         OutputRow output = work_of_row(image_block, rows.first + i % count, i / count, copies);
         output.next = next;
         output.next.lines = part_of(next.lines, i, blocks * count);
+        const std::int64_t channel = i / count * cell_channels;
+        PartialSums sums;
+        if (statistics_ != nullptr) output.statistics = &sums;
         kernels_.multiply(output);
+        if (statistics_ != nullptr)
+          statistics_->add(omp_get_thread_num(), channel, cell_channels, sums);
       }
     }
   }
@@ -150,6 +165,7 @@ class MapDirection : public ConvolutionDirection {
                      .bias = bias_ != nullptr ? padded_bias_ + block * cell_channels : nullptr,
                      .to = output_row(to_, image_block, block, row),
                      .streams = is_streamed(to_),
+                     .statistics = nullptr,
                      .next = {}};
     for (std::size_t i = 0; i < static_cast<std::size_t>(taps.count); ++i)
       output.inputs[i] = {cells_of(image_block, taps.taps[i].position, copies), taps.taps[i].tap};
@@ -169,6 +185,7 @@ class MapDirection : public ConvolutionDirection {
   float* padded_bias_ = nullptr;
   std::byte* own_ = nullptr;  // rows of cells, one set per thread
   const float* bias_ = nullptr;
+  std::unique_ptr<StatisticsAccumulator> statistics_;  // null: not computed
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ void write_row(const OutputRow& row, Multiply&& multiply) {
   for (std::int64_t pixel = 0; pixel < row.to.pixels; ++pixel) {
     prefetch(row.next, part_of(row.next.lines, pixel, row.to.pixels));
     multiply((*row.columns)[static_cast<std::size_t>(pixel)], sums);
-    Vectors::write_pixel(sums, row.to, pixel * row.to.pixel_stride, row.streams);
+    Vectors::write_pixel(sums, row.to, pixel * row.to.pixel_stride, row.streams, row.statistics);
   }
 }
 

@@ -21,7 +21,8 @@ struct Avx512Vectors {
   /// Rounds sums [2 halves of the images][2 halves of the channels][16][16] to bfloat16 and writes
   /// them to one pixel of the images of `row`, to the first `row.channels` channels. `streams`: use
   /// non-temporal stores.
-  static void write_pixel(const float* sums, const MapRow& row, std::int64_t offset, bool streams);
+  static void write_pixel(const float* sums, const MapRow& row, std::int64_t offset, bool streams,
+                          PartialSums* statistics);
   static void transform_input(const PatchCells& patch, core::BFloat16* to, std::int64_t stride);
   static void transform_gradient(const GradientPatchCells& patch, core::BFloat16* to,
                                  std::int64_t stride);
@@ -43,7 +44,8 @@ struct PlainVectors {
   static void pack_weights(const WeightMatrix& weights, std::int64_t row_block,
                            std::int64_t column_block, core::BFloat16* cells,
                            std::int64_t tap_stride);
-  static void write_pixel(const float* sums, const MapRow& row, std::int64_t offset, bool streams);
+  static void write_pixel(const float* sums, const MapRow& row, std::int64_t offset, bool streams,
+                          PartialSums* statistics);
   static void transform_input(const PatchCells& patch, core::BFloat16* to, std::int64_t stride);
   static void transform_gradient(const GradientPatchCells& patch, core::BFloat16* to,
                                  std::int64_t stride);

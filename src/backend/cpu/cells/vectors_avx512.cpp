@@ -83,6 +83,50 @@ LOCKSTEP_AVX512 void transpose_pairs(__m512i (&r)[16]) {
   }
 }
 
+/// `PartialSums`, or null, in registers.
+class StatisticsRegisters {
+ public:
+  [[gnu::always_inline]] LOCKSTEP_AVX512 explicit StatisticsRegisters(PartialSums* statistics)
+      : to_(statistics) {
+    if (to_ == nullptr) return;
+    count_ = to_->count;
+    for (int half = 0; half < 2; ++half) {
+      shift_[half] = _mm512_loadu_ps(to_->shift.data() + half * lanes);
+      sum_[half] = _mm512_loadu_ps(to_->sum.data() + half * lanes);
+      square_[half] = _mm512_loadu_ps(to_->square.data() + half * lanes);
+    }
+  }
+  /// Adds one value of each channel.
+  [[gnu::always_inline]] LOCKSTEP_AVX512 void add(__m512 low, __m512 high) {
+    if (to_ == nullptr) return;
+    const __m512 values[2] = {low, high};
+    for (int half = 0; half < 2; ++half) {
+      if (count_ == 0) {
+        shift_[half] = values[half];
+        sum_[half] = square_[half] = _mm512_setzero_ps();
+      }
+      const __m512 difference = _mm512_sub_ps(values[half], shift_[half]);
+      sum_[half] = _mm512_add_ps(sum_[half], difference);
+      square_[half] = _mm512_fmadd_ps(difference, difference, square_[half]);
+    }
+    ++count_;
+  }
+  [[gnu::always_inline]] LOCKSTEP_AVX512 void store() const {
+    if (to_ == nullptr) return;
+    to_->count = count_;
+    for (int half = 0; half < 2; ++half) {
+      _mm512_storeu_ps(to_->shift.data() + half * lanes, shift_[half]);
+      _mm512_storeu_ps(to_->sum.data() + half * lanes, sum_[half]);
+      _mm512_storeu_ps(to_->square.data() + half * lanes, square_[half]);
+    }
+  }
+
+ private:
+  PartialSums* to_;
+  std::int64_t count_ = 0;
+  __m512 shift_[2], sum_[2], square_[2];
+};
+
 /// 32 values as float32.
 struct Widened {
   __m512 low, high;
@@ -236,19 +280,23 @@ LOCKSTEP_AVX512 void Avx512Vectors::pack_weights(const WeightMatrix& weights,
 }
 
 LOCKSTEP_AVX512 void Avx512Vectors::write_pixel(const float* sums, const MapRow& row,
-                                                std::int64_t offset, bool streams) {
+                                                std::int64_t offset, bool streams,
+                                                PartialSums* statistics) {
+  StatisticsRegisters registers(statistics);
   BFloat16* to = row.first + offset;
   const __mmask32 mask = first_halves(row.channels);
   for (std::int64_t image = 0; image < row.images; ++image, to += row.image_stride) {
-    const float* low = sums + image / 16 * 2 * tile_floats + image % 16 * 16;
-    const auto values = reinterpret_cast<__m512i>(
-        _mm512_cvtne2ps_pbh(_mm512_load_ps(low + tile_floats), _mm512_load_ps(low)));
+    const float* from = sums + image / 16 * 2 * tile_floats + image % 16 * 16;
+    const __m512 low = _mm512_load_ps(from), high = _mm512_load_ps(from + tile_floats);
+    const __m512i values = narrowed(low, high);
+    registers.add(low, high);
     if (streams) {
       _mm512_stream_si512(reinterpret_cast<__m512i*>(to), values);
     } else {
       _mm512_mask_storeu_epi16(to, mask, values);
     }
   }
+  registers.store();
 }
 
 LOCKSTEP_AVX512 void Avx512Vectors::transform_input(const PatchCells& patch, BFloat16* to,
@@ -295,6 +343,7 @@ LOCKSTEP_AVX512 void Avx512Vectors::transform_output(const float* from, std::int
                                                      const OutputTile& tile) {
   const MapRow& row = tile.first_row;
   const __mmask32 mask = first_halves(row.channels);
+  StatisticsRegisters registers(tile.statistics);
   __m512 bias[2] = {};
   if (tile.bias != nullptr) {
     bias[0] = _mm512_loadu_ps(tile.bias);
@@ -316,7 +365,9 @@ LOCKSTEP_AVX512 void Avx512Vectors::transform_output(const float* from, std::int
         BFloat16* const to = row.first + image * row.image_stride +
                              static_cast<std::int64_t>(i) * tile.row_stride +
                              static_cast<std::int64_t>(j) * row.pixel_stride;
-        const __m512i values = narrowed(halves[0][i][j] + bias[0], halves[1][i][j] + bias[1]);
+        const __m512 low = halves[0][i][j] + bias[0], high = halves[1][i][j] + bias[1];
+        const __m512i values = narrowed(low, high);
+        registers.add(low, high);
         if (tile.streams) {
           _mm512_stream_si512(reinterpret_cast<__m512i*>(to), values);
         } else {
@@ -325,6 +376,7 @@ LOCKSTEP_AVX512 void Avx512Vectors::transform_output(const float* from, std::int
       }
     }
   }
+  registers.store();
 }
 
 LOCKSTEP_AVX512 void Avx512Vectors::transform_weight_gradient(const float* from,

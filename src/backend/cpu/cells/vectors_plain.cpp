@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cfloat>
 #include <cmath>
 #include <cstddef>
@@ -16,6 +17,20 @@ namespace {
 /// Rounds as VCVTNE2PS2BF16 does, which reads denormals as zero.
 BFloat16 rounded(float value) {
   return core::to_bfloat16(std::fabs(value) < FLT_MIN ? std::copysign(0.0F, value) : value);
+}
+
+/// Adds one value of each channel to the sums, if they are not null.
+void add_pixel(PartialSums* statistics, const std::array<float, 32>& values) {
+  if (statistics == nullptr) return;
+  if (statistics->count++ == 0) {
+    statistics->shift = values;
+    statistics->sum = statistics->square = {};
+  }
+  for (std::size_t channel = 0; channel < values.size(); ++channel) {
+    const float difference = values[channel] - statistics->shift[channel];
+    statistics->sum[channel] += difference;
+    statistics->square[channel] += difference * difference;
+  }
 }
 
 template <class Transform, class Patch>
@@ -88,11 +103,17 @@ void PlainVectors::pack_weights(const WeightMatrix& weights, std::int64_t row_bl
   }
 }
 
-void PlainVectors::write_pixel(const float* sums, const MapRow& row, std::int64_t offset, bool) {
+void PlainVectors::write_pixel(const float* sums, const MapRow& row, std::int64_t offset, bool,
+                               PartialSums* statistics) {
   for (std::int64_t image = 0; image < row.images; ++image) {
-    for (std::int64_t channel = 0; channel < row.channels; ++channel)
-      row.first[offset + image * row.image_stride + channel] = rounded(
-          sums[(image / 16 * 2 + channel / 16) * tile_floats + image % 16 * 16 + channel % 16]);
+    std::array<float, 32> values{};
+    for (std::int64_t channel = 0; channel < row.channels; ++channel) {
+      const float value =
+          sums[(image / 16 * 2 + channel / 16) * tile_floats + image % 16 * 16 + channel % 16];
+      row.first[offset + image * row.image_stride + channel] = rounded(value);
+      values[static_cast<std::size_t>(channel)] = value;
+    }
+    add_pixel(statistics, values);
   }
 }
 
@@ -129,18 +150,25 @@ void PlainVectors::transform_output(const float* from, std::int64_t stride,
                                     const OutputTile& tile) {
   const MapRow& row = tile.first_row;
   for (std::int64_t image = 0; image < row.images; ++image) {
+    Square<std::array<float, 32>, 2> outputs{};
     for (std::int64_t channel = 0; channel < row.channels; ++channel) {
       Square<float, 4> sums;
       const float* at =
           from + (image / 16 * 2 + channel / 16) * tile_floats + image % 16 * 16 + channel % 16;
       for (std::size_t f = 0; f < frequencies; ++f, at += stride) sums[f / 4][f % 4] = *at;
       const auto values = transformed<OutputTransform>(sums);
-      for (std::int64_t i = 0; i < tile.rows; ++i) {
-        for (std::int64_t j = 0; j < row.pixels; ++j)
-          row.first[i * tile.row_stride + j * row.pixel_stride + image * row.image_stride +
-                    channel] =
-              rounded(values[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)] +
-                      (tile.bias != nullptr ? tile.bias[channel] : 0.0F));
+      for (std::size_t pixel = 0; pixel < 4; ++pixel)
+        outputs[pixel / 2][pixel % 2][static_cast<std::size_t>(channel)] =
+            values[pixel / 2][pixel % 2] + (tile.bias != nullptr ? tile.bias[channel] : 0.0F);
+    }
+    for (std::int64_t i = 0; i < tile.rows; ++i) {
+      for (std::int64_t j = 0; j < row.pixels; ++j) {
+        const auto& values = outputs[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)];
+        BFloat16* const to =
+            row.first + i * tile.row_stride + j * row.pixel_stride + image * row.image_stride;
+        for (std::int64_t channel = 0; channel < row.channels; ++channel)
+          to[channel] = rounded(values[static_cast<std::size_t>(channel)]);
+        add_pixel(tile.statistics, values);
       }
     }
   }

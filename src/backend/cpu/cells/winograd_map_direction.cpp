@@ -1,8 +1,10 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
+#include "../fused_statistics.hpp"
 #include "directions.hpp"
 #include "geometry.hpp"
 #include "winograd_tiles.hpp"
@@ -36,6 +38,12 @@ class WinogradMapDirection : public ConvolutionDirection {
   const std::string& implementation() const override { return implementation_; }
   double arithmetic() const override { return winograd_arithmetic(to_.shape); }
 
+  bool compute_statistics(FusedStatistics& statistics) override {
+    statistics_ = std::make_unique<StatisticsAccumulator>(
+        statistics, channel_blocks(to_) * cell_channels, threads_);
+    return true;
+  }
+
   std::size_t workspace_bytes() const override {
     return weight_bytes() + bias_bytes() + static_cast<std::size_t>(threads_) * own_bytes();
   }
@@ -57,6 +65,7 @@ class WinogradMapDirection : public ConvolutionDirection {
       std::fill_n(padded_bias_, to_blocks * cell_channels, 0.0F);
       std::copy_n(bias_, to_.shape.channels, padded_bias_);
     }
+    if (statistics_ != nullptr) statistics_->begin();
 #pragma omp parallel num_threads(threads_)
     {
       kernels_.enter();
@@ -83,6 +92,7 @@ class WinogradMapDirection : public ConvolutionDirection {
       }
       kernels_.leave();
     }
+    if (statistics_ != nullptr) statistics_->finish();
   }
 
  private:
@@ -137,6 +147,7 @@ class WinogradMapDirection : public ConvolutionDirection {
                             .b_stride = cell_size,
                             .count = blocks,
                             .sums = nullptr};
+      PartialSums statistics;
       for (std::int64_t column = columns.first; column < columns.last; ++column) {
         products.b = weights_of(to_block);
         products.sums = sums;
@@ -146,9 +157,12 @@ class WinogradMapDirection : public ConvolutionDirection {
           products.b += blocks * cell_size;
           products.sums += sums_stride;
         }
-        kernels_.transform_output(sums, sums_stride,
-                                  output_tile(image_block, to_block, row, column));
+        OutputTile tile = output_tile(image_block, to_block, row, column);
+        if (statistics_ != nullptr) tile.statistics = &statistics;
+        kernels_.transform_output(sums, sums_stride, tile);
       }
+      if (statistics_ != nullptr)
+        statistics_->add(omp_get_thread_num(), to_block * cell_channels, cell_channels, statistics);
     }
   }
 
@@ -160,7 +174,8 @@ class WinogradMapDirection : public ConvolutionDirection {
                     .row_stride = to_.shape.width * pixels.pixel_stride,
                     .rows = std::min<std::int64_t>(tile_size, to_.shape.height - y),
                     .bias = bias_ != nullptr ? padded_bias_ + to_block * cell_channels : nullptr,
-                    .streams = is_streamed(to_)};
+                    .streams = is_streamed(to_),
+                    .statistics = nullptr};
     tile.first_row.first += x * pixels.pixel_stride;
     tile.first_row.pixels = std::min<std::int64_t>(tile_size, to_.shape.width - x);
     return tile;
@@ -179,6 +194,7 @@ class WinogradMapDirection : public ConvolutionDirection {
   float* padded_bias_ = nullptr;
   std::byte* own_ = nullptr;  // per thread: copied rows, transformed patches, sums
   const float* bias_ = nullptr;
+  std::unique_ptr<StatisticsAccumulator> statistics_;  // null: not computed
 };
 
 }  // namespace

@@ -1,0 +1,67 @@
+#include "fused_statistics.hpp"
+
+#include <algorithm>
+#include <variant>
+
+namespace lockstep::backend::cpu {
+
+StatisticsFusion::StatisticsFusion(const std::vector<Step>& steps) {
+  for (const Step& step : steps) {
+    if (!std::holds_alternative<graph::BatchNorm>(step.operation)) continue;
+    const Step& from = steps[static_cast<std::size_t>(step.inputs[0])];
+    if (!std::holds_alternative<graph::Convolution>(from.operation) || behind(from.node) != nullptr)
+      continue;
+    const auto channels = static_cast<std::size_t>(step.output.channels);
+    entries_.push_back({.convolution = from.node,
+                        .batch_norm = step.node,
+                        .sum = std::vector<double>(channels),
+                        .square = std::vector<double>(channels)});
+  }
+}
+
+FusedStatistics* StatisticsFusion::find(graph::NodeId FusedStatistics::*end, graph::NodeId node) {
+  const auto found = std::ranges::find(entries_, node, end);
+  return found != entries_.end() ? &*found : nullptr;
+}
+FusedStatistics* StatisticsFusion::behind(graph::NodeId convolution) {
+  return find(&FusedStatistics::convolution, convolution);
+}
+FusedStatistics* StatisticsFusion::of(graph::NodeId batch_norm) {
+  return find(&FusedStatistics::batch_norm, batch_norm);
+}
+
+StatisticsAccumulator::StatisticsAccumulator(FusedStatistics& result, std::int64_t channels,
+                                             int threads)
+    : result_(result),
+      channels_(static_cast<std::size_t>(channels)),
+      threads_(threads),
+      sums_(2 * static_cast<std::size_t>(threads) * channels_) {}
+
+void StatisticsAccumulator::begin() { std::ranges::fill(sums_, 0.0); }
+
+void StatisticsAccumulator::add(int thread, std::int64_t channel, std::int64_t count,
+                                const PartialSums& part) {
+  double* const sums = sums_of(thread) + channel;
+  double* const squares = sums + channels_;
+  const auto values = static_cast<double>(part.count);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    const double shift = part.shift[i], sum = part.sum[i];
+    sums[i] += sum + values * shift;
+    squares[i] += part.square[i] + shift * (2 * sum + values * shift);
+  }
+}
+
+void StatisticsAccumulator::finish() {
+  std::ranges::fill(result_.sum, 0.0);
+  std::ranges::fill(result_.square, 0.0);
+  for (int thread = 0; thread < threads_; ++thread) {
+    const double* const sum = sums_of(thread);
+    const double* const square = sum + channels_;
+    for (std::size_t c = 0; c < result_.sum.size(); ++c) {
+      result_.sum[c] += sum[c];
+      result_.square[c] += square[c];
+    }
+  }
+}
+
+}  // namespace lockstep::backend::cpu
