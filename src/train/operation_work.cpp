@@ -6,10 +6,15 @@ namespace lockstep::train {
 
 namespace {
 
+double element_bytes(core::Precision precision) {
+  return precision == core::Precision::bf16 || precision == core::Precision::fp16 ? 2.0 : 4.0;
+}
+
 /// Returns the work for one image, without the parameters.
-Work work_of_image(const graph::NodeCost& cost, std::string_view phase, double element_bytes) {
-  if (phase == "forward") return {cost.forward_flops, cost.forward_values * element_bytes};
-  const double bytes = cost.backward_values * element_bytes;
+Work work_of_image(const graph::NodeCost& cost, std::string_view phase, core::Precision precision) {
+  if (phase == "forward")
+    return {cost.forward_flops, cost.forward_values * element_bytes(precision)};
+  const double bytes = cost.backward_values * element_bytes(precision);
   if (phase == "backward data") return {cost.backward_data_flops, bytes};
   if (phase == "backward weights") return {cost.backward_weight_flops, bytes};
   return {cost.backward_data_flops + cost.backward_weight_flops, bytes};
@@ -28,9 +33,8 @@ double parameter_bytes(const graph::Graph& graph, graph::NodeId id) {
 Work work_of(const graph::Graph& graph, graph::NodeId id, std::string_view phase,
              std::int64_t batch, core::Precision precision) {
   const graph::NodeCost cost = graph.cost(id);
-  const bool is_half = precision == core::Precision::bf16 || precision == core::Precision::fp16;
   const auto images = static_cast<double>(batch);
-  Work work = work_of_image(cost, phase, is_half ? 2.0 : 4.0);
+  Work work = work_of_image(cost, phase, precision);
   work.flops *= images;
   work.bytes = work.bytes * images + parameter_bytes(graph, id);
   // A phase that computes both gradients makes a pass over its maps and parameters for each.
@@ -59,7 +63,14 @@ OperationWork OperationWorks::of(const OperationKey& key) const {
   Work work = work_of(graph_, id, phase, batch_, precision_);
   const auto choice = choices_.find({id, std::string(phase)});
   const bool has_choice = choice != choices_.end();
-  if (has_choice) work.flops *= choice->second.arithmetic;
+  if (has_choice) {
+    work.flops *= choice->second.arithmetic;
+    if (const auto& traffic = choice->second.traffic)
+      work.bytes = (traffic->read + traffic->written + traffic->read_again) *
+                       graph_.cost(id).output_elements * static_cast<double>(batch_) *
+                       element_bytes(precision_) +
+                   parameter_bytes(graph_, id);
+  }
   return {graph_.describe(id), has_choice ? choice->second.implementation : "", work.flops,
           work.bytes};
 }

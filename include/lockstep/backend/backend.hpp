@@ -168,7 +168,7 @@ struct OperationChoice {
   std::string phase;           ///< "forward", "backward data", "backward weights"
   std::string implementation;  ///< name of the kernel: that of its library, or our own
   double arithmetic = 1;       ///< multiplications, relative to the FLOPs of the node
-  /// Memory traffic, if it depends on the implementation (batch norm on GPUs).
+  /// Memory traffic, if it depends on the implementation (batch norm).
   std::optional<MapTraffic> traffic{};
 };
 
