@@ -6,8 +6,8 @@
 
 namespace lockstep::backend::cpu {
 
-/// CPU backend: convolutions by oneDNN, Winograd's algorithm or AMX, and our own kernels for most
-/// other operations. Supports fp32 and bf16.
+/// CPU backend: convolutions by oneDNN and by our own kernels, and our own kernels for most other
+/// operations. Supports fp32 and bf16.
 class CpuBackend : public Backend {
  public:
   explicit CpuBackend(const DeviceOptions& options);

@@ -34,7 +34,7 @@ std::unique_ptr<Operation> make_operation(const graph::SoftmaxCrossEntropy&, con
                                           const Step&, Operands);
 
 /// Layouts of feature maps that suit the convolutions of a plan: those that oneDNN prefers, or one
-/// that the AMX kernels support. If several are possible with AMX, the convolutions are timed.
+/// that the kernels of `cells` support. If that is not clear, the convolutions are timed.
 struct PreferredLayouts {
   MapLayout activations = MapLayout::planar;
   MapLayout images = MapLayout::planar;

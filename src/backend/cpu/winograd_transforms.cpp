@@ -2,112 +2,15 @@
 
 #include "vectors.hpp"
 #include "winograd_kernels.hpp"
+#include "winograd_matrices.hpp"
+
+// The transforms between maps and panels.
 
 namespace lockstep::backend::cpu::winograd {
 
 using core::BFloat16;
 
 namespace {
-
-// The points other than 0 and infinity are +-p and +-q: p^2 = 1/2, q^2 = 2.
-constexpr float p = 0.70710678118654752f;
-constexpr float q = 1.41421356237309505f;
-
-// The five one-dimensional transforms, one for each matrix in the description at the top of
-// winograd_kernels.hpp.
-
-struct Bt {
-  static constexpr int in = 6, out = 6;
-  template <class V>
-  LOCKSTEP_INLINE static void apply(const V (&x)[6], V (&y)[6]) {
-    const V even_p = x[4] - 2.0f * x[2], odd_p = p * (x[3] - 2.0f * x[1]);
-    const V even_q = x[4] - 0.5f * x[2], odd_q = q * (x[3] - 0.5f * x[1]);
-    y[0] = x[0] + x[4] - 2.5f * x[2];
-    y[1] = even_p + odd_p;
-    y[2] = even_p - odd_p;
-    y[3] = even_q + odd_q;
-    y[4] = even_q - odd_q;
-    y[5] = x[1] + x[5] - 2.5f * x[3];
-  }
-};
-
-struct G {
-  static constexpr int in = 3, out = 6;
-  template <class V>
-  LOCKSTEP_INLINE static void apply(const V (&x)[3], V (&y)[6]) {
-    const V even_p = (-2.0f / 3) * (x[0] + 0.5f * x[2]), odd_p = (-2.0f / 3 * p) * x[1];
-    const V even_q = (1.0f / 6) * (x[0] + 2.0f * x[2]), odd_q = (1.0f / 6 * q) * x[1];
-    y[0] = x[0];
-    y[1] = even_p + odd_p;
-    y[2] = even_p - odd_p;
-    y[3] = even_q + odd_q;
-    y[4] = even_q - odd_q;
-    y[5] = x[2];
-  }
-};
-
-struct Gt {
-  static constexpr int in = 6, out = 3;
-  template <class V>
-  LOCKSTEP_INLINE static void apply(const V (&x)[6], V (&y)[3]) {
-    const V even_p = (-2.0f / 3) * (x[1] + x[2]), odd_p = (-2.0f / 3 * p) * (x[1] - x[2]);
-    const V even_q = (1.0f / 6) * (x[3] + x[4]), odd_q = (1.0f / 6 * q) * (x[3] - x[4]);
-    y[0] = x[0] + even_p + even_q;
-    y[1] = odd_p + odd_q;
-    y[2] = 0.5f * even_p + 2.0f * even_q + x[5];
-  }
-};
-
-struct At {
-  static constexpr int in = 6, out = 4;
-  template <class V>
-  LOCKSTEP_INLINE static void apply(const V (&x)[6], V (&y)[4]) {
-    const V even_p = x[1] + x[2], odd_p = p * (x[1] - x[2]);
-    const V even_q = x[3] + x[4], odd_q = q * (x[3] - x[4]);
-    y[0] = x[0] + even_p + even_q;
-    y[1] = odd_p + odd_q;
-    y[2] = 0.5f * even_p + 2.0f * even_q;
-    y[3] = 0.5f * odd_p + 2.0f * odd_q + x[5];
-  }
-};
-
-struct A {
-  static constexpr int in = 4, out = 6;
-  template <class V>
-  LOCKSTEP_INLINE static void apply(const V (&x)[4], V (&y)[6]) {
-    const V even_p = x[0] + 0.5f * x[2], odd_p = p * (x[1] + 0.5f * x[3]);
-    const V even_q = x[0] + 2.0f * x[2], odd_q = q * (x[1] + 2.0f * x[3]);
-    y[0] = x[0];
-    y[1] = even_p + odd_p;
-    y[2] = even_p - odd_p;
-    y[3] = even_q + odd_q;
-    y[4] = even_q - odd_q;
-    y[5] = x[3];
-  }
-};
-
-/// Computes T X Tt: `get(row, column)` returns the elements of X, `put(row, column, value)`
-/// receives the result.
-template <class T, int W, class Get, class Put>
-LOCKSTEP_INLINE void transform(Get&& get, Put&& put) {
-  Vector<W> half[T::out][T::in];
-#pragma GCC unroll 6
-  for (int column = 0; column < T::in; ++column) {
-    Vector<W> x[T::in], y[T::out];
-#pragma GCC unroll 6
-    for (int row = 0; row < T::in; ++row) x[row] = get(row, column);
-    T::apply(x, y);
-#pragma GCC unroll 6
-    for (int row = 0; row < T::out; ++row) half[row][column] = y[row];
-  }
-#pragma GCC unroll 6
-  for (int row = 0; row < T::out; ++row) {
-    Vector<W> y[T::out];
-    T::apply(half[row], y);
-#pragma GCC unroll 6
-    for (int column = 0; column < T::out; ++column) put(row, column, y[column]);
-  }
-}
 
 /// Position of one tile: the address of its first pixel in channel 0, and the row and column of
 /// that pixel in the map.
@@ -276,74 +179,6 @@ LOCKSTEP_INLINE void output_tiles(const Panels& from, M* data, const FeatureMap&
   }
 }
 
-constexpr int taps = 9;
-
-/// Depth channels whose kernels are read together, because they are next to each other in memory.
-constexpr std::int64_t depths_at_once = 8;
-
-/// The kernels of one depth channel: for each of the nine taps the values of all lanes.
-template <int W>
-struct Taps {
-  alignas(64) float of[taps][2 * W];
-};
-
-template <int W>
-LOCKSTEP_INLINE void weights_to_panel(const Kernels& kernels, std::int64_t panel,
-                                      const Panels& to) {
-  const std::int64_t stride = to.frequency_stride();
-  // The hardware prefetcher does not recognise this pattern.
-  const std::int64_t ahead = depths_at_once * kernels.depth_stride * std::int64_t{sizeof(float)};
-  Taps<W> some[depths_at_once];
-  for (std::int64_t begin = 0; begin < kernels.depth; begin += depths_at_once) {
-    const std::int64_t count = std::min(depths_at_once, kernels.depth - begin);
-    for (int lane = 0; lane < 2 * W; ++lane) {
-      const float* from = kernels.data + begin * kernels.depth_stride +
-                          (panel * 2 * W + lane) * kernels.lane_stride;
-      for (std::int64_t i = 0; i < count; ++i, from += kernels.depth_stride) {
-        prefetch_ahead(from, ahead);
-        for (int tap = 0; tap < taps; ++tap)
-          some[i].of[kernels.rotated ? taps - 1 - tap : tap][lane] = from[tap];
-      }
-    }
-    for (std::int64_t i = 0; i < count; ++i) {
-      for (int lane = 0; lane < 2 * W; lane += W) {
-        float* out = to.at(0, 0, begin + i) + lane;
-        transform<G, W>(
-            [&](int row, int column) { return load<W>(some[i].of[row * 3 + column] + lane); },
-            [&](int row, int column, const Vector<W>& value) {
-              store<W>(value, out + (row * G::out + column) * stride);
-            });
-      }
-    }
-  }
-}
-
-template <int W>
-LOCKSTEP_INLINE void panel_to_weight_gradient(const Panels& from, const Kernels& kernels,
-                                              std::int64_t first_depth, std::int64_t panel,
-                                              bool accumulate) {
-  const std::int64_t stride = from.frequency_stride();
-  Taps<W> g;
-  for (std::int64_t entry = 0; entry < from.entries; ++entry) {
-    for (int lane = 0; lane < 2 * W; lane += W) {
-      const float* in = from.at(0, 0, entry) + lane;
-      transform<Gt, W>(
-          [&](int row, int column) { return load<W>(in + (row * Gt::in + column) * stride); },
-          [&](int row, int column, const Vector<W>& value) {
-            store<W>(value, g.of[row * 3 + column] + lane);
-          });
-    }
-    float* first = kernels.data + (first_depth + entry) * kernels.depth_stride +
-                   panel * 2 * W * kernels.lane_stride;
-    for (int lane = 0; lane < 2 * W; ++lane) {
-      float* to = first + lane * kernels.lane_stride;
-      prefetch_ahead<1>(to, kernels.depth_stride * std::int64_t{sizeof(float)});
-      for (int tap = 0; tap < taps; ++tap)
-        to[tap] = accumulate ? to[tap] + g.of[tap][lane] : g.of[tap][lane];
-    }
-  }
-}
-
 }  // namespace
 
 int vector_lanes(std::int64_t map_lanes) {
@@ -369,15 +204,6 @@ LOCKSTEP_CLONES void transform_gradient(const FeatureMap& map, Tiling tiling, Ti
   transform_map<A>(map, tiling, range, to, first_entry, 0, sums);
 }
 
-LOCKSTEP_CLONES void transform_weights(const Kernels& kernels, std::int64_t panel,
-                                       const Panels& to) {
-  if (to.vector_lanes == 16) {
-    weights_to_panel<16>(kernels, panel, to);
-  } else {
-    weights_to_panel<8>(kernels, panel, to);
-  }
-}
-
 LOCKSTEP_CLONES void transform_output(const Panels& from, const FeatureMap& map, Tiling tiling,
                                       TileRange range, std::int64_t panel, const float* bias,
                                       PartialSums* statistics) {
@@ -396,16 +222,6 @@ LOCKSTEP_CLONES void transform_output(const Panels& from, const FeatureMap& map,
     } else {
       output_tiles<8>(from, data, map, tiling, range, panel, bias, statistics);
     }
-  }
-}
-
-LOCKSTEP_CLONES void transform_weight_gradient(const Panels& from, const Kernels& kernels,
-                                               std::int64_t first_depth, std::int64_t panel,
-                                               bool accumulate) {
-  if (from.vector_lanes == 16) {
-    panel_to_weight_gradient<16>(from, kernels, first_depth, panel, accumulate);
-  } else {
-    panel_to_weight_gradient<8>(from, kernels, first_depth, panel, accumulate);
   }
 }
 

@@ -9,9 +9,8 @@
 //     at most 2^-8.
 //   - backward weights: 1e-5. The gradients are float32 sums of at most 40,320 products; measured:
 //     2e-6.
-//   - Winograd's algorithm: 1e-2 in all directions. It also rounds transformed maps and weights to
-//     bfloat16, with a relative error of at most 2^-9 each, which the transforms increase;
-//     measured: up to 6e-3.
+//   - Winograd's algorithm: 6e-3 in all directions. It also rounds transformed maps and weights to
+//     bfloat16; measured: up to 3.7e-3, and 1.8e-3 for the direct algorithm.
 // The tiles of the processor and the emulated ones give bitwise identical results.
 
 #include "backend/cpu/cells/convolution.hpp"
@@ -211,7 +210,7 @@ void expect_direct_sums(const Case& c, const Kernels& kernels,
     weights[weight] += source[from] * gradient[to];
   });
   const bool is_direct = algorithm == Algorithm::direct;
-  const double tolerance = is_direct ? 4e-3 : 1e-2;
+  const double tolerance = is_direct ? 4e-3 : 6e-3;
   Problem problem(c);
   const auto channels = static_cast<std::size_t>(c.out_channels);
   FusedStatistics statistics{.sum = std::vector<double>(channels, -1),

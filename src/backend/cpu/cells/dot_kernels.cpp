@@ -3,16 +3,11 @@
 // computed for 8 of its 32 rows at a time: 16 sums per row in 16 registers for both halves of the
 // columns, or in 24 registers for three taps. A pair of values of A is broadcast to all lanes.
 
-#include <immintrin.h>
-
 #include <array>
 #include <cstring>
 
+#include "avx512.hpp"
 #include "vector_kernels.hpp"
-
-#define LOCKSTEP_DOT [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16")]]
-#define LOCKSTEP_INLINE_DOT \
-  [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16"), gnu::always_inline]] inline
 
 namespace lockstep::backend::cpu::cells {
 
@@ -25,10 +20,7 @@ constexpr int group = 8;
 constexpr int groups = 32 / group;
 constexpr std::int64_t pairs = cell_channels / 2;
 
-LOCKSTEP_INLINE_DOT __m512bh load(const BFloat16* from) {
-  return reinterpret_cast<__m512bh>(_mm512_load_si512(static_cast<const void*>(from)));
-}
-LOCKSTEP_INLINE_DOT __m512bh broadcast_pair(const BFloat16* from) {
+LOCKSTEP_INLINE_AVX512 __m512bh broadcast_pair(const BFloat16* from) {
   int pair;
   std::memcpy(&pair, from, sizeof(pair));
   return reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
@@ -37,15 +29,16 @@ LOCKSTEP_INLINE_DOT __m512bh broadcast_pair(const BFloat16* from) {
 /// Computes sum[row][column] += a[row] b[column] for `Rows` rows of 32 values of the cell `a` and
 /// `Columns` groups of 16 columns; `b` has the addresses of their pairs of rows.
 template <int Rows, int Columns>
-LOCKSTEP_INLINE_DOT void add_products(const BFloat16* a,
-                                      const std::array<const BFloat16*, Columns>& b,
-                                      __m512 (&sum)[Rows][Columns]) {
+LOCKSTEP_INLINE_AVX512 void add_products(const BFloat16* a,
+                                         const std::array<const BFloat16*, Columns>& b,
+                                         __m512 (&sum)[Rows][Columns]) {
 #pragma GCC unroll 2
   for (std::int64_t pair = 0; pair < pairs; ++pair) {
     __m512bh right[Columns];
 #pragma GCC unroll 3
     for (int column = 0; column < Columns; ++column)
-      right[column] = load(b[static_cast<std::size_t>(column)] + pair * 32);
+      right[column] =
+          reinterpret_cast<__m512bh>(load(b[static_cast<std::size_t>(column)] + pair * 32));
 #pragma GCC unroll 16
     for (int row = 0; row < Rows; ++row) {
       const __m512bh left = broadcast_pair(a + row * 32 + 2 * pair);
@@ -61,7 +54,8 @@ constexpr std::int64_t sums_of(std::int64_t row) {
   return row / tile_rows * 2 * tile_floats + row % tile_rows * tile_rows;
 }
 /// Reads and writes the sums of the rows from `first` on.
-LOCKSTEP_INLINE_DOT void load_sums(const float* from, std::int64_t first, __m512 (&sum)[group][2]) {
+LOCKSTEP_INLINE_AVX512 void load_sums(const float* from, std::int64_t first,
+                                      __m512 (&sum)[group][2]) {
   const float* at = from + sums_of(first);
 #pragma GCC unroll 8
   for (int i = 0; i < group; ++i, at += tile_rows) {
@@ -69,7 +63,8 @@ LOCKSTEP_INLINE_DOT void load_sums(const float* from, std::int64_t first, __m512
     sum[i][1] = _mm512_load_ps(at + tile_floats);
   }
 }
-LOCKSTEP_INLINE_DOT void store_sums(const __m512 (&sum)[group][2], std::int64_t first, float* to) {
+LOCKSTEP_INLINE_AVX512 void store_sums(const __m512 (&sum)[group][2], std::int64_t first,
+                                       float* to) {
   float* at = to + sums_of(first);
 #pragma GCC unroll 8
   for (int i = 0; i < group; ++i, at += tile_rows) {
@@ -78,7 +73,7 @@ LOCKSTEP_INLINE_DOT void store_sums(const __m512 (&sum)[group][2], std::int64_t 
   }
 }
 
-LOCKSTEP_DOT void multiply_pixel(const OutputRow& row, const AxisTaps& columns, float* sums) {
+LOCKSTEP_AVX512 void multiply_pixel(const OutputRow& row, const AxisTaps& columns, float* sums) {
   for (std::int64_t first = 0; first < cell_images; first += group) {
     __m512 sum[group][2];
 #pragma GCC unroll 8
@@ -106,7 +101,7 @@ LOCKSTEP_DOT void multiply_pixel(const OutputRow& row, const AxisTaps& columns, 
 /// Sums for `Kernel` taps of one row of the kernel. Gradient pixels at the border of the map have
 /// no source pixel for some taps; these products are computed with zeros.
 template <int Kernel>
-LOCKSTEP_DOT void multiply_rows(const GradientRows& rows) {
+LOCKSTEP_AVX512 void multiply_rows(const GradientRows& rows) {
   // For a single tap, more rows keep enough instructions independent of each other.
   constexpr int count = Kernel == 1 ? 2 * group : group;
   alignas(64) static constexpr BFloat16 zeros[tile_halves] = {};
@@ -146,7 +141,7 @@ LOCKSTEP_DOT void multiply_rows(const GradientRows& rows) {
   }
 }
 
-LOCKSTEP_DOT void multiply_cells(const CellProducts& products) {
+LOCKSTEP_AVX512 void multiply_cells(const CellProducts& products) {
   for (std::int64_t first = 0; first < cell_images; first += group) {
     __m512 sum[group][2] = {};
     if (products.adds) load_sums(products.sums, first, sum);
