@@ -44,7 +44,8 @@ std::span<const core::NamedValue<ConvolutionAlgorithm>> named_values(Convolution
        {winograd, "winograd", "F(4x4, 3x3), computed in float32; 3x3 with stride 1"},
        {winograd_bf16, "winograd-bf16",
         "F(2x2, 3x3), computed with the bf16 instructions of the processor; bf16, 3x3 with stride "
-        "1 and at least 16 channels; other convolutions use amx or avx512-bf16"},
+        "1 and at least 16 channels; other convolutions use amx or avx512-bf16; emulated, and very "
+        "slow, if the processor has neither"},
        {amx, "amx",
         "AMX tile products; bf16, 1x1 and 3x3 with at least 16 channels; emulated, and very slow, "
         "if the processor has no AMX"},

@@ -330,8 +330,8 @@ TEST(CpuPlan, Bf16ConvolutionAlgorithmsAgreeWithTheReference) {
   }
 }
 
-// The statistics of the forward pass, and the running statistics, are compared in
-// expect_same_forward.
+// The scores and the running statistics are compared in expect_same_forward; cells_test and
+// winograd_kernels_test compare the sums exactly.
 TEST(CpuPlan, StatisticsByTheConvolutionEqualThoseOfTheBatchNorm) {
   graph::Graph graph("test");
   graph::NodeId x = graph.convolution("conv1", graph.input({3, 9, 6}), 32, {3, 1, 1, true});

@@ -17,11 +17,11 @@ namespace lockstep::backend::test {
 namespace {
 
 /// Returns a network of two residual blocks, whose values are read twice, and two linear layers.
-graph::Graph blocks() {
+graph::Graph blocks(std::int64_t channels = 5) {
   graph::Graph graph("blocks");
   const auto convolution = [&](const std::string& name, graph::NodeId from) {
-    return graph.batch_norm("bn" + name,
-                            graph.convolution("conv" + name, from, 5, {.kernel = 3, .padding = 1}));
+    return graph.batch_norm(
+        "bn" + name, graph.convolution("conv" + name, from, channels, {.kernel = 3, .padding = 1}));
   };
   auto x = graph.relu("relu0", convolution("0", graph.input({3, 6, 7})));
   for (const std::string name : {"1", "2"}) {
@@ -176,6 +176,29 @@ TEST_P(StagesTest, ComputeTheScoresOfPartialBatches) {
             GetParam().tolerance);
   EXPECT_EQ(stages.last().result().images, 4);
 }
+
+#if !defined(LOCKSTEP_TEST_ON_SIMULATED_GPU) && !defined(LOCKSTEP_TEST_ON_GPU)
+// The maps at the boundaries have blocks of 32 images and 32 channels, some of which only pad the
+// map. The tolerance is as for the other plans in bf16.
+TEST(CpuStages, ConvertBlockedMapsAtTheirBoundaries) {
+  const graph::Graph network = blocks(40);
+  const Batch batch = random_batch(network, 32, 1);
+  const PlanOptions options{.batch = 32,
+                            .precision = core::Precision::bf16,
+                            .convolution_algorithm = ConvolutionAlgorithm::winograd_bf16};
+  Replica whole(DeviceKind::cpu, 2, network, options);
+  Stages stages(whole, network, 3, options);
+  whole.step(batch);
+  stages.forward(batch);
+  stages.backward();
+  stages.expect_same(whole, network, 3e-2);
+  for (const OperationChoice& choice : stages.last().choices()) {
+    if (choice.implementation.find("winograd") != std::string::npos) {
+      EXPECT_THAT(choice.implementation, testing::EndsWith("blocked maps"));
+    }
+  }
+}
+#endif
 
 TEST_P(StagesTest, HaveOnlyTheirOwnBoundaries) {
   REQUIRE_DEVICE(GetParam().kind);

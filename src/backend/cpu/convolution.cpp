@@ -113,7 +113,7 @@ class Convolution : public Operation {
     auto made = context_.chooser->make(context_, direction, sizes_, source, destination);
     if (made == nullptr) {
       core::fail(core::ExitStatus::usage,
-                 fmt::format("oneDNN has no kernel for {} of {}; use another model or precision",
+                 fmt::format("the CPU has no kernel for {} of {}; use another model or precision",
                              name(direction), node_.name));
     }
     return made;
@@ -156,11 +156,16 @@ std::vector<PlannedConvolution> convolutions_of(const Context& context) {
     const auto* const operation = std::get_if<graph::Convolution>(&node.operation);
     if (operation == nullptr) continue;
     const graph::Node& from = graph.node(node.inputs[0]);
+    // Some operations, such as ReLU, keep the layout of the images.
+    const graph::Node* source = &from;
+    while (!source->inputs.empty() &&
+           graph::output_form(source->operation) == graph::OutputForm::same_as_input)
+      source = &graph.node(source->inputs[0]);
     PlannedConvolution added{sizes_of(*operation, from.output, node.output, context.options.batch),
                              from.output,
                              node.output,
                              graph.cost(id).forward_flops,
-                             graph::is_input(from.operation),
+                             graph::is_input(source->operation),
                              {Direction::forward}};
     if (context.options.mode == Mode::training) {
       if (!added.reads_images) added.directions.push_back(Direction::backward_data);
@@ -250,8 +255,8 @@ PreferredLayouts preferred_layouts(const Context& context) {
   if (context.options.convolution_algorithm != ConvolutionAlgorithm::automatic ||
       context.chooser->rule() != ChoiceRule::fastest)
     return copied;
-  // Other batches: `cells` copies rows and computes images that do not exist. Batch norm, which is
-  // not timed, takes longer in maps without blocks of channels.
+  // `cells` copies rows, and computes images that do not exist if the batch is no multiple of 32.
+  // Batch norm, which is not timed, takes longer in maps without blocks of channels.
   constexpr double margin = 1.05;
   return seconds_per_image(context, nodes, preferred) >
                  margin * seconds_per_image(context, nodes, copied)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -9,8 +10,8 @@
 
 namespace lockstep::backend::cpu {
 
-/// Sums over the output x of a convolution, for the batch norm that reads it. Some convolutions
-/// compute them while they write x, which saves the batch norm a pass over x.
+/// Sums over the output x of a convolution, as it is stored, for the batch norm that reads it. Some
+/// convolutions compute them while they write x, which saves the batch norm a pass over x.
 struct FusedStatistics {
   graph::NodeId convolution = -1;
   graph::NodeId batch_norm = -1;
@@ -39,7 +40,8 @@ class StatisticsFusion {
 /// Sums of a few values of up to 32 channels in float32. They are about a shift, the first value of
 /// each channel, to avoid cancellation in the variance.
 struct PartialSums {
-  std::array<float, 32> shift, sum, square;
+  static constexpr std::size_t channels = 32;
+  std::array<float, channels> shift, sum, square;
   std::int64_t count = 0;  ///< values per channel; 0: the arrays are not set
 };
 

@@ -17,7 +17,7 @@ using tag = memory::format_tag;
 namespace {
 
 constexpr std::array layouts{MapLayout::planar, MapLayout::blocked8, MapLayout::blocked16,
-                             MapLayout::channels_last, MapLayout::blocked32x32};
+                             MapLayout::channels_last};
 
 tag tag_of(MapLayout layout) {
   switch (layout) {

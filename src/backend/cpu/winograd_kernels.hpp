@@ -34,6 +34,7 @@ inline constexpr std::int64_t tile_size = 4;
 int vector_lanes(std::int64_t map_lanes);
 /// Channels per panel: two vectors.
 constexpr std::int64_t panel_lanes(int vector_lanes) { return 2 * vector_lanes; }
+static_assert(PartialSums::channels >= panel_lanes(16));
 
 /// The 4x4 tiles that cover a batch of maps, in the order image, row, column.
 struct Tiling {

@@ -162,8 +162,9 @@ LOCKSTEP_INLINE void output_tiles(const Panels& from, M* data, const FeatureMap&
           [&](int row, int column) { return load<W>(in + (row * At::in + column) * stride); },
           [&](int row, int column, const Vector<W>& value) {
             if (row >= rows || column >= columns) return;
-            const Vector<W> output = value + added;
-            store<W>(output, corner + row * line + column * pixel);
+            M* const at = corner + row * line + column * pixel;
+            store<W>(value + added, at);
+            const Vector<W> output = load<W>(at);  // rounded to the type of the map
             if (row == 0 && column == 0 && is_first) shift = output;
             const Vector<W> difference = output - shift;
             sum += difference;

@@ -11,6 +11,7 @@
 
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -66,7 +67,7 @@ Graph residual() {
 /// Overlapping max-pooling, dropout, and a classifier that reads all pixels.
 Graph pooled() {
   Graph graph("pooled");
-  NodeId x = graph.convolution("stem", graph.input({3, 8, 5}), 40, {5, 2, 2, true});
+  NodeId x = graph.convolution("stem", graph.input({3, 8, 7}), 40, {5, 2, 2, true});
   x = graph.max_pool("pool", x, {.kernel = 3, .stride = 1, .padding = 1});
   x = graph.append("drop", graph::Dropout{.probability = 0.3f, .layer = 1}, {x});
   x = graph.convolution("conv", x, 32, same);
@@ -85,12 +86,14 @@ PlanOptions options_for(std::int64_t batch, Mode mode = Mode::training,
           .normalisation = cifar10_normalisation};
 }
 
-bool has_blocked_maps(const Replica& replica) {
+/// Returns true if a convolution reads such rows: "blocked maps", "copied rows" or "patches".
+bool has_rows(const Replica& replica, std::string_view kind) {
   for (const OperationChoice& choice : replica.plan->choices()) {
-    if (choice.implementation.ends_with("blocked maps")) return true;
+    if (choice.implementation.ends_with(kind)) return true;
   }
   return false;
 }
+bool has_blocked_maps(const Replica& replica) { return has_rows(replica, "blocked maps"); }
 
 class BlockedMaps : public testing::TestWithParam<Graph (*)()> {};
 
@@ -135,8 +138,15 @@ TEST_P(BlockedMaps, InferenceOfPartialBatchesEqualsTheReference) {
 
 TEST_P(BlockedMaps, OtherBatchSizesCopyRows) {
   const Graph graph = GetParam()();
-  const Replica replica(DeviceKind::cpu, 1, graph, options_for(33));
+  const Batch images = random_batch(graph, 33, 9);
+  Replica reference(DeviceKind::reference, 1, graph,
+                    {.batch = 33, .normalisation = cifar10_normalisation});
+  Replica replica(DeviceKind::cpu, 2, graph, options_for(33));
   EXPECT_FALSE(has_blocked_maps(replica));
+  EXPECT_TRUE(has_rows(replica, "copied rows")) << describe_choices(graph, *replica.plan);
+  for (Replica* one : {&reference, &replica}) one->step(images);
+  expect_same_forward(graph, reference, replica, 3e-2);
+  expect_same_gradients(graph, reference, replica, 0.2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, BlockedMaps, testing::Values(residual, pooled),
@@ -155,6 +165,7 @@ TEST(BlockedMaps, NeedSupportInAllConvolutions) {
   graph.seal();
   const Replica replica(DeviceKind::cpu, 1, graph, options_for(32));
   EXPECT_FALSE(has_blocked_maps(replica));
+  EXPECT_TRUE(has_rows(replica, "copied rows")) << describe_choices(graph, *replica.plan);
 }
 
 }  // namespace

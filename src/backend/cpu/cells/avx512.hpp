@@ -94,9 +94,10 @@ class StatisticsRegisters {
     }
   }
   /// Adds one value of each channel.
-  LOCKSTEP_INLINE_AVX512 void add(__m512 low, __m512 high) {
+  LOCKSTEP_INLINE_AVX512 void add(__m512i halves) {
     if (to_ == nullptr) return;
-    const __m512 values[2] = {low, high};
+    const __m512 values[2] = {widened(_mm512_castsi512_si256(halves)),
+                              widened(_mm512_extracti64x4_epi64(halves, 1))};
     for (int half = 0; half < 2; ++half) {
       if (count_ == 0) {
         shift_[half] = values[half];

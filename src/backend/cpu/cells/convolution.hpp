@@ -6,6 +6,7 @@
 #include "../../feature_map.hpp"
 #include "../convolution_direction.hpp"
 #include "../onednn.hpp"
+#include "kernels.hpp"
 
 // Convolutions of bfloat16 maps with the bfloat16 instructions of the processor, directly or by
 // Winograd's algorithm F(2x2, 3x3). geometry: rows and cells that a direction needs; map_direction,
@@ -14,15 +15,14 @@
 
 namespace lockstep::backend::cpu::cells {
 
-class Kernels;
-
 /// Number of images that a direction processes at a time; fewer images take the same time.
-constexpr std::int64_t images_at_once = 32;
+constexpr std::int64_t images_at_once = cell_images;
 
-/// Returns true if the direction is supported with these maps. They must be bfloat16, and each must
-/// be `channels_last`, whose rows are copied, or `blocked32x32`, which is processed in place.
-/// Supported are 1x1 and 3x3 convolutions with at least 16 channels on both sides and, with fewer
-/// input channels in a planar source, forward and backward weights of convolutions with any kernel.
+/// Returns true if the direction is supported with these bfloat16 maps. Supported are
+///   - 1x1 and 3x3 convolutions with at least 16 channels on both sides, whose maps are
+///     `channels_last`, so that rows are copied, or `blocked32x32`, which is processed in place;
+///   - forward and backward weights of convolutions with any kernel and fewer input channels, whose
+///     source is planar; the destination as above.
 bool fits(Direction direction, const ConvolutionSizes& sizes, const FeatureMap& source,
           const FeatureMap& destination);
 

@@ -7,7 +7,8 @@
 #include <cstring>
 
 #include "avx512.hpp"
-#include "vector_kernels.hpp"
+#include "output_rows.hpp"
+#include "vectors.hpp"
 
 namespace lockstep::backend::cpu::cells {
 
@@ -99,7 +100,8 @@ LOCKSTEP_AVX512 void multiply_pixel(const OutputRow& row, const AxisTaps& column
 }
 
 /// Sums for `Kernel` taps of one row of the kernel. Gradient pixels at the border of the map have
-/// no source pixel for some taps; these products are computed with zeros.
+/// no source pixel for some taps. These products are computed with zeros, so an infinite gradient
+/// also makes the sums of such taps NaN.
 template <int Kernel>
 LOCKSTEP_AVX512 void multiply_rows(const GradientRows& rows) {
   // For a single tap, more rows keep enough instructions independent of each other.
@@ -154,7 +156,7 @@ LOCKSTEP_AVX512 void multiply_cells(const CellProducts& products) {
   }
 }
 
-class DotKernels : public VectorKernels<Avx512Vectors> {
+class DotKernels : public Avx512Vectors {
  public:
   std::string_view instructions() const override { return "avx512-bf16"; }
   void enter() const override {}

@@ -26,6 +26,7 @@ namespace lockstep::backend::cpu::cells {
 constexpr std::int64_t cell_images = 32;
 constexpr std::int64_t cell_channels = 32;
 constexpr std::int64_t cell_size = cell_images * cell_channels;  ///< values
+static_assert(PartialSums::channels == cell_channels);
 
 /// One row (of pixels) of a map, for up to 32 images and consecutive channels.
 struct MapRow {
@@ -98,7 +99,7 @@ struct OutputRow {
   std::int64_t kernel = 0;
   std::int64_t blocks = 0;            ///< blocks of input channels
   const float* bias = nullptr;        ///< 32 values, or null
-  MapRow to;                          ///< with those of the 32 channels that exist
+  MapRow to;                          ///< with those of the 32 channels that the map has or pads
   bool streams = false;               ///< write with non-temporal stores
   PartialSums* statistics = nullptr;  ///< the values that are written are added; or null
   NextCells next;

@@ -1,12 +1,11 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
-#include "../fused_statistics.hpp"
 #include "directions.hpp"
 #include "geometry.hpp"
+#include "output_writer.hpp"
 
 namespace lockstep::backend::cpu::cells {
 
@@ -24,45 +23,41 @@ class MapDirection : public ConvolutionDirection {
         threads_(resources.threads),
         kernel_(sizes.kernel),
         from_(std::move(from)),
-        to_(to),
+        to_(to, resources.threads),
         rows_(std::move(rows)),
         columns_(std::move(columns)),
         matrix_(weights),
         bands_(make_bands(rows_, from_->bytes(), 0,
                           {.cached_bytes = resources.cached_bytes,
-                           .fewest_bands = ceil_div(resources.threads, image_blocks(to))})),
+                           .fewest_bands = parts_per_task(image_blocks(to), resources.threads,
+                                                          to.shape.height)})),
         implementation_(direct_name(kernels_, *from_)) {}
 
   const std::string& implementation() const override { return implementation_; }
 
   bool compute_statistics(FusedStatistics& statistics) override {
-    statistics_ = std::make_unique<StatisticsAccumulator>(
-        statistics, channel_blocks(to_) * cell_channels, threads_);
+    to_.compute_statistics(statistics);
     return true;
   }
 
   std::size_t workspace_bytes() const override {
-    return weight_bytes() + bias_bytes() + static_cast<std::size_t>(threads_) * own_bytes();
+    return weight_bytes() + to_.workspace_bytes() +
+           static_cast<std::size_t>(threads_) * own_bytes();
   }
 
   void bind(std::byte* workspace, float* flat, float* bias) override {
     ArenaAllocator arena(workspace);
     weights_ = reinterpret_cast<BFloat16*>(arena.take(weight_bytes()));
-    padded_bias_ = reinterpret_cast<float*>(arena.take(bias_bytes()));
+    to_.bind(arena.take(to_.workspace_bytes()), bias);
     own_ = arena.take(0);
     matrix_.flat = flat;
-    bias_ = bias;
   }
 
   void run() override {
-    const std::int64_t from_blocks = from_->blocks(), to_blocks = channel_blocks(to_);
-    const std::int64_t images = image_blocks(to_);
+    const std::int64_t from_blocks = from_->blocks(), to_blocks = to_.blocks();
+    const std::int64_t images = image_blocks(to_.map());
     const std::int64_t parts = parts_per_task(images, threads_, bands_.count());
-    if (bias_ != nullptr) {
-      std::fill_n(padded_bias_, to_blocks * cell_channels, 0.0F);
-      std::copy_n(bias_, to_.shape.channels, padded_bias_);
-    }
-    if (statistics_ != nullptr) statistics_->begin();
+    to_.begin();
 #pragma omp parallel num_threads(threads_)
     {
       kernels_.enter();
@@ -79,17 +74,13 @@ class MapDirection : public ConvolutionDirection {
         run_bands(task / parts, part_of(bands_.count(), task % parts, parts), cells);
       kernels_.leave();
     }
-    if (statistics_ != nullptr) statistics_->finish();
+    to_.finish();
   }
 
  private:
   std::size_t weight_bytes() const {
-    return ArenaAllocator::aligned(static_cast<std::size_t>(from_->blocks() * channel_blocks(to_) *
-                                                            matrix_.taps * cell_bytes));
-  }
-  std::size_t bias_bytes() const {
-    return ArenaAllocator::aligned(static_cast<std::size_t>(channel_blocks(to_) * cell_channels) *
-                                   sizeof(float));
+    return ArenaAllocator::aligned(
+        static_cast<std::size_t>(from_->blocks() * to_.blocks() * matrix_.taps * cell_bytes));
   }
   /// Bytes of the copied rows of a thread.
   std::size_t own_bytes() const {
@@ -109,17 +100,15 @@ class MapDirection : public ConvolutionDirection {
       for (read = std::max(read, inputs.first); read < inputs.last && !from_->in_place(); ++read)
         from_->row(image_block, read, copy_of(copies, read));
       const NextCells next = next_cells(image_block, band, bands.last);
-      const std::int64_t blocks = channel_blocks(to_), count = rows.last - rows.first;
+      const std::int64_t blocks = to_.blocks(), count = rows.last - rows.first;
       for (std::int64_t i = 0; i < blocks * count; ++i) {
         OutputRow output = work_of_row(image_block, rows.first + i % count, i / count, copies);
         output.next = next;
         output.next.lines = part_of(next.lines, i, blocks * count);
-        const std::int64_t channel = i / count * cell_channels;
-        PartialSums sums;
-        if (statistics_ != nullptr) output.statistics = &sums;
-        kernels_.multiply(output);
-        if (statistics_ != nullptr)
-          statistics_->add(omp_get_thread_num(), channel, cell_channels, sums);
+        to_.write(i / count, [&](PartialSums* sums) {
+          output.statistics = sums;
+          kernels_.multiply(output);
+        });
       }
     }
   }
@@ -140,7 +129,7 @@ class MapDirection : public ConvolutionDirection {
     if (band + 1 < last_band) {
       rows = needed(rows_, bands_.range(band + 1));
       rows.first = std::max(rows.first, needed(rows_, bands_.range(band)).last);
-    } else if (image_block + 1 < image_blocks(to_)) {
+    } else if (image_block + 1 < image_blocks(to_.map())) {
       ++image_block;
       rows = needed(rows_, bands_.range(0));
     }
@@ -162,9 +151,9 @@ class MapDirection : public ConvolutionDirection {
                      .weights = weights_of(block),
                      .kernel = kernel_,
                      .blocks = from_->blocks(),
-                     .bias = bias_ != nullptr ? padded_bias_ + block * cell_channels : nullptr,
-                     .to = output_row(to_, image_block, block, row),
-                     .streams = is_streamed(to_),
+                     .bias = to_.bias(block),
+                     .to = output_row(to_.map(), image_block, block, row),
+                     .streams = is_streamed(to_.map()),
                      .statistics = nullptr,
                      .next = {}};
     for (std::size_t i = 0; i < static_cast<std::size_t>(taps.count); ++i)
@@ -176,16 +165,13 @@ class MapDirection : public ConvolutionDirection {
   int threads_;
   std::int64_t kernel_;
   std::unique_ptr<CellRows> from_;
-  const FeatureMap& to_;
+  OutputWriter to_;
   std::vector<AxisTaps> rows_, columns_;  // for the rows and columns of `to`
   WeightMatrix matrix_;
   Bands bands_;
   std::string implementation_;
   BFloat16* weights_ = nullptr;  // cells [block of to][tap][block of from], shared by the threads
-  float* padded_bias_ = nullptr;
-  std::byte* own_ = nullptr;  // rows of cells, one set per thread
-  const float* bias_ = nullptr;
-  std::unique_ptr<StatisticsAccumulator> statistics_;  // null: not computed
+  std::byte* own_ = nullptr;     // rows of cells, one set per thread
 };
 
 }  // namespace

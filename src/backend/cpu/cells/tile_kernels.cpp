@@ -4,8 +4,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "output_rows.hpp"
 #include "tiles.hpp"
-#include "vector_kernels.hpp"
+#include "vectors.hpp"
 
 namespace lockstep::backend::cpu::cells {
 
@@ -105,7 +106,7 @@ void multiply_rows(Tiles& tiles, const GradientRows& rows) {
 }
 
 template <class Tiles, class Vectors>
-class TileKernels : public VectorKernels<Vectors> {
+class TileKernels : public Vectors {
  public:
   std::string_view instructions() const override {
     return std::is_same_v<Tiles, EmulatedTiles> ? "emulated amx" : "amx";

@@ -23,7 +23,7 @@ bool Avx512Vectors::are_supported() {
          __builtin_cpu_supports("avx512bf16");
 }
 
-LOCKSTEP_AVX512 void Avx512Vectors::pack(const MapRow& row, BFloat16* cells) {
+LOCKSTEP_AVX512 void Avx512Vectors::pack(const MapRow& row, BFloat16* cells) const {
   const std::int64_t blocks = (row.channels + cell_channels - 1) / cell_channels;
   const __m512i zero = _mm512_setzero_si512();
   for (std::int64_t image = 0; image < cell_images; ++image) {
@@ -46,7 +46,7 @@ LOCKSTEP_AVX512 void Avx512Vectors::pack(const MapRow& row, BFloat16* cells) {
   }
 }
 
-LOCKSTEP_AVX512 void Avx512Vectors::interleave(const BFloat16* plain, BFloat16* interleaved) {
+LOCKSTEP_AVX512 void Avx512Vectors::interleave(const BFloat16* plain, BFloat16* interleaved) const {
   const __m512i lower = interleaving_indices(0), upper = interleaving_indices(16);
   for (std::int64_t pair = 0; pair < 16; ++pair) {
     const __m512i even = load(plain + 2 * pair * cell_channels);
@@ -56,7 +56,7 @@ LOCKSTEP_AVX512 void Avx512Vectors::interleave(const BFloat16* plain, BFloat16* 
   }
 }
 
-LOCKSTEP_AVX512 void Avx512Vectors::transpose(const BFloat16* plain, BFloat16* transposed) {
+LOCKSTEP_AVX512 void Avx512Vectors::transpose(const BFloat16* plain, BFloat16* transposed) const {
   for (const short half : {short{0}, short{16}}) {
     const __m512i indices = interleaving_indices(half);
     __m512i rows[16];
@@ -69,7 +69,7 @@ LOCKSTEP_AVX512 void Avx512Vectors::transpose(const BFloat16* plain, BFloat16* t
   }
 }
 
-LOCKSTEP_AVX512 void Avx512Vectors::add_images(const BFloat16* plain, float* sums) {
+LOCKSTEP_AVX512 void Avx512Vectors::add_images(const BFloat16* plain, float* sums) const {
   __m512 low = _mm512_loadu_ps(sums), high = _mm512_loadu_ps(sums + lanes);
   for (std::int64_t image = 0; image < cell_images; ++image) {
     const __m512i values = load(plain + image * cell_channels);
@@ -82,7 +82,7 @@ LOCKSTEP_AVX512 void Avx512Vectors::add_images(const BFloat16* plain, float* sum
 
 LOCKSTEP_AVX512 void Avx512Vectors::pack_weights(const WeightMatrix& weights,
                                                  std::int64_t row_block, std::int64_t column_block,
-                                                 BFloat16* cells, std::int64_t tap_stride) {
+                                                 BFloat16* cells, std::int64_t tap_stride) const {
   const __m512i steps = multiples(static_cast<int>(weights.column_stride));
   const __m512i pairs = interleaving_indices(0, 16);
   for (std::int64_t half = 0; half < 2; ++half) {
@@ -122,7 +122,7 @@ LOCKSTEP_AVX512 void Avx512Vectors::write_pixel(const float* sums, const MapRow&
     const float* from = sums + image / 16 * 2 * tile_floats + image % 16 * 16;
     const __m512 low = _mm512_load_ps(from), high = _mm512_load_ps(from + tile_floats);
     const __m512i values = narrowed(low, high);
-    registers.add(low, high);
+    registers.add(values);
     if (streams) {
       _mm512_stream_si512(reinterpret_cast<__m512i*>(to), values);
     } else {

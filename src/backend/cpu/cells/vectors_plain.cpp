@@ -49,7 +49,7 @@ void transform_cells(const Patch& patch, BFloat16* to, std::int64_t stride) {
 
 alignas(64) const BFloat16 zero_cell[cell_size] = {};
 
-void PlainVectors::pack(const MapRow& row, BFloat16* cells) {
+void PlainVectors::pack(const MapRow& row, BFloat16* cells) const {
   const std::int64_t blocks = (row.channels + cell_channels - 1) / cell_channels;
   std::fill_n(cells, row.pixels * blocks * cell_size, BFloat16{});
   for (std::int64_t image = 0; image < row.images; ++image) {
@@ -62,7 +62,7 @@ void PlainVectors::pack(const MapRow& row, BFloat16* cells) {
   }
 }
 
-void PlainVectors::interleave(const BFloat16* plain, BFloat16* interleaved) {
+void PlainVectors::interleave(const BFloat16* plain, BFloat16* interleaved) const {
   for (std::int64_t image = 0; image < cell_images; ++image) {
     for (std::int64_t channel = 0; channel < cell_channels; ++channel)
       interleaved[channel / 16 * tile_halves + image / 2 * 32 + channel % 16 * 2 + image % 2] =
@@ -70,14 +70,14 @@ void PlainVectors::interleave(const BFloat16* plain, BFloat16* interleaved) {
   }
 }
 
-void PlainVectors::transpose(const BFloat16* plain, BFloat16* transposed) {
+void PlainVectors::transpose(const BFloat16* plain, BFloat16* transposed) const {
   for (std::int64_t image = 0; image < cell_images; ++image) {
     for (std::int64_t channel = 0; channel < cell_channels; ++channel)
       transposed[channel * cell_images + image] = plain[image * cell_channels + channel];
   }
 }
 
-void PlainVectors::add_images(const BFloat16* plain, float* sums) {
+void PlainVectors::add_images(const BFloat16* plain, float* sums) const {
   for (std::int64_t image = 0; image < cell_images; ++image) {
     for (std::int64_t channel = 0; channel < cell_channels; ++channel)
       sums[channel] += core::to_float(plain[image * cell_channels + channel]);
@@ -86,7 +86,7 @@ void PlainVectors::add_images(const BFloat16* plain, float* sums) {
 
 void PlainVectors::pack_weights(const WeightMatrix& weights, std::int64_t row_block,
                                 std::int64_t column_block, BFloat16* cells,
-                                std::int64_t tap_stride) {
+                                std::int64_t tap_stride) const {
   for (std::int64_t tap = 0; tap < weights.taps; ++tap) {
     for (std::int64_t i = 0; i < cell_channels; ++i) {
       for (std::int64_t j = 0; j < cell_channels; ++j) {
@@ -108,27 +108,28 @@ void PlainVectors::write_pixel(const float* sums, const MapRow& row, std::int64_
   for (std::int64_t image = 0; image < row.images; ++image) {
     std::array<float, 32> values{};
     for (std::int64_t channel = 0; channel < row.channels; ++channel) {
-      const float value =
-          sums[(image / 16 * 2 + channel / 16) * tile_floats + image % 16 * 16 + channel % 16];
-      row.first[offset + image * row.image_stride + channel] = rounded(value);
-      values[static_cast<std::size_t>(channel)] = value;
+      const BFloat16 value = rounded(
+          sums[(image / 16 * 2 + channel / 16) * tile_floats + image % 16 * 16 + channel % 16]);
+      row.first[offset + image * row.image_stride + channel] = value;
+      values[static_cast<std::size_t>(channel)] = core::to_float(value);
     }
     add_pixel(statistics, values);
   }
 }
 
-void PlainVectors::transform_input(const PatchCells& patch, BFloat16* to, std::int64_t stride) {
+void PlainVectors::transform_input(const PatchCells& patch, BFloat16* to,
+                                   std::int64_t stride) const {
   transform_cells<InputTransform>(patch, to, stride);
 }
 
 void PlainVectors::transform_gradient(const GradientPatchCells& patch, BFloat16* to,
-                                      std::int64_t stride) {
+                                      std::int64_t stride) const {
   transform_cells<GradientTransform>(patch, to, stride);
 }
 
 void PlainVectors::transform_weights(const WeightMatrix& weights, std::int64_t row_block,
                                      std::int64_t column_block, bool is_rotated, BFloat16* to,
-                                     std::int64_t stride) {
+                                     std::int64_t stride) const {
   for (std::int64_t i = 0; i < cell_channels; ++i) {
     for (std::int64_t j = 0; j < cell_channels; ++j) {
       const std::int64_t row = row_block * cell_channels + i;
@@ -147,7 +148,7 @@ void PlainVectors::transform_weights(const WeightMatrix& weights, std::int64_t r
 }
 
 void PlainVectors::transform_output(const float* from, std::int64_t stride,
-                                    const OutputTile& tile) {
+                                    const OutputTile& tile) const {
   const MapRow& row = tile.first_row;
   for (std::int64_t image = 0; image < row.images; ++image) {
     Square<std::array<float, 32>, 2> outputs{};
@@ -158,8 +159,8 @@ void PlainVectors::transform_output(const float* from, std::int64_t stride,
       for (std::size_t f = 0; f < frequencies; ++f, at += stride) sums[f / 4][f % 4] = *at;
       const auto values = transformed<OutputTransform>(sums);
       for (std::size_t pixel = 0; pixel < 4; ++pixel)
-        outputs[pixel / 2][pixel % 2][static_cast<std::size_t>(channel)] =
-            values[pixel / 2][pixel % 2] + (tile.bias != nullptr ? tile.bias[channel] : 0.0F);
+        outputs[pixel / 2][pixel % 2][static_cast<std::size_t>(channel)] = core::to_float(rounded(
+            values[pixel / 2][pixel % 2] + (tile.bias != nullptr ? tile.bias[channel] : 0.0F)));
     }
     for (std::int64_t i = 0; i < tile.rows; ++i) {
       for (std::int64_t j = 0; j < row.pixels; ++j) {
@@ -175,7 +176,7 @@ void PlainVectors::transform_output(const float* from, std::int64_t stride,
 }
 
 void PlainVectors::transform_weight_gradient(const float* from, std::int64_t stride,
-                                             std::int64_t channels, float* to) {
+                                             std::int64_t channels, float* to) const {
   for (std::int64_t channel = 0; channel < channels; ++channel) {
     Square<float, 4> sums;
     for (std::size_t f = 0; f < frequencies; ++f)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "bias_gradient.hpp"
 #include "directions.hpp"
 #include "geometry.hpp"
 #include "tiles.hpp"
@@ -28,6 +29,7 @@ class WeightsDirection : public ConvolutionDirection {
         // channels.
         bands_(make_bands(rows_, source_->bytes(), destination_->bytes() / resources.threads,
                           {.cached_bytes = resources.cached_bytes})),
+        bias_gradient_(sizes.out_channels, threads_),
         implementation_(direct_name(kernels_, *source_)),
         pairs_(static_cast<std::size_t>(threads_)) {
     for (auto& pairs : pairs_) pairs.reserve(static_cast<std::size_t>(bands_.rows));
@@ -36,8 +38,8 @@ class WeightsDirection : public ConvolutionDirection {
   const std::string& implementation() const override { return implementation_; }
 
   std::size_t workspace_bytes() const override {
-    return source_bytes() + gradient_bytes() + sums_bytes() +
-           static_cast<std::size_t>(threads_) * own_bytes();
+    return source_bytes() + gradient_bytes() + sums_bytes() + bias_gradient_.workspace_bytes() +
+           static_cast<std::size_t>(threads_) * staged_bytes();
   }
 
   void bind(std::byte* workspace, float* flat, float* bias) override {
@@ -45,14 +47,13 @@ class WeightsDirection : public ConvolutionDirection {
     source_cells_ = reinterpret_cast<BFloat16*>(arena.take(source_bytes()));
     gradient_cells_ = reinterpret_cast<BFloat16*>(arena.take(gradient_bytes()));
     sums_ = reinterpret_cast<float*>(arena.take(sums_bytes()));
-    own_ = arena.take(0);
+    bias_gradient_.bind(arena.take(bias_gradient_.workspace_bytes()), bias);
+    staged_ = arena.take(0);
     flat_ = flat;
-    bias_ = bias;
   }
 
   void run() override {
-    for (int thread = 0; thread < threads_; ++thread)
-      std::fill_n(bias_sums(thread), destination_->blocks() * cell_channels, 0.0F);
+    bias_gradient_.begin();
 #pragma omp parallel num_threads(threads_)
     {
       kernels_.enter();
@@ -70,12 +71,7 @@ class WeightsDirection : public ConvolutionDirection {
       }
       kernels_.leave();
     }
-    if (bias_ != nullptr) {
-      std::fill_n(bias_, sizes_.out_channels, 0.0F);
-      for (int thread = 0; thread < threads_; ++thread) {
-        for (std::int64_t k = 0; k < sizes_.out_channels; ++k) bias_[k] += bias_sums(thread)[k];
-      }
-    }
+    bias_gradient_.finish();
   }
 
  private:
@@ -108,17 +104,8 @@ class WeightsDirection : public ConvolutionDirection {
     }
     return ArenaAllocator::aligned(static_cast<std::size_t>(bytes));
   }
-  std::size_t bias_bytes() const {
-    return ArenaAllocator::aligned(
-        static_cast<std::size_t>(destination_->blocks() * cell_channels) * sizeof(float));
-  }
-  std::size_t own_bytes() const { return staged_bytes() + bias_bytes(); }
   BFloat16* staged(int thread) const {
-    return reinterpret_cast<BFloat16*>(own_ + static_cast<std::size_t>(thread) * own_bytes());
-  }
-  float* bias_sums(int thread) const {
-    return reinterpret_cast<float*>(own_ + static_cast<std::size_t>(thread) * own_bytes() +
-                                    staged_bytes());
+    return reinterpret_cast<BFloat16*>(staged_ + static_cast<std::size_t>(thread) * staged_bytes());
   }
   BFloat16* source_row(std::int64_t row) const {
     return source_cells_ + row % bands_.input_rows * source_->cells() * cell_size;
@@ -156,11 +143,10 @@ class WeightsDirection : public ConvolutionDirection {
 
   void pack_gradient(std::int64_t image_block, std::int64_t row) const {
     BFloat16* const to = gradient_row(row);
-    float* const sums = bias_sums(omp_get_thread_num());
     for_each_cell(*destination_, image_block, row,
                   [&](const BFloat16* cell, std::int64_t index, std::int64_t block) {
                     kernels_.transpose(cell, to + index * cell_size);
-                    if (bias_ != nullptr) kernels_.add_images(cell, sums + block * cell_channels);
+                    bias_gradient_.add(kernels_, omp_get_thread_num(), block, cell);
                   });
   }
 
@@ -241,14 +227,14 @@ class WeightsDirection : public ConvolutionDirection {
   std::unique_ptr<CellRows> source_, destination_;
   std::vector<AxisTaps> rows_, columns_;  // for the destination
   Bands bands_;
+  BiasGradient bias_gradient_;
   std::string implementation_;
   std::vector<std::vector<GradientRows::Rows>> pairs_;  // for a task; one per thread
   BFloat16* source_cells_ = nullptr;                    // interleaved, shared by the threads
   BFloat16* gradient_cells_ = nullptr;                  // transposed, shared by the threads
   float* sums_ = nullptr;
-  std::byte* own_ = nullptr;  // per thread: a row of plain cells, and sums for the bias
+  std::byte* staged_ = nullptr;  // a row of plain cells per thread
   float* flat_ = nullptr;
-  float* bias_ = nullptr;
 };
 
 }  // namespace

@@ -33,19 +33,19 @@ LOCKSTEP_AVX512 void transform_cells(const Patch& patch, BFloat16* to, std::int6
 }  // namespace
 
 LOCKSTEP_AVX512 void Avx512Vectors::transform_input(const PatchCells& patch, BFloat16* to,
-                                                    std::int64_t stride) {
+                                                    std::int64_t stride) const {
   transform_cells<InputTransform>(patch, to, stride);
 }
 
 LOCKSTEP_AVX512 void Avx512Vectors::transform_gradient(const GradientPatchCells& patch,
-                                                       BFloat16* to, std::int64_t stride) {
+                                                       BFloat16* to, std::int64_t stride) const {
   transform_cells<GradientTransform>(patch, to, stride);
 }
 
 LOCKSTEP_AVX512 void Avx512Vectors::transform_weights(const WeightMatrix& weights,
                                                       std::int64_t row_block,
                                                       std::int64_t column_block, bool is_rotated,
-                                                      BFloat16* to, std::int64_t stride) {
+                                                      BFloat16* to, std::int64_t stride) const {
   const __m512i pairs = interleaving_indices(0, 16);
   for (std::int64_t half = 0; half < 2; ++half) {
     const std::int64_t column = column_block * 32 + half * 16;
@@ -73,7 +73,7 @@ LOCKSTEP_AVX512 void Avx512Vectors::transform_weights(const WeightMatrix& weight
 }
 
 LOCKSTEP_AVX512 void Avx512Vectors::transform_output(const float* from, std::int64_t stride,
-                                                     const OutputTile& tile) {
+                                                     const OutputTile& tile) const {
   const MapRow& row = tile.first_row;
   const __mmask32 mask = first_halves(row.channels);
   StatisticsRegisters registers(tile.statistics);
@@ -100,7 +100,7 @@ LOCKSTEP_AVX512 void Avx512Vectors::transform_output(const float* from, std::int
                              static_cast<std::int64_t>(j) * row.pixel_stride;
         const __m512 low = halves[0][i][j] + bias[0], high = halves[1][i][j] + bias[1];
         const __m512i values = narrowed(low, high);
-        registers.add(low, high);
+        registers.add(values);
         if (tile.streams) {
           _mm512_stream_si512(reinterpret_cast<__m512i*>(to), values);
         } else {
@@ -114,7 +114,8 @@ LOCKSTEP_AVX512 void Avx512Vectors::transform_output(const float* from, std::int
 
 LOCKSTEP_AVX512 void Avx512Vectors::transform_weight_gradient(const float* from,
                                                               std::int64_t stride,
-                                                              std::int64_t channels, float* to) {
+                                                              std::int64_t channels,
+                                                              float* to) const {
   Square<Floats, 4> sums;
 #pragma GCC unroll 16
   for (std::size_t f = 0; f < frequencies; ++f)

@@ -1,12 +1,11 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
-#include "../fused_statistics.hpp"
 #include "directions.hpp"
 #include "geometry.hpp"
+#include "output_writer.hpp"
 #include "winograd_tiles.hpp"
 
 namespace lockstep::backend::cpu::cells {
@@ -25,7 +24,7 @@ class WinogradMapDirection : public ConvolutionDirection {
       : kernels_(*resources.kernels),
         threads_(resources.threads),
         from_(std::move(from)),
-        to_(to),
+        to_(to, resources.threads),
         matrix_(weights),
         order_(order),
         tiles_(to.shape),
@@ -36,36 +35,31 @@ class WinogradMapDirection : public ConvolutionDirection {
         implementation_(winograd_name(kernels_, *from_)) {}
 
   const std::string& implementation() const override { return implementation_; }
-  double arithmetic() const override { return winograd_arithmetic(to_.shape); }
+  double arithmetic() const override { return winograd_arithmetic(to_.map().shape); }
 
   bool compute_statistics(FusedStatistics& statistics) override {
-    statistics_ = std::make_unique<StatisticsAccumulator>(
-        statistics, channel_blocks(to_) * cell_channels, threads_);
+    to_.compute_statistics(statistics);
     return true;
   }
 
   std::size_t workspace_bytes() const override {
-    return weight_bytes() + bias_bytes() + static_cast<std::size_t>(threads_) * own_bytes();
+    return weight_bytes() + to_.workspace_bytes() +
+           static_cast<std::size_t>(threads_) * own_bytes();
   }
 
   void bind(std::byte* workspace, float* flat, float* bias) override {
     ArenaAllocator arena(workspace);
     weights_ = reinterpret_cast<BFloat16*>(arena.take(weight_bytes()));
-    padded_bias_ = reinterpret_cast<float*>(arena.take(bias_bytes()));
+    to_.bind(arena.take(to_.workspace_bytes()), bias);
     own_ = arena.take(0);
     matrix_.flat = flat;
-    bias_ = bias;
   }
 
   void run() override {
-    const std::int64_t from_blocks = from_->blocks(), to_blocks = channel_blocks(to_);
-    const std::int64_t images = image_blocks(to_);
+    const std::int64_t from_blocks = from_->blocks(), to_blocks = to_.blocks();
+    const std::int64_t images = image_blocks(to_.map());
     const std::int64_t parts = parts_per_task(images, threads_, tiles_.rows);
-    if (bias_ != nullptr) {
-      std::fill_n(padded_bias_, to_blocks * cell_channels, 0.0F);
-      std::copy_n(bias_, to_.shape.channels, padded_bias_);
-    }
-    if (statistics_ != nullptr) statistics_->begin();
+    to_.begin();
 #pragma omp parallel num_threads(threads_)
     {
       kernels_.enter();
@@ -92,7 +86,7 @@ class WinogradMapDirection : public ConvolutionDirection {
       }
       kernels_.leave();
     }
-    if (statistics_ != nullptr) statistics_->finish();
+    to_.finish();
   }
 
  private:
@@ -103,11 +97,7 @@ class WinogradMapDirection : public ConvolutionDirection {
   static constexpr std::size_t sums_bytes = sizeof(float) * frequencies * sums_stride;
 
   std::size_t weight_bytes() const {
-    return static_cast<std::size_t>(frequencies * from_->blocks() * channel_blocks(to_) *
-                                    cell_bytes);
-  }
-  std::size_t bias_bytes() const {
-    return static_cast<std::size_t>(channel_blocks(to_) * cell_channels) * sizeof(float);
+    return static_cast<std::size_t>(frequencies * from_->blocks() * to_.blocks() * cell_bytes);
   }
   std::size_t input_bytes() const {
     return static_cast<std::size_t>(tiles_at_once_ * frequencies * frequency_stride()) *
@@ -129,8 +119,8 @@ class WinogradMapDirection : public ConvolutionDirection {
     const std::int64_t blocks = from_->blocks();
     for (std::int64_t column = columns.first; column < columns.last; ++column) {
       PatchCells cells;
-      rows.patch<4>(image_block, to_.shape.height, row * tile_size - 1, column * tile_size - 1,
-                    cells);
+      rows.patch<4>(image_block, to_.map().shape.height, row * tile_size - 1,
+                    column * tile_size - 1, cells);
       for (std::int64_t block = 0; block < blocks; ++block, rows.next_block(cells))
         kernels_.transform_input(cells, to + block * cell_size, frequency_stride());
       to += frequencies * frequency_stride();
@@ -139,62 +129,58 @@ class WinogradMapDirection : public ConvolutionDirection {
 
   void compute_tiles(std::int64_t image_block, std::int64_t row, Range columns,
                      const BFloat16* input, float* sums) const {
-    const std::int64_t blocks = from_->blocks();
-    for (std::int64_t to_block = 0; to_block < channel_blocks(to_); ++to_block) {
-      CellProducts products{.a = input,
-                            .b = nullptr,
-                            .a_stride = cell_size,
-                            .b_stride = cell_size,
-                            .count = blocks,
-                            .sums = nullptr};
-      PartialSums statistics;
-      for (std::int64_t column = columns.first; column < columns.last; ++column) {
-        products.b = weights_of(to_block);
-        products.sums = sums;
-        for (std::int64_t f = 0; f < frequencies; ++f) {
-          kernels_.multiply(products);
-          products.a += frequency_stride();
-          products.b += blocks * cell_size;
-          products.sums += sums_stride;
+    for (std::int64_t to_block = 0; to_block < to_.blocks(); ++to_block) {
+      to_.write(to_block, [&](PartialSums* statistics) {
+        const BFloat16* patch = input;
+        for (std::int64_t column = columns.first; column < columns.last; ++column) {
+          multiply(patch, to_block, sums);
+          OutputTile tile = output_tile(image_block, to_block, row, column);
+          tile.statistics = statistics;
+          kernels_.transform_output(sums, sums_stride, tile);
+          patch += frequencies * frequency_stride();
         }
-        OutputTile tile = output_tile(image_block, to_block, row, column);
-        if (statistics_ != nullptr) tile.statistics = &statistics;
-        kernels_.transform_output(sums, sums_stride, tile);
-      }
-      if (statistics_ != nullptr)
-        statistics_->add(omp_get_thread_num(), to_block * cell_channels, cell_channels, statistics);
+      });
     }
+  }
+
+  /// Computes the sums of all frequencies of a patch.
+  void multiply(const BFloat16* patch, std::int64_t to_block, float* sums) const {
+    const std::int64_t blocks = from_->blocks();
+    for (std::int64_t f = 0; f < frequencies; ++f)
+      kernels_.multiply(CellProducts{.a = patch + f * frequency_stride(),
+                                     .b = weights_of(to_block) + f * blocks * cell_size,
+                                     .a_stride = cell_size,
+                                     .b_stride = cell_size,
+                                     .count = blocks,
+                                     .sums = sums + f * sums_stride});
   }
 
   OutputTile output_tile(std::int64_t image_block, std::int64_t to_block, std::int64_t row,
                          std::int64_t column) const {
     const std::int64_t y = row * tile_size, x = column * tile_size;
-    const MapRow pixels = output_row(to_, image_block, to_block, y);
+    const MapRow pixels = output_row(to_.map(), image_block, to_block, y);
     OutputTile tile{.first_row = pixels,
-                    .row_stride = to_.shape.width * pixels.pixel_stride,
-                    .rows = std::min<std::int64_t>(tile_size, to_.shape.height - y),
-                    .bias = bias_ != nullptr ? padded_bias_ + to_block * cell_channels : nullptr,
-                    .streams = is_streamed(to_),
+                    .row_stride = to_.map().shape.width * pixels.pixel_stride,
+                    .rows = std::min<std::int64_t>(tile_size, to_.map().shape.height - y),
+                    .bias = to_.bias(to_block),
+                    .streams = is_streamed(to_.map()),
                     .statistics = nullptr};
     tile.first_row.first += x * pixels.pixel_stride;
-    tile.first_row.pixels = std::min<std::int64_t>(tile_size, to_.shape.width - x);
+    tile.first_row.pixels = std::min<std::int64_t>(tile_size, to_.map().shape.width - x);
     return tile;
   }
 
   const Kernels& kernels_;
   int threads_;
   std::unique_ptr<CellRows> from_;
-  const FeatureMap& to_;
+  OutputWriter to_;
   WeightMatrix matrix_;
   KernelOrder order_;
   TileGrid tiles_;
   std::int64_t tiles_at_once_;
   std::string implementation_;
   BFloat16* weights_ = nullptr;  // shared by the threads
-  float* padded_bias_ = nullptr;
-  std::byte* own_ = nullptr;  // per thread: copied rows, transformed patches, sums
-  const float* bias_ = nullptr;
-  std::unique_ptr<StatisticsAccumulator> statistics_;  // null: not computed
+  std::byte* own_ = nullptr;     // per thread: copied rows, transformed patches, sums
 };
 
 }  // namespace

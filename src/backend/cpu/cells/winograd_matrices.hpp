@@ -13,9 +13,9 @@
 //   weight gradient   dg = Gt [ (A dY At) * (Bt d B) ] G      summed over tiles, the exact adjoint
 //   input gradient    forward on dY with the kernel rotated and its channels swapped
 //
-// All factors are 0, 1 and 1/2, so transformed values need one bit more than the values themselves:
-// if they are rounded to bfloat16, the relative error of the output is about twice that of the
-// direct algorithm with weights in bfloat16. F(4x4, 3x3) would lose three bits.
+// All factors are 0, 1 and 1/2, and transformed values are at most four times as large as the
+// values themselves. If they are rounded to bfloat16, the relative error of the output is about
+// twice that of the direct algorithm with weights in bfloat16. F(4x4, 3x3) has larger factors.
 //
 // V is a type with vector arithmetic, or float.
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "bias_gradient.hpp"
 #include "directions.hpp"
 #include "geometry.hpp"
 #include "tiles.hpp"
@@ -40,6 +41,7 @@ class WinogradWeightsDirection : public ConvolutionDirection {
                 (frequencies * cell_bytes * (source_->blocks() + destination_->blocks())),
             1, tiles_)),
         parts_(parts_per_task(pairs(), threads_, frequencies)),
+        bias_gradient_(sizes.out_channels, threads_),
         implementation_(winograd_name(kernels_, *source_)) {}
 
   const std::string& implementation() const override { return implementation_; }
@@ -50,7 +52,7 @@ class WinogradWeightsDirection : public ConvolutionDirection {
   std::size_t workspace_bytes() const override {
     return cells_bytes(*source_) + cells_bytes(*destination_) +
            static_cast<std::size_t>((stores_sums() ? pairs() : threads_) * sums_bytes) +
-           static_cast<std::size_t>(threads_) * own_bytes();
+           bias_gradient_.workspace_bytes() + static_cast<std::size_t>(threads_) * own_bytes();
   }
 
   void bind(std::byte* workspace, float* flat, float* bias) override {
@@ -59,17 +61,17 @@ class WinogradWeightsDirection : public ConvolutionDirection {
     gradient_cells_ = reinterpret_cast<BFloat16*>(arena.take(cells_bytes(*destination_)));
     sums_ = reinterpret_cast<float*>(
         arena.take(static_cast<std::size_t>((stores_sums() ? pairs() : threads_) * sums_bytes)));
+    bias_gradient_.bind(arena.take(bias_gradient_.workspace_bytes()), bias);
     own_ = arena.take(0);
     flat_ = flat;
-    bias_ = bias;
   }
 
   void run() override {
+    bias_gradient_.begin();
 #pragma omp parallel num_threads(threads_)
     {
       kernels_.enter();
       OwnMemory own(*this, omp_get_thread_num());
-      std::fill_n(own.bias_sums, destination_->blocks() * cell_channels, 0.0F);
       for (std::int64_t first = 0; first < tiles_; first += tiles_at_once_) {
         const std::int64_t count = std::min(tiles_at_once_, tiles_ - first);
 #pragma omp for schedule(static)
@@ -85,13 +87,7 @@ class WinogradWeightsDirection : public ConvolutionDirection {
       }
       kernels_.leave();
     }
-    if (bias_ != nullptr) {
-      std::fill_n(bias_, sizes_.out_channels, 0.0F);
-      for (int thread = 0; thread < threads_; ++thread) {
-        const OwnMemory own(*this, thread);
-        for (std::int64_t k = 0; k < sizes_.out_channels; ++k) bias_[k] += own.bias_sums[k];
-      }
-    }
+    bias_gradient_.finish();
   }
 
  private:
@@ -103,8 +99,6 @@ class WinogradWeightsDirection : public ConvolutionDirection {
     OwnMemory(const WinogradWeightsDirection& direction, int thread)
         : arena(direction.own_ + static_cast<std::size_t>(thread) * direction.own_bytes()),
           patch(reinterpret_cast<BFloat16*>(arena.take(patch_bytes))),
-          bias_sums(arena.take_floats(
-              static_cast<std::size_t>(direction.destination_->blocks() * cell_channels))),
           source(*direction.source_, rows_of(*direction.source_)),
           gradient(*direction.destination_, rows_of(*direction.destination_)) {}
 
@@ -116,7 +110,6 @@ class WinogradWeightsDirection : public ConvolutionDirection {
 
     ArenaAllocator arena;
     BFloat16* patch;  ///< cells [pixel]
-    float* bias_sums;
     RecentRows source, gradient;
   };
 
@@ -133,8 +126,7 @@ class WinogradWeightsDirection : public ConvolutionDirection {
            sizeof(BFloat16);
   }
   std::size_t own_bytes() const {
-    return patch_bytes + RecentRows::bytes(*source_) + RecentRows::bytes(*destination_) +
-           static_cast<std::size_t>(destination_->blocks() * cell_channels) * sizeof(float);
+    return patch_bytes + RecentRows::bytes(*source_) + RecentRows::bytes(*destination_);
   }
 
   /// Returns the sums [frequency] of a pair, which this thread computes.
@@ -188,7 +180,7 @@ class WinogradWeightsDirection : public ConvolutionDirection {
         if (cells[i] == zero_cell) continue;
         transposed[i] = own.cell(i);
         kernels_.transpose(cells[i], own.cell(i));
-        if (bias_ != nullptr) kernels_.add_images(cells[i], own.bias_sums + block * cell_channels);
+        bias_gradient_.add(kernels_, omp_get_thread_num(), block, cells[i]);
       }
       kernels_.transform_gradient(transposed, cells_of(gradient_cells_, block) + to * cell_size,
                                   frequency_stride());
@@ -239,13 +231,13 @@ class WinogradWeightsDirection : public ConvolutionDirection {
   TileGrid grid_;
   std::int64_t tiles_, tiles_at_once_;  // of all blocks of images
   std::int64_t parts_;                  // of the frequencies of a pair
+  BiasGradient bias_gradient_;
   std::string implementation_;
   BFloat16* source_cells_ = nullptr;    // interleaved, shared by the threads
   BFloat16* gradient_cells_ = nullptr;  // transposed, shared by the threads
   float* sums_ = nullptr;
   std::byte* own_ = nullptr;  // `OwnMemory` of each thread
   float* flat_ = nullptr;
-  float* bias_ = nullptr;
 };
 
 }  // namespace
