@@ -119,7 +119,9 @@ std::string describe_all_reduce(const train::Trainer& trainer) {
 std::string describe_choices(const train::Trainer& trainer) {
   const auto kernels = trainer.kernels();
   std::map<std::string, int> counts;
-  for (const auto& kernel : kernels) ++counts[kernel.implementation];
+  for (const auto& kernel : kernels) {
+    if (!kernel.traffic) ++counts[kernel.implementation];  // only batch norm states its traffic
+  }
   std::vector<std::string> texts;
   for (const auto& [implementation, count] : counts)
     texts.push_back(fmt::format("{} by {}", count, implementation));

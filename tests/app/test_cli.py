@@ -427,6 +427,14 @@ def test_test_loss_above_that_of_uniform_guessing_causes_a_warning():
     assert start(*train("--quiet", steps=1, evaluate_every=0, conv_algorithm="direct", lr=0, classes=10000)).stderr == ""
 
 
+def test_header_counts_the_kernels_of_convolutions_only():
+    """resnet18-cifar has 20 convolutions with three directions each, except that the first one has no backward data."""
+    result = start(*train(steps=1, conv_algorithm="winograd"))
+    line = next(line for line in result.stdout.splitlines() if line.split()[:1] == ["convolutions"])
+    assert sum(int(entry.split()[0]) for entry in line.split(None, 1)[1].split(", ")) == 3 * 20 - 1, line
+    assert "statistics" not in line
+
+
 def test_quiet_prints_nothing():
     result = start(*train("--quiet"))
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

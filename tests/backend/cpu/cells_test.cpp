@@ -174,8 +174,8 @@ void expect_no_values_in_padding(const Map& map) {
   EXPECT_NEAR(map.sum_of_magnitudes(), sum, 1e-9 * sum);
 }
 
-/// Compares the statistics with the sums of the stored values (..., channel). The tolerance of 1e-5,
-/// relative to the largest possible sums, is for the partial sums in float32; measured: 2e-6.
+/// Compares the statistics with the sums of the stored values (..., channel). The tolerance of
+/// 1e-5, relative to the largest possible sums, is for the partial sums in float32; measured: 2e-6.
 void expect_sums(const std::vector<double>& values, const FusedStatistics& statistics) {
   const std::size_t channels = statistics.sum.size();
   for (std::size_t k = 0; k < channels; ++k) {
