@@ -52,6 +52,13 @@ LOCKSTEP_INLINE_AVX512 __m512i interleaving_indices(short first, short distance 
 LOCKSTEP_INLINE_AVX512 __m512 widened(__m256i half) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
+/// 32 values as float32.
+struct Widened {
+  __m512 low, high;
+};
+LOCKSTEP_INLINE_AVX512 Widened widened(__m512i halves) {
+  return {widened(_mm512_castsi512_si256(halves)), widened(_mm512_extracti64x4_epi64(halves, 1))};
+}
 
 /// Transposes 16 x 16 32-bit values in registers: first within pairs of rows, then pairs of values,
 /// then 128-bit parts.
@@ -96,8 +103,8 @@ class StatisticsRegisters {
   /// Adds one value of each channel.
   LOCKSTEP_INLINE_AVX512 void add(__m512i halves) {
     if (to_ == nullptr) return;
-    const __m512 values[2] = {widened(_mm512_castsi512_si256(halves)),
-                              widened(_mm512_extracti64x4_epi64(halves, 1))};
+    const Widened both = widened(halves);
+    const __m512 values[2] = {both.low, both.high};
     for (int half = 0; half < 2; ++half) {
       if (count_ == 0) {
         shift_[half] = values[half];
@@ -125,14 +132,6 @@ class StatisticsRegisters {
   __m512 shift_[2], sum_[2], square_[2];
 };
 
-/// 32 values as float32.
-struct Widened {
-  __m512 low, high;
-};
-LOCKSTEP_INLINE_AVX512 Widened load_widened(const core::BFloat16* from) {
-  const __m512i values = load(from);
-  return {widened(_mm512_castsi512_si256(values)), widened(_mm512_extracti64x4_epi64(values, 1))};
-}
 LOCKSTEP_INLINE_AVX512 __m512i narrowed(__m512 low, __m512 high) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }

@@ -18,7 +18,6 @@ namespace {
 
 /// Rows of sums that are computed at a time.
 constexpr int group = 8;
-constexpr int groups = 32 / group;
 constexpr std::int64_t pairs = cell_channels / 2;
 
 LOCKSTEP_INLINE_AVX512 __m512bh broadcast_pair(const BFloat16* from) {

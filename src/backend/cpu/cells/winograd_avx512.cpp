@@ -17,7 +17,7 @@ LOCKSTEP_AVX512 void transform_cells(const Patch& patch, BFloat16* to, std::int6
     Square<Floats, Transform::in> low, high;
 #pragma GCC unroll 16
     for (std::size_t at = 0; at < patch.size(); ++at) {
-      const Widened values = load_widened(patch[at] + i);
+      const Widened values = widened(load(patch[at] + i));
       low[at / Transform::in][at % Transform::in] = values.low;
       high[at / Transform::in][at % Transform::in] = values.high;
     }
