@@ -213,10 +213,13 @@ TEST_P(StagesTest, HaveOnlyTheirOwnBoundaries) {
 
 using core::Precision;
 #if defined(LOCKSTEP_TEST_ON_SIMULATED_GPU) || defined(LOCKSTEP_TEST_ON_GPU)
+// The automatic choice may differ between the stages and the whole network, because it depends on
+// timings. Then values are rounded at other places, and gradients in bf16 differ by up to 3.4e-2.
 constexpr std::array devices{
-    Device{DeviceKind::cuda, Precision::fp32, 1e-5},
-    Device{DeviceKind::cuda, Precision::bf16, 3e-2},
-    Device{DeviceKind::cuda, Precision::fp16, 8e-3},
+    Device{DeviceKind::cuda, Precision::fp32, 1e-5, BatchNormFusion::none},
+    Device{DeviceKind::cuda, Precision::bf16, 3e-2, BatchNormFusion::none},
+    Device{DeviceKind::cuda, Precision::bf16, 3e-2, BatchNormFusion::sums},
+    Device{DeviceKind::cuda, Precision::fp16, 8e-3, BatchNormFusion::none},
     Device{DeviceKind::cuda, Precision::fp16, 8e-3, BatchNormFusion::sums},
     Device{DeviceKind::cuda, Precision::fp16, 8e-3, BatchNormFusion::prologue}};
 #else
