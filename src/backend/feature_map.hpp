@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -10,14 +11,14 @@ namespace lockstep::backend {
 
 /// Memory layout of a feature map. All layouts have the form (block of images, block of channels,
 /// pixel, image of the block, lane) with channel = block * lanes + lane; the channels are padded
-/// with zeros to whole blocks. Except in `blocked32x32`, a block has one image. The names in
-/// parentheses are those of oneDNN.
+/// with zeros to whole blocks. Except in `blocked32x32`, a block has one image. There, the last
+/// block of images may have fewer than 32. The names in parentheses are those of oneDNN.
 enum class MapLayout {
   planar,         ///< nchw: one lane
   blocked8,       ///< nChw8c
   blocked16,      ///< nChw16c
   channels_last,  ///< nhwc: all channels are lanes of one block
-  blocked32x32,   ///< NChw32n32c: 32 images and 32 channels; for multiples of 32 images
+  blocked32x32,   ///< NChw32n32c: 32 images and 32 channels
 };
 
 /// A batch of feature maps: shape, element type, layout and address. The plan owns the memory.
@@ -42,23 +43,44 @@ struct FeatureMap {
   std::int64_t blocks() const { return (shape.channels + lanes() - 1) / lanes(); }
   std::int64_t padded_channels() const { return blocks() * lanes(); }
   std::int64_t images_per_block() const { return layout == MapLayout::blocked32x32 ? 32 : 1; }
-  std::int64_t image_blocks() const { return images / images_per_block(); }
-  /// Returns the distance of consecutive pixels of one image, in elements.
-  std::int64_t pixel_stride() const { return images_per_block() * lanes(); }
-  /// Returns the number of elements of one (block of images, block of channels), which are
+  std::int64_t image_blocks() const {
+    return (images + images_per_block() - 1) / images_per_block();
+  }
+  std::int64_t images_in_block(std::int64_t image_block) const {
+    return std::min(images_per_block(), images - image_block * images_per_block());
+  }
+  /// Returns the distance of consecutive pixels of one image in a block, in elements.
+  std::int64_t pixel_stride(std::int64_t image_block) const {
+    return images_in_block(image_block) * lanes();
+  }
+  /// Returns the number of elements of a block of images and any block of channels, which are
   /// contiguous.
-  std::int64_t plane() const { return shape.pixels() * pixel_stride(); }
+  std::int64_t plane(std::int64_t image_block) const {
+    return shape.pixels() * pixel_stride(image_block);
+  }
   std::int64_t planes() const { return image_blocks() * blocks(); }
   /// Returns the index of the first lane of the first pixel of one image and block of channels.
   std::int64_t offset(std::int64_t image, std::int64_t block) const {
-    return (image / images_per_block() * blocks() + block) * plane() +
-           image % images_per_block() * lanes();
+    const std::int64_t image_block = image / images_per_block();
+    const std::int64_t before = image_block * images_per_block();
+    return before * padded_channels() * shape.pixels() + block * plane(image_block) +
+           (image - before) * lanes();
+  }
+  /// Returns the index of the first element of a plane; the planes of a block of images follow each
+  /// other.
+  std::int64_t plane_offset(std::int64_t image_block, std::int64_t block) const {
+    return offset(image_block * images_per_block(), block);
   }
   /// Returns the number of elements, including padding.
   std::size_t elements() const {
     return static_cast<std::size_t>(images * padded_channels() * shape.pixels());
   }
-  std::size_t bytes() const { return elements() * core::size_of(type); }
+  /// Returns the size of the memory. Kernels may read all images of a block, even if they do not
+  /// exist, so there is memory after the elements of an incomplete block.
+  std::size_t bytes() const {
+    const std::int64_t missing = image_blocks() * images_per_block() - images;
+    return (elements() + static_cast<std::size_t>(missing * lanes())) * core::size_of(type);
+  }
 
   template <class T>
   T* as() const {

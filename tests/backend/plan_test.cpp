@@ -318,14 +318,16 @@ TEST(CpuPlan, Bf16ConvolutionAlgorithmsAgreeWithTheReference) {
     device.step(images);
     expect_same_forward(graph, reference, device, 5e-2);
     expect_same_gradients(graph, reference, device, 5e-2);
-    // The input of the stem has too few channels and is not planar. The other two convolutions have
+    // The stem has no backward data direction and reads patches. The other two convolutions have
     // three directions each; Winograd's algorithm supports "conv".
-    int by_cells = 0, by_winograd = 0;
+    int by_cells = 0, by_patches = 0, by_winograd = 0;
     for (const OperationChoice& choice : device.plan->choices()) {
-      if (choice.implementation.ends_with("copied rows")) ++by_cells;
+      if (choice.implementation.ends_with("blocked maps")) ++by_cells;
+      if (choice.implementation.ends_with("patches")) ++by_patches;
       if (choice.implementation.find("winograd 2x2") != std::string::npos) ++by_winograd;
     }
     EXPECT_EQ(by_cells, 6);
+    EXPECT_EQ(by_patches, 2);
     EXPECT_EQ(by_winograd, algorithm == ConvolutionAlgorithm::amx ? 0 : 3);
   }
 }

@@ -21,10 +21,11 @@ class AveragePoolOf : public Operation {
   void forward() override {
     const FeatureMap& in = *operands().inputs[0];
     float* const means = operands().output->template as<float>();
-    for_each_block(in, [&](std::int64_t at, std::int64_t feature, std::int64_t channels) {
-      mean_of_pixels(in.as<const T>() + at, in.shape.pixels(),
-                     {.stride = in.pixel_stride(), .count = channels}, means + feature);
-    });
+    for_each_block(
+        in, [&](std::int64_t at, std::int64_t stride, std::int64_t feature, std::int64_t channels) {
+          mean_of_pixels(in.as<const T>() + at, in.shape.pixels(),
+                         {.stride = stride, .count = channels}, means + feature);
+        });
   }
 
   void backward() override {
@@ -32,15 +33,16 @@ class AveragePoolOf : public Operation {
     const FeatureMap& in = *operands().input_gradients[0];
     const float* const dy = operands().output_gradients[0]->template as<float>();
     const float share = 1.0f / static_cast<float>(in.shape.pixels());
-    for_each_block(in, [&](std::int64_t at, std::int64_t feature, std::int64_t channels) {
-      fill_pixels({dy + feature, static_cast<std::size_t>(channels)}, share, in.shape.pixels(),
-                  {.stride = in.pixel_stride(), .count = in.lanes()}, in.as<T>() + at);
-    });
+    for_each_block(
+        in, [&](std::int64_t at, std::int64_t stride, std::int64_t feature, std::int64_t channels) {
+          fill_pixels({dy + feature, static_cast<std::size_t>(channels)}, share, in.shape.pixels(),
+                      {.stride = stride, .count = in.lanes()}, in.as<T>() + at);
+        });
   }
 
  private:
-  /// Calls work(offset, index of the first feature, number of channels without padding) for each
-  /// image and block of channels.
+  /// Calls work(offset, distance of pixels, index of the first feature, number of channels without
+  /// padding) for each image and block of channels.
   template <class Work>
   void for_each_block(const FeatureMap& map, Work&& work) const {
     const std::int64_t tasks = map.images * map.blocks();
@@ -48,7 +50,8 @@ class AveragePoolOf : public Operation {
     for (std::int64_t task = 0; task < tasks; ++task) {
       const std::int64_t image = task / map.blocks(), block = task % map.blocks();
       const std::int64_t channel = block * map.lanes();
-      work(map.offset(image, block), image * map.shape.channels + channel,
+      work(map.offset(image, block), map.pixel_stride(image / map.images_per_block()),
+           image * map.shape.channels + channel,
            std::min(map.lanes(), map.shape.channels - channel));
     }
   }

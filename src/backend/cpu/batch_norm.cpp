@@ -132,10 +132,11 @@ class BatchNorm : public Operation {
 #pragma omp parallel for num_threads(context_.threads)
     for (std::int64_t task = 0; task < map.planes() * parts; ++task) {
       const std::int64_t plane = task / parts;
-      const Range rows = part_of(tiling_.rows, task % parts, parts);
+      const std::int64_t image_block = plane / map.blocks(), block = plane % map.blocks();
+      const Range rows = part_of(rows_of_plane(tiling_, map, image_block), task % parts, parts);
       RowTiling part = tiling_;
       part.rows = rows.last - rows.first;
-      work(plane * map.plane() + rows.first * tiling_.width, part, plane % map.blocks());
+      work(map.plane_offset(image_block, block) + rows.first * tiling_.width, part, block);
     }
   }
 

@@ -14,12 +14,13 @@ namespace {
 /// Calls work(value of the map, index of the plain array) for each value without padding.
 template <class T, class Work>
 void for_each_value(const FeatureMap& map, int threads, Work work) {
-  const std::int64_t pixels = map.shape.pixels(), stride = map.pixel_stride();
+  const std::int64_t pixels = map.shape.pixels();
   const std::int64_t tasks = map.images * map.blocks();
 #pragma omp parallel for num_threads(threads)
   for (std::int64_t task = 0; task < tasks; ++task) {
     const std::int64_t image = task / map.blocks(), block = task % map.blocks();
     const std::int64_t first = block * map.lanes();
+    const std::int64_t stride = map.pixel_stride(image / map.images_per_block());
     const std::int64_t channels = std::min(map.lanes(), map.shape.channels - first);
     T* const from = map.as<T>() + map.offset(image, block);
     const std::int64_t index = (image * map.shape.channels + first) * pixels;

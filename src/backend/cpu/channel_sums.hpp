@@ -66,9 +66,11 @@ class ChannelSums {
       std::fill(row(split, blocks.first), row(split, blocks.last), 0.0f);
       for (std::int64_t part = parts.first; part < parts.last; ++part) {
         const bool is_last = part + 1 == parts.last || (part + 1) % parts_at_once_ == 0;
-        const Range rows = part_of(tiling_.rows, part % row_parts_, row_parts_);
+        const std::int64_t image_block = part / row_parts_;
+        const Range rows =
+            part_of(rows_of_plane(tiling_, map_, image_block), part % row_parts_, row_parts_);
         for (std::int64_t block = blocks.first; block < blocks.last; ++block) {
-          const std::int64_t plane = (part / row_parts_ * map_.blocks() + block) * map_.plane();
+          const std::int64_t plane = map_.plane_offset(image_block, block);
           float* const first_row = row(split, block);
           for (std::int64_t done = rows.first; done < rows.last; done += rows_at_once) {
             RowTiling some = tiling_;

@@ -250,17 +250,19 @@ PreferredLayouts preferred_layouts(const Context& context) {
   // If `cells` supports all convolutions: maps that it processes in place.
   constexpr PreferredLayouts blocked{.activations = MapLayout::blocked32x32,
                                      .images = MapLayout::planar};
-  if (context.options.batch % cells::images_at_once == 0 && all_directions(nodes, blocked, fits))
-    return blocked;
-  if (context.options.convolution_algorithm != ConvolutionAlgorithm::automatic ||
-      context.chooser->rule() != ChoiceRule::fastest)
-    return copied;
-  // `cells` copies rows, and computes images that do not exist if the batch is no multiple of 32.
+  const bool is_in_place = all_directions(nodes, blocked, fits);
+  const PreferredLayouts with_cells = is_in_place ? blocked : copied;
+  const bool is_timed =
+      context.options.convolution_algorithm == ConvolutionAlgorithm::automatic &&
+      context.chooser->rule() == ChoiceRule::fastest &&
+      // In place, `cells` is the fastest unless there are too few images for its cells.
+      !(is_in_place && context.options.batch >= cells::images_at_once);
+  if (!is_timed) return with_cells;
   // Batch norm, which is not timed, takes longer in maps without blocks of channels.
-  constexpr double margin = 1.05;
+  const double margin = is_in_place ? 1 : 1.05;
   return seconds_per_image(context, nodes, preferred) >
-                 margin * seconds_per_image(context, nodes, copied)
-             ? copied
+                 margin * seconds_per_image(context, nodes, with_cells)
+             ? with_cells
              : preferred;
 }
 

@@ -74,6 +74,7 @@ class DropoutOf : public Operation {
 #pragma omp parallel for num_threads(context_.threads)
     for (std::int64_t task = 0; task < tasks; ++task) {
       const std::int64_t image = task / to.blocks(), block = task % to.blocks();
+      const std::int64_t stride = to.pixel_stride(image / to.images_per_block());
       ImageMask mask(key, static_cast<std::uint32_t>(context_.options.global_image(image)), step,
                      operation_);
       const T* const x = from.as<T>() + to.offset(image, block);
@@ -81,7 +82,7 @@ class DropoutOf : public Operation {
       for (std::int64_t lane = 0; lane < lanes; ++lane) {
         const std::int64_t channel = block * lanes + lane;
         for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
-          const std::int64_t at = pixel * to.pixel_stride() + lane;
+          const std::int64_t at = pixel * stride + lane;
           const bool is_kept = mask.keeps(channel * pixels + pixel);
           store(is_kept ? scale * load(x[at]) : 0, y[at]);
         }

@@ -38,12 +38,13 @@ class FlattenOf : public Operation {
   /// Calls work(value, index of its feature) for each value of the map without padding.
   template <class Work>
   void for_each_value(const FeatureMap& map, Work&& work) const {
-    const std::int64_t pixels = map.shape.pixels(), stride = map.pixel_stride();
+    const std::int64_t pixels = map.shape.pixels();
     const std::int64_t tasks = map.images * map.blocks();
 #pragma omp parallel for num_threads(threads_)
     for (std::int64_t task = 0; task < tasks; ++task) {
       const std::int64_t image = task / map.blocks(), block = task % map.blocks();
       const std::int64_t first = block * map.lanes();
+      const std::int64_t stride = map.pixel_stride(image / map.images_per_block());
       const std::int64_t channels = std::min(map.lanes(), map.shape.channels - first);
       T* const values = map.as<T>() + map.offset(image, block);
       for (std::int64_t lane = 0; lane < channels; ++lane) {

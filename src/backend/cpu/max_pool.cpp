@@ -38,7 +38,7 @@ class MaxPoolOf : public Operation {
     const FeatureMap& in = *operands().inputs[0];
     T* const y = operands().output->template as<T>();
     for_each_part([&](std::int64_t from, std::int64_t to, LaneRange lanes) {
-      for_each_row(to, [&](std::int64_t row, std::int64_t at) {
+      for_each_row(to, lanes.stride, [&](std::int64_t row, std::int64_t at) {
         max_of_row(in.as<const T>() + from, windows_, row, lanes, y + at, places_ + at);
       });
     });
@@ -51,7 +51,7 @@ class MaxPoolOf : public Operation {
       T* const dx = in.as<T>() + to;
       for (std::int64_t pixel = 0; pixel < in.shape.pixels() && !windows_.partition(); ++pixel)
         std::fill_n(dx + pixel * lanes.stride, lanes.count, T{});
-      for_each_row(from, [&](std::int64_t row, std::int64_t at) {
+      for_each_row(from, lanes.stride, [&](std::int64_t row, std::int64_t at) {
         add_at_places(dy + at, places_ + at, windows_, row, lanes, dx);
       });
     });
@@ -64,24 +64,27 @@ class MaxPoolOf : public Operation {
   void for_each_part(Work&& work) const {
     const FeatureMap& in = *operands().inputs[0];
     const FeatureMap& out = *operands().output;
-    const std::int64_t stride = out.pixel_stride();
-    const std::int64_t parts = parts_per_task(out.planes(), threads_, ceil_div(stride, 64));
+    const std::int64_t parts =
+        parts_per_task(out.planes(), threads_, ceil_div(out.pixel_stride(0), 64));
 #pragma omp parallel for num_threads(threads_)
     for (std::int64_t task = 0; task < out.planes() * parts; ++task) {
       const std::int64_t plane = task / parts;
+      const std::int64_t image_block = plane / out.blocks(), block = plane % out.blocks();
+      const std::int64_t stride = out.pixel_stride(image_block);
       const Range lanes = part_of(stride, task % parts, parts);
-      work(plane * in.plane() + lanes.first, plane * out.plane() + lanes.first,
+      work(in.plane_offset(image_block, block) + lanes.first,
+           out.plane_offset(image_block, block) + lanes.first,
            LaneRange{.stride = stride, .count = lanes.last - lanes.first});
     }
   }
 
   /// Calls work(row, index of its first pixel) for each row of the output; `first`: index of the
-  /// first row.
+  /// first row; `stride`: distance of pixels.
   template <class Work>
-  void for_each_row(std::int64_t first, Work&& work) const {
+  void for_each_row(std::int64_t first, std::int64_t stride, Work&& work) const {
     const FeatureMap& out = *operands().output;
     for (std::int64_t row = 0; row < out.shape.height; ++row)
-      work(row, first + row * out.shape.width * out.pixel_stride());
+      work(row, first + row * out.shape.width * stride);
   }
 
   PoolWindows windows_;

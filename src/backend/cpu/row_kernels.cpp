@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "lockstep/core/error.hpp"
 #include "vectors.hpp"
 
 namespace lockstep::backend::cpu {
@@ -175,14 +176,22 @@ LOCKSTEP_INLINE void add_rows(const T* from, T* to, std::int64_t count) {
 RowTiling tile_rows(const FeatureMap& map) {
   constexpr std::int64_t longest = 128;
   const std::int64_t lanes = map.lanes();
-  const std::int64_t groups = map.plane() / lanes;  // of all lanes: pixels of one or more images
+  // Groups of all lanes: pixels of one or more images. In maps with blocks of images, a row is one
+  // group, so that planes with fewer images consist of whole rows.
+  const std::int64_t groups = map.shape.pixels() * map.images_per_block();
   std::int64_t repeat = 1;
   for (std::int64_t divisor = 1; divisor <= groups && divisor * lanes <= longest; ++divisor) {
     if (groups % divisor != 0) continue;
     repeat = divisor;
     if (divisor * lanes % vector_width == 0) break;
   }
+  core::check(map.images_per_block() == 1 || repeat == 1, "a row has one image of a block");
   return {groups / repeat, repeat * lanes, repeat};
+}
+
+std::int64_t rows_of_plane(const RowTiling& tiling, const FeatureMap& map,
+                           std::int64_t image_block) {
+  return map.plane(image_block) / tiling.width;
 }
 
 LOCKSTEP_CLONES void accumulate(const float* x, RowTiling tiling, const float* shift, float* sum,

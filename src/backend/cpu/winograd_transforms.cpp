@@ -27,13 +27,12 @@ LOCKSTEP_INLINE Place<M> place_of(M* data, const FeatureMap& map, Tiling tiling,
   const std::int64_t image = tile / per_image, in_image = tile % per_image;
   const std::int64_t row = in_image / tiling.columns * tile_size;
   const std::int64_t column = in_image % tiling.columns * tile_size;
-  return {
-      data + image * map.blocks() * map.plane() + (row * map.shape.width + column) * map.lanes(),
-      row, column};
+  return {data + map.offset(image, 0) + (row * map.shape.width + column) * map.lanes(), row,
+          column};
 }
 
 LOCKSTEP_INLINE std::int64_t channel_offset(const FeatureMap& map, std::int64_t channel) {
-  return channel / map.lanes() * map.plane() + channel % map.lanes();
+  return channel / map.lanes() * map.plane(0) + channel % map.lanes();
 }
 
 /// Copies the pixels of a patch that are in the map to `to` [row][column][lane]; the others are 0.

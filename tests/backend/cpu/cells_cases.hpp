@@ -201,11 +201,11 @@ inline constexpr Case patch_cases[] = {
      .source = MapLayout::planar},
 };
 
-/// The cases above, and the same with maps that are processed in place: one or both.
+/// The cases above, and the same with maps that are processed in place: one or both. If both are,
+/// the blocks of images are also complete.
 inline std::vector<Case> small_cases() {
   std::vector<Case> cases;
   const auto add = [&](Case c, bool source, bool destination) {
-    c.images = ceil_div(c.images, 32) * 32;
     if (source) c.source = MapLayout::blocked32x32;
     if (destination) c.destination = MapLayout::blocked32x32;
     cases.push_back(c);
@@ -213,6 +213,9 @@ inline std::vector<Case> small_cases() {
   for (const Case& c : copied_cases) {
     cases.push_back(c);
     add(c, true, true);
+    Case complete = c;
+    complete.images = ceil_div(c.images, 32) * 32;
+    add(complete, true, true);
     add(c, true, false);
     add(c, false, true);
   }

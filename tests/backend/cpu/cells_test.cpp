@@ -44,12 +44,15 @@ float value(core::Random& random) {
   return static_cast<float>(static_cast<int>(random.below(256)) - 128) / 128;
 }
 
-/// A map in any layout. Values are numbered in the order (image, row, column, channel).
+/// A map in any layout. Values are numbered in the order (image, row, column, channel). The memory
+/// after them is NaN, so that a test fails if its values have an effect.
 class Map {
  public:
   Map(std::int64_t images, core::ImageShape shape, MapLayout layout)
       : map{images, shape, DataType::bfloat16, layout, nullptr}, bytes_(map.bytes()) {
     map.data = bytes_.data();
+    const std::size_t end = map.elements() * sizeof(BFloat16);
+    std::memset(map.data + end, 0xff, map.bytes() - end);
   }
   void fill(core::Random& random) {
     for_each_value([&](BFloat16& at) { at = core::to_bfloat16(value(random)); });
@@ -80,7 +83,8 @@ class Map {
       for (std::int64_t pixel = 0; pixel < map.shape.pixels(); ++pixel)
         for (std::int64_t channel = 0; channel < map.shape.channels; ++channel)
           work(map.as<BFloat16>()[map.offset(image, channel / map.lanes()) +
-                                  pixel * map.pixel_stride() + channel % map.lanes()]);
+                                  pixel * map.pixel_stride(image / map.images_per_block()) +
+                                  channel % map.lanes()]);
   }
 
   core::Buffer bytes_;

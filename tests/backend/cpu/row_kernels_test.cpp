@@ -31,7 +31,7 @@ const std::vector<FeatureMap> maps{
     {.images = 1, .shape = {3, 32, 32}, .layout = MapLayout::planar},
     {.images = 1, .shape = {10, 3, 3}, .layout = MapLayout::channels_last},
     {.images = 1, .shape = {72, 5, 5}, .layout = MapLayout::channels_last},
-    {.images = 32, .shape = {40, 2, 3}, .layout = MapLayout::blocked32x32},
+    {.images = 45, .shape = {40, 2, 3}, .layout = MapLayout::blocked32x32},
 };
 
 float number(float value) { return value; }
@@ -50,7 +50,7 @@ class Values {
  public:
   template <class T>
   std::vector<T> plane(const FeatureMap& map) {
-    std::vector<T> values(static_cast<std::size_t>(map.plane()));
+    std::vector<T> values(static_cast<std::size_t>(map.plane(0)));
     for (T& value : values) value = rounded<T>(next());
     return values;
   }
@@ -94,7 +94,9 @@ TYPED_TEST_SUITE(RowKernels, Types);
 TEST(RowTiling, RowsCoverThePlaneAndAreWholeVectorsIfPossible) {
   for (const FeatureMap& map : maps) {
     const RowTiling tiling = tile_rows(map);
-    EXPECT_EQ(tiling.rows * tiling.width, map.plane());
+    EXPECT_EQ(tiling.rows * tiling.width, map.plane(0));
+    for (std::int64_t block = 0; block < map.image_blocks(); ++block)
+      EXPECT_EQ(rows_of_plane(tiling, map, block) * tiling.width, map.plane(block));
     EXPECT_EQ(tiling.width, tiling.repeat * map.lanes());
   }
   EXPECT_EQ(tile_rows({.shape = {64, 4, 4}, .layout = MapLayout::blocked16}).width, 16);
@@ -192,7 +194,7 @@ TYPED_TEST(RowKernels, GradientsAreMaskedSummedAndCombined) {
 
 TYPED_TEST(RowKernels, ANanPassesTheActivation) {
   const RowTiling tiling = tile_rows(maps.front());
-  std::vector<TypeParam> x(static_cast<std::size_t>(maps.front().plane())), y(x.size());
+  std::vector<TypeParam> x(static_cast<std::size_t>(maps.front().plane(0))), y(x.size());
   x[3] = rounded<TypeParam>(std::numeric_limits<float>::quiet_NaN());
   const std::vector<float> one(static_cast<std::size_t>(tiling.width), 1.0f);
   normalise(NormaliseRows<TypeParam>{x.data(), nullptr, y.data(), Activation::relu}, tiling,

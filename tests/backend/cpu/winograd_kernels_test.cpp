@@ -68,7 +68,8 @@ class Map {
   std::int64_t index(std::int64_t image, std::int64_t channel, std::int64_t row,
                      std::int64_t column) const {
     const std::int64_t pixel = row * map.shape.width + column, lanes = map.lanes();
-    return (image * map.blocks() + channel / lanes) * map.plane() + pixel * lanes + channel % lanes;
+    return (image * map.blocks() + channel / lanes) * map.plane(image) + pixel * lanes +
+           channel % lanes;
   }
   std::vector<std::byte> bytes_;
 };

@@ -39,11 +39,11 @@ class BiasGradient {
     }
   }
 
-  /// Adds the values of a plain cell of a block of channels.
-  void add(const Kernels& kernels, int thread, std::int64_t block,
-           const core::BFloat16* cell) const {
+  /// Adds the values of a plain cell of a block of channels, which has `images` images.
+  void add(const Kernels& kernels, int thread, std::int64_t block, const core::BFloat16* cell,
+           std::int64_t images) const {
     if (bias_ != nullptr)
-      kernels.add_images(cell, sums_ + thread * padded_ + block * cell_channels);
+      kernels.add_images(cell, images, sums_ + thread * padded_ + block * cell_channels);
   }
 
  private:

@@ -13,35 +13,45 @@ namespace {
 class RowsInPlace : public CellRows {
  public:
   explicit RowsInPlace(const FeatureMap& map)
-      : CellRows(map.shape.width, map.blocks(),
-                 {.pixel = map.pixel_stride(), .block = map.plane()}),
-        map_(map) {}
+      : CellRows(map.shape.width, map.blocks()), map_(map) {}
 
   bool in_place() const override { return true; }
+  CellStrides strides(std::int64_t image_block) const override {
+    return {.pixel = map_.pixel_stride(image_block), .block = map_.plane(image_block)};
+  }
   std::string_view kind() const override { return "blocked maps"; }
   const BFloat16* row(std::int64_t image_block, std::int64_t row, BFloat16*) const override {
-    return map_.as<BFloat16>() + map_.offset(image_block * cell_images, 0) +
-           row * map_.shape.width * map_.pixel_stride();
+    return map_.as<BFloat16>() + map_.plane_offset(image_block, 0) +
+           row * map_.shape.width * map_.pixel_stride(image_block);
   }
 
  private:
   const FeatureMap& map_;
 };
 
+/// Rows whose cells are copied to (pixel, block).
+class RowCopies : public CellRows {
+ public:
+  using CellRows::CellRows;
+  CellStrides strides(std::int64_t) const override {
+    return {.pixel = blocks() * cell_size, .block = cell_size};
+  }
+};
+
 /// Rows of a channels-last map.
-class CopiedRows : public CellRows {
+class CopiedRows : public RowCopies {
  public:
   CopiedRows(const FeatureMap& map, const Kernels& kernels)
-      : CellRows(map.shape.width, channel_blocks(map)), map_(map), kernels_(kernels) {}
+      : RowCopies(map.shape.width, channel_blocks(map)), map_(map), kernels_(kernels) {}
 
   std::string_view kind() const override { return "copied rows"; }
   const BFloat16* row(std::int64_t image_block, std::int64_t row, BFloat16* copy) const override {
     const std::int64_t image = image_block * cell_images;
     kernels_.pack({.first = map_.as<BFloat16>() + map_.offset(image, 0) +
-                            row * map_.shape.width * map_.pixel_stride(),
-                   .image_stride = map_.plane(),
-                   .pixel_stride = map_.pixel_stride(),
-                   .images = std::min(cell_images, map_.images - image),
+                            row * map_.shape.width * map_.lanes(),
+                   .image_stride = map_.plane(image),
+                   .pixel_stride = map_.lanes(),
+                   .images = images_in_block(map_.images, image_block),
                    .pixels = map_.shape.width,
                    .channels = map_.shape.channels},
                   copy);
@@ -54,22 +64,23 @@ class CopiedRows : public CellRows {
 };
 
 /// Rows of the patches of a planar map.
-class PatchRows : public CellRows {
+class PatchRows : public RowCopies {
  public:
   PatchRows(const FeatureMap& source, const ConvolutionSizes& sizes, const Kernels& kernels)
-      : CellRows(sizes.out_width,
-                 ceil_div(sizes.in_channels * sizes.kernel * sizes.kernel, cell_channels)),
+      : RowCopies(sizes.out_width,
+                  ceil_div(sizes.in_channels * sizes.kernel * sizes.kernel, cell_channels)),
         source_(source),
         sizes_(sizes),
         kernels_(kernels) {}
 
   std::string_view kind() const override { return "patches"; }
   const BFloat16* row(std::int64_t image_block, std::int64_t row, BFloat16* copy) const override {
-    for (std::int64_t image = 0; image < cell_images; ++image) {
-      const std::int64_t index = image_block * cell_images + image;
+    const std::int64_t first = image_block * cell_images;
+    const std::int64_t images = images_in_block(source_.images, image_block);
+    for (std::int64_t image = 0; image < images; ++image) {
       for (std::int64_t block = 0; block < blocks(); ++block) {
         for (std::int64_t pixel = 0; pixel < pixels(); pixel += cell_channels)
-          copy_pixels(index, row, block, pixel, copy + image * cell_channels);
+          copy_pixels(first + image, row, block, pixel, copy + image * cell_channels);
       }
     }
     return copy;
@@ -87,7 +98,7 @@ class PatchRows : public CellRows {
     const std::int64_t taps = sizes_.kernel * sizes_.kernel;
     const std::int64_t first = block * cell_channels;
     const std::int64_t channels = std::min(cell_channels, sizes_.in_channels * taps - first);
-    for (std::int64_t i = 0; i < channels && image < source_.images; ++i) {
+    for (std::int64_t i = 0; i < channels; ++i) {
       const std::int64_t tap = (first + i) % taps;
       const std::int64_t y = row * sizes_.stride - sizes_.padding + tap / sizes_.kernel;
       if (y < 0 || y >= sizes_.in_height) continue;
@@ -96,7 +107,7 @@ class PatchRows : public CellRows {
       copy_axis(from, pixel * sizes_.stride - sizes_.padding + tap % sizes_.kernel, count,
                 by_channel + i * cell_channels);
     }
-    kernels_.transpose(by_channel, by_pixel);
+    kernels_.transpose(by_channel, cell_images, by_pixel);
     for (std::int64_t i = 0; i < count; ++i)
       std::memcpy(to + ((pixel + i) * blocks() + block) * cell_size, by_pixel + i * cell_channels,
                   cell_channels * sizeof(BFloat16));

@@ -19,8 +19,8 @@ class CellRows {
   std::int64_t pixels() const { return pixels_; }  ///< per row
   std::int64_t blocks() const { return blocks_; }  ///< of 32 channels
   std::int64_t cells() const { return pixels_ * blocks_; }
-  std::int64_t bytes() const { return cells() * cell_bytes; }
-  CellStrides strides() const { return strides_; }
+  std::int64_t bytes() const { return cells() * cell_bytes; }  ///< of a copied row
+  virtual CellStrides strides(std::int64_t image_block) const = 0;
 
   /// Returns true if the map consists of cells, so that they are not copied.
   virtual bool in_place() const { return false; }
@@ -32,15 +32,10 @@ class CellRows {
                                     core::BFloat16* copy) const = 0;
 
  protected:
-  /// Rows of copied cells (pixel, block).
-  CellRows(std::int64_t pixels, std::int64_t blocks)
-      : CellRows(pixels, blocks, {.pixel = blocks * cell_size, .block = cell_size}) {}
-  CellRows(std::int64_t pixels, std::int64_t blocks, CellStrides strides)
-      : pixels_(pixels), blocks_(blocks), strides_(strides) {}
+  CellRows(std::int64_t pixels, std::int64_t blocks) : pixels_(pixels), blocks_(blocks) {}
 
  private:
   std::int64_t pixels_, blocks_;
-  CellStrides strides_;
 };
 
 /// Returns the rows of a map whose layout is `channels_last` or `blocked32x32`. The map and the

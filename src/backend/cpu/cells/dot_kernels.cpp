@@ -18,7 +18,8 @@ namespace {
 
 /// Rows of sums that are computed at a time.
 constexpr int group = 8;
-constexpr std::int64_t pairs = cell_channels / 2;
+/// Pairs of values that are summed over in a cell without padding.
+constexpr std::int64_t all_pairs = cell_channels / 2;
 
 LOCKSTEP_INLINE_AVX512 __m512bh broadcast_pair(const BFloat16* from) {
   int pair;
@@ -26,12 +27,12 @@ LOCKSTEP_INLINE_AVX512 __m512bh broadcast_pair(const BFloat16* from) {
   return reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
 }
 
-/// Computes sum[row][column] += a[row] b[column] for `Rows` rows of 32 values of the cell `a` and
-/// `Columns` groups of 16 columns; `b` has the addresses of their pairs of rows.
+/// Computes sum[row][column] += a[row] b[column] for `Rows` rows of `pairs` pairs of values of the
+/// cell `a` and `Columns` groups of 16 columns; `b` has the addresses of their pairs of rows.
 template <int Rows, int Columns>
 LOCKSTEP_INLINE_AVX512 void add_products(const BFloat16* a,
                                          const std::array<const BFloat16*, Columns>& b,
-                                         __m512 (&sum)[Rows][Columns]) {
+                                         std::int64_t pairs, __m512 (&sum)[Rows][Columns]) {
 #pragma GCC unroll 2
   for (std::int64_t pair = 0; pair < pairs; ++pair) {
     __m512bh right[Columns];
@@ -74,7 +75,7 @@ LOCKSTEP_INLINE_AVX512 void store_sums(const __m512 (&sum)[group][2], std::int64
 }
 
 LOCKSTEP_AVX512 void multiply_pixel(const OutputRow& row, const AxisTaps& columns, float* sums) {
-  for (std::int64_t first = 0; first < cell_images; first += group) {
+  for (std::int64_t first = 0; first < row.to.images; first += group) {
     __m512 sum[group][2];
 #pragma GCC unroll 8
     for (auto& values : sum) {
@@ -91,7 +92,7 @@ LOCKSTEP_AVX512 void multiply_pixel(const OutputRow& row, const AxisTaps& column
             row.weights + (input.tap_row * row.kernel + column.tap) * row.blocks * cell_size;
         for (std::int64_t block = 0; block < row.blocks;
              ++block, a += row.strides.block, b += cell_size)
-          add_products<group, 2>(a, {b, b + tile_halves}, sum);
+          add_products<group, 2>(a, {b, b + tile_halves}, all_pairs, sum);
       }
     }
     store_sums(sum, first, sums);
@@ -107,6 +108,7 @@ LOCKSTEP_AVX512 void multiply_rows(const GradientRows& rows) {
   constexpr int count = Kernel == 1 ? 2 * group : group;
   alignas(64) static constexpr BFloat16 zeros[tile_halves] = {};
   const std::int64_t source_stride = rows.source_blocks * cell_size;
+  const std::int64_t pairs = ceil_div(rows.images, 2);
   const auto at = [](std::int64_t tap, std::int64_t row) {
     return (2 * tap + row / tile_rows) * tile_floats + row % tile_rows * tile_rows;
   };
@@ -129,7 +131,7 @@ LOCKSTEP_AVX512 void multiply_rows(const GradientRows& rows) {
           sources[static_cast<std::size_t>(column.tap)] =
               row.source + column.position * source_stride;
         }
-        add_products<count, Kernel>(gradient, sources, sum);
+        add_products<count, Kernel>(gradient, sources, pairs, sum);
         gradient += rows.gradient_blocks * cell_size;
       }
     }
@@ -143,14 +145,15 @@ LOCKSTEP_AVX512 void multiply_rows(const GradientRows& rows) {
 }
 
 LOCKSTEP_AVX512 void multiply_cells(const CellProducts& products) {
-  for (std::int64_t first = 0; first < cell_images; first += group) {
+  const std::int64_t pairs = ceil_div(products.depth, 2);
+  for (std::int64_t first = 0; first < products.rows; first += group) {
     __m512 sum[group][2] = {};
     if (products.adds) load_sums(products.sums, first, sum);
     const BFloat16* a = products.a + first * 32;
     const BFloat16* b = products.b;
     for (std::int64_t i = 0; i < products.count;
          ++i, a += products.a_stride, b += products.b_stride)
-      add_products<group, 2>(a, {b, b + tile_halves}, sum);
+      add_products<group, 2>(a, {b, b + tile_halves}, pairs, sum);
     store_sums(sum, first, products.sums);
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -18,6 +19,10 @@ constexpr std::int64_t cell_bytes = cell_size * std::int64_t{sizeof(core::BFloat
 /// Number of blocks of 32 channels or images; the last block may have fewer.
 std::int64_t channel_blocks(const FeatureMap& map);
 std::int64_t image_blocks(const FeatureMap& map);
+/// Returns the number of images in a block of up to 32 of `images` images.
+constexpr std::int64_t images_in_block(std::int64_t images, std::int64_t image_block) {
+  return std::min(cell_images, images - image_block * cell_images);
+}
 
 /// Returns one row of the pixels of a block of images and a block of channels, with the channels
 /// that only pad the map.

@@ -13,6 +13,7 @@
 // Products of bfloat16 cells for convolutions, with float32 accumulation. A cell holds one pixel of
 // 32 images and 32 channels, 2 KB. Because the rows of a cell are different images at the same
 // pixel, padding, stride and borders are the same for a whole cell, and every cell is contiguous.
+// The cells of the last images of a batch may have fewer images: their first rows.
 //
 //   plain cell        [32 images][32 channels]
 //   interleaved cell  [2 halves of the channels][16 pairs of images][16 channels][2 images]
@@ -47,6 +48,8 @@ struct CellStrides {
 /// Cells that are read soon: `blocks` blocks of `block_lines` contiguous cache lines. A row
 /// prefetches the lines [lines.first, lines.last) of them, counted over all blocks.
 struct NextCells {
+  static constexpr std::int64_t line = 64 / sizeof(core::BFloat16);  ///< values
+
   const core::BFloat16* first = nullptr;
   std::int64_t block_stride = 0;  ///< values from one block to the next
   std::int64_t block_lines = 0;
@@ -116,7 +119,8 @@ struct GradientRows {
   const std::vector<AxisTaps>* columns = nullptr;  ///< one entry per pixel of a gradient row
   std::int64_t kernel = 0;
   std::int64_t gradient_blocks = 0, source_blocks = 0;  ///< cells per pixel
-  bool adds = false;      ///< adds to the values in `sums`; otherwise replaces them
+  std::int64_t images = cell_images;  ///< in the cells; the values of the others are 0
+  bool adds = false;                  ///< adds to the values in `sums`; otherwise replaces them
   float* sums = nullptr;  ///< tiles [column of the kernel][2 halves of the output channels]
 };
 
@@ -127,8 +131,10 @@ struct CellProducts {
   const core::BFloat16* b = nullptr;
   std::int64_t a_stride = 0, b_stride = 0;  ///< values from one cell to the next
   std::int64_t count = 0;
-  bool adds = false;      ///< adds to the values in `sums`; otherwise replaces them
-  float* sums = nullptr;  ///< tiles [2 halves of the rows of A][2 halves of the columns of B]
+  std::int64_t rows = 32;   ///< of A; the sums of the others are undefined
+  std::int64_t depth = 32;  ///< rows of B; the values of the others, and of the columns of A, are 0
+  bool adds = false;        ///< adds to the values in `sums`; otherwise replaces them
+  float* sums = nullptr;    ///< tiles [2 halves of the rows of A][2 halves of the columns of B]
 };
 
 /// The 4x4 input pixels of an output tile of Winograd's algorithm, or the 2x2 pixels of its
@@ -148,7 +154,8 @@ struct OutputTile {
   PartialSums* statistics = nullptr;  ///< the values that are written are added; or null
 };
 
-/// Arithmetic of the convolutions, with one instruction set.
+/// Arithmetic of the convolutions, with one instruction set. `images` is the number of images of a
+/// plain cell. The memory of the other rows may be read, but their values have no effect.
 class Kernels {
  public:
   virtual ~Kernels() = default;
@@ -159,13 +166,16 @@ class Kernels {
   virtual void enter() const = 0;
   virtual void leave() const = 0;
 
-  /// Writes the plain cells (pixel, channel block) of a row of a channels-last map; images and
-  /// channels that do not exist become zeros.
+  /// Writes the plain cells (pixel, channel block) of a row of a channels-last map; channels that
+  /// do not exist become zeros.
   virtual void pack(const MapRow& row, core::BFloat16* cells) const = 0;
-  virtual void interleave(const core::BFloat16* plain, core::BFloat16* interleaved) const = 0;
-  virtual void transpose(const core::BFloat16* plain, core::BFloat16* transposed) const = 0;
+  // In interleaved and transposed cells, images that do not exist become zeros.
+  virtual void interleave(const core::BFloat16* plain, std::int64_t images,
+                          core::BFloat16* interleaved) const = 0;
+  virtual void transpose(const core::BFloat16* plain, std::int64_t images,
+                         core::BFloat16* transposed) const = 0;
   /// Adds the values of all images of a plain cell to sums[channel].
-  virtual void add_images(const core::BFloat16* plain, float* sums) const = 0;
+  virtual void add_images(const core::BFloat16* plain, std::int64_t images, float* sums) const = 0;
 
   /// Writes the weight cells of one block of 32 rows and one of 32 columns, for tap t to `cells` +
   /// t * `tap_stride`.
@@ -180,9 +190,13 @@ class Kernels {
   // Transforms of Winograd's algorithm (winograd_matrices.hpp). Frequency f is at `to` or `from` +
   // f * `stride`.
 
-  /// Transforms a patch of the input, or of the output gradient, to plain cells.
-  virtual void transform_input(const PatchCells& patch, core::BFloat16* to,
+  // Transforms of a patch of the input, as plain cells or as interleaved cells, and of the output
+  // gradient, as transposed cells. The values of images that do not exist are undefined after the
+  // first, and 0 after the others.
+  virtual void transform_input(const PatchCells& patch, std::int64_t images, core::BFloat16* to,
                                std::int64_t stride) const = 0;
+  virtual void transform_interleaved(const PatchCells& patch, std::int64_t images,
+                                     core::BFloat16* to, std::int64_t stride) const = 0;
   virtual void transform_gradient(const GradientPatchCells& patch, core::BFloat16* to,
                                   std::int64_t stride) const = 0;
   /// Transforms weights as `pack_weights` writes them. `is_rotated`: the 3x3 kernels are rotated by

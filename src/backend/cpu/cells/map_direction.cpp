@@ -134,9 +134,11 @@ class MapDirection : public ConvolutionDirection {
       rows = needed(rows_, bands_.range(0));
     }
     if (rows.first >= rows.last) return {};
-    const std::int64_t lines = (rows.last - rows.first) * from_->pixels() * cell_bytes / 64;
+    const CellStrides strides = from_->strides(image_block);
+    const std::int64_t lines =
+        (rows.last - rows.first) * from_->pixels() * strides.pixel / NextCells::line;
     return {.first = from_->row(image_block, rows.first, nullptr),
-            .block_stride = from_->strides().block,
+            .block_stride = strides.block,
             .block_lines = lines,
             .lines = {0, from_->blocks() * lines}};
   }
@@ -146,7 +148,7 @@ class MapDirection : public ConvolutionDirection {
     const AxisTaps& taps = rows_[static_cast<std::size_t>(row)];
     OutputRow output{.inputs = {},
                      .input_count = taps.count,
-                     .strides = from_->strides(),
+                     .strides = from_->strides(image_block),
                      .columns = &columns_,
                      .weights = weights_of(block),
                      .kernel = kernel_,

@@ -10,14 +10,13 @@ namespace lockstep::backend::cpu::cells {
 
 /// Fetches the lines [lines.first, lines.last) to the L2 cache.
 inline void prefetch(const NextCells& next, Range lines) {
-  constexpr std::int64_t line = 64 / sizeof(core::BFloat16);
   while (lines.first < lines.last) {
     const std::int64_t block = lines.first / next.block_lines;
     const std::int64_t begin = block * next.block_lines;
     const std::int64_t end = std::min(lines.last, begin + next.block_lines);
     const core::BFloat16* const from = next.first + block * next.block_stride;
     for (; lines.first < end; ++lines.first)
-      __builtin_prefetch(from + (lines.first - begin) * line, 0, 2);
+      __builtin_prefetch(from + (lines.first - begin) * NextCells::line, 0, 2);
   }
 }
 

@@ -14,8 +14,9 @@ using core::BFloat16;
 
 namespace {
 
-/// Adds the product of two cells to four tiles: 2 halves of the rows by 2 halves of the columns.
-template <class Tiles>
+/// Adds the product of two cells to four tiles: 2 halves of the rows by 2 halves of the columns. If
+/// `Halves` is 1, the tiles of the second half of the rows are left as they are.
+template <int Halves, class Tiles>
 [[gnu::always_inline]] inline void multiply_cell(Tiles& tiles, const BFloat16* a,
                                                  const BFloat16* b) {
   tiles.template load<4>(a);
@@ -23,6 +24,7 @@ template <class Tiles>
   tiles.template multiply<0, 4, 6>();
   tiles.template load<7>(b + tile_halves);
   tiles.template multiply<1, 4, 7>();
+  if constexpr (Halves == 1) return;
   tiles.template load<5>(a + tile_halves);
   tiles.template multiply<2, 5, 6>();
   tiles.template multiply<3, 5, 7>();
@@ -43,8 +45,8 @@ void store_sums(const Tiles& tiles, float* sums, std::index_sequence<Tile...>) {
   (tiles.template store<int{Tile}>(sums + Tile * tile_floats), ...);
 }
 
-/// Computes the sums of one pixel of an output row.
-template <class Tiles>
+/// Computes the sums of one pixel of an output row, for one or both halves of the images.
+template <int Halves, class Tiles>
 void multiply_pixel(Tiles& tiles, const OutputRow& row, const AxisTaps& columns, float* sums) {
   if (row.bias != nullptr) {  // stride 0: the same row 16 times
     tiles.template load<0>(row.bias, 0);
@@ -63,10 +65,21 @@ void multiply_pixel(Tiles& tiles, const OutputRow& row, const AxisTaps& columns,
           row.weights + (input.tap_row * row.kernel + column.tap) * row.blocks * cell_size;
       for (std::int64_t block = 0; block < row.blocks;
            ++block, a += row.strides.block, b += cell_size)
-        multiply_cell(tiles, a, b);
+        multiply_cell<Halves>(tiles, a, b);
     }
   }
   store_sums(tiles, sums, std::make_index_sequence<4>());
+}
+
+template <int Halves, class Tiles>
+void multiply_cells(Tiles& tiles, const CellProducts& products) {
+  constexpr std::make_index_sequence<4> all;
+  load_sums(tiles, products.adds, products.sums, all);
+  const BFloat16* a = products.a;
+  const BFloat16* b = products.b;
+  for (std::int64_t i = 0; i < products.count; ++i, a += products.a_stride, b += products.b_stride)
+    multiply_cell<Halves>(tiles, a, b);
+  store_sums(tiles, products.sums, all);
 }
 
 /// Multiplies one pixel of the gradient with the source pixels of all columns of the kernel. The
@@ -121,7 +134,11 @@ class TileKernels : public Vectors {
   void multiply(const OutputRow& row) const override {
     Tiles tiles;
     write_row<Vectors>(row, [&](const AxisTaps& columns, float* sums) {
-      multiply_pixel(tiles, row, columns, sums);
+      if (row.to.images > tile_rows) {
+        multiply_pixel<2>(tiles, row, columns, sums);
+      } else {
+        multiply_pixel<1>(tiles, row, columns, sums);
+      }
     });
   }
 
@@ -135,15 +152,12 @@ class TileKernels : public Vectors {
   }
 
   void multiply(const CellProducts& products) const override {
-    constexpr std::make_index_sequence<4> all;
     Tiles tiles;
-    load_sums(tiles, products.adds, products.sums, all);
-    const BFloat16* a = products.a;
-    const BFloat16* b = products.b;
-    for (std::int64_t i = 0; i < products.count;
-         ++i, a += products.a_stride, b += products.b_stride)
-      multiply_cell(tiles, a, b);
-    store_sums(tiles, products.sums, all);
+    if (products.rows > tile_rows) {
+      multiply_cells<2>(tiles, products);
+    } else {
+      multiply_cells<1>(tiles, products);
+    }
   }
 };
 

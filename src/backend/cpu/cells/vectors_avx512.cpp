@@ -16,6 +16,29 @@ LOCKSTEP_AVX512 __m512i multiples(int step) {
                             _mm512_set1_epi32(step));
 }
 
+/// A plain cell whose images that do not exist are zeros: the cell itself if it has all images,
+/// otherwise a copy.
+class PaddedCell {
+ public:
+  LOCKSTEP_INLINE_AVX512 PaddedCell(const BFloat16* plain, std::int64_t images) : cell_(plain) {
+    if (images == cell_images) return;
+    for (std::int64_t image = 0; image < cell_images; ++image)
+      store(copy_ + image * cell_channels,
+            image < images ? load(plain + image * cell_channels) : _mm512_setzero_si512());
+    cell_ = copy_;
+  }
+  PaddedCell(const PaddedCell&) = delete;
+  PaddedCell& operator=(const PaddedCell&) = delete;
+
+  LOCKSTEP_INLINE_AVX512 __m512i operator[](std::int64_t image) const {
+    return load(cell_ + image * cell_channels);
+  }
+
+ private:
+  const BFloat16* cell_;
+  alignas(64) BFloat16 copy_[cell_size];
+};
+
 }  // namespace
 
 bool Avx512Vectors::are_supported() {
@@ -25,14 +48,10 @@ bool Avx512Vectors::are_supported() {
 
 LOCKSTEP_AVX512 void Avx512Vectors::pack(const MapRow& row, BFloat16* cells) const {
   const std::int64_t blocks = (row.channels + cell_channels - 1) / cell_channels;
-  const __m512i zero = _mm512_setzero_si512();
-  for (std::int64_t image = 0; image < cell_images; ++image) {
+  for (std::int64_t image = 0; image < row.images; ++image) {
     BFloat16* to = cells + image * cell_channels;
     const BFloat16* from = row.first + image * row.image_stride;
-    if (image >= row.images) {
-      for (std::int64_t cell = 0; cell < row.pixels * blocks; ++cell, to += cell_size)
-        store(to, zero);
-    } else if (row.channels % cell_channels == 0) {
+    if (row.channels % cell_channels == 0) {
       for (std::int64_t cell = 0; cell < row.pixels * blocks;
            ++cell, to += cell_size, from += cell_channels)
         store(to, load(from));
@@ -46,32 +65,35 @@ LOCKSTEP_AVX512 void Avx512Vectors::pack(const MapRow& row, BFloat16* cells) con
   }
 }
 
-LOCKSTEP_AVX512 void Avx512Vectors::interleave(const BFloat16* plain, BFloat16* interleaved) const {
+LOCKSTEP_AVX512 void Avx512Vectors::interleave(const BFloat16* plain, std::int64_t images,
+                                               BFloat16* interleaved) const {
+  const PaddedCell cell(plain, images);
   const __m512i lower = interleaving_indices(0), upper = interleaving_indices(16);
   for (std::int64_t pair = 0; pair < 16; ++pair) {
-    const __m512i even = load(plain + 2 * pair * cell_channels);
-    const __m512i odd = load(plain + (2 * pair + 1) * cell_channels);
+    const __m512i even = cell[2 * pair], odd = cell[2 * pair + 1];
     store(interleaved + pair * 32, _mm512_permutex2var_epi16(even, lower, odd));
     store(interleaved + tile_halves + pair * 32, _mm512_permutex2var_epi16(even, upper, odd));
   }
 }
 
-LOCKSTEP_AVX512 void Avx512Vectors::transpose(const BFloat16* plain, BFloat16* transposed) const {
+LOCKSTEP_AVX512 void Avx512Vectors::transpose(const BFloat16* plain, std::int64_t images,
+                                              BFloat16* transposed) const {
+  const PaddedCell cell(plain, images);
   for (const short half : {short{0}, short{16}}) {
     const __m512i indices = interleaving_indices(half);
     __m512i rows[16];
     for (std::int64_t pair = 0; pair < 16; ++pair)
-      rows[pair] = _mm512_permutex2var_epi16(load(plain + 2 * pair * cell_channels), indices,
-                                             load(plain + (2 * pair + 1) * cell_channels));
+      rows[pair] = _mm512_permutex2var_epi16(cell[2 * pair], indices, cell[2 * pair + 1]);
     transpose_pairs(rows);
     for (std::int64_t row = 0; row < 16; ++row)
       store(transposed + (half + row) * cell_images, rows[row]);
   }
 }
 
-LOCKSTEP_AVX512 void Avx512Vectors::add_images(const BFloat16* plain, float* sums) const {
+LOCKSTEP_AVX512 void Avx512Vectors::add_images(const BFloat16* plain, std::int64_t images,
+                                               float* sums) const {
   __m512 low = _mm512_loadu_ps(sums), high = _mm512_loadu_ps(sums + lanes);
-  for (std::int64_t image = 0; image < cell_images; ++image) {
+  for (std::int64_t image = 0; image < images; ++image) {
     const __m512i values = load(plain + image * cell_channels);
     low = _mm512_add_ps(low, widened(_mm512_castsi512_si256(values)));
     high = _mm512_add_ps(high, widened(_mm512_extracti64x4_epi64(values, 1)));

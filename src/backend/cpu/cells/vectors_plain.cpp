@@ -33,9 +33,10 @@ void add_pixel(PartialSums* statistics, const std::array<float, 32>& values) {
   }
 }
 
+/// Transforms the first `count` values of the cells of a patch.
 template <class Transform, class Patch>
-void transform_cells(const Patch& patch, BFloat16* to, std::int64_t stride) {
-  for (std::int64_t i = 0; i < cell_size; ++i) {
+void transform_cells(const Patch& patch, std::int64_t count, BFloat16* to, std::int64_t stride) {
+  for (std::int64_t i = 0; i < count; ++i) {
     Square<float, Transform::in> values;
     for (std::size_t at = 0; at < patch.size(); ++at)
       values[at / Transform::in][at % Transform::in] = core::to_float(patch[at][i]);
@@ -51,34 +52,38 @@ alignas(64) const BFloat16 zero_cell[cell_size] = {};
 
 void PlainVectors::pack(const MapRow& row, BFloat16* cells) const {
   const std::int64_t blocks = (row.channels + cell_channels - 1) / cell_channels;
-  std::fill_n(cells, row.pixels * blocks * cell_size, BFloat16{});
   for (std::int64_t image = 0; image < row.images; ++image) {
     for (std::int64_t pixel = 0; pixel < row.pixels; ++pixel) {
-      for (std::int64_t channel = 0; channel < row.channels; ++channel)
+      for (std::int64_t channel = 0; channel < blocks * cell_channels; ++channel)
         cells[(pixel * blocks + channel / cell_channels) * cell_size + image * cell_channels +
               channel % cell_channels] =
-            row.first[image * row.image_stride + pixel * row.channels + channel];
+            channel < row.channels
+                ? row.first[image * row.image_stride + pixel * row.channels + channel]
+                : BFloat16{};
     }
   }
 }
 
-void PlainVectors::interleave(const BFloat16* plain, BFloat16* interleaved) const {
+void PlainVectors::interleave(const BFloat16* plain, std::int64_t images,
+                              BFloat16* interleaved) const {
   for (std::int64_t image = 0; image < cell_images; ++image) {
     for (std::int64_t channel = 0; channel < cell_channels; ++channel)
       interleaved[channel / 16 * tile_halves + image / 2 * 32 + channel % 16 * 2 + image % 2] =
-          plain[image * cell_channels + channel];
+          image < images ? plain[image * cell_channels + channel] : BFloat16{};
   }
 }
 
-void PlainVectors::transpose(const BFloat16* plain, BFloat16* transposed) const {
+void PlainVectors::transpose(const BFloat16* plain, std::int64_t images,
+                             BFloat16* transposed) const {
   for (std::int64_t image = 0; image < cell_images; ++image) {
     for (std::int64_t channel = 0; channel < cell_channels; ++channel)
-      transposed[channel * cell_images + image] = plain[image * cell_channels + channel];
+      transposed[channel * cell_images + image] =
+          image < images ? plain[image * cell_channels + channel] : BFloat16{};
   }
 }
 
-void PlainVectors::add_images(const BFloat16* plain, float* sums) const {
-  for (std::int64_t image = 0; image < cell_images; ++image) {
+void PlainVectors::add_images(const BFloat16* plain, std::int64_t images, float* sums) const {
+  for (std::int64_t image = 0; image < images; ++image) {
     for (std::int64_t channel = 0; channel < cell_channels; ++channel)
       sums[channel] += core::to_float(plain[image * cell_channels + channel]);
   }
@@ -117,14 +122,19 @@ void PlainVectors::write_pixel(const float* sums, const MapRow& row, std::int64_
   }
 }
 
-void PlainVectors::transform_input(const PatchCells& patch, BFloat16* to,
+void PlainVectors::transform_input(const PatchCells& patch, std::int64_t images, BFloat16* to,
                                    std::int64_t stride) const {
-  transform_cells<InputTransform>(patch, to, stride);
+  transform_cells<InputTransform>(patch, images * cell_channels, to, stride);
+}
+
+void PlainVectors::transform_interleaved(const PatchCells& patch, std::int64_t, BFloat16* to,
+                                         std::int64_t stride) const {
+  transform_cells<InputTransform>(patch, cell_size, to, stride);
 }
 
 void PlainVectors::transform_gradient(const GradientPatchCells& patch, BFloat16* to,
                                       std::int64_t stride) const {
-  transform_cells<GradientTransform>(patch, to, stride);
+  transform_cells<GradientTransform>(patch, cell_size, to, stride);
 }
 
 void PlainVectors::transform_weights(const WeightMatrix& weights, std::int64_t row_block,

@@ -65,7 +65,7 @@ class WeightsDirection : public ConvolutionDirection {
           const Range inputs = needed(rows_, rows);
           pack(image_block, {std::max(packed, inputs.first), inputs.last}, rows);
           packed = std::max(packed, inputs.last);
-          multiply(rows, step);
+          multiply(image_block, rows, step);
           ++step;
         }
       }
@@ -82,6 +82,9 @@ class WeightsDirection : public ConvolutionDirection {
     return ArenaAllocator::aligned(static_cast<std::size_t>(bands_.rows * destination_->bytes()));
   }
   std::int64_t image_blocks() const { return ceil_div(sizes_.images, cell_images); }
+  std::int64_t images_of(std::int64_t image_block) const {
+    return images_in_block(sizes_.images, image_block);
+  }
   std::int64_t taps() const { return sizes_.kernel * sizes_.kernel; }
   std::int64_t steps() const { return image_blocks() * bands_.count(); }
   /// A step processes one band of one block of images. It is divided into tasks: each combines a
@@ -135,18 +138,20 @@ class WeightsDirection : public ConvolutionDirection {
 
   void pack_source(std::int64_t image_block, std::int64_t row) const {
     BFloat16* const to = source_row(row);
+    const std::int64_t images = images_of(image_block);
     for_each_cell(*source_, image_block, row,
                   [&](const BFloat16* cell, std::int64_t index, std::int64_t) {
-                    kernels_.interleave(cell, to + index * cell_size);
+                    kernels_.interleave(cell, images, to + index * cell_size);
                   });
   }
 
   void pack_gradient(std::int64_t image_block, std::int64_t row) const {
     BFloat16* const to = gradient_row(row);
+    const std::int64_t images = images_of(image_block);
     for_each_cell(*destination_, image_block, row,
                   [&](const BFloat16* cell, std::int64_t index, std::int64_t block) {
-                    kernels_.transpose(cell, to + index * cell_size);
-                    bias_gradient_.add(kernels_, omp_get_thread_num(), block, cell);
+                    kernels_.transpose(cell, images, to + index * cell_size);
+                    bias_gradient_.add(kernels_, omp_get_thread_num(), block, cell, images);
                   });
   }
 
@@ -156,7 +161,7 @@ class WeightsDirection : public ConvolutionDirection {
   void for_each_cell(const CellRows& rows, std::int64_t image_block, std::int64_t row,
                      Work&& work) const {
     const BFloat16* const cells = rows.row(image_block, row, staged(omp_get_thread_num()));
-    const CellStrides strides = rows.strides();
+    const CellStrides strides = rows.strides(image_block);
     for (std::int64_t block = 0; block < rows.blocks(); ++block) {
       for (std::int64_t pixel = 0; pixel < rows.pixels(); ++pixel)
         work(cells + pixel * strides.pixel + block * strides.block, pixel * rows.blocks() + block,
@@ -164,7 +169,7 @@ class WeightsDirection : public ConvolutionDirection {
     }
   }
 
-  void multiply(Range rows, std::int64_t step) {
+  void multiply(std::int64_t image_block, Range rows, std::int64_t step) {
 #pragma omp for schedule(static)
     for (std::int64_t task = 0; task < tasks(); ++task) {
       const std::int64_t block = task / source_halves(), half = task % source_halves();
@@ -175,6 +180,7 @@ class WeightsDirection : public ConvolutionDirection {
                          .kernel = sizes_.kernel,
                          .gradient_blocks = destination_->blocks(),
                          .source_blocks = source_->blocks(),
+                         .images = images_of(image_block),
                          .adds = step > 0,
                          .sums = sums_of(task) + kernel_row * sizes_.kernel * tap_sums});
       if (step + 1 == steps()) write_gradient(block, half, sums_of(task));

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "avx512.hpp"
 #include "tiles.hpp"
 #include "vectors.hpp"
@@ -11,9 +13,11 @@ using core::BFloat16;
 
 namespace {
 
+/// Transforms the values [part.first, part.last) of the cells of a patch.
 template <class Transform, class Patch>
-LOCKSTEP_AVX512 void transform_cells(const Patch& patch, BFloat16* to, std::int64_t stride) {
-  for (std::int64_t i = 0; i < cell_size; i += 2 * lanes) {
+LOCKSTEP_AVX512 void transform_cells(const Patch& patch, Range part, BFloat16* to,
+                                     std::int64_t stride) {
+  for (std::int64_t i = part.first; i < part.last; i += 2 * lanes) {
     Square<Floats, Transform::in> low, high;
 #pragma GCC unroll 16
     for (std::size_t at = 0; at < patch.size(); ++at) {
@@ -32,14 +36,25 @@ LOCKSTEP_AVX512 void transform_cells(const Patch& patch, BFloat16* to, std::int6
 
 }  // namespace
 
-LOCKSTEP_AVX512 void Avx512Vectors::transform_input(const PatchCells& patch, BFloat16* to,
-                                                    std::int64_t stride) const {
-  transform_cells<InputTransform>(patch, to, stride);
+LOCKSTEP_AVX512 void Avx512Vectors::transform_input(const PatchCells& patch, std::int64_t images,
+                                                    BFloat16* to, std::int64_t stride) const {
+  transform_cells<InputTransform>(patch, {0, images * cell_channels}, to, stride);
+}
+
+LOCKSTEP_AVX512 void Avx512Vectors::transform_interleaved(const PatchCells& patch,
+                                                          std::int64_t images, BFloat16* to,
+                                                          std::int64_t stride) const {
+  for (std::int64_t half = 0; half < cell_size; half += tile_halves) {
+    const std::int64_t last = half + ceil_div(images, 2) * 32;
+    transform_cells<InputTransform>(patch, {half, last}, to, stride);
+    for (std::int64_t f = 0; f < frequencies; ++f)
+      std::fill(to + f * stride + last, to + f * stride + half + tile_halves, BFloat16{});
+  }
 }
 
 LOCKSTEP_AVX512 void Avx512Vectors::transform_gradient(const GradientPatchCells& patch,
                                                        BFloat16* to, std::int64_t stride) const {
-  transform_cells<GradientTransform>(patch, to, stride);
+  transform_cells<GradientTransform>(patch, {0, cell_size}, to, stride);
 }
 
 LOCKSTEP_AVX512 void Avx512Vectors::transform_weights(const WeightMatrix& weights,

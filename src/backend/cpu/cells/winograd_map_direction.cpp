@@ -100,58 +100,68 @@ class WinogradMapDirection : public ConvolutionDirection {
     return static_cast<std::size_t>(frequencies * from_->blocks() * to_.blocks() * cell_bytes);
   }
   std::size_t input_bytes() const {
-    return static_cast<std::size_t>(tiles_at_once_ * frequencies * frequency_stride()) *
+    return static_cast<std::size_t>(tiles_at_once_ * frequencies * frequency_stride(cell_images)) *
            sizeof(BFloat16);
   }
   std::size_t own_bytes() const { return RecentRows::bytes(*from_) + input_bytes() + sums_bytes; }
 
-  /// Values from one frequency of a patch to the next.
-  std::int64_t frequency_stride() const { return from_->blocks() * cell_size + cache_line; }
+  std::int64_t images_of(std::int64_t image_block) const {
+    return images_in_block(to_.map().images, image_block);
+  }
+
+  /// Values from one frequency of a patch to the next. The cells have only the rows of `images`.
+  std::int64_t frequency_stride(std::int64_t images) const {
+    return from_->blocks() * images * cell_channels + cache_line;
+  }
 
   /// Cells [frequency][block of from].
   BFloat16* weights_of(std::int64_t to_block) const {
     return weights_ + to_block * frequencies * from_->blocks() * cell_size;
   }
 
-  /// Writes cells [tile][frequency][block of from].
+  /// Writes cells [tile][frequency][block of from], with the rows of the images that exist.
   void transform_patches(RecentRows& rows, std::int64_t image_block, std::int64_t row,
                          Range columns, BFloat16* to) const {
-    const std::int64_t blocks = from_->blocks();
+    const std::int64_t blocks = from_->blocks(), images = images_of(image_block);
     for (std::int64_t column = columns.first; column < columns.last; ++column) {
       PatchCells cells;
       rows.patch<4>(image_block, to_.map().shape.height, row * tile_size - 1,
                     column * tile_size - 1, cells);
       for (std::int64_t block = 0; block < blocks; ++block, rows.next_block(cells))
-        kernels_.transform_input(cells, to + block * cell_size, frequency_stride());
-      to += frequencies * frequency_stride();
+        kernels_.transform_input(cells, images, to + block * images * cell_channels,
+                                 frequency_stride(images));
+      to += frequencies * frequency_stride(images);
     }
   }
 
   void compute_tiles(std::int64_t image_block, std::int64_t row, Range columns,
                      const BFloat16* input, float* sums) const {
+    const std::int64_t images = images_of(image_block);
     for (std::int64_t to_block = 0; to_block < to_.blocks(); ++to_block) {
       to_.write(to_block, [&](PartialSums* statistics) {
         const BFloat16* patch = input;
         for (std::int64_t column = columns.first; column < columns.last; ++column) {
-          multiply(patch, to_block, sums);
+          multiply(patch, images, to_block, sums);
           OutputTile tile = output_tile(image_block, to_block, row, column);
           tile.statistics = statistics;
           kernels_.transform_output(sums, sums_stride, tile);
-          patch += frequencies * frequency_stride();
+          patch += frequencies * frequency_stride(images);
         }
       });
     }
   }
 
   /// Computes the sums of all frequencies of a patch.
-  void multiply(const BFloat16* patch, std::int64_t to_block, float* sums) const {
+  void multiply(const BFloat16* patch, std::int64_t images, std::int64_t to_block,
+                float* sums) const {
     const std::int64_t blocks = from_->blocks();
     for (std::int64_t f = 0; f < frequencies; ++f)
-      kernels_.multiply(CellProducts{.a = patch + f * frequency_stride(),
+      kernels_.multiply(CellProducts{.a = patch + f * frequency_stride(images),
                                      .b = weights_of(to_block) + f * blocks * cell_size,
-                                     .a_stride = cell_size,
+                                     .a_stride = images * cell_channels,
                                      .b_stride = cell_size,
                                      .count = blocks,
+                                     .rows = images,
                                      .sums = sums + f * sums_stride});
   }
 

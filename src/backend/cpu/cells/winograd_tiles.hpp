@@ -41,22 +41,23 @@ class RecentRows {
   void patch(std::int64_t image_block, std::int64_t height, std::int64_t top, std::int64_t left,
              std::array<const core::BFloat16*, Size * Size>& cells) {
     cells.fill(zero_cell);
+    strides_ = rows_.strides(image_block);
     for (std::size_t i = 0; i < Size; ++i) {
       const std::int64_t y = top + static_cast<std::int64_t>(i);
       if (y < 0 || y >= height) continue;
       const core::BFloat16* const row = first_cell(image_block, y);
       for (std::size_t j = 0; j < Size; ++j) {
         const std::int64_t x = left + static_cast<std::int64_t>(j);
-        if (x >= 0 && x < rows_.pixels()) cells[i * Size + j] = row + x * rows_.strides().pixel;
+        if (x >= 0 && x < rows_.pixels()) cells[i * Size + j] = row + x * strides_.pixel;
       }
     }
   }
 
-  /// Moves the cells of a patch to the next block of channels.
+  /// Moves the cells of the last patch to the next block of channels.
   template <std::size_t Count>
   void next_block(std::array<const core::BFloat16*, Count>& cells) const {
     for (const core::BFloat16*& cell : cells) {
-      if (cell != zero_cell) cell += rows_.strides().block;
+      if (cell != zero_cell) cell += strides_.block;
     }
   }
 
@@ -77,6 +78,7 @@ class RecentRows {
 
   const CellRows& rows_;
   core::BFloat16* copies_;
+  CellStrides strides_;  // of the last patch
   std::array<std::pair<std::int64_t, std::int64_t>, most> copied_;
 };
 

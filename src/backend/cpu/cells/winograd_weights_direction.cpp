@@ -143,11 +143,13 @@ class WinogradWeightsDirection : public ConvolutionDirection {
 
   struct TilePosition {
     std::int64_t image_block, row, column;  ///< pixels of the output
+    std::int64_t images;                    ///< of the block
   };
   TilePosition position_of(std::int64_t tile) const {
     const std::int64_t in_image = tile % grid_.count();
-    return {tile / grid_.count(), in_image / grid_.columns * tile_size,
-            in_image % grid_.columns * tile_size};
+    const std::int64_t image_block = tile / grid_.count();
+    return {image_block, in_image / grid_.columns * tile_size, in_image % grid_.columns * tile_size,
+            images_in_block(sizes_.images, image_block)};
   }
 
   // The transforms are computed element by element, so that cells can be interleaved or transposed
@@ -162,10 +164,11 @@ class WinogradWeightsDirection : public ConvolutionDirection {
       for (std::size_t i = 0; i < cells.size(); ++i) {
         if (cells[i] == zero_cell) continue;
         interleaved[i] = own.cell(i);
-        kernels_.interleave(cells[i], own.cell(i));
+        kernels_.interleave(cells[i], at.images, own.cell(i));
       }
-      kernels_.transform_input(interleaved, cells_of(source_cells_, block) + to * cell_size,
-                               frequency_stride());
+      kernels_.transform_interleaved(interleaved, at.images,
+                                     cells_of(source_cells_, block) + to * cell_size,
+                                     frequency_stride());
     }
   }
 
@@ -179,8 +182,8 @@ class WinogradWeightsDirection : public ConvolutionDirection {
       for (std::size_t i = 0; i < cells.size(); ++i) {
         if (cells[i] == zero_cell) continue;
         transposed[i] = own.cell(i);
-        kernels_.transpose(cells[i], own.cell(i));
-        bias_gradient_.add(kernels_, omp_get_thread_num(), block, cells[i]);
+        kernels_.transpose(cells[i], at.images, own.cell(i));
+        bias_gradient_.add(kernels_, omp_get_thread_num(), block, cells[i], at.images);
       }
       kernels_.transform_gradient(transposed, cells_of(gradient_cells_, block) + to * cell_size,
                                   frequency_stride());
@@ -190,20 +193,32 @@ class WinogradWeightsDirection : public ConvolutionDirection {
   /// Adds the products of a group to the sums. Called by all threads, which share the work; ends
   /// with a barrier.
   void multiply(std::int64_t first_tile, std::int64_t tiles) const {
+    // The tiles of the last block of images may have fewer images than the others.
+    const std::int64_t others = sizes_.images / cell_images * grid_.count();
+    const std::int64_t full = std::clamp<std::int64_t>(others - first_tile, 0, tiles);
 #pragma omp for schedule(static)
     for (std::int64_t task = 0; task < pairs() * parts_; ++task) {
       const std::int64_t pair = task / parts_;
       const Range part = part_of(frequencies, task % parts_, parts_);
       const BFloat16* const a = cells_of(gradient_cells_, pair / source_->blocks());
       const BFloat16* const b = cells_of(source_cells_, pair % source_->blocks());
-      for (std::int64_t f = part.first; f < part.last; ++f)
-        kernels_.multiply(CellProducts{.a = a + f * frequency_stride(),
-                                       .b = b + f * frequency_stride(),
-                                       .a_stride = cell_size,
-                                       .b_stride = cell_size,
-                                       .count = tiles,
-                                       .adds = first_tile > 0,
-                                       .sums = sums_of(pair) + f * cell_size});
+      for (std::int64_t f = part.first; f < part.last; ++f) {
+        CellProducts products{.a = a + f * frequency_stride(),
+                              .b = b + f * frequency_stride(),
+                              .a_stride = cell_size,
+                              .b_stride = cell_size,
+                              .count = full,
+                              .adds = first_tile > 0,
+                              .sums = sums_of(pair) + f * cell_size};
+        if (full > 0) kernels_.multiply(products);
+        if (full == tiles) continue;
+        products.a += full * cell_size;
+        products.b += full * cell_size;
+        products.count = tiles - full;
+        products.depth = sizes_.images % cell_images;
+        products.adds = first_tile + full > 0;
+        kernels_.multiply(products);
+      }
       if (first_tile + tiles == tiles_ && parts_ == 1) write_gradient(pair);
     }
   }
