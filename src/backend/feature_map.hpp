@@ -46,6 +46,7 @@ struct FeatureMap {
   std::int64_t image_blocks() const {
     return (images + images_per_block() - 1) / images_per_block();
   }
+  bool has_equal_blocks() const { return images % images_per_block() == 0; }
   std::int64_t images_in_block(std::int64_t image_block) const {
     return std::min(images_per_block(), images - image_block * images_per_block());
   }

@@ -128,15 +128,17 @@ class BatchNorm : public Operation {
   template <class Work>
   void for_each_part(Work&& work) const {
     const FeatureMap& map = *operands().output;
-    const std::int64_t parts = parts_per_task(map.planes(), context_.threads, tiling_.rows);
+    const BlockTasks tasks(map.image_blocks(), map.has_equal_blocks(), context_.threads,
+                           tiling_.rows, map.blocks());
 #pragma omp parallel for num_threads(context_.threads)
-    for (std::int64_t task = 0; task < map.planes() * parts; ++task) {
-      const std::int64_t plane = task / parts;
-      const std::int64_t image_block = plane / map.blocks(), block = plane % map.blocks();
-      const Range rows = part_of(rows_of_plane(tiling_, map, image_block), task % parts, parts);
+    for (std::int64_t task = 0; task < tasks.count(); ++task) {
+      const std::int64_t image_block = tasks.block(task);
+      const Range rows = tasks.rows(task, rows_of_plane(tiling_, map, image_block));
+      const Range blocks = tasks.columns(task, map.blocks());
       RowTiling part = tiling_;
       part.rows = rows.last - rows.first;
-      work(map.plane_offset(image_block, block) + rows.first * tiling_.width, part, block);
+      for (std::int64_t block = blocks.first; block < blocks.last; ++block)
+        work(map.plane_offset(image_block, block) + rows.first * tiling_.width, part, block);
     }
   }
 

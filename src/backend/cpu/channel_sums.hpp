@@ -42,11 +42,11 @@ class ChannelSums {
       : map_(map),
         tiling_(tiling),
         threads_(threads),
-        row_parts_(parts_per_task(map.image_blocks(), threads, tiling.rows)),
-        parts_(map.image_blocks() * row_parts_),
-        part_splits_(std::min<std::int64_t>(threads, parts_)),
+        parts_(map.image_blocks(), map.has_equal_blocks(), threads, tiling.rows),
+        part_splits_(std::min<std::int64_t>(threads, parts_.count())),
         block_splits_(std::min(ceil_div(threads, part_splits_), map.blocks())),
-        parts_at_once_(std::max<std::int64_t>(1, rows_at_once / ceil_div(tiling.rows, row_parts_))),
+        parts_at_once_(
+            std::max<std::int64_t>(1, rows_at_once / ceil_div(tiling.rows, parts_.row_parts()))),
         rows_(static_cast<std::size_t>(part_splits_ * map.blocks() * tiling.width * 2)),
         sums_(static_cast<std::size_t>(part_splits_ * map.padded_channels() * 2)),
         first(static_cast<std::size_t>(map.padded_channels())),
@@ -60,15 +60,14 @@ class ChannelSums {
 #pragma omp parallel for num_threads(threads_)
     for (std::int64_t task = 0; task < tasks; ++task) {
       const std::int64_t split = task / block_splits_;
-      const Range parts = part_of(parts_, split, part_splits_);
+      const Range parts = part_of(parts_.count(), split, part_splits_);
       const Range blocks = part_of(map_.blocks(), task % block_splits_, block_splits_);
       std::fill(sums(split, blocks.first), sums(split, blocks.last), 0.0);
       std::fill(row(split, blocks.first), row(split, blocks.last), 0.0f);
       for (std::int64_t part = parts.first; part < parts.last; ++part) {
         const bool is_last = part + 1 == parts.last || (part + 1) % parts_at_once_ == 0;
-        const std::int64_t image_block = part / row_parts_;
-        const Range rows =
-            part_of(rows_of_plane(tiling_, map_, image_block), part % row_parts_, row_parts_);
+        const std::int64_t image_block = parts_.block(part);
+        const Range rows = parts_.rows(part, rows_of_plane(tiling_, map_, image_block));
         for (std::int64_t block = blocks.first; block < blocks.last; ++block) {
           const std::int64_t plane = map_.plane_offset(image_block, block);
           float* const first_row = row(split, block);
@@ -120,7 +119,7 @@ class ChannelSums {
   FeatureMap map_;
   RowTiling tiling_;
   int threads_;
-  std::int64_t row_parts_, parts_;  ///< per plane; of all blocks of images
+  BlockTasks parts_;
   std::int64_t part_splits_, block_splits_, parts_at_once_;
   std::vector<float> rows_;   ///< (split of the parts, block, first or second sum, width)
   std::vector<double> sums_;  ///< (split of the parts, block, first or second sum, lane)

@@ -31,4 +31,34 @@ constexpr std::int64_t parts_per_task(std::int64_t tasks, std::int64_t threads, 
   return std::min(most, threads / std::gcd(tasks, threads));
 }
 
+/// Division of the blocks of images of a map into tasks of about the same size: each is a part of
+/// the rows, and a part of the columns, of one block. (Rows and columns are any two divisions of a
+/// block.) A thread that processes consecutive tasks processes the same parts of consecutive
+/// blocks, so that all threads get the same share of a last block that has fewer images.
+class BlockTasks {
+ public:
+  /// `are_equal`: the last block has as many images as the others. `most_rows` and `most_columns`
+  /// limit the numbers of parts; columns are only divided if there are too few rows.
+  constexpr BlockTasks(std::int64_t blocks, bool are_equal, std::int64_t threads,
+                       std::int64_t most_rows, std::int64_t most_columns = 1)
+      : blocks_(blocks),
+        row_parts_(parts_per_task(are_equal ? blocks : 1, threads, most_rows)),
+        column_parts_(
+            parts_per_task((are_equal ? blocks : 1) * row_parts_, threads, most_columns)) {}
+
+  constexpr std::int64_t count() const { return blocks_ * row_parts_ * column_parts_; }
+  constexpr std::int64_t row_parts() const { return row_parts_; }
+
+  constexpr std::int64_t block(std::int64_t task) const { return task % blocks_; }
+  constexpr Range rows(std::int64_t task, std::int64_t all) const {
+    return part_of(all, task / blocks_ / column_parts_, row_parts_);
+  }
+  constexpr Range columns(std::int64_t task, std::int64_t all) const {
+    return part_of(all, task / blocks_ % column_parts_, column_parts_);
+  }
+
+ private:
+  std::int64_t blocks_, row_parts_, column_parts_;
+};
+
 }  // namespace lockstep::backend::cpu

@@ -124,6 +124,16 @@ inline constexpr Case copied_cases[] = {
      .stride = 1,
      .threads = 2,
      .cached_bytes = 1},
+    // More threads than rows share the blocks of channels.
+    {.images = 3,
+     .in_channels = 64,
+     .out_channels = 96,
+     .height = 2,
+     .width = 3,
+     .kernel = 3,
+     .stride = 1,
+     .has_bias = true,
+     .threads = 8},
     // Input positions that contribute to no output, and output positions without input.
     {.images = 2,
      .in_channels = 32,

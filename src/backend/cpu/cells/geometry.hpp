@@ -24,6 +24,10 @@ constexpr std::int64_t images_in_block(std::int64_t images, std::int64_t image_b
   return std::min(cell_images, images - image_block * cell_images);
 }
 
+/// Returns the tasks of the threads that compute a map; `most_row_parts`: parts of its rows. They
+/// divide the blocks of channels as well if there are more threads than other tasks.
+BlockTasks tasks_of(const FeatureMap& map, int threads, std::int64_t most_row_parts);
+
 /// Returns one row of the pixels of a block of images and a block of channels, with the channels
 /// that only pad the map.
 MapRow output_row(const FeatureMap& map, std::int64_t image_block, std::int64_t channel_block,

@@ -27,10 +27,10 @@ class MapDirection : public ConvolutionDirection {
         rows_(std::move(rows)),
         columns_(std::move(columns)),
         matrix_(weights),
-        bands_(make_bands(rows_, from_->bytes(), 0,
-                          {.cached_bytes = resources.cached_bytes,
-                           .fewest_bands = parts_per_task(image_blocks(to), resources.threads,
-                                                          to.shape.height)})),
+        bands_(make_bands(
+            rows_, from_->bytes(), 0,
+            {.cached_bytes = resources.cached_bytes,
+             .fewest_bands = tasks_of(to, resources.threads, to.shape.height).row_parts()})),
         implementation_(direct_name(kernels_, *from_)) {}
 
   const std::string& implementation() const override { return implementation_; }
@@ -55,8 +55,7 @@ class MapDirection : public ConvolutionDirection {
 
   void run() override {
     const std::int64_t from_blocks = from_->blocks(), to_blocks = to_.blocks();
-    const std::int64_t images = image_blocks(to_.map());
-    const std::int64_t parts = parts_per_task(images, threads_, bands_.count());
+    const BlockTasks tasks = tasks_of(to_.map(), threads_, bands_.count());
     to_.begin();
 #pragma omp parallel num_threads(threads_)
     {
@@ -70,8 +69,9 @@ class MapDirection : public ConvolutionDirection {
       auto* const cells = reinterpret_cast<BFloat16*>(
           own_ + static_cast<std::size_t>(omp_get_thread_num()) * own_bytes());
 #pragma omp for schedule(static)
-      for (std::int64_t task = 0; task < images * parts; ++task)
-        run_bands(task / parts, part_of(bands_.count(), task % parts, parts), cells);
+      for (std::int64_t task = 0; task < tasks.count(); ++task)
+        run_bands(tasks.block(task), tasks.rows(task, bands_.count()),
+                  tasks.columns(task, to_blocks), cells);
       kernels_.leave();
     }
     to_.finish();
@@ -92,20 +92,22 @@ class MapDirection : public ConvolutionDirection {
     return weights_ + to_block * matrix_.taps * from_->blocks() * cell_size;
   }
 
-  void run_bands(std::int64_t image_block, Range bands, BFloat16* copies) const {
+  void run_bands(std::int64_t image_block, Range bands, Range to_blocks, BFloat16* copies) const {
     std::int64_t read = 0;  // the first row that has not been read yet
     for (std::int64_t band = bands.first; band < bands.last; ++band) {
       const Range rows = bands_.range(band);
       const Range inputs = needed(rows_, rows);
       for (read = std::max(read, inputs.first); read < inputs.last && !from_->in_place(); ++read)
         from_->row(image_block, read, copy_of(copies, read));
-      const NextCells next = next_cells(image_block, band, bands.last);
-      const std::int64_t blocks = to_.blocks(), count = rows.last - rows.first;
-      for (std::int64_t i = 0; i < blocks * count; ++i) {
-        OutputRow output = work_of_row(image_block, rows.first + i % count, i / count, copies);
+      const NextCells next = next_cells(image_block, band, bands);
+      const std::int64_t count = rows.last - rows.first;
+      const std::int64_t work = (to_blocks.last - to_blocks.first) * count;
+      for (std::int64_t i = 0; i < work; ++i) {
+        const std::int64_t block = to_blocks.first + i / count;
+        OutputRow output = work_of_row(image_block, rows.first + i % count, block, copies);
         output.next = next;
-        output.next.lines = part_of(next.lines, i, blocks * count);
-        to_.write(i / count, [&](PartialSums* sums) {
+        output.next.lines = part_of(next.lines, i, work);
+        to_.write(block, [&](PartialSums* sums) {
           output.statistics = sums;
           kernels_.multiply(output);
         });
@@ -121,17 +123,17 @@ class MapDirection : public ConvolutionDirection {
     return from_->in_place() ? from_->row(image_block, row, nullptr) : copy_of(copies, row);
   }
 
-  /// Returns the cells that the next band, or the first band of the next block of images, needs in
-  /// addition to those of `band`. Copied rows need no prefetching.
-  NextCells next_cells(std::int64_t image_block, std::int64_t band, std::int64_t last_band) const {
+  /// Returns the cells that the next of the bands, or the first of them in the next block of
+  /// images, needs in addition to those of `band`. Copied rows need no prefetching.
+  NextCells next_cells(std::int64_t image_block, std::int64_t band, Range bands) const {
     if (!from_->in_place()) return {};
     Range rows;
-    if (band + 1 < last_band) {
+    if (band + 1 < bands.last) {
       rows = needed(rows_, bands_.range(band + 1));
       rows.first = std::max(rows.first, needed(rows_, bands_.range(band)).last);
     } else if (image_block + 1 < image_blocks(to_.map())) {
       ++image_block;
-      rows = needed(rows_, bands_.range(0));
+      rows = needed(rows_, bands_.range(bands.first));
     }
     if (rows.first >= rows.last) return {};
     const CellStrides strides = from_->strides(image_block);

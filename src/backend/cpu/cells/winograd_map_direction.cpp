@@ -16,7 +16,7 @@ namespace {
 
 /// Computes one map from the other (forward and backward data) by Winograd's algorithm. A thread
 /// transforms the patches of some tiles of one row, for 32 images and all channels, and computes
-/// all channels of these tiles.
+/// all channels of these tiles, or some channels if there are more threads than rows of tiles.
 class WinogradMapDirection : public ConvolutionDirection {
  public:
   WinogradMapDirection(const Resources& resources, std::unique_ptr<CellRows> from,
@@ -57,8 +57,7 @@ class WinogradMapDirection : public ConvolutionDirection {
 
   void run() override {
     const std::int64_t from_blocks = from_->blocks(), to_blocks = to_.blocks();
-    const std::int64_t images = image_blocks(to_.map());
-    const std::int64_t parts = parts_per_task(images, threads_, tiles_.rows);
+    const BlockTasks tasks = tasks_of(to_.map(), threads_, tiles_.rows);
     to_.begin();
 #pragma omp parallel num_threads(threads_)
     {
@@ -74,13 +73,15 @@ class WinogradMapDirection : public ConvolutionDirection {
       auto* const input = reinterpret_cast<BFloat16*>(own.take(input_bytes()));
       auto* const sums = reinterpret_cast<float*>(own.take(sums_bytes));
 #pragma omp for schedule(static)
-      for (std::int64_t task = 0; task < images * parts; ++task) {
-        const Range part = part_of(tiles_.rows, task % parts, parts);
+      for (std::int64_t task = 0; task < tasks.count(); ++task) {
+        const std::int64_t image_block = tasks.block(task);
+        const Range part = tasks.rows(task, tiles_.rows);
+        const Range blocks = tasks.columns(task, to_blocks);
         for (std::int64_t row = part.first; row < part.last; ++row) {
           for (std::int64_t column = 0; column < tiles_.columns; column += tiles_at_once_) {
             const Range columns{column, std::min(column + tiles_at_once_, tiles_.columns)};
-            transform_patches(rows, task / parts, row, columns, input);
-            compute_tiles(task / parts, row, columns, input, sums);
+            transform_patches(rows, image_block, row, columns, input);
+            compute_tiles(image_block, row, columns, blocks, input, sums);
           }
         }
       }
@@ -134,10 +135,10 @@ class WinogradMapDirection : public ConvolutionDirection {
     }
   }
 
-  void compute_tiles(std::int64_t image_block, std::int64_t row, Range columns,
+  void compute_tiles(std::int64_t image_block, std::int64_t row, Range columns, Range to_blocks,
                      const BFloat16* input, float* sums) const {
     const std::int64_t images = images_of(image_block);
-    for (std::int64_t to_block = 0; to_block < to_.blocks(); ++to_block) {
+    for (std::int64_t to_block = to_blocks.first; to_block < to_blocks.last; ++to_block) {
       to_.write(to_block, [&](PartialSums* statistics) {
         const BFloat16* patch = input;
         for (std::int64_t column = columns.first; column < columns.last; ++column) {
