@@ -16,28 +16,38 @@ LOCKSTEP_AVX512 __m512i multiples(int step) {
                             _mm512_set1_epi32(step));
 }
 
-/// A plain cell whose images that do not exist are zeros: the cell itself if it has all images,
-/// otherwise a copy.
-class PaddedCell {
- public:
-  LOCKSTEP_INLINE_AVX512 PaddedCell(const BFloat16* plain, std::int64_t images) : cell_(plain) {
-    if (images == cell_images) return;
+/// A copy of a plain cell in which the images that do not exist are zeros.
+struct CompleteCell {
+  LOCKSTEP_AVX512 CompleteCell(const BFloat16* plain, std::int64_t images) {
     for (std::int64_t image = 0; image < cell_images; ++image)
-      store(copy_ + image * cell_channels,
+      store(values + image * cell_channels,
             image < images ? load(plain + image * cell_channels) : _mm512_setzero_si512());
-    cell_ = copy_;
   }
-  PaddedCell(const PaddedCell&) = delete;
-  PaddedCell& operator=(const PaddedCell&) = delete;
-
-  LOCKSTEP_INLINE_AVX512 __m512i operator[](std::int64_t image) const {
-    return load(cell_ + image * cell_channels);
-  }
-
- private:
-  const BFloat16* cell_;
-  alignas(64) BFloat16 copy_[cell_size];
+  alignas(64) BFloat16 values[cell_size];
 };
+
+LOCKSTEP_AVX512 void interleave_all(const BFloat16* plain, BFloat16* interleaved) {
+  const __m512i lower = interleaving_indices(0), upper = interleaving_indices(16);
+  for (std::int64_t pair = 0; pair < 16; ++pair) {
+    const __m512i even = load(plain + 2 * pair * cell_channels);
+    const __m512i odd = load(plain + (2 * pair + 1) * cell_channels);
+    store(interleaved + pair * 32, _mm512_permutex2var_epi16(even, lower, odd));
+    store(interleaved + tile_halves + pair * 32, _mm512_permutex2var_epi16(even, upper, odd));
+  }
+}
+
+LOCKSTEP_AVX512 void transpose_all(const BFloat16* plain, BFloat16* transposed) {
+  for (const short half : {short{0}, short{16}}) {
+    const __m512i indices = interleaving_indices(half);
+    __m512i rows[16];
+    for (std::int64_t pair = 0; pair < 16; ++pair)
+      rows[pair] = _mm512_permutex2var_epi16(load(plain + 2 * pair * cell_channels), indices,
+                                             load(plain + (2 * pair + 1) * cell_channels));
+    transpose_pairs(rows);
+    for (std::int64_t row = 0; row < 16; ++row)
+      store(transposed + (half + row) * cell_images, rows[row]);
+  }
+}
 
 }  // namespace
 
@@ -65,29 +75,16 @@ LOCKSTEP_AVX512 void Avx512Vectors::pack(const MapRow& row, BFloat16* cells) con
   }
 }
 
-LOCKSTEP_AVX512 void Avx512Vectors::interleave(const BFloat16* plain, std::int64_t images,
-                                               BFloat16* interleaved) const {
-  const PaddedCell cell(plain, images);
-  const __m512i lower = interleaving_indices(0), upper = interleaving_indices(16);
-  for (std::int64_t pair = 0; pair < 16; ++pair) {
-    const __m512i even = cell[2 * pair], odd = cell[2 * pair + 1];
-    store(interleaved + pair * 32, _mm512_permutex2var_epi16(even, lower, odd));
-    store(interleaved + tile_halves + pair * 32, _mm512_permutex2var_epi16(even, upper, odd));
-  }
+void Avx512Vectors::interleave(const BFloat16* plain, std::int64_t images,
+                               BFloat16* interleaved) const {
+  if (images == cell_images) return interleave_all(plain, interleaved);
+  interleave_all(CompleteCell(plain, images).values, interleaved);
 }
 
-LOCKSTEP_AVX512 void Avx512Vectors::transpose(const BFloat16* plain, std::int64_t images,
-                                              BFloat16* transposed) const {
-  const PaddedCell cell(plain, images);
-  for (const short half : {short{0}, short{16}}) {
-    const __m512i indices = interleaving_indices(half);
-    __m512i rows[16];
-    for (std::int64_t pair = 0; pair < 16; ++pair)
-      rows[pair] = _mm512_permutex2var_epi16(cell[2 * pair], indices, cell[2 * pair + 1]);
-    transpose_pairs(rows);
-    for (std::int64_t row = 0; row < 16; ++row)
-      store(transposed + (half + row) * cell_images, rows[row]);
-  }
+void Avx512Vectors::transpose(const BFloat16* plain, std::int64_t images,
+                              BFloat16* transposed) const {
+  if (images == cell_images) return transpose_all(plain, transposed);
+  transpose_all(CompleteCell(plain, images).values, transposed);
 }
 
 LOCKSTEP_AVX512 void Avx512Vectors::add_images(const BFloat16* plain, std::int64_t images,
