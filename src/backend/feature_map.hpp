@@ -12,7 +12,8 @@ namespace lockstep::backend {
 /// Memory layout of a feature map. All layouts have the form (block of images, block of channels,
 /// pixel, image of the block, lane) with channel = block * lanes + lane; the channels are padded
 /// with zeros to whole blocks. Except in `blocked32x32`, a block has one image. There, the last
-/// block of images may have fewer than 32. The names in parentheses are those of oneDNN.
+/// block of images may have fewer than 32 and is as much smaller. The names in parentheses are
+/// those of oneDNN, which would pad the last block.
 enum class MapLayout {
   planar,         ///< nchw: one lane
   blocked8,       ///< nChw8c
@@ -46,6 +47,7 @@ struct FeatureMap {
   std::int64_t image_blocks() const {
     return (images + images_per_block() - 1) / images_per_block();
   }
+  std::int64_t block_of(std::int64_t image) const { return image / images_per_block(); }
   bool has_equal_blocks() const { return images % images_per_block() == 0; }
   std::int64_t images_in_block(std::int64_t image_block) const {
     return std::min(images_per_block(), images - image_block * images_per_block());
@@ -62,7 +64,7 @@ struct FeatureMap {
   std::int64_t planes() const { return image_blocks() * blocks(); }
   /// Returns the index of the first lane of the first pixel of one image and block of channels.
   std::int64_t offset(std::int64_t image, std::int64_t block) const {
-    const std::int64_t image_block = image / images_per_block();
+    const std::int64_t image_block = block_of(image);
     const std::int64_t before = image_block * images_per_block();
     return before * padded_channels() * shape.pixels() + block * plane(image_block) +
            (image - before) * lanes();

@@ -50,7 +50,7 @@ class AveragePoolOf : public Operation {
     for (std::int64_t task = 0; task < tasks; ++task) {
       const std::int64_t image = task / map.blocks(), block = task % map.blocks();
       const std::int64_t channel = block * map.lanes();
-      work(map.offset(image, block), map.pixel_stride(image / map.images_per_block()),
+      work(map.offset(image, block), map.pixel_stride(map.block_of(image)),
            image * map.shape.channels + channel,
            std::min(map.lanes(), map.shape.channels - channel));
     }

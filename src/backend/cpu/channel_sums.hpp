@@ -33,8 +33,8 @@ class TiledCoefficients {
 };
 
 /// Two sums per channel over a whole map. Each task (range of parts of the blocks of images, range
-/// of blocks of channels) reads its part of the map in the order of memory: the hardware prefetcher
-/// recognises this order even if planes are small. Each task adds up at most `rows_at_once` rows in
+/// of blocks of channels) reads consecutive planes in the order of memory: the hardware prefetcher
+/// recognises this order even if planes are small. Each task adds up about `rows_at_once` rows in
 /// float32, and their sums in double.
 class ChannelSums {
  public:
@@ -65,7 +65,7 @@ class ChannelSums {
       std::fill(sums(split, blocks.first), sums(split, blocks.last), 0.0);
       std::fill(row(split, blocks.first), row(split, blocks.last), 0.0f);
       for (std::int64_t part = parts.first; part < parts.last; ++part) {
-        const bool is_last = part + 1 == parts.last || (part + 1) % parts_at_once_ == 0;
+        const bool is_last = (part + 1) % parts_at_once_ == 0;
         const std::int64_t image_block = parts_.block(part);
         const Range rows = parts_.rows(part, rows_of_plane(tiling_, map_, image_block));
         for (std::int64_t block = blocks.first; block < blocks.last; ++block) {
@@ -79,6 +79,8 @@ class ChannelSums {
           }
         }
       }
+      for (std::int64_t block = blocks.first; block < blocks.last; ++block)
+        move_rows(row(split, block), sums(split, block));
     }
     std::ranges::fill(first, 0.0);
     std::ranges::fill(second, 0.0);

@@ -74,7 +74,7 @@ class DropoutOf : public Operation {
 #pragma omp parallel for num_threads(context_.threads)
     for (std::int64_t task = 0; task < tasks; ++task) {
       const std::int64_t image = task / to.blocks(), block = task % to.blocks();
-      const std::int64_t stride = to.pixel_stride(image / to.images_per_block());
+      const std::int64_t stride = to.pixel_stride(to.block_of(image));
       ImageMask mask(key, static_cast<std::uint32_t>(context_.options.global_image(image)), step,
                      operation_);
       const T* const x = from.as<T>() + to.offset(image, block);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "map_values.hpp"
 #include "operations.hpp"
 #include "vectors.hpp"
 
@@ -22,7 +23,8 @@ class FlattenOf : public Operation {
   void forward() override {
     const FeatureMap& in = *operands().inputs[0];
     float* const features = operands().output->template as<float>();
-    for_each_value(in, [&](T& value, std::int64_t feature) { features[feature] = load(value); });
+    for_each_value<T>(in, threads_,
+                      [&](T& value, std::int64_t feature) { features[feature] = load(value); });
   }
 
   void backward() override {
@@ -31,30 +33,11 @@ class FlattenOf : public Operation {
     const float* const dy = operands().output_gradients[0]->template as<float>();
     // Channels that only pad the map have the gradient 0.
     if (in.padded_channels() != in.shape.channels) std::fill_n(in.as<T>(), in.elements(), T{});
-    for_each_value(in, [&](T& value, std::int64_t feature) { store(dy[feature], value); });
+    for_each_value<T>(in, threads_,
+                      [&](T& value, std::int64_t feature) { store(dy[feature], value); });
   }
 
  private:
-  /// Calls work(value, index of its feature) for each value of the map without padding.
-  template <class Work>
-  void for_each_value(const FeatureMap& map, Work&& work) const {
-    const std::int64_t pixels = map.shape.pixels();
-    const std::int64_t tasks = map.images * map.blocks();
-#pragma omp parallel for num_threads(threads_)
-    for (std::int64_t task = 0; task < tasks; ++task) {
-      const std::int64_t image = task / map.blocks(), block = task % map.blocks();
-      const std::int64_t first = block * map.lanes();
-      const std::int64_t stride = map.pixel_stride(image / map.images_per_block());
-      const std::int64_t channels = std::min(map.lanes(), map.shape.channels - first);
-      T* const values = map.as<T>() + map.offset(image, block);
-      for (std::int64_t lane = 0; lane < channels; ++lane) {
-        const std::int64_t feature = (image * map.shape.channels + first + lane) * pixels;
-        for (std::int64_t pixel = 0; pixel < pixels; ++pixel)
-          work(values[pixel * stride + lane], feature + pixel);
-      }
-    }
-  }
-
   int threads_;
 };
 

@@ -64,17 +64,17 @@ class MaxPoolOf : public Operation {
   void for_each_part(Work&& work) const {
     const FeatureMap& in = *operands().inputs[0];
     const FeatureMap& out = *operands().output;
-    const std::int64_t parts =
-        parts_per_task(out.planes(), threads_, ceil_div(out.pixel_stride(0), 64));
+    const BlockTasks tasks(out.image_blocks(), out.has_equal_blocks(), threads_,
+                           ceil_div(out.pixel_stride(0), 64), out.blocks());
 #pragma omp parallel for num_threads(threads_)
-    for (std::int64_t task = 0; task < out.planes() * parts; ++task) {
-      const std::int64_t plane = task / parts;
-      const std::int64_t image_block = plane / out.blocks(), block = plane % out.blocks();
-      const std::int64_t stride = out.pixel_stride(image_block);
-      const Range lanes = part_of(stride, task % parts, parts);
-      work(in.plane_offset(image_block, block) + lanes.first,
-           out.plane_offset(image_block, block) + lanes.first,
-           LaneRange{.stride = stride, .count = lanes.last - lanes.first});
+    for (std::int64_t task = 0; task < tasks.count(); ++task) {
+      const std::int64_t image_block = tasks.block(task), stride = out.pixel_stride(image_block);
+      const Range lanes = tasks.rows(task, stride);
+      const Range blocks = tasks.columns(task, out.blocks());
+      for (std::int64_t block = blocks.first; block < blocks.last; ++block)
+        work(in.plane_offset(image_block, block) + lanes.first,
+             out.plane_offset(image_block, block) + lanes.first,
+             LaneRange{.stride = stride, .count = lanes.last - lanes.first});
     }
   }
 

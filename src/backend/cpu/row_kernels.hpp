@@ -19,8 +19,8 @@ struct RowTiling {
   std::int64_t repeat = 0;
 };
 /// Returns rows of as few elements as make up whole vectors of 16 elements. If no row of up to 128
-/// elements does, returns the longest such rows, but at least one pixel per row. The plane is one
-/// without missing images.
+/// elements does, returns the longest such rows, but at least one pixel per row. `rows` counts all
+/// images of a block; see `rows_of_plane` for blocks with fewer images.
 RowTiling tile_rows(const FeatureMap& map);
 /// Returns the number of rows of a plane in a block of images.
 std::int64_t rows_of_plane(const RowTiling& tiling, const FeatureMap& map,

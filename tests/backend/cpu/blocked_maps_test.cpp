@@ -35,15 +35,21 @@ TEST(FeatureMap, EveryElementBelongsToOneImageChannelAndPixel) {
     for (std::int64_t image = 0; image < map.images; ++image)
       for (std::int64_t channel = 0; channel < map.padded_channels(); ++channel)
         for (std::int64_t pixel = 0; pixel < map.shape.pixels(); ++pixel)
-          ++uses.at(static_cast<std::size_t>(
-              map.offset(image, channel / map.lanes()) +
-              pixel * map.pixel_stride(image / map.images_per_block()) + channel % map.lanes()));
+          ++uses.at(static_cast<std::size_t>(map.offset(image, channel / map.lanes()) +
+                                             pixel * map.pixel_stride(map.block_of(image)) +
+                                             channel % map.lanes()));
     EXPECT_EQ(std::accumulate(uses.begin(), uses.end(), 0), static_cast<int>(uses.size()));
     EXPECT_EQ(uses, std::vector<int>(uses.size(), 1));
     std::int64_t in_planes = 0;
     for (std::int64_t image_block = 0; image_block < map.image_blocks(); ++image_block)
       in_planes += map.blocks() * map.plane(image_block);
     EXPECT_EQ(in_planes, static_cast<std::int64_t>(uses.size()));
+    // The last pixel of the last block can be read for all images of a block.
+    const std::int64_t last = map.image_blocks() - 1;
+    const std::int64_t pixel = map.plane_offset(last, map.blocks() - 1) +
+                               (map.shape.pixels() - 1) * map.pixel_stride(last);
+    EXPECT_EQ(map.bytes(), static_cast<std::size_t>(pixel + map.images_per_block() * map.lanes()) *
+                               core::size_of(map.type));
   }
 }
 
@@ -114,7 +120,8 @@ TEST_P(BlockedMaps, ForwardAndBackwardEqualTheReference) {
            {33, 2, amx},
            {7, 1, amx},
            {50, 3, winograd_bf16},
-           {50, 2, automatic}}) {
+           {50, 2, automatic},
+           {33, 8, winograd_bf16}}) {
     SCOPED_TRACE(testing::Message()
                  << batch << " images, " << threads << " threads, " << core::name(algorithm));
     const Batch images = random_batch(graph, batch, 7);

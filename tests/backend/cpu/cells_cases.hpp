@@ -211,8 +211,8 @@ inline constexpr Case patch_cases[] = {
      .source = MapLayout::planar},
 };
 
-/// The cases above, and the same with maps that are processed in place: one or both. If both are,
-/// the blocks of images are also complete.
+/// The cases above, and the same with maps that are processed in place: one, both, or both with
+/// complete blocks of images.
 inline std::vector<Case> small_cases() {
   std::vector<Case> cases;
   const auto add = [&](Case c, bool source, bool destination) {

@@ -1,7 +1,7 @@
 // Compares convolutions of cells with sums over the taps in float64, and the AMX tiles of the
 // processor with the emulated ones. The cases include batch sizes and channel counts that are
-// not multiples of 32, 1x1 and 3x3 kernels, strides, biases, one and two threads, copied rows, maps
-// that are processed in place, and patches of planar maps.
+// not multiples of 32, 1x1 and 3x3 kernels, strides, biases, one to eight threads, copied rows,
+// maps that are processed in place, and patches of planar maps.
 //
 // Tolerances, as relative Euclidean norms. Maps are bfloat16, and the weights are values that
 // bfloat16 represents exactly, so the products are exact.
@@ -83,7 +83,7 @@ class Map {
       for (std::int64_t pixel = 0; pixel < map.shape.pixels(); ++pixel)
         for (std::int64_t channel = 0; channel < map.shape.channels; ++channel)
           work(map.as<BFloat16>()[map.offset(image, channel / map.lanes()) +
-                                  pixel * map.pixel_stride(image / map.images_per_block()) +
+                                  pixel * map.pixel_stride(map.block_of(image)) +
                                   channel % map.lanes()]);
   }
 
@@ -245,8 +245,8 @@ std::vector<Case> winograd_cases() {
 }
 
 /// Several bands of rows and several blocks of images, too large for the emulation. The output of
-/// the first case is so large that it is written with non-temporal stores. The last one is
-/// processed in place, with prefetching of several bands and blocks.
+/// the first and the last case is so large that it is written with non-temporal stores. The last
+/// two are processed in place, with prefetching of several bands and blocks.
 constexpr Case large_cases[] = {{.images = 70,
                                  .in_channels = 64,
                                  .out_channels = 64,
@@ -263,7 +263,7 @@ constexpr Case large_cases[] = {{.images = 70,
                                  .width = 24,
                                  .kernel = 3,
                                  .stride = 2},
-                                {.images = 64,
+                                {.images = 70,
                                  .in_channels = 64,
                                  .out_channels = 128,
                                  .height = 24,
@@ -271,6 +271,16 @@ constexpr Case large_cases[] = {{.images = 70,
                                  .kernel = 3,
                                  .stride = 2,
                                  .threads = 2,
+                                 .source = MapLayout::blocked32x32,
+                                 .destination = MapLayout::blocked32x32},
+                                {.images = 70,
+                                 .in_channels = 64,
+                                 .out_channels = 64,
+                                 .height = 24,
+                                 .width = 24,
+                                 .kernel = 1,
+                                 .stride = 1,
+                                 .has_bias = true,
                                  .source = MapLayout::blocked32x32,
                                  .destination = MapLayout::blocked32x32}};
 

@@ -55,7 +55,10 @@ TEST(BlockTasks, GiveAllThreadsTheSameWorkIfTheyCan) {
 
 TEST(BlockTasks, ShareAnIncompleteBlock) {
   EXPECT_EQ(elements_per_thread({2, false, 2, 16, 1}, 4), (std::vector<std::int64_t>{10, 10}));
-  EXPECT_EQ(elements_per_thread({3, false, 4, 2, 2}, 2), (std::vector<std::int64_t>{3, 3, 3, 3}));
+  EXPECT_EQ(elements_per_thread({3, false, 4, 2, 4}, 1), (std::vector<std::int64_t>{4, 4, 6, 6}));
+  // Some parts of the last block are empty.
+  EXPECT_EQ(elements_per_thread({2, false, 8, 16, 1}, 4),
+            (std::vector<std::int64_t>{2, 3, 2, 3, 2, 3, 2, 3}));
 }
 
 TEST(BlockTasks, LeaveThreadsWithoutWorkIfThereIsTooLittle) {

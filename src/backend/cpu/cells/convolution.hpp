@@ -15,7 +15,7 @@
 
 namespace lockstep::backend::cpu::cells {
 
-/// Number of images that a direction processes at a time; fewer images take the same time.
+/// Number of images that a direction processes at a time.
 constexpr std::int64_t images_at_once = cell_images;
 
 /// Returns true if the direction is supported with these bfloat16 maps. Supported are

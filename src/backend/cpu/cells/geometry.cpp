@@ -22,7 +22,7 @@ MapRow output_row(const FeatureMap& map, std::int64_t image_block, std::int64_t 
   const bool is_blocked = map.layout == MapLayout::blocked32x32;
   const std::int64_t at = is_blocked ? map.offset(image, channel_block)
                                      : map.offset(image, 0) + channel_block * cell_channels;
-  const std::int64_t pixel_stride = map.pixel_stride(image / map.images_per_block());
+  const std::int64_t pixel_stride = map.pixel_stride(map.block_of(image));
   return {
       .first = map.as<core::BFloat16>() + at + row * map.shape.width * pixel_stride,
       .image_stride = is_blocked ? cell_channels : map.plane(image),

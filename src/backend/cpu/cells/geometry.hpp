@@ -60,7 +60,8 @@ struct Bands {
 };
 struct BandLimits {
   std::int64_t cached_bytes = 0;  ///< limit for the rows of a band with several output rows
-  std::int64_t fewest_bands = 1;  ///< lower limit; or one band per output row, if these are fewer
+  /// Wanted number of bands. There may be fewer, because all bands but the last are equal.
+  std::int64_t fewest_bands = 1;
 };
 /// Returns the largest bands within the limits, all of about the same size.
 Bands make_bands(const std::vector<AxisTaps>& axis, std::int64_t input_row_bytes,

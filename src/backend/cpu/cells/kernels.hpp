@@ -191,8 +191,8 @@ class Kernels {
   // f * `stride`.
 
   // Transforms of a patch of the input, as plain cells or as interleaved cells, and of the output
-  // gradient, as transposed cells. The values of images that do not exist are undefined after the
-  // first, and 0 after the others.
+  // gradient, as transposed cells. The first writes only the rows of `images` images; the others
+  // write whole cells.
   virtual void transform_input(const PatchCells& patch, std::int64_t images, core::BFloat16* to,
                                std::int64_t stride) const = 0;
   virtual void transform_interleaved(const PatchCells& patch, std::int64_t images,
