@@ -15,8 +15,8 @@ namespace lockstep::backend::cpu::winograd {
 
 namespace {
 
-/// Bytes of transformed maps that a thread processes between two barriers; they should stay in the
-/// last-level cache. A block has at least `fewest_tiles` tiles: the weights are transformed again
+/// Bytes of transformed maps per thread in a block of tiles; they should stay in the last-level
+/// cache. A block has at least `fewest_tiles` tiles: the weights are transformed again
 /// for each block, and for fewer tiles this would take longer than the products.
 constexpr std::int64_t cached_bytes = 3 << 20;
 constexpr std::int64_t fewest_tiles = 128;
@@ -31,11 +31,12 @@ constexpr std::int64_t product_channels = 64;
 /// Tiles that a thread transforms at a time.
 constexpr std::int64_t transform_tiles = 8;
 
-/// Returns the number of tiles between two barriers; all blocks have about the same size.
-std::int64_t block_of(const Tiling& tiling, std::int64_t channels, int threads) {
+/// Returns the number of tiles of a block that `threads` threads process together; all blocks have
+/// about the same size, and their number is a multiple of `multiple` if there are enough tiles.
+std::int64_t block_of(const Tiling& tiling, std::int64_t channels, int threads, int multiple = 1) {
   const std::int64_t bytes_per_tile = frequencies * channels * std::int64_t{sizeof(float)};
   const std::int64_t most = std::max(fewest_tiles, threads * cached_bytes / bytes_per_tile);
-  const std::int64_t blocks = ceil_div(tiling.count, most);
+  const std::int64_t blocks = ceil_div(ceil_div(tiling.count, most), multiple) * multiple;
   const std::int64_t even = ceil_div(tiling.count, blocks);
   return std::min(tiling.count, ceil_div(even, transform_tiles) * transform_tiles);
 }
@@ -59,7 +60,9 @@ int lanes_for(const FeatureMap& source, const FeatureMap& destination) {
   return vector_lanes(std::gcd(source.lanes(), destination.lanes()));
 }
 
-/// Computes one map from the other: forward and backward data.
+/// Computes one map from the other: forward and backward data. If there are enough tiles, each
+/// thread computes blocks of its own. Otherwise all threads share each block: they transform its
+/// input together, and each of them computes some panels of the output.
 class MapDirection : public ConvolutionDirection {
  public:
   MapDirection(int threads, const FeatureMap& from, const FeatureMap& to, const Kernels& kernels)
@@ -68,7 +71,9 @@ class MapDirection : public ConvolutionDirection {
         to_(to),
         kernels_(kernels),
         tiling_(tiling_of(to)),
-        block_(block_of(tiling_, from.shape.channels, threads)),
+        is_shared_(tiling_.count < threads * fewest_tiles),
+        block_(is_shared_ ? block_of(tiling_, from.shape.channels, threads)
+                          : block_of(tiling_, from.shape.channels, 1, threads)),
         implementation_(implementation_name(lanes_for(from, to))),
         input_(panels_of(block_, from.shape.channels, lanes_for(from, to))),
         weights_(panels_of(from.shape.channels, input_.lanes(), input_.vector_lanes)),
@@ -84,13 +89,13 @@ class MapDirection : public ConvolutionDirection {
   }
 
   std::size_t workspace_bytes() const override {
-    return ArenaAllocator::aligned(input_.bytes()) +
+    return (is_shared_ ? ArenaAllocator::aligned(input_.bytes()) : 0) +
            static_cast<std::size_t>(threads_) * own_bytes();
   }
 
   void bind(std::byte* workspace, float* flat, float* bias) override {
     ArenaAllocator arena(workspace);
-    input_.data = reinterpret_cast<float*>(arena.take(input_.bytes()));
+    if (is_shared_) input_.data = reinterpret_cast<float*>(arena.take(input_.bytes()));
     own_ = arena.take(0);
     kernels_.data = flat;
     bias_ = bias;
@@ -98,45 +103,78 @@ class MapDirection : public ConvolutionDirection {
 
   void run() override {
     if (statistics_ != nullptr) statistics_->begin();
-    for (std::int64_t first = 0; first < tiling_.count; first += block_) {
-      run_block({first, std::min(block_, tiling_.count - first)});
+    const std::int64_t blocks = ceil_div(tiling_.count, block_);
+#pragma omp parallel num_threads(threads_)
+    {
+      const Memory memory(*this, omp_get_thread_num());
+      if (is_shared_) {
+        for (std::int64_t block = 0; block < blocks; ++block) run_shared(tiles_of(block), memory);
+      } else {
+#pragma omp for schedule(static)
+        for (std::int64_t block = 0; block < blocks; ++block) run_alone(tiles_of(block), memory);
+      }
     }
     if (statistics_ != nullptr) statistics_->finish();
   }
 
  private:
   std::size_t own_bytes() const {
-    return ArenaAllocator::aligned(weights_.bytes()) + ArenaAllocator::aligned(products_.bytes());
+    return (is_shared_ ? 0 : ArenaAllocator::aligned(input_.bytes())) +
+           ArenaAllocator::aligned(weights_.bytes()) + ArenaAllocator::aligned(products_.bytes());
   }
 
-  void run_block(TileRange block) {
-    const std::int64_t panels = to_.shape.channels / input_.lanes();
-    const std::int64_t parts = threads_ / std::gcd(panels, std::int64_t{threads_});
-    const std::int64_t part = ceil_div(block.count, parts);
-#pragma omp parallel num_threads(threads_)
-    {
+  /// The memory that one thread uses: the transformed input of a block, and the transformed weights
+  /// and the products of a panel.
+  struct Memory {
+    Memory(const MapDirection& direction, int thread)
+        : input(direction.input_), weights(direction.weights_), products(direction.products_) {
+      ArenaAllocator own(direction.own_ + static_cast<std::size_t>(thread) * direction.own_bytes());
+      if (!direction.is_shared_) input.data = reinterpret_cast<float*>(own.take(input.bytes()));
+      weights.data = reinterpret_cast<float*>(own.take(weights.bytes()));
+      products.data = reinterpret_cast<float*>(own.take(products.bytes()));
+    }
+    Panels input, weights, products;
+  };
+
+  TileRange tiles_of(std::int64_t block) const {
+    const std::int64_t first = block * block_;
+    return {first, std::min(block_, tiling_.count - first)};
+  }
+  std::int64_t panels() const { return to_.shape.channels / input_.lanes(); }
+
+  void run_alone(TileRange block, const Memory& memory) const {
+    for (std::int64_t tile = 0; tile < block.count; tile += transform_tiles)
+      transform_tiles_of(block, tile, memory);
+    for (std::int64_t panel = 0; panel < panels(); ++panel)
+      compute_panel(block, panel, {0, block.count}, memory);
+  }
+
+  /// Called by all threads, which share the work; ends with a barrier.
+  void run_shared(TileRange block, const Memory& memory) const {
+    const std::int64_t parts = threads_ / std::gcd(panels(), std::int64_t{threads_});
 #pragma omp for schedule(static)
-      for (std::int64_t tile = 0; tile < block.count; tile += transform_tiles) {
-        transform_input(from_, tiling_,
-                        {block.first + tile, std::min(transform_tiles, block.count - tile)}, input_,
-                        tile);
-      }
-      ArenaAllocator arena(own_ + static_cast<std::size_t>(omp_get_thread_num()) * own_bytes());
-      Panels weights = weights_, products = products_;
-      weights.data = reinterpret_cast<float*>(arena.take(weights.bytes()));
-      products.data = reinterpret_cast<float*>(arena.take(products.bytes()));
+    for (std::int64_t tile = 0; tile < block.count; tile += transform_tiles)
+      transform_tiles_of(block, tile, memory);
 #pragma omp for schedule(static)
-      for (std::int64_t task = 0; task < panels * parts; ++task) {
-        const std::int64_t panel = task / parts, begin = task % parts * part;
-        const std::int64_t end = std::min(begin + part, block.count);
-        if (begin < end) transform_weights(kernels_, panel, weights);
-        for (std::int64_t tile = begin; tile < end; tile += product_tiles) {
-          const std::int64_t count = std::min(product_tiles, end - tile);
-          for (std::int64_t f = 0; f < frequencies; ++f)
-            multiply(input_, tile, weights, products, count, f);
-          write_output(products, {block.first + tile, count}, panel);
-        }
-      }
+    for (std::int64_t task = 0; task < panels() * parts; ++task)
+      compute_panel(block, task / parts, part_of(block.count, task % parts, parts), memory);
+  }
+
+  /// Transforms the input of some tiles of a block from `tile` on.
+  void transform_tiles_of(TileRange block, std::int64_t tile, const Memory& memory) const {
+    transform_input(from_, tiling_,
+                    {block.first + tile, std::min(transform_tiles, block.count - tile)},
+                    memory.input, tile);
+  }
+
+  /// Computes one panel of some tiles of a block.
+  void compute_panel(TileRange block, std::int64_t panel, Range tiles, const Memory& memory) const {
+    if (tiles.first < tiles.last) transform_weights(kernels_, panel, memory.weights);
+    for (std::int64_t tile = tiles.first; tile < tiles.last; tile += product_tiles) {
+      const std::int64_t count = std::min(product_tiles, tiles.last - tile);
+      for (std::int64_t f = 0; f < frequencies; ++f)
+        multiply(memory.input, tile, memory.weights, memory.products, count, f);
+      write_output(memory.products, {block.first + tile, count}, panel);
     }
   }
 
@@ -153,11 +191,11 @@ class MapDirection : public ConvolutionDirection {
   const FeatureMap& to_;
   Kernels kernels_;
   Tiling tiling_;
-  std::int64_t block_;
+  bool is_shared_;
+  std::int64_t block_;  // tiles
   std::string implementation_;
-  Panels input_;               // shared by the threads
-  Panels weights_, products_;  // one per thread
-  std::byte* own_ = nullptr;
+  Panels input_, weights_, products_;  // sizes; the data of `input_` if the threads share it
+  std::byte* own_ = nullptr;           // memory of each thread
   const float* bias_ = nullptr;
   std::unique_ptr<StatisticsAccumulator> statistics_;  // null: not computed
 };
