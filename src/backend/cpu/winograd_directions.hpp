@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "../feature_map.hpp"
+#include "convolution_direction.hpp"
+#include "winograd_kernels.hpp"
+
+// The two kinds of directions by Winograd's F(4x4, 3x3), and the division of the tiles into blocks
+// that both use.
+
+namespace lockstep::backend::cpu::winograd {
+
+/// Computes `to` from the other map: forward and backward data.
+std::unique_ptr<ConvolutionDirection> make_map_direction(int threads, const FeatureMap& from,
+                                                         const FeatureMap& to,
+                                                         const Kernels& kernels);
+std::unique_ptr<ConvolutionDirection> make_weights_direction(int threads, const FeatureMap& source,
+                                                             const FeatureMap& destination);
+
+/// Tiles that a thread transforms at a time.
+inline constexpr std::int64_t transform_tiles = 8;
+
+/// Division of the tiles into blocks of about the same size, whose transformed maps should stay in
+/// the last-level cache. If there are enough tiles, each thread processes blocks of its own, and
+/// the number of blocks is a multiple of the number of threads. This is faster if a thread reads
+/// slowly what another thread has written, because their cores have no common cache. Otherwise the
+/// threads share each block.
+class TileBlocks {
+ public:
+  /// `channels`: of the transformed maps.
+  TileBlocks(const Tiling& tiling, std::int64_t channels, int threads);
+
+  bool are_shared() const { return are_shared_; }
+  std::int64_t tiles() const { return tiles_; }  ///< of a block; the last may have fewer
+  std::int64_t count() const;
+  TileRange range(std::int64_t block) const;
+
+ private:
+  std::int64_t all_;
+  bool are_shared_;
+  std::int64_t tiles_;
+};
+
+/// Returns the number of lanes of the vectors for a pair of maps.
+int lanes_for(const FeatureMap& source, const FeatureMap& destination);
+Panels panels_of(std::int64_t entries, std::int64_t channels, int lanes);
+std::string implementation_name(int lanes);
+/// Returns the ratio of multiplications to those of the direct algorithm: 1/4, or more if the tiles
+/// extend beyond the map.
+double arithmetic_of(const Tiling& tiling, const FeatureMap& map);
+
+}  // namespace lockstep::backend::cpu::winograd

@@ -1,0 +1,202 @@
+#include <omp.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "division.hpp"
+#include "row_kernels.hpp"
+#include "winograd_directions.hpp"
+
+namespace lockstep::backend::cpu::winograd {
+
+namespace {
+
+/// Channels of the destination whose weight gradients a thread computes at once; their products
+/// should stay in the L2 cache.
+constexpr std::int64_t product_channels = 64;
+
+/// Computes the gradient of the weights. If there are enough tiles, each thread adds up the
+/// gradient of blocks of its own, and the sums of the threads are added at the end. Otherwise all
+/// threads share each block: they transform its maps together, and each of them computes some
+/// channels.
+class WeightsDirection : public ConvolutionDirection {
+ public:
+  WeightsDirection(int threads, const FeatureMap& source, const FeatureMap& destination)
+      : threads_(threads),
+        source_(source),
+        destination_(destination),
+        tiling_(tiling_of(destination)),
+        blocks_(tiling_, source.shape.channels + destination.shape.channels, threads),
+        implementation_(implementation_name(lanes_for(source, destination))),
+        input_(panels_of(blocks_.tiles(), source.shape.channels, lanes_for(source, destination))),
+        gradient_(panels_of(blocks_.tiles(), destination.shape.channels, input_.vector_lanes)),
+        products_(panels_of(std::min(product_channels, destination.shape.channels), input_.lanes(),
+                            input_.vector_lanes)) {}
+
+  const std::string& implementation() const override { return implementation_; }
+  double arithmetic() const override { return arithmetic_of(tiling_, destination_); }
+
+  std::size_t workspace_bytes() const override {
+    return (blocks_.are_shared() ? block_bytes() : 0) +
+           static_cast<std::size_t>(threads_) * own_bytes();
+  }
+
+  void bind(std::byte* workspace, float* flat, float* bias) override {
+    ArenaAllocator arena(workspace);
+    if (blocks_.are_shared()) take_block(arena, input_, gradient_);
+    own_ = arena.take(0);
+    flat_ = flat;
+    bias_ = bias;
+  }
+
+  void run() override {
+#pragma omp parallel num_threads(threads_)
+    {
+#pragma omp for schedule(static)
+      for (int part = 0; part < threads_; ++part) {
+        const Memory memory(*this, part);
+        std::fill_n(memory.bias, destination_.shape.channels, 0.0f);
+        if (!blocks_.are_shared()) run_alone(part_of(blocks_.count(), part, threads_), memory);
+      }
+      if (blocks_.are_shared()) {
+        const Memory memory(*this, omp_get_thread_num());
+        for (std::int64_t block = 0; block < blocks_.count(); ++block) run_shared(block, memory);
+      } else {
+        add_sums();
+      }
+    }
+    if (bias_ == nullptr) return;
+    std::fill_n(bias_, destination_.shape.channels, 0.0f);
+    for (int part = 0; part < threads_; ++part)
+      add_into(Memory(*this, part).bias, bias_, destination_.shape.channels);
+  }
+
+ private:
+  /// The memory that one thread uses. The gradient of the weights is that of the model if the
+  /// threads share the blocks, and for the first part.
+  struct Memory {
+    Memory(const WeightsDirection& direction, int part)
+        : input(direction.input_),
+          gradient(direction.gradient_),
+          products(direction.products_),
+          weights(direction.flat_) {
+      ArenaAllocator own(direction.own_ + static_cast<std::size_t>(part) * direction.own_bytes());
+      bias = reinterpret_cast<float*>(own.take(direction.bias_bytes()));
+      products.data = reinterpret_cast<float*>(own.take(products.bytes()));
+      if (direction.blocks_.are_shared()) return;
+      direction.take_block(own, input, gradient);
+      if (part > 0) weights = own.take_floats(direction.weights_count());
+    }
+    Panels input, gradient;  ///< transformed maps of a block
+    Panels products;         ///< of some channels
+    float* weights;
+    float* bias;
+  };
+
+  std::size_t weights_count() const {
+    return static_cast<std::size_t>(source_.shape.channels * destination_.shape.channels * 9);
+  }
+  std::size_t bias_bytes() const {
+    return static_cast<std::size_t>(destination_.shape.channels) * sizeof(float);
+  }
+  std::size_t block_bytes() const {
+    return ArenaAllocator::aligned(input_.bytes()) + ArenaAllocator::aligned(gradient_.bytes());
+  }
+  std::size_t own_bytes() const {
+    const std::size_t always =
+        ArenaAllocator::aligned(bias_bytes()) + ArenaAllocator::aligned(products_.bytes());
+    return blocks_.are_shared()
+               ? always
+               : always + block_bytes() + ArenaAllocator::aligned(weights_count() * sizeof(float));
+  }
+  void take_block(ArenaAllocator& arena, Panels& input, Panels& gradient) const {
+    input.data = reinterpret_cast<float*>(arena.take(input.bytes()));
+    gradient.data = reinterpret_cast<float*>(arena.take(gradient.bytes()));
+  }
+  std::int64_t tasks() const {
+    return input_.panels * ceil_div(destination_.shape.channels, products_.entries);
+  }
+
+  void run_alone(Range blocks, const Memory& memory) const {
+    if (blocks.first == blocks.last) std::fill_n(memory.weights, weights_count(), 0.0f);
+    for (std::int64_t block = blocks.first; block < blocks.last; ++block) {
+      const TileRange tiles = blocks_.range(block);
+      for (std::int64_t tile = 0; tile < tiles.count; tile += transform_tiles)
+        transform(tiles, tile, memory);
+      for (std::int64_t task = 0; task < tasks(); ++task)
+        compute(task, tiles, block > blocks.first, memory);
+    }
+  }
+
+  /// Called by all threads, which share the work; ends with a barrier.
+  void run_shared(std::int64_t block, const Memory& memory) const {
+    const TileRange tiles = blocks_.range(block);
+#pragma omp for schedule(static)
+    for (std::int64_t tile = 0; tile < tiles.count; tile += transform_tiles)
+      transform(tiles, tile, memory);
+#pragma omp for schedule(static)
+    for (std::int64_t task = 0; task < tasks(); ++task) compute(task, tiles, block > 0, memory);
+  }
+
+  /// Transforms the maps of some tiles of a block, from `tile` on.
+  void transform(TileRange block, std::int64_t tile, const Memory& memory) const {
+    const TileRange some{block.first + tile, std::min(transform_tiles, block.count - tile)};
+    transform_input(source_, tiling_, some, memory.input, tile);
+    transform_gradient(destination_, tiling_, some, memory.gradient, tile,
+                       bias_ != nullptr ? memory.bias : nullptr);
+  }
+
+  /// Computes the gradient of the weights between one panel of the source and some channels of the
+  /// destination, from the transformed tiles of a block. The rows of the products are channels of
+  /// the destination, so that a thread writes long contiguous ranges.
+  void compute(std::int64_t task, TileRange block, bool adds, const Memory& memory) const {
+    const std::int64_t first = task / input_.panels * products_.entries;
+    const std::int64_t panel = task % input_.panels;
+    Panels products = memory.products;
+    products.entries = std::min(products.entries, destination_.shape.channels - first);
+    for (std::int64_t f = 0; f < frequencies; ++f) {
+      for (std::int64_t k = 0; k < products.entries; k += products.lanes())
+        multiply_transposed(memory.gradient, (first + k) / products.lanes(), memory.input, panel,
+                            products, k, block.count, f);
+    }
+    transform_weight_gradient(products,
+                              {.data = memory.weights,
+                               .depth = destination_.shape.channels,
+                               .depth_stride = source_.shape.channels * 9,
+                               .lane_stride = 9},
+                              first, panel, adds);
+  }
+
+  /// Adds the gradients of all parts. Called by all threads, which share the work.
+  void add_sums() const {
+    constexpr std::int64_t at_once = 4096;
+    const auto count = static_cast<std::int64_t>(weights_count());
+#pragma omp for schedule(static)
+    for (std::int64_t first = 0; first < count; first += at_once) {
+      for (int part = 1; part < threads_; ++part)
+        add_into(Memory(*this, part).weights + first, flat_ + first,
+                 std::min(at_once, count - first));
+    }
+  }
+
+  int threads_;
+  const FeatureMap& source_;
+  const FeatureMap& destination_;
+  Tiling tiling_;
+  TileBlocks blocks_;
+  std::string implementation_;
+  Panels input_, gradient_, products_;  // sizes; data of the first two if the threads share them
+  std::byte* own_ = nullptr;            // memory of each thread
+  float* flat_ = nullptr;
+  float* bias_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<ConvolutionDirection> make_weights_direction(int threads, const FeatureMap& source,
+                                                             const FeatureMap& destination) {
+  return std::make_unique<WeightsDirection>(threads, source, destination);
+}
+
+}  // namespace lockstep::backend::cpu::winograd
