@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
+#include <vector>
 
+#include "../row_kernels.hpp"
 #include "bias_gradient.hpp"
 #include "directions.hpp"
 #include "geometry.hpp"
@@ -22,9 +25,50 @@ std::int64_t bytes_of_group(std::int64_t sums_bytes) {
   return std::max<std::int64_t>(2 << 20, sums_bytes / 2);
 }
 
-/// Computes the gradient of the weights by Winograd's algorithm. The threads transform the tiles of
-/// a group together, and then multiply them: a task computes the sums of one block of output
-/// channels and one block of input channels, or of some frequencies of them.
+/// The pixels of the output that a tile covers.
+struct TilePosition {
+  std::int64_t image_block, row, column;  ///< the first row and column
+  std::int64_t images;                    ///< of the block
+};
+
+/// Tiles that are processed one after the other: first those with 32 images, then those with fewer.
+struct TileList {
+  std::vector<TilePosition> tiles;
+  std::int64_t complete = 0;  ///< tiles with 32 images
+
+  std::int64_t count() const { return std::ssize(tiles); }
+};
+
+/// Divides the tiles into `parts` lists of about the same work. The parts of the maps are those
+/// that a thread of a map direction writes.
+std::vector<TileList> divide_tiles(const TileGrid& grid, std::int64_t images, int parts) {
+  const BlockTasks tasks(ceil_div(images, cell_images), images % cell_images == 0, parts,
+                         grid.count());
+  std::vector<TileList> lists;
+  for (int part = 0; part < parts; ++part) {
+    TileList list;
+    const Range own = part_of(tasks.count(), part, parts);
+    for (std::int64_t task = own.first; task < own.last; ++task) {
+      const std::int64_t image_block = tasks.block(task);
+      const Range tiles = tasks.rows(task, grid.count());
+      for (std::int64_t tile = tiles.first; tile < tiles.last; ++tile)
+        list.tiles.push_back({image_block, tile / grid.columns * tile_size,
+                              tile % grid.columns * tile_size,
+                              images_in_block(images, image_block)});
+    }
+    const auto is_complete = [](const TilePosition& tile) { return tile.images == cell_images; };
+    const auto others = std::ranges::stable_partition(list.tiles, is_complete);
+    list.complete = list.count() - std::ssize(others);
+    if (list.count() > 0) lists.push_back(std::move(list));
+  }
+  return lists;
+}
+
+/// Computes the gradient of the weights by Winograd's algorithm: transforms the tiles of a group,
+/// and then multiplies them. If there are enough tiles, each thread processes groups of its own,
+/// and the sums of the threads are added at the end; so no thread reads what another has
+/// transformed. Otherwise all threads share each group: a task computes the sums of one block of
+/// output channels and one block of input channels, or of some frequencies of them.
 class WinogradWeightsDirection : public ConvolutionDirection {
  public:
   WinogradWeightsDirection(const Resources& resources, const ConvolutionSizes& sizes,
@@ -35,12 +79,13 @@ class WinogradWeightsDirection : public ConvolutionDirection {
         source_(std::move(source)),
         destination_(std::move(destination)),
         grid_({sizes.out_channels, sizes.out_height, sizes.out_width}),
-        tiles_(ceil_div(sizes.images, cell_images) * grid_.count()),
-        tiles_at_once_(std::clamp<std::int64_t>(
-            bytes_of_group(pairs() * sums_bytes) /
-                (frequencies * cell_bytes * (source_->blocks() + destination_->blocks())),
-            1, tiles_)),
-        parts_(parts_per_task(pairs(), threads_, frequencies)),
+        is_shared_(threads_ * pairs() * sums_bytes >
+                   ceil_div(sizes.images, cell_images) * grid_.count() * tile_bytes()),
+        lists_(divide_tiles(grid_, sizes.images, is_shared_ ? 1 : threads_)),
+        most_tiles_(std::ranges::max(lists_, {}, &TileList::count).count()),
+        tiles_at_once_(std::clamp<std::int64_t>(bytes_of_group(pairs() * sums_bytes) / tile_bytes(),
+                                                1, most_tiles_)),
+        parts_(is_shared_ ? parts_per_task(pairs(), threads_, frequencies) : 1),
         bias_gradient_(sizes.out_channels, threads_),
         implementation_(winograd_name(kernels_, *source_)) {}
 
@@ -50,17 +95,13 @@ class WinogradWeightsDirection : public ConvolutionDirection {
   }
 
   std::size_t workspace_bytes() const override {
-    return cells_bytes(*source_) + cells_bytes(*destination_) +
-           static_cast<std::size_t>((stores_sums() ? pairs() : threads_) * sums_bytes) +
-           bias_gradient_.workspace_bytes() + static_cast<std::size_t>(threads_) * own_bytes();
+    return lists_.size() * group_bytes() + bias_gradient_.workspace_bytes() +
+           static_cast<std::size_t>(threads_) * own_bytes();
   }
 
   void bind(std::byte* workspace, float* flat, float* bias) override {
     ArenaAllocator arena(workspace);
-    source_cells_ = reinterpret_cast<BFloat16*>(arena.take(cells_bytes(*source_)));
-    gradient_cells_ = reinterpret_cast<BFloat16*>(arena.take(cells_bytes(*destination_)));
-    sums_ = reinterpret_cast<float*>(
-        arena.take(static_cast<std::size_t>((stores_sums() ? pairs() : threads_) * sums_bytes)));
+    groups_ = arena.take(lists_.size() * group_bytes());
     bias_gradient_.bind(arena.take(bias_gradient_.workspace_bytes()), bias);
     own_ = arena.take(0);
     flat_ = flat;
@@ -71,19 +112,10 @@ class WinogradWeightsDirection : public ConvolutionDirection {
 #pragma omp parallel num_threads(threads_)
     {
       kernels_.enter();
-      OwnMemory own(*this, omp_get_thread_num());
-      for (std::int64_t first = 0; first < tiles_; first += tiles_at_once_) {
-        const std::int64_t count = std::min(tiles_at_once_, tiles_ - first);
-#pragma omp for schedule(static)
-        for (std::int64_t tile = 0; tile < count; ++tile) {
-          transform_source(own, first + tile, tile);
-          transform_gradient(own, first + tile, tile);
-        }
-        multiply(first, count);
-      }
-      if (parts_ > 1) {
-#pragma omp for schedule(static)
-        for (std::int64_t pair = 0; pair < pairs(); ++pair) write_gradient(pair);
+      if (is_shared_) {
+        run_shared();
+      } else {
+        run_alone();
       }
       kernels_.leave();
     }
@@ -113,25 +145,47 @@ class WinogradWeightsDirection : public ConvolutionDirection {
     RecentRows source, gradient;
   };
 
+  /// Memory for the groups of tiles of one list.
+  struct GroupMemory {
+    GroupMemory(const WinogradWeightsDirection& direction, std::size_t list) {
+      ArenaAllocator arena(direction.groups_ + list * direction.group_bytes());
+      source = reinterpret_cast<BFloat16*>(arena.take(direction.cells_bytes(*direction.source_)));
+      gradient =
+          reinterpret_cast<BFloat16*>(arena.take(direction.cells_bytes(*direction.destination_)));
+      sums = reinterpret_cast<float*>(arena.take(0));
+    }
+    BFloat16* source;    ///< interleaved cells
+    BFloat16* gradient;  ///< transposed cells
+    float* sums;
+  };
+
   /// Pairs of an output block and an input block.
   std::int64_t pairs() const { return source_->blocks() * destination_->blocks(); }
   static constexpr std::int64_t sums_bytes =  // of a pair
       frequencies * cell_size * std::int64_t{sizeof(float)};
-  /// The sums of all pairs are stored from group to group, or until all parts of a pair are
-  /// complete; otherwise each thread needs those of one pair only.
-  bool stores_sums() const { return tiles_at_once_ < tiles_ || parts_ > 1; }
+  /// The sums of all pairs are stored unless the threads share a single group and write each pair
+  /// as soon as its sums are complete; then each thread needs those of one pair only.
+  bool stores_sums() const { return !is_shared_ || tiles_at_once_ < most_tiles_ || parts_ > 1; }
 
+  /// Bytes of the transformed cells of a tile.
+  std::int64_t tile_bytes() const {
+    return frequencies * cell_bytes * (source_->blocks() + destination_->blocks());
+  }
   std::size_t cells_bytes(const CellRows& rows) const {
     return static_cast<std::size_t>(rows.blocks() * frequencies * frequency_stride()) *
            sizeof(BFloat16);
+  }
+  std::size_t group_bytes() const {
+    return cells_bytes(*source_) + cells_bytes(*destination_) +
+           static_cast<std::size_t>((stores_sums() ? pairs() : threads_) * sums_bytes);
   }
   std::size_t own_bytes() const {
     return patch_bytes + RecentRows::bytes(*source_) + RecentRows::bytes(*destination_);
   }
 
   /// Returns the sums [frequency] of a pair, which this thread computes.
-  float* sums_of(std::int64_t pair) const {
-    return sums_ + (stores_sums() ? pair : omp_get_thread_num()) * frequencies * cell_size;
+  float* sums_of(const GroupMemory& memory, std::int64_t pair) const {
+    return memory.sums + (stores_sums() ? pair : omp_get_thread_num()) * frequencies * cell_size;
   }
   /// Values from one frequency to the next. The cache line more than the cells of all tiles keeps
   /// the frequencies of one element out of the same cache set.
@@ -141,22 +195,64 @@ class WinogradWeightsDirection : public ConvolutionDirection {
     return cells + block * frequencies * frequency_stride();
   }
 
-  struct TilePosition {
-    std::int64_t image_block, row, column;  ///< pixels of the output
-    std::int64_t images;                    ///< of the block
-  };
-  TilePosition position_of(std::int64_t tile) const {
-    const std::int64_t in_image = tile % grid_.count();
-    const std::int64_t image_block = tile / grid_.count();
-    return {image_block, in_image / grid_.columns * tile_size, in_image % grid_.columns * tile_size,
-            images_in_block(sizes_.images, image_block)};
+  /// Called by all threads.
+  void run_alone() const {
+    OwnMemory own(*this, omp_get_thread_num());
+#pragma omp for schedule(static)
+    for (std::size_t i = 0; i < lists_.size(); ++i) {
+      const TileList& list = lists_[i];
+      const GroupMemory memory(*this, i);
+      for (std::int64_t first = 0; first < list.count(); first += tiles_at_once_) {
+        const Range tiles{first, std::min(first + tiles_at_once_, list.count())};
+        for (std::int64_t tile = tiles.first; tile < tiles.last; ++tile)
+          transform(own, list, tile, tile - first, memory);
+        for (std::int64_t pair = 0; pair < pairs(); ++pair)
+          multiply(list, tiles, pair, {0, frequencies}, memory);
+      }
+    }
+#pragma omp for schedule(static)
+    for (std::int64_t pair = 0; pair < pairs(); ++pair) {
+      float* const sums = sums_of(GroupMemory(*this, 0), pair);
+      for (std::size_t i = 1; i < lists_.size(); ++i)
+        add_into(sums_of(GroupMemory(*this, i), pair), sums, frequencies * cell_size);
+      write_gradient(pair, sums);
+    }
+  }
+
+  /// Called by all threads.
+  void run_shared() const {
+    OwnMemory own(*this, omp_get_thread_num());
+    const TileList& list = lists_.front();
+    const GroupMemory memory(*this, 0);
+    for (std::int64_t first = 0; first < list.count(); first += tiles_at_once_) {
+      const Range tiles{first, std::min(first + tiles_at_once_, list.count())};
+#pragma omp for schedule(static)
+      for (std::int64_t tile = tiles.first; tile < tiles.last; ++tile)
+        transform(own, list, tile, tile - first, memory);
+#pragma omp for schedule(static)
+      for (std::int64_t task = 0; task < pairs() * parts_; ++task) {
+        const std::int64_t pair = task / parts_;
+        multiply(list, tiles, pair, part_of(frequencies, task % parts_, parts_), memory);
+        if (tiles.last == list.count() && parts_ == 1) write_gradient(pair, sums_of(memory, pair));
+      }
+    }
+    if (parts_ == 1) return;
+#pragma omp for schedule(static)
+    for (std::int64_t pair = 0; pair < pairs(); ++pair) write_gradient(pair, sums_of(memory, pair));
+  }
+
+  /// Transforms the maps of tile `tile` of a list to the cells of tile `to` of the group.
+  void transform(OwnMemory& own, const TileList& list, std::int64_t tile, std::int64_t to,
+                 const GroupMemory& memory) const {
+    const TilePosition& at = list.tiles[static_cast<std::size_t>(tile)];
+    transform_source(own, at, memory.source + to * cell_size);
+    transform_gradient(own, at, memory.gradient + to * cell_size);
   }
 
   // The transforms are computed element by element, so that cells can be interleaved or transposed
   // before they are transformed: there are fewer of them then.
 
-  void transform_source(OwnMemory& own, std::int64_t tile, std::int64_t to) const {
-    const TilePosition at = position_of(tile);
+  void transform_source(OwnMemory& own, const TilePosition& at, BFloat16* to) const {
     PatchCells cells;
     own.source.patch<4>(at.image_block, sizes_.in_height, at.row - 1, at.column - 1, cells);
     for (std::int64_t block = 0; block < source_->blocks(); ++block, own.source.next_block(cells)) {
@@ -166,14 +262,12 @@ class WinogradWeightsDirection : public ConvolutionDirection {
         interleaved[i] = own.cell(i);
         kernels_.interleave(cells[i], at.images, own.cell(i));
       }
-      kernels_.transform_interleaved(interleaved, at.images,
-                                     cells_of(source_cells_, block) + to * cell_size,
+      kernels_.transform_interleaved(interleaved, at.images, cells_of(to, block),
                                      frequency_stride());
     }
   }
 
-  void transform_gradient(OwnMemory& own, std::int64_t tile, std::int64_t to) const {
-    const TilePosition at = position_of(tile);
+  void transform_gradient(OwnMemory& own, const TilePosition& at, BFloat16* to) const {
     GradientPatchCells cells;
     own.gradient.patch<2>(at.image_block, sizes_.out_height, at.row, at.column, cells);
     for (std::int64_t block = 0; block < destination_->blocks();
@@ -185,46 +279,38 @@ class WinogradWeightsDirection : public ConvolutionDirection {
         kernels_.transpose(cells[i], at.images, own.cell(i));
         bias_gradient_.add(kernels_, omp_get_thread_num(), block, cells[i], at.images);
       }
-      kernels_.transform_gradient(transposed, cells_of(gradient_cells_, block) + to * cell_size,
-                                  frequency_stride());
+      kernels_.transform_gradient(transposed, cells_of(to, block), frequency_stride());
     }
   }
 
-  /// Adds the products of a group to the sums. Called by all threads, which share the work; ends
-  /// with a barrier.
-  void multiply(std::int64_t first_tile, std::int64_t tiles) const {
-    // The tiles of the last block of images may have fewer images than the others.
-    const std::int64_t others = sizes_.images / cell_images * grid_.count();
-    const std::int64_t full = std::clamp<std::int64_t>(others - first_tile, 0, tiles);
-#pragma omp for schedule(static)
-    for (std::int64_t task = 0; task < pairs() * parts_; ++task) {
-      const std::int64_t pair = task / parts_;
-      const Range part = part_of(frequencies, task % parts_, parts_);
-      const BFloat16* const a = cells_of(gradient_cells_, pair / source_->blocks());
-      const BFloat16* const b = cells_of(source_cells_, pair % source_->blocks());
-      for (std::int64_t f = part.first; f < part.last; ++f) {
-        CellProducts products{.a = a + f * frequency_stride(),
-                              .b = b + f * frequency_stride(),
-                              .a_stride = cell_size,
-                              .b_stride = cell_size,
-                              .count = full,
-                              .adds = first_tile > 0,
-                              .sums = sums_of(pair) + f * cell_size};
-        if (full > 0) kernels_.multiply(products);
-        if (full == tiles) continue;
-        products.a += full * cell_size;
-        products.b += full * cell_size;
-        products.count = tiles - full;
-        products.depth = sizes_.images % cell_images;
-        products.adds = first_tile + full > 0;
-        kernels_.multiply(products);
-      }
-      if (first_tile + tiles == tiles_ && parts_ == 1) write_gradient(pair);
+  /// Adds the products of the tiles of a group to the sums of a pair, for some frequencies.
+  void multiply(const TileList& list, Range tiles, std::int64_t pair, Range part,
+                const GroupMemory& memory) const {
+    const std::int64_t count = tiles.last - tiles.first;
+    const std::int64_t complete = std::clamp<std::int64_t>(list.complete - tiles.first, 0, count);
+    const BFloat16* const a = cells_of(memory.gradient, pair / source_->blocks());
+    const BFloat16* const b = cells_of(memory.source, pair % source_->blocks());
+    for (std::int64_t f = part.first; f < part.last; ++f) {
+      CellProducts products{.a = a + f * frequency_stride(),
+                            .b = b + f * frequency_stride(),
+                            .a_stride = cell_size,
+                            .b_stride = cell_size,
+                            .count = complete,
+                            .adds = tiles.first > 0,
+                            .sums = sums_of(memory, pair) + f * cell_size};
+      if (complete > 0) kernels_.multiply(products);
+      if (complete == count) continue;
+      products.a += complete * cell_size;
+      products.b += complete * cell_size;
+      products.count = count - complete;
+      products.depth = sizes_.images % cell_images;
+      products.adds = tiles.first + complete > 0;
+      kernels_.multiply(products);
     }
   }
 
   /// Writes the gradient of the weights (KCRS) of a pair.
-  void write_gradient(std::int64_t pair) const {
+  void write_gradient(std::int64_t pair, const float* sums) const {
     const std::int64_t first_k = pair / source_->blocks() * cell_channels;
     const std::int64_t first_c = pair % source_->blocks() * cell_channels;
     const std::int64_t rows = std::min(cell_channels, sizes_.out_channels - first_k);
@@ -232,8 +318,7 @@ class WinogradWeightsDirection : public ConvolutionDirection {
     for (std::int64_t k = 0; k < rows; ++k) {
       for (std::int64_t c = 0; c < columns; c += tile_rows)
         kernels_.transform_weight_gradient(
-            sums_of(pair) + (k / tile_rows * 2 + c / tile_rows) * tile_floats +
-                k % tile_rows * tile_rows,
+            sums + (k / tile_rows * 2 + c / tile_rows) * tile_floats + k % tile_rows * tile_rows,
             cell_size, std::min(tile_rows, columns - c),
             flat_ + ((first_k + k) * sizes_.in_channels + first_c + c) * 9);
     }
@@ -244,14 +329,14 @@ class WinogradWeightsDirection : public ConvolutionDirection {
   ConvolutionSizes sizes_;
   std::unique_ptr<CellRows> source_, destination_;
   TileGrid grid_;
-  std::int64_t tiles_, tiles_at_once_;  // of all blocks of images
-  std::int64_t parts_;                  // of the frequencies of a pair
+  bool is_shared_;                           // the threads share the groups of tiles
+  std::vector<TileList> lists_;              // of all threads together, or of each thread
+  std::int64_t most_tiles_, tiles_at_once_;  // of a list; of a group
+  std::int64_t parts_;                       // of the frequencies of a pair
   BiasGradient bias_gradient_;
   std::string implementation_;
-  BFloat16* source_cells_ = nullptr;    // interleaved, shared by the threads
-  BFloat16* gradient_cells_ = nullptr;  // transposed, shared by the threads
-  float* sums_ = nullptr;
-  std::byte* own_ = nullptr;  // `OwnMemory` of each thread
+  std::byte* groups_ = nullptr;  // `GroupMemory` of each list
+  std::byte* own_ = nullptr;     // `OwnMemory` of each thread
   float* flat_ = nullptr;
 };
 
