@@ -19,11 +19,18 @@ namespace {
 constexpr std::int64_t cached_bytes = 3 << 20;
 constexpr std::int64_t fewest_tiles = 128;
 
+/// The transformed maps must be larger than the results of all threads by this factor. Otherwise
+/// adding up the results takes longer than reading what other threads have transformed.
+constexpr std::int64_t large_ratio = 8;
+
 }  // namespace
 
-TileBlocks::TileBlocks(const Tiling& tiling, std::int64_t channels, int threads)
-    : all_(tiling.count), are_shared_(all_ < threads * fewest_tiles) {
+TileBlocks::TileBlocks(const Tiling& tiling, std::int64_t channels, int threads,
+                       std::int64_t result_bytes)
+    : all_(tiling.count) {
   const std::int64_t bytes_per_tile = frequencies * channels * std::int64_t{sizeof(float)};
+  are_shared_ =
+      all_ < threads * fewest_tiles || all_ * bytes_per_tile < large_ratio * threads * result_bytes;
   const std::int64_t sharers = are_shared_ ? threads : 1, multiple = are_shared_ ? 1 : threads;
   const std::int64_t most = std::max(fewest_tiles, sharers * cached_bytes / bytes_per_tile);
   const std::int64_t blocks = ceil_div(ceil_div(all_, most), multiple) * multiple;

@@ -30,8 +30,10 @@ inline constexpr std::int64_t transform_tiles = 8;
 /// threads share each block.
 class TileBlocks {
  public:
-  /// `channels`: of the transformed maps.
-  TileBlocks(const Tiling& tiling, std::int64_t channels, int threads);
+  /// `channels`: of the transformed maps. `result_bytes`: that each thread computes, and that must
+  /// then be added up, if it has its own blocks.
+  TileBlocks(const Tiling& tiling, std::int64_t channels, int threads,
+             std::int64_t result_bytes = 0);
 
   bool are_shared() const { return are_shared_; }
   std::int64_t tiles() const { return tiles_; }  ///< of a block; the last may have fewer

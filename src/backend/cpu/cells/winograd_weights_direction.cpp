@@ -65,10 +65,11 @@ std::vector<TileList> divide_tiles(const TileGrid& grid, std::int64_t images, in
 }
 
 /// Computes the gradient of the weights by Winograd's algorithm: transforms the tiles of a group,
-/// and then multiplies them. If there are enough tiles, each thread processes groups of its own,
-/// and the sums of the threads are added at the end; so no thread reads what another has
-/// transformed. Otherwise all threads share each group: a task computes the sums of one block of
-/// output channels and one block of input channels, or of some frequencies of them.
+/// and then multiplies them. If the transformed tiles are larger than the sums of all threads, each
+/// thread processes groups of its own, so that no thread reads what another one has transformed,
+/// and the sums of the threads are added at the end. Otherwise all threads share each group: a task
+/// computes the sums of one block of output channels and one block of input channels, or of some
+/// frequencies of them.
 class WinogradWeightsDirection : public ConvolutionDirection {
  public:
   WinogradWeightsDirection(const Resources& resources, const ConvolutionSizes& sizes,
@@ -79,8 +80,9 @@ class WinogradWeightsDirection : public ConvolutionDirection {
         source_(std::move(source)),
         destination_(std::move(destination)),
         grid_({sizes.out_channels, sizes.out_height, sizes.out_width}),
-        is_shared_(threads_ * pairs() * sums_bytes >
-                   ceil_div(sizes.images, cell_images) * grid_.count() * tile_bytes()),
+        is_shared_(threads_ == 1 ||
+                   ceil_div(sizes.images, cell_images) * grid_.count() * tile_bytes() <
+                       threads_ * pairs() * sums_bytes),
         lists_(divide_tiles(grid_, sizes.images, is_shared_ ? 1 : threads_)),
         most_tiles_(std::ranges::max(lists_, {}, &TileList::count).count()),
         tiles_at_once_(std::clamp<std::int64_t>(bytes_of_group(pairs() * sums_bytes) / tile_bytes(),
