@@ -293,6 +293,28 @@ TEST(CpuPlan, EveryConvolutionAlgorithmGivesTheSameNumbers) {
   }
 }
 
+// The convolution has 1,024 tiles: two threads process several blocks of tiles each, twelve threads
+// share them.
+TEST(CpuPlan, WinogradsAlgorithmGivesTheSameNumbersForAnyNumberOfThreads) {
+  graph::Graph graph("test");
+  graph::NodeId x = graph.convolution("stem", graph.input({3, 16, 16}), 32, {.kernel = 1});
+  x = graph.convolution("conv", x, 32, {.kernel = 3, .stride = 1, .padding = 1, .has_bias = true});
+  x = graph.linear("linear", graph.global_average_pool("pool", x), 5);
+  graph.softmax_cross_entropy("loss", x, {});
+  graph.seal();
+  const Batch images = random_batch(graph, 64, 1);
+  Replica reference(DeviceKind::reference, 1, graph, {.batch = 64});
+  reference.step(images);
+  for (const int threads : {1, 2, 12}) {
+    SCOPED_TRACE(testing::Message() << threads << " threads");
+    Replica device(DeviceKind::cpu, threads, graph,
+                   {.batch = 64, .convolution_algorithm = ConvolutionAlgorithm::winograd});
+    device.step(images);
+    expect_same_forward(graph, reference, device, 1e-5);
+    expect_same_gradients(graph, reference, device, 1e-5);
+  }
+}
+
 // The tolerance of 5e-2 is for the rounding errors of bf16 (see agreement_test.cpp). The AMX tiles
 // are emulated if the processor has none.
 TEST(CpuPlan, Bf16ConvolutionAlgorithmsAgreeWithTheReference) {

@@ -13,9 +13,9 @@ namespace lockstep::backend::cpu::winograd {
 
 namespace {
 
-/// Bytes of transformed maps per thread in a block. A block has at least `fewest_tiles` tiles: the
-/// weights, or their gradient, are transformed again for each block, and for fewer tiles this would
-/// take longer than the products.
+/// Bytes of transformed maps per thread in a block. A block may have more, because it should have
+/// at least half of `fewest_tiles` tiles: the weights, or their gradient, are transformed again for
+/// each block, and for fewer tiles this would take longer than the products.
 constexpr std::int64_t cached_bytes = 3 << 20;
 constexpr std::int64_t fewest_tiles = 128;
 
@@ -27,21 +27,20 @@ constexpr std::int64_t large_ratio = 8;
 
 TileBlocks::TileBlocks(const Tiling& tiling, std::int64_t channels, int threads,
                        std::int64_t result_bytes)
-    : all_(tiling.count) {
+    : tiles_(tiling.count) {
   const std::int64_t bytes_per_tile = frequencies * channels * std::int64_t{sizeof(float)};
-  are_shared_ =
-      all_ < threads * fewest_tiles || all_ * bytes_per_tile < large_ratio * threads * result_bytes;
+  are_shared_ = tiles_ < threads * fewest_tiles ||
+                tiles_ * bytes_per_tile < large_ratio * threads * result_bytes;
   const std::int64_t sharers = are_shared_ ? threads : 1, multiple = are_shared_ ? 1 : threads;
   const std::int64_t most = std::max(fewest_tiles, sharers * cached_bytes / bytes_per_tile);
-  const std::int64_t blocks = ceil_div(ceil_div(all_, most), multiple) * multiple;
-  const std::int64_t even = ceil_div(all_, blocks);
-  tiles_ = std::min(all_, ceil_div(even, transform_tiles) * transform_tiles);
+  count_ = ceil_div(ceil_div(tiles_, most), multiple) * multiple;
 }
 
-std::int64_t TileBlocks::count() const { return ceil_div(all_, tiles_); }
+std::int64_t TileBlocks::most_tiles() const { return ceil_div(tiles_, count_); }
 
 TileRange TileBlocks::range(std::int64_t block) const {
-  return {block * tiles_, std::min(tiles_, all_ - block * tiles_)};
+  const Range range = part_of(tiles_, block, count_);
+  return {range.first, range.last - range.first};
 }
 
 int lanes_for(const FeatureMap& source, const FeatureMap& destination) {

@@ -23,11 +23,11 @@ std::unique_ptr<ConvolutionDirection> make_weights_direction(int threads, const 
 /// Tiles that a thread transforms at a time.
 inline constexpr std::int64_t transform_tiles = 8;
 
-/// Division of the tiles into blocks of about the same size, whose transformed maps should stay in
-/// the last-level cache. If there are enough tiles, each thread processes blocks of its own, and
-/// the number of blocks is a multiple of the number of threads. This is faster if a thread reads
-/// slowly what another thread has written, because their cores have no common cache. Otherwise the
-/// threads share each block.
+/// /// Division of the tiles into blocks whose sizes differ by at most 1, and whose transformed
+/// maps should stay in the last-level cache. If there are enough tiles, each thread processes
+/// blocks of its own, and the number of blocks is a multiple of the number of threads. This is
+/// faster if a thread reads slowly what another thread has written, because their cores have no
+/// common cache. Otherwise the threads share each block.
 class TileBlocks {
  public:
   /// `channels`: of the transformed maps. `result_bytes`: that each thread computes, and that must
@@ -36,14 +36,14 @@ class TileBlocks {
              std::int64_t result_bytes = 0);
 
   bool are_shared() const { return are_shared_; }
-  std::int64_t tiles() const { return tiles_; }  ///< of a block; the last may have fewer
-  std::int64_t count() const;
+  std::int64_t count() const { return count_; }
+  std::int64_t most_tiles() const;  ///< of the largest block
   TileRange range(std::int64_t block) const;
 
  private:
-  std::int64_t all_;
-  bool are_shared_;
   std::int64_t tiles_;
+  bool are_shared_;
+  std::int64_t count_;
 };
 
 /// Returns the number of lanes of the vectors for a pair of maps.

@@ -18,7 +18,7 @@ constexpr std::int64_t product_tiles = 48;
 
 /// Computes one map from the other: forward and backward data. If there are enough tiles, each
 /// thread computes blocks of its own. Otherwise all threads share each block: they transform its
-/// input together, and each of them computes some panels of the output.
+/// input together, and each of them computes some panels of the output, or some tiles of a panel.
 class MapDirection : public ConvolutionDirection {
  public:
   MapDirection(int threads, const FeatureMap& from, const FeatureMap& to, const Kernels& kernels)
@@ -29,9 +29,9 @@ class MapDirection : public ConvolutionDirection {
         tiling_(tiling_of(to)),
         blocks_(tiling_, from.shape.channels, threads),
         implementation_(implementation_name(lanes_for(from, to))),
-        input_(panels_of(blocks_.tiles(), from.shape.channels, lanes_for(from, to))),
+        input_(panels_of(blocks_.most_tiles(), from.shape.channels, lanes_for(from, to))),
         weights_(panels_of(from.shape.channels, input_.lanes(), input_.vector_lanes)),
-        products_(panels_of(std::min(blocks_.tiles(), product_tiles), input_.lanes(),
+        products_(panels_of(std::min(blocks_.most_tiles(), product_tiles), input_.lanes(),
                             input_.vector_lanes)) {}
 
   const std::string& implementation() const override { return implementation_; }

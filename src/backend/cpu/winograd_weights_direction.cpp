@@ -30,8 +30,9 @@ class WeightsDirection : public ConvolutionDirection {
         blocks_(tiling_, source.shape.channels + destination.shape.channels, threads,
                 static_cast<std::int64_t>(weights_count() * sizeof(float))),
         implementation_(implementation_name(lanes_for(source, destination))),
-        input_(panels_of(blocks_.tiles(), source.shape.channels, lanes_for(source, destination))),
-        gradient_(panels_of(blocks_.tiles(), destination.shape.channels, input_.vector_lanes)),
+        input_(
+            panels_of(blocks_.most_tiles(), source.shape.channels, lanes_for(source, destination))),
+        gradient_(panels_of(blocks_.most_tiles(), destination.shape.channels, input_.vector_lanes)),
         products_(panels_of(std::min(product_channels, destination.shape.channels), input_.lanes(),
                             input_.vector_lanes)) {}
 
@@ -39,14 +40,16 @@ class WeightsDirection : public ConvolutionDirection {
   double arithmetic() const override { return arithmetic_of(tiling_, destination_); }
 
   std::size_t workspace_bytes() const override {
-    return (blocks_.are_shared() ? block_bytes() : 0) +
-           static_cast<std::size_t>(threads_) * own_bytes();
+    const auto threads = static_cast<std::size_t>(threads_);
+    return threads * own_bytes() +
+           (blocks_.are_shared() ? block_bytes() : (threads - 1) * sum_bytes());
   }
 
   void bind(std::byte* workspace, float* flat, float* bias) override {
     ArenaAllocator arena(workspace);
+    own_ = arena.take(static_cast<std::size_t>(threads_) * own_bytes());
     if (blocks_.are_shared()) take_block(arena, input_, gradient_);
-    own_ = arena.take(0);
+    sums_ = arena.take(0);
     flat_ = flat;
     bias_ = bias;
   }
@@ -87,7 +90,7 @@ class WeightsDirection : public ConvolutionDirection {
       products.data = reinterpret_cast<float*>(own.take(products.bytes()));
       if (direction.blocks_.are_shared()) return;
       direction.take_block(own, input, gradient);
-      if (part > 0) weights = own.take_floats(direction.weights_count());
+      if (part > 0) weights = direction.sum_of(part);
     }
     Panels input, gradient;  ///< transformed maps of a block
     Panels products;         ///< of some channels
@@ -98,6 +101,11 @@ class WeightsDirection : public ConvolutionDirection {
   std::size_t weights_count() const {
     return static_cast<std::size_t>(source_.shape.channels * destination_.shape.channels * 9);
   }
+  std::size_t sum_bytes() const { return ArenaAllocator::aligned(weights_count() * sizeof(float)); }
+  /// Returns the gradient of the weights of a part except the first.
+  float* sum_of(int part) const {
+    return reinterpret_cast<float*>(sums_ + static_cast<std::size_t>(part - 1) * sum_bytes());
+  }
   std::size_t bias_bytes() const {
     return static_cast<std::size_t>(destination_.shape.channels) * sizeof(float);
   }
@@ -107,9 +115,7 @@ class WeightsDirection : public ConvolutionDirection {
   std::size_t own_bytes() const {
     const std::size_t always =
         ArenaAllocator::aligned(bias_bytes()) + ArenaAllocator::aligned(products_.bytes());
-    return blocks_.are_shared()
-               ? always
-               : always + block_bytes() + ArenaAllocator::aligned(weights_count() * sizeof(float));
+    return blocks_.are_shared() ? always : always + block_bytes();
   }
   void take_block(ArenaAllocator& arena, Panels& input, Panels& gradient) const {
     input.data = reinterpret_cast<float*>(arena.take(input.bytes()));
@@ -120,7 +126,6 @@ class WeightsDirection : public ConvolutionDirection {
   }
 
   void run_alone(Range blocks, const Memory& memory) const {
-    if (blocks.first == blocks.last) std::fill_n(memory.weights, weights_count(), 0.0f);
     for (std::int64_t block = blocks.first; block < blocks.last; ++block) {
       const TileRange tiles = blocks_.range(block);
       for (std::int64_t tile = 0; tile < tiles.count; tile += transform_tiles)
@@ -176,8 +181,7 @@ class WeightsDirection : public ConvolutionDirection {
 #pragma omp for schedule(static)
     for (std::int64_t first = 0; first < count; first += at_once) {
       for (int part = 1; part < threads_; ++part)
-        add_into(Memory(*this, part).weights + first, flat_ + first,
-                 std::min(at_once, count - first));
+        add_into(sum_of(part) + first, flat_ + first, std::min(at_once, count - first));
     }
   }
 
@@ -189,6 +193,7 @@ class WeightsDirection : public ConvolutionDirection {
   std::string implementation_;
   Panels input_, gradient_, products_;  // sizes; data of the first two if the threads share them
   std::byte* own_ = nullptr;            // memory of each thread
+  std::byte* sums_ = nullptr;           // gradient of the weights of each part except the first
   float* flat_ = nullptr;
   float* bias_ = nullptr;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -19,10 +20,11 @@ using core::BFloat16;
 
 namespace {
 
-/// Bytes of transformed cells of a group of tiles: few enough that they stay in the last-level
-/// cache, enough that the sums, which each group reads and writes, do not take most of the time.
-std::int64_t bytes_of_group(std::int64_t sums_bytes) {
-  return std::max<std::int64_t>(2 << 20, sums_bytes / 2);
+/// Bytes of transformed cells of a group of tiles of one list: few enough that they stay in the
+/// last-level cache, enough that the sums, which each group reads and writes, do not take most of
+/// the time.
+std::int64_t bytes_of_group(std::int64_t cached_bytes, std::int64_t sums_bytes) {
+  return std::max(2 * cached_bytes, sums_bytes / 2);
 }
 
 /// The pixels of the output that a tile covers.
@@ -39,8 +41,8 @@ struct TileList {
   std::int64_t count() const { return std::ssize(tiles); }
 };
 
-/// Divides the tiles into `parts` lists of about the same work. The parts of the maps are those
-/// that a thread of a map direction writes.
+/// Divides the tiles into `parts` lists of about the same work; there are at least as many tiles.
+/// The parts of the maps are about those that a thread of a map direction writes.
 std::vector<TileList> divide_tiles(const TileGrid& grid, std::int64_t images, int parts) {
   const BlockTasks tasks(ceil_div(images, cell_images), images % cell_images == 0, parts,
                          grid.count());
@@ -59,7 +61,7 @@ std::vector<TileList> divide_tiles(const TileGrid& grid, std::int64_t images, in
     const auto is_complete = [](const TilePosition& tile) { return tile.images == cell_images; };
     const auto others = std::ranges::stable_partition(list.tiles, is_complete);
     list.complete = list.count() - std::ssize(others);
-    if (list.count() > 0) lists.push_back(std::move(list));
+    lists.push_back(std::move(list));
   }
   return lists;
 }
@@ -84,9 +86,10 @@ class WinogradWeightsDirection : public ConvolutionDirection {
                    ceil_div(sizes.images, cell_images) * grid_.count() * tile_bytes() <
                        threads_ * pairs() * sums_bytes),
         lists_(divide_tiles(grid_, sizes.images, is_shared_ ? 1 : threads_)),
-        most_tiles_(std::ranges::max(lists_, {}, &TileList::count).count()),
-        tiles_at_once_(std::clamp<std::int64_t>(bytes_of_group(pairs() * sums_bytes) / tile_bytes(),
-                                                1, most_tiles_)),
+        most_tiles_(std::ranges::max_element(lists_, {}, &TileList::count)->count()),
+        tiles_at_once_(std::clamp<std::int64_t>(
+            bytes_of_group(resources.cached_bytes, pairs() * sums_bytes) / tile_bytes(), 1,
+            most_tiles_)),
         parts_(is_shared_ ? parts_per_task(pairs(), threads_, frequencies) : 1),
         bias_gradient_(sizes.out_channels, threads_),
         implementation_(winograd_name(kernels_, *source_)) {}
