@@ -48,7 +48,6 @@ struct FeatureMap {
     return (images + images_per_block() - 1) / images_per_block();
   }
   std::int64_t block_of(std::int64_t image) const { return image / images_per_block(); }
-  bool has_equal_blocks() const { return images % images_per_block() == 0; }
   std::int64_t images_in_block(std::int64_t image_block) const {
     return std::min(images_per_block(), images - image_block * images_per_block());
   }
@@ -68,6 +67,11 @@ struct FeatureMap {
     const std::int64_t before = image_block * images_per_block();
     return before * padded_channels() * shape.pixels() + block * plane(image_block) +
            (image - before) * lanes();
+  }
+  /// Returns the index of one value.
+  std::int64_t index(std::int64_t image, std::int64_t channel, std::int64_t pixel) const {
+    return offset(image, channel / lanes()) + pixel * pixel_stride(block_of(image)) +
+           channel % lanes();
   }
   /// Returns the index of the first element of a plane; the planes of a block of images follow each
   /// other.

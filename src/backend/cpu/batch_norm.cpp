@@ -128,8 +128,8 @@ class BatchNorm : public Operation {
   template <class Work>
   void for_each_part(Work&& work) const {
     const FeatureMap& map = *operands().output;
-    const BlockTasks tasks(map.image_blocks(), map.has_equal_blocks(), context_.threads,
-                           tiling_.rows, map.blocks());
+    const BlockTasks tasks(map.images, map.images_per_block(), context_.threads, tiling_.rows,
+                           map.blocks());
 #pragma omp parallel for num_threads(context_.threads)
     for (std::int64_t task = 0; task < tasks.count(); ++task) {
       const std::int64_t image_block = tasks.block(task);
@@ -197,9 +197,7 @@ class BatchNorm : public Operation {
   }
 
   static float first_value(const FeatureMap& map, const T* x, std::size_t channel) {
-    const std::int64_t lanes = map.lanes();
-    const auto c = static_cast<std::int64_t>(channel);
-    const T value = x[map.offset(0, c / lanes) + c % lanes];
+    const T value = x[map.index(0, static_cast<std::int64_t>(channel), 0)];
     if constexpr (std::is_same_v<T, float>) {
       return value;
     } else {

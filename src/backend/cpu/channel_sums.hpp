@@ -42,7 +42,7 @@ class ChannelSums {
       : map_(map),
         tiling_(tiling),
         threads_(threads),
-        parts_(map.image_blocks(), map.has_equal_blocks(), threads, tiling.rows),
+        parts_(map.images, map.images_per_block(), threads, tiling.rows),
         part_splits_(std::min<std::int64_t>(threads, parts_.count())),
         block_splits_(std::min(ceil_div(threads, part_splits_), map.blocks())),
         parts_at_once_(

@@ -37,14 +37,15 @@ constexpr std::int64_t parts_per_task(std::int64_t tasks, std::int64_t threads, 
 /// blocks, so that all threads get the same share of a last block that has fewer images.
 class BlockTasks {
  public:
-  /// `are_equal`: the last block has as many images as the others. `most_rows` and `most_columns`
-  /// limit the numbers of parts; columns are only divided if there are too few rows.
-  constexpr BlockTasks(std::int64_t blocks, bool are_equal, std::int64_t threads,
+  /// `images_per_block`: of all blocks but the last. `most_rows` and `most_columns` limit the
+  /// numbers of parts; columns are only divided if there are too few rows.
+  constexpr BlockTasks(std::int64_t images, std::int64_t images_per_block, std::int64_t threads,
                        std::int64_t most_rows, std::int64_t most_columns = 1)
-      : blocks_(blocks),
-        row_parts_(parts_per_task(are_equal ? blocks : 1, threads, most_rows)),
-        column_parts_(
-            parts_per_task((are_equal ? blocks : 1) * row_parts_, threads, most_columns)) {}
+      : blocks_(ceil_div(images, images_per_block)) {
+    const std::int64_t equal_tasks = images % images_per_block == 0 ? blocks_ : 1;
+    row_parts_ = parts_per_task(equal_tasks, threads, most_rows);
+    column_parts_ = parts_per_task(equal_tasks * row_parts_, threads, most_columns);
+  }
 
   constexpr std::int64_t count() const { return blocks_ * row_parts_ * column_parts_; }
   constexpr std::int64_t row_parts() const { return row_parts_; }

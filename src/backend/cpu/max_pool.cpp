@@ -64,7 +64,7 @@ class MaxPoolOf : public Operation {
   void for_each_part(Work&& work) const {
     const FeatureMap& in = *operands().inputs[0];
     const FeatureMap& out = *operands().output;
-    const BlockTasks tasks(out.image_blocks(), out.has_equal_blocks(), threads_,
+    const BlockTasks tasks(out.images, out.images_per_block(), threads_,
                            ceil_div(out.pixel_stride(0), 64), out.blocks());
 #pragma omp parallel for num_threads(threads_)
     for (std::int64_t task = 0; task < tasks.count(); ++task) {

@@ -24,8 +24,8 @@ std::unique_ptr<ConvolutionDirection> make_weights_direction(int threads, const 
 inline constexpr std::int64_t transform_tiles = 8;
 
 /// /// Division of the tiles into blocks whose sizes differ by at most 1, and whose transformed
-/// maps should stay in the last-level cache. If there are enough tiles, each thread processes
-/// blocks of its own, and the number of blocks is a multiple of the number of threads. This is
+/// maps should stay in the last-level cache. If there are enough tiles, each thread processes its
+/// own blocks, and the number of blocks is a multiple of the number of threads. This is
 /// faster if a thread reads slowly what another thread has written, because their cores have no
 /// common cache. Otherwise the threads share each block.
 class TileBlocks {

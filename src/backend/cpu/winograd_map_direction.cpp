@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t product_tiles = 48;
 
 /// Computes one map from the other: forward and backward data. If there are enough tiles, each
-/// thread computes blocks of its own. Otherwise all threads share each block: they transform its
+/// thread computes its own blocks. Otherwise all threads share each block: they transform its
 /// input together, and each of them computes some panels of the output, or some tiles of a panel.
 class MapDirection : public ConvolutionDirection {
  public:

@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t product_channels = 64;
 
 /// Computes the gradient of the weights. If there are enough tiles, each thread adds up the
-/// gradient of blocks of its own, and the sums of the threads are added at the end. Otherwise all
+/// gradient of its own blocks, and the sums of the threads are added at the end. Otherwise all
 /// threads share each block: they transform its maps together, and each of them computes some
 /// channels.
 class WeightsDirection : public ConvolutionDirection {

@@ -35,9 +35,7 @@ TEST(FeatureMap, EveryElementBelongsToOneImageChannelAndPixel) {
     for (std::int64_t image = 0; image < map.images; ++image)
       for (std::int64_t channel = 0; channel < map.padded_channels(); ++channel)
         for (std::int64_t pixel = 0; pixel < map.shape.pixels(); ++pixel)
-          ++uses.at(static_cast<std::size_t>(map.offset(image, channel / map.lanes()) +
-                                             pixel * map.pixel_stride(map.block_of(image)) +
-                                             channel % map.lanes()));
+          ++uses.at(static_cast<std::size_t>(map.index(image, channel, pixel)));
     EXPECT_EQ(std::accumulate(uses.begin(), uses.end(), 0), static_cast<int>(uses.size()));
     EXPECT_EQ(uses, std::vector<int>(uses.size(), 1));
     std::int64_t in_planes = 0;

@@ -124,7 +124,7 @@ inline constexpr Case copied_cases[] = {
      .stride = 1,
      .threads = 2,
      .cached_bytes = 1},
-    // By Winograd's algorithm, each thread adds up the weight gradients of tiles of its own.
+    // By Winograd's algorithm, each thread adds up the weight gradients of its own tiles.
     {.images = 3,
      .in_channels = 32,
      .out_channels = 64,

@@ -82,9 +82,7 @@ class Map {
     for (std::int64_t image = 0; image < map.images; ++image)
       for (std::int64_t pixel = 0; pixel < map.shape.pixels(); ++pixel)
         for (std::int64_t channel = 0; channel < map.shape.channels; ++channel)
-          work(map.as<BFloat16>()[map.offset(image, channel / map.lanes()) +
-                                  pixel * map.pixel_stride(map.block_of(image)) +
-                                  channel % map.lanes()]);
+          work(map.as<BFloat16>()[map.index(image, channel, pixel)]);
   }
 
   core::Buffer bytes_;

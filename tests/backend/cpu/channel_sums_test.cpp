@@ -25,9 +25,7 @@ void expect_exact_sums(FeatureMap map, int threads) {
     for (std::int64_t channel = 0; channel < map.shape.channels; ++channel) {
       for (std::int64_t pixel = 0; pixel < map.shape.pixels(); ++pixel) {
         const float value = static_cast<float>(random.below(17)) / 4 - 2;
-        map.as<float>()[map.offset(image, channel / map.lanes()) +
-                        pixel * map.pixel_stride(map.block_of(image)) + channel % map.lanes()] =
-            value;
+        map.as<float>()[map.index(image, channel, pixel)] = value;
         sum[static_cast<std::size_t>(channel)] += static_cast<double>(value);
         square[static_cast<std::size_t>(channel)] += static_cast<double>(value * value);
       }

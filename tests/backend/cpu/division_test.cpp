@@ -20,7 +20,9 @@ struct Grid {
 /// distributed evenly. Expects that each element belongs to one task. In a last block that is not
 /// equal to the others, `last` is the number of rows.
 std::vector<std::int64_t> elements_per_thread(const Grid& grid, std::int64_t last) {
-  const BlockTasks tasks(grid.blocks, grid.are_equal, grid.threads, grid.rows, grid.columns);
+  constexpr std::int64_t images_per_block = 2;
+  const std::int64_t images = grid.blocks * images_per_block - (grid.are_equal ? 0 : 1);
+  const BlockTasks tasks(images, images_per_block, grid.threads, grid.rows, grid.columns);
   std::vector<std::int64_t> elements(static_cast<std::size_t>(grid.threads));
   std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t>> seen;
   for (std::int64_t thread = 0; thread < grid.threads; ++thread) {

@@ -67,9 +67,7 @@ class Map {
  private:
   std::int64_t index(std::int64_t image, std::int64_t channel, std::int64_t row,
                      std::int64_t column) const {
-    const std::int64_t pixel = row * map.shape.width + column, lanes = map.lanes();
-    return (image * map.blocks() + channel / lanes) * map.plane(image) + pixel * lanes +
-           channel % lanes;
+    return map.index(image, channel, row * map.shape.width + column);
   }
   std::vector<std::byte> bytes_;
 };

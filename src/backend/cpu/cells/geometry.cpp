@@ -11,8 +11,7 @@ std::int64_t channel_blocks(const FeatureMap& map) {
 std::int64_t image_blocks(const FeatureMap& map) { return ceil_div(map.images, cell_images); }
 
 BlockTasks tasks_of(const FeatureMap& map, int threads, std::int64_t most_row_parts) {
-  return {image_blocks(map), map.images % cell_images == 0, threads, most_row_parts,
-          channel_blocks(map)};
+  return {map.images, cell_images, threads, most_row_parts, channel_blocks(map)};
 }
 
 MapRow output_row(const FeatureMap& map, std::int64_t image_block, std::int64_t channel_block,

@@ -44,8 +44,7 @@ struct TileList {
 /// Divides the tiles into `parts` lists of about the same work; there are at least as many tiles.
 /// The parts of the maps are about those that a thread of a map direction writes.
 std::vector<TileList> divide_tiles(const TileGrid& grid, std::int64_t images, int parts) {
-  const BlockTasks tasks(ceil_div(images, cell_images), images % cell_images == 0, parts,
-                         grid.count());
+  const BlockTasks tasks(images, cell_images, parts, grid.count());
   std::vector<TileList> lists;
   for (int part = 0; part < parts; ++part) {
     TileList list;
@@ -68,7 +67,7 @@ std::vector<TileList> divide_tiles(const TileGrid& grid, std::int64_t images, in
 
 /// Computes the gradient of the weights by Winograd's algorithm: transforms the tiles of a group,
 /// and then multiplies them. If the transformed tiles are larger than the sums of all threads, each
-/// thread processes groups of its own, so that no thread reads what another one has transformed,
+/// thread processes its own groups, so that no thread reads what another one has transformed,
 /// and the sums of the threads are added at the end. Otherwise all threads share each group: a task
 /// computes the sums of one block of output channels and one block of input channels, or of some
 /// frequencies of them.
