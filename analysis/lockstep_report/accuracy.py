@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from lockstep_report import metrics
+from lockstep_report.experiment import variant_of
 from lockstep_report.repeats import left_out_note, split_repeats
-from lockstep_report.settings import setting_of, variant_of
+from lockstep_report.settings import setting_of
 from lockstep_report.stored import by_blocks
 from lockstep_report.tables import Column, Table
 

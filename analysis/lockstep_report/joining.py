@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from lockstep_report.errors import ReportError
+from lockstep_report.experiment import affected_by, options_of
 from lockstep_report.hdf5_access import errors_of_hdf5, open_run
 from lockstep_report.measurements import QUANTITIES
 from lockstep_report.paths import sorted_names
 from lockstep_report.read import check_header, read_run
-from lockstep_report.settings import TIMING_EFFECTS, plural
+from lockstep_report.settings import plural
 from lockstep_report.stored import join_rows
 from lockstep_report.waiting import CLOCKS
 
@@ -180,12 +181,12 @@ def join_group(group, notes):
 
 
 def changed_options(parts):
-    """Returns texts such as "lr: 0.1, 0.001", one for each option that affects a step and has
-    several values in the parts. An option that some part lacks is not compared."""
-    recorded = [{name.replace("_", "-") for name in part.config} for part in parts]
-    names = sorted(name for name in set.intersection(*recorded)
-                   if TIMING_EFFECTS.get(name, "none") != "none")
-    values = {name: list(dict.fromkeys(part.option(name) for part in parts)) for name in names}
+    """Returns texts such as "lr: 0.1, 0.001", one for each option that has an effect and several
+    values in the parts. An option that some part lacks is not compared."""
+    recorded = [options_of(part) for part in parts]
+    names = sorted(name for name in set.intersection(*map(set, recorded))
+                   if affected_by(name, parts[0].rank_count))
+    values = {name: list(dict.fromkeys(options[name] for options in recorded)) for name in names}
     return [f"{name}: {', '.join(found)}" for name, found in values.items() if len(found) > 1]
 
 

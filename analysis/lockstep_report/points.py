@@ -6,6 +6,7 @@ import numpy as np
 
 from lockstep_report import metrics, settings, validity
 from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.experiment import variant_of
 from lockstep_report.measurements import measurements_of
 from lockstep_report.stored import blocks
 from lockstep_report.waiting import Split, split_of
@@ -145,7 +146,7 @@ def from_run(run):
         batch_per_rank=batch_per_rank(run),
         epoch_seconds=scale * step.sum(),
         setting=settings.setting_of(origin),
-        variant=settings.variant_of(origin),
+        variant=variant_of(origin),
         reducer=run.option("reducer"),
         gradient_dtype=run.option("gradient-dtype"),
         training_seconds=scale * training.sum(),

@@ -1,17 +1,11 @@
-"""The options that must be equal for runs to be comparable, and for runs to be repeats."""
+"""The setting of a run, which must be equal for runs to be comparable, and texts about it."""
 
-import json
 import re
-from pathlib import Path
 
+from lockstep_report.experiment import build_of
 from lockstep_report.window import epoch_size, images_of_data, name_of_data
 
 SETTING_PARTS = ("model", "device", "precision", "data", "device name", "threads")
-
-# Maps an option to its effect on the time of a step, from the option table of the program: "none",
-# "setting" (part of the setting), "point" (a column of the tables), "step", or "communication" (no
-# effect on one rank). An option that the table does not contain counts as "step".
-TIMING_EFFECTS = json.loads(Path(__file__).with_name("options.json").read_text(encoding="utf-8"))
 
 
 def data_of(run):
@@ -104,27 +98,6 @@ def first_of(names):
     """Returns the first name and the number of the others, for example "a.h5 and 5 more"."""
     first, *others = names
     return f"{first} and {len(others)} more" if others else first
-
-
-def variant_of(run):
-    """Returns pairs (name, value): the options outside the setting that can change the time, the
-    number of hosts and the build. Runs are repeats only if their settings, ranks, batches and
-    variants are equal."""
-    effects = {"step"} if run.rank_count == 1 else {"step", "communication"}
-    options = ((name.replace("_", "-"), str(value)) for name, value in run.config.items())
-    found = {(name, value) for name, value in options
-             if name != "command" and TIMING_EFFECTS.get(name, "step") in effects}
-    if run.rank_count > 1:
-        found.add(("hosts", str(run.host_count)))
-    found.add(("build", build_of(run)))
-    return frozenset(found)
-
-
-def build_of(run):
-    """Returns the abbreviated commit of the program, with "(modified)" if it had local changes."""
-    commit = str(run.attributes.get("git_commit", "unknown"))[:10]
-    modified = str(run.attributes.get("git_dirty", 0)) not in ("0", "no", "False")
-    return commit + (" (modified)" if modified else "")
 
 
 def version_of(run):

@@ -199,7 +199,7 @@ def test_the_method_lists_some_names_of_many_runs(tmp_path):
     rates = [("a", i, "0.1") for i in range(10)] + [("b", i, str(i + 1)) for i in range(10)]
     found = [points.from_run(read_run(write_run(
         tmp_path / f"{name}-{i}.h5", phases(10, (0, 0, 0.1, 0, 0, 0)), 10, batch=10,
-        config={"lr": rate}))) for name, i, rate in rates]
+        config={"conv-algorithm": rate}))) for name, i, rate in rates]
     lines = method_lines(merge_repeats(found), [])
     assert sum(line.startswith("Base case T(1): 1 rank") for line in lines) == 8
     assert any(line.startswith("Base case T(1): 3 more") for line in lines)
@@ -212,7 +212,7 @@ def test_the_base_case_is_looked_up_once_per_point(tmp_path, monkeypatch):
     """The time of a table is not cubic in the number of points."""
     found = merge_repeats([points.from_run(read_run(write_run(
         tmp_path / f"{i}.h5", phases(10, *[(0, 0, 0.1, 0, 0, 0)] * (1 + i % 2)), 20,
-        batch=20 // (1 + i % 2), config={"lr": str(i // 2)}))) for i in range(20)])
+        batch=20 // (1 + i % 2), config={"conv-algorithm": str(i // 2)}))) for i in range(20)])
     calls = []
     for module in (contents, questions):
         for name in ("base_of", "strong_base_of"):

@@ -344,7 +344,8 @@ TEST(OptionReference, DescribesValuesRangesAndDefaults) {
   for (const auto& row : table) {
     if (row["name"] != "bucket-mib") continue;
     EXPECT_EQ(row["default"], "6");
-    EXPECT_EQ(row["timing_effect"], "communication");
+    EXPECT_EQ(row["effect"], "both");
+    EXPECT_EQ(row["effect_requires"], "several ranks");
     EXPECT_EQ(row["across_ranks"], "equal");
   }
 }

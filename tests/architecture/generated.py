@@ -28,16 +28,17 @@ def options_page(program, page):
     return f"{before}{BEGIN}\n{output(program, 'help', 'options')}\n{END}{after}"
 
 
-def timing_effects(program):
-    """Returns the text of options.json: the recorded options and how they affect the comparison of runs."""
+def effects(program):
+    """Returns the text of options.json: what each recorded option affects, one line per option."""
     table = json.loads(output(program, "help", "options-json"))
-    effects = {option["name"]: option["timing_effect"] for option in table if option["recorded"]}
-    return json.dumps(effects, indent=2) + "\n"
+    rows = {option["name"]: {name: option[name] for name in ("effect", "effect_requires") if option[name]}
+            for option in table if option["recorded"]}
+    return "{\n" + ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items()) + "\n}\n"
 
 
 def generate(program):
     """Returns {path: expected text} for every generated file."""
-    return {PAGE: options_page(program, PAGE.read_text(encoding="utf-8")), EFFECTS: timing_effects(program)}
+    return {PAGE: options_page(program, PAGE.read_text(encoding="utf-8")), EFFECTS: effects(program)}
 
 
 if __name__ == "__main__":

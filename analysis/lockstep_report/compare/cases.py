@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from lockstep_report import settings
 from lockstep_report.comparison import reducer_order
 from lockstep_report.compare.quantities import estimates_of
+from lockstep_report.experiment import STATED, affected_by, options_of
 from lockstep_report.input_files import each
 from lockstep_report.points import point_of
 from lockstep_report.repeats import left_out_note, split_repeats
@@ -14,8 +15,6 @@ from lockstep_report.window import timed_window
 IDENTITY = ("setting", "ranks", "batch_per_rank", "mode", "options")
 ENVIRONMENT = ("compiler", "compiler_flags", "build_type", "mpi_version", "device_library",
                "operating_system", "cpu_model", "all_reduce", "transport", "kernels")
-# Options without effect on the time of a step that change what is learned or measured.
-OTHER_OPTIONS = ("seed", "init-from", "epochs", "steps", "telemetry", "profile")
 
 
 @dataclass(frozen=True)
@@ -79,10 +78,8 @@ def settings_of(runs, point):
     found = dict(zip(settings.SETTING_PARTS, point.setting))
     found |= {"ranks": str(point.ranks), "batch per rank": f"{point.batch_per_rank or ''}",
               "reducer": point.reducer, "gradient dtype": point.gradient_dtype}
-    options = {name.replace("_", "-") for run in runs for name in run.config}
-    for name in sorted(options):
-        effect = settings.TIMING_EFFECTS.get(name, "step")
-        if name in OTHER_OPTIONS or effect in ("step", "communication") and name != "command":
+    for name in sorted({name for run in runs for name in options_of(run)}):
+        if affected_by(name, point.ranks) and name not in STATED:
             found[name] = joined(run.option(name) for run in runs)
     found["hosts"] = joined(", ".join(run.host_names) for run in runs)
     found["program"] = joined(settings.version_of(run) for run in runs)

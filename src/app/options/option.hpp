@@ -45,20 +45,34 @@ std::span<const core::NamedValue<OptionGroup>> named_values(OptionGroup);
 enum class AcrossRanks { equal, may_differ };
 std::span<const core::NamedValue<AcrossRanks>> named_values(AcrossRanks);
 
-/// How an option affects the comparison of runs in the report.
-enum class TimingEffect {
-  none,           ///< it does not affect the time of a step
-  setting,        ///< it is part of the setting: only runs of equal settings are compared
-  point,          ///< it distinguishes the points of a setting, for example the batch
-  step,           ///< it can affect the time of a step: repeats of a run have equal values
-  communication,  ///< like `step` if there are several ranks; no effect on one rank
+/// What changes if an option has another value.
+enum class Affects {
+  neither,
+  results,  ///< what a run computes or measures except times, also by another rounding
+  time,     ///< the times that a run measures
+  both,
 };
-std::span<const core::NamedValue<TimingEffect>> named_values(TimingEffect);
+std::span<const core::NamedValue<Affects>> named_values(Affects);
+
+/// The effect of an option. Two runs belong to one experiment if all options that have an effect
+/// are equal. Each row of the table states the effect, so there is no default.
+struct Effect {
+  constexpr Effect(Affects what) : affects(what) {}
+
+  Affects affects;
+  bool needs_several_ranks = false;  ///< whether a run on one rank does not use the option
+};
+/// Returns the effect of an option that a run on one rank does not use.
+constexpr Effect with_several_ranks(Affects affects) {
+  Effect effect = affects;
+  effect.needs_several_ranks = true;
+  return effect;
+}
 
 /// A row of the option table: all that the program knows about an option. `--help`,
 /// docs/options.md, the parsing of the command line, of environment variables and of files, the
-/// attributes of the run file, the comparison between ranks and the grouping of runs in the report
-/// follow from it.
+/// attributes of the run file, the comparison between ranks, and what counts as the same experiment
+/// in the report and on a resume follow from it.
 struct Option {
   std::string_view name;             ///< without leading dashes
   std::string_view value_name = {};  ///< placeholder of the value; empty for a flag
@@ -66,10 +80,7 @@ struct Option {
   OptionGroup group;
   unsigned commands = cmd_all;  ///< the commands that use it (`CommandSet`)
   AcrossRanks ranks = AcrossRanks::equal;
-  TimingEffect timing = TimingEffect::none;
-  /// Whether a resumed run may have another value without a warning, although the value affects the
-  /// time of a step.
-  bool may_change_on_resume = false;
+  Effect effect;
   std::string_view help;          ///< a phrase for `--help` and the documentation
   std::string_view details = {};  ///< further sentences of the documentation
   /// The default as shown to users, if it is not the default value of the configuration; an empty

@@ -42,15 +42,25 @@ std::string describe_commands(const Option& option) {
   return fmt::format("{}", fmt::join(users, ", "));
 }
 
+/// Returns what an option affects, for example "results, time (several ranks)".
+std::string describe_effect(const Effect& effect) {
+  if (effect.affects == Affects::neither) return "";
+  const std::string_view what =
+      effect.affects == Affects::both ? "results, time" : core::name(effect.affects);
+  return fmt::format("{}{}", what, effect.needs_several_ranks ? " (several ranks)" : "");
+}
+
 std::string page_row(const Option& option) {
   const std::string value = option.value.is_flag() ? "" : fmt::format(" {}", option.value_name);
   std::string text(option.help);
   if (!option.value.names.empty()) text += ": " + describe_values(option);
   if (!option.value.range.empty()) text += "; " + option.value.range;
   if (!option.details.empty()) text += fmt::format(". {}", option.details);
+  const std::string affected = describe_effect(option.effect);
   const std::string shown = option.value.is_flag() ? "off" : option.default_text();
-  return fmt::format("| `--{}{}` | {}{}| {} | {} |\n", option.name, value, shown,
-                     shown.empty() ? "" : " ", describe_commands(option), text);
+  return fmt::format("| `--{}{}` | {}{}| {} | {}{}| {} |\n", option.name, value, shown,
+                     shown.empty() ? "" : " ", describe_commands(option), affected,
+                     affected.empty() ? "" : " ", text);
 }
 
 std::string title_of(OptionGroup group) {
@@ -71,9 +81,10 @@ std::string help_of(const Option& option) {
 std::string options_page() {
   std::string page;
   for (const auto& group : named_values(OptionGroup{})) {
-    page +=
-        fmt::format("{}## {}\n\n| option | default | commands | description |\n|---|---|---|---|\n",
-                    page.empty() ? "" : "\n", title_of(group.value));
+    page += fmt::format(
+        "{}## {}\n\n| option | default | commands | affects | description |\n"
+        "|---|---|---|---|---|\n",
+        page.empty() ? "" : "\n", title_of(group.value));
     for (const Option& option : options()) {
       if (option.group == group.value) page += page_row(option);
     }
@@ -100,7 +111,8 @@ std::string options_json() {
                      {"default", option.value.is_flag() ? "false" : option.default_text()},
                      {"commands", commands},
                      {"across_ranks", core::name(option.ranks)},
-                     {"timing_effect", core::name(option.timing)},
+                     {"effect", core::name(option.effect.affects)},
+                     {"effect_requires", option.effect.needs_several_ranks ? "several ranks" : ""},
                      {"recorded", option.is_recorded()},
                      {"help", option.help},
                      {"details", option.details}});

@@ -15,7 +15,8 @@ std::string help_of(const Option& option);
 std::string options_page();
 
 /// Returns the option table as JSON: an array of objects with the members name, group, type, range,
-/// values, default, commands, across_ranks, timing_effect and help.
+/// values, default, commands, across_ranks, effect,
+/// effect_requires and help.
 std::string options_json();
 
 }  // namespace lockstep::app

@@ -73,14 +73,10 @@ std::span<const core::NamedValue<AcrossRanks>> named_values(AcrossRanks) {
   return values;
 }
 
-std::span<const core::NamedValue<TimingEffect>> named_values(TimingEffect) {
-  using enum TimingEffect;
-  static constexpr std::array<core::NamedValue<TimingEffect>, 5> values{
-      {{none, "none"},
-       {setting, "setting"},
-       {point, "point"},
-       {step, "step"},
-       {communication, "communication"}}};
+std::span<const core::NamedValue<Affects>> named_values(Affects) {
+  using enum Affects;
+  static constexpr std::array<core::NamedValue<Affects>, 4> values{
+      {{neither, "neither"}, {results, "results"}, {time, "time"}, {both, "both"}}};
   return values;
 }
 
@@ -133,9 +129,13 @@ train::Entries shared_entries(const train::Config& config) {
 }
 
 train::Entries experiment_entries(const train::Config& config) {
+  // A checkpoint has these itself, and refuses another seed, global batch or other images; further
+  // epochs continue the same training.
+  static constexpr std::array<std::string_view, 6> in_checkpoint{
+      "seed", "batch-per-rank", "global-batch", "data", "epochs", "steps"};
   return entries_of(config, [](const Option& option) {
-    return option.ranks == AcrossRanks::equal && option.timing != TimingEffect::none &&
-           option.group != OptionGroup::run && !option.may_change_on_resume;
+    return option.effect.affects != Affects::neither &&
+           std::ranges::find(in_checkpoint, option.name) == in_checkpoint.end();
   });
 }
 

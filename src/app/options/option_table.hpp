@@ -34,9 +34,9 @@ train::Entries entries(const train::Config& config);
 /// Returns the entries that must be equal on all ranks.
 train::Entries shared_entries(const train::Config& config);
 
-/// Returns the entries of the options that affect a step, except those of the size of the run,
-/// which a resume on other ranks changes. If they change when a run resumes, its parts are not
-/// parts of one experiment.
+/// Returns the entries of the options that have an effect (`Effect`), except those that the
+/// checkpoint checks itself. If they change when a run resumes, its parts are not parts of one
+/// experiment.
 train::Entries experiment_entries(const train::Config& config);
 
 }  // namespace lockstep::app

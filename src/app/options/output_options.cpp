@@ -14,6 +14,7 @@ std::vector<Option> checkpoint_options() {
        .group = OptionGroup::checkpoints,
        .commands = cmd_run,
        .ranks = AcrossRanks::may_differ,  // only rank 0 reads and writes checkpoints
+       .effect = Affects::neither,
        .help = "directory for checkpoints",
        .shown_default = "none are written"},
       {.name = "checkpoint-every",
@@ -21,6 +22,7 @@ std::vector<Option> checkpoint_options() {
        .value = checkpoint_interval(),
        .group = OptionGroup::checkpoints,
        .commands = cmd_run,
+       .effect = Affects::time,
        .help = "interval between checkpoints, for example 180s, 10min or 200-steps",
        .details = "The training continues while a checkpoint is written; if the next one is due "
                   "before that, the training waits. Steps that a GPU has already started are "
@@ -30,6 +32,7 @@ std::vector<Option> checkpoint_options() {
        .value = integer(&Config::keep, at_least(1)),
        .group = OptionGroup::checkpoints,
        .commands = cmd_run,
+       .effect = Affects::neither,
        .help = "number of newest valid checkpoints of the run that are kept",
        .details = "Damaged files and those of other runs do not count and are never deleted"},
       {.name = "grace",
@@ -37,6 +40,7 @@ std::vector<Option> checkpoint_options() {
        .value = real(&Config::grace_seconds, from_to(0, 1e9)),
        .group = OptionGroup::checkpoints,
        .commands = cmd_run,
+       .effect = Affects::neither,
        .help = "time between a signal that stops the run and the end of the process by its sender",
        .details = "A save that is expected to take longer is not begun, and the last checkpoint is "
                   "kept ([exit-status.md](exit-status.md#signals)). The default is `KillWait` of "
@@ -47,6 +51,7 @@ std::vector<Option> checkpoint_options() {
        .group = OptionGroup::checkpoints,
        .commands = cmd_run,
        .ranks = AcrossRanks::may_differ,
+       .effect = Affects::neither,
        .help = "none; auto: the newest valid checkpoint of the directory, if any; or a file",
        .details =
            "If `auto` finds no checkpoint, a new run starts. After a resume from an older file, "
@@ -63,6 +68,7 @@ std::vector<Option> output_options() {
        .group = OptionGroup::output,
        .commands = cmd_training | cmd_allreduce | cmd_layer,
        .ranks = AcrossRanks::may_differ,
+       .effect = Affects::neither,
        .help = "name of the run file (HDF5)",
        .details = "[run-file.md](run-file.md) describes its contents",
        .shown_default = "none is written"},
@@ -70,12 +76,14 @@ std::vector<Option> output_options() {
        .value = flag(&Config::overwrite),
        .group = OptionGroup::output,
        .commands = cmd_training | cmd_allreduce | cmd_layer,
+       .effect = Affects::neither,
        .help = "replace an existing run file"},
       {.name = "telemetry",
        .value_name = "HZ",
        .value = real(&Config::telemetry_hertz, from_to(0, 100)),
        .group = OptionGroup::output,
        .commands = cmd_run,
+       .effect = Affects::time,
        .help = "samples per second of processor, memory, network, GPU and energy counters on each "
                "rank; 0 disables sampling",
        .details = "The samples are in the group `/telemetry` of the run file. After each 4,096 "
@@ -85,6 +93,7 @@ std::vector<Option> output_options() {
        .value = integer(&Config::profile_steps, from_to(0, 1000)),
        .group = OptionGroup::output,
        .commands = cmd_run,
+       .effect = Affects::time,
        .help = "number of steps after the training in which the time of each operation is measured",
        .details = "The results of these steps are not used. As many steps without measurement are "
                   "executed in turn with them and show what it costs",
@@ -95,6 +104,7 @@ std::vector<Option> output_options() {
        .group = OptionGroup::output,
        .commands = cmd_run,
        .ranks = AcrossRanks::may_differ,
+       .effect = Affects::neither,
        .help = "file for a trace of the profiled steps (`--profile`), in the trace-event format of "
                "Perfetto and chrome://tracing",
        .shown_default = "none is written"},
@@ -102,22 +112,26 @@ std::vector<Option> output_options() {
        .value_name = "FILE",
        .value = option_file(),
        .group = OptionGroup::output,
+       .effect = Affects::neither,
        .help = "file from which options are read, in lines such as: batch-per-rank = 32",
        .shown_default = "none"},
       {.name = "json",
        .value = flag(&Config::json),
        .group = OptionGroup::output,
        .ranks = AcrossRanks::may_differ,
+       .effect = Affects::neither,
        .help = "print one JSON object with the results to standard output and nothing else"},
       {.name = "quiet",
        .value = flag(&Config::quiet),
        .group = OptionGroup::output,
        .ranks = AcrossRanks::may_differ,
+       .effect = Affects::neither,
        .help = "print only warnings and errors"},
       {.name = "dry-run",
        .value = flag(&Config::dry_run),
        .group = OptionGroup::output,
        .commands = cmd_all & ~cmd_info,
+       .effect = Affects::neither,
        .help = "check everything, print what would be done, and stop"},
   };
 }
@@ -128,6 +142,7 @@ std::vector<Option> single_command_options() {
        .value = flag(&Config::measure),
        .group = OptionGroup::single_command,
        .commands = cmd_plan,
+       .effect = Affects::time,
        .help = "run some steps and compare the time of each operation with a lower bound",
        .details = "The images are random. The bound follows from the measured rates of matrix "
                   "products and memory copies"},
@@ -136,6 +151,7 @@ std::vector<Option> single_command_options() {
        .value = text(&Config::planned_for),
        .group = OptionGroup::single_command,
        .commands = cmd_plan,
+       .effect = Affects::both,
        .help = "target GPU, which need not be in this machine: a100, h100, h200, l40s, b200 or "
                "rtx8000",
        .details = "Kernels, workspace and memory are planned for this GPU",
@@ -144,6 +160,7 @@ std::vector<Option> single_command_options() {
        .value = flag(&Config::predict),
        .group = OptionGroup::single_command,
        .commands = cmd_plan,
+       .effect = Affects::time,
        .help = "predict the time of each kernel of a training step on the target GPU (`--for`)",
        .details = "[performance.md](performance.md#predictions) describes the model"},
       {.name = "ranks",
@@ -151,6 +168,7 @@ std::vector<Option> single_command_options() {
        .value = integers(&Config::predicted_ranks, from_to(1, 1 << 20)),
        .group = OptionGroup::single_command,
        .commands = cmd_plan,
+       .effect = Affects::time,
        .help = "numbers of ranks, for example 4,8,64, for which the step on the target GPU is "
                "predicted (`--for`)",
        .details = "Weak scaling with `--batch-per-rank`, strong scaling with `--global-batch`",
@@ -160,6 +178,7 @@ std::vector<Option> single_command_options() {
        .value = text(&Config::network),
        .group = OptionGroup::single_command,
        .commands = cmd_plan,
+       .effect = Affects::time,
        .help = "network between the GPUs of `--ranks`: nvlink, pcie (nodes of 8 GPUs), infiniband "
                "(nodes of 1 GPU), or a JSON file"},
       {.name = "write-device-description",
@@ -167,6 +186,7 @@ std::vector<Option> single_command_options() {
        .value = text(&Config::device_description),
        .group = OptionGroup::single_command,
        .commands = cmd_info,
+       .effect = Affects::neither,
        .help = "write the GPU's description to FILE, for planning on machines without this GPU",
        .shown_default = ""},
       {.name = "layer",
@@ -174,6 +194,7 @@ std::vector<Option> single_command_options() {
        .value = text(&Config::layers),
        .group = OptionGroup::single_command,
        .commands = cmd_layer,
+       .effect = Affects::both,
        .help = "layers, for example conv:3-128,k3,s1,p1@256x224x224+linear:25088-4096@256",
        .details = "The notation is `relu@NxCxHxW`, `maxpool:kK,sS,pP@NxCxHxW`, "
                   "`batchnorm@NxCxHxW`, `conv:IN-OUT,kK,sS,pP@NxHxW` or `linear:IN-OUT@N`, joined "
@@ -186,12 +207,14 @@ std::vector<Option> single_command_options() {
        .value = integer(&Config::ladder_start, at_least(1)),
        .group = OptionGroup::single_command,
        .commands = cmd_ladder,
+       .effect = Affects::time,
        .help = "first batch per rank; each next batch is four times as large"},
       {.name = "min-bytes",
        .value_name = "BYTES",
        .value = bytes(&Config::min_bytes, at_least(sizeof(float))),
        .group = OptionGroup::single_command,
        .commands = cmd_allreduce,
+       .effect = Affects::time,
        .help = "smallest message",
        .shown_default = "1K"},
       {.name = "max-bytes",
@@ -199,6 +222,7 @@ std::vector<Option> single_command_options() {
        .value = bytes(&Config::max_bytes, {}),
        .group = OptionGroup::single_command,
        .commands = cmd_allreduce,
+       .effect = Affects::time,
        .help = "largest message",
        .shown_default = "64M"},
       {.name = "repeats",
@@ -206,6 +230,7 @@ std::vector<Option> single_command_options() {
        .value = integer(&Config::repeats, at_least(1)),
        .group = OptionGroup::single_command,
        .commands = cmd_allreduce,
+       .effect = Affects::time,
        .help = "number of timed repeats of each size"},
   };
 }
