@@ -243,7 +243,7 @@ def test_forwarded_signals_save_a_checkpoint(tmp_path, number):
 def test_resume_with_other_options_causes_a_warning(tmp_path):
     saved = {"checkpoint_dir": tmp_path / "ckpt", "resume": "auto"}
     assert start(*train(steps=2, **saved)).returncode == 0
-    result = start(*train(steps=4, checkpoint_every="1h", grace=9, **saved))
+    result = start(*train(steps=4, watchdog=60, grace=9, **saved))
     assert result.returncode == 0 and messages_of(result) == []
     result = start(*train("--nesterov", steps=6, lr=0.001, **saved))
     assert result.returncode == 0
