@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from lockstep_report import metrics
+from lockstep_report.choices import choice_notes
 from lockstep_report.repeats import left_out_note, split_repeats
 from lockstep_report.waiting import median_split
 
@@ -71,15 +72,17 @@ def median_point(group):
     if all(p.phase_seconds for p in group):
         phases = {name: float(np.median([p.phase_seconds[name] for p in group]))
                   for name in group[0].phase_seconds}
+    epoch_seconds = median("epoch_seconds")
     common = set.intersection(*(set(p.measurements) for p in group))
     measurements = {name: float(np.median([p.measurements[name] for p in group]))
                     for name in group[0].measurements if name in common}
     return replace(
         group[0],
         source=", ".join(p.source for p in group),
-        epoch_seconds=median("epoch_seconds"),
+        epoch_seconds=epoch_seconds,
         training_seconds=median("training_seconds"),
-        images_per_second=median("images_per_second"),
+        # Not the median of the rates, which need not be that of the median epoch.
+        images_per_second=group[0].images and group[0].images / epoch_seconds,
         step_median=median("step_median"),
         step_interval=None,
         epoch_interval=metrics.median_interval([p.epoch_seconds for p in group]),
@@ -88,6 +91,7 @@ def median_point(group):
         split=median_split([p.split for p in group]),
         joules_per_image=median("joules_per_image"),
         measurements=measurements,
+        lacks={name: lack for p in group for name, lack in p.lacks.items()},
         repeats=len(group),
         repeated_epochs=tuple(p.epoch_seconds for p in group),
         repeated_sources=tuple(p.source for p in group),
@@ -104,7 +108,7 @@ def notes_of_repeats(group):
     for note in dict.fromkeys(note for p in group for note in p.notes):
         sources = [p.source for p in group if note in p.notes]
         notes.append(note if len(sources) == len(group) else f"{note} ({', '.join(sources)})")
-    return tuple(notes)
+    return tuple((*notes, *choice_notes(group)))
 
 
 def base_of(point, points):

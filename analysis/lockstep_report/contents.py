@@ -104,6 +104,7 @@ def time_table(points):
         rows.append({
             **place(p, points), "global_batch": p.global_batch or None, **epoch_values(p),
             "training_seconds": p.training_seconds, "images_per_second": p.images_per_second,
+            "images": p.images,
             "speedup": t_1 and metrics.speedup(t_1, p.epoch_seconds),
             **speedup_interval(base, p),
             "scaled_speedup": t_1 and metrics.scaled_speedup(t_1, p.epoch_seconds, p.ranks),
@@ -114,7 +115,7 @@ def time_table(points):
         "table-1-time-speedup", "Table 1: time and speedup per epoch at fixed batch per rank",
         [*PLACE, Column("global_batch", "Global batch"), Column("epoch_seconds", "Epoch (s)", 2),
          *EPOCH_INTERVAL, Column("training_seconds", "Training, without data wait (s)", 2),
-         Column("images_per_second", "Images/s", 1),
+         Column("images", "Images per epoch"), Column("images_per_second", "Images/s", 1),
          Column("speedup", "Epoch speedup T(1)/T(N)", 2), *SPEEDUP_INTERVAL,
          Column("scaled_speedup", "N·T(1)/T(N)", 2),
          Column("joules_per_image", "J per image", 4), Column("runs", "Runs")],
@@ -249,7 +250,7 @@ def bandwidth_table(points, link_gbit=None):
         if p.ranks < 2 or not p.is_all_reduced or not p.bytes_per_step or not p.steps:
             continue
         base = base_of(p, points)
-        rate = link_gbit or p.link_gbit
+        rate = p.link_rate(link_gbit)
         volume = p.bytes_per_step * p.steps
         derived_seconds = None
         if base:

@@ -5,7 +5,6 @@ import h5py
 import numpy as np
 
 from lockstep_report.hdf5_access import read_attributes, read_dataset
-from lockstep_report.published.formulas import KNOWN_PARAMETERS
 
 CLOCK_TOLERANCE = 1e-3  # seconds; a rank reads its clock once between two steps
 EPOCH_TOLERANCE = 0.1  # share; /epochs/seconds is measured by rank 0 only
@@ -154,7 +153,7 @@ def bucket_times(file, attributes):
 
 
 def bucket_sizes(file, attributes):
-    """/buckets/bytes against the data type of the gradients and the parameters of the model."""
+    """/buckets/bytes against the data type and the number of the gradients."""
     sizes = values(file, "/buckets/bytes")
     config = {name.replace("_", "-"): str(value) for name, value in read_attributes(
         file["config"]).items()} if "config" in file else {}
@@ -164,14 +163,22 @@ def bucket_sizes(file, attributes):
     if np.any(sizes % width) or np.any(sizes == 0):
         return [f"/buckets/bytes is not a multiple of the {width} bytes of a gradient, or is 0: "
                 f"{NO_BANDWIDTH}"]
-    known = KNOWN_PARAMETERS["resnet18-cifar (10 classes)"]
-    is_known = (config.get("model") == "resnet18-cifar"
-                and config.get("data", "").startswith("cifar10")
-                and config.get("pipeline-stages", "1") in ("", "1")
-                and config.get("reducer") in ("overlap", "allreduce"))
-    if is_known and sizes.sum() != width * known:
-        return [f"/buckets/bytes add up to {sizes.sum():,} bytes, the {known:,} parameters of the "
-                f"model need {width * known:,}: {NO_BANDWIDTH}"]
+    return gradient_buffer(file, [int(size) for size in sizes], width)
+
+
+def gradient_buffer(file, sizes, width):
+    """The buckets divide the buffer of the gradients, whose length the program records: all but the
+    last one have the same length. Ranks of one host may read float32 instead of `width` bytes."""
+    environment = read_attributes(file["environment"]) if "environment" in file else {}
+    recorded = str(environment.get("gradient_elements", ""))
+    if not recorded.isdecimal():
+        return []
+    elements = int(recorded)
+    if sum(sizes) not in (width * elements, BYTES_PER_VALUE["fp32"] * elements):
+        return [f"/buckets/bytes add up to {sum(sizes):,} bytes, the {elements:,} elements of the "
+                f"gradients need {width * elements:,}: {NO_BANDWIDTH}"]
+    if len(set(sizes[:-1])) > 1 or sizes[-1] > sizes[0]:
+        return [f"/buckets/bytes: only the last bucket may differ, and only be smaller: {NO_BANDWIDTH}"]
     return []
 
 

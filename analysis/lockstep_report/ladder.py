@@ -90,8 +90,9 @@ def table_of_points(points, name):
          "measured": next((note for note in p.notes if note.startswith("scaled from")), None)}
         for p in points]
     rows.sort(key=lambda row: (row["batch_per_rank"], row["mode"] or ""))
-    return Table(f"batch-ladder{file_ending(name)}", "Batch sizes on 1 rank (training runs)",
-                 list(COLUMNS), rows, [f"setting: {describe_setting(points)}"])
+    return Table(f"batch-sizes{file_ending(name)}", "Batch sizes on 1 rank (training runs)",
+                 list(COLUMNS), rows, [f"setting: {describe_setting(points)}",
+                                       *dict.fromkeys(note for p in points for note in p.notes)])
 
 
 def ladder_row(ladder, i):

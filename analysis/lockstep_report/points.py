@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lockstep_report import metrics, settings, validity
+from lockstep_report import choices, metrics, settings, validity
+from lockstep_report.contention import lack_of
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.experiment import variant_of
 from lockstep_report.measurements import measurements_of
@@ -44,11 +45,14 @@ class Point:
     all_sent_bytes: float = None  # in messages of a step, sum over the ranks
     joules_per_image: float = None  # summed over all devices
     measurements: dict = field(default_factory=dict)  # name -> maximum over ranks, of one epoch
+    lacks: dict = field(default_factory=dict)  # run -> contention.Lack, of runs that it spoils
     link_gbit: float = None  # rate of the link that was given to the run
     hosts: tuple = ()  # host names
+    host_count: int = None
     threads: int = None  # CPU threads per rank, if they compute
     processors: int = None  # processors on which the ranks of the first host may run
     version: str = ""  # version of the program
+    algorithm: str = ""  # of the all-reduce, with its library
     kernels: tuple = ()  # (operation, implementation) pairs
     status: str = "complete"  # of the run
     repeats: int = 1
@@ -76,6 +80,16 @@ class Point:
     def is_independent(self):
         """True for independent replicas: several ranks without communication."""
         return self.reducer == "none" and self.ranks > 1
+
+    @property
+    def lacks_processors(self):
+        """Whether the ranks lacked processors in at least half of the runs."""
+        return bool(self.lacks) and 2 * len(self.lacks) >= self.repeats
+
+    def link_rate(self, given=None):
+        """Returns the rate of the link between the ranks in Gbit/s, `given` or that of the run; None
+        if it is unknown or if no message uses a link, because all ranks are on one host."""
+        return None if self.host_count == 1 else given or self.link_gbit
 
     @property
     def is_all_reduced(self):
@@ -130,6 +144,8 @@ def from_run(run):
             INPUT, f"{run.path}: holds no steps (status {run.status}); nothing to report"
         )
     window = timed_window(run)
+    lack = lack_of(run, window)
+    is_spoiled = lack is not None and lack.is_spoiling
     origin = run.parts[run.part_of_step[window.steps[0]]] if run.parts else run
     step, training, phases = timed_seconds(run, window.steps)
     images = run.images[window.steps]
@@ -163,16 +179,19 @@ def from_run(run):
         joules_per_image=None if joules is None else float(
             joules.sum() / run.images[run.epoch == window.epoch].sum()),
         measurements=measurements_of(run, window.epoch),
+        lacks={run.label: lack} if is_spoiled else {},
         link_gbit=link_of(run),
         hosts=origin.host_names,
+        host_count=origin.host_count or None,
         threads=run.number("threads") if settings.uses_threads(run) else None,
         processors=processors_of(run),
         version=settings.version_of(origin),
-        kernels=validity.kernels_of(origin),
+        algorithm=choices.algorithm_of(origin) if run.rank_count > 1 else "",
+        kernels=choices.kernels_of(origin),
         status=run.status,
         rule=window.rule,
         scaled=window.is_extrapolated,
-        notes=validity.run_notes(run, origin, window),
+        notes=validity.run_notes(run, origin, window) + ((lack.note,) if is_spoiled else ()),
     )
 
 
@@ -229,6 +248,11 @@ def link_of(run):
         return float(run.option("link-gbit", "0")) or None
     except ValueError:
         return None
+
+
+def link_rate_of(run, given=None):
+    """Returns the rate of the link between the ranks, as `Point.link_rate`."""
+    return None if run.host_count == 1 else given or link_of(run)
 
 
 def from_times(row, parameters=None, train_samples=None, notes=()):

@@ -43,6 +43,7 @@ CAPTIONS = {
               "layers reach; in parentheses the median time of a pass.",
     "stack": "Largest number of equal layers whose training fits in the memory limit. The line is "
              "the estimate from shapes.",
+    "batch-sizes": "Training runs on 1 rank with several batch sizes.",
     "batch-ladder": "Growing batch per rank at a fixed number of ranks.",
 }
 

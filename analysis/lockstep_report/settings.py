@@ -54,7 +54,7 @@ def measured_on(points):
 
 def link_text(points, hosts=()):
     """Returns the rate of the link between the ranks, if any."""
-    rates = list(dict.fromkeys(p.link_gbit for p in points if p.ranks > 1 and p.link_gbit))
+    rates = list(dict.fromkeys(p.link_rate() for p in points if p.ranks > 1 and p.link_rate()))
     if rates:
         return "link " + " and ".join(f"{rate:g} Gbit/s" for rate in rates)
     is_one_host = len(hosts) < 2 or all(p.ranks == 1 for p in points)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from lockstep_report import metrics
+from lockstep_report.contention import lack_of
 from lockstep_report.ladder import ladder_tables
 from lockstep_report.layers import layer_table, stack_table
 from lockstep_report.measurements import QUANTITIES
@@ -75,6 +76,7 @@ def summary_values(run):
         "exposed_communication_share": point.exposed_seconds / point.epoch_seconds,
         "all_reduce_waiting_seconds": point.split and point.split.waiting_seconds,
         "all_reduce_transfer_seconds": point.transfer_seconds,
+        "lacking_processor_share": lacking_share(run, window),
         "timed_epoch": window.epoch,
         "timed_steps": len(window.steps),
         "steps_per_epoch": window.size.steps,
@@ -82,6 +84,12 @@ def summary_values(run):
         "is_extrapolated": window.is_extrapolated,
         "notes": list(point.notes),
     }
+
+
+def lacking_share(run, window):
+    """Returns the share of the epoch for which a rank lacked a processor; None if unknown."""
+    lack = lack_of(run, window)
+    return lack and lack.share
 
 
 def scaled_text(window):

@@ -8,7 +8,7 @@ from lockstep_report.canvas import current, length
 from lockstep_report.figure_layout import add_panels, arrange, rows_of, share_limits, text_width
 from lockstep_report.figure_style import IDEAL_LINE, SERIES, light_grid, marker_of, plt, rc_settings
 from lockstep_report.models.alpha_beta import SWEEP
-from lockstep_report.points import link_of
+from lockstep_report.points import link_rate_of
 from lockstep_report.sweep import describe_run, sweep_table
 
 SUFFIXES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
@@ -18,7 +18,7 @@ def sweep_figure(runs, link_gbit=None, fits=()):
     """Returns the figure, with one panel per file; None if no run is a sweep between ranks.
     `link_gbit`: rate of the link, drawn as a line, in Gbit/s [that of each run]. `fits`: alpha-beta
     fits of the sweeps, drawn as thin lines."""
-    panels, links = {}, {run.file_name: link_gbit or link_of(run) for run in runs}
+    panels, links = {}, {run.file_name: link_rate_of(run, link_gbit) for run in runs}
     for row in sweep_table(runs).rows:
         if row["busbw"]:
             curves = panels.setdefault((row["source"], row["ranks"]), {})
@@ -58,8 +58,9 @@ def sweep_notes(runs, link_gbit, fits):
     """Returns the lines below the figure: machines, links, number of repeats, and the fits."""
     notes = []
     for run in runs:
-        rate = link_gbit or link_of(run)
-        link = f"link {rate:g} Gbit/s" if rate else "rate of the link not given"
+        rate = link_rate_of(run, link_gbit)
+        link = (f"link {rate:g} Gbit/s" if rate else "one host, no link" if run.host_count == 1
+                else "rate of the link not given")
         repeats = run.allreduce["seconds"].shape[1]
         notes.append(f"{run.label}: {describe_run(run)}, {link}; n = {repeats} repeats per size")
     if any(fit.fit is not None and fit.origin == SWEEP for fit in fits):

@@ -3,15 +3,17 @@
 from dataclasses import replace
 
 from lockstep_report import metrics
+from lockstep_report.choices import series_notes
 from lockstep_report.comparison import base_of, strong_base_of
+from lockstep_report.settings import SETTING_PARTS
 
+# Part of the setting -> what makes it equal in two runs.
+REMEDIES = {"model": "the same --model", "device": "the same --device",
+            "precision": "the same --precision", "data": "the same --data and --train-samples",
+            "device name": "processors or GPUs of the same kind",
+            "threads": "the same --threads (without it, the ranks divide the cores among them)"}
+UNLIKE = "no speedup, because"  # begin of the note about a 1-rank run of another setting
 IMAGES_TOLERANCE = 0.01  # relative difference in images up to which two epochs count as equal
-
-
-def kernels_of(run):
-    """Returns ((operation, implementation), ...) from the environment attribute `kernels`."""
-    pairs = (text.partition(": ") for text in str(run.environment.get("kernels", "")).split("; "))
-    return tuple((name, chosen) for name, _, chosen in pairs if chosen)
 
 
 def run_notes(run, origin, window):
@@ -22,10 +24,6 @@ def run_notes(run, origin, window):
     if run.status != "complete":
         notes.append(f"the run did not finish (status {run.status})")
     notes += [f"warning: {line}" for line in warnings_of(origin)]
-    if origin.option("link-gbit", "0") not in ("", "0") and origin.rank_count > 1:
-        if origin.host_count == 1:
-            notes.append("--link-gbit was given, but all ranks are on one host: their messages do "
-                         "not use the link")
     return tuple(notes)
 
 
@@ -72,7 +70,10 @@ def comparison_notes(point, points, link_gbit):
     if point.ranks > 1:
         for base in bases.values():
             notes += base_notes(point, base)
-    notes += link_notes(point, link_gbit or point.link_gbit)
+    if point.ranks > 1 and not bases:
+        notes += unlike_base_notes(point, points)
+    notes += series_notes(point, points)
+    notes += link_notes(point, link_gbit)
     return list(dict.fromkeys(notes))
 
 
@@ -103,7 +104,31 @@ def base_notes(point, base):
     return notes
 
 
-def link_notes(point, link_gbit):
+def unlike_base_notes(point, points):
+    """Returns a note if the only 1-rank runs with the batch of a point have another setting: what
+    differs, and the remedy."""
+    others = [p for p in points if p.ranks == 1 and len(p.setting) == len(point.setting)
+              and p.batch_per_rank in (point.batch_per_rank, point.global_batch)]
+    if not others or len(point.setting) != len(SETTING_PARTS):
+        return []
+
+    def unlike(other):
+        return [i for i, part in enumerate(point.setting) if part != other.setting[i]]
+
+    base = min(others, key=lambda other: len(unlike(other)))
+    texts = [f"{base.setting[i] or 'no value'} instead of {point.setting[i] or 'no value'}"
+             for i in unlike(base)]
+    remedies = dict.fromkeys(REMEDIES[SETTING_PARTS[i]] for i in unlike(base))
+    return [f"{UNLIKE} the 1-rank run {base.source} has {', '.join(texts)}; for a "
+            f"comparison, run both with {' and '.join(remedies)}"]
+
+
+def link_notes(point, given):
+    """`given`: as `link_gbit` of `add_comparison_notes`."""
+    if point.ranks > 1 and point.host_count == 1 and (given or point.link_gbit):
+        return ["a rate of the link was given, but all ranks are on one host: their messages do not "
+                "use the link, so it has no utilisation"]
+    link_gbit = point.link_rate(given)
     if point.ranks < 2 or point.is_independent or not point.bytes_per_step or not point.steps:
         return []
     rate = metrics.bus_bandwidth(

@@ -128,12 +128,12 @@ def write_ladder(path, ranks=1, status="complete", config=(), new_columns=False,
     return path
 
 
-def write_sweep(path, algorithm="/allreduce/algorithm"):
+def write_sweep(path, algorithm="/allreduce/algorithm", hosts="node1"):
     """Writes an all-reduce sweep of 2 ranks: 6 repeats of 1 MB in 1 ms and of 4 bytes in 2 us."""
     with h5py.File(path, "w", libver="latest") as file:
         header(file, config={"device": "cpu"})
         dataset(file, "/rank", [0, 1])
-        write_ranks(file, 2)
+        write_ranks(file, 2, {"hostname": hosts})
         dataset(file, "/message", [0, 1])
         dataset(file, "/repeat", np.arange(6))
         dataset(file, "/allreduce/algorithm", np.array(["mpi", "pieces"]))

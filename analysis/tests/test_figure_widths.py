@@ -160,7 +160,10 @@ def telemetry(count, folder):
 def prediction(count, folder):
     basis = SimpleNamespace(setting=SHORT, batch=32, reducer="overlap")
     network = SimpleNamespace(label="ring (NCCL)", name="InfiniBand NDR, 400 Gbit/s")
-    rows = [SimpleNamespace(measured=0.1 if n < 3 else None, is_strong=False, predicted=SimpleNamespace(
+    warning = ("the measured step (run.h5: 51.20 ms) is outside of the predicted interval, which is 28 % too "
+               "long: the model or the network does not describe these runs")
+    rows = [SimpleNamespace(measured=0.1 if n < 3 else None, is_strong=False, warnings=[
+        warning][n:], predicted=SimpleNamespace(
         basis=basis, network=network, ranks=n + 1, step=(0.1, 0.09, 0.12))) for n in range(count)]
     return prediction_figure(rows)
 

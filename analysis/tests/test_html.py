@@ -118,7 +118,8 @@ def test_answer_names_epoch_scaling_and_cause(text):
     rows = Page(text).tables["table-1-time-speedup"]
     row = min((r for r in rows[1:]), key=lambda r: float(r[rows[0].index("Epoch (s)")]))
     assert f"{row[rows[0].index('Epoch (s)')]} s (95 % interval " in first
-    assert "The best batch per rank of the batch ladder is 128, with 20.00 s" in first
+    assert ("the batch ladder: 1 rank (device), has its shortest epoch, 20.00 s, 3 steps, extrapolated, "
+            "at batch 128 per rank." in first)
     assert second.startswith("On 8 ranks, the epoch is ") and "fixed global batch" in second
     assert "largest cause of lost efficiency" in third and "Advice (" in third
 

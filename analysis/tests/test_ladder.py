@@ -90,7 +90,7 @@ def test_summary_of_a_sweep_prints_its_table(tmp_path, capsys):
 
 def test_sweep_figure_shows_every_algorithm_and_the_link(tmp_path):
     out = tmp_path / "out"
-    path = str(write_sweep(tmp_path / "s.h5"))
+    path = str(write_sweep(tmp_path / "s.h5", hosts=["node1", "node2"]))
     assert main(["figures", path, "--link-gbit", "10", "--out", str(out)]) == 0
     text = (out / "allreduce-sweep.svg").read_text()
     assert all(word in text for word in ("mpi", "direct", "link, 10 Gbit/s", "2 ranks"))

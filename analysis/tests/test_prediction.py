@@ -11,7 +11,7 @@ from lockstep_report.prediction.bases import best_bases
 from lockstep_report.prediction.basis import basis_of, with_bucket_bytes
 from lockstep_report.prediction.predict import predict, spread_of
 from lockstep_report.points import point_of
-from lockstep_report.prediction.prediction_report import prediction_table
+from lockstep_report.prediction.prediction_report import prediction_table, prediction_values
 from lockstep_report.prediction.sweep_network import network_of_sweeps
 from lockstep_report.read import read_run
 from planted import check_coverage, write_sweep, write_training
@@ -318,3 +318,39 @@ def test_measured_runs_that_were_left_out_are_predicted(tmp_path, reducer, basis
     assert found.step[1] <= measured <= found.step[2]
     assert found.step[0] == pytest.approx(measured, rel=0.10)
     assert found.step[2] - found.step[1] < 0.3 * measured
+
+
+def measured_on_two(tmp_path, work, alone=0.05):
+    """Returns the rows of 2 and 64 ranks: 2 ranks were measured with `work` seconds per step, 1 rank
+    with `alone`."""
+    random = np.random.default_rng(3)
+    one = write_training(tmp_path / "1.h5", random, ranks=1, sizes=(), reducer="none", work=alone,
+                         sigma=0.001)
+    two = write_training(tmp_path / "2.h5", random, ranks=2, work=work, sigma=0.001, alpha=0.0, beta=1e-12)
+    return predicted([read_run(one), read_run(two)], ring_network(0.0, 1e-12), [2, 64])
+
+
+def test_an_efficiency_above_one_is_marked_in_every_output(tmp_path):
+    rows = measured_on_two(tmp_path, 0.04)
+    assert all(row.efficiency[0] > 1 for row in rows)
+    (letter,) = {row["warnings"] for row in prediction_table(rows).rows}
+    (note,) = (n for n in prediction_table(rows).footnotes if n.startswith(f"({letter}) "))
+    assert "an efficiency above 1 is no speedup: the step on 1 rank (1.h5: 5" in note
+    assert all("above 1" in one["warnings"][0] for one in prediction_values(rows)["predicted"])
+    assert not measured_on_two(tmp_path, 0.05)[1].warnings
+
+
+def test_a_measured_step_outside_of_the_interval_is_a_warning(tmp_path):
+    """The network of the prediction takes 11 ms for an all-reduce that took nothing."""
+    random = np.random.default_rng(3)
+    path = write_training(tmp_path / "2.h5", random, ranks=2, sigma=0.001, alpha=0.0, beta=1e-12)
+    two, four = predicted([read_run(path)], ring_network(5e-3, 1e-12), [2, 4])
+    assert two.error > 0.15 and not two.predicted.step[1] <= two.measured <= two.predicted.step[2]
+    (text,) = two.warnings
+    assert text.startswith("the measured step (2.h5: ") and f"{two.error:.0%} too long" in text
+    assert not four.warnings  # not measured
+    table = prediction_table([two, four])
+    assert [row["warnings"] for row in table.rows] == ["a", None]
+    assert any(note == f"(a) {text}" for note in table.footnotes)
+    (good,) = predicted([read_run(path)], ring_network(0.0, 1e-12), [2])
+    assert not good.warnings

@@ -6,6 +6,7 @@ import pytest
 from lockstep_report import validity
 from lockstep_report.cli import main
 from lockstep_report.comparison import merge_repeats
+from lockstep_report.contents import bandwidth_table
 from lockstep_report.points import from_run
 from lockstep_report.read import read_run
 from synthetic import phases, write_run
@@ -21,7 +22,8 @@ def point(path, ranks=1, seconds=0.1, steps=None, **options):
 
 def notes_of(*points, link=None):
     """Returns the notes of the point with the most ranks."""
-    return validity.add_comparison_notes(merge_repeats(points), link)[-1].notes
+    found = validity.add_comparison_notes(merge_repeats(points), link)
+    return max(found, key=lambda p: p.ranks).notes
 
 
 def test_equal_conditions_have_no_notes(tmp_path):
@@ -104,8 +106,61 @@ def test_bandwidth_above_the_link(tmp_path):
 def test_a_link_that_no_message_uses(tmp_path):
     config = {"link-gbit": "25"}
     (note,) = notes_of(point(tmp_path / "a.h5", 2, config=config))
-    assert note.startswith("--link-gbit was given, but all ranks are on one host")
+    assert note.startswith("a rate of the link was given, but all ranks are on one host")
+    assert notes_of(point(tmp_path / "a.h5", 2), link=25) == (note,)
     assert notes_of(point(tmp_path / "b.h5", 2, config=config, ranks_of=TWO_HOSTS)) == ()
+
+
+def test_ranks_of_one_host_have_no_utilisation_of_the_link(tmp_path):
+    found = [point(tmp_path / f"{n}.h5", 2, config={"link-gbit": "25"}, ranks_of=ranks_of,
+                   bucket_bytes=[10**9], bucket_start=[0.0], bucket_end=[0.05])
+             for n, ranks_of in ((1, {}), (2, TWO_HOSTS))]
+    for given in (None, 10):
+        one, two = (bandwidth_table([p], given).rows[0] for p in found)
+        assert one["measured_percent"] is one["link_gbit"] is None
+        assert one["measured_gb_s"] == two["measured_gb_s"]
+        assert two["measured_percent"] > 0 and two["link_gbit"] == (given or 25)
+
+
+def test_a_base_case_with_other_threads_is_named_with_the_remedy(tmp_path):
+    one = point(tmp_path / "1.h5", config={"threads": "2"})
+    two = point(tmp_path / "2.h5", 2, config={"threads": "1"})
+    (note,) = notes_of(one, two)
+    assert note.startswith("no speedup, because the 1-rank run 1.h5 has 2 threads per rank instead of "
+                           "1 thread per rank; for a comparison, run both with the same --threads")
+    assert notes_of(one, two, point(tmp_path / "3.h5", config={"threads": "1"})) == ()
+
+
+def test_all_differences_of_the_nearest_base_case_are_named(tmp_path):
+    (note,) = notes_of(point(tmp_path / "1.h5", config={"threads": "2", "precision": "bf16"}),
+                       point(tmp_path / "far.h5", config={"threads": "2", "precision": "bf16",
+                                                          "model": "vgg11"}),
+                       point(tmp_path / "2.h5", 2, config={"precision": "fp32"}))
+    assert "1.h5 has bf16 instead of fp32, 2 threads per rank instead of 1 thread" in note
+    assert note.endswith("divide the cores among them)") and "the same --precision and " in note
+
+
+def test_repeats_that_chose_other_algorithms_and_kernels_are_named(tmp_path):
+    def chosen(name, algorithm, kernel):
+        return point(tmp_path / name, 2, environment={
+            "all_reduce": f"{algorithm}: 4.19 MB in 0.16 ms (mpi 9 ms)",
+            "kernels": f"conv1 forward: {kernel}; conv2 forward: direct"})
+
+    same = [chosen(f"{n}.h5", "ring", "winograd") for n in range(2)]
+    assert notes_of(*same) == ()
+    notes = notes_of(*same, chosen("c.h5", "direct", "jit"))
+    assert notes == (
+        "the program chose different all-reduce algorithms in the repeats (ring (MPI): 0.h5, 1.h5; "
+        "direct (MPI): c.h5); select one with --all-reduce",
+        "1 of 2 convolution passes use different kernels in the repeats (conv1 forward: winograd: "
+        "0.h5, 1.h5; jit: c.h5); select one with --conv-algorithm")
+
+
+def test_points_of_a_series_that_chose_other_algorithms_are_named(tmp_path):
+    found = [point(tmp_path / f"{n}.h5", n, environment={"all_reduce": f"{name}: 1 MB in 1 ms"})
+             for n, name in ((2, "ring"), (4, "direct"))]
+    (note,) = notes_of(*found)
+    assert "(ring (MPI): 2 ranks, batch 10; direct (MPI): 4 ranks, batch 10)" in note
 
 
 def test_each_row_uses_the_rate_of_its_own_link(tmp_path):

@@ -156,6 +156,12 @@ std::string describe_summary(const train::RunSummary& summary, int ranks,
         format_seconds(summary.waiting_seconds + summary.transfer_seconds),
         format_seconds(summary.waiting_seconds), format_seconds(summary.transfer_seconds));
   }
+  if (summary.lacking_share >= train::lacking_limit) {
+    text += fmt::format(
+        "Rank {} lacked a processor for {} % of the epoch, because other processes or threads used "
+        "it: these times do not describe the program; repeat the run on idle processors.\n",
+        summary.lacking_rank, format_fixed(100 * summary.lacking_share, 1));
+  }
   text += fmt::format("Final training loss {}, training accuracy {:.2f} %.\n",
                       format_fixed(summary.train_loss, 4), 100 * summary.train_accuracy);
   if (std::isfinite(summary.last_test_accuracy)) {

@@ -122,6 +122,8 @@ void open_run_file(std::optional<record::RunFile>& file, const Job& job,
     header.images_per_epoch = trainer.steps_per_epoch() * job.config.global_batch;
     header.environment.emplace_back("all_reduce", describe_all_reduce(trainer));
     header.environment.emplace_back("transport", trainer.transport());
+    header.environment.emplace_back("gradient_elements",
+                                    fmt::format("{}", graph.parameter_elements()));
     if (const auto cost = trainer.timestamp_overhead(); cost.with_timestamps > 0) {
       header.environment.emplace_back("step_seconds_with_clock",
                                       fmt::format("{}", cost.with_timestamps));
@@ -227,6 +229,7 @@ nlohmann::json results(const Job& job, const Results& run, const train::MemoryEs
       {"exposed_communication_share", summary.exposed_share},
       {"all_reduce_waiting_seconds", summary.waiting_seconds},
       {"all_reduce_transfer_seconds", summary.transfer_seconds},
+      {"lacking_processor_share", summary.lacking_share},
       {"train_loss", summary.train_loss},
       {"train_accuracy", summary.train_accuracy},
       {"last_test_loss", summary.last_test_loss},

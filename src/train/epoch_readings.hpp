@@ -6,13 +6,14 @@
 #include "lockstep/backend/device.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/peak_memory.hpp"
+#include "lockstep/core/processor_meter.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "telemetry.hpp"
 
 namespace lockstep::train {
 
-/// Reads the sensors of the device, the energy meter of the host and the peak memory of this
-/// process at the begin and the end of each epoch.
+/// Reads the sensors of the device, the energy meter of the host, the peak memory of this process
+/// and the use of its processors at the begin and the end of each epoch.
 class EpochReadings {
  public:
   /// `telemetry`: has the energy meter of the host, if there is one. All must outlive this object.
@@ -35,10 +36,12 @@ class EpochReadings {
   comm::Communicator& world_;
   std::optional<Telemetry>& telemetry_;
   core::PeakMemory memory_;
+  core::ProcessorMeter processors_;
   /// Before `end_epoch`, the energies are those of the meters at the begin.
   backend::SensorReading reading_;
   double host_joules_ = 0;
   double peak_bytes_ = 0;
+  core::ProcessorUsage usage_;
 };
 
 }  // namespace lockstep::train

@@ -18,6 +18,34 @@ std::size_t warm_up_steps(std::size_t steps) {
   return std::min(std::max<std::size_t>(1, (steps + 9) / 10), steps - 1);
 }
 
+/// Share of an epoch for which a rank lacked a processor.
+struct Lack {
+  double share = RunSummary::unknown;
+  int rank = 0;
+};
+
+/// Returns the values of the rank that lacked a processor for longest; the share is NaN if the
+/// system provides no values.
+Lack longest_lack(const record::EpochRecord& epoch, std::size_t ranks) {
+  const auto value = [&](const char* path, std::size_t rank) {
+    const auto found = epoch.measurements.find(path);
+    const bool has_value = found != epoch.measurements.end() && rank < found->second.size();
+    return has_value ? found->second[rank] : RunSummary::unknown;
+  };
+  Lack longest;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const double delay = value("/epochs/run_delay_seconds", rank) / epoch.seconds;
+    const double steal = value("/epochs/processor_steal_seconds", rank);
+    const double busy = value("/epochs/processor_busy_seconds", rank);
+    const double stolen = steal > 0 ? steal / (steal + busy) : steal;
+    const double share = std::fmax(delay, stolen);  // fmax ignores NaN
+    if (std::isfinite(share) && !(share <= longest.share)) {
+      longest = {share, static_cast<int>(rank)};
+    }
+  }
+  return longest;
+}
+
 }  // namespace
 
 Summariser::Summariser(int ranks, std::int64_t steps_per_epoch, std::int64_t images_per_epoch)
@@ -86,6 +114,9 @@ void Summariser::time(const record::EpochRecord& epoch) {
   const AllReduceSplit split = split_all_reduce(epoch, ranks_, skipped);
   summary_.waiting_seconds = scale * split.waiting;
   summary_.transfer_seconds = scale * split.transfer;
+  const Lack lack = longest_lack(epoch, ranks_);
+  summary_.lacking_share = lack.share;
+  summary_.lacking_rank = lack.rank;
   summary_.exposed_share = exposed / static_cast<double>(ranks_) / sum;
   summary_.step_seconds_median = core::median(seconds);
   summary_.step_seconds_interval = core::median_interval(std::move(seconds));

@@ -13,7 +13,7 @@ from test_cli import environment, start_ranks, train
 ANALYSIS = pathlib.Path(__file__).parents[2] / "analysis"
 SHARED = ("images_per_second", "epoch_seconds", "training_seconds", "step_seconds_median", "step_seconds_interval",
           "exposed_communication_share", "timed_epoch", "timed_steps", "steps_per_epoch", "images_per_epoch",
-          "is_extrapolated")
+          "is_extrapolated", "lacking_processor_share")
 # The data have 24 images, and the batch per rank is 2, so an epoch has 12 steps on one rank and 6 steps on two ranks.
 RUNS = {"incomplete epoch": {"steps": 5},
         "one epoch": {"steps": None, "epochs": 1},

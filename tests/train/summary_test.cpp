@@ -64,6 +64,24 @@ TEST(Summary, ScalesWaitingAndTransferToTheEpoch) {
   EXPECT_NEAR(summariser.summary().transfer_seconds, 8 * 1, 1e-12);
 }
 
+TEST(Summary, ReportsTheRankThatLackedAProcessorForLongest) {
+  record::EpochRecord epoch = epoch_of(1, 1, 4);
+  epoch.seconds = 40;
+  const auto lacking = [&] {
+    Summariser summariser(2, 4, 96);
+    summariser.add(epoch);
+    return summariser.summary();
+  };
+  EXPECT_TRUE(std::isnan(lacking().lacking_share));
+  epoch.measurements["/epochs/run_delay_seconds"] = {2, 10};
+  EXPECT_DOUBLE_EQ(lacking().lacking_share, 0.25);
+  EXPECT_EQ(lacking().lacking_rank, 1);
+  epoch.measurements["/epochs/processor_steal_seconds"] = {30, 0};
+  epoch.measurements["/epochs/processor_busy_seconds"] = {70, 90};
+  EXPECT_DOUBLE_EQ(lacking().lacking_share, 0.3);
+  EXPECT_EQ(lacking().lacking_rank, 0);
+}
+
 TEST(Summary, LeavesTheFirstStepsOfASingleEpochOut) {
   record::EpochRecord epoch = epoch_of(1, 1, 8);
   for (std::size_t i = 0; i < 2 * record::phase_count; ++i) epoch.phase_seconds[i] = 1000;

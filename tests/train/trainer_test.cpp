@@ -378,6 +378,22 @@ TEST_F(TrainerTest, RecordsThePeakMemoryOfEachEpochAndRank) {
   }
 }
 
+TEST_F(TrainerTest, RecordsTheUseOfTheProcessorsInEachEpoch) {
+  Witness witness;
+  const Config options = config();
+  Trainer trainer(place(options, *world_), witness);
+  trainer.run();
+  for (const auto& epoch : witness.epochs) {
+    const auto& used = epoch.measurements.at("/epochs/cpu_seconds");
+    const auto& delays = epoch.measurements.at("/epochs/run_delay_seconds");
+    EXPECT_EQ(used.size(), static_cast<std::size_t>(world_->size()));
+    EXPECT_THAT(used, ::testing::Each(::testing::Gt(0)));
+    EXPECT_EQ(delays.size(), used.size());
+    // NaN if the kernel does not provide the delays
+    for (const double delay : delays) EXPECT_FALSE(delay < 0 || delay > 1.1 * epoch.seconds + 0.1);
+  }
+}
+
 TEST_F(TrainerTest, SamplesTheTelemetryOfEveryRank) {
   Witness witness;
   Config options = config();

@@ -1,8 +1,10 @@
-"""The answer in three sentences, with the texts of table cells."""
+"""The answer in a few sentences, with the texts of table cells."""
 
+from lockstep_report.contention import spoiled_text
 from lockstep_report.html.cells import batch_text, global_batch_text, ranks_text, rows_of
 from lockstep_report.models.causes import CAUSES, LABELS
 from lockstep_report.settings import first_of
+from lockstep_report.validity import IMAGES_TOLERANCE, UNLIKE
 
 COMMUNICATION = ("exposed-buckets", "no-overlap", "link-limit", "latency", "better-algorithm")
 # cause of lost efficiency -> rules of the advice about it
@@ -13,21 +15,29 @@ RULES = {"imbalance": ("waiting-rank",), "waiting": ("waiting-rank",), "transfer
 RESTRICTED = " This value has restrictions: see Assumptions and warnings."
 
 
-def answer(book):
-    """Returns three texts: the shortest epoch and the best batch, speedup and efficiency at the
-    largest number of ranks, and the largest cause of lost efficiency with the first advice."""
-    return [time_sentence(book), scaling_sentence(book), cause_sentence(book)]
+def answer(book, points=()):
+    """Returns the texts: the shortest epoch and the best batch, speedup and efficiency at the largest
+    number of ranks, and the largest cause of lost efficiency with the first advice; before them, a
+    text about runs whose ranks lacked processors. All numbers are cells of the tables."""
+    return [text for text in (spoiled_text(points), time_sentence(book),
+                              scaling_sentence(book, points), cause_sentence(book)) if text]
 
 
 def time_sentence(book):
+    """Returns a text about the shortest epoch: of the rows whose epoch has most images, because epochs
+    of fewer images are shorter for another reason."""
     rows = [row for row in rows_of(book, "table-1-time-speedup")
             if row["epoch_seconds"] and not row.is_independent]
     texts = []
     if rows:
-        row = min(rows, key=lambda row: row["epoch_seconds"])
+        most = max(row["images"] or 0 for row in rows)
+        row = min((row for row in rows if (row["images"] or 0) >= (1 - IMAGES_TOLERANCE) * most),
+                  key=lambda row: row["epoch_seconds"])
         spread = row.interval("epoch_low", "epoch_high", " s")
-        rate = f", {row.text('images_per_second')} images/s" if row["images_per_second"] else ""
-        texts.append(f"The shortest epoch takes {row.text('epoch_seconds')} s{spread}{rate}: "
+        rate = (f", which is {row.text('images_per_second')} images/s for its {row.text('images')} images"
+                if row["images_per_second"] and row["images"] else "")
+        kind = " that was measured" if len(rows) > 1 else ""
+        texts.append(f"The shortest epoch{kind} takes {row.text('epoch_seconds')} s{spread}{rate}: "
                      f"{place_text(row)}."
                      + (RESTRICTED if row["validity"] else ""))
     texts.append(ladder_text(book))
@@ -36,18 +46,22 @@ def time_sentence(book):
 
 
 def ladder_text(book):
-    """Returns a text about the fastest batch of the first batch ladder; "" without a ladder."""
+    """Returns a text about the fastest batch of the first batch ladder, which `lockstep ladder` times
+    apart from the trainings; "" without a ladder."""
     for name in (name for name in book if name.startswith("batch-ladder")):
         rows = [row for row in rows_of(book, name)
                 if row["epoch_seconds"] and row["status"] == "complete"]
         if len(rows) > 1:
             row = min(rows, key=lambda row: row["epoch_seconds"])
-            return (f"The best batch per rank of the batch ladder is {row.text('batch_per_rank')}, "
-                    f"with {row.text('epoch_seconds')} s per epoch.")
+            measured = f", {row['measured']}" if row["measured"] else ""
+            return (f"A separate measurement, the {book[name].table.title[:1].lower()}"
+                    f"{book[name].table.title[1:]}, has its shortest epoch, "
+                    f"{row.text('epoch_seconds')} s{measured}, at batch {row.text('batch_per_rank')} "
+                    "per rank.")
     return ""
 
 
-def scaling_sentence(book):
+def scaling_sentence(book, points):
     strong = [row for row in rows_of(book, "strong-scaling")
               if row["ranks"] > 1 and not row.is_independent]
     weak = [row for row in rows_of(book, "table-1-time-speedup")
@@ -55,13 +69,19 @@ def scaling_sentence(book):
     if not strong and not weak:
         return ("The files do not show how the training scales: this needs a run with 1 rank and "
                 "one with several ranks, with the same settings and the same batch per rank or "
-                "global batch.")
+                "global batch." + unlike_text(points))
     most = max(row["ranks"] for row in (*strong, *weak))
     chosen = [(row, kind, efficiency) for kind, rows, efficiency in (
         ("batch per rank", weak, weak_efficiency(book)),
         ("global batch", strong, lambda row: row.text("efficiency"))) for row in best(rows, most)]
     text = f"On {most} ranks, " + "; ".join(speedup_text(*one) for one in chosen) + "."
     return text + (RESTRICTED if any(row["validity"] for row, _, _ in chosen) else "")
+
+
+def unlike_text(points):
+    """Returns why the 1-rank runs that exist are no base cases; "" without one."""
+    found = [note for p in points for note in p.notes if note.startswith(UNLIKE)]
+    return f" There is {found[0]}." if found else ""
 
 
 def best(rows, ranks):
@@ -100,7 +120,10 @@ def cause_sentence(book):
         row = best(rows, most)[0]
         sources = row["source"].split(", ")
         causes = [name for name, _ in CAUSES if (row[f"{name}_percent"] or 0) > 0]
-        if causes:
+        if row["lacking_percent"] is not None:
+            texts.append("The causes of lost efficiency cannot be told apart there, because ranks "
+                         f"lacked processors ({place_text(row)}).")
+        elif causes:
             name = max(causes, key=lambda name: row[f"{name}_percent"])
             texts.append(f"The largest cause of lost efficiency there is “{LABELS[name]}”, "
                          f"{row.text(f'{name}_percent')} % of the epoch ({place_text(row)}).")

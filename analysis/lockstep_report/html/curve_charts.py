@@ -8,7 +8,7 @@ from lockstep_report.html.cells import ranks_text, rows_of
 from lockstep_report.html.figure import figure_element
 from lockstep_report.html.line_chart import LineChart, Mark, Series
 from lockstep_report.models.alpha_beta import SWEEP
-from lockstep_report.points import link_of
+from lockstep_report.points import link_rate_of
 from lockstep_report.sweep import describe_run
 
 SAMPLES = 40
@@ -29,7 +29,7 @@ def sweep_figure(book, fits, runs, link_gbit):
     if not groups:
         return None
     names = list(dict.fromkeys(name for group in groups.values() for name in group))
-    links = {run.file_name: link_gbit or link_of(run) for run in runs}
+    links = {run.file_name: link_rate_of(run, link_gbit) for run in runs}
     machines = dict.fromkeys(describe_run(run) for run in runs if run.allreduce)
     charts = []
     for (source, ranks), group in groups.items():

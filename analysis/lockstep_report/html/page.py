@@ -75,7 +75,7 @@ def content(material, file_notes, problems):
                sweep_figure(book, explanation.all_reduces, material.runs, material.link_gbit),
                learning_figure(book)]
     made = [
-        section("answer", "Answer", [element("ol", *(element("li", s) for s in answer(book)))]),
+        section("answer", "Answer", [element("ol", *(element("li", s) for s in answer(book, material.points)))]),
         *(table_section(part, tables[part]) for part in (
             sections.TIMES, sections.LADDER, sections.SCALING, sections.ACCURACY)),
         section("figures", "Figures", [figure for figure in figures if figure]),

@@ -18,7 +18,7 @@ TIMES = Section(
     "times", "Time, communication and bandwidth",
     ("table-1", "table-2", "table-3"),
     "tables 1 to 3: lockstep train --output RUN.h5, with 1 rank and with several ranks")
-LADDER = Section("ladder", "Batch ladder", ("batch-ladder",),
+LADDER = Section("ladder", "Batch ladder", ("batch-ladder", "batch-sizes"),
                  "batch ladder: lockstep ladder --output LADDER.h5")
 SCALING = Section(
     "scaling", "Weak and strong scaling", ("weak-scaling", "strong-scaling", "phases"))

@@ -4,6 +4,7 @@ the evidence does not reach the threshold; docs/analysis.md lists the rules."""
 from dataclasses import dataclass, replace
 
 from lockstep_report import metrics
+from lockstep_report.contention import LIMIT
 from lockstep_report.models.alpha_beta import SWEEP
 from lockstep_report.models.causes import WEAK
 from lockstep_report.settings import plural
@@ -273,11 +274,21 @@ def median_advice(group, point):
                    of=point.repeats if point else 1)
 
 
-def all_advice(steps, found_losses, fits, link_gbit=None, points=()):
-    """Applies all rules. Returns the advice in the order of runs and rules, without repetitions and
+def lacking_processors(source, lack):
+    """Processors: the ranks lacked them, which spoils the evidence of all other rules."""
+    return Advice(
+        "lacking-processors", source,
+        f"Rank {lack.rank} lacked a processor for {percent(lack.share)} of the epoch, because "
+        f"{lack.cause}. Other advice from this run would be about the lack.",
+        {"lacking_share": lack.share, "rank": lack.rank}, LIMIT, case=lack.cause)
+
+
+def all_advice(steps, found_losses, fits, link_gbit=None, points=(), lacks=None):
+    """Applies all rules. `lacks`: run -> `Lack` of the runs whose ranks lacked processors. Returns the advice in the order of runs and rules, without repetitions and
     once for the repeated runs of each of `points`."""
-    made = []
-    for step in steps:
+    lacks = lacks or {}
+    made = [lacking_processors(source, lack) for source, lack in lacks.items()]
+    for step in (step for step in steps if step.source not in lacks):
         made += [exposed_buckets(step), no_overlap(step), waiting_rank(step), input_wait(step),
                  link_limit(step, link_gbit), latency(step, fits), better_algorithm(step, fits),
                  wrong_clock(step)]

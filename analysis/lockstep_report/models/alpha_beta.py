@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lockstep_report.choices import algorithm_of, labelled, library_of
 from lockstep_report.models.fitting import Estimate, LinearFit, fit_linear
 from lockstep_report.points import link_of
 
@@ -47,27 +48,6 @@ def place_of(algorithm):
     """Returns the position of an algorithm, which may be followed by its library."""
     name = algorithm.partition(" ")[0]
     return ALGORITHMS.index(name) if name in ALGORITHMS else len(ALGORITHMS)
-
-
-def library_of(run):
-    """Returns "NCCL" or "MPI": the library that transported the gradients."""
-    text = str(run.environment.get("transport", "")) or run.option("transport")
-    return "NCCL" if "nccl" in text.lower() else "MPI"
-
-
-def algorithm_of(run):
-    """Returns the all-reduce algorithm of a training run with its library, for example
-    "ring (MPI)"; NCCL selects its algorithms itself and does not report them."""
-    library = library_of(run)
-    if library == "NCCL":
-        return "NCCL"
-    text = str(run.environment.get("all_reduce", "")) or run.option("all-reduce")
-    return labelled(text.partition(":")[0].partition(" (")[0].strip() or "unknown", library)
-
-
-def labelled(algorithm, library):
-    """Returns the algorithm with its library; the two libraries never share a label."""
-    return "NCCL" if library == "NCCL" else f"{algorithm} ({library})"
 
 
 def alpha_beta(sizes, seconds):

@@ -19,6 +19,7 @@ CAUSES = (
     ("computation", "computation, not divided"),
     ("images", "images per epoch"),
     ("remainder", "remainder (medians over runs)"),
+    ("lacking", "not divided: ranks lacked processors"),
 )
 LABELS = dict(CAUSES)
 SMALLEST_DRAWN = 5e-4  # figures omit causes with a smaller share everywhere
@@ -67,7 +68,11 @@ def parts_of(point):
 def causes_of(point, base, same_batch):
     """Returns {cause: seconds per epoch}: each part of the point less 1/N of that of the base, for
     the same number of images. `same_batch`: the 1-rank point with the batch per rank of `point`,
-    which divides the computation; None if there is none."""
+    which divides the computation; None if there is none. If ranks of one of them lacked processors,
+    the loss is not divided."""
+    total = point.epoch_seconds - base.epoch_seconds / point.ranks
+    if any(p.lacks_processors for p in (point, base, same_batch) if p):
+        return {"lacking": total}  # it lengthens computation, waiting and transfer alike
     work = point.images / base.images if point.images and base.images else 1.0
     share = work / point.ranks
     parts, alone = parts_of(point), parts_of(base)
@@ -82,7 +87,6 @@ def causes_of(point, base, same_batch):
         causes["slower_compute"] = parts["computation"] - ideal
         causes["smaller_batch"] = ideal - share * alone["computation"]
     causes["images"] = base.epoch_seconds / point.ranks * (work - 1)
-    total = point.epoch_seconds - base.epoch_seconds / point.ranks
     causes["remainder"] = total - sum(causes.values())
     return {name: causes[name] for name, _ in CAUSES if name in causes}
 

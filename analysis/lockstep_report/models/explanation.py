@@ -26,9 +26,10 @@ def explain(points, runs, link_gbit=None):
     timed = [t for t in map(timed_run, runs) if t and (t.run.number("pipeline-stages") or 1) == 1]
     steps = [step_evidence(t) for t in timed]
     found = losses(points)
-    fits = alpha_beta_fits(runs, timed)
-    return Explanation(found, scaling_fits(points), fits, steps,
-                       all_advice(steps, found, fits, link_gbit, points),
+    lacks = {name: lack for p in points for name, lack in p.lacks.items()}
+    fits = alpha_beta_fits(runs, [t for t in timed if t.run.label not in lacks])
+    return Explanation(found, scaling_fits([p for p in points if not p.lacks_processors]), fits, steps,
+                       all_advice(steps, found, fits, link_gbit, points, lacks),
                        answers(points, runs, found))
 
 

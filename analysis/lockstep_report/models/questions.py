@@ -85,7 +85,10 @@ def scaling_answer(points, base, weak, strong):
                          f"{measured(base, point)}, at {other} {size}.")
             values |= {"ranks": point.ranks, f"{name}_epoch_seconds": point.epoch_seconds,
                        f"{name}_efficiency": efficiency(base, point)}
-    if strong is None:
+    if any(p.lacks_processors for p in (base, weak, strong) if p is not None):
+        texts.append("Ranks lacked processors in these runs, so they do not show how the program "
+                     "scales.")
+    elif strong is None:
         texts.append(missing_strong(points, base, weak, values))
     elif weak is None:
         texts.append("Weak scaling was not measured: it needs a run on "
@@ -106,7 +109,7 @@ def missing_strong(points, base, weak, values):
     """Returns what is known about strong scaling from `base` if only `weak` was measured."""
     text = (f"Strong scaling was not measured: it needs a run on {weak.ranks} ranks with "
             f"--global-batch {base.batch_per_rank}")
-    small = fastest([p for p in points if p.setting == base.setting
+    small = fastest([p for p in points if p.setting == base.setting and not p.lacks_processors
                      and p.batch_per_rank * weak.ranks == base.batch_per_rank], 1)
     if small is None:
         return text + "."
@@ -145,7 +148,7 @@ def derived_communication(losses):
     """How far the derived communication, T(N) - T(1)/N, is from the exposed communication."""
     largest = {}
     for loss in losses:
-        if communicates_in_passes(loss.point):
+        if communicates_in_passes(loss.point) or "lacking" in loss.causes:
             continue
         key = (loss.point.setting, loss.scaling)
         rank = (loss.point.ranks, -loss.point.epoch_seconds)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lockstep_report import metrics
-from lockstep_report.models.alpha_beta import algorithm_of
+from lockstep_report.choices import algorithm_of
 from lockstep_report.models.stragglers import Straggler, straggler_of
 from lockstep_report.points import link_of
 from lockstep_report.waiting import exposed_parts

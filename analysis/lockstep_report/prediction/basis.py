@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lockstep_report.models.alpha_beta import algorithm_of, library_of
+from lockstep_report.choices import algorithm_of, library_of
 from lockstep_report.scaling import mean_step
 from lockstep_report.window import batch_per_rank, timed_window
 
@@ -59,6 +59,7 @@ def basis_of(run, point):
     if library_of(run) == "NCCL" and len(run.bucket_bytes) > 1:
         notes.append(f"{run.label}: NCCL starts a bucket after the previous one, so the times at "
                      "which gradients are final are upper bounds for the later buckets")
+    notes += [f"{name}: {lack.note}" for name, lack in point.lacks.items()]
     if window.is_extrapolated:
         notes.append(f"{run.label}: {point.rule}")
     return Basis(

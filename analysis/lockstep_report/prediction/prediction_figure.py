@@ -35,7 +35,8 @@ def prediction_figure(rows):
         light_grid(axes, "both")
         axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
         arrange(figure, f"Predicted step time: {network.label}, network {network.name}",
-                ["Dashed line and band: predicted, with the 95 % interval. Points: measured."])
+                ["Dashed line and band: predicted, with the 95 % interval. Points: measured.",
+                 *dict.fromkeys(text for row in rows for text in row.warnings)])
         return figure
 
 

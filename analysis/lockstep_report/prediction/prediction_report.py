@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lockstep_report import validity
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.prediction.bases import at_batch
 from lockstep_report.prediction.basis import with_bucket_bytes
@@ -12,6 +13,8 @@ from lockstep_report.scaling import mean_step
 from lockstep_report.settings import plural, setting_names, setting_texts
 from lockstep_report.tables import Column, Note, Table
 from lockstep_report.window import batch_per_rank
+
+SMALLEST_ERROR = 0.01  # of a measured step outside of the interval, from which a warning states it
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,7 @@ class Row:
     is_strong: bool = False  # fixed global batch
     measured: float = None  # mean step time
     source: str = ""  # file of the measured step
+    base_source: str = ""  # file of `base`, if it is measured
 
     @property
     def efficiency(self):
@@ -39,6 +43,29 @@ class Row:
     def error(self):
         """(predicted - measured) / measured; None if nothing was measured."""
         return self.predicted.step[0] / self.measured - 1 if self.measured else None
+
+    @property
+    def warnings(self):
+        """Returns texts about a prediction that its own measurements contradict."""
+        found = []
+        _, low, high = self.predicted.step
+        if self.measured and not low <= self.measured <= high and abs(self.error) >= SMALLEST_ERROR:
+            found.append(
+                f"the measured step ({self.source}: {1e3 * self.measured:.2f} ms) is outside of the "
+                f"predicted interval, which is {abs(self.error):.0%} too "
+                f"{'long' if self.error > 0 else 'short'}: the model or the network does not "
+                "describe these runs, and predictions for other numbers of ranks may be as wrong")
+        if self.efficiency and self.efficiency[0] > 1:
+            if self.is_base_measured:
+                found.append(
+                    f"an efficiency above 1 is no speedup: the step on 1 rank ({self.base_source}: "
+                    f"{1e3 * self.base:.2f} ms) took longer than the work of a rank of the basis "
+                    f"{self.predicted.basis.source}, so they were not measured under the same "
+                    "conditions")
+            else:
+                found.append("an efficiency above 1 is no speedup: t(1) is the mean work of the basis, "
+                             "which varies by more than the communication takes")
+        return found
 
 
 def prediction_rows(trained, bases, network, ranks, seed=SEED, bucket_bytes=None,
@@ -58,13 +85,15 @@ def prediction_rows(trained, bases, network, ranks, seed=SEED, bucket_bytes=None
     for basis, count in chosen:
         used = with_bucket_bytes(basis, bucket_bytes) if bucket_bytes else basis
         found = predict(used, network, count, seed)
-        alone = measured.get((basis.setting, global_batch or basis.batch, "", 1), (None,))[0]
+        alone, base_source = measured.get((basis.setting, global_batch or basis.batch, "", 1),
+                                          (None, ""))
         is_measured = alone is not None
         if not is_measured and (not global_batch or count == 1):
             alone = found.alone
         seconds, source = (None, "") if bucket_bytes else measured.get(
             (basis.setting, basis.batch, basis.reducer, count), (None, ""))
-        rows.append(Row(found, alone, is_measured, global_batch is not None, seconds, source))
+        rows.append(Row(found, alone, is_measured, global_batch is not None, seconds, source,
+                        base_source))
     return rows
 
 
@@ -104,7 +133,10 @@ def measured_steps(trained):
 def prediction_table(rows):
     """Returns the table of predictions."""
     names = setting_names(row.predicted.basis.setting for row in rows)
-    made = [table_row(row, names) for row in rows]
+    letters = {text: validity.letter(i) for i, text in enumerate(
+        dict.fromkeys(text for row in rows for text in row.warnings))}
+    made = [{**table_row(row, names), "warnings": ", ".join(
+        letters[text] for text in row.warnings) or None} for row in rows]
     bases = list({id(row.predicted.basis): row.predicted.basis for row in rows}.values())
     network = rows[0].predicted.network
     notes = [
@@ -130,6 +162,7 @@ def prediction_table(rows):
         notes.append("more ranks than measured (step, rank) pairs: the slowest of them cannot be "
                      "slower than the slowest measured one, so stragglers are underestimated in "
                      + "rows with a *")
+    notes += [f"({letter}) {text}" for text, letter in letters.items()]
     return Table(
         "predicted-step", "Predicted step time at fixed "
         + ("global batch" if rows[0].is_strong else "batch per rank"),
@@ -144,7 +177,8 @@ def prediction_table(rows):
          Column("images_per_second", "Predicted images/s", 1),
          Column("efficiency", "Predicted efficiency", 3),
          Column("measured_ms", "Measured step (ms)", 2),
-         Column("error_percent", "Predicted / measured − 1 (%)", 1)],
+         Column("error_percent", "Predicted / measured − 1 (%)", 1),
+         Column("warnings", "Warnings")],
         made, notes)
 
 
@@ -196,7 +230,7 @@ def value_row(row):
         "is_base_measured": row.is_base_measured, "base_step_seconds": row.base,
         "is_tail_extrapolated": found.is_tail_extrapolated,
         "measured_step_seconds": row.measured, "measured_run": row.source or None,
-        "notes": list(basis.notes)}
+        "notes": list(basis.notes), "warnings": row.warnings}
 
 
 def estimate(values):

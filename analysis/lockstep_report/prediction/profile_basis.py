@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from lockstep_report.models.alpha_beta import algorithm_of, library_of
+from lockstep_report.choices import algorithm_of, library_of
 from lockstep_report.prediction.basis import Basis, updates_by_bucket
 from lockstep_report.scaling import mean_step
 from lockstep_report.window import batch_per_rank, timed_window

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lockstep_report.errors import INPUT, ReportError
-from lockstep_report.models.alpha_beta import labelled, library_of, sweep_observations
+from lockstep_report.choices import labelled, library_of
+from lockstep_report.models.alpha_beta import sweep_observations
 from lockstep_report.models.fitting import LinearFit, fit_linear
 from lockstep_report.prediction.collectives import ALGORITHMS, FLAT, HIERARCHICAL
 from lockstep_report.prediction.network import Level, Network, Range

@@ -10,6 +10,9 @@
 
 namespace lockstep::train {
 
+/// Share of an epoch from which the lack of a processor spoils its times (docs/analysis.md).
+constexpr double lacking_limit = 0.05;
+
 /// Summary of a run. Values that were not measured are NaN.
 struct RunSummary {
   static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
@@ -39,6 +42,10 @@ struct RunSummary {
   /// Parts of the all-reduce time of an epoch, means over ranks: waiting for the last rank, and the
   /// transfer after its arrival.
   double waiting_seconds = unknown, transfer_seconds = unknown;
+  /// Share of the timed epoch for which a rank lacked a processor, maximum over ranks, and that
+  /// rank: the run delay, or the share of its processors that a hypervisor withheld.
+  double lacking_share = unknown;
+  int lacking_rank = 0;
 
   double train_loss = unknown, train_accuracy = unknown;  ///< of the last epoch
   double last_test_accuracy = unknown, best_test_accuracy = unknown, last_test_loss = unknown;
