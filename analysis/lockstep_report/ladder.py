@@ -68,8 +68,7 @@ def table_of_ladders(runs, name, other=""):
         if run.status != "complete":
             notes.append(f"{run.label}: the ladder did not finish (status {run.status}); larger "
                          "batches may fit")
-        notes += [f"{run.label}: warning: {line}"
-                  for line in validity.warnings_of(run)]
+        notes += validity.warning_notes([run])
     texts = [*setting_texts(setting_of(first)),
              list_hosts(set().union(*(run.host_names for run in runs))),
              " and ".join(sorted({version_of(run) for run in runs}))]

@@ -4,6 +4,7 @@ import numpy as np
 
 from lockstep_report.sweep import describe_run
 from lockstep_report.tables import Column, Table
+from lockstep_report.validity import warning_notes
 
 PASSES = ("forward", "backward")
 STACK_STATUS = {"complete": "fits", "out_of_memory": "out of memory"}
@@ -26,6 +27,7 @@ def layer_table(runs):
     notes += [f"{run.label}: power and energy are not readable on this device"
               for run in measured if not np.isfinite(run.layers["power_watts"]).any()]
     notes += [f"{run.label}: {describe_run(run)}" for run in measured]
+    notes += warning_notes(measured)
     return Table(
         "layers", "Single layers",
         [Column("source", "File"), Column("layer", "Layer"), Column("pass", "Pass"),
@@ -83,6 +85,7 @@ def stack_table(runs):
         notes.append("several devices: the layers are divided equally, up to a difference of one; memory is that of "
                      "the device that needs most, and a forward pass goes through all of them")
     notes += [f"{run.label}: {describe_run(run)}" for run in measured]
+    notes += warning_notes(measured)
     return Table(
         "stack", "Deepest stack of layers",
         [Column("source", "File"), Column("layer", "Layer"), Column("devices", "Devices"),

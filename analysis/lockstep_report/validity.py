@@ -5,6 +5,7 @@ from dataclasses import replace
 from lockstep_report import metrics
 from lockstep_report.choices import series_notes
 from lockstep_report.comparison import base_of, strong_base_of
+from lockstep_report.contention import LIMIT, REMEDY
 from lockstep_report.settings import SETTING_PARTS
 
 # Part of the setting -> what makes it equal in two runs.
@@ -33,7 +34,21 @@ def warnings_of(run):
     if "warnings" not in run.environment:
         return oversubscribed_hosts(run)
     lines = str(run.environment["warnings"]).splitlines()
-    return [line.strip() for line in lines if line.strip()]
+    return [line.strip() for line in lines if line.strip()] + lack_warnings(run)
+
+
+def lack_warnings(run):
+    """Returns a warning if a rank lacked a processor during a run that is no training."""
+    share = float(run.results.get("lacking_processor_share", 0.0))
+    if not share >= LIMIT:
+        return []
+    return [f"a rank lacked a processor for {100 * share:.0f} % of the time (other processes, more "
+            f"threads than processors, a CPU quota, or a hypervisor); {REMEDY}"]
+
+
+def warning_notes(runs):
+    """Returns the warnings of runs that are no trainings, for the notes of their tables."""
+    return [f"{run.label}: warning: {line}" for run in runs for line in warnings_of(run)]
 
 
 def oversubscribed_hosts(run):
@@ -84,6 +99,8 @@ def base_notes(point, base):
     if base.hosts and not set(base.hosts) <= set(point.hosts):
         notes.append(f"{case} ran on another host ({', '.join(base.hosts)}) than this point "
                      f"({', '.join(point.hosts)})")
+    if base.lacks_processors:
+        notes.append(f"ranks lacked processors in {case}, so the speedup is too large or too small")
     own, other = dict(point.variant), dict(base.variant)
     for name in sorted(set(own) & set(other)):
         if own[name] != other[name]:

@@ -15,7 +15,8 @@ from lockstep_report.read import read_run
 from lockstep_report.summary import summary, summary_values
 from lockstep_report.validity import add_comparison_notes
 from lockstep_report.window import timed_window
-from synthetic import dataset, phases, write_run
+from synthetic import (
+    dataset, phases, write_ladder, write_layers, write_run, write_stack, write_sweep)
 
 STEP = (0.1, 0, 0.3, 0.5, 0.1, 0)  # 1 s, of which 0.8 s are computation
 MIDDLE = "other processes ran on its processors"
@@ -156,3 +157,21 @@ def test_summary_states_it_and_gives_the_share(tmp_path, capsys):
     out = tmp_path / "page.html"
     assert main(["html", str(run.path), "-o", str(out)]) == 0
     assert "In 1 run (a.h5), ranks lacked a processor for up to 40 %" in out.read_text()
+
+
+@pytest.mark.parametrize("write_file", [write_ladder, write_sweep, write_layers, write_stack])
+@pytest.mark.parametrize("share, is_named", [(0.3, True), (0.02, False), (None, False)])
+def test_tables_of_other_commands_have_a_note(tmp_path, write_file, share, is_named):
+    path = write_file(tmp_path / "a.h5")
+    with h5py.File(path, "r+") as file:
+        file["environment"].attrs["warnings"] = ""
+        if share is not None:
+            file.create_group("results").attrs["lacking_processor_share"] = share
+    table = next(t for t in all_tables([], [read_run(path)]) if t.name != "alpha-beta")
+    found = [note for note in table.notes if "lacked a processor for 30 % of the time" in note]
+    assert bool(found) == is_named
+
+
+def test_a_base_case_without_processors_is_noted_at_the_speedup(tmp_path):
+    points, _ = study(tmp_path, [0.0], base=5.0)
+    assert any("lacked processors in the base case one.h5" in note for note in points[-1].notes)

@@ -14,6 +14,7 @@
 #include "lockstep/comm/sweep.hpp"
 #include "lockstep/core/statistics.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "processor_lack.hpp"
 
 namespace lockstep::app {
 
@@ -110,6 +111,7 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
                   "repeat is that of its slowest rank.\n\n",
                   plural(communicator.size(), "rank"), job.backend->device().name(),
                   transport->library_version(), config.repeats));
+  ProcessorLack lack(job, communicator);
   const auto rows = transport->sweep({.min_bytes = config.min_bytes,
                                       .max_bytes = config.max_bytes,
                                       .factor = 4,
@@ -128,6 +130,7 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
         "\nWith one rank nothing is communicated, so there is no bandwidth; start several ranks, "
         "for example mpirun -n 2 lockstep allreduce.\n");
   }
+  lack.end(file);
   if (file) {
     file->write_allreduce(to_record(rows));
     file->finish(record::RunStatus::complete);

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "lockstep/core/format.hpp"
+#include "lockstep/core/processor_meter.hpp"
 
 namespace lockstep::app {
 
@@ -156,10 +157,10 @@ std::string describe_summary(const train::RunSummary& summary, int ranks,
         format_seconds(summary.waiting_seconds + summary.transfer_seconds),
         format_seconds(summary.waiting_seconds), format_seconds(summary.transfer_seconds));
   }
-  if (summary.lacking_share >= train::lacking_limit) {
+  if (summary.lacking_share >= core::lacking_limit) {
     text += fmt::format(
-        "Rank {} lacked a processor for {} % of the epoch, because other processes or threads used "
-        "it: these times do not describe the program; repeat the run on idle processors.\n",
+        "Rank {} lacked a processor for {} % of the epoch (other processes, more threads than "
+        "processors, a CPU quota, or a hypervisor): these times do not describe the program.\n",
         summary.lacking_rank, format_fixed(100 * summary.lacking_share, 1));
   }
   text += fmt::format("Final training loss {}, training accuracy {:.2f} %.\n",

@@ -14,6 +14,7 @@
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/stop_signal.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "processor_lack.hpp"
 
 namespace lockstep::app {
 
@@ -88,6 +89,7 @@ train::LadderResult run(const Job& job, const data::TrainingData& data, std::uin
     if (file) file->append(point.row);
   };
   train::LadderResult result;
+  ProcessorLack lack(job, communicator);
   try {
     result = train::run_ladder(
         {job.config, job.graph, data, *job.backend, communicator, communicator, job.progress},
@@ -96,6 +98,7 @@ train::LadderResult run(const Job& job, const data::TrainingData& data, std::uin
     if (file) file->finish_failed(error.what());
     throw;
   }
+  lack.end(file);
   if (file) {
     file->finish(result.end == train::LadderEnd::stopped ? record::RunStatus::preempted
                                                          : record::RunStatus::complete);

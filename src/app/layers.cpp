@@ -15,6 +15,7 @@
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/statistics.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "processor_lack.hpp"
 
 namespace lockstep::app {
 
@@ -97,10 +98,11 @@ nlohmann::json to_json(const record::LayerRow& row) {
 }
 
 /// Measures all layers; an error is written to the run file as well.
-std::vector<record::LayerRow> measure(const Job& job, const backend::Ceilings& ceilings,
-                                      std::uint64_t limit, Console& console,
-                                      std::optional<record::RunFile>& file) {
+std::vector<record::LayerRow> measure(const Job& job, comm::Communicator& communicator,
+                                      const backend::Ceilings& ceilings, std::uint64_t limit,
+                                      Console& console, std::optional<record::RunFile>& file) {
   std::vector<record::LayerRow> rows;
+  ProcessorLack lack(job, communicator);
   try {
     for (const graph::Layer& layer : graph::parse_layers(job.config.layers)) {
       core::begin_activity(job.progress, "measuring a layer");
@@ -111,6 +113,7 @@ std::vector<record::LayerRow> measure(const Job& job, const backend::Ceilings& c
     if (file) file->finish_failed(error.what());
     throw;
   }
+  lack.end(file);
   if (file) {
     file->write_layers(rows);
     file->finish(record::RunStatus::complete);
@@ -133,7 +136,7 @@ core::ExitStatus layers_command(const Invocation& invocation) {
   core::begin_activity(job.progress, "measuring the peak rates");
   const backend::Ceilings ceilings = job.backend->ceilings(config.precision);
   console.print(table_head());
-  const auto rows = measure(job, ceilings, limit, console, file);
+  const auto rows = measure(job, communicator, ceilings, limit, console, file);
   console.print(fmt::format(fmt::runtime(notes), train::layer_repeats, train::layer_warm_up,
                             describe_rates(ceilings)));
   const bool has_power =

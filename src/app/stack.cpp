@@ -13,6 +13,7 @@
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/statistics.hpp"
 #include "lockstep/train/layers.hpp"
+#include "processor_lack.hpp"
 
 namespace lockstep::app {
 
@@ -53,6 +54,7 @@ std::vector<record::StackRow> measure(const Job& job, comm::Communicator& commun
   const auto attempted = [&](std::int64_t depth) {
     core::begin_activity(job.progress, "running a stack", depth);
   };
+  ProcessorLack lack(job, communicator);
   try {
     for (const graph::Layer& layer : graph::parse_layers(job.config.layers)) {
       core::begin_activity(job.progress, "estimating the memory of a stack");
@@ -66,6 +68,7 @@ std::vector<record::StackRow> measure(const Job& job, comm::Communicator& commun
     if (file) file->finish_failed(error.what());
     throw;
   }
+  lack.end(file);
   if (file) {
     file->write_stack(rows);
     file->finish(record::RunStatus::complete);

@@ -138,6 +138,12 @@ double run_delay(const Readings& begin, const Readings& end, const std::string& 
 
 }  // namespace
 
+double ProcessorUsage::lacking_share() const {
+  const double stolen =
+      steal_seconds > 0 ? steal_seconds / (steal_seconds + busy_seconds) : steal_seconds;
+  return std::fmax(run_delay_seconds / wall_seconds, stolen);  // fmax ignores NaN
+}
+
 struct ProcessorMeter::Parts {
   explicit Parts(const fs::path& directory)
       : root(directory), process(directory), quotas(quota_files(directory)) {}
@@ -170,6 +176,7 @@ ProcessorUsage ProcessorMeter::interval() const {
   const Readings& begin = parts_->begin;
   const Readings end = parts_->read();
   ProcessorUsage usage;
+  usage.wall_seconds = std::chrono::duration<double>(end.time - begin.time).count();
   usage.cpu_seconds = end.cpu_seconds - begin.cpu_seconds;
   usage.run_delay_seconds = run_delay(begin, end, std::to_string(::getpid()));
   if (begin.processors && end.processors) {

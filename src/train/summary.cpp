@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "all_reduce_split.hpp"
+#include "lockstep/core/processor_meter.hpp"
 #include "lockstep/record/phase.hpp"
 
 namespace lockstep::train {
@@ -34,11 +35,12 @@ Lack longest_lack(const record::EpochRecord& epoch, std::size_t ranks) {
   };
   Lack longest;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const double delay = value("/epochs/run_delay_seconds", rank) / epoch.seconds;
-    const double steal = value("/epochs/processor_steal_seconds", rank);
-    const double busy = value("/epochs/processor_busy_seconds", rank);
-    const double stolen = steal > 0 ? steal / (steal + busy) : steal;
-    const double share = std::fmax(delay, stolen);  // fmax ignores NaN
+    core::ProcessorUsage usage;
+    usage.wall_seconds = epoch.seconds;
+    usage.run_delay_seconds = value("/epochs/run_delay_seconds", rank);
+    usage.steal_seconds = value("/epochs/processor_steal_seconds", rank);
+    usage.busy_seconds = value("/epochs/processor_busy_seconds", rank);
+    const double share = usage.lacking_share();
     if (std::isfinite(share) && !(share <= longest.share)) {
       longest = {share, static_cast<int>(rank)};
     }

@@ -61,9 +61,10 @@ def cause_table(losses, row_of, place):
          *(Column(f"{name}_seconds", LABELS[name], 4, csv_only=True) for name in shown)],
         rows,
         ["efficiency + all causes = 100 % of T(N), mean over the ranks; negative: the point gains",
-         "smaller batch: T(1) of the computation at the batch of the point against that at the "
-         "batch of the base; slower computation: the same batch on N ranks against one rank "
-         "(shared processors, memory bandwidth, clock rate)",
+         Note("smaller batch: T(1) of the computation at the batch of the point against that at the "
+              "batch of the base; slower computation: the same batch on N ranks against one rank "
+              "(shared processors, memory bandwidth, clock rate)",
+              ("smaller_batch_percent", "slower_compute_percent")),
          Note("computation, not divided: no 1-rank run has the batch of the point",
               ("computation_percent",)),
          Note(f"waiting and transfer: clock error at most {1e6 * max(clock, default=0):.3g} µs per "

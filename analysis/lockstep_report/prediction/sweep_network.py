@@ -10,6 +10,7 @@ from lockstep_report.models.alpha_beta import sweep_observations
 from lockstep_report.models.fitting import LinearFit, fit_linear
 from lockstep_report.prediction.collectives import ALGORITHMS, FLAT, HIERARCHICAL
 from lockstep_report.prediction.network import Level, Network, Range
+from lockstep_report.validity import warning_notes
 
 MINIMUM_SIZES = 3
 
@@ -78,7 +79,8 @@ def network_of_sweeps(runs, algorithm):
                   Range(beta.low, beta.high), True)
     return FittedNetwork(
         f"fit to {names}", library, algorithm, (level,),
-        notes=(f"alpha {1e6 * alpha.value:.4g} µs per message ({1e6 * alpha.low:.4g} to "
+        notes=(*warning_notes(runs),
+               f"alpha {1e6 * alpha.value:.4g} µs per message ({1e6 * alpha.low:.4g} to "
                f"{1e6 * alpha.high:.4g}), beta {1e9 * beta.value:.4g} ns per byte "
                f"({1e9 * beta.low:.4g} to {1e9 * beta.high:.4g}), largest residual "
                f"{residual:.1f} %",), fit=fit)

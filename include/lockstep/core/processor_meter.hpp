@@ -11,6 +11,7 @@ namespace lockstep::core {
 struct ProcessorUsage {
   static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
+  double wall_seconds = unknown;
   double cpu_seconds = unknown;  ///< processor time of all threads of the process
   /// Time that a thread was ready to run but waited for a processor: the largest one of the first
   /// thread and of the other threads that were ready to run for at least half of the interval.
@@ -21,7 +22,14 @@ struct ProcessorUsage {
   /// Periods in which a control group of the process had used up its CPU quota, summed over its
   /// control groups.
   double throttled_periods = unknown;
+
+  /// Returns the share of the interval for which the process lacked a processor: the run delay, or
+  /// the share of the work of its processors that a hypervisor delayed, if that is larger.
+  double lacking_share() const;
 };
+
+/// Share of an interval from which the lack of a processor spoils its times (docs/analysis.md).
+constexpr double lacking_limit = 0.05;
 
 /// Measures `ProcessorUsage` over intervals: getrusage(2), /proc/self/task/*/schedstat, /proc/stat
 /// and cpu.stat of the control groups.

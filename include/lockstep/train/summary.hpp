@@ -10,9 +10,6 @@
 
 namespace lockstep::train {
 
-/// Share of an epoch from which the lack of a processor spoils its times (docs/analysis.md).
-constexpr double lacking_limit = 0.05;
-
 /// Summary of a run. Values that were not measured are NaN.
 struct RunSummary {
   static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
