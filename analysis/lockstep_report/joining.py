@@ -173,11 +173,14 @@ def join_group(group, notes):
                      "are reported as separate runs")
         return parts
     notes.append(f"{names} are parts of one run and were joined")
-    changes = changed_options(parts)
+    run = join(parts)
+    changes = "; ".join(changed_options(parts))
     if changes:
-        notes.append(f"{names}: the options changed between the parts ({'; '.join(changes)}); the "
-                     "tables show those of the last part")
-    return [join(parts)]
+        notes.append(f"{names}: the options changed between the parts ({changes}); the tables show "
+                     "those of the last part")
+        # No repeat of runs that have had the options of the last part from the start.
+        run = replace(run, config=run.config | {"changed-on-resume": changes})
+    return [run]
 
 
 def changed_options(parts):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from lockstep_report.accuracy import accuracy_table
 from lockstep_report.cli import main
+from lockstep_report.experiment import variant_of
 from lockstep_report.joining import load_runs
 from lockstep_report.learning_curves import learning_table
 from lockstep_report.paths import run_files
@@ -173,8 +174,12 @@ def test_parts_on_other_ranks_stay_separate_and_are_named(tmp_path):
 def test_options_that_changed_between_the_parts_are_named(tmp_path):
     one = write_part(tmp_path / "run.h5", 1, 0, 10, 0.2, status="preempted", config={"lr": "0.1", "keep": "3"})
     write_part(tmp_path / "run.part2.h5", 2, 10, 10, 0.2, config={"lr": "0.001", "keep": "5"})
-    assert load_runs([one]).notes[-1] == (
+    loaded = load_runs([one])
+    assert loaded.notes[-1] == (
         "run.h5, run.part2.h5: the options changed between the parts (lr: 0.1, 0.001); the tables show those of the last part")
+    (run,) = loaded.runs
+    assert run.option("lr") == "0.001"
+    assert ("changed-on-resume", "lr: 0.1, 0.001") in variant_of(run)  # no repeat of a run with lr 0.001 alone
 
 
 def test_a_file_given_six_times_counts_once_and_says_so(tmp_path, capsys):

@@ -251,7 +251,8 @@ train::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& commun
 }
 
 record::RunHeader run_header(const Job& job, const Invocation& invocation,
-                             std::span<const std::size_t> bucket_bytes) {
+                             std::span<const std::size_t> bucket_bytes,
+                             std::span<const std::string> further_warnings) {
   record::RunHeader header;
   header.command_line = invocation.command_line;
   header.config = entries(job.config);
@@ -260,6 +261,7 @@ record::RunHeader run_header(const Job& job, const Invocation& invocation,
   header.environment.emplace_back("device_library", job.backend->device().library_versions());
   std::vector<std::string> warnings = job.warnings;
   std::ranges::copy(invocation.communicator.warnings(), std::back_inserter(warnings));
+  std::ranges::copy(further_warnings, std::back_inserter(warnings));
   header.environment.emplace_back("warnings", fmt::format("{}", fmt::join(warnings, "\n")));
   header.ranks = job.ranks;
   header.bucket_bytes.assign(bucket_bytes.begin(), bucket_bytes.end());

@@ -49,9 +49,11 @@ train::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& commun
                                       train::MemoryDetail detail = train::MemoryDetail::planned,
                                       const train::Pipeline* pipeline = nullptr);
 
-/// Returns the header of the run file of this job.
+/// Returns the header of the run file of this job. `further_warnings`: those that are
+/// neither of the job nor of the communicator.
 record::RunHeader run_header(const Job& job, const Invocation& invocation,
-                             std::span<const std::size_t> bucket_bytes);
+                             std::span<const std::size_t> bucket_bytes,
+                             std::span<const std::string> further_warnings = {});
 
 /// Opens the run file on rank 0; empty if there is none. Throws `AgreedError`. Collective: all
 /// ranks must call this.

@@ -108,7 +108,8 @@ void open_run_file(std::optional<record::RunFile>& file, const Job& job,
                    const train::Trainer& trainer) {
   train::together(invocation.communicator, [&] {
     if (invocation.communicator.rank() != 0 || job.config.output.empty()) return;
-    record::RunHeader header = run_header(job, invocation, trainer.bucket_bytes());
+    record::RunHeader header =
+        run_header(job, invocation, trainer.bucket_bytes(), trainer.warnings());
     record::RunPart target{job.config.output, 1};
     if (trainer.first_step() > 0) {
       target = record::next_part(job.config.output, trainer.run_id(), trainer.part());

@@ -213,13 +213,13 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
   found.has_rank_states = rank_state_ != RankState::none && saved_state == rank_state_ &&
                           saved_ranks == replicas_group_.size();
   if (saved_ranks != 0 && saved_ranks != replicas_group_.size()) {
-    core::log_warning(fmt::format(
+    warn(fmt::format(
         "{} was written by a run with {} data-parallel ranks, and this one has {}: its results are "
         "not bit-identical to those of an uninterrupted run, because the sums have another order",
         path.string(), saved_ranks, replicas_group_.size()));
   }
   if (rank_state_ != RankState::none && !found.has_rank_states) {
-    core::log_warning(fmt::format(
+    warn(fmt::format(
         "{} does not contain the {} of each of the {} ranks; all ranks continue with those of rank "
         "0",
         path.string(), rank_state_ == RankState::all ? "replicas" : "batch-norm statistics",
@@ -243,6 +243,8 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
                     .last_correct = find(counters, "last_correct").value_or(-1),
                     .best_correct = counter(counters, "best_correct", path),
                     .loss_scale = {}};
+  if (const auto total_steps = find(counters, "total_steps"))
+    warn_of_changed_schedule(found.progress.step, *total_steps);
   if (!config_.checkpoint_dir.empty()) {
     std::error_code ignored;
     found.is_saved = fs::equivalent(
@@ -252,7 +254,13 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
   return found;
 }
 
-void Checkpoints::warn_of_changed_options(const fs::path& path, const std::string& saved) const {
+/// Prints a warning that the run file records, because it concerns the comparison of the run.
+void Checkpoints::warn(std::string warning) {
+  core::log_warning(warning);
+  warnings_.push_back(std::move(warning));
+}
+
+void Checkpoints::warn_of_changed_options(const fs::path& path, const std::string& saved) {
   if (saved == to_text(identity_.options)) return;
   std::vector<std::string> changes;
   for (const auto& [name, value] : identity_.options) {
@@ -261,10 +269,23 @@ void Checkpoints::warn_of_changed_options(const fs::path& path, const std::strin
       changes.push_back(fmt::format("{} from '{}' to '{}'", name, before, value));
   }
   if (changes.empty()) return;
-  core::log_warning(fmt::format(
-      "{} was written with other options: this command changes {}; the run is no longer one "
-      "experiment, and the report describes all of it with the options of its last part",
+  warn(fmt::format(
+      "{} was written with other options: this command changes {}; results or times can "
+      "differ from those before, and the report describes all of the run with the options of its "
+      "last part",
       path.string(), fmt::join(changes, ", ")));
+}
+
+void Checkpoints::warn_of_changed_schedule(std::int64_t step, std::int64_t saved_steps) {
+  const optim::LearningRateSchedule& now = identity_.schedule;
+  if (now.kind == optim::ScheduleKind::constant || now.total_steps == saved_steps) return;
+  optim::LearningRateSchedule before = now;
+  before.total_steps = saved_steps;
+  warn(fmt::format(
+      "the {} schedule now has {} steps instead of {}, so the learning rate changes from {:.4g} in "
+      "step {} to {:.4g} in step {}; resume with the previous length, or start a new run",
+      core::name(now.kind), now.total_steps, saved_steps, before.at(step - 1), step, now.at(step),
+      step + 1));
 }
 
 void Checkpoints::warn_of_later_checkpoints(const fs::path& resumed, std::int64_t step) const {
@@ -334,6 +355,7 @@ void Checkpoints::save(const Progress& progress) {
                     {"seed", static_cast<std::int64_t>(config_.seed)},
                     {"global_batch", config_.global_batch},
                     {"steps_per_epoch", identity_.steps_per_epoch},
+                    {"total_steps", identity_.schedule.total_steps},
                     {"data_digest", digest_number(identity_.data_digest)}});
   });
   is_saved_ = true;

@@ -11,6 +11,7 @@
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/graph/graph.hpp"
+#include "lockstep/optim/learning_rate.hpp"
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/agreement.hpp"
@@ -34,7 +35,8 @@ struct Progress {
 struct RunIdentity {
   std::int64_t steps_per_epoch = 0;
   std::string data_digest;
-  Entries options;  ///< may differ; then a warning names the changes
+  Entries options;                       ///< may differ; then a warning names the changes
+  optim::LearningRateSchedule schedule;  ///< its length may differ; then a warning says so
 };
 
 /// Saves and restores a run. Only rank 0 reads and writes files; it writes them in the background.
@@ -58,6 +60,9 @@ class Checkpoints {
   /// Returns the number of processes that have worked on the run, including this one. Valid on rank
   /// 0.
   std::int64_t part() const { return part_; }
+  /// Returns the warnings of `restore` about differences between the run before and after the
+  /// resume. Valid on rank 0.
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
   /// Returns whether `save` should be called after `step` steps, because a checkpoint is due or the
   /// last one could not be written; always false on ranks other than 0.
@@ -95,7 +100,9 @@ class Checkpoints {
   Found restore_on_rank_0();
   Found resume_from(const std::filesystem::path& path);
   std::optional<Found> resume_from_newest();
-  void warn_of_changed_options(const std::filesystem::path& path, const std::string& saved) const;
+  void warn(std::string warning);
+  void warn_of_changed_options(const std::filesystem::path& path, const std::string& saved);
+  void warn_of_changed_schedule(std::int64_t step, std::int64_t saved_steps);
   void warn_of_later_checkpoints(const std::filesystem::path& resumed, std::int64_t step) const;
   void prepare_directory() const;
   void wait();
@@ -108,6 +115,7 @@ class Checkpoints {
   RunIdentity identity_;
   std::string run_id_ = record::new_run_id();
   std::int64_t part_ = 1;
+  std::vector<std::string> warnings_;
   bool has_directory_;                 ///< whether rank 0 has a directory; the same on all ranks
   std::array<float, 2> loss_scale_{};  ///< scale and steps since it changed, stored as a tensor
   const record::Tensor loss_scale_tensor_;

@@ -129,7 +129,7 @@ Trainer::Parts::Parts(const TrainingContext& context_, Observer& observer_)
       clocks(context.world, replica->plan->timeline()),
       checkpoints(context.config, context.graph, replica->state, context.data_parallel,
                   context.world, context.pipeline,
-                  {steps_per_epoch, context.data.digest, context.options}),
+                  {steps_per_epoch, context.data.digest, context.options, schedule}),
       progress(restore()),
       summariser(context.world.size(), steps_per_epoch,
                  steps_per_epoch * context.config.global_batch),
@@ -308,8 +308,7 @@ void Trainer::Parts::evaluate_resumed_state() {
   record::EpochRecord epoch;
   epoch.epoch = (progress.step - 1) / steps_per_epoch + 1;
   evaluate(epoch);
-  const bool is_evaluated = progress.evaluated_step == progress.step;
-  if (is_evaluated && context.world.rank() == 0) observer.resumed_state_evaluated(epoch);
+  if (!evaluation_is_due() && context.world.rank() == 0) observer.resumed_state_evaluated(epoch);
 }
 
 /// Starts the clock of the run, at the same time on all ranks, and the telemetry. Collective.
@@ -377,6 +376,7 @@ std::int64_t Trainer::total_steps() const { return parts_->total_steps; }
 std::int64_t Trainer::first_step() const { return parts_->progress.step; }
 const std::string& Trainer::run_id() const { return parts_->checkpoints.run_id(); }
 std::int64_t Trainer::part() const { return parts_->checkpoints.part(); }
+const std::vector<std::string>& Trainer::warnings() const { return parts_->checkpoints.warnings(); }
 bool Trainer::is_finished() const { return parts_->is_over() && !parts_->evaluation_is_due(); }
 std::span<const std::size_t> Trainer::bucket_bytes() const { return parts_->bucket_bytes(); }
 const comm::AllReduceChoice& Trainer::all_reduce() const { return parts_->step.reducer().choice(); }

@@ -241,14 +241,19 @@ def test_forwarded_signals_save_a_checkpoint(tmp_path, number):
 
 
 def test_resume_with_other_options_causes_a_warning(tmp_path):
-    saved = {"checkpoint_dir": tmp_path / "ckpt", "resume": "auto"}
+    saved = {"checkpoint_dir": tmp_path / "ckpt", "resume": "auto", "output": tmp_path / "run.h5", "lr_schedule": "cosine"}
     assert start(*train(steps=2, **saved)).returncode == 0
-    result = start(*train(steps=4, watchdog=60, grace=9, **saved))
+    result = start(*train(steps=2, keep=2, grace=9, **saved))
     assert result.returncode == 0 and messages_of(result) == []
-    result = start(*train("--nesterov", steps=6, lr=0.001, **saved))
+    result = start(*train("--nesterov", steps=4, lr=0.001, **saved))
     assert result.returncode == 0
-    [warning] = messages_of(result)
-    assert "checkpoint-4.h5 was written with other options: this command changes lr from '0.1' to '0.001', nesterov from 'false' to 'true';" in warning
+    changed, length = warnings = messages_of(result)
+    assert ("checkpoint-2.h5 was written with other options: this command changes steps from '2' to '4', lr from '0.1' to '0.001', "
+            "nesterov from 'false' to 'true';") in changed
+    assert "the cosine schedule now has 4 steps instead of 2, so the learning rate changes from 0.0005 in step 2" in length
+    with h5py.File(tmp_path / "run.part2.h5") as file:
+        recorded = file["environment"].attrs["warnings"].decode()
+    assert [f"lockstep: warning: {line}" for line in recorded.splitlines()] == warnings
 
 
 def test_run_that_mpirun_has_killed_resumes(tmp_path):

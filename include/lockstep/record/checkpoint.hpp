@@ -22,7 +22,7 @@ struct Tensor {
 using Counters = std::vector<std::pair<std::string, std::int64_t>>;
 
 /// Bytes of the longest text in a checkpoint.
-inline constexpr std::size_t most_text_bytes = 4096;
+inline constexpr std::size_t most_text_bytes = 16384;
 
 /// Text attributes of the root that the digest covers: "run_id", "options".
 using Texts = std::vector<std::pair<std::string, std::string>>;

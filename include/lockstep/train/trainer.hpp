@@ -100,6 +100,9 @@ class Trainer {
   /// Returns the number of processes that have worked on the run, including this one. Valid on rank
   /// 0.
   std::int64_t part() const;
+  /// Returns the warnings that a resume has printed about differences between the run before and
+  /// after it, for example changed options. Valid on rank 0.
+  const std::vector<std::string>& warnings() const;
   /// Returns whether the run needs no further training or evaluation, for example because the
   /// checkpoint that it resumed from is the last one.
   bool is_finished() const;

@@ -129,13 +129,8 @@ train::Entries shared_entries(const train::Config& config) {
 }
 
 train::Entries experiment_entries(const train::Config& config) {
-  // A checkpoint has these itself, and refuses another seed, global batch or other images; further
-  // epochs continue the same training.
-  static constexpr std::array<std::string_view, 6> in_checkpoint{
-      "seed", "batch-per-rank", "global-batch", "data", "epochs", "steps"};
-  return entries_of(config, [](const Option& option) {
-    return option.effect.affects != Affects::neither &&
-           std::ranges::find(in_checkpoint, option.name) == in_checkpoint.end();
+  return entries_of(config, [&config](const Option& option) {
+    return option.effect.affects != Affects::neither && is_used(config.command, option);
   });
 }
 

@@ -34,9 +34,8 @@ train::Entries entries(const train::Config& config);
 /// Returns the entries that must be equal on all ranks.
 train::Entries shared_entries(const train::Config& config);
 
-/// Returns the entries of the options that have an effect (`Effect`), except those that the
-/// checkpoint checks itself. If they change when a run resumes, its parts are not parts of one
-/// experiment.
+/// Returns the entries of the options that the command uses and that have an effect (`Effect`):
+/// two runs are of one experiment if these entries are equal.
 train::Entries experiment_entries(const train::Config& config);
 
 }  // namespace lockstep::app
