@@ -99,6 +99,8 @@ lockstep_program() {
   fi
 }
 
+container=() # command that starts a program in the container of the study; set by `container_command` in jobs/slurm/launcher.sh
+
 # Sets the array `command`: the lockstep command of the point with the command line $1, repeat $2 and name $3 in the directory $4,
 # which writes the run file $5. The further arguments replace options of the point. Training runs get the seed of the repeat and
 # resume from their checkpoints.
@@ -112,4 +114,59 @@ point_command() {
     command+=(--seed "$repeat" --checkpoint-dir "$directory/checkpoints/$point" --resume auto)
   fi
   command+=(--output "$file")
+}
+
+# Prints the experiment of repeat $2 of the point with index $1 as lines NAME=VALUE: the launcher $3, and what `lockstep help
+# experiment` prints for the command with the further arguments (build, ranks, options that affect results or times).
+point_experiment() {
+  local index=$1 repeat=$2 launcher=$3 merged command
+  shift 3
+  point_command "${arguments_of[index]}" "$repeat" "${names[index]}" . run.h5 "$@"
+  printf 'launcher=%s\n' "$launcher"
+  "${container[@]}" "${command[0]}" help experiment "${ranks_of[index]}" "${command[@]:1}"
+}
+
+# Writes the marker of a complete run to the file $1: the name of its run file $2 and its experiment $3.
+mark_complete() { printf '%s\n' "$(basename -- "$2")" ${3:+"$3"} >"$1"; }
+
+# Returns 0 if repeat $2 of the point with index $1 is complete in the folder $3, 1 if it is not, and 2, with a message, if its
+# experiment cannot be compared with the present one (launcher $4 and further arguments). Exits with an error that names the changes
+# if the experiments differ. A marker of an earlier version has only the name of the run file; a message says that it was not checked.
+is_complete() {
+  local point=${names[$1]}-$2 marker=$3/${names[$1]}-$2.done saved present changes
+  [ -e "$marker" ] || return 1
+  saved=$(tail -n +2 -- "$marker")
+  if [ -z "$saved" ]; then
+    say_once "$marker contains no options and no build, because an earlier version wrote it: it counts as complete, but was not compared with the present options"
+    return 0
+  fi
+  if ! present=$(point_experiment "$1" "$2" "${@:4}" 2>&1); then
+    [ ${#container[@]} -gt 0 ] || type -P "$(lockstep_program)" >/dev/null || present="no lockstep program was found; set LOCKSTEP_BIN"
+    say_once "$marker was not compared with the present options: ${present##*$'\n'}"
+    return 2
+  fi
+  changes=$(awk -F = -v q="'" '{ value = substr($0, length($1) + 2) }
+    NR == FNR { saved[$1] = value; next }
+    saved[$1] != value { printf "%s%s from %s to %s", comma, $1, q saved[$1] q, q value q; comma = ", " }
+    ' <(printf '%s\n' "$saved") <(printf '%s\n' "$present"))
+  [ -z "$changes" ] ||
+    die "$point is complete, but the present command changes $changes; use another --dir, or delete the old run:" \
+      "rm -rf $(printf %q "$3/$point.done") $(printf %q "$3/$point").[0-9]*.h5 $(printf %q "$3/checkpoints/$point")"
+}
+
+# Prints the message $1 about a point to stderr, unless this function has printed one about another point.
+said=""
+say_once() {
+  [ -n "$said" ] || printf '%s: %s (further points are not listed)\n' "${0##*/}" "${1//[[:cntrl:]]/?}" >&2
+  said=yes
+}
+
+# Prints a message if the folder $1 has run files of points that the table does not contain, because the report includes them.
+name_other_points() {
+  local file others=" "
+  for file in "$1"/*.h5; do
+    [[ ${file##*/} =~ ^(.+)-[0-9]+(\.([0-9_]+|part[0-9]+))+\.h5$ ]] || continue
+    [[ " ${names[*]} $others" == *" ${BASH_REMATCH[1]} "* ]] || others+="${BASH_REMATCH[1]} "
+  done
+  [ "$others" = " " ] || echo "${0##*/}: the report will include points that are not in the table:$others(in $1)" >&2
 }

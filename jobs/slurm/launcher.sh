@@ -27,6 +27,10 @@ container_command() {
   container+=("$LOCKSTEP_IMAGE")
 }
 
+# Prints how the launcher $1 starts ranks, as part of the experiment of a point.
+# shellcheck disable=SC2154  # site.sh sets site and gpu
+describe_launcher() { printf '%s\n' "$1, site $site${gpu:+, GPU $gpu}${LOCKSTEP_IMAGE:+, image $LOCKSTEP_IMAGE}"; }
+
 # Sets the array `launcher`: the command that starts $2 ranks with $3 cores each, with the launcher $1 (srun or mpirun).
 # --cpus-per-task is passed explicitly, because srun of Slurm 22.05 does not inherit it from sbatch. mpirun binds no process,
 # because it would bind all threads of a rank to one core. mpirun and its daemons end a minute after a link between hosts is lost;

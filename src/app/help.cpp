@@ -8,9 +8,12 @@
 #include <boost/program_options.hpp>
 #include <sstream>
 
+#include "lockstep/core/error.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "options/option_reference.hpp"
 #include "options/option_table.hpp"
+#include "options/parse.hpp"
+#include "options/values.hpp"
 
 namespace lockstep::app {
 
@@ -110,6 +113,21 @@ finite; 6 output cannot be written; 70 internal error or watchdog; 75 stopped by
 checkpoint saved: run the same command again, it resumes; 128 + N stopped by signal N without one.
 )";
 
+/// Returns lines NAME=VALUE with all that distinguishes the experiment of the command line
+/// `arguments`, started on `ranks` ranks: build, ranks, command, and the options that affect
+/// results or times. Values that depend on the machine are not resolved. Throws `Error` (usage).
+std::string experiment_text(const std::string& ranks, const std::vector<std::string>& arguments) {
+  train::Config config = parse_options(arguments, process_environment());
+  const auto count = parse_integer("ranks", ranks);
+  if (count < 1) core::fail(core::ExitStatus::usage, "the number of ranks must be at least 1");
+  config = train::resolve(std::move(config), static_cast<int>(count));
+  std::string text = fmt::format("build={}\nranks={}\n", record::program_id(), count);
+  for (const auto& [name, value] : experiment_entries(config)) {
+    text += fmt::format("{}={}\n", name, value);
+  }
+  return text;
+}
+
 /// Returns the help of the options of `group` that `command` uses.
 std::string group_text(std::string_view command, OptionGroup group) {
   constexpr unsigned line_length = 100;
@@ -146,6 +164,8 @@ std::optional<std::string> requested_information(const std::vector<std::string>&
     const std::string topic = arguments.size() > 1 ? arguments[1] : "";
     if (topic == "options") return options_page();
     if (topic == "options-json") return options_json();
+    if (topic == "experiment" && arguments.size() > 3)
+      return experiment_text(arguments[2], {arguments.begin() + 3, arguments.end()});
     return overview_text();
   }
   if (!asks("--help", "-h")) return std::nullopt;
@@ -163,7 +183,9 @@ std::string overview_text() {
   }
   return text +
          "\nlockstep COMMAND --help lists the options with their defaults. lockstep help options\n"
-         "prints the reference of all options; lockstep help options-json as JSON. A first run:\n\n"
+         "prints the reference of all options; lockstep help options-json as JSON. lockstep help\n"
+         "experiment RANKS COMMAND [options] prints what distinguishes the runs of a command from\n"
+         "others: the build, and the options that affect results or times. A first run:\n\n"
          "  lockstep train --batch-per-rank 32 --steps 20\n";
 }
 

@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <fstream>
+#include <iterator>
 #include <span>
 #include <string_view>
 
 #include "build.hpp"
+#include "digest.hpp"
 #include "hdf5.hpp"
 
 namespace lockstep::record {
@@ -102,6 +105,15 @@ std::string build_id() {
   return fmt::format("lockstep {} commit {}{}, {}, {} {}", build.version, build.git_commit,
                      build.git_dirty ? " (modified)" : "", build.compiler, build.build_type,
                      build.compiler_flags);
+}
+
+std::string program_id() {
+  const Build& build = this_build();
+  if (!build.git_dirty && build.git_commit != "unknown") return build_id();
+  std::ifstream executable("/proc/self/exe", std::ios::binary);
+  Digest digest;
+  digest.add(std::string(std::istreambuf_iterator<char>(executable), {}));
+  return fmt::format("{}, executable {}", build_id(), digest.hex());
 }
 
 }  // namespace lockstep::record

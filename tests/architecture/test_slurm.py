@@ -78,8 +78,33 @@ def test_complete_study_is_not_submitted(table, tmp_path):
     for name in ("one", "two", "two-big"):
         (tmp_path / f"{name}-1.done").touch()
     result = submit("--repeats", 1, "--dir", tmp_path, table)
-    assert (result.returncode, result.stderr) == (0, "")
+    assert result.returncode == 0
+    assert "one-1.done contains no options and no build, because an earlier version wrote it" in result.stderr
     assert result.stdout == f"all points are complete; the results are in {tmp_path}\n"
+
+
+def test_complete_points_are_compared_or_left_to_their_tasks(table, tmp_path):
+    """A task and `submit` compare the same experiment. Without a program that can run here, the task compares alone."""
+    stub = tmp_path / "stub"
+    stub.write_text('#!/bin/bash\n[ "$1" != help ] || { echo "build=$BUILD"; printf "arguments=%s\\n" "${*:3}"; }\n',
+                    encoding="utf-8")
+    stub.chmod(0o755)
+    out = tmp_path / "out"
+    out.mkdir()
+    here = {"LOCKSTEP_BIN": str(stub), "BUILD": "1"}
+    assert run_task(tmp_path, table, 1, 0, directory=out, **here).returncode == 0
+    marker = (out / "one-1.done").read_text(encoding="utf-8")
+    assert marker.startswith("one-1.77_1.0.h5\nlauncher=srun, site generic\nbuild=1\narguments=1 train")
+    command = ["--repeats", 3, "--launcher", "srun", "--dir", out, table, "--", "--epochs", "2"]
+    without = submit(*command)
+    assert options(without.stdout.splitlines()[0])["--array"] == "1,2,3%4"
+    assert "one-1.done was not compared with the present options: no lockstep program was found; set LOCKSTEP_BIN" in without.stderr
+    assert options(submit(*command, **here).stdout.splitlines()[0])["--array"] == "2,3%4"
+    change = "one-1 is complete, but the present command changes build from '1' to '2'"
+    for result in (submit(*command, **here | {"BUILD": "2"}), run_task(tmp_path, table, 1, 0, directory=out, **here | {"BUILD": "2"})):
+        assert result.returncode == 1 and change in result.stderr and result.stdout == ""
+    result = submit(*command[:-1], "3", **here)
+    assert result.returncode == 1 and "changes arguments from" in result.stderr
 
 
 def test_missing_account_is_an_error_if_the_site_requires_one(table):
@@ -298,9 +323,9 @@ def test_options_without_a_valid_value_are_errors(table, arguments):
     assert result.stderr.startswith("submit: --") and len(result.stderr.splitlines()) == 1
 
 
-def run_task(tmp_path, table, task, status, restart=0, state="RUNNING"):
+def run_task(tmp_path, table, task, status, restart=0, state="RUNNING", directory=None, **variables):
     """Runs one array task with stubs of srun and scontrol, which record their last arguments. srun exits with `status`;
-    scontrol prints that the job is in the state `state`."""
+    scontrol prints that the job is in the state `state`. `variables` are added to the environment."""
     programs = tmp_path / "bin"
     programs.mkdir(exist_ok=True)
     for name, code in (("srun", status), ("scontrol", 0)):
@@ -310,8 +335,8 @@ def run_task(tmp_path, table, task, status, restart=0, state="RUNNING"):
         (programs / name).chmod(0o755)
     environment = os.environ | {
         "PATH": f"{programs}:{os.environ['PATH']}", "LOCKSTEP_BIN": "/opt/lockstep", "SLURM_CPUS_PER_TASK": "4",
-        "SLURM_ARRAY_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": str(task), "SLURM_RESTART_COUNT": str(restart)}
-    return subprocess.run(["bash", TASK, ROOT, "generic", "", "srun", table, "3", tmp_path, "--epochs", "2"],
+        "SLURM_ARRAY_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": str(task), "SLURM_RESTART_COUNT": str(restart)} | variables
+    return subprocess.run(["bash", TASK, ROOT, "generic", "", "srun", table, "3", directory or tmp_path, "--epochs", "2"],
                           capture_output=True, text=True, env=environment)
 
 

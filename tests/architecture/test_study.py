@@ -1,6 +1,7 @@
 """Tests of jobs/study and of the tables in jobs/studies."""
 
 import contextlib
+import json
 import os
 import pathlib
 import signal
@@ -45,10 +46,11 @@ def study(*arguments, **variables):
 @pytest.fixture
 def program(tmp_path):
     """A function that writes a stub of lockstep, which appends its arguments to `calls`, creates its run file and exits with
-    `status`. Returns the environment variable that names it."""
-    def make(status=0):
+    `status`; `experiment` is the command that runs for `help experiment`. Returns the environment variable that names it."""
+    def make(status=0, experiment='echo "build=1"'):
         path = tmp_path / "lockstep"
-        path.write_text(f'#!/bin/bash\necho "$@" >>"{tmp_path}/calls"\ntouch "${{@: -1}}"\nexit {status}\n', encoding="utf-8")
+        path.write_text(f'#!/bin/bash\n[ "$1" != help ] || {{ {experiment}; exit; }}\n'
+                        f'echo "$@" >>"{tmp_path}/calls"\ntouch "${{@: -1}}"\nexit {status}\n', encoding="utf-8")
         path.chmod(0o755)
         return {"LOCKSTEP_BIN": str(path)}
     return make
@@ -78,13 +80,115 @@ def test_points_run_in_turn_and_repeats_have_their_seed(table, tmp_path, program
     assert [words[words.index("--seed") + 1] for words in made[::2]] == ["1", "2"]
     assert made[0][-1] == f"{tmp_path}/out/one-1.0.h5"
     assert "--seed" not in made[1] and "--resume" not in made[1]
-    assert (tmp_path / "out" / "two-2.done").read_text(encoding="utf-8") == "two-2.0.h5\n"
+    marker = (tmp_path / "out" / "two-2.done").read_text(encoding="utf-8")
+    assert marker == "two-2.0.h5\nlauncher=env RANKS_STARTED=RANKS\nbuild=1\n"
 
 
 def test_complete_points_are_not_run_again(table, tmp_path, program):
     for _ in range(2):
         assert study(*RUN, "--dir", tmp_path / "out", table, **program()).returncode == 0
     assert len(calls(tmp_path)) == 2
+
+
+def expect_refusal(result, change):
+    assert result.returncode == 1 and "$" not in result.stdout, result.stdout
+    [line] = result.stderr.splitlines()
+    assert f"the present command changes {change}; use another --dir, or delete the old run: rm -rf " in line
+
+
+def test_complete_point_of_another_build_or_launcher_is_refused(table, tmp_path, program):
+    command = [*RUN, "--dir", tmp_path / "out", table]
+    assert study(*command, **program()).returncode == 0
+    (tmp_path / "out" / "one-1.done").unlink()  # would be the first run
+    expect_refusal(study(*command, **program(experiment='echo "build=2"')), "build from '1' to '2'")
+    expect_refusal(study("--launcher", "env RANKS", *command[2:], **program()),
+                   "launcher from 'env RANKS_STARTED=RANKS' to 'env RANKS'")
+    assert len(calls(tmp_path)) == 2
+
+
+def test_remedy_of_the_refusal_deletes_the_old_run_only(table, tmp_path, program):
+    table.write_text("one\t1\ttrain --batch-per-rank 8\none-1.a\t1\ttrain --batch-per-rank 8\n", encoding="utf-8")
+    folder = tmp_path / "a folder"
+    command = [*RUN, "--dir", folder, table]
+    assert study(*command, **program()).returncode == 0
+    (folder / "checkpoints" / "one-1").mkdir(parents=True)
+    kept = {folder / "one-1.a-1.done", folder / "one-1.a-1.0.h5", folder / "checkpoints", folder / ".study.lock"}
+    result = study(*command, **program(experiment='echo "build=2"'))
+    subprocess.run(result.stderr.rpartition("delete the old run: ")[2], shell=True, check=True)
+    assert set(folder.iterdir()) == kept
+
+
+def test_marker_of_an_earlier_version_is_not_accepted_silently(table, tmp_path, program):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "one-1.done").write_text("one-1.0.h5\n", encoding="utf-8")
+    result = study(*RUN, "--dir", tmp_path / "out", table, **program())
+    assert result.returncode == 0 and len(calls(tmp_path)) == 1
+    assert "one-1.done contains no options and no build, because an earlier version wrote it" in result.stderr
+
+
+def test_marker_that_cannot_be_compared_is_an_error(table, tmp_path, program):
+    command = [*RUN, "--dir", tmp_path / "out", table]
+    assert study(*command, **program()).returncode == 0
+    result = study(*command, **program(experiment="echo no such option >&2; false"))
+    assert result.returncode == 1 and "one-1.done was not compared with the present options: no such option" in result.stderr
+    assert len(calls(tmp_path)) == 2
+
+
+def test_points_that_were_removed_from_the_table_are_named(table, tmp_path, program):
+    command = [*RUN, "--dir", tmp_path / "out", table]
+    assert study(*command, **program()).stderr == ""
+    table.write_text("two\t2\tallreduce --max-bytes 1K\n", encoding="utf-8")
+    result = study(*command, **program())
+    assert result.returncode == 0
+    assert f"the report will include points that are not in the table: one (in {tmp_path}/out)" in result.stderr
+
+
+def other_value(option):
+    """Returns arguments that give the option another value than its default."""
+    if option["type"] == "flag":
+        return [f"--{option['name']}"]
+    names = [value["name"] for value in option["values"] if value["name"] != option["default"]]
+    values = names or {"integer": ["2", "3"], "number": ["0.5", "2"], "bytes": ["4K"], "interval": ["7-steps"],
+                       "list": ["crash:0:1"]}.get(option["type"], ["other"])
+    return [f"--{option['name']}", next(value for value in values if value != option["default"])]
+
+
+@pytest.mark.parametrize("command", ["train --batch-per-rank 8 --epochs 5", "ladder", "allreduce", "layers", "stack"])
+def test_every_option_with_an_effect_is_compared(table, tmp_path, program, command):
+    """Every option of the command in turn differs from the one of a complete point."""
+    real = os.environ.get("LOCKSTEP_BIN") or pytest.skip("LOCKSTEP_BIN is not set to the program; CTest sets it")
+    table.write_text(f"one\t1\t{command}\n", encoding="utf-8")
+    stub = program(experiment=f'exec "{real}" "$@"')
+    arguments = [*RUN, "--dry-run", "--dir", tmp_path / "out", table, "--"]
+    assert study(*RUN, "--dir", tmp_path / "out", table, **stub).returncode == 0
+    assert "one-1 is complete" in study(*arguments, **stub).stdout
+    options = json.loads(subprocess.run([real, "help", "options-json"], capture_output=True, check=True).stdout)
+    named = 0
+    for option in options:
+        if (not option["recorded"] or command.split()[0] not in option["commands"]
+                or option["name"] in {"output", "seed", "checkpoint-dir", "resume"}):  # the study gives these
+            continue
+        result = study(*arguments, *other_value(option), **stub)
+        if result.returncode == 1 and "one-1.done was not compared" in result.stderr:
+            continue  # the program requires another option with this one
+        is_refused = result.returncode == 1 and f" {option['name']} from '" in result.stderr
+        assert is_refused == (option["effect"] != "neither"), (option["name"], result.stderr)
+        assert is_refused != ("one-1 is complete" in result.stdout)
+        named += is_refused
+    assert named >= 5
+
+
+def test_options_of_the_environment_and_of_files_are_compared(table, tmp_path, program):
+    real = os.environ.get("LOCKSTEP_BIN") or pytest.skip("LOCKSTEP_BIN is not set to the program; CTest sets it")
+    command = [*RUN, "--dir", tmp_path / "out", table]
+    stub = program(experiment=f'exec "{real}" "$@"')
+    assert study(*command, **stub, LOCKSTEP_LR="0.1").returncode == 0
+    assert study(*command, **stub, LOCKSTEP_WATCHDOG="7").returncode == 0
+    expect_refusal(study(*command, **stub, LOCKSTEP_LR="0.2"), "lr from '0.1' to '0.2'")
+    (tmp_path / "a.ini").write_text("momentum = 0.5\n", encoding="utf-8")
+    expect_refusal(study(*command, **stub, LOCKSTEP_CONFIG=str(tmp_path / "a.ini")), "momentum from '0.9' to '0.5'")
+    table.write_text(table.read_text(encoding="utf-8").replace("one\t1", "one\t2"), encoding="utf-8")
+    expect_refusal(study(*command, **stub), "ranks from '1' to '2', global-batch from '8' to '16'")
 
 
 def test_options_after_the_separator_replace_those_of_the_table(table, tmp_path, program):
@@ -150,7 +254,7 @@ def accept_signals():
 def running_study(table, tmp_path, status):
     """Starts a study in its own process group whose first run waits for SIGUSR1 and then exits with `status`."""
     program = tmp_path / "lockstep"
-    program.write_text(f'#!/bin/bash\ntrap "exit {status}" USR1\necho "$@" >>"{tmp_path}/calls"\n'
+    program.write_text(f'#!/bin/bash\n[ "$1" != help ] || exit 0\ntrap "exit {status}" USR1\necho "$@" >>"{tmp_path}/calls"\n'
                        'for ((i = 0; i < 300; ++i)); do sleep 0.1; done\n', encoding="utf-8")
     program.chmod(0o755)
     process = subprocess.Popen([STUDY, *RUN, "--dir", tmp_path / "out", table], text=True, stdin=subprocess.DEVNULL,

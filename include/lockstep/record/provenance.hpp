@@ -14,6 +14,10 @@ Attributes provenance();
 /// All ranks must have the same text, because different builds may have different results.
 std::string build_id();
 
+/// Returns `build_id`, followed by a digest of the executable if the commit does not identify the
+/// source, because it is unknown or files were modified.
+std::string program_id();
+
 /// Returns the host name, the processors that this process may use, the processor model and the
 /// host memory. The ranks in the result are 0.
 RankInfo describe_process();
