@@ -60,7 +60,7 @@ class CheckpointDamage : public testing::Test {
 // LOCKSTEP_DAMAGE_ROUNDS=100000 runs a longer test.
 TEST_F(CheckpointDamage, AFlippedBitIsDetectedOrHasNoEffect) {
   const char* wanted = std::getenv("LOCKSTEP_DAMAGE_ROUNDS");
-  const int rounds = wanted ? std::atoi(wanted) : 1500;
+  const int rounds = wanted ? std::atoi(wanted) : 300;
   core::Random random(5, core::RandomStream::test);
   int taken = 0;
   for (int round = 0; round < rounds; ++round) {
