@@ -3,10 +3,9 @@
 its only parameters are those of the model: latency and bandwidth.
 """
 
+import os
 import re
 import subprocess
-
-from programs import find_program
 
 SPEED = 1e9  # flop/s of a simulated host; a trace gives computation in flops
 BYTE = 6  # SMPI's number of a data type of one byte
@@ -16,12 +15,6 @@ OPTIONS = [
     "--cfg=network/crosstraffic:0", "--cfg=smpi/host-speed:1e9", "--log=root.fmt:%m%n"]
 HEADER = ("<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM "
           '"https://simgrid.org/simgrid.dtd">\n<platform version="4.1">\n')
-
-
-def smpirun():
-    """Returns the path of smpirun; skips the test if it is missing, or fails it if
-    LOCKSTEP_REQUIRE_SIMGRID=1."""
-    return find_program("SIMGRID", ("smpirun",), "libsimgrid-dev", "LOCKSTEP_SMPIRUN")
 
 
 def cluster(hosts, alpha, beta):
@@ -64,7 +57,7 @@ def replay(folder, platform, traces, hosts, *options):
         names.append(f"{path}\n")
     (folder / "traces").write_text("".join(names))
     done = subprocess.run(
-        [smpirun(), "-platform", folder / "platform.xml", "-hostfile", folder / "hosts", "-np",
+        [os.environ.get("LOCKSTEP_SMPIRUN", "smpirun"), "-platform", folder / "platform.xml", "-hostfile", folder / "hosts", "-np",
          str(len(traces)), "-replay", folder / "traces", *OPTIONS, *options],
         capture_output=True, text=True, timeout=300, cwd=folder, check=False)
     found = re.search(r"Simulation time ([\d.eE+-]+)", done.stdout + done.stderr)

@@ -5,7 +5,6 @@ import json
 import shutil
 import struct
 import sys
-from importlib.util import find_spec
 
 import h5py
 import numpy as np
@@ -215,13 +214,19 @@ def test_tensorboard_records(path, tmp_path):
     assert struct.unpack("<f", value)[0] == pytest.approx(0.5)
 
 
-def test_parquet(path, tmp_path, capsys):
-    pandas = pytest.importorskip("pandas")
-    if find_spec("pyarrow") is None:
-        assert export(path, "--to", "parquet", "--out", tmp_path / "out") == 2
-        error = capsys.readouterr().err
-        assert "needs pyarrow or fastparquet" in error and error.count("\n") == 1
-        return
+@pytest.mark.requires("PANDAS")
+def test_parquet_needs_a_library(path, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "fastparquet", None)
+    assert export(path, "--to", "parquet", "--out", tmp_path / "out") == 2
+    error = capsys.readouterr().err
+    assert "needs pyarrow or fastparquet" in error and error.count("\n") == 1
+
+
+@pytest.mark.requires("PYARROW")
+def test_parquet(path, tmp_path):
+    import pandas
+
     assert export(path, "--to", "parquet", "--out", tmp_path / "out") == 0
     frame = pandas.read_parquet(tmp_path / "out" / "steps.parquet")
     assert len(frame) == 40 and frame.forward_seconds.iloc[0] == 0.003

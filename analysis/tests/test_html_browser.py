@@ -1,28 +1,40 @@
-"""Tests of the page in headless Chromium. They are skipped without it, or fail if
-LOCKSTEP_REQUIRE_CHROMIUM=1."""
+"""Tests of the page in headless Chromium."""
 
 import re
 
 import pytest
-from browser import browse, chromium, console_messages, measure
+from browser import Browser
 from html_study import write_points, write_study
 from lockstep_report.cli import main
+
+pytestmark = pytest.mark.requires("CHROMIUM")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with Browser() as process:
+        yield process
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    chromium()
     folder = tmp_path_factory.mktemp("page")
     path = folder / "report.html"
     assert main(["html", str(write_study(folder / "runs", (1, 2, 8), 2)), "-o", str(path)]) == 0
     return path
 
 
-def test_page_runs_under_its_security_policy(page):
-    output, messages = browse(page, "--dump-dom")
-    assert console_messages(messages) == []
-    assert 'aria-pressed="true"' in output  # the script ran
-    assert "<title>Lockstep report: resnet18-cifar, 1 to 8 ranks</title>" in output
+def test_page_runs_under_its_security_policy(browser, page):
+    browser.open(page)
+    assert browser.value("document.title") == "Lockstep report: resnet18-cifar, 1 to 8 ranks"
+    assert browser.value("document.querySelector('[aria-pressed=true]') !== null")  # the script ran
+    assert browser.messages == []
+
+
+def test_violation_of_the_security_policy_is_noticed(browser, page):
+    browser.open(page)
+    browser.value("fetch('https://example.org').catch(() => 0)")
+    assert "Content Security Policy" in "".join(browser.messages)
 
 
 # The width of the window and of the page, and the elements that extend beyond it.
@@ -33,8 +45,9 @@ SIDEWAYS = """[innerWidth, document.documentElement.scrollWidth,
 
 
 @pytest.mark.parametrize("width", [320, 390, 1280])
-def test_page_does_not_scroll_sideways(page, width):
-    assert measure(page, SIDEWAYS, width=width) == f"{width},{width},"
+def test_page_does_not_scroll_sideways(browser, page, width):
+    browser.open(page, width)
+    assert browser.value(SIDEWAYS) == f"{width},{width},"
 
 
 TEXTS = """[...document.querySelectorAll("svg.chart")].flatMap((chart) => {
@@ -49,26 +62,29 @@ TEXTS = """[...document.querySelectorAll("svg.chart")].flatMap((chart) => {
 
 
 @pytest.mark.parametrize("width", [320, 1280])
-def test_texts_of_charts_are_inside_and_do_not_overlap(page, width):
-    assert measure(page, TEXTS, width=width) == ""
+def test_texts_of_charts_are_inside_and_do_not_overlap(browser, page, width):
+    browser.open(page, width)
+    assert browser.value(TEXTS) == ""
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 40])
-def test_texts_of_many_points(tmp_path, count):
-    chromium()
+def test_texts_of_many_points(browser, tmp_path, count):
     path = tmp_path / "page.html"
     assert main(["html", str(write_points(tmp_path / "runs", count)), "-o", str(path)]) == 0
-    assert measure(path, TEXTS, width=390) == ""
-    assert measure(path, SIDEWAYS, width=390) == "390,390,"
+    browser.open(path, 390)
+    assert browser.value(TEXTS) == ""
+    assert browser.value(SIDEWAYS) == "390,390,"
 
 
-def test_text_is_large_enough_on_a_phone(page):
+def test_text_is_large_enough_on_a_phone(browser, page):
     script = """Math.min(...[...document.querySelectorAll("svg.chart text")]
       .map((t) => t.getBoundingClientRect().height))"""
-    assert float(measure(page, script, width=320)) >= 9.99  # height of a line, pixels of CSS
+    browser.open(page, 320)
+    assert browser.value(script) >= 9.99  # height of a line, pixels of CSS
 
 
-def test_values_series_and_theme(page):
+def test_values_series_and_theme(browser, page):
+    browser.open(page)
     key = 'dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight"}))'
     script = f"""(() => {{
       const figure = document.querySelector("figure"), chart = figure.querySelector(".chart");
@@ -88,14 +104,13 @@ def test_values_series_and_theme(page):
       map.{key};
       return [tip, hidden, dark, large, map.parentElement.querySelector(".tip").textContent].join(" | ");
     }})()"""
-    tip, hidden, dark, large, cell = measure(page, script).split(" | ")
+    tip, hidden, dark, large, cell = browser.value(script).split(" | ")
     assert re.fullmatch(r"2 ranks: \d\.\d\d", tip)
     assert (hidden, dark, large) == ("0false", "rgb(22, 24, 28)", "1 rank: 1")
     assert re.fullmatch(r"rank 0 \(node0\), step \d+( to \d+)?: up to 2 % above", cell)
 
 
-def test_printed_page(page, tmp_path):
-    path = tmp_path / "page.pdf"
-    browse(page, f"--print-to-pdf={path}", "--no-pdf-header-footer")
-    content = path.read_bytes()
+def test_printed_page(browser, page):
+    browser.open(page)
+    content = browser.printed()
     assert content.startswith(b"%PDF") and 3 <= len(re.findall(rb"/Type\s*/Page\b", content)) <= 40

@@ -1,18 +1,19 @@
-"""Compiles the tables with LaTeX and reads the text of the pages. Needs pdflatex (Debian:
-texlive-latex-base texlive-latex-recommended); the texts are compared if pdftotext is installed, too."""
+"""Compiles the tables with LaTeX and reads the text of the pages. Needs pdflatex and pdftotext (Debian:
+texlive-latex-base texlive-latex-recommended poppler-utils)."""
 
 import re
-import shutil
 import subprocess
 import unicodedata
 
 import numpy as np
+import pytest
 from lockstep_report.cli import main
 from lockstep_report.escaping import latex_escape
 from lockstep_report.tables import LATEX_ROWS, Column, Table, latex
 from planted import write_sweep, write_training
-from programs import find_program
 from synthetic import write_ladder, write_layers, write_stack
+
+pytestmark = pytest.mark.requires("LATEX")
 
 HOSTILE = [
     "$x_1$ 50% & #1 {a} ~b ^c \\d", "\\input{/etc/passwd}", "$$ \\begin{x} \\end{tabular} % }",
@@ -23,23 +24,17 @@ HOSTILE = [
 
 
 def compiled(folder, body):
-    """Compiles a document with the LaTeX text `body` and returns the text of its pages; None if
-    pdftotext is missing. Skips the test if pdflatex is missing, or fails it if
-    LOCKSTEP_REQUIRE_LATEX=1."""
-    pdflatex = find_program(
-        "LATEX", ("pdflatex",), "texlive-latex-base and texlive-latex-recommended")
+    """Compiles a document with the LaTeX text `body` and returns the text of its pages."""
     (folder / "paper.tex").write_text(
         "\\documentclass{article}\n\\usepackage{booktabs,graphicx}\n"
         f"\\begin{{document}}\n{body}\n\\end{{document}}\n", encoding="utf-8")
     done = subprocess.run(
-        [pdflatex, "-halt-on-error", "-interaction=nonstopmode", "-no-shell-escape", "paper.tex"],
+        ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "-no-shell-escape", "paper.tex"],
         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
         stdin=subprocess.DEVNULL, check=False)
     log = done.stdout.decode("utf-8", "replace")
     assert done.returncode == 0, log[-2000:]
     assert "Missing character" not in log
-    if not shutil.which("pdftotext"):
-        return None
     subprocess.run(["pdftotext", "-layout", "paper.pdf", "text"], cwd=folder, check=True)
     return (folder / "text").read_text(encoding="utf-8")
 

@@ -7,6 +7,7 @@ import simgrid_replay as simgrid
 from lockstep_report.prediction.network import Level, Network, Range
 from lockstep_report.prediction.schedule import schedule
 
+pytestmark = pytest.mark.requires("SIMGRID")
 ALPHA, BETA = 20e-6, 1e-9
 # The formulas are exact for these platforms; SimGrid completes an event within 1e-9 s or 1e-5.
 EXACT = 2e-3

@@ -1,7 +1,4 @@
-"""Tests of the campaign itself: its bounds, draws and checks, and a small slice of each kind of fault.
-
-The tests between emulated hosts are skipped if this machine cannot emulate hosts, or fail if LOCKSTEP_REQUIRE_CLUSTER=1.
-"""
+"""Tests of the campaign itself: its bounds, draws and checks, and a small slice of each kind of fault."""
 
 import json
 import os
@@ -21,7 +18,6 @@ sys.path.insert(0, str(FOLDER))
 import checks  # noqa: E402
 import injected  # noqa: E402
 from bounds import percentile, upper_bound  # noqa: E402
-from hosts import Hosts  # noqa: E402
 from job import Job  # noqa: E402
 from kinds import KINDS, Outcome, is_before_queries  # noqa: E402
 from runner import ATTEMPTS, KEEP, STEPS, Reference, Run, Runner  # noqa: E402
@@ -275,8 +271,7 @@ def test_slice_on_one_host(tmp_path):
     assert found["kills"]["checks"]["launcher over"]["runs"] == 3
 
 
+@pytest.mark.requires("CLUSTER")
 def test_slice_between_hosts(tmp_path):
-    if (reason := Hosts.reason_against()) and os.environ.get("LOCKSTEP_REQUIRE_CLUSTER") != "1":
-        pytest.skip(reason)
     found = slice_of(tmp_path, "--hosts", "two", "--ranks", "2", "kills:2", "network:2", "resumes:1")
     assert {name: kind["runs"] for name, kind in found.items()} == {"kills": 2, "network": 2, "resumes": 1}

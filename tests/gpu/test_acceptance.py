@@ -1,5 +1,5 @@
 """Tests of the acceptance test on a machine without a GPU: the scenarios of the dry run, and the
-functions that decide. Needs pytest, h5py and NumPy, but no PyTorch. LOCKSTEP_TEST_PYTORCH=1 adds a
+functions that decide. Needs pytest, h5py and NumPy, but no PyTorch. LOCKSTEP_REQUIRE_PYTORCH=1 adds a
 test that runs tests/bench/pytorch_gpu.py with the installed PyTorch on the CPU (takes minutes)."""
 
 import concurrent.futures
@@ -96,8 +96,7 @@ def test_sigterm_ends_all_programs_and_keeps_the_results(tmp_path):
     assert not running_processes(folder)
 
 
-@pytest.mark.skipif(os.environ.get("LOCKSTEP_TEST_PYTORCH") != "1",
-                    reason="LOCKSTEP_TEST_PYTORCH is not 1")
+@pytest.mark.requires("PYTORCH")
 def test_pytorch_code_runs_on_the_cpu(tmp_path):
     assert dry_run.check_pytorch(tmp_path) == ([], "")
 

@@ -8,8 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, missing
+from conftest import ROOT
 
+pytestmark = pytest.mark.requires("PACKAGES")
 PROGRAMS = {
     "Lmod": ("lmod/usr/share/lmod/lmod/libexec/lmod", "/usr/share/lmod/lmod/libexec/lmod"),
     "Environment Modules": ("environment-modules/usr/lib/x86_64-linux-gnu/modulecmd.tcl",
@@ -29,7 +30,7 @@ def module_program(request):
     for path in (ROOT / "build" / "module-programs" / unpacked, pathlib.Path(installed)):
         if path.exists():
             return path
-    return missing(f"{request.param} is not available; jobs/setup --dev unpacks it")
+    return pytest.fail(f"{request.param} is not available; jobs/setup --dev unpacks it")
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def test_spack_recipe_uses_options_of_cmake():
     assert calls("define") and set(calls("define")) <= options
 
 
-@pytest.mark.skipif(not shutil.which("spack"), reason="Spack is not installed; the recipe was not loaded with it")
+@pytest.mark.requires("SPACK")
 def test_spack_loads_the_recipe():
     environment = os.environ | {"SPACK_DISABLE_LOCAL_CONFIG": "1"}
     result = subprocess.run(["spack", "-e", PACKAGING / "spack", "info", "lockstep"], env=environment, text=True,
@@ -110,8 +110,7 @@ def image_builder():
     return []
 
 
-@pytest.mark.skipif(os.environ.get("LOCKSTEP_TEST_IMAGES") != "1",
-                    reason="image builds take minutes and download a base image; set LOCKSTEP_TEST_IMAGES=1")
+@pytest.mark.requires("IMAGES")  # takes minutes and downloads a base image
 class TestImages:
     def test_dockerfile_builds(self):
         builder = image_builder()

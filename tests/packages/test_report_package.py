@@ -1,6 +1,5 @@
 """Installs the Python package of analysis/ with pip into a virtual environment, without network access."""
 
-import importlib.util
 import os
 import pathlib
 import shutil
@@ -8,17 +7,15 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, missing
+from conftest import ROOT
 
+pytestmark = pytest.mark.requires("PACKAGES")
 ENVIRONMENT = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "LOCKSTEP_PYTHON")}
 
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory):
     """The interpreter of a virtual environment with the package. NumPy, h5py and Matplotlib are those of the machine."""
-    for module in ("pip", "setuptools", "wheel", "venv"):
-        if importlib.util.find_spec(module) is None:
-            missing(f"{sys.executable} has no {module}")
     folder = tmp_path_factory.mktemp("pip")
     # pip writes its build files next to the sources.
     source = shutil.copytree(ROOT / "analysis", folder / "analysis", ignore=shutil.ignore_patterns("__pycache__", "tests"))

@@ -15,10 +15,6 @@ SUBMIT = ROOT / "jobs" / "slurm" / "submit"
 OPTIONS = ["--data", "synthetic:64@3x8x8", "--threads", "1", "--evaluate-every", "never", "--checkpoint-every", "10-steps"]
 
 
-class CannotStart(Exception):
-    """This machine cannot start the cluster."""
-
-
 class CommandFailed(Exception):
     """A command of Slurm failed."""
 
@@ -36,8 +32,7 @@ class Cluster:
         self.daemons = subprocess.Popen([PROGRAM, "run", self.folder, "bash", "-c", "echo ready && cat"], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         if self.daemons.stdout.readline() != "ready\n":
-            reason = self.daemons.stderr.read().strip()
-            raise CannotStart(reason) if self.daemons.wait() == 77 else RuntimeError(reason)
+            raise RuntimeError(self.daemons.stderr.read().strip())
         return self
 
     def __exit__(self, *_):

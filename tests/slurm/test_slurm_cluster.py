@@ -1,7 +1,6 @@
 """Tests of jobs/slurm with a real Slurm: tests/slurm/cluster starts two nodes on this machine.
 
-Every scenario has a cluster of its own and mostly waits for Slurm, therefore all selected scenarios run at the same time. The tests
-are skipped if this machine cannot start Slurm, or fail if LOCKSTEP_REQUIRE_SLURM=1.
+Every scenario has a cluster of its own and mostly waits for Slurm, therefore all selected scenarios run at the same time.
 """
 
 import os
@@ -12,7 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from slurm_cluster import ROOT, CannotStart, Cluster
+from slurm_cluster import ROOT, Cluster
 
 ENDLESS = 100_000  # steps of runs that a test stops
 
@@ -136,11 +135,10 @@ def outcomes(request):
         yield {name: pool.submit(run_scenario, SCENARIOS[name]) for name in names}
 
 
+@pytest.mark.requires("SLURM")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_slurm(scenario, outcomes):
     error, logs = outcomes[scenario].result()
-    if isinstance(error, CannotStart) and os.environ.get("LOCKSTEP_REQUIRE_SLURM") != "1":
-        pytest.skip(str(error))
     print(logs)
     if error:
         raise error
