@@ -24,7 +24,6 @@ set(LOCKSTEP_MPI_ENVIRONMENT
 
 if(LOCKSTEP_TESTS)
   find_package(GTest REQUIRED)
-  include(GoogleTest)
 
   # Selects the first python3 in PATH that has the modules of the Python tests. An active virtual environment without
   # these modules is skipped.

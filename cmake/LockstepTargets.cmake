@@ -61,25 +61,72 @@ function(lockstep_module_cuda name)
   endif()
 endfunction()
 
-# lockstep_test(NAME SOURCES ... USES modules... [RANKS 1 2 4] [LABELS ...])
-# Declares a GoogleTest program. Without RANKS, every test of the program is a separate CTest test with one process.
-# With RANKS, the program runs under mpirun once per number of ranks; the CTest test fails if any rank fails.
+# lockstep_test(NAME SOURCES ... USES modules... [LIBRARIES imported targets...] [RANKS 1 2 4] [SHARDS n] [LABELS ...])
+# Declares a GoogleTest program, and one CTest test NAME that runs all its tests in one process; with SHARDS, several CTest
+# tests NAME.I that run a part each. With RANKS, the program runs under mpirun once per number of ranks (NAME.npN); the
+# CTest test fails if any rank fails.
 function(lockstep_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 test "" "" "SOURCES;USES;LIBRARIES;RANKS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 test "" "SHARDS" "SOURCES;USES;LIBRARIES;RANKS;LABELS")
   add_executable(${name} ${test_SOURCES})
   list(TRANSFORM test_USES PREPEND lockstep_)
-  target_link_libraries(${name} PRIVATE lockstep_settings ${test_USES} ${test_LIBRARIES} GTest::gmock)
-  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
-  if(NOT test_RANKS)
-    target_link_libraries(${name} PRIVATE GTest::gtest_main)
-    gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${test_LABELS}")
+  target_link_libraries(${name} PRIVATE lockstep_settings ${test_USES} ${test_LIBRARIES} lockstep_testing)
+  target_precompile_headers(${name} REUSE_FROM lockstep_mpi_main)
+  if(test_RANKS)
+    target_link_libraries(${name} PRIVATE lockstep_mpi_main MPI::MPI_CXX)
+    foreach(ranks IN LISTS test_RANKS)
+      add_test(NAME ${name}.np${ranks} COMMAND ${LOCKSTEP_MPIRUN} -n ${ranks} $<TARGET_FILE:${name}>)
+      set_tests_properties(${name}.np${ranks} PROPERTIES PROCESSORS ${ranks} LABELS "mpi;${test_LABELS}")
+      set_property(TEST ${name}.np${ranks} PROPERTY ENVIRONMENT "${LOCKSTEP_MPI_ENVIRONMENT}")
+    endforeach()
     return()
   endif()
-  target_sources(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/mpi_main.cpp")
-  target_link_libraries(${name} PRIVATE GTest::gtest MPI::MPI_CXX)
-  foreach(ranks IN LISTS test_RANKS)
-    add_test(NAME ${name}.np${ranks} COMMAND ${LOCKSTEP_MPIRUN} -n ${ranks} $<TARGET_FILE:${name}>)
-    set_tests_properties(${name}.np${ranks} PROPERTIES PROCESSORS ${ranks} LABELS "mpi;${test_LABELS}")
-    set_property(TEST ${name}.np${ranks} PROPERTY ENVIRONMENT "${LOCKSTEP_MPI_ENVIRONMENT}")
+  target_link_libraries(${name} PRIVATE GTest::gtest_main)
+  if(NOT test_SHARDS)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES LABELS "${test_LABELS}")
+    return()
+  endif()
+  foreach(shard RANGE 1 ${test_SHARDS})
+    add_test(NAME ${name}.${shard} COMMAND ${name})
+    math(EXPR index "${shard} - 1")
+    set_tests_properties(${name}.${shard} PROPERTIES LABELS "${test_LABELS}" COST 20 ENVIRONMENT
+                                                     "GTEST_TOTAL_SHARDS=${test_SHARDS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
+endfunction()
+
+# lockstep_pytest(NAME [PATHS files or folders...] [SHARDS n] [LABELS ...] [COST c] [ENVIRONMENT ...] [ARGUMENTS ...])
+# Declares a CTest test that runs pytest on PATHS [the current folder]; with SHARDS, several CTest tests NAME.I that run a
+# part each. The environment names the program and the build directory.
+function(lockstep_pytest name)
+  cmake_parse_arguments(PARSE_ARGV 1 test "" "SHARDS;COST" "PATHS;LABELS;ENVIRONMENT;ARGUMENTS")
+  if(NOT test_PATHS)
+    set(test_PATHS "${CMAKE_CURRENT_SOURCE_DIR}")
+  endif()
+  set(names ${name})
+  if(test_SHARDS)
+    foreach(shard RANGE 1 ${test_SHARDS})
+      list(APPEND shards ${name}.${shard})
+    endforeach()
+    set(names ${shards})
+  endif()
+  foreach(part IN LISTS names)
+    add_test(NAME ${part} COMMAND ${LOCKSTEP_PYTHON} -B -m pytest -q ${test_ARGUMENTS} ${test_PATHS})
+    set_tests_properties(${part} PROPERTIES LABELS "program;${test_LABELS}" COST "${test_COST}")
+    set_property(
+      TEST ${part}
+      PROPERTY ENVIRONMENT
+               "LOCKSTEP_BUILD=${PROJECT_BINARY_DIR}"
+               "LOCKSTEP_PYTHON=${LOCKSTEP_PYTHON}"
+               "LOCKSTEP_MPIRUN=${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none"
+               "PYTHONPATH=${PROJECT_SOURCE_DIR}/analysis"
+               "MPLBACKEND=Agg"
+               ${test_ENVIRONMENT})
+    if(TARGET lockstep)
+      set_property(TEST ${part} APPEND PROPERTY ENVIRONMENT "LOCKSTEP_BIN=$<TARGET_FILE:lockstep>")
+    endif()
+    if(test_SHARDS)
+      string(REGEX REPLACE ".*\\." "" shard ${part})
+      set_property(TEST ${part} APPEND PROPERTY ENVIRONMENT "LOCKSTEP_TEST_SHARD=${shard}/${test_SHARDS}")
+    endif()
   endforeach()
 endfunction()

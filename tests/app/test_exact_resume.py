@@ -17,6 +17,8 @@ import pytest
 from test_cli import BIN, MPIRUN, environment, train
 from test_resume import root
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = int(os.environ.get("LOCKSTEP_RESUME_ROUNDS", "1"))
 SEED = int(os.environ.get("LOCKSTEP_RESUME_SEED", "1"))
 STEPS_PER_EPOCH, EPOCHS = 4, 2

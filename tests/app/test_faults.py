@@ -9,6 +9,8 @@ import pytest
 
 from test_cli import BIN, MPIRUN, environment, expect_failure, start, start_ranks, train
 
+pytestmark = pytest.mark.slow
+
 MARGIN = 5  # seconds from the fault to the end of mpirun, beyond the limit of the watchdog
 
 

@@ -19,6 +19,8 @@ import pytest
 from test_cli import BIN, MPIRUN, environment, messages_of, start_ranks, train
 from test_watchdog import ranks_of
 
+pytestmark = pytest.mark.slow
+
 TERM, INT, USR1 = signal.SIGTERM, signal.SIGINT, signal.SIGUSR1
 LIMIT = int(os.environ.get("LOCKSTEP_SIGNAL_LIMIT", "30"))  # seconds from the signal to the end of the job; the limits of the program are 2 and 5 s, and tests share cores
 STOP_AT = os.environ.get("LOCKSTEP_STOP_AT")

@@ -14,6 +14,8 @@ import pytest
 
 from test_cli import BIN, MPIRUN, environment, expect_failure, start, train
 
+pytestmark = pytest.mark.slow
+
 HANG_IN_FINALIZE = os.environ.get("LOCKSTEP_HANG_IN_MPI_FINALIZE")
 
 

@@ -401,7 +401,8 @@ def test_every_table_of_the_repository_has_toy_options():
     assert [path.stem for path in TABLES] == sorted(TOY)
 
 
-@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem, marks=() if path.stem in ("bandwidth", "weak") else pytest.mark.slow)
+                                  for path in TABLES])
 def test_table_runs_at_toy_size_and_is_reported(path, tmp_path):
     """Runs up to four points of a table, with few images, and makes the report."""
     if not os.environ.get("LOCKSTEP_BIN"):
