@@ -71,8 +71,8 @@ def shares_of(run, window):
     if window.epoch not in run.epoch_numbers:
         return None
     delays = reading(run, "run_delay_seconds", window.epoch) / epoch_seconds(run, window.epoch)
-    shares = np.fmax(delays, stolen_share(run, window.epoch))
-    return np.where(np.isnan(shares), missing_shares(run, window), shares)
+    delays = np.where(np.isnan(delays), missing_shares(run, window), delays)
+    return np.fmax(delays, stolen_share(run, window.epoch))
 
 
 def missing_shares(run, window):

@@ -53,6 +53,8 @@ def lack(path):
     ({"cpu_seconds": [8.5, 2.0]}, 0.6, 1, "other processes or threads used it"),
     ({"cpu_seconds": [8.5, 8.0]}, 0.0, 0, ""),
     ({"run_delay_seconds": [np.nan, np.nan], "cpu_seconds": [8.0, 3.0]}, 0.5, 1, ""),
+    ({"run_delay_seconds": [np.nan, np.nan], "cpu_seconds": [8.0, 3.0],
+      "processor_steal_seconds": [0.0, 0.0], "processor_busy_seconds": [9.0, 9.0]}, 0.5, 1, ""),
 ])
 def test_the_rank_that_lacked_a_processor_for_longest_and_why(tmp_path, readings, share, rank, cause):
     found = lack(write(tmp_path / "a.h5", readings=readings))

@@ -40,7 +40,7 @@ QUANTITIES = (
     Quantity("train_loss", "Training loss, last epoch", "", digits=4),
     Quantity("joules_per_image", "Energy per image", "J", digits=4),
     *(Quantity(m.name, m.label[:1].upper() + m.label[1:], m.unit, 1 / m.divisor, m.digits,
-               0 if m.name == "utilisation" else -1) for m in MEASUREMENTS),
+               0 if m.name in ("utilisation", "processor_busy_seconds") else -1) for m in MEASUREMENTS),
 )
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 GROUPS = 20  # of consecutive steps, for intervals over the steps of one run

@@ -119,19 +119,20 @@ def cause_sentence(book):
         most = max(row["ranks"] for row in rows)
         row = best(rows, most)[0]
         sources = row["source"].split(", ")
+        case = f"{place_text(row)}, {row['scaling']}"
         causes = [name for name, _ in CAUSES if (row[f"{name}_percent"] or 0) > 0]
         if row["lacking_percent"] is not None:
-            texts.append("The causes of lost efficiency cannot be told apart there, because ranks "
-                         f"lacked processors ({place_text(row)}).")
+            texts.append(f"The causes of lost efficiency ({case}) cannot be told apart, because ranks "
+                         "lacked processors.")
         elif causes:
             name = max(causes, key=lambda name: row[f"{name}_percent"])
-            texts.append(f"The largest cause of lost efficiency there is “{LABELS[name]}”, "
-                         f"{row.text(f'{name}_percent')} % of the epoch ({place_text(row)}).")
+            texts.append(f"The largest cause of lost efficiency ({case}) is “{LABELS[name]}”, "
+                         f"{row.text(f'{name}_percent')} % of the epoch.")
         else:
-            texts.append(f"No efficiency is lost there ({place_text(row)}).")
+            texts.append(f"No efficiency is lost ({case}).")
     elif any(row["ranks"] > 1 for row in rows_of(book, "table-1-time-speedup")):
-        texts.append("The causes of lost efficiency are unknown without the phases of a run with "
-                     "1 rank.")
+        texts.append("The causes of lost efficiency are unknown without the phases of a 1-rank run "
+                     "with the same setting and batch.")
     else:
         texts.append("Causes of lost efficiency need a run with several ranks and one with 1 rank.")
     advice = rows_of(book, "advice")
