@@ -284,8 +284,9 @@ def lacking_processors(source, lack):
 
 
 def all_advice(steps, found_losses, fits, link_gbit=None, points=(), lacks=None):
-    """Applies all rules. `lacks`: run -> `Lack` of the runs whose ranks lacked processors. Returns the advice in the order of runs and rules, without repetitions and
-    once for the repeated runs of each of `points`."""
+    """Applies all rules. Returns the advice in the order of runs and rules, without repetitions and
+    once for the repeated runs of each of `points`. `lacks`: run -> `Lack` of the runs whose ranks
+    lacked processors."""
     lacks = lacks or {}
     made = [lacking_processors(source, lack) for source, lack in lacks.items()]
     for step in (step for step in steps if step.source not in lacks):
