@@ -17,11 +17,11 @@ from lockstep_report.reducers import reducer_table
 from lockstep_report.scaling import weak_efficiency
 from lockstep_report.settings import describe_setting, setting_names
 from lockstep_report.sweep import sweep_table
-from lockstep_report.tables import Column, Note, Table
+from lockstep_report.tables import Column, Note, Table, bounded_columns, bounded_values
 from lockstep_report.telemetry import network_table, telemetry_table
 from lockstep_report.threads import thread_tables
 from lockstep_report.time_to_accuracy import time_to_accuracy_table
-from lockstep_report.waiting import waiting_table
+from lockstep_report.waiting import range_notes, waiting_table
 
 INDEPENDENT_NOTE = (
     '"independent replicas, no communication" (reducer none): every rank trains its own network; '
@@ -218,25 +218,31 @@ def split_table(points):
             "data_wait": phases.get("data_wait"), "imbalance": phases.get("imbalance"),
             "derived_compute": compute, "derived_communication": communication,
         })
-    notes = ["measured: means over the ranks; compute = upload + forward + backward + update; "
-             "exposed + hidden = all-reduce time, where hidden is what the backward pass covered",
+    notes = [] if all(p.phase_seconds is None for p in points) else [
+             "measured: means over the ranks; compute = upload + forward + backward + update",
+             Note("hidden: transfer during the backward pass, which would be exposed if the "
+                  "all-reduces started after it; computation between the calls of an all-reduce does "
+                  "not count. On CPUs it is the time in these calls, which lengthens the backward "
+                  "pass; transfer by other ranks or the kernel in between is not measured",
+                  ("hidden",)),
+             Note("all-reduce: at least one bucket was in progress; contains waiting and, on CPUs, "
+                  "computation between the calls of an all-reduce (table 3)", ("allreduce",)),
+             *unknown_notes(points),
              "compute + exposed + data wait + imbalance (the slowest rank's steps less the mean) "
-             "= epoch (of a single run; medians over runs need not add up)",
-             Note("derived: compute = T(1)/N, communication = T(N) − T(1)/N; everything that does "
-                  "not shrink with N is counted as communication there",
-                  ("derived_compute", "derived_communication"))]
+             "= epoch (of a single run; medians over runs need not add up)"]
+    notes.append(Note("derived: compute = T(1)/N, communication = T(N) − T(1)/N; everything that "
+                      "does not shrink with N is counted as communication there",
+                      ("derived_compute", "derived_communication")))
     if any((row["derived_communication"] or 0) < 0 for row in rows):
         notes.append("a negative derived communication means that N ranks were more than N times "
                      "as fast as one")
-    if all(p.phase_seconds is None for p in points):
-        notes = notes[2:]
     return finished(Table(
         "table-2-compute-communication", "Table 2: compute and communication per epoch",
         [*PLACE, Column("epoch_seconds", "Epoch (s)", 2),
          Column("compute", "Measured compute (s)", 2),
          Column("exposed", "Measured exposed communication (s)", 2),
          Column("hidden", "Measured hidden communication (s)", 2),
-         Column("allreduce", "Measured all-reduce (s)", 2),
+         Column("allreduce", "All-reduce in progress (s)", 2),
          Column("data_wait", "Data wait (s)", 2), Column("imbalance", "Imbalance (s)", 2),
          Column("derived_compute", "Derived compute T(1)/N (s)", 2),
          Column("derived_communication", "Derived communication T(N) − T(1)/N (s)", 2)],
@@ -256,27 +262,28 @@ def bandwidth_table(points, link_gbit=None):
         if base:
             derived_seconds = metrics.derived_split(
                 base.epoch_seconds, p.epoch_seconds, p.ranks)[1]
-        measured = metrics.bus_bandwidth(volume, p.bandwidth_seconds, p.ranks)
+        measured = p.bandwidth
         derived = metrics.bus_bandwidth(volume, derived_seconds, p.ranks)
         rows.append({
             **place(p, points), "bytes": p.bytes_per_step, "steps": p.steps,
             "sent_gb": metrics.ring_bytes(volume, p.ranks) / 1e9,
             "allreduce_seconds": p.allreduce_seconds if measured else None,
             "waiting_seconds": p.split and p.split.waiting_seconds,
-            "transfer_seconds": p.transfer_seconds,
-            "measured_gb_s": measured and measured / 1e9,
-            "measured_percent": percent(metrics.utilisation(measured, rate)),
+            **bounded_values("transfer_seconds", p.transfer if measured else None),
+            **bounded_values("measured_gb_s", measured and measured.times(1e-9)),
+            **bounded_values("measured_percent", measured and rate and measured.times(
+                percent(metrics.utilisation(1, rate)))),
             "derived_seconds": derived_seconds, "derived_gb_s": derived and derived / 1e9,
             "derived_percent": percent(metrics.utilisation(derived, rate)), "link_gbit": rate,
         })
     notes = ["bandwidth = 2(N−1)/N · M · steps / T, with M the bytes all-reduced per step, N the "
              "ranks and T the seconds of communication per epoch; GB = 1e9 bytes",
              Note("measured: T is the transfer; waiting for the last rank is imbalance of the "
-                  "ranks and is not counted",
-                  ("transfer_seconds",)),
-             *unsplit_notes(rows),
+                  "ranks and is not counted", ("waiting_seconds",)),
+             *range_notes(row.get("transfer_seconds") for row in rows),
              Note("derived: T = T(N) − T(1)/N", ("derived_seconds", "derived_gb_s"))]
-    if any(max(row["measured_percent"] or 0, row["derived_percent"] or 0) > 100 for row in rows):
+    if any(max(row.get("measured_percent_low") or 0, row["derived_percent"] or 0) > 100
+           for row in rows):
         notes.append("more than 100 % of the link: not all messages used this link (several ranks "
                      "on one host), or the rate is wrong")
     if any(row["link_gbit"] for row in rows):
@@ -285,11 +292,11 @@ def bandwidth_table(points, link_gbit=None):
         "table-3-bandwidth", "Table 3: bandwidth utilisation of the all-reduce",
         [*PLACE, Column("bytes", "M (bytes)"), Column("steps", "Steps per epoch"),
          Column("sent_gb", "2(N−1)/N · M per epoch (GB)", 2),
-         Column("allreduce_seconds", "Measured all-reduce (s)", 2),
+         Column("allreduce_seconds", "All-reduce in progress (s)", 2),
          Column("waiting_seconds", "of which waiting for the last rank (s)", 2),
-         Column("transfer_seconds", "of which transfer (s)", 2),
-         Column("measured_gb_s", "Measured (GB/s)", 3),
-         Column("measured_percent", "of the link (%)", 1),
+         *bounded_columns("transfer_seconds", "of which transfer (s)", 2),
+         *bounded_columns("measured_gb_s", "Measured (GB/s)", 3),
+         *bounded_columns("measured_percent", "of the link (%)", 1),
          Column("derived_seconds", "Derived T (s)", 2),
          Column("derived_gb_s", "Derived (GB/s)", 3),
          Column("derived_percent", "of the link, derived (%)", 1),
@@ -297,15 +304,12 @@ def bandwidth_table(points, link_gbit=None):
         rows, notes if rows else []), points)
 
 
-def unsplit_notes(rows):
-    """Returns a note about the rows whose waiting time is unknown, if there are any."""
-    measured = [row for row in rows if row["measured_gb_s"]]
-    whole = [row for row in measured if row["transfer_seconds"] is None]
-    if not whole:
+def unknown_notes(points):
+    """Returns a note about the points whose hidden communication is unknown, if there are any."""
+    if not any(p.allreduce_seconds and p.hidden_seconds is None for p in points):
         return []
-    which = "measured" if len(whole) == len(measured) else "measured, rows without a transfer time"
-    return [f"{which}: T is the time during which an all-reduce was in progress, which includes "
-            "waiting for slower ranks"]
+    return ["hidden communication is unknown in rows whose run file lacks the time in calls "
+            "(/buckets/call_seconds) or the clocks of the ranks"]
 
 
 def percent(share):

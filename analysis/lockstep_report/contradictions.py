@@ -19,6 +19,8 @@ WRONG_ACCURACY = "the accuracy table and the learning curves are wrong"
 # What a report lacks if a training run on several ranks (or on any number) has no such dataset.
 ABSENT = (
     ("/buckets/start_seconds", True, "table 2 lacks the all-reduce time, table 3 lacks the run"),
+    ("/buckets/call_seconds", True, "on CPUs, table 2 lacks the hidden communication, and table 3 has "
+                                    "only one bound of the bandwidth"),
     ("/epochs/clock_offset_seconds", True, "the table of waiting and transfer lacks the run"),
     ("/steps/sent_bytes", True, "the table of reducers lacks the bytes that the ranks sent"),
     ("/epochs/test_accuracy", False, "the accuracy table and the learning curves lack the run"),
@@ -33,8 +35,8 @@ def contradictions(file):
     of the schema."""
     attributes = read_attributes(file)
     found = []
-    for check in (step_counts, images_of_epochs, phase_sums, bucket_times, bucket_sizes,
-                  rank_numbers, shares, sensible_numbers, finite_losses):
+    for check in (step_counts, images_of_epochs, phase_sums, bucket_times,
+                  calls_of_buckets, bucket_sizes, rank_numbers, shares, sensible_numbers, finite_losses):
         found += check(file, attributes)
     return found
 
@@ -150,6 +152,20 @@ def bucket_times(file, attributes):
     step, rank = np.argwhere(late)[0]
     return [f"/buckets/end_seconds: an all-reduce of rank {rank} ends after step {step + 1} of the "
             f"file: {NO_BANDWIDTH}"]
+
+
+def calls_of_buckets(file, attributes):
+    """/buckets/call_seconds against the time from the start to the end of each all-reduce."""
+    calls, start, end = (values(file, f"/buckets/{name}_seconds") for name in ("call", "start", "end"))
+    if not calls.size or calls.shape != start.shape or calls.shape != end.shape:
+        return []
+    with np.errstate(invalid="ignore"):
+        long = calls > end - start + CLOCK_TOLERANCE
+    if not long.any():
+        return []
+    step, rank, bucket = np.argwhere(long)[0]
+    return [f"/buckets/call_seconds: rank {rank} is longer in calls of bucket {bucket} than from its "
+            f"start to its end in step {step + 1} of the file: {NO_BANDWIDTH}"]
 
 
 def bucket_sizes(file, attributes):

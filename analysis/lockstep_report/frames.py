@@ -89,7 +89,8 @@ def bucket_blocks(run, steps=None, ranks=None):
     buckets = len(run.bucket_bytes)
     if buckets == 0:
         return
-    for part, start, end in blocks(steps, run.bucket_start, run.bucket_end):
+    calls = () if run.bucket_calls is None else (run.bucket_calls,)
+    for part, start, end, *in_calls in blocks(steps, run.bucket_start, run.bucket_end, *calls):
         rows = len(part) * len(ranks)
         yield {
             "run": np.full(rows * buckets, run.label),
@@ -99,6 +100,7 @@ def bucket_blocks(run, steps=None, ranks=None):
             "bytes": np.tile(run.bucket_bytes, rows),
             "start_seconds": start[:, ranks].ravel(),
             "end_seconds": end[:, ranks].ravel(),
+            **{"call_seconds": values[:, ranks].ravel() for values in in_calls},
         }
 
 

@@ -232,6 +232,8 @@ def join(parts):
     joined = {name: rows(name) for name in (
         "step", "starts_part", "epoch", "images", "loss", "learning_rate", "step_start",
         "phase_seconds", "bucket_start", "bucket_end")}
+    has_calls = all(part.bucket_calls is not None for part in parts)
+    joined["bucket_calls"] = rows("bucket_calls") if has_calls else None
     joined["traffic"] = {
         name: join_rows([part.traffic[name] for part in parts], kept)
         for name in parts[-1].traffic if all(name in part.traffic for part in parts)}

@@ -1,11 +1,13 @@
-"""Values as JSON: numbers as numbers, unknown values as null. docs/analysis.md describes the output
-of each command."""
+"""Values as JSON: numbers as numbers; unknown values, and quantities whose bounds do not agree, as
+null. docs/analysis.md describes the output of each command."""
 
 import json
 import math
 from pathlib import Path
 
 import numpy as np
+
+from lockstep_report.metrics import Bounds
 
 
 def typed(value):
@@ -16,6 +18,8 @@ def typed(value):
         return typed(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if isinstance(value, Bounds):
+        return typed(value.value)
     if isinstance(value, dict):
         return {str(key): typed(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

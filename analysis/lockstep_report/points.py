@@ -120,21 +120,26 @@ class Point:
         return sum(self.phase_seconds[p] for p in ("upload", "forward", "backward", "update"))
 
     @property
-    def transfer_seconds(self):
-        """Time of the transfer in the all-reduces; None if waiting is unknown."""
-        return self.split.transfer_seconds if self.split else None
+    def transfer(self):
+        """`Bounds` of the time of the transfer in the all-reduces. If waiting is unknown, the whole
+        all-reduce is the upper bound. None if there are no all-reduces."""
+        if self.split:
+            return self.split.transfer_bounds
+        return metrics.Bounds(None, self.allreduce_seconds) if self.allreduce_seconds else None
 
     @property
-    def bandwidth_seconds(self):
-        """Time from which the bandwidth follows: the transfer, or the all-reduce if waiting is
-        unknown."""
-        return self.split.transfer_seconds if self.split else self.allreduce_seconds
+    def bandwidth(self):
+        """`Bounds` of the bus bandwidth of the all-reduces in bytes/s; None if unknown."""
+        if not self.transfer or not self.bytes_per_step or not self.steps:
+            return None
+        found = metrics.bandwidth_bounds(
+            self.bytes_per_step * self.steps, self.transfer, self.ranks)
+        return None if found.low is None else found
 
     @property
     def hidden_seconds(self):
-        if self.allreduce_seconds is None or self.exposed_seconds is None:
-            return None
-        return metrics.hidden_seconds(self.allreduce_seconds, self.exposed_seconds)
+        """Transfer during the backward pass; None if unknown."""
+        return self.split.hidden_seconds if self.split else None
 
 
 def from_run(run):

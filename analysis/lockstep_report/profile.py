@@ -117,8 +117,8 @@ def notes_of(run):
     if flops and memory:
         notes.insert(2, f"highest rates: {flops / 1e9:,.1f} GFLOP/s, {memory / 1e9:,.1f} GB/s")
     if ALL_REDUCE in set(map(str, run.profile["phase"])):
-        notes.append("all-reduce: sum over the buckets of the time from their start to their end; "
-                     "they overlap with each other and with other rows, and have no share")
+        notes.append("all-reduce: sum over the buckets of the time in calls, on GPUs from their start "
+                     "to their end; they overlap with other rows, and have no share")
     return notes
 
 

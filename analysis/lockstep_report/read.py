@@ -46,6 +46,7 @@ class Run:
     bucket_bytes: np.ndarray  # (bucket)
     bucket_start: np.ndarray  # (step, rank, bucket), relative to the start of the step
     bucket_end: np.ndarray  # (step, rank, bucket)
+    bucket_calls: np.ndarray = None  # (step, rank, bucket), seconds in calls; None if not recorded
     traffic: dict = field(default_factory=dict)  # "sent", "received" -> (step, rank), bytes
     ladder: dict = field(default_factory=dict)  # name -> (point)
     allreduce: dict = field(default_factory=dict)  # name -> (message[, repeat])
@@ -218,6 +219,8 @@ def read_groups(path, items, attributes, in_memory):
         bucket_bytes=buckets["bytes"],
         bucket_start=first_rows(buckets["start_seconds"], count),
         bucket_end=first_rows(buckets["end_seconds"], count),
+        bucket_calls=first_rows(buckets["call_seconds"], count) if "call_seconds" in buckets
+        else None,
         traffic={name: first_rows(steps[f"{name}_bytes"], count)
                  for name in ("sent", "received") if f"{name}_bytes" in steps},
         ladder=shortest(groups["/ladder"]),

@@ -29,7 +29,8 @@ CAPTIONS = {
                        "with different seeds.",
     "allreduce-sweep": "Bus bandwidth of the all-reduce over the message size, for each algorithm.",
     "waiting": "The time of each rank in the all-reduces of an epoch: waiting until the last rank "
-               "has started the same bucket, and the transfer after that. A slow rank waits least.",
+               "has started the same bucket, and the transfer after that, which on CPUs may contain "
+               "computation. A slow rank waits least.",
     "telemetry": "Use of processors, memory, network and devices over time, below the durations of "
                  "the steps on the same axis.",
     "profile": "Time of a training step by operation. In the roofline model, a point on the line "

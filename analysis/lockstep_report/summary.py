@@ -11,7 +11,7 @@ from lockstep_report.points import IMBALANCE, from_run
 from lockstep_report.settings import list_hosts, plural, setting_of, setting_texts, version_of
 from lockstep_report.stored import blocks, by_blocks
 from lockstep_report.sweep import sweep_table
-from lockstep_report.tables import cell_texts, is_text
+from lockstep_report.tables import bounds_text, cell_texts, is_text
 from lockstep_report.window import timed_window
 
 DEVICE_READINGS = ("energy_joules", "utilisation", "memory_used_bytes")
@@ -67,6 +67,7 @@ def summary_values(run):
         return values
     point, window = from_run(run), timed_window(run)
     interval = point.step_interval
+    transfer = point.split.transfer_bounds if point.split else metrics.Bounds(None, None)
     return values | {
         "images_per_second": point.images_per_second,
         "epoch_seconds": point.epoch_seconds,
@@ -75,7 +76,9 @@ def summary_values(run):
         "step_seconds_interval": [interval.low, interval.high] if interval else None,
         "exposed_communication_share": point.exposed_seconds / point.epoch_seconds,
         "all_reduce_waiting_seconds": point.split and point.split.waiting_seconds,
-        "all_reduce_transfer_seconds": point.transfer_seconds,
+        "all_reduce_transfer_seconds": transfer.value,
+        "all_reduce_transfer_seconds_low": transfer.low,
+        "all_reduce_transfer_seconds_high": transfer.high,
         "lacking_processor_share": lacking_share(run, window),
         "timed_epoch": window.epoch,
         "timed_steps": len(window.steps),
@@ -144,23 +147,26 @@ def communication_line(point):
     text = (f"Communication: {seconds(exposed)} exposed = {exposed / point.epoch_seconds:.1%} of "
             f"the epoch")
     if point.allreduce_seconds:
-        hidden = point.hidden_seconds
-        text += (f"; {seconds(hidden)} hidden = {hidden / point.allreduce_seconds:.0%} of the "
-                 "all-reduce")
-        bandwidth = point.bytes_per_step and metrics.bus_bandwidth(
-            point.bytes_per_step * point.steps, point.bandwidth_seconds, point.ranks)
-        if bandwidth:
+        if point.hidden_seconds is not None:
+            text += f"; {seconds(point.hidden_seconds)} hidden by the backward pass"
+        if point.bandwidth:
+            rate = bounds_text(point.bandwidth, lambda rate: f"{rate / 1e9:.2f} GB/s")
             text += (f".\nAll-reduce: {point.bytes_per_step / 1e6:.1f} MB per step, bus bandwidth "
-                     f"{bandwidth / 1e9:.2f} GB/s ({8 * bandwidth / 1e9:.1f} Gbit/s)")
+                     f"{rate}")
         if point.split and point.split.waiting_seconds + point.split.transfer_seconds > 0:
-            text += f".\nOf the all-reduce, {waiting_text(point)}"
+            text += f".\n{waiting_text(point.split)}"
     return text + "."
 
 
-def waiting_text(point):
-    waiting, transfer = point.split.waiting_seconds, point.split.transfer_seconds
-    return (f"{seconds(waiting)} = {waiting / (waiting + transfer):.0%} are waiting for the last "
-            f"rank and {seconds(transfer)} are transfer")
+def waiting_text(split):
+    total = split.waiting_seconds + split.transfer_seconds
+    text = (f"All-reduces are in progress for {seconds(total)}: {seconds(split.waiting_seconds)} "
+            f"= {split.waiting_seconds / total:.0%} of waiting\nfor the last rank, "
+            f"{bounds_text(split.transfer_bounds, seconds)} of transfer")
+    if split.transfer_bounds.value is None:
+        text += ("; the rest may be computation.\nThe transfer alone is measured by --reducer "
+                 "allreduce, or by lockstep allreduce")
+    return text
 
 
 def step_lines(run, point, window):

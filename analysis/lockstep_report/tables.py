@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from numbers import Integral
 
 from lockstep_report.escaping import csv_cell, latex_escape, markdown_escape
+from lockstep_report.metrics import Bounds
 from lockstep_report.parts import equal_parts
 
 MISSING = "–"
@@ -36,7 +37,8 @@ class Note:
 @dataclass
 class Table:
     """A table. `name` is the file name without suffix. Rows are dicts by column key; None is a
-    missing value. A note is a string or a `Note`."""
+    missing value, and `Bounds` are printed as one number if they have a value, otherwise as a
+    range. A note is a string or a `Note`."""
 
     name: str
     title: str
@@ -63,6 +65,31 @@ class Table:
         return text[:1].upper() + text[1:]
 
 
+def bounded_columns(key, header, digits):
+    """Returns the column of a `Bounds`, and the columns of its two bounds in the CSV."""
+    return [Column(key, header, digits),
+            *(Column(f"{key}_{end}", f"{header}, {text}", digits, csv_only=True)
+              for end, text in (("low", "at least"), ("high", "at most")))]
+
+
+def bounded_values(key, bounds):
+    """Returns the values of the columns of `bounded_columns`; `bounds` may be None."""
+    if bounds is None:
+        return {}
+    return {key: bounds, f"{key}_low": bounds.low, f"{key}_high": bounds.high}
+
+
+def bounds_text(bounds, text):
+    """Returns a quantity as `text(number)`, or as a range if its bounds do not agree."""
+    if bounds.value is not None:
+        return text(bounds.value)
+    if bounds.low is None:
+        return f"at most {text(bounds.high)}"
+    if bounds.high is None:
+        return f"at least {text(bounds.low)}"
+    return f"{text(bounds.low)} to {text(bounds.high)}"
+
+
 def cell_texts(column, rows, missing=MISSING):
     """Returns the formatted values of a column. All integers of a column have thousands separators
     if one of them has five digits or more."""
@@ -72,6 +99,8 @@ def cell_texts(column, rows, missing=MISSING):
 
 
 def cell_text(value, digits, separator):
+    if isinstance(value, Bounds):
+        return bounds_text(value, lambda number: cell_text(number, digits, separator))
     if isinstance(value, str) or (digits is None and not isinstance(value, Integral)):
         return str(value)
     if digits is None:
@@ -109,6 +138,8 @@ def csv_text(table):
 
 
 def raw(value):
+    if isinstance(value, Bounds):
+        value = value.value
     if value is None:
         return ""
     if isinstance(value, str):

@@ -148,9 +148,8 @@ def link_notes(point, given):
     link_gbit = point.link_rate(given)
     if point.ranks < 2 or point.is_independent or not point.bytes_per_step or not point.steps:
         return []
-    rate = metrics.bus_bandwidth(
-        point.bytes_per_step * point.steps, point.bandwidth_seconds, point.ranks)
-    share = metrics.utilisation(rate, link_gbit)
+    rate = point.bandwidth
+    share = metrics.utilisation(rate and rate.low, link_gbit)  # at least
     if share is None or share <= 1:
         return []
     return [f"the measured bus bandwidth is {share:.0%} of the link of {link_gbit:g} Gbit/s: not "

@@ -1,13 +1,18 @@
-"""Splits the time of the all-reduces into waiting for the last rank and transfer."""
+"""Splits the time of the all-reduces into waiting for the last rank and transfer.
 
-from dataclasses import dataclass
+A CPU advances an all-reduce only in calls, between which it computes, so the time from its start to
+its end bounds the transfer from above, and the time in calls bounds it from below.
+"""
+
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from lockstep_report import metrics
 from lockstep_report.stored import blocks
-from lockstep_report.tables import Column, Note, Table
+from lockstep_report.tables import Column, Note, Table, bounded_columns, bounded_values
 
+WHOLE = 1 - 1e-6  # share of the time in progress from which all-reduces consist of calls
 CLOCKS = ("clock_offset_seconds", "clock_error_seconds")  # columns of /epochs
 
 
@@ -16,11 +21,13 @@ class Split:
     """Waiting and transfer of each rank, in seconds per epoch."""
 
     waiting: tuple  # (rank)
-    transfer: tuple  # (rank)
+    transfer: tuple  # (rank), upper bound
     last_share: tuple  # (rank), share of the all-reduces that this rank started last
     clock_error: float  # bound on the error of the difference of two clocks, in seconds
     exposed_waiting: tuple = None  # (rank), part of the phase exposed_communication
     exposed_transfer: tuple = None  # (rank)
+    hidden: tuple = None  # (rank), transfer during the backward pass; None if unknown
+    least_transfer: tuple = None  # (rank), lower bound of the transfer; None if unknown
 
     @property
     def waiting_seconds(self):
@@ -29,8 +36,18 @@ class Split:
 
     @property
     def transfer_seconds(self):
-        """Mean over the ranks."""
+        """Upper bound, mean over the ranks."""
         return float(np.mean(self.transfer))
+
+    @property
+    def transfer_bounds(self):
+        least = None if self.least_transfer is None else float(np.mean(self.least_transfer))
+        return metrics.time_bounds(least, self.transfer_seconds)
+
+    @property
+    def hidden_seconds(self):
+        """Mean over the ranks; None if unknown."""
+        return None if self.hidden is None else float(np.mean(self.hidden))
 
 
 @dataclass(frozen=True)
@@ -41,6 +58,19 @@ class Times:
     start: np.ndarray  # (step, rank, bucket), start of the all-reduce
     end: np.ndarray  # (step, rank, bucket)
     clock_error: float  # bound on the error of the difference of two clocks
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Parts of the all-reduces of each step, (step, rank), in seconds. `least_transfer` and `hidden`
+    are NaN if the time in calls is unknown."""
+
+    waiting: np.ndarray
+    transfer: np.ndarray  # upper bound
+    exposed_waiting: np.ndarray  # part of the phase exposed_communication
+    exposed_transfer: np.ndarray
+    least_transfer: np.ndarray  # lower bound of the transfer
+    hidden: np.ndarray  # transfer during the backward pass
 
 
 @dataclass(frozen=True)
@@ -94,32 +124,63 @@ def split_of(run, window, scale):
     clock = common_clock(run, window)
     if clock is None:
         return None
-    waiting, transfer, exposed_waiting, exposed_transfer, last = np.zeros((5, run.rank_count))
+    names = [field.name for field in fields(Parts)]
+    totals, last = dict.fromkeys(names, 0.0), np.zeros(run.rank_count)
     for steps, start, end, seconds in blocks(window.steps, run.bucket_start, run.bucket_end,
                                              run.phase_seconds):
         times = clock.times(steps, start, end)
         if times is None:
             return None
-        of_step = metrics.transfer_seconds(times.start, times.end)
-        busy = metrics.busy_seconds(times.start, times.end)
-        waiting += np.maximum(0, busy - of_step).sum(axis=0)  # negative by rounding
-        transfer += of_step.sum(axis=0)
-        for total, part in zip((exposed_waiting, exposed_transfer),
-                               exposed_parts(seconds, run.phases, times)):
-            total += part.sum(axis=0)
+        parts = parts_of(times, call_seconds(run, steps, start, end), seconds, run.phases)
+        for name in names:
+            totals[name] = totals[name] + scale * getattr(parts, name).sum(axis=0)
         last += np.bincount(times.start.argmax(axis=1).ravel(), minlength=len(last))
-    return Split(tuple(scale * waiting), tuple(scale * transfer), tuple(last / last.sum()),
-                 clock.error, tuple(scale * exposed_waiting), tuple(scale * exposed_transfer))
+    return Split(last_share=tuple(last / last.sum()), clock_error=clock.error,
+                 **{name: tuple(total) if np.all(np.isfinite(total)) else None
+                    for name, total in totals.items()})
+
+
+def call_seconds(run, steps, start, end):
+    """Returns (step, rank): the time of the rank in calls of its all-reduces; NaN if unknown. A GPU
+    executes an all-reduce from its start to its end, also in files that do not say so."""
+    if run.bucket_calls is not None:
+        return run.bucket_calls[steps].sum(axis=2)
+    unknown = 1.0 if run.option("device") == "cuda" else np.nan
+    return unknown * (end - start).sum(axis=2)
+
+
+def parts_of(times, calls, phase_seconds, phases):
+    """Returns the `Parts` of the all-reduces with these times. `calls`: as `call_seconds`."""
+    transfer = metrics.transfer_seconds(times.start, times.end)
+    busy = metrics.busy_seconds(times.start, times.end)
+    begin, end = exposed_interval(phase_seconds, phases, times)
+    exposed_waiting, exposed_transfer = parts_within(begin, end, times)
+    early_end = np.minimum(end, begin.max(axis=1, keepdims=True))
+    _, early_transfer = parts_within(begin, early_end, times)
+    certain = metrics.certain_transfer_seconds(transfer, calls, exposed_waiting)
+    return Parts(np.maximum(0, busy - transfer),  # negative by rounding
+                 transfer, exposed_waiting, exposed_transfer,
+                 metrics.least_transfer_seconds(certain, early_transfer, calls >= WHOLE * busy),
+                 metrics.hidden_seconds(certain, exposed_transfer))
+
+
+def exposed_interval(phase_seconds, phases, times):
+    """Returns (step, rank) twice: begin and end of the phase `exposed_communication`, which follows
+    the phases before it."""
+    index = phases.index("exposed_communication")
+    begin = times.origin + phase_seconds[:, :, :index].sum(axis=2)
+    return begin, begin + phase_seconds[:, :, index]
 
 
 def exposed_parts(phase_seconds, phases, times):
     """Returns (step, rank) twice: the parts of the phase `exposed_communication` in which the rank
-    waited for the last rank, and in which a bucket was transferred that all ranks had started. The
-    phase is an interval that follows the phases before it; the rest of it is in no all-reduce."""
-    index = phases.index("exposed_communication")
-    begin = times.origin + phase_seconds[:, :, :index].sum(axis=2)
-    end = begin + phase_seconds[:, :, index]
+    waited for the last rank, and in which a bucket was transferred that all ranks had started; the
+    rest of it is in no all-reduce."""
+    return parts_within(*exposed_interval(phase_seconds, phases, times), times)
 
+
+def parts_within(begin, end, times):
+    """As `exposed_parts`, of the times from `begin` to `end`, (step, rank)."""
     def inside(start):
         return metrics.busy_seconds(*(np.clip(x, begin[:, :, None], end[:, :, None])
                                       for x in (start, times.end)))
@@ -135,12 +196,14 @@ def median_split(splits):
         return None
 
     def median(name):
-        return tuple(np.median([getattr(split, name) for split in splits], axis=0))
+        values = [getattr(split, name) for split in splits]
+        if any(value is None for value in values):
+            return None
+        return tuple(np.median(values, axis=0))
 
-    return Split(median("waiting"), median("transfer"), median("last_share"),
-                 max(split.clock_error for split in splits),
-                 *(None if any(getattr(split, name) is None for split in splits) else median(name)
-                   for name in ("exposed_waiting", "exposed_transfer")))
+    names = [field.name for field in fields(Split) if field.name != "clock_error"]
+    return Split(clock_error=max(split.clock_error for split in splits),
+                 **{name: median(name) for name in names})
 
 
 def waiting_table(points, row_of, place):
@@ -152,19 +215,38 @@ def waiting_table(points, row_of, place):
         [*place, Column("allreduce_seconds", "All-reduce (s)", 3),
          Column("waiting_seconds", "Waiting for the last rank (s)", 3),
          Column("waiting_percent", "of the all-reduce (%)", 1),
-         Column("transfer_seconds", "Transfer (s)", 3),
+         *bounded_columns("transfer_seconds", "Transfer (s)", 3),
          Column("longest_waiting", "Longest waiting (s)", 3),
          Column("longest_waiting_rank", "of rank"),
          Column("last_rank", "Last rank"), Column("last_percent", "last in (%)", 1),
          Column("clock_error_us", "Clock error (µs)", 1)],
         rows,
         ["seconds per epoch, mean over the ranks; waiting: the rank has started a bucket that "
-         "another rank has not started; transfer: all ranks have started it; waiting + transfer = "
-         "all-reduce",
+         "another rank has not started; transfer: all ranks have started it; waiting + transfer "
+         "(at most) = all-reduce",
+         *range_notes(row["transfer_seconds"] for row in rows),
          "longest waiting: of the rank that waited most; last rank: the rank that started the most "
          "buckets last, and the share of the buckets that it started last",
          Note("clock error: bound on the error of a difference between the clocks of two ranks; 0 "
               "on the CPUs of one host", ("clock_error_us",))])
+
+
+def range_notes(transfers):
+    """Returns the notes about the transfers (`Bounds` or None) that have no value."""
+    found = [t for t in transfers if t is not None and t.value is None]
+    notes = []
+    if any(t.low is not None for t in found):
+        notes.append(
+            "a range: a CPU advances an all-reduce only in calls, between which it computes. The "
+            "transfer takes at least the time in calls, without waiting, and at most the time from "
+            "the start on the last rank to the end; --reducer allreduce, or the sweep of lockstep "
+            "allreduce, measures it without computation")
+    if any(t.low is None for t in found):
+        notes.append(
+            "without lower bound of the transfer: the run file lacks the time in calls "
+            "(/buckets/call_seconds) or the clocks of the ranks; the time in which an all-reduce "
+            "was in progress contains computation and, without clocks, waiting for slower ranks")
+    return notes
 
 
 def values_of(split):
@@ -173,7 +255,7 @@ def values_of(split):
     return {
         "allreduce_seconds": total, "waiting_seconds": split.waiting_seconds,
         "waiting_percent": 100 * split.waiting_seconds / total if total else None,
-        "transfer_seconds": split.transfer_seconds,
+        **bounded_values("transfer_seconds", split.transfer_bounds),
         "longest_waiting": float(split.waiting[longest]), "longest_waiting_rank": longest,
         "last_rank": last, "last_percent": 100 * float(split.last_share[last]),
         "clock_error_us": 1e6 * split.clock_error,

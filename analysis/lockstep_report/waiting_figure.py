@@ -9,7 +9,8 @@ from lockstep_report.phase_figure import COLOURS, bar_label
 from lockstep_report.settings import measured_on
 from lockstep_report.validity import letters as letters_of
 
-PARTS = (("transfer", "transfer", COLOURS["backward"]),
+# The transfer is its upper bound (docs/analysis.md, "Waiting and transfer").
+PARTS = (("transfer", "transfer, at most", COLOURS["backward"]),
          ("waiting", "waiting for the last rank", COLOURS["exposed_communication"]))
 BAR_WIDTH = 0.5  # inches per rank; narrower if the ranks of a panel do not fit in a row
 

@@ -4,7 +4,7 @@ import math
 
 import h5py
 import numpy as np
-from synthetic import dataset, header, write_ranks, write_run
+from synthetic import dataset, header, write_clocks, write_ranks, write_run
 
 
 def check_coverage(hits, repeats, coverage=0.95, exact=True):
@@ -82,11 +82,6 @@ def write_training(path, random, ranks=4, steps=40, sizes=(4e6, 2e6, 1e6), alpha
               epoch_of_step=np.array([1] + [2] * steps),
               environment={"all_reduce": "ring", "transport": "Open MPI", **dict(environment)},
               ranks_of={"hostname": [f"node{rank}" for rank in range(ranks)]}, **options)
-    with h5py.File(path, "r+") as file:
-        dataset(file, "/clock_reading", ["begin", "end"])
-        if clock_rank is not None:
-            starts[:, clock_rank] += clock
-        dataset(file, "/steps/start_seconds", starts)
-        dataset(file, "/epochs/clock_offset_seconds", np.zeros((2, ranks, 2)))
-        dataset(file, "/epochs/clock_error_seconds", np.full((2, ranks, 2), 5e-6))
-    return path
+    if clock_rank is not None:
+        starts[:, clock_rank] += clock
+    return write_clocks(path, starts, error=5e-6)

@@ -40,11 +40,12 @@ def header(file, status="complete", failure="", config=(), attributes=(), enviro
 
 
 def write_run(path, phase_seconds, images_per_step, *, epochs=1, batch=32, reducer="overlap",
-              bucket_bytes=(), bucket_start=None, bucket_end=None, status="complete", failure="",
-              config=(), attributes=(), environment=(), epoch_of_step=None, ranks_of=()):
+              bucket_bytes=(), bucket_start=None, bucket_end=None, bucket_calls=None,
+              status="complete", failure="", config=(), attributes=(), environment=(), epoch_of_step=None, ranks_of=()):
     """Writes a run file and returns its path. `phase_seconds` has the shape (step, rank, phase).
     The epoch of each step is in `epoch_of_step`; without it, each of the `epochs` epochs has the
-    same number of steps. `attributes` are added to the root, `ranks_of` to the columns of /ranks.
+    same number of steps. `bucket_calls`: seconds in calls, by default those from start to end; of
+    files of former versions, "absent". `attributes` are added to the root, `ranks_of` to the columns of /ranks.
     """
     phase_seconds = np.asarray(phase_seconds, dtype=float)
     steps, ranks, _ = phase_seconds.shape
@@ -83,9 +84,26 @@ def write_run(path, phase_seconds, images_per_step, *, epochs=1, batch=32, reduc
         dataset(file, "/epochs/parameter_hash", np.full(epochs, "0123456789abcdef"))
         shape = (steps, ranks, len(bucket_bytes))
         dataset(file, "/buckets/bytes", np.asarray(bucket_bytes, dtype=np.uint64))
-        for name, values in (("start", bucket_start), ("end", bucket_end)):
-            values = np.broadcast_to(0.0 if values is None else values, shape)
+        start, end = (np.broadcast_to(0.0 if values is None else values, shape)
+                      for values in (bucket_start, bucket_end))
+        columns = {"start": start, "end": end}
+        if not isinstance(bucket_calls, str):
+            columns["call"] = end - start if bucket_calls is None else np.broadcast_to(bucket_calls, shape)
+        for name, values in columns.items():
             dataset(file, f"/buckets/{name}_seconds", values)
+    return path
+
+
+def write_clocks(path, starts, offset=0.0, error=0.0):
+    """Adds the starts of the steps, (step, rank), to a run file, and the offsets and errors of the
+    clocks, (rank, 2), of each epoch."""
+    with h5py.File(path, "r+") as file:
+        shape = (len(file["epoch"]), starts.shape[1], 2)
+        dataset(file, "/clock_reading", ["begin", "end"])
+        dataset(file, "/steps/start_seconds", starts)
+        for name, values in (("offset", offset), ("error", error)):
+            values = np.broadcast_to(np.asarray(values, dtype=float), shape)
+            dataset(file, f"/epochs/clock_{name}_seconds", values)
     return path
 
 

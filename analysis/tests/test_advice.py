@@ -69,7 +69,7 @@ def test_input_wait():
 
 def test_link_limit():
     """2(N-1)/N = 1; 44 MB in 15 ms are 23.5 Gbit/s."""
-    assert "uses 93.9 % of the link of 25 Gbit/s" in advice.link_limit(STEP, 25).text
+    assert "uses at least 93.9 % of the link of 25 Gbit/s" in advice.link_limit(STEP, 25).text
     assert advice.link_limit(STEP, 40) is None  # 59 %
     assert advice.link_limit(STEP, 20) is None  # more than the link: the rate is wrong
     assert advice.link_limit(STEP) is None  # unknown rate

@@ -179,7 +179,7 @@ def test_extra_p(tmp_path):
     assert [m["point"] for m in forward] == [[1], [2], [4]]
     assert forward[2]["values"] == pytest.approx([0.04, 0.041])
     assert set(content["measurements"]) == {
-        "step", "all-reduce", *(f"step->{name}" for name in PHASES)}
+        "step", "all-reduce", "all-reduce->calls", *(f"step->{name}" for name in PHASES)}
     # Extra-P refuses call paths that do not have all points.
     assert content["measurements"]["all-reduce"]["time"][0] == {"point": [1], "values": [0.0, 0.0]}
     for path in content["measurements"].values():

@@ -9,7 +9,7 @@ from lockstep_report.comparison import independent_of, merge_repeats
 from lockstep_report.models import questions
 from lockstep_report.read import read_run
 from lockstep_report.report import method_lines
-from synthetic import phases, write_run
+from synthetic import phases, write_clocks, write_run
 
 
 @pytest.fixture
@@ -20,8 +20,9 @@ def scaling_set(tmp_path):
     def write(name, step, ranks, steps, **options):
         epoch = phases(steps, *[step] * ranks)
         seconds = np.concatenate([2 * epoch, epoch])
-        return points.from_run(read_run(write_run(
-            tmp_path / name, seconds, 10 * ranks, epochs=2, batch=10, **options)))
+        path = write_run(tmp_path / name, seconds, 10 * ranks, epochs=2, batch=10, **options)
+        write_clocks(path, np.arange(2 * steps)[:, None] + np.zeros(ranks))
+        return points.from_run(read_run(path))
 
     one = (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)
     two = (0.01, 0.01, 0.03, 0.04, 0.025, 0.01)
@@ -76,7 +77,7 @@ def test_table_3(scaling_set):
     table = contents.bandwidth_table([replace(p, host_count=2) for p in scaling_set], link_gbit=1e-4)
     row = row_of(table, ranks=2)  # the only row: not the 1-rank run, not the independent run
     # 2*(2-1)/2 * 400 bytes * 20 steps = 8000 bytes; measured 1.3 s, derived 0.5 s
-    assert row["measured_gb_s"] == pytest.approx(8000 / 1.3 / 1e9)
+    assert row["measured_gb_s"].value == pytest.approx(8000 / 1.3 / 1e9)
     assert row["derived_gb_s"] == pytest.approx(8000 / 0.5 / 1e9)
     assert row["derived_percent"] == pytest.approx(100 * 8 * 16000 / 1e5)
 

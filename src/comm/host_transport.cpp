@@ -3,6 +3,7 @@
 
 #include "all_reduce/registry.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/timeline.hpp"
 #include "transports.hpp"
 
 namespace lockstep::comm {
@@ -19,6 +20,7 @@ BucketAllReduces::BucketAllReduces(Communicator& communicator, std::span<float> 
     const auto view = values.subspan(buckets.begin(b), buckets.length(b));
     buckets_.push_back({make(view), false});
   }
+  call_seconds_.resize(buckets.count());
 }
 
 void BucketAllReduces::begin_step() {
@@ -26,21 +28,44 @@ void BucketAllReduces::begin_step() {
   reduced_ = 0;
 }
 
-void BucketAllReduces::start() {
-  Bucket& bucket = buckets_[started_++];
-  bucket.is_reduced = false;
-  bucket.all_reduce->start();
+// The clock is read within the start and the end of a bucket, so that its time in calls is never
+// longer than the time between them.
+
+void BucketAllReduces::start(BucketTimestamps* timestamps) {
+  const std::size_t b = started_++;
+  if (timestamps != nullptr) timestamps->start(b);
+  const double since = core::host_seconds();
+  buckets_[b].is_reduced = false;
+  buckets_[b].all_reduce->start();
+  call_seconds_[b] = core::host_seconds() - since;
 }
 
-std::size_t BucketAllReduces::progress(BucketTimestamps* timestamps) {
+std::size_t BucketAllReduces::advance(BucketTimestamps* timestamps, double& since) {
   for (std::size_t b = reduced_; b < started_; ++b) {
     Bucket& bucket = buckets_[b];
-    if (bucket.is_reduced || !bucket.all_reduce->progress()) continue;
-    bucket.is_reduced = true;
-    if (timestamps != nullptr) timestamps->end(b);
+    if (bucket.is_reduced) continue;
+    bucket.is_reduced = bucket.all_reduce->progress();
+    const double now = core::host_seconds();
+    call_seconds_[b] += now - since;
+    since = now;
+    if (bucket.is_reduced && timestamps != nullptr) timestamps->end(b);
   }
   while (reduced_ < started_ && buckets_[reduced_].is_reduced) ++reduced_;
   return reduced_;
+}
+
+std::size_t BucketAllReduces::progress(BucketTimestamps* timestamps) {
+  double since = core::host_seconds();
+  return advance(timestamps, since);
+}
+
+std::size_t BucketAllReduces::wait(std::size_t count, BucketTimestamps* timestamps) {
+  double since = core::host_seconds();
+  while (true) {
+    const std::size_t reduced = advance(timestamps, since);
+    if (reduced >= count) return reduced;
+    sched_yield();  // if ranks share a core, the rank that this one waits for must be able to run
+  }
 }
 
 Traffic BucketAllReduces::traffic() const {
@@ -57,32 +82,30 @@ class HostBuckets final : public BucketTransport {
               const BucketPartition& partition, const BucketTimestamps& times)
       : BucketTransport(partition, times),
         all_reduces_(communicator, gradients, partition, options),
+        is_late_(starts_late(options.kind)),
         communication_type_(supported_type(choice().algorithm, options.gradient_type)) {}
 
   void begin_step() override { all_reduces_.begin_step(); }
 
-  void start(std::size_t bucket) override {
-    timestamps().start(bucket);
-    all_reduces_.start();
-  }
-
+  void start(std::size_t) override { all_reduces_.start(&timestamps()); }
   void progress() override { all_reduces_.progress(&timestamps()); }
-
+  /// If all buckets start after the backward pass, waits for all of them: an update of a bucket
+  /// would delay the others, which progress only in calls, and would be part of their times.
   std::size_t wait(std::size_t count) override {
-    while (true) {
-      const std::size_t reduced = all_reduces_.progress(&timestamps());
-      if (reduced >= count) return reduced;
-      sched_yield();  // if ranks share a core, the rank that this one waits for must be able to run
-    }
+    return all_reduces_.wait(is_late_ ? buckets().count() : count, &timestamps());
   }
 
   bool is_recordable() const override { return true; }
   const AllReduceChoice& choice() const override { return all_reduces_.choice(); }
   core::DataType communication_type() const override { return communication_type_; }
   Traffic traffic() const override { return all_reduces_.traffic(); }
+  std::span<const BucketTimes> times() const override {
+    return timestamps().read(all_reduces_.call_seconds());
+  }
 
  private:
   BucketAllReduces all_reduces_;
+  bool is_late_;
   core::DataType communication_type_;
 };
 

@@ -21,14 +21,20 @@ class BucketAllReduces {
                    const BucketPartition& buckets, const ReducerOptions& options);
 
   void begin_step();
-  /// Starts the all-reduce of the next bucket.
-  void start();
+  /// Starts the all-reduce of the next bucket. `timestamps`: records its start; may be null.
+  void start(BucketTimestamps* timestamps = nullptr);
   /// Advances the all-reduces in progress without blocking; returns the number of leading buckets
   /// that are reduced. `timestamps`: records the end of each all-reduce; may be null.
   std::size_t progress(BucketTimestamps* timestamps = nullptr);
+  /// Blocks until the first `count` buckets are reduced; returns the number of leading buckets that
+  /// are reduced. `timestamps`: as for `progress`.
+  std::size_t wait(std::size_t count, BucketTimestamps* timestamps = nullptr);
 
   const AllReduceChoice& choice() const { return choice_; }
   Traffic traffic() const;  ///< messages of this rank in the last step
+  /// Returns the time that this rank spent in the functions above in the last step, divided among
+  /// the buckets that they advanced.
+  std::span<const double> call_seconds() const { return call_seconds_; }
 
  private:
   struct Bucket {
@@ -36,10 +42,14 @@ class BucketAllReduces {
     bool is_reduced;
   };
 
+  /// As `progress`. `since`: time of the host up to which `call_seconds_` is complete.
+  std::size_t advance(BucketTimestamps* timestamps, double& since);
+
   AllReduceChoice choice_;
   std::vector<Bucket> buckets_;
-  std::size_t started_ = 0;  ///< number of leading buckets that were started
-  std::size_t reduced_ = 0;  ///< number of leading buckets that are reduced
+  std::vector<double> call_seconds_;  ///< (bucket)
+  std::size_t started_ = 0;           ///< number of leading buckets that were started
+  std::size_t reduced_ = 0;           ///< number of leading buckets that are reduced
 };
 
 /// Creates the transport for gradients in host memory over `communicator`, which must outlive it.

@@ -1,9 +1,12 @@
 #include "all_reduce_split.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "lockstep/record/phase.hpp"
 
 namespace lockstep::train {
 
@@ -18,15 +21,44 @@ struct Interval {
   double begin, end;
 };
 
-/// Returns the length of the union of the intervals, which it sorts.
-double union_length(std::vector<Interval>& intervals) {
-  std::ranges::sort(intervals, {}, &Interval::begin);
-  double length = 0, reached = -std::numeric_limits<double>::infinity();
+/// Returns the length of the union of the parts of `intervals` within `limits`. The intervals must
+/// be sorted by their begin.
+double union_length(std::span<const Interval> intervals, const Interval& limits) {
+  double length = 0, reached = limits.begin;
   for (const Interval& interval : intervals) {
-    length += std::max(0.0, interval.end - std::max(interval.begin, reached));
-    reached = std::max(reached, interval.end);
+    const double end = std::min(interval.end, limits.end);
+    length += std::max(0.0, end - std::max(interval.begin, reached));
+    reached = std::max(reached, end);
   }
   return length;
+}
+
+constexpr Interval unlimited{-std::numeric_limits<double>::infinity(),
+                             std::numeric_limits<double>::infinity()};
+
+/// Share of the time in progress from which all-reduces consist of calls.
+constexpr double whole = 1 - 1e-6;
+
+/// The all-reduces of a rank in a step, sorted by their begin.
+struct RankBuckets {
+  std::vector<Interval> in_progress;
+  std::vector<Interval> transfer;  ///< after the last rank has started the bucket
+  Interval exposed;                ///< phase `exposed_communication`
+  double calls;                    ///< seconds in calls
+};
+
+/// Returns a lower bound of the transfer. `last_backward`: time at which the last rank ended its
+/// backward pass.
+double least_transfer(const RankBuckets& rank, double last_backward) {
+  const double busy = union_length(rank.in_progress, unlimited);
+  const double exposed = union_length(rank.transfer, rank.exposed);
+  const double waiting = std::max(0.0, union_length(rank.in_progress, rank.exposed) - exposed);
+  const double certain =
+      std::clamp(rank.calls - waiting, 0.0, union_length(rank.transfer, unlimited));
+  if (rank.calls >= whole * busy) return certain;
+  // While other ranks are in their backward pass, this one may wait for their next call.
+  const Interval early{rank.exposed.begin, std::min(rank.exposed.end, last_backward)};
+  return std::max(0.0, certain - union_length(rank.transfer, early));
 }
 
 /// The steps of an epoch, with the times of all ranks on the clock of rank 0.
@@ -37,10 +69,13 @@ class CommonTimes {
         ranks_(ranks),
         starts_(measurement(epoch, "/steps/start_seconds")),
         offsets_(measurement(epoch, "/epochs/clock_offset_seconds")),
+        calls_(measurement(epoch, "/buckets/call_seconds")),
         steps_(epoch.loss.size()),
         buckets_(epoch.bucket_start_seconds.size() / std::max<std::size_t>(1, steps_ * ranks)) {}
 
-  bool is_complete() const { return buckets_ > 0 && !starts_.empty() && !offsets_.empty(); }
+  bool is_complete() const {
+    return buckets_ > 0 && !starts_.empty() && !offsets_.empty() && !calls_.empty();
+  }
   std::size_t steps() const { return steps_; }
   std::size_t buckets() const { return buckets_; }
 
@@ -49,6 +84,33 @@ class CommonTimes {
     const double start = step_start(step, rank) - offset(step, rank);
     const std::size_t index = (step * ranks_ + rank) * buckets_ + bucket;
     return {start + epoch_.bucket_start_seconds[index], start + epoch_.bucket_end_seconds[index]};
+  }
+
+  /// Returns the phase `exposed_communication`, which follows the phases before it.
+  Interval exposed(std::size_t step, std::size_t rank) const {
+    const double* const phases =
+        epoch_.phase_seconds.data() + (step * ranks_ + rank) * record::phase_count;
+    const auto index = static_cast<std::size_t>(record::Phase::exposed_communication);
+    const double begin =
+        std::accumulate(phases, phases + index, step_start(step, rank) - offset(step, rank));
+    return {begin, begin + phases[index]};
+  }
+
+  /// Reads the all-reduces of a rank. `last_start`: (bucket), start on the last rank.
+  void read(std::size_t step, std::size_t rank, std::span<const double> last_start,
+            RankBuckets& buckets) const {
+    buckets.in_progress.resize(buckets_);
+    buckets.transfer.resize(buckets_);
+    buckets.exposed = exposed(step, rank);
+    buckets.calls = 0;
+    for (std::size_t b = 0; b < buckets_; ++b) {
+      const Interval time = bucket_time(step, rank, b);
+      buckets.in_progress[b] = time;
+      buckets.transfer[b] = {std::min(last_start[b], time.end), time.end};
+      buckets.calls += calls_[(step * ranks_ + rank) * buckets_ + b];
+    }
+    std::ranges::sort(buckets.in_progress, {}, &Interval::begin);
+    std::ranges::sort(buckets.transfer, {}, &Interval::begin);
   }
 
  private:
@@ -66,6 +128,7 @@ class CommonTimes {
   std::size_t ranks_;
   std::span<const double> starts_;   ///< (step, rank)
   std::span<const double> offsets_;  ///< (rank, reading)
+  std::span<const double> calls_;    ///< (step, rank, bucket)
   std::size_t steps_, buckets_;
 };
 
@@ -75,27 +138,30 @@ AllReduceSplit split_all_reduce(const record::EpochRecord& epoch, std::size_t ra
                                 std::size_t first) {
   const CommonTimes times(epoch, ranks);
   if (!times.is_complete()) return {};
-  double in_progress = 0, transfer = 0;
+  double in_progress = 0, transfer = 0, least = 0;
   std::vector<double> last_start(times.buckets());
-  std::vector<Interval> whole(times.buckets()), after(times.buckets());
+  std::vector<RankBuckets> of_ranks(ranks);
   for (std::size_t step = first; step < times.steps(); ++step) {
     std::ranges::fill(last_start, -std::numeric_limits<double>::infinity());
+    double last_backward = -std::numeric_limits<double>::infinity();
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       for (std::size_t b = 0; b < times.buckets(); ++b)
         last_start[b] = std::max(last_start[b], times.bucket_time(step, rank, b).begin);
+      last_backward = std::max(last_backward, times.exposed(step, rank).begin);
     }
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      for (std::size_t b = 0; b < times.buckets(); ++b) {
-        whole[b] = times.bucket_time(step, rank, b);
-        after[b] = {std::min(last_start[b], whole[b].end), whole[b].end};
-      }
-      in_progress += union_length(whole);
-      transfer += union_length(after);
+      RankBuckets& own = of_ranks[rank];
+      times.read(step, rank, last_start, own);
+      const double high = union_length(own.transfer, unlimited);
+      in_progress += union_length(own.in_progress, unlimited);
+      transfer += high;
+      least += least_transfer(own, last_backward);
     }
   }
   const auto count = static_cast<double>(ranks);
   // Rounding may make the difference negative.
-  return {.waiting = std::max(0.0, in_progress - transfer) / count, .transfer = transfer / count};
+  return {.waiting = std::max(0.0, in_progress - transfer) / count,
+          .transfer = {.low = least / count, .high = transfer / count}};
 }
 
 }  // namespace lockstep::train

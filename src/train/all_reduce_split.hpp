@@ -4,16 +4,18 @@
 #include <limits>
 
 #include "lockstep/record/run_file.hpp"
+#include "lockstep/train/summary.hpp"
 
 namespace lockstep::train {
 
 /// Time of all-reduces of several steps, mean over the ranks, in seconds; NaN if the epoch lacks a
 /// measurement. During `waiting` at least one bucket of a rank was in progress, but only buckets
-/// that another rank had not started yet. `waiting` + `transfer` is the time during which at least
-/// one bucket was in progress.
+/// that another rank had not started yet. `waiting` + `transfer.high` is the time during which at
+/// least one bucket was in progress; `transfer.low` is the part of it that was no computation
+/// between the calls of the all-reduces.
 struct AllReduceSplit {
   double waiting = std::numeric_limits<double>::quiet_NaN();
-  double transfer = std::numeric_limits<double>::quiet_NaN();
+  TimeBounds transfer;
 };
 
 /// Returns the split of the all-reduces of `epoch`, which has `ranks` ranks, from its step `first`

@@ -173,7 +173,7 @@ void RankProfile::trace_kernels(double origin) {
 void RankProfile::record_step(const StepResult& result, double begin, std::int64_t number) {
   with_.push_back(total(result.seconds));
   sums_.add(replica_.operations->times());
-  for (const auto& [from, to] : result.buckets) all_reduce_seconds_ += to - from;
+  for (const comm::BucketTimes& times : result.buckets) all_reduce_seconds_ += times.call_seconds;
   if (!context_.config.trace.empty()) trace_step(result, begin, number);
 }
 
@@ -197,12 +197,12 @@ void RankProfile::trace_step(const StepResult& result, double begin, std::int64_
   }
   const auto sizes = step_.reducer().bucket_bytes();
   for (std::size_t bucket = 0; bucket < result.buckets.size(); ++bucket) {
-    const auto& [from, to] = result.buckets[bucket];
+    const comm::BucketTimes& times = result.buckets[bucket];
     events_.push_back({.name = fmt::format("all-reduce of bucket {}", bucket),
                        .category = "communication",
                        .track = "communication",
-                       .begin = begin + from,
-                       .end = begin + to,
+                       .begin = begin + times.start_seconds,
+                       .end = begin + times.end_seconds,
                        .details = {{"bytes", fmt::format("{}", sizes[bucket])}}});
   }
 }

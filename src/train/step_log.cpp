@@ -34,14 +34,14 @@ double total(std::span<const double> values) {
 }  // namespace
 
 std::size_t step_log_bytes(const StepLogSize& size) {
-  return size.steps * sizeof(double) * (8 + record::phase_count + 2 * size.buckets);
+  return size.steps * sizeof(double) * (8 + record::phase_count + 3 * size.buckets);
 }
 
 std::size_t step_gather_bytes(const StepLogSize& size) {
   // A table is gathered, then copied into the order of the record. HDF5 copies it again, with its
   // checksum, when it is written.
   const std::size_t largest = std::max(record::phase_count, size.buckets);
-  const std::size_t tables = 4 + record::phase_count + 2 * size.buckets;
+  const std::size_t tables = 4 + record::phase_count + 3 * size.buckets;
   return size.steps * sizeof(double) * (3 + size.ranks * (tables + 2 * largest));
 }
 
@@ -57,7 +57,8 @@ StepLog::StepLog(std::size_t steps, std::size_t buckets)
       received_(steps),
       phases_(steps * record::phase_count),
       starts_(steps * buckets),
-      ends_(steps * buckets) {}
+      ends_(steps * buckets),
+      calls_(steps * buckets) {}
 
 void StepLog::add(double learning_rate, const StepResult& result, double end_seconds) {
   learning_rate_[steps_] = learning_rate;
@@ -72,6 +73,7 @@ void StepLog::add(double learning_rate, const StepResult& result, double end_sec
   for (std::size_t bucket = 0; bucket < result.buckets.size(); ++bucket) {
     starts_[steps_ * buckets_ + bucket] = result.buckets[bucket].start_seconds;
     ends_[steps_ * buckets_ + bucket] = result.buckets[bucket].end_seconds;
+    calls_[steps_ * buckets_ + bucket] = result.buckets[bucket].call_seconds;
   }
   ++steps_;
 }
@@ -101,6 +103,7 @@ record::EpochRecord StepLog::gather(comm::Communicator& communicator, ReplicaPol
   if (buckets_ > 0) {
     epoch.bucket_start_seconds = gather_by_step(starts_, buckets_);
     epoch.bucket_end_seconds = gather_by_step(ends_, buckets_);
+    epoch.measurements["/buckets/call_seconds"] = gather_by_step(calls_, buckets_);
   }
   epoch.train_loss = total(loss) / total(images);
   epoch.train_accuracy = total(first(correct_, steps_)) / total(images);

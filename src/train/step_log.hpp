@@ -49,7 +49,7 @@ class StepLog {
   std::vector<double> step_starts_, step_ends_;                  ///< (step)
   std::vector<double> sent_, received_;                          ///< (step)
   std::vector<double> phases_;                                   ///< (step, phase)
-  std::vector<double> starts_, ends_;                            ///< (step, bucket)
+  std::vector<double> starts_, ends_, calls_;                    ///< (step, bucket)
 };
 
 }  // namespace lockstep::train

@@ -115,7 +115,7 @@ void Summariser::time(const record::EpochRecord& epoch) {
   summary_.training_seconds = scale * training;
   const AllReduceSplit split = split_all_reduce(epoch, ranks_, skipped);
   summary_.waiting_seconds = scale * split.waiting;
-  summary_.transfer_seconds = scale * split.transfer;
+  summary_.transfer = {.low = scale * split.transfer.low, .high = scale * split.transfer.high};
   const Lack lack = longest_lack(epoch, ranks_);
   summary_.lacking_share = lack.share;
   summary_.lacking_rank = lack.rank;

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "count_allocations.hpp"
 #include "lockstep/core/error.hpp"
@@ -160,6 +162,41 @@ TEST_P(ReducerTest, TimesAreThoseOfTheLastStep) {
       EXPECT_GE(times.start_seconds, last_start);
       EXPECT_GE(times.end_seconds, times.start_seconds);
       last_start = times.start_seconds;
+    }
+  }
+}
+
+// Each rank computes for a time after every portion of the gradients. An all-reduce that is started
+// during the backward pass is in progress during these computations; one that is started afterwards
+// is not.
+TEST_P(ReducerTest, TimeInCallsExcludesTheComputationBetweenThem) {
+  using namespace std::chrono_literals;
+  constexpr auto computation = 20ms;
+  std::vector<float> gradients(200'000);
+  HostReducer reducer(*world, gradients, {.kind = GetParam(), .bucket_bytes = 4 * 50'000});
+  for (int step = 0; step < 2; ++step) {
+    world->barrier();
+    reducer.begin_step();
+    for (const std::size_t filled : {50'000, 100'000, 200'000}) {
+      reducer->gradients_ready(filled);
+      std::this_thread::sleep_for(computation);
+    }
+    reducer->finish();
+    double in_calls = 0, first_start = 1e9, last_end = 0;
+    for (const BucketTimes& times : reducer->bucket_times()) {
+      EXPECT_GT(times.call_seconds, 0);
+      EXPECT_LE(times.call_seconds, times.end_seconds - times.start_seconds);
+      in_calls += times.call_seconds;
+      first_start = std::min(first_start, times.start_seconds);
+      last_end = std::max(last_end, times.end_seconds);
+    }
+    if (reducer->bucket_times().empty()) continue;
+    const double in_progress = last_end - first_start;
+    if (GetParam() == ReducerKind::overlap) {
+      // Two all-reduces that end before the last computation would end in it.
+      EXPECT_LT(in_calls, in_progress - 2 * std::chrono::duration<double>(computation).count());
+    } else {
+      EXPECT_GT(in_calls, 0.8 * in_progress);
     }
   }
 }

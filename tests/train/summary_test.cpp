@@ -55,13 +55,16 @@ TEST(Summary, ScalesWaitingAndTransferToTheEpoch) {
   for (int step = 0; step < 4; ++step) {
     for (const double start : {1., 3.}) epoch.bucket_start_seconds.push_back(start);
     for (const double end : {4., 4.}) epoch.bucket_end_seconds.push_back(end);
+    for (const double calls : {3., 1.})
+      epoch.measurements["/buckets/call_seconds"].push_back(calls);
   }
   epoch.measurements["/steps/start_seconds"] = {0, 0, 10, 10, 20, 20, 30, 30};
   epoch.measurements["/epochs/clock_offset_seconds"] = {0, 0, 0, 0};
   Summariser summariser(2, 8, 192);  // an epoch has 8 steps; 3 of the 4 steps are timed
   summariser.add(epoch);
   EXPECT_NEAR(summariser.summary().waiting_seconds, 8 * 2 / 2., 1e-12);
-  EXPECT_NEAR(summariser.summary().transfer_seconds, 8 * 1, 1e-12);
+  EXPECT_NEAR(summariser.summary().transfer.low, 8 * 1, 1e-12);
+  EXPECT_NEAR(summariser.summary().transfer.high, 8 * 1, 1e-12);
 }
 
 TEST(Summary, ReportsTheRankThatLackedAProcessorForLongest) {

@@ -33,7 +33,9 @@ QUANTITIES = (
     Quantity("images_per_second", "Throughput", "images/s", digits=1, better=1),
     Quantity("step_seconds", "Step (slowest rank)", "ms", 1e3),
     *map(phase_quantity, PHASES),
-    Quantity("all_reduce_seconds", "Step: all-reduce (mean over the ranks)", "ms", 1e3),
+    Quantity("all_reduce_seconds", "Step: all-reduce in progress (mean over the ranks)", "ms", 1e3),
+    Quantity("all_reduce_call_seconds", "Step: in calls of the all-reduce (mean over the ranks)",
+             "ms", 1e3),
     Quantity("all_reduce_waiting_seconds", "Epoch: waiting in the all-reduce", "s"),
     Quantity("all_reduce_transfer_seconds", "Epoch: transfer in the all-reduce", "s"),
     Quantity("test_accuracy", "Test accuracy, last", "%", 100, 2, better=1),
@@ -101,6 +103,9 @@ def step_values(run, steps):
         found["all_reduce_seconds"] = by_blocks(
             lambda start, end: metrics.busy_seconds(start, end).mean(axis=1),
             steps, run.bucket_start, run.bucket_end)
+        if run.bucket_calls is not None:
+            found["all_reduce_call_seconds"] = by_blocks(
+                lambda calls: calls.sum(axis=2).mean(axis=1), steps, run.bucket_calls)
     return found
 
 
@@ -115,7 +120,7 @@ def run_values(run, point):
         "epoch_seconds": point.epoch_seconds, "training_seconds": point.training_seconds,
         "images_per_second": point.images_per_second,
         "all_reduce_waiting_seconds": split and split.waiting_seconds,
-        "all_reduce_transfer_seconds": split and split.transfer_seconds,
+        "all_reduce_transfer_seconds": split and split.transfer_bounds.value,
         "test_accuracy": accuracy[-1] if len(accuracy) else None,
         "train_loss": loss[-1] if len(loss) else None,
         "joules_per_image": point.joules_per_image,

@@ -8,7 +8,8 @@ from lockstep_report.settings import file_ending, setting_names
 from lockstep_report.window import timed_window
 
 RANKS, BATCH = "ranks", "batch_per_rank"  # parameters of the models
-CALL_PATHS = {"step_seconds": "step", "all_reduce_seconds": "all-reduce"}
+CALL_PATHS = {"step_seconds": "step", "all_reduce_seconds": "all-reduce",
+              "all_reduce_call_seconds": "all-reduce->calls"}
 
 
 def write(folder, runs, _selection):

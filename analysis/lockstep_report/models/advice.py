@@ -135,7 +135,7 @@ def link_limit(step, link_gbit=None):
         return None
     return Advice(
         "link-limit", step.source,
-        f"The transfer uses {percent(used)} of the link of {rate:g} Gbit/s and leaves "
+        f"The transfer uses at least {percent(used)} of the link of {rate:g} Gbit/s and leaves "
         f"{duration(step.transfer)} per step exposed ({percent(step.transfer / step.step)}): no "
         "other algorithm is much faster. Fewer bytes (--gradient-dtype bf16), a larger batch per "
         "rank or a faster link are.",

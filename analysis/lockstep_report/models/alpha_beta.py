@@ -101,8 +101,12 @@ def sweep_observations(run):
 
 
 def bucket_observations(timed):
-    """Yields ((origin, algorithm), bytes, seconds): the median over the steps of each bucket."""
+    """Yields ((origin, algorithm), bytes, seconds): the median over the steps of each bucket. A run
+    whose all-reduces may contain computation, because the bounds of its transfer do not agree, has
+    none."""
     if timed.times is None or timed.run.option("reducer") not in ("overlap", "allreduce"):
+        return
+    if timed.split.transfer_bounds.value is None:
         return
     seconds = np.median(bucket_seconds(timed.times), axis=0)
     for size, value in zip(timed.run.bucket_bytes, seconds):

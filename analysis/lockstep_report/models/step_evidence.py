@@ -32,7 +32,7 @@ class StepEvidence:
     waiting: float = None  # exposed; None if the clocks of the ranks cannot be compared
     transfer: float = None  # exposed
     last_bucket: float = None  # exposed while only the last bucket was in progress
-    all_reduce_transfer: float = None  # hidden and exposed
+    all_reduce_transfer: float = None  # hidden and exposed, upper bound
     link_gbit: float = None
     straggler: Straggler = None
 
@@ -42,7 +42,7 @@ class StepEvidence:
 
     @property
     def bandwidth(self):
-        """Bus bandwidth of the transfer, bytes/s; None if unknown."""
+        """Lower bound of the bus bandwidth of the transfer, bytes/s; None if unknown."""
         return metrics.bus_bandwidth(self.bytes_per_step, self.all_reduce_transfer, self.ranks)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lockstep_report.read import Run
-from lockstep_report.waiting import Times, times_of
+from lockstep_report.waiting import Split, Times, split_of, times_of
 from lockstep_report.window import Window, timed_window
 
 MOST_STEPS = 10_000  # enough for all medians and means; bounds memory and time
@@ -19,6 +19,7 @@ class TimedRun:
     window: Window
     phase_seconds: np.ndarray  # (step, rank, phase), timed steps
     times: Times  # None if the clocks of the ranks cannot be compared
+    split: Split = None  # sums over the timed steps; None if there are no `times`
 
     @property
     def phases(self):
@@ -35,4 +36,4 @@ def timed_run(run):
     phases = run.phase_seconds[window.steps]
     if not np.all(np.isfinite(phases)) or phases.sum() <= 0:
         return None
-    return TimedRun(run, window, phases, times_of(run, window))
+    return TimedRun(run, window, phases, times_of(run, window), split_of(run, window, 1.0))

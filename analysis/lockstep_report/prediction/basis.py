@@ -73,12 +73,13 @@ def basis_of(run, point):
 
 def updates_by_bucket(run):
     """Whether a bucket is updated as soon as it is reduced: fp16 and --grad-clip need all gradients
-    before the update."""
+    before the update, and CPUs wait for all of them with the reducer `allreduce`."""
     try:
         clips = float(run.option("grad-clip", "0") or 0) > 0
     except ValueError:
         clips = False
-    return run.option("precision") != "fp16" and not clips
+    waits = run.option("reducer") == "allreduce" and run.option("device") == "cpu"
+    return run.option("precision") != "fp16" and not clips and not waits
 
 
 def with_bucket_bytes(basis, size):

@@ -69,11 +69,14 @@ AllReduceAlgorithm algorithm_of(const ReducerOptions& options);
 /// buckets are too small.
 BucketPartition partition_gradients(std::size_t elements, int ranks, const ReducerOptions& options);
 
-/// Start and completion of the all-reduce of a bucket, in seconds since the start of the step; NaN
-/// if it was not recorded.
+/// Times of the all-reduce of a bucket in seconds; NaN if they were not recorded.
 struct BucketTimes {
-  double start_seconds = 0;
-  double end_seconds = 0;
+  double start_seconds = 0;  ///< start, since the start of the step
+  double end_seconds = 0;    ///< completion, since the start of the step
+  /// Part of the time from start to end that the all-reduce occupied: the time that the host spent
+  /// in calls that start, advance or await it. The rest is computation of the host between these
+  /// calls. If the device executes the all-reduce, the whole time.
+  double call_seconds = 0;
 };
 
 /// Sums the flat gradient buffer over the ranks, with one all-reduce per bucket (Li et al.,

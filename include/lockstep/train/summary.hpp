@@ -10,6 +10,17 @@
 
 namespace lockstep::train {
 
+/// Bounds of a time in seconds; NaN if they are unknown.
+struct TimeBounds {
+  double low = std::numeric_limits<double>::quiet_NaN();
+  double high = std::numeric_limits<double>::quiet_NaN();
+
+  /// Returns the time: `high` if the bounds agree within 20 %, otherwise NaN.
+  double value() const {
+    return high <= 1.2 * low ? high : std::numeric_limits<double>::quiet_NaN();
+  }
+};
+
 /// Summary of a run. Values that were not measured are NaN.
 struct RunSummary {
   static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
@@ -38,7 +49,8 @@ struct RunSummary {
   double exposed_share = unknown;  ///< exposed communication / epoch time, mean over ranks
   /// Parts of the all-reduce time of an epoch, means over ranks: waiting for the last rank, and the
   /// transfer after its arrival.
-  double waiting_seconds = unknown, transfer_seconds = unknown;
+  double waiting_seconds = unknown;
+  TimeBounds transfer;
   /// Share of the timed epoch for which a rank lacked a processor, maximum over ranks, and that
   /// rank: the run delay, or the share of its processors that a hypervisor withheld.
   double lacking_share = unknown;

@@ -48,10 +48,11 @@ void BucketTimestamps::end(std::size_t bucket, void* stream) {
   timeline_->record(timestamps_[2 * bucket + 1], stream);
 }
 
-std::span<const BucketTimes> BucketTimestamps::read() const {
+std::span<const BucketTimes> BucketTimestamps::read(std::span<const double> call_seconds) const {
   for (std::size_t b = 0; b < times_.size(); ++b) {
-    times_[b] = {timeline_->seconds(timestamps_[2 * b]),
-                 timeline_->seconds(timestamps_[2 * b + 1])};
+    const double start = timeline_->seconds(timestamps_[2 * b]);
+    const double end = timeline_->seconds(timestamps_[2 * b + 1]);
+    times_[b] = {start, end, call_seconds.empty() ? end - start : call_seconds[b]};
   }
   return times_;
 }

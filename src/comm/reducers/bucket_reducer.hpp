@@ -20,8 +20,9 @@ class BucketTimestamps {
   void start(std::size_t bucket, void* stream = nullptr);
   void end(std::size_t bucket, void* stream = nullptr);
 
-  /// Returns the times of all buckets in the last step.
-  std::span<const BucketTimes> read() const;
+  /// Returns the times of all buckets in the last step. `call_seconds`: the time in calls of each
+  /// bucket; empty if the device executes the all-reduces.
+  std::span<const BucketTimes> read(std::span<const double> call_seconds = {}) const;
 
  private:
   core::Timeline* timeline_;
@@ -63,10 +64,12 @@ class BucketTransport {
   virtual Traffic traffic() const = 0;
 
   const BucketPartition& buckets() const { return buckets_; }
-  std::span<const BucketTimes> times() const { return timestamps_.read(); }
+  /// Returns the times of the buckets in the last step.
+  virtual std::span<const BucketTimes> times() const { return timestamps_.read(); }
 
  protected:
   BucketTimestamps& timestamps() { return timestamps_; }
+  const BucketTimestamps& timestamps() const { return timestamps_; }
 
  private:
   BucketPartition buckets_;
@@ -126,6 +129,9 @@ struct ReducerEntry {
 
 /// Returns the ranks that receive the sums of a reducer.
 SumPlacement placement_of(ReducerKind kind);
+
+/// Returns whether a reducer starts all buckets after the backward pass.
+bool starts_late(ReducerKind kind);
 
 /// Creates a `LateReducer`.
 std::unique_ptr<GradientReducer> make_late_reducer(std::unique_ptr<BucketTransport> transport);

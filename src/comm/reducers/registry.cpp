@@ -61,6 +61,8 @@ AllReduceAlgorithm algorithm_of(const ReducerOptions& options) {
 
 SumPlacement placement_of(ReducerKind kind) { return entry_of(kind).placement; }
 
+bool starts_late(ReducerKind kind) { return entry_of(kind).make == make_late_reducer; }
+
 BucketPartition partition_gradients(std::size_t elements, int ranks,
                                     const ReducerOptions& options) {
   const BucketPartition buckets(elements, options.bucket_bytes);
