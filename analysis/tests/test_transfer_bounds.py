@@ -8,6 +8,7 @@ import pytest
 from lockstep_report import contents
 from lockstep_report.cli import main
 from lockstep_report.models.alpha_beta import alpha_beta_fits
+from lockstep_report.models.causes import losses
 from lockstep_report.models.timed_run import timed_run
 from lockstep_report.points import from_run
 from lockstep_report.read import read_run
@@ -59,6 +60,18 @@ def test_hidden_communication_is_no_longer_than_the_calls(tmp_path):
     assert table.rows[0]["hidden"] == pytest.approx(STEPS * 0.010)
     assert any(note.startswith("hidden: transfer during the backward pass, which would be exposed")
                for note in table.footnotes)
+
+
+@pytest.mark.parametrize("device, calls", [("cpu", 0.010), ("cuda", None)])
+def test_calls_in_the_backward_pass_are_no_slower_computation(tmp_path, device, calls):
+    """On CPUs the calls are a part of the backward pass; GPUs communicate beside it."""
+    config = {"device": device, "train-samples": "704"}
+    one = write_run(tmp_path / "1.h5", phases(2 * STEPS, (0, 0, FORWARD, BACKWARD, 0, UPDATE)), 32,
+                    config=config, attributes={"part": 1, "first_step": 0})
+    two = write(tmp_path / "2.h5", 0.1, 0.2, calls=calls, config=config)
+    loss, = losses([from_run(read_run(path)) for path in (one, two)])
+    assert loss.causes.get("calls", 0) == pytest.approx(STEPS * (calls or 0))
+    assert sum(loss.causes.values()) == pytest.approx(loss.seconds)
 
 
 def test_an_all_reduce_after_the_backward_pass_has_one_bandwidth(tmp_path):

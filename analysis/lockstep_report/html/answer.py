@@ -9,7 +9,8 @@ from lockstep_report.validity import IMAGES_TOLERANCE, UNLIKE
 COMMUNICATION = ("exposed-buckets", "no-overlap", "link-limit", "latency", "better-algorithm")
 # cause of lost efficiency -> rules of the advice about it
 RULES = {"imbalance": ("waiting-rank",), "waiting": ("waiting-rank",), "transfer": COMMUNICATION,
-         "communication": COMMUNICATION, "data_wait": ("input-wait",), "upload": ("input-wait",),
+         "communication": COMMUNICATION, "calls": ("better-algorithm",),
+         "data_wait": ("input-wait",), "upload": ("input-wait",),
          "smaller_batch": ("small-batch",), "computation": ("small-batch",),
          "slower_compute": ("slower-compute",)}
 RESTRICTED = " This value has restrictions: see Assumptions and warnings."

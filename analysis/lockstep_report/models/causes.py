@@ -12,6 +12,7 @@ CAUSES = (
     ("waiting", "exposed: waiting for the last rank"),
     ("transfer", "exposed: transfer"),
     ("communication", "exposed: outside of all-reduces, or not divided"),
+    ("calls", "all-reduce calls in the backward pass"),
     ("data_wait", "input: data wait"),
     ("upload", "input: upload"),
     ("smaller_batch", "smaller batch per rank"),
@@ -62,6 +63,9 @@ def parts_of(point):
         parts["transfer"] = float(sum(split.exposed_transfer)) / len(split.exposed_transfer)
         exposed -= parts["waiting"] + parts["transfer"]
     parts["communication"] = exposed
+    if point.threads is not None and point.hidden_seconds:  # GPUs communicate beside the computation
+        parts["calls"] = point.hidden_seconds
+        parts["computation"] -= parts["calls"]
     return parts
 
 

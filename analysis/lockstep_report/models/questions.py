@@ -172,7 +172,8 @@ def derived_answer(loss):
         text += ", because it also contains " + ", ".join(
             f"{LABELS[name]} ({seconds:.2f} s)" for name, seconds in others)
     hidden = loss.point.hidden_seconds
-    if hidden is not None and hidden > HIDDEN_SHARE * exposed:
+    is_beside = loss.point.threads is None  # GPUs communicate beside the computation
+    if hidden is not None and is_beside and hidden > HIDDEN_SHARE * exposed:
         text += f". It cannot show the {hidden:.2f} s of communication behind the backward pass"
     return Answer("How wrong is the derived communication T(N) − T(1)/N?", loss.point.source,
                   text + ".", {"derived_seconds": loss.seconds, "exposed_seconds": exposed,
