@@ -75,7 +75,7 @@ def bounded_columns(key, header, digits):
 def bounded_values(key, bounds):
     """Returns the values of the columns of `bounded_columns`; `bounds` may be None."""
     if bounds is None:
-        return {}
+        return {key: None}
     return {key: bounds, f"{key}_low": bounds.low, f"{key}_high": bounds.high}
 
 
