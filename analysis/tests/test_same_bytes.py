@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from planted import write_sweep, write_training
 from synthetic import write_ladder, write_layers, write_stack
 
@@ -50,6 +51,7 @@ def outputs(folder, source, seed, zone):
             for path in sorted(folder.rglob("*")) if path.is_file()} | {"stdout": done.stdout}
 
 
+@pytest.mark.slow  # the commands are run twice
 def test_all_outputs_of_all_commands_are_the_same_bytes(tmp_path):
     random, source = np.random.default_rng(1), tmp_path / "source"
     source.mkdir()

@@ -62,7 +62,7 @@ def fit_files(paths, law):
 @pytest.mark.parametrize("law, serial", [(AMDAHL, 0.15), (GUSTAFSON, 0.1)])
 def test_planted_serial_fraction_is_recovered_from_run_files(tmp_path, law, serial):
     random = np.random.default_rng(2)
-    repeats, hits = 40, 0
+    repeats, hits = 20, 0
     for _ in range(repeats):
         found, = fit_files(write_runs(tmp_path, random, law, serial), law)
         hits += found.serial.contains(serial)
