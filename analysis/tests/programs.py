@@ -23,7 +23,7 @@ def run_report(*arguments, is_privileged=True, environment=(), **options):
     variables = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent),
                  "PYTHONDONTWRITEBYTECODE": "1", **dict(environment)}
     return subprocess.run([sys.executable, "-m", "lockstep_report", *map(str, arguments)],
-                          check=False, text=True, env=variables, timeout=60, **options)
+                          check=False, text=True, env=variables, timeout=1800, **options)
 
 
 @functools.cache

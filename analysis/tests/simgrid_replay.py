@@ -59,7 +59,7 @@ def replay(folder, platform, traces, hosts, *options):
     done = subprocess.run(
         [os.environ.get("LOCKSTEP_SMPIRUN", "smpirun"), "-platform", folder / "platform.xml", "-hostfile", folder / "hosts", "-np",
          str(len(traces)), "-replay", folder / "traces", *OPTIONS, *options],
-        capture_output=True, text=True, timeout=300, cwd=folder, check=False)
+        capture_output=True, text=True, timeout=1800, cwd=folder, check=False)
     found = re.search(r"Simulation time ([\d.eE+-]+)", done.stdout + done.stderr)
     assert found, done.stdout + done.stderr
     return float(found[1])

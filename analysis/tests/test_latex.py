@@ -30,7 +30,7 @@ def compiled(folder, body):
         f"\\begin{{document}}\n{body}\n\\end{{document}}\n", encoding="utf-8")
     done = subprocess.run(
         ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "-no-shell-escape", "paper.tex"],
-        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=1800,
         stdin=subprocess.DEVNULL, check=False)
     log = done.stdout.decode("utf-8", "replace")
     assert done.returncode == 0, log[-2000:]

@@ -130,7 +130,7 @@ def test_example_notebook(path, tmp_path, monkeypatch):
     monkeypatch.setenv("LOCKSTEP_RUNS", str(path.parent))
     monkeypatch.setenv("PYTHONPATH", str(ANALYSIS))
     monkeypatch.delenv("MPLBACKEND", raising=False)
-    nbclient.NotebookClient(content, timeout=300, kernel_name="python3",
+    nbclient.NotebookClient(content, timeout=1800, kernel_name="python3",
                             resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [output for cell in content.cells for output in cell.get("outputs", ())]
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 2

@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 import pytest
 
-from test_cli import BIN, MPIRUN, environment, train
+from test_cli import BIN, HANG, MPIRUN, environment, train
 from test_resume import root
 
 pytestmark = pytest.mark.slow
@@ -45,7 +45,7 @@ def command(ranks, folder, options):
 
 
 def run_to_end(words):
-    result = subprocess.run(words, env=environment(), text=True, capture_output=True, timeout=300)
+    result = subprocess.run(words, env=environment(), text=True, capture_output=True, timeout=HANG)
     assert result.returncode == 0, result.stdout + result.stderr
     return result
 
@@ -59,13 +59,13 @@ def interrupt(words, folder, number, rng):
     """Starts the command and sends the signal in a random step that it has not saved yet, or before its first step."""
     target = rng.randint(min(newest(folder), STEPS - 1), STEPS - 1)
     process = subprocess.Popen(words, env=environment(), text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 200
+    deadline = time.monotonic() + HANG
     while process.poll() is None and newest(folder) < target:
         assert time.monotonic() < deadline
         time.sleep(0.005)
     time.sleep(rng.uniform(0, 0.2))
     process.send_signal(number)
-    _, errors = process.communicate(timeout=200)
+    _, errors = process.communicate(timeout=HANG)
     # Without 75 or 0, the signal ended the process: always SIGKILL, and other signals before the training.
     assert process.returncode in (0, 75, -number, 128 + number), errors
     assert newest(folder) >= target or process.returncode in (-number, 128 + number), "an acknowledged checkpoint is lost"

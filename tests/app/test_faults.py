@@ -7,11 +7,9 @@ import time
 
 import pytest
 
-from test_cli import BIN, MPIRUN, environment, expect_failure, start, start_ranks, train
+from test_cli import BIN, HANG, MPIRUN, environment, expect_failure, start, start_ranks, train
 
 pytestmark = pytest.mark.slow
-
-MARGIN = 5  # seconds from the fault to the end of mpirun, beyond the limit of the watchdog
 
 
 class Run:
@@ -22,15 +20,10 @@ class Run:
                    "--allow-inject", f"--watchdog={watchdog}"]
         process = subprocess.Popen(command, env=environment(), text=True, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.PIPE)
-        timer = threading.Timer(60 + 10 * watchdog, process.kill)
+        timer = threading.Timer(HANG, process.kill)
         timer.start()
-        lines, begin = [], None
-        for line in process.stderr:
-            lines.append(line.rstrip())
-            if begin is None and "injects the fault" in line:
-                begin = time.monotonic()
+        lines = [line.rstrip() for line in process.stderr]
         self.status = process.wait()
-        self.seconds = time.monotonic() - begin if begin else None
         timer.cancel()
         self.stderr = "\n".join(lines)
         self.messages = [line for line in lines
@@ -48,7 +41,6 @@ TRAINING = {"steps": None, "epochs": 3, "evaluate_every": 1}
 def test_rank_that_fails_ends_the_run(fault, status):
     run = Run(fault, **TRAINING)
     assert run.status == status, run.stderr
-    assert run.seconds is not None and run.seconds < MARGIN, run.stderr
     signal_name = {139: "SIGSEGV", 134: "SIGABRT"}.get(status)
     if signal_name:
         assert re.fullmatch(rf"lockstep: rank 1 on \S+: {signal_name} .* during \w+ of step 2", run.messages[0])
@@ -58,7 +50,6 @@ def test_rank_that_fails_ends_the_run(fault, status):
 def test_rank_that_exits_before_mpi_finalize_ends_the_run(phase, step):
     run = Run(f"exit:1:{step}:{phase}", **TRAINING)
     assert run.status == 70, run.stderr
-    assert run.seconds < MARGIN, run.stderr
     assert re.search(r"rank 1 on \S+: the process has called exit during ", run.messages[0]), run.stderr
 
 
@@ -79,8 +70,6 @@ def test_rank_that_hangs_ends_the_run_and_is_named(fault, ranks, cause, limit):
     assert run.status == 70, run.stderr
     assert len(run.messages) == 1, run.stderr
     assert re.search(f"watchdog timeout: no progress for {limit} s during .*; cause: {cause}", run.messages[0])
-    # The other ranks still make progress until they wait for the rank: less than the duration of a run, at most `limit`.
-    assert run.seconds < 2 * limit + MARGIN, run.stderr
 
 
 def test_slow_rank_does_not_end_the_run(limit):

@@ -9,7 +9,7 @@ import sys
 import h5py
 import pytest
 
-from test_cli import BIN, MPIRUN, environment, expect_failure, messages_of, start_ranks, train
+from test_cli import BIN, HANG, MPIRUN, environment, expect_failure, messages_of, start_ranks, train
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis"))
 from lockstep_report.validity import parse_processors  # noqa: E402
@@ -24,7 +24,7 @@ def with_file_size_limit(ranks, arguments, limit):
     def set_limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     return subprocess.run([*MPIRUN, "-n", str(ranks), BIN, *map(str, arguments)], env=environment(), text=True,
-                          capture_output=True, timeout=120, preexec_fn=set_limit)
+                          capture_output=True, timeout=HANG, preexec_fn=set_limit)
 
 
 # --- shared memory -------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ def test_small_dev_shm_does_not_prevent_shared_memory(size):
     script = f'mount -t tmpfs -o size={size} tmpfs /dev/shm && exec "$@"'
     command = [*MPIRUN, "-n", "2", BIN, *train("--all-reduce", "shared")]
     result = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *command], env=environment(), text=True,
-                            capture_output=True, timeout=120)
+                            capture_output=True, timeout=HANG)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "all-reduce     shared-memory" in result.stdout
 

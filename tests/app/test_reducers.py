@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from test_cli import environment, expect_failure, start, start_ranks, train
+from test_cli import HANG, environment, expect_failure, start, start_ranks, train
 
 ROOT = pathlib.Path(__file__).parents[2]
 ANALYSIS = ROOT / "analysis"
@@ -45,7 +45,7 @@ def test_losses_and_messages_of_each_reducer(tmp_path):
         [sys.executable, "-B", "-m", "lockstep_report", "report", *map(str, tmp_path.glob("*.h5")), "--out",
          str(tmp_path / "out")],
         env=environment() | {"PYTHONPATH": str(ANALYSIS), "MPLBACKEND": "Agg"}, text=True, capture_output=True,
-        timeout=300)
+        timeout=HANG)
     assert report.returncode == 0, report.stderr
     assert list((tmp_path / "out").glob("reducers*.svg"))
     with (tmp_path / "out" / "reducers.csv").open() as file:

@@ -12,13 +12,13 @@ import time
 import h5py
 import pytest
 
-from test_cli import BIN, MPIRUN, environment, expect_failure, messages_of, start, start_ranks, train
+from test_cli import BIN, HANG, MPIRUN, environment, expect_failure, messages_of, start, start_ranks, train
 
 FORWARD_SIGNALS = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "forward-signals"
 LONG = {"steps": None, "epochs": 40, "checkpoint_every": "2-steps"}  # takes minutes; the tests end the run earlier
 
 
-def wait_until(condition, process, seconds=100):
+def wait_until(condition, process, seconds=HANG):
     """Waits until `condition()` is true. Fails after `seconds`, or if `process` ends earlier."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -34,7 +34,7 @@ def start_until_checkpoint(directory, command, number=signal.SIGTERM, **options)
     wait_until(lambda: any(directory.glob("checkpoint-*.h5")), process)
     process.send_signal(number)
     try:
-        _, errors = process.communicate(timeout=100)
+        _, errors = process.communicate(timeout=HANG)
     finally:
         process.kill()
     return process.returncode, errors
@@ -132,7 +132,7 @@ def test_sigterm_without_checkpoints_ends_the_run_as_preempted(tmp_path):
     wait_until((tmp_path / "run.h5.partial").exists, process)
     time.sleep(0.3)
     process.terminate()
-    _, errors = process.communicate(timeout=100)
+    _, errors = process.communicate(timeout=HANG)
     assert process.returncode == 128 + signal.SIGTERM
     assert "nothing was saved" in errors
     assert root(output)["status"] == "preempted"
@@ -145,7 +145,7 @@ def test_run_file_is_complete_after_a_checkpoint_could_not_be_written(tmp_path):
     output = tmp_path / "run.h5"
     command = [BIN, *train(train_samples=4, steps=None, epochs=3, checkpoint_dir=tmp_path / "ckpt",
                            checkpoint_every="3-steps", output=output)]
-    result = subprocess.run(command, env=environment(), text=True, capture_output=True, timeout=120,
+    result = subprocess.run(command, env=environment(), text=True, capture_output=True, timeout=HANG,
                             preexec_fn=limit_file_size)
     assert "checkpoint-3.h5" in expect_failure(result, 6)
     attributes = root(output)
@@ -161,7 +161,7 @@ def end_of_failing_run(tmp_path, fail, *prefix):
                                env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     wait_until((checkpoints / "checkpoint-4.h5").exists, process)
     fail(checkpoints)
-    out, errors = process.communicate(timeout=100)
+    out, errors = process.communicate(timeout=HANG)
     line = expect_failure(subprocess.CompletedProcess(process.args, process.returncode, out, errors), 6)
     assert root(output)["status"] == "failed" and "ckpt" in root(output)["failure"]
     return line

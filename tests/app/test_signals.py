@@ -16,13 +16,13 @@ import time
 import h5py
 import pytest
 
-from test_cli import BIN, MPIRUN, environment, messages_of, start_ranks, train
+from test_cli import BIN, HANG, MPIRUN, environment, messages_of, start_ranks, train
 from test_watchdog import ranks_of
 
 pytestmark = pytest.mark.slow
 
 TERM, INT, USR1 = signal.SIGTERM, signal.SIGINT, signal.SIGUSR1
-LIMIT = int(os.environ.get("LOCKSTEP_SIGNAL_LIMIT", "30"))  # seconds from the signal to the end of the job; the limits of the program are 2 and 5 s, and tests share cores
+LIMIT = int(os.environ.get("LOCKSTEP_SIGNAL_LIMIT", HANG))  # seconds from the signal to the end of the job
 STOP_AT = os.environ.get("LOCKSTEP_STOP_AT")
 RUNS = int(os.environ.get("LOCKSTEP_SIGNAL_RUNS", "2"))
 
@@ -53,7 +53,7 @@ def handles_signals(pid):
     return int(status_of(pid).get("SigCgt", "0"), 16) >> (TERM - 1) & 1 == 1
 
 
-def wait_for(condition, process, seconds=100):
+def wait_for(condition, process, seconds=HANG):
     deadline = time.monotonic() + seconds
     while not (result := condition()):
         assert time.monotonic() < deadline, f"nothing after {seconds} s"
@@ -106,7 +106,7 @@ class Job:
         self.returncode = self.process.returncode
         self.seconds = time.monotonic() - self.sent
         assert self.seconds < LIMIT, self.stderr
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + LIMIT
         while left := [pid for pid in self.pids if is_alive(pid)]:
             assert time.monotonic() < deadline, f"processes {left} are left"
             time.sleep(0.05)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from test_cli import environment, start_ranks, train
+from test_cli import HANG, environment, start_ranks, train
 
 ANALYSIS = pathlib.Path(__file__).parents[2] / "analysis"
 SHARED = ("images_per_second", "epoch_seconds", "training_seconds", "step_seconds_median", "step_seconds_interval",
@@ -24,7 +24,7 @@ def report(path, *options):
     """Returns the output of `lockstep-report summary`."""
     result = subprocess.run([sys.executable, "-B", "-m", "lockstep_report", "summary", path, *options],
                             env=environment() | {"PYTHONPATH": str(ANALYSIS), "MPLBACKEND": "Agg"}, text=True,
-                            capture_output=True, timeout=120)
+                            capture_output=True, timeout=HANG)
     assert result.returncode == 0, result.stderr
     return result.stdout
 

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from test_cli import BIN, MPIRUN, environment, expect_failure, start, train
+from test_cli import BIN, HANG, MPIRUN, environment, expect_failure, start, train
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +67,7 @@ def run_and_stop_rank_1(arguments, ready, limit):
     stderr of mpirun."""
     command = [*MPIRUN, "-n", "2", BIN, *map(str, arguments), f"--watchdog={limit}"]
     process = subprocess.Popen(command, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    timer = kill_after(process, 60 + 10 * limit)
+    timer = kill_after(process, HANG)
     try:
         for line in process.stdout:
             if re.search(ready, line):
@@ -75,7 +75,7 @@ def run_and_stop_rank_1(arguments, ready, limit):
         else:
             pytest.fail(f"the program ended before '{ready}': {process.stderr.read()}")
         os.kill(ranks_of(process)[1], signal.SIGSTOP)
-        _, stderr = process.communicate(timeout=60 + 5 * limit)
+        _, stderr = process.communicate(timeout=HANG)
     finally:
         timer.cancel()
         process.kill()
@@ -114,7 +114,7 @@ def test_other_ranks_end_with_the_status_of_a_timeout(limit, tmp_path):
     options = ["--mca", "btl", "tcp,self", "--mca", "orte_abort_on_non_zero_status", "0"]
     program = [BIN, *train(), "--inject=stall:1:2", "--allow-inject", f"--watchdog={limit}"]
     result = subprocess.run([*MPIRUN, "-n", "3", *options, "sh", "-c", record, "sh", *program], env=environment(),
-                            text=True, capture_output=True, timeout=60 + 10 * limit)
+                            text=True, capture_output=True, timeout=HANG)
     assert result.stderr.count("watchdog timeout") == 1, result.stderr
     # mpirun may kill the rank that has reported the timeout, and its shell, when the others have ended.
     assert [file.read_text() for file in tmp_path.iterdir()] in (["70\n"] * 2, ["70\n"] * 3)
@@ -123,7 +123,7 @@ def test_other_ranks_end_with_the_status_of_a_timeout(limit, tmp_path):
 def run_mixed(first, second, limit, **variables):
     """Runs rank 0 with the command `first` and rank 1 with the command `second`."""
     return subprocess.run([*MPIRUN, "-n", "1", *first, ":", "-n", "1", *second], env=environment() | variables,
-                          text=True, capture_output=True, timeout=60 + 10 * limit)
+                          text=True, capture_output=True, timeout=HANG)
 
 
 def test_rank_that_hangs_before_mpi_init_ends_the_run(limit):
@@ -147,7 +147,7 @@ def test_rank_that_hangs_in_mpi_finalize_ends_the_run(limit):
 def test_ranks_end_if_mpirun_is_killed(has_stopped_rank):
     process = subprocess.Popen([*MPIRUN, "-n", "2", BIN, *train(**LONG)], env=environment(), text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    timer = kill_after(process, 120)
+    timer = kill_after(process, HANG)
     for line in process.stdout:
         if line.startswith("epoch 1/"):
             break
@@ -158,7 +158,7 @@ def test_ranks_end_if_mpirun_is_killed(has_stopped_rank):
         stop(ranks[1])  # the kernel wakes only processes that have stopped when mpirun ends
     process.kill()
     process.wait()
-    end = time.monotonic() + 10
+    end = time.monotonic() + HANG
     alive = set(ranks.values())
     while alive and time.monotonic() < end:
         time.sleep(0.1)

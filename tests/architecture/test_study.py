@@ -279,7 +279,7 @@ def group_of(process):
 def test_signal_stops_the_run_and_the_study(table, tmp_path, status, number, target):
     with running_study(table, tmp_path, status) as process:
         os.kill(target(process), number)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=1800)
     assert process.returncode == 1
     assert errors == f"study: one-1 was interrupted (status {status}); run the same command again to continue\n"
     assert len(calls(tmp_path)) == 1
@@ -288,7 +288,7 @@ def test_signal_stops_the_run_and_the_study(table, tmp_path, status, number, tar
 def test_run_that_completes_after_the_signal_is_the_last(table, tmp_path):
     with running_study(table, tmp_path, 0) as process:
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=1800)
     assert process.returncode == 1 and errors.startswith("study: stopped after one-1, which is complete")
     assert len(calls(tmp_path)) == 1 and (tmp_path / "out" / "one-1.done").exists()
 
@@ -297,7 +297,7 @@ def test_second_study_with_the_same_folder_is_refused(table, tmp_path, program):
     with running_study(table, tmp_path, 75) as process:
         second = study(*RUN, "--dir", tmp_path / "out", table, **program())
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=20)
+        process.communicate(timeout=1800)
     assert second.returncode == 1 and f"another study uses {tmp_path}/out" in second.stderr
     assert len(calls(tmp_path)) == 1
     assert study(*RUN, "--dir", tmp_path / "out", table, **program()).returncode == 0

@@ -45,7 +45,7 @@ class Cluster:
 
     def run(self, *command):
         """Returns the output of a command. Fails with its error message if it fails."""
-        result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60, env=self.environment)
+        result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=1800, env=self.environment)
         if result.returncode != 0:
             raise CommandFailed(f"{command}: status {result.returncode}: {result.stderr}")
         return result.stdout
