@@ -146,8 +146,9 @@ def test_texts_of_files_are_escaped(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("ranks, batches", [
-    ((1, 2), (32,)), ((1, 2, 4), (32, 64)), ((1, 2, 3, 4, 5, 6, 8), (32,)),
-    ((1, *range(2, 22)), (64,))])
+    ((1, 2), (32,)), ((1, 2, 4), (32, 64)),
+    pytest.param((1, 2, 3, 4, 5, 6, 8), (32,), marks=pytest.mark.slow),
+    pytest.param((1, *range(2, 22)), (64,), marks=pytest.mark.slow)])
 def test_texts_of_the_figures_fit(tmp_path, ranks, batches):
     """1, 4, 6 and 20 points of each scaling."""
     made = explanation_figures(explain_files(study(tmp_path, ranks, batches)))

@@ -14,6 +14,8 @@ import pytest
 
 from test_cli import BIN, HANG, MPIRUN, environment, expect_failure, messages_of, start, start_ranks, train
 
+pytestmark = pytest.mark.slow  # trainer_test and test_cli.py also resume runs
+
 FORWARD_SIGNALS = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "forward-signals"
 LONG = {"steps": None, "epochs": 40, "checkpoint_every": "2-steps"}  # takes minutes; the tests end the run earlier
 
