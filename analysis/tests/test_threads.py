@@ -45,6 +45,14 @@ def test_runs_that_differ_in_other_options_are_separate_groups(tmp_path):
     assert thread_groups(found(paths)) == []
 
 
+def test_tables_of_several_groups_are_numbered(tmp_path):
+    paths = [write_run(tmp_path / f"{batch}-{threads}.h5", phases(20, step), batch, epochs=2,
+                       config={"threads": str(threads)}) for batch in (32, 64)
+             for threads, step in ((1, ONE), (2, TWO))]
+    assert [table.name[:17] for table in thread_tables(found(paths))] == [
+        "thread-scaling-1-", "thread-scaling-2-"]
+
+
 def test_gpu_runs_have_no_thread_scaling(tmp_path):
     paths = [write(tmp_path, n, s, device="cuda") for n, s in ((1, ONE), (2, TWO))]
     assert thread_groups(found(paths)) == []
