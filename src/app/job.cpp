@@ -18,6 +18,7 @@
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/memory.hpp"
+#include "lockstep/train/roofline.hpp"
 #include "options/option_table.hpp"
 
 namespace lockstep::app {
@@ -74,6 +75,26 @@ void warn(Job& job, const comm::Communicator& communicator, const std::string& w
   if (warning.empty()) return;
   job.warnings.push_back(warning);
   if (communicator.rank() == 0) core::log_warning(warning);
+}
+
+/// Warns if a processor trains more slowly in bfloat16 than in float32, unless the algorithm of the
+/// convolutions is named. Collective: all ranks must call this.
+void check_precision(Job& job, comm::Communicator& communicator) {
+  if (job.config.device != backend::DeviceKind::cpu ||
+      job.config.precision == core::Precision::fp32 ||
+      job.config.convolution_algorithm != backend::ConvolutionAlgorithm::automatic)
+    return;
+  constexpr double tolerance = 1.05;
+  core::begin_activity(job.progress, "timing the precisions");
+  double time = 0;
+  train::together(communicator,
+                  [&] { time = train::relative_step_time(job.config, job.graph, *job.backend); });
+  if (time <= tolerance) return;
+  warn(job, communicator,
+       fmt::format("{0} is slower than fp32 on this processor: a step of {1} with {2} images takes "
+                   "{3:.2f} times as long; try --precision fp32",
+                   core::name(job.config.precision), job.config.model,
+                   train::timed_batch(job.config), time));
 }
 
 /// Warns if ranks share a GPU although that is allowed. If it is not, the transport of gradients
@@ -213,6 +234,8 @@ Job prepare_job(const Invocation& invocation) {
   });
   name_devices(job, communicator);
   check_gpu_sharing(job, communicator);
+  if (job.config.command == "train" || job.config.command == "plan")
+    check_precision(job, communicator);
   end_if_signalled(job.config, communicator);
   return job;
 }

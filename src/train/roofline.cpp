@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -49,6 +50,27 @@ std::vector<double> measure_nodes(Config config, const graph::Graph& graph,
   for (const auto& [key, by_step] : timed.seconds())
     if (key.first != no_node) seconds[static_cast<std::size_t>(key.first)] += mean(by_step);
   return seconds;
+}
+
+std::int64_t timed_batch(const Config& config) {
+  // As many images as convolutions need for full speed, and less memory than the training.
+  constexpr std::int64_t images_per_thread = 32;
+  return std::min((config.batch_per_rank + 1) / 2, images_per_thread * config.threads);
+}
+
+double relative_step_time(Config config, const graph::Graph& graph,
+                          const backend::Backend& backend) {
+  constexpr int timed_steps = 2;
+  config.batch_per_rank = timed_batch(config);
+  const auto shortest = [&](core::Precision precision) {
+    config.precision = precision;
+    TimedPlan timed(config, graph, backend, StepPart::whole);
+    timed.step();
+    double seconds = std::numeric_limits<double>::infinity();
+    for (int step = 0; step < timed_steps; ++step) seconds = std::min(seconds, timed.step());
+    return seconds;
+  };
+  return shortest(config.precision) / shortest(core::Precision::fp32);
 }
 
 RooflineBounds measure_roofline(const Config& config, const graph::Graph& graph,

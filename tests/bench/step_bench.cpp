@@ -1,8 +1,8 @@
 // Benchmark of the backend alone: training steps of one replica on random images, without data
 // loading and communication.
 //
-//   step_bench [--model M] [--batch B] [--precision fp32|bf16] [--threads T] [--steps S]
-//              [--rounds R] [--choices]
+//   step_bench [--model M] [--batch B] [--precision fp32|bf16] [--conv-algorithm A]
+//              [--threads T] [--steps S] [--rounds R] [--choices]
 //
 // Prints one JSON line per round: images/s, the mean duration of each phase in seconds, and the
 // loss of the last step. With --rounds 0 it runs one round for every line on standard input, so
@@ -46,7 +46,7 @@ class StepTimer {
 };
 
 struct Options {
-  std::string model = "resnet18-cifar", precision = "fp32";
+  std::string model = "resnet18-cifar", precision = "fp32", conv_algorithm = "auto";
   std::int64_t batch = 128;
   int threads = 1, steps = 3, rounds = 3;
   bool choices = false;
@@ -57,9 +57,9 @@ Options parse(int argc, char** argv) {
   Options o;
   po::options_description all("step_bench");
   all.add_options()("model", po::value(&o.model))("batch", po::value(&o.batch))(
-      "precision", po::value(&o.precision))("threads", po::value(&o.threads))(
-      "steps", po::value(&o.steps))("rounds", po::value(&o.rounds))("choices",
-                                                                    po::bool_switch(&o.choices));
+      "precision", po::value(&o.precision))("conv-algorithm", po::value(&o.conv_algorithm))(
+      "threads", po::value(&o.threads))("steps", po::value(&o.steps))(
+      "rounds", po::value(&o.rounds))("choices", po::bool_switch(&o.choices));
   po::variables_map values;
   po::store(po::parse_command_line(argc, argv, all), values);
   po::notify(values);
@@ -133,6 +133,8 @@ class Replica {
         graph_, state_,
         {.batch = options_.batch,
          .precision = options_.precision == "bf16" ? core::Precision::bf16 : core::Precision::fp32,
+         .convolution_algorithm =
+             core::value_of<backend::ConvolutionAlgorithm>(options_.conv_algorithm).value(),
          .normalisation = cifar10_normalisation});
   }
 

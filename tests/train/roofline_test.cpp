@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
 namespace lockstep::train {
 namespace {
 
@@ -49,6 +55,85 @@ TEST(Roofline, LeavesBytesOutThatWereNotMoved) {
   EXPECT_FALSE(bounds.rows[0].counts_bytes);
   EXPECT_DOUBLE_EQ(bounds.rows[0].bound_seconds, 0.01) << "the arithmetic's";
   EXPECT_EQ(bounds.ceilings.bytes_per_second, ceilings.bytes_per_second);
+}
+
+/// A CPU whose forward pass takes `bfloat16` or `float32` longer, depending on the precision.
+class DelayingBackend final : public backend::Backend {
+ public:
+  using Delay = std::chrono::milliseconds;
+  DelayingBackend(Delay bfloat16, Delay float32) : bfloat16_(bfloat16), float32_(float32) {}
+
+  const backend::Device& device() const override { return inner_->device(); }
+  backend::ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const override {
+    return inner_->make_state(graph, std::move(gradients));
+  }
+  std::unique_ptr<backend::Plan> compile(const graph::Graph& graph, backend::ModelState& state,
+                                         const backend::PlanOptions& options) const override {
+    const bool is_bfloat16 = options.precision == core::Precision::bf16;
+    listeners_.push_back(
+        std::make_unique<Listener>(options.listener, is_bfloat16 ? bfloat16_ : float32_));
+    backend::PlanOptions delayed = options;
+    delayed.listener = listeners_.back().get();
+    return inner_->compile(graph, state, delayed);
+  }
+  backend::MemoryUse memory(const graph::Graph& graph,
+                            const backend::PlanOptions& options) const override {
+    return inner_->memory(graph, options);
+  }
+  std::vector<backend::OperationChoice> choices(
+      const graph::Graph& graph, const backend::PlanOptions& options) const override {
+    return inner_->choices(graph, options);
+  }
+
+ private:
+  struct Listener final : backend::OperationListener {
+    Listener(backend::OperationListener* inner_listener, Delay time)
+        : inner(inner_listener), delay(time) {}
+    void ended(graph::NodeId node, std::string_view phase) override {
+      if (phase == "forward") std::this_thread::sleep_for(delay);
+      inner->ended(node, phase);
+    }
+    backend::OperationListener* inner;
+    Delay delay;
+  };
+  std::unique_ptr<backend::Backend> inner_ = backend::make_backend(backend::DeviceKind::cpu, 1);
+  Delay bfloat16_, float32_;
+  mutable std::vector<std::unique_ptr<Listener>> listeners_;
+};
+
+graph::Graph linear_network() {
+  graph::Graph graph("linear");
+  const auto x = graph.linear("linear", graph.flatten("flatten", graph.input({3, 4, 4})), 10);
+  graph.softmax_cross_entropy("loss", x, {});
+  graph.seal();
+  return graph;
+}
+
+Config config_of(std::int64_t batch, int threads) {
+  Config config;
+  config.batch_per_rank = batch;
+  config.threads = threads;
+  config.precision = core::Precision::bf16;
+  return config;
+}
+
+double relative_time(int bfloat16_ms, int float32_ms) {
+  using Delay = DelayingBackend::Delay;
+  const DelayingBackend backend{Delay(bfloat16_ms), Delay(float32_ms)};
+  return relative_step_time(config_of(4, 1), linear_network(), backend);
+}
+
+TEST(RelativeStepTime, IsTheTimeInThePrecisionDividedByThatInFloat32) {
+  // The sleeps are the shortest of several, but another process may extend them.
+  EXPECT_NEAR(relative_time(40, 10), 4, 1);
+  EXPECT_NEAR(relative_time(10, 40), 0.25, 0.1);
+}
+
+TEST(RelativeStepTime, UsesFewerImagesThanTheTraining) {
+  EXPECT_EQ(timed_batch(config_of(1, 1)), 1);
+  EXPECT_EQ(timed_batch(config_of(33, 1)), 17);
+  EXPECT_EQ(timed_batch(config_of(128, 1)), 32);
+  EXPECT_EQ(timed_batch(config_of(128, 2)), 64);
 }
 
 }  // namespace

@@ -58,6 +58,12 @@ std::vector<backend::OperationChoice> planned_kernels(const Config& config,
                                                       const graph::Graph& graph,
                                                       const backend::Backend& backend);
 
+/// Returns the time of a training step in the precision of `config` relative to that in float32,
+/// measured with `timed_batch` images. Takes seconds.
+std::int64_t timed_batch(const Config& config);
+double relative_step_time(Config config, const graph::Graph& graph,
+                          const backend::Backend& backend);
+
 /// Runs some training steps on random images, measures each operation and computes the lower
 /// bounds. Throws `Error` (usage) if peak rates are not measured for the kind of device.
 RooflineBounds measure_roofline(const Config& config, const graph::Graph& graph,

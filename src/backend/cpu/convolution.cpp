@@ -252,12 +252,7 @@ PreferredLayouts preferred_layouts(const Context& context) {
                                      .images = MapLayout::planar};
   const bool is_in_place = all_directions(nodes, blocked, fits);
   const PreferredLayouts with_cells = is_in_place ? blocked : copied;
-  const bool is_timed =
-      context.options.convolution_algorithm == ConvolutionAlgorithm::automatic &&
-      context.chooser->rule() == ChoiceRule::fastest &&
-      // In place, `cells` is the fastest unless there are too few images for its cells.
-      !(is_in_place && context.options.batch >= cells::images_at_once);
-  if (!is_timed) return with_cells;
+  if (!context.chooser->is_timed(context.options)) return with_cells;
   // Batch norm, which is not timed, takes longer in maps without blocks of channels.
   const double margin = is_in_place ? 1 : 1.05;
   return seconds_per_image(context, nodes, preferred) >

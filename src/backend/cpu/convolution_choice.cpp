@@ -33,8 +33,10 @@ constexpr int most_runs = 4;
 class Trial {
  public:
   Trial(Direction direction, const ConvolutionSizes& sizes, int threads, const FeatureMap& source,
-        const FeatureMap& destination)
-      : threads_(threads),
+        const FeatureMap& destination, const TimedRun& timed_run)
+      : direction_(direction),
+        threads_(threads),
+        timed_run_(timed_run),
         source_(source),
         destination_(destination),
         source_bytes_(distributed_buffer(source.bytes(), threads)),
@@ -51,9 +53,11 @@ class Trial {
   const FeatureMap& source() const { return source_; }
   const FeatureMap& destination() const { return destination_; }
 
-  void add(std::unique_ptr<ConvolutionDirection> direction) {
+  void add(ConvolutionAlgorithm algorithm, std::unique_ptr<ConvolutionDirection> direction) {
+    algorithms_.push_back(algorithm);
     directions_.push_back(std::move(direction));
   }
+  const std::vector<ConvolutionAlgorithm>& algorithms() const { return algorithms_; }
 
   /// Runs direction `which` once; returns the shortest time of its runs so far, in seconds.
   double run(std::size_t which) {
@@ -67,16 +71,17 @@ class Trial {
         direction->bind(workspace_.data(), weights_.as<float>().data(),
                         bias_.bytes() > 0 ? bias_.as<float>().data() : nullptr);
     }
-    const auto begin = std::chrono::steady_clock::now();
-    directions_[which]->run();
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-    return best_[which] = std::min(best_[which], taken.count());
+    const double seconds = timed_run_(algorithms_[which], direction_, source_, *directions_[which]);
+    return best_[which] = std::min(best_[which], seconds);
   }
 
  private:
+  Direction direction_;
   int threads_;
+  const TimedRun& timed_run_;
   FeatureMap source_, destination_;
   core::Buffer source_bytes_, destination_bytes_, weights_, bias_, workspace_;
+  std::vector<ConvolutionAlgorithm> algorithms_;
   std::vector<std::unique_ptr<ConvolutionDirection>> directions_;
   std::vector<double> best_;
 };
@@ -92,21 +97,35 @@ std::string_view name(Direction direction) {
   return {};
 }
 
-ConvolutionChooser::ConvolutionChooser(ChoiceRule rule)
+CellKernels make_cell_kernels() {
+  return {cells::make_amx_kernels(), cells::make_avx512_kernels()};
+}
+
+double run_and_time(ConvolutionAlgorithm, Direction, const FeatureMap&,
+                    ConvolutionDirection& direction) {
+  const auto begin = std::chrono::steady_clock::now();
+  direction.run();
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  return taken.count();
+}
+
+ConvolutionChooser::ConvolutionChooser(ChoiceRule rule, CellKernels kernels, TimedRun timed_run)
     : rule_(rule),
-      amx_(cells::make_amx_kernels()),
-      avx512_(cells::make_avx512_kernels()),
-      emulated_(cells::make_emulated_kernels()) {}
+      kernels_(std::move(kernels)),
+      emulated_(cells::make_emulated_kernels()),
+      timed_run_(std::move(timed_run)) {}
 
 ConvolutionChooser::~ConvolutionChooser() = default;
 
 const cells::Kernels* ConvolutionChooser::kernels_of(ConvolutionAlgorithm algorithm) const {
   switch (algorithm) {
-    case ConvolutionAlgorithm::amx: return amx_ != nullptr ? amx_.get() : emulated_.get();
-    case ConvolutionAlgorithm::avx512_bf16: return avx512_.get();
+    case ConvolutionAlgorithm::amx:
+      return kernels_.amx != nullptr ? kernels_.amx.get() : emulated_.get();
+    case ConvolutionAlgorithm::avx512_bf16: return kernels_.avx512.get();
     case ConvolutionAlgorithm::winograd_bf16:
-      return amx_ == nullptr && avx512_ != nullptr ? avx512_.get()
-                                                   : kernels_of(ConvolutionAlgorithm::amx);
+      return kernels_.amx == nullptr && kernels_.avx512 != nullptr
+                 ? kernels_.avx512.get()
+                 : kernels_of(ConvolutionAlgorithm::amx);
     case ConvolutionAlgorithm::automatic:
     case ConvolutionAlgorithm::direct:
     case ConvolutionAlgorithm::winograd: break;
@@ -119,13 +138,14 @@ std::vector<ConvolutionAlgorithm> ConvolutionChooser::algorithms(const PlanOptio
   const ConvolutionAlgorithm named = options.convolution_algorithm;
   switch (named) {
     case automatic:
-      if (amx_ != nullptr) return {amx, winograd_bf16, winograd, direct};
-      if (avx512_ != nullptr) return {winograd_bf16, avx512_bf16, winograd, direct};
+      if (kernels_.amx != nullptr) return {amx, winograd_bf16, winograd, direct};
+      if (kernels_.avx512 != nullptr) return {winograd_bf16, avx512_bf16, winograd, direct};
       return {winograd, direct};
     case winograd_bf16:
-      return {winograd_bf16, kernels_of(named) == avx512_.get() ? avx512_bf16 : amx, direct};
+      return {winograd_bf16, kernels_of(named) == kernels_.avx512.get() ? avx512_bf16 : amx,
+              direct};
     case avx512_bf16:
-      if (avx512_ == nullptr)
+      if (kernels_.avx512 == nullptr)
         core::fail(core::ExitStatus::usage,
                    "this processor has no AVX512-BF16 instructions, which --conv-algorithm "
                    "avx512-bf16 needs; use --conv-algorithm auto");
@@ -187,10 +207,11 @@ ConvolutionChooser::Timing ConvolutionChooser::fastest(const Context& context, D
                                                        const ConvolutionSizes& sizes,
                                                        const FeatureMap& source,
                                                        const FeatureMap& destination) {
-  auto algorithms = candidates(context, direction, sizes, source, destination);
-  const bool has_cells = std::ranges::any_of(
-      algorithms, [&](ConvolutionAlgorithm algorithm) { return kernels_of(algorithm) != nullptr; });
-  const std::int64_t fewest = has_cells ? cells::images_at_once * context.threads : fewest_images;
+  // Equal numbers of images in all layouts, so that their times can be compared.
+  const std::int64_t fewest =
+      source.type == core::DataType::bfloat16 && may_use_cells(context.options)
+          ? cells::images_at_once * context.threads
+          : fewest_images;
   const std::int64_t unit = std::max(source.images_per_block(), destination.images_per_block());
   ConvolutionSizes some = sizes;
   const std::int64_t sufficient =
@@ -203,13 +224,12 @@ ConvolutionChooser::Timing ConvolutionChooser::fastest(const Context& context, D
   if (const auto known = fastest_.find(key); known != fastest_.end()) return known->second;
   FeatureMap some_source = source, some_destination = destination;
   some_source.images = some_destination.images = some.images;
-  Trial trial(direction, some, context.threads, some_source, some_destination);
-  std::erase_if(algorithms, [&](ConvolutionAlgorithm algorithm) {
+  Trial trial(direction, some, context.threads, some_source, some_destination, timed_run_);
+  for (const auto algorithm : candidates(context, direction, some, some_source, some_destination)) {
     auto made = make_by(algorithm, context, direction, some, trial.source(), trial.destination());
-    if (made == nullptr) return true;
-    trial.add(std::move(made));
-    return false;
-  });
+    if (made != nullptr) trial.add(algorithm, std::move(made));
+  }
+  const auto& algorithms = trial.algorithms();
   Timing answer{ConvolutionAlgorithm::direct, std::numeric_limits<double>::infinity()};
   for (int run = 0; run < most_runs && !algorithms.empty(); ++run) {
     std::vector<double> seconds;
@@ -235,11 +255,10 @@ std::unique_ptr<ConvolutionDirection> ConvolutionChooser::make(const Context& co
                                                                const FeatureMap& destination) {
   const auto all = candidates(context, direction, sizes, source, destination);
   if (all.empty()) return nullptr;
-  const bool is_timed = context.options.convolution_algorithm == ConvolutionAlgorithm::automatic &&
-                        rule_ == ChoiceRule::fastest && all.size() > 1;
-  return make_by(
-      is_timed ? fastest(context, direction, sizes, source, destination).algorithm : all.front(),
-      context, direction, sizes, source, destination);
+  return make_by(is_timed(context.options) && all.size() > 1
+                     ? fastest(context, direction, sizes, source, destination).algorithm
+                     : all.front(),
+                 context, direction, sizes, source, destination);
 }
 
 }  // namespace lockstep::backend::cpu

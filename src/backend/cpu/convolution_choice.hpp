@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,13 +24,28 @@ enum class ChoiceRule {
   fixed,
 };
 
+/// The kernels of `cells` for the instructions of a processor; null if it lacks them.
+struct CellKernels {
+  std::unique_ptr<const cells::Kernels> amx, avx512;
+};
+/// Returns the kernels for the instructions that this processor has.
+CellKernels make_cell_kernels();
+
+/// Runs a direction once and returns the time that this takes, in seconds. The maps have the number
+/// of images that is timed.
+using TimedRun = std::function<double(ConvolutionAlgorithm, Direction, const FeatureMap& source,
+                                      ConvolutionDirection&)>;
+double run_and_time(ConvolutionAlgorithm, Direction, const FeatureMap& source,
+                    ConvolutionDirection& direction);
+
 /// Creates the directions of convolutions with the algorithm that the plan's options select; if
 /// that is `automatic`, the algorithm is chosen by `rule`. `ChoiceRule::fastest` times each shape
 /// once, on no more images than the kernels need for full speed, and caches the result; a plan with
 /// a larger batch gets the same algorithm.
 class ConvolutionChooser {
  public:
-  explicit ConvolutionChooser(ChoiceRule rule);
+  explicit ConvolutionChooser(ChoiceRule rule, CellKernels kernels = make_cell_kernels(),
+                              TimedRun timed_run = run_and_time);
   ~ConvolutionChooser();
 
   /// Returns null if no algorithm has a kernel for this direction. The chooser and the maps must
@@ -39,11 +55,15 @@ class ConvolutionChooser {
                                              const FeatureMap& source,
                                              const FeatureMap& destination);
 
-  ChoiceRule rule() const { return rule_; }
-  /// Returns true if convolutions of bfloat16 maps may use the kernels of `cells`.
+  /// Returns true if `ConvolutionAlgorithm::automatic` is resolved by timing.
+  bool is_timed(const PlanOptions& options) const {
+    return options.convolution_algorithm == ConvolutionAlgorithm::automatic &&
+           rule_ == ChoiceRule::fastest;
+  }
+  /// Returns true if the convolutions of a plan may use the kernels of `cells`.
   bool may_use_cells(const PlanOptions& options) const;
   /// Returns the time of a direction with its fastest algorithm, in seconds per image; infinity if
-  /// there is none. The options must leave the choice to `ChoiceRule::fastest`.
+  /// there is none. `is_timed` must be true.
   double seconds_per_image(const Context& context, Direction direction,
                            const ConvolutionSizes& sizes, const FeatureMap& source,
                            const FeatureMap& destination) {
@@ -88,8 +108,9 @@ class ConvolutionChooser {
                                                 const FeatureMap& destination) const;
 
   ChoiceRule rule_;
-  std::unique_ptr<const cells::Kernels> amx_, avx512_;  // null if the processor lacks them
-  std::unique_ptr<const cells::Kernels> emulated_;
+  CellKernels kernels_;
+  std::unique_ptr<const cells::Kernels> emulated_;  // of AMX
+  TimedRun timed_run_;
   std::map<Key, Timing> fastest_;
 };
 

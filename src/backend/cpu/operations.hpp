@@ -34,7 +34,8 @@ std::unique_ptr<Operation> make_operation(const graph::SoftmaxCrossEntropy&, con
                                           const Step&, Operands);
 
 /// Layouts of feature maps that suit the convolutions of a plan: those that oneDNN prefers, or one
-/// that the kernels of `cells` support. If that is not clear, the convolutions are timed.
+/// that the kernels of `cells` support. If the options leave the choice of algorithms to timing,
+/// the convolutions are timed in both layouts, each with its fastest algorithm.
 struct PreferredLayouts {
   MapLayout activations = MapLayout::planar;
   MapLayout images = MapLayout::planar;
