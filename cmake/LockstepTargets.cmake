@@ -111,7 +111,7 @@ function(lockstep_pytest name)
   endif()
   foreach(part IN LISTS names)
     add_test(NAME ${part} COMMAND ${LOCKSTEP_PYTHON} -B -m pytest -q ${test_ARGUMENTS} ${test_PATHS})
-    set_tests_properties(${part} PROPERTIES LABELS "program;${test_LABELS}" COST "${test_COST}")
+    set_tests_properties(${part} PROPERTIES LABELS "${test_LABELS}" COST "${test_COST}")
     set_property(
       TEST ${part}
       PROPERTY ENVIRONMENT
