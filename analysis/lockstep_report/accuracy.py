@@ -6,38 +6,45 @@ from dataclasses import dataclass
 import numpy as np
 
 from lockstep_report import metrics
-from lockstep_report.experiment import variant_of
+from lockstep_report.experiment import BUILD, distinguishing, results_of, text_of, variant_of
 from lockstep_report.repeats import left_out_note, split_repeats
-from lockstep_report.settings import setting_of
+from lockstep_report.settings import SETTING_PARTS, setting_of, uses_threads
 from lockstep_report.stored import by_blocks
 from lockstep_report.tables import Column, Table
 
-# Options that change what is learned, not how fast: (name, value that is not shown).
+# Options that are always shown: (name, value that is not shown).
 RECIPE = (("lr", ""), ("lr-schedule", "constant"), ("lr-scaling", "none"), ("warmup-epochs", "0"),
           ("grad-clip", "0"), ("label-smoothing", "0"), ("bn", "broadcast"))
+LENGTH = {"epochs", "steps"}  # shown only if runs of equal lengths differ in them
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Repeats (seeds) of a training run with the same recipe and global batch. Accuracies are
-    shares of 1, lists have one element per run."""
+    """Repeats of a training, which differ in their seeds. Accuracies are shares of 1, lists have one
+    element per run."""
 
     data: str
     model: str
     global_batch: int
     ranks: int
-    recipe: str
+    recipe: str  # options, as text
     epoch_numbers: np.ndarray  # (epoch), from 1; without those of a part that was not found
     steps: int  # of the run until its end
     accuracy: np.ndarray  # (run, epoch), test accuracy; NaN if an epoch was not evaluated
     seconds: np.ndarray  # (run, epoch), training seconds from the start to the end of the epoch
     train_loss: np.ndarray  # (run), of the last epoch
     labels: tuple  # names of the runs
+    properties: frozenset = frozenset()  # `properties_of` the runs
 
     @property
     def epochs(self):
         """Number of epochs that the runs trained."""
         return int(self.epoch_numbers[-1])
+
+    @property
+    def options(self):
+        """The properties without the build and the machine."""
+        return frozenset(pair for pair in self.properties if pair[0] not in (BUILD, "device name"))
 
     @property
     def last(self):
@@ -50,18 +57,46 @@ def is_shown(value, hidden):
     return value not in ("", "none", "never", hidden)
 
 
-def recipe_of(run):
-    """Returns the options of RECIPE as text: "lr 0.1, lr-schedule cosine"."""
-    return ", ".join(f"{name} {run.option(name)}" for name, hidden in RECIPE
-                     if is_shown(run.option(name), hidden))
+def recipe_of(run, names):
+    """Returns the options of RECIPE and the properties `names` as text: "lr 0.1, lr-schedule cosine"."""
+    return ", ".join(filter(None, (
+        *(f"{name} {run.option(name)}" for name, hidden in RECIPE if is_shown(run.option(name), hidden)),
+        text_of(properties_of(run), names - {"train-samples", *dict(RECIPE)}))))
+
+
+def properties_of(run):
+    """Returns the properties of a run that affect results or time, except the seed, the model, the
+    data, the batch and the number of ranks."""
+    stated = dict(zip(SETTING_PARTS, setting_of(run))) | {
+        "threads": run.option("threads") if uses_threads(run) else ""}
+    if run.rank_count > 1:
+        stated |= {name: run.option(name) for name in ("reducer", "gradient-dtype")}
+    return variant_of(run) | results_of(run) | {
+        (name, value) for name, value in stated.items() if value and name not in ("model", "data")}
 
 
 def training_of(run):
-    """Returns what the attempts of a training run have in common: all that makes two runs repeats,
-    and the length of the training."""
-    options = ("reducer", "gradient-dtype", "epochs", "steps")
-    return (setting_of(run), variant_of(run), run.rank_count, batch_of(run),
-            *map(run.option, options))
+    """Returns what the attempts and the repeats of a training have in common."""
+    return (data_text(run), run.option("model"), batch_of(run), run.rank_count, properties_of(run))
+
+
+def trainings(runs):
+    """Returns [(recipe, repeats)] of runs that trained one network, without attempts that did not
+    finish. The recipes have the properties in which the trainings differ."""
+    groups = {}
+    for run in split_repeats(runs, training_of)[0]:
+        groups.setdefault((training_of(run), tuple(run.epoch_numbers.tolist())), []).append(run)
+    found, lengths = [], {}
+    for (training, length), repeats in groups.items():
+        lengths.setdefault(length, []).append((training[-1], repeats[0].rank_count))
+        found.append(repeats)
+    names = distinguishing([item for items in lengths.values() for item in items]) - LENGTH
+    names |= set().union(*(distinguishing(items) & LENGTH for items in lengths.values()))
+    return [(recipe_of(repeats[0], names), repeats) for repeats in found]
+
+
+def is_independent(run):
+    return run.option("reducer") == "none" and run.rank_count > 1
 
 
 def batch_of(run):
@@ -75,20 +110,12 @@ def attempt_notes(runs):
 
 
 def accuracy_curves(runs):
-    """Returns one `Curve` per data, model, global batch, ranks, recipe and number of epochs, sorted
-    by batch. Runs without a test accuracy, independent replicas and attempts that did not finish
-    are left out."""
-    groups = {}
-    for run in split_repeats(runs, training_of)[0]:
-        evaluated = np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)
-        if not run.has_steps or not np.isfinite(evaluated).any():
-            continue
-        if run.option("reducer") == "none" and run.rank_count > 1:
-            continue
-        key = (data_text(run), run.option("model"), batch_of(run), run.rank_count, recipe_of(run),
-               tuple(run.epoch_numbers.tolist()))
-        groups.setdefault(key, []).append(run)
-    return [curve_of(key, group) for key, group in sorted(groups.items(), key=lambda kv: kv[0])]
+    """Returns one `Curve` per training and number of epochs, sorted by batch. Runs without a test
+    accuracy, independent replicas and attempts that did not finish are left out."""
+    evaluated = [run for run in runs if run.has_steps and not is_independent(run) and np.isfinite(
+        np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)).any()]
+    return sorted((curve_of(recipe, repeats) for recipe, repeats in trainings(evaluated)), key=lambda c: (
+        c.data, c.model, c.global_batch, c.ranks, c.recipe, c.epoch_numbers.tolist()))
 
 
 def data_text(run):
@@ -97,14 +124,15 @@ def data_text(run):
     return run.option("data") + (f", {used:,} images" if used else "")
 
 
-def curve_of(key, runs):
-    data, model, batch, ranks, recipe, epoch_numbers = key
+def curve_of(recipe, runs):
+    first = runs[0]
     return Curve(
-        data, model, batch, ranks, recipe, np.array(epoch_numbers), int(runs[0].step[-1]) + 1,
+        data_text(first), first.option("model"), batch_of(first), first.rank_count, recipe,
+        np.array(first.epoch_numbers), int(first.step[-1]) + 1,
         np.array([np.asarray(run.epochs["test_accuracy"], dtype=float) for run in runs]),
         np.array([seconds_of(run) for run in runs]),
         np.array([float(run.epochs["train_loss"][-1]) for run in runs]),
-        tuple(run.label for run in runs))
+        tuple(run.label for run in runs), properties_of(first))
 
 
 def seconds_of(run):

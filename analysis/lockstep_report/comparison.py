@@ -6,6 +6,7 @@ import numpy as np
 
 from lockstep_report import metrics
 from lockstep_report.choices import choice_notes
+from lockstep_report.experiment import HOSTS, distinguishing, text_of, unlike
 from lockstep_report.repeats import left_out_note, split_repeats
 from lockstep_report.waiting import median_split
 
@@ -16,7 +17,7 @@ REDUCERS = ("overlap", "allreduce", "gather-scatter", "parameter-server", "none"
 def merge_repeats(points):
     """Returns one point per setting, rank count, batch and variant, with medians over repeated
     runs. Runs that did not finish count only if no run of the point is complete; otherwise a note
-    names them. Points that differ only in options without a table column have these options in
+    names them. The properties without a table column in which the points of a setting differ are in
     `detail`."""
     counted, left_out = split_repeats(points, configuration_of)
     groups, notes = {}, {}
@@ -26,12 +27,12 @@ def merge_repeats(points):
         notes.setdefault(configuration_of(point), []).append(
             left_out_note(point.source, point.status))
     merged = [with_notes(median_point(group), notes.get(key, ())) for key, group in groups.items()]
-    rows = {}
+    settings = {}
     for point in merged:
-        rows.setdefault(row_of(point), []).append(point)
-    merged = [replace(p, detail=difference(p, group)) for group in rows.values() for p in group]
+        settings.setdefault(point.setting, []).append(point)
+    merged = [point for group in settings.values() for point in with_details(group)]
     return sorted(merged, key=lambda p: (
-        p.setting, p.batch_per_rank, p.ranks, reducer_order(p), p.mode))
+        p.setting, p.batch_per_rank, p.ranks, reducer_order(p), p.communication, p.detail))
 
 
 def configuration_of(point):
@@ -50,13 +51,39 @@ def reducer_order(point):
 
 
 def row_of(point):
-    return (point.setting, point.ranks, point.batch_per_rank, point.mode)
+    return (point.setting, point.ranks, point.batch_per_rank, point.communication)
 
 
-def difference(point, group):
-    """Returns the point's options that are not equal in the whole group, for example "bn sync"."""
-    common = frozenset.intersection(*(p.variant for p in group))
-    return ", ".join(f"{name} {value}" for name, value in sorted(point.variant - common))
+def with_details(points):
+    """Returns the points of a setting with the properties in which they differ. The number of hosts
+    is one of them if it differs between points of one row."""
+    names = distinguishing([(p.variant, p.ranks) for p in points]) - {HOSTS}
+    rows = {}
+    for p in points:
+        rows.setdefault(row_of(p), set()).update(pair for pair in p.variant if pair[0] == HOSTS)
+    is_of_hosts = any(len(hosts) > 1 for hosts in rows.values())
+    names |= {HOSTS} if is_of_hosts else set()
+    return [replace(p, detail=text_of(p.variant, names), is_of_hosts=is_of_hosts) for p in points]
+
+
+def scaling_series(points, lookup, batch_of):
+    """Returns [(base, points)]: the points with several ranks of each series and batch, in ascending
+    order of ranks, and their base case `lookup(point, points)`. Points without a base and independent
+    replicas are left out."""
+    found = {}
+    for p in points:
+        base = None if p.ranks == 1 or p.is_independent else lookup(p, points)
+        if base is not None:
+            found.setdefault((p.series, batch_of(p)), (base, []))[1].append(p)
+    return [(base, sorted(group, key=lambda p: p.ranks)) for base, group in found.values()]
+
+
+def differences(point, *others):
+    """Returns texts such as "bn broadcast, sync", one for each property that affects the time and
+    differs between the points that use it."""
+    return [f"{name} {', '.join(values)}" for name, values in unlike(*(
+        (p.variant | set(zip(("reducer", "gradient-dtype"), p.communication)), p.ranks)
+        for p in (point, *others)))]
 
 
 def median_point(group):
@@ -103,8 +130,10 @@ def median_point(group):
 
 
 def notes_of_repeats(group):
-    """Returns the notes of all repeats; a note that applies only to some names their files."""
-    notes = []
+    """Returns the notes of all repeats; a note that applies only to some names their files. Repeats
+    may differ in options that affect only the results."""
+    notes = [f"the runs differ in {name} ({', '.join(values)}), which does not affect the time"
+             for name, values in unlike(*((p.others, p.ranks) for p in group))]
     for note in dict.fromkeys(note for p in group for note in p.notes):
         sources = [p.source for p in group if note in p.notes]
         notes.append(note if len(sources) == len(group) else f"{note} ({', '.join(sources)})")

@@ -68,7 +68,7 @@ def serial_fraction(base, point):
 
 
 def place(point, points):
-    """Returns the values of the columns PLACE of a row, and the point, which `finished` removes."""
+    """Returns the values of the columns PLACE of a row, and its point."""
     return {"setting": setting_names(p.setting for p in points)[point.setting] or None,
             "batch_per_rank": point.batch_per_rank or None, "ranks": point.ranks,
             "mode": point.mode, "point": point}
@@ -77,7 +77,7 @@ def place(point, points):
 def finished(table, points):
     """Adds the validity notes of the points to the table and returns it: letters in a column, and
     the text of each letter below the table."""
-    shown = [row.pop("point") for row in table.rows]
+    shown = [row["point"] for row in table.rows]
     letters = validity.letters(points)
     for row, point in zip(table.rows, shown):
         row["notes"] = ", ".join(letters[note] for note in point.notes) or None

@@ -1,5 +1,6 @@
-"""What makes two runs parts of one experiment: the options that have an effect are equal, as are the
-build and the number of hosts. Repeats of an experiment differ in the seed."""
+"""What makes two runs the same experiment: the options that have an effect are equal, as are the build
+and the number of hosts. Repeats of an experiment differ in the seed. The properties of a run are pairs
+(name, value)."""
 
 import json
 from pathlib import Path
@@ -9,19 +10,21 @@ EFFECTS = json.loads(Path(__file__).with_name("options.json").read_text(encoding
 RESULTS, TIME = "results", "time"
 AFFECTED = {"neither": frozenset(), RESULTS: frozenset((RESULTS,)), TIME: frozenset((TIME,)),
             "both": frozenset((RESULTS, TIME))}
-SEED = "seed"
+SEED, HOSTS, BUILD = "seed", "hosts", "build"
 # Options that the setting of a run, its batch, its reducer and the data type of its gradients contain.
-STATED = ("model", "device", "precision", "data", "train-samples", "threads", "batch-per-rank",
+STATED = ("model", "device", "precision", "data", "threads", "batch-per-rank",
           "global-batch", "reducer", "gradient-dtype")
+
+
+def is_used(name, ranks):
+    """Returns whether a run with `ranks` ranks uses a property."""
+    return ranks > 1 or name != HOSTS and EFFECTS.get(name, {}).get("effect_requires") != "several ranks"
 
 
 def affected_by(name, ranks):
     """Returns what an option affects in a run with `ranks` ranks: a set of RESULTS and TIME. An
     option that the table does not contain counts as having every effect."""
-    row = EFFECTS.get(name, {"effect": "both"})
-    if ranks == 1 and row.get("effect_requires") == "several ranks":
-        return frozenset()
-    return AFFECTED[row["effect"]]
+    return AFFECTED[EFFECTS.get(name, {}).get("effect", "both")] if is_used(name, ranks) else frozenset()
 
 
 def options_of(run):
@@ -31,15 +34,51 @@ def options_of(run):
 
 
 def variant_of(run):
-    """Returns pairs (name, value): the options outside STATED that affect the time, the number of
-    hosts and the build. Runs are repeats of a measured time only if their settings, ranks, batches
-    and variants are equal."""
+    """Returns the properties outside STATED that affect the time. Runs are repeats of a measured
+    time only if their settings, ranks, batches and these properties are equal."""
     found = {(name, value) for name, value in options_of(run).items()
              if name not in STATED and TIME in affected_by(name, run.rank_count)}
     if run.rank_count > 1:
-        found.add(("hosts", str(run.host_count)))
-    found.add(("build", build_of(run)))
-    return frozenset(found)
+        found.add((HOSTS, str(run.host_count)))
+    return frozenset(found | {(BUILD, build_of(run))})
+
+
+def results_of(run):
+    """Returns the properties outside STATED, except the seed, that affect only the results."""
+    return frozenset((name, value) for name, value in options_of(run).items()
+                     if name not in STATED and name != SEED
+                     and affected_by(name, run.rank_count) == AFFECTED[RESULTS])
+
+
+def distinguishing(items):
+    """Returns the names of the properties that have several values in `items`, pairs (properties,
+    ranks), counting only items that use the property; a property that is not recorded counts as a
+    value. The number of hosts is compared for equal numbers of ranks."""
+    values = {}
+    names = {name for properties, _ in items for name, _ in properties}
+    for properties, ranks in items:
+        own = dict(properties)
+        for name in names:
+            if is_used(name, ranks):
+                place = name, ranks if name == HOSTS else None
+                values.setdefault(place, set()).add(own.get(name))
+    return {name for (name, _), found in values.items() if len(found) > 1}
+
+
+def text_of(properties, names):
+    """Returns the properties with these names as text, for example "bn sync, hosts 2"."""
+    return ", ".join(f"{name} {value or 'none'}" for name, value in sorted(properties) if name in names)
+
+
+def unlike(*items):
+    """Returns [(name, values)] of the properties in which `items`, pairs (properties, ranks), differ,
+    except the number of hosts; values in the order of the items that use the property."""
+    found = []
+    for name in sorted(distinguishing(items) - {HOSTS}):
+        values = dict.fromkeys(dict(properties).get(name, "not recorded") or "none"
+                               for properties, ranks in items if is_used(name, ranks))
+        found.append((name, list(values)))
+    return found
 
 
 def build_of(run):

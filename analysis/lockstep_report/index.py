@@ -7,12 +7,13 @@ import numpy as np
 from lockstep_report import metrics
 from lockstep_report.errors import ReportError
 from lockstep_report.escaping import one_line
+from lockstep_report.experiment import build_of
 from lockstep_report.input_files import paths_of, require
 from lockstep_report.json_output import json_text
 from lockstep_report.output import File
 from lockstep_report.points import check_timed, timed_seconds
 from lockstep_report.read import read_run
-from lockstep_report.settings import SETTING_PARTS, build_of, setting_of
+from lockstep_report.settings import SETTING_PARTS, setting_of
 from lockstep_report.summary import table_lines
 from lockstep_report.tables import Column, Table, csv_text
 from lockstep_report.window import batch_per_rank, timed_window

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from lockstep_report.accuracy import attempt_notes, recipe_of, seconds_of, training_of
-from lockstep_report.repeats import split_repeats
+from lockstep_report.accuracy import attempt_notes, data_text, is_independent, seconds_of, trainings
 from lockstep_report.settings import first_of
 from lockstep_report.tables import Column, Table
 
@@ -13,19 +12,17 @@ MOST_CURVES = 24
 
 def learning_table(runs):
     """Returns the table, or None if no run has a loss per epoch."""
-    groups = {}
-    for run in split_repeats(runs, training_of)[0]:
-        if run.has_steps and is_shown(run):
-            key = (int(np.max(run.images)), run.rank_count, recipe_of(run),
-                   tuple(run.epoch_numbers.tolist()), run.option("data"), run.option("model"))
-            groups.setdefault(key, []).append(run)
-    rows = [row for group in list(groups.values())[:MOST_CURVES] for row in rows_of(group)]
+    found = trainings([run for run in runs if run.has_steps and is_shown(run)])
+    place = {text for _, group in found for text in place_of(group[0]).items()}
+    several = {name for name in ("data", "model") if sum(key == name for key, _ in place) > 1}
+    rows = [{**row, **{name: place_of(group[0])[name] for name in several}}
+            for recipe, group in found[:MOST_CURVES] for row in rows_of(group, recipe)]
     if not rows:
         return None
     return Table(
         "learning-curves", "Learning curves: loss and accuracy after epochs",
-        [Column("source", "Run"), Column("global_batch", "Global batch"),
-         Column("ranks", "Ranks"), Column("recipe", "Optimiser"), Column("epoch", "Epoch"),
+        [Column("source", "Run"), Column("data", "Data"), Column("model", "Model"),
+         Column("global_batch", "Global batch"), Column("ranks", "Ranks"), Column("recipe", "Optimiser"), Column("epoch", "Epoch"),
          Column("steps", "Steps"), Column("seconds", "Training (s)", 1),
          Column("train_loss", "Training loss", 4), Column("test_loss", "Test loss", 4),
          Column("test_accuracy", "Test accuracy (%)", 2), Column("runs", "Runs")],
@@ -36,7 +33,11 @@ def learning_table(runs):
          *attempt_notes(runs)])
 
 
-def rows_of(group):
+def place_of(run):
+    return {"data": data_text(run), "model": run.option("model")}
+
+
+def rows_of(group, recipe):
     """Returns the rows of runs that differ only in their seeds."""
     first = group[0]
     seconds = np.median([seconds_of(run) for run in group], axis=0)
@@ -44,7 +45,7 @@ def rows_of(group):
     steps = np.append(0, first.step + 1)[rows]
     return [{
         "source": first_of([run.label for run in group]), "global_batch": int(np.max(first.images)),
-        "ranks": first.rank_count, "recipe": recipe_of(first) or None,
+        "ranks": first.rank_count, "recipe": recipe or None,
         "epoch": int(first.epoch_numbers[place]), "steps": int(steps[place]),
         "seconds": float(seconds[place]), "train_loss": median_of(group, "train_loss", place, 1),
         "test_loss": median_of(group, "test_loss", place, 1),
@@ -55,9 +56,8 @@ def rows_of(group):
 def is_shown(run):
     """Whether all ranks of a run train one network, and it has a loss."""
     losses = np.asarray(run.epochs.get("train_loss", ()), dtype=float)
-    independent = run.option("reducer") == "none" and run.rank_count > 1
     return len(losses) == len(run.epoch_numbers) > 0 and bool(np.isfinite(losses).any()) and (
-        not independent)
+        not is_independent(run))
 
 
 def shown(count):

@@ -7,7 +7,7 @@ import numpy as np
 from lockstep_report import choices, metrics, settings, validity
 from lockstep_report.contention import lack_of
 from lockstep_report.errors import INPUT, ReportError
-from lockstep_report.experiment import variant_of
+from lockstep_report.experiment import HOSTS, results_of, variant_of
 from lockstep_report.measurements import measurements_of
 from lockstep_report.stored import blocks
 from lockstep_report.waiting import Split, split_of
@@ -25,8 +25,10 @@ class Point:
     batch_per_rank: int
     epoch_seconds: float  # including all phases
     setting: tuple = ()  # must be equal for two points to be compared: model, device, ...
-    variant: frozenset = frozenset()  # other options that can change the time
-    detail: str = ""  # options that differ from those of other points of the same row and mode
+    variant: frozenset = frozenset()  # other properties that affect the time
+    others: frozenset = frozenset()  # properties that affect only the results
+    detail: str = ""  # properties in which points of the setting differ, as text
+    is_of_hosts: bool = False  # whether points that differ only in their hosts are in several series
     reducer: str = ""
     gradient_dtype: str = ""
     training_seconds: float = None  # excludes data_wait
@@ -97,8 +99,19 @@ class Point:
         return self.reducer not in ("none", "parameter-server")
 
     @property
+    def communication(self):
+        """The reducer and the data type of the gradients, which one rank does not use."""
+        return (self.reducer, self.gradient_dtype) if self.ranks > 1 else ("", "")
+
+    @property
+    def series(self):
+        """What the points of a curve over the numbers of ranks have in common."""
+        return (self.setting, self.communication, frozenset(
+            pair for pair in self.variant if self.is_of_hosts or pair[0] != HOSTS))
+
+    @property
     def mode(self):
-        """Text of the column "Mode"."""
+        """Text of the column "Mode", a label."""
         if self.is_independent:
             text = "independent replicas, no communication"
         elif self.ranks == 1:
@@ -168,6 +181,7 @@ def from_run(run):
         epoch_seconds=scale * step.sum(),
         setting=settings.setting_of(origin),
         variant=variant_of(origin),
+        others=results_of(origin),
         reducer=run.option("reducer"),
         gradient_dtype=run.option("gradient-dtype"),
         training_seconds=scale * training.sum(),

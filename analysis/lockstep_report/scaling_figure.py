@@ -6,7 +6,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from lockstep_report import metrics, settings, validity
 from lockstep_report.canvas import current
-from lockstep_report.comparison import base_of, independent_of, strong_base_of
+from lockstep_report.comparison import base_of, independent_of, scaling_series, strong_base_of
 from lockstep_report.figure_layout import (
     arrange, figure_size, height_beside, panels_of, text_width)
 from lockstep_report.figure_style import (
@@ -17,36 +17,38 @@ from lockstep_report.ticks import spaced
 
 
 def weak_series(points):
-    """Returns one curve per batch per rank and mode: [(label, [(ranks, speedup, efficiency,
+    """Returns one curve per batch per rank and series: [(label, [(ranks, speedup, efficiency,
     efficiency against independent replicas)])], with the efficiencies of the weak-scaling table."""
-    groups = {}
-    for p in points:
-        base = base_of(p, points)
-        if base is None or p.ranks == 1 or p.is_independent:
-            continue
-        alone = independent_of(p, points)
-        batch = f"batch {p.batch_per_rank} per rank" if p.batch_per_rank else "as given"
-        groups.setdefault((batch, p.mode), [(1, 1.0, 1.0, None)]).append(
-            (p.ranks, metrics.speedup(base.epoch_seconds, p.epoch_seconds),
-             weak_efficiency(base, p), alone and weak_efficiency(alone, p)))
-    several = len({mode for _, mode in groups}) > 1
-    return [(f"{batch}, {mode}" if several else batch, rows)
-            for (batch, mode), rows in groups.items()]
+    curves = []
+    for base, group in scaling_series(points, base_of, lambda p: p.batch_per_rank):
+        rows = [(1, 1.0, 1.0, None)]
+        for p in group:
+            alone = independent_of(p, points)
+            rows.append((p.ranks, metrics.speedup(base.epoch_seconds, p.epoch_seconds),
+                         weak_efficiency(base, p), alone and weak_efficiency(alone, p)))
+        batch = group[0].batch_per_rank
+        curves.append((f"batch {batch} per rank" if batch else "as given", group[0].mode, rows))
+    return labelled(curves)
 
 
 def strong_series(points):
-    """Returns curves as `weak_series` does, one per global batch and mode."""
-    groups = {}
-    for p in points:
-        base = strong_base_of(p, points) if p.batch_per_rank else None
-        if base is None or p.ranks == 1 or p.is_independent:
-            continue
-        groups.setdefault((p.global_batch, p.mode), [(1, 1.0, 1.0, None)]).append(
-            (p.ranks, metrics.speedup(base.epoch_seconds, p.epoch_seconds),
-             metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks), None))
-    several = len({mode for _, mode in groups}) > 1
-    return [(f"global batch {batch}, {mode}" if several else f"global batch {batch}", rows)
-            for (batch, mode), rows in sorted(groups.items(), key=lambda item: item[0][0])]
+    """Returns curves as `weak_series` does, one per global batch and series."""
+    curves = []
+    for base, group in scaling_series([p for p in points if p.batch_per_rank], strong_base_of,
+                                      lambda p: p.global_batch):
+        rows = [(p.ranks, metrics.speedup(base.epoch_seconds, p.epoch_seconds),
+                 metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks), None)
+                for p in group]
+        curves.append((group[0].global_batch, group[0].mode, [(1, 1.0, 1.0, None), *rows]))
+    return labelled((f"global batch {batch}", mode, rows) for batch, mode, rows in sorted(
+        curves, key=lambda curve: curve[0]))
+
+
+def labelled(curves):
+    """Returns [(label, rows)]: the label has the mode if the curves have several."""
+    curves = list(curves)
+    several = len({mode for _, mode, _ in curves}) > 1
+    return [(f"{batch}, {mode}" if several else batch, rows) for batch, mode, rows in curves]
 
 
 def scaling(points, series, title, efficiency, letters=None):

@@ -2,7 +2,7 @@
 
 import re
 
-from lockstep_report.experiment import build_of
+from lockstep_report.experiment import build_of, distinguishing, is_used, results_of, variant_of
 from lockstep_report.window import epoch_size, images_of_data, name_of_data
 
 SETTING_PARTS = ("model", "device", "precision", "data", "device name", "threads")
@@ -92,6 +92,20 @@ def some_of(names, most=8):
     """Returns the names as a list, for example "a.h5, b.h5 and 5 more", with at most `most` names."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def difference_notes(named):
+    """Returns one note per property in which runs differ that are shown in rows of their own. `named`:
+    {name of the run: run}."""
+    items = {name: (variant_of(run) | results_of(run), run.rank_count) for name, run in named.items()}
+    notes = []
+    for option in sorted(distinguishing(list(items.values()))):
+        values = {}
+        for name, (properties, ranks) in items.items():
+            if is_used(option, ranks):
+                values.setdefault(dict(properties).get(option, "not recorded") or "none", []).append(name)
+        notes.append(f"{option}: " + ", ".join(f"{value} ({some_of(names)})" for value, names in values.items()))
+    return notes
 
 
 def first_of(names):

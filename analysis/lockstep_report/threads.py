@@ -13,8 +13,8 @@ def thread_groups(points):
     groups = {}
     for point in points:
         if point.threads and point.phase_seconds:
-            key = (point.setting[:-1], point.ranks, point.batch_per_rank, point.mode, point.variant,
-                   point.hosts)
+            key = (point.setting[:-1], point.ranks, point.batch_per_rank, point.communication,
+                   point.variant, point.hosts)
             groups.setdefault(key, []).append(point)
     groups = [sorted(group, key=lambda p: p.threads) for group in groups.values()]
     return [group for group in groups if len({p.threads for p in group}) > 1]

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from lockstep_report import metrics
 from lockstep_report.choices import series_notes
-from lockstep_report.comparison import base_of, strong_base_of
+from lockstep_report.comparison import base_of, independent_of, strong_base_of
 from lockstep_report.contention import LIMIT, REMEDY
+from lockstep_report.experiment import unlike
 from lockstep_report.settings import SETTING_PARTS
 
 # Part of the setting -> what makes it equal in two runs.
@@ -82,9 +83,12 @@ def add_comparison_notes(points, link_gbit=None):
 def comparison_notes(point, points, link_gbit):
     notes = []
     bases = {id(b): b for b in (base_of(point, points), strong_base_of(point, points)) if b}
+    alone = None if point.is_independent else independent_of(point, points)
     if point.ranks > 1:
         for base in bases.values():
             notes += base_notes(point, base)
+        if alone:
+            notes += option_notes(point, alone, f"the baseline {alone.source}")
     if point.ranks > 1 and not bases:
         notes += unlike_base_notes(point, points)
     notes += series_notes(point, points)
@@ -101,14 +105,11 @@ def base_notes(point, base):
                      f"({', '.join(point.hosts)})")
     if base.lacks_processors:
         notes.append(f"ranks lacked processors in {case}, so the speedup is too large or too small")
-    own, other = dict(point.variant), dict(base.variant)
-    for name in sorted(set(own) & set(other)):
-        if own[name] != other[name]:
-            notes.append(f"{case} has {name} {other[name]}, this point {own[name]}")
+    notes += option_notes(point, base, case)
     own, other = dict(point.kernels), dict(base.kernels)
-    unlike = [name for name in own if own[name] != other.get(name, own[name])]
-    if unlike:
-        notes.append(f"{len(unlike)} of {len(own)} convolution passes use another kernel than in "
+    changed = [name for name in own if own[name] != other.get(name, own[name])]
+    if changed:
+        notes.append(f"{len(changed)} of {len(own)} convolution passes use another kernel than in "
                      f"{case}")
     if point.images and base.images:
         if abs(point.images - base.images) > IMAGES_TOLERANCE * base.images:
@@ -121,6 +122,13 @@ def base_notes(point, base):
     return notes
 
 
+def option_notes(point, other, case):
+    """Returns one note per option, and one about the build, that affects the time and differs
+    between a point and the point `other` with the name `case`."""
+    return [f"{case} has {name} {values[0]}, this point {values[-1]}" for name, values in unlike(
+        (other.variant, other.ranks), (point.variant, point.ranks))]
+
+
 def unlike_base_notes(point, points):
     """Returns a note if the only 1-rank runs with the batch of a point have another setting: what
     differs, and the remedy."""
@@ -129,13 +137,13 @@ def unlike_base_notes(point, points):
     if not others or len(point.setting) != len(SETTING_PARTS):
         return []
 
-    def unlike(other):
+    def changed(other):
         return [i for i, part in enumerate(point.setting) if part != other.setting[i]]
 
-    base = min(others, key=lambda other: len(unlike(other)))
+    base = min(others, key=lambda other: len(changed(other)))
     texts = [f"{base.setting[i] or 'no value'} instead of {point.setting[i] or 'no value'}"
-             for i in unlike(base)]
-    remedies = dict.fromkeys(REMEDIES[SETTING_PARTS[i]] for i in unlike(base))
+             for i in changed(base)]
+    remedies = dict.fromkeys(REMEDIES[SETTING_PARTS[i]] for i in changed(base))
     return [f"{UNLIKE} the 1-rank run {base.source} has {', '.join(texts)}; for a "
             f"comparison, run both with {' and '.join(remedies)}"]
 

@@ -46,7 +46,7 @@ def write_sweep(path, random, ranks, alpha, beta, sizes, sigma=0.02, repeats=9, 
 
 def write_training(path, random, ranks=4, steps=40, sizes=(4e6, 2e6, 1e6), alpha=1e-3, beta=1e-9,
                    work=0.05, sigma=0.02, slow_rank=None, slow=0.0, clock_rank=None, clock=0.0,
-                   reducer="overlap", images=128, batch=32, jitter=1e-5, environment=(), **options):
+                   reducer="overlap", images=128, batch=32, jitter=1e-5, environment=(), config=(), **options):
     """Writes a training of `steps` steps in the second of two epochs. A rank works `work` seconds
     per step (30 % forward, 70 % backward) with the noise `sigma`, `slow_rank` longer by `slow`
     seconds. The buckets of equal shares of the backward pass are reduced one after the other in
@@ -76,7 +76,7 @@ def write_training(path, random, ranks=4, steps=40, sizes=(4e6, 2e6, 1e6), alpha
     ends = end[:, None, :] + jitter * random.standard_normal((count, ranks, len(sizes)))
     write_run(path, phases, images, batch=batch, reducer=reducer, bucket_bytes=sizes,
               bucket_start=ready, bucket_end=ends,
-              config={"grad-clip": "1", "train-samples": str(steps * images)},
+              config={"grad-clip": "1", "train-samples": str(steps * images), **dict(config)},
               attributes={
                   "part": 1, "first_step": 0, "steps_per_epoch": steps, "images_per_epoch": steps * images},
               epoch_of_step=np.array([1] + [2] * steps),

@@ -7,7 +7,7 @@ from lockstep_report.joining import load_runs
 from lockstep_report.models.scaling_laws import AMDAHL, GUSTAFSON, amdahl, gustafson, scaling_fits
 from lockstep_report.points import from_run
 from planted import check_coverage, noise
-from synthetic import write_run
+from synthetic import phases, write_run
 
 RANKS = np.array([1, 2, 4, 8])
 
@@ -101,3 +101,18 @@ def test_a_law_that_does_not_describe_the_times_is_marked(tmp_path):
 def test_one_rank_count_has_no_fit(tmp_path):
     paths = write_runs(tmp_path, np.random.default_rng(6), AMDAHL, 0.2, ranks=(1,))
     assert fit_files(paths, AMDAHL) == []
+
+
+def test_two_series_of_equal_batches_have_a_fit_each(tmp_path):
+    """Both scale perfectly; Winograd's algorithm takes half the time."""
+    paths = []
+    for name, seconds in (("direct", 0.4), ("winograd", 0.2)):
+        for ranks in (1, 2, 4):
+            paths.append(write_run(
+                tmp_path / f"{name}-{ranks}.h5", phases(8, *[(0, 0, seconds / ranks, 0, 0, 0)] * ranks), 32, epochs=2,
+                batch=32 // ranks, config={"conv-algorithm": name}))
+    fits = scaling_fits(merge_repeats([from_run(run) for run in load_runs(paths).runs]))
+    amdahl_fits = [fit for fit in fits if fit.law == AMDAHL]
+    assert [fit.points[-1].mode for fit in amdahl_fits] == [
+        f"overlap (conv-algorithm {name})" for name in ("direct", "winograd")]
+    assert all(abs(fit.residuals).max() < 1e-9 and abs(fit.serial.value) < 1e-9 for fit in amdahl_fits)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from lockstep_report import settings
 from lockstep_report.comparison import reducer_order
 from lockstep_report.compare.quantities import estimates_of
-from lockstep_report.experiment import STATED, affected_by, options_of
+from lockstep_report.experiment import BUILD, STATED, affected_by, options_of
 from lockstep_report.input_files import each
 from lockstep_report.points import point_of
 from lockstep_report.repeats import left_out_note, split_repeats
@@ -53,13 +53,14 @@ def cases_of(runs, skipped=None):
 
 def configuration_of(pair):
     point = pair[1]
-    return (point.setting, point.ranks, point.batch_per_rank, point.mode, point.variant)
+    return (point.setting, point.ranks, point.batch_per_rank, point.communication,
+            point.variant | point.others)
 
 
 def case_of(group, further_notes=()):
     runs, points = zip(*group)
     point = points[0]
-    options = {(name, value) for name, value in point.variant if name != "build"}
+    options = {(name, value) for name, value in point.variant | point.others if name != BUILD}
     identity = {
         "setting": ", ".join(filter(None, settings.setting_texts(point.setting))),
         "ranks": str(point.ranks), "batch_per_rank": f"{point.batch_per_rank or ''}",

@@ -1,5 +1,6 @@
 """Export to the JSON format of Extra-P, which fits scaling models to repeated measurements."""
 
+from lockstep_report.comparison import merge_repeats, nearest
 from lockstep_report.compare.quantities import step_values
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.json_output import json_text
@@ -13,20 +14,31 @@ CALL_PATHS = {"step_seconds": "step", "all_reduce_seconds": "all-reduce",
 
 
 def write(folder, runs, _selection):
-    """Writes one file per setting and reducer. Runs with one rank belong to each reducer."""
+    """Writes one file per setting and series. The 1-rank runs of a setting with the fewest other
+    options belong to each series."""
     trained = [(run, point) for run in runs if (point := point_of(run))]
     if not trained:
         raise ReportError(INPUT, f"{runs[0].path}: holds no steps; nothing to export")
-    names = setting_names(point.setting for _, point in trained)
-    for setting, name in sorted(names.items()):
-        own = [(run, point) for run, point in trained if point.setting == setting]
-        modes = sorted({point.reducer for _, point in own if point.ranks > 1}) or [""]
-        for mode in modes:
-            chosen = [(run, point) for run, point in own if point.ranks == 1
-                      or point.reducer == mode]
-            text = json_text(experiment(chosen)) + "\n"
-            folder.write(f"extra-p{file_ending(name)}{file_ending(mode)}.json", text,
-                         folder.kinds[0])
+    points = merge_repeats([point for _, point in trained])
+    members = {source: p for p in points for source in p.sources}
+    names = setting_names(p.setting for p in points)
+    series = {}
+    for p in points:
+        if p.ranks > 1:
+            series.setdefault(p.series, []).append(p)
+    alone = {p.setting for p in points} - {p.setting for p in points if p.ranks > 1}
+    series |= {p.series: [p] for p in points if p.setting in alone}
+    for group in series.values():
+        first = group[0]
+        bases = {id(base) for p in points if p.setting == first.setting and p.ranks == 1
+                 and (base := nearest(first, [b for b in points if b.ranks == 1 and b.setting == p.setting
+                                              and b.batch_per_rank == p.batch_per_rank]))}
+        chosen = [(run, point) for run, point in trained if (p := members.get(run.label)) is not None
+                  and (p in group or id(p) in bases)]
+        mode = f"{first.reducer} {first.detail}".strip() if first.ranks > 1 else first.detail
+        text = json_text(experiment(chosen)) + "\n"
+        folder.write(f"extra-p{file_ending(names[first.setting])}{file_ending(mode)}.json", text,
+                     folder.kinds[0])
 
 
 def experiment(trained):

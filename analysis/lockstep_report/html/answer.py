@@ -93,13 +93,9 @@ def best(rows, ranks):
 
 
 def weak_efficiency(book):
-    found = {key_of(row): row.text("efficiency") for row in rows_of(book, "weak-scaling")
+    found = {id(row["point"]): row.text("efficiency") for row in rows_of(book, "weak-scaling")
              if row["efficiency"] is not None}
-    return lambda row: found.get(key_of(row))
-
-
-def key_of(row):
-    return tuple(row[name] for name in ("setting", "batch_per_rank", "ranks", "mode"))
+    return lambda row: found.get(id(row["point"]))
 
 
 def speedup_text(row, kind, efficiency):

@@ -38,7 +38,7 @@ class Row:
     @property
     def is_independent(self):
         """Whether the row is about independent replicas, which train several networks."""
-        return str(self["mode"]).startswith("independent replicas")
+        return self["point"].is_independent
 
     def interval(self, low, high, unit=""):
         """Returns " (95 % 1.20 to 1.30)", or "" if the row has no interval."""

@@ -111,8 +111,9 @@ def learning_figure(book):
 
 def curve(rows, key, over, index):
     first = rows[0]
-    name = (f"{first['source']}: batch {first.text('global_batch')}, "
-            f"{ranks_text(first.text('ranks'))}")
+    name = ", ".join(filter(None, (
+        f"{first['source']}: batch {first.text('global_batch')}", ranks_text(first.text("ranks")),
+        first["data"], first["model"], first["recipe"])))
     unit = " %" if key == "test_accuracy" else ""
     marks = tuple(
         Mark(row[over], row[key], f"{first['source']}, epoch {row.text('epoch')}, "

@@ -15,7 +15,7 @@ from lockstep_report.html.scaling_charts import strong_figure, weak_figure
 from lockstep_report.html.stack_charts import cause_figure, phase_figure
 from lockstep_report.html.table_element import table_element
 from lockstep_report.report import method_lines
-from lockstep_report.settings import measured_on, setting_names
+from lockstep_report.settings import measured_on
 
 
 def html_page(material, file_notes=(), problems=()):
@@ -67,10 +67,9 @@ def content(material, file_notes, problems):
     book = by_name(material.tables)
     tables = sections.divided(material.tables)
     explanation = material.explanation
-    settings = setting_names(p.setting for p in material.points)
     measured = measured_on(material.points) if material.points else ""
-    figures = [weak_figure(book, explanation.laws, settings, measured),
-               strong_figure(book, explanation.laws, settings, measured),
+    figures = [weak_figure(book, explanation.laws, measured),
+               strong_figure(book, explanation.laws, measured),
                phase_figure(book, measured), heat_figure(material.runs, book),
                sweep_figure(book, explanation.all_reduces, material.runs, material.link_gbit),
                learning_figure(book)]

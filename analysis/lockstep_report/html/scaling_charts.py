@@ -1,5 +1,7 @@
 """Charts of speedup and efficiency, from the tables of time, weak and strong scaling."""
 
+from dataclasses import dataclass, field, replace
+
 from lockstep_report.html import axes
 from lockstep_report.html.cells import batch_text, global_batch_text, ranks_text, rows_of
 from lockstep_report.html.figure import figure_element
@@ -10,9 +12,20 @@ EXTENSION = 2  # a fitted law is drawn up to this multiple of the largest number
 SAMPLES = 24
 
 
-def weak_figure(book, laws, settings, measured):
-    """Returns the figure at fixed batch per rank; None if no row has a speedup. `settings`: the
-    name of each setting in the tables; `measured`: the machine and the number of runs."""
+@dataclass(frozen=True)
+class Curve:
+    """A curve is identified by its series, batch and suffix; setting and mode are texts."""
+
+    series: tuple
+    batch: str
+    suffix: str
+    setting: str = field(compare=False)
+    mode: str = field(compare=False)
+
+
+def weak_figure(book, laws, measured):
+    """Returns the figure at fixed batch per rank; None if no row has a speedup. `measured`: the
+    machine and the number of runs."""
     speedups = curves(rows_of(book, "table-1-time-speedup"), batch_text, "speedup",
                       ("speedup_low", "speedup_high"))
     rows = rows_of(book, "weak-scaling")
@@ -23,11 +36,10 @@ def weak_figure(book, laws, settings, measured):
         "weak-scaling", "Weak scaling: fixed batch per rank", speedups, efficiency, alone,
         [law for law in laws if law.law == GUSTAFSON],
         "Speedup of an epoch T(1)/T(N) and weak efficiency t(1)/t(N).",
-        (("table-1-time-speedup", "table 1"), ("weak-scaling", "weak scaling")), book, settings,
-        measured)
+        (("table-1-time-speedup", "table 1"), ("weak-scaling", "weak scaling")), book, measured)
 
 
-def strong_figure(book, laws, settings, measured):
+def strong_figure(book, laws, measured):
     """Returns the figure at fixed global batch, as `weak_figure`; None without strong scaling."""
     rows = rows_of(book, "strong-scaling")
     return scaling_figure(
@@ -36,18 +48,18 @@ def strong_figure(book, laws, settings, measured):
         curves(rows, global_batch_text, "efficiency"), {},
         [law for law in laws if law.law == AMDAHL],
         "Speedup T(1)/T(N) and efficiency T(1)/(N·T(N)).",
-        (("strong-scaling", "strong scaling"),), book, settings, measured)
+        (("strong-scaling", "strong scaling"),), book, measured)
 
 
 def curves(rows, batch_of, key, interval=None, start=True, suffix=""):
-    """Returns {(setting, batch, mode): marks} of the rows with several ranks, each with the base
-    case (1, 1) if `start`."""
+    """Returns {Curve: marks} of the rows with several ranks, each with the base case (1, 1) if
+    `start`."""
     found = {}
     for row in rows:
         if row[key] is None or row["ranks"] == 1 or row.is_independent:
             continue
-        marks = found.setdefault((row["setting"], batch_of(row), row["mode"], suffix),
-                                 [Mark(1, 1.0, "1 rank: 1")] if start else [])
+        curve = Curve(row["point"].series, batch_of(row), suffix, row["setting"], row["mode"])
+        marks = found.setdefault(curve, [Mark(1, 1.0, "1 rank: 1")] if start else [])
         spread = row.interval(*interval) if interval else ""
         low, high = (row[end] if interval else None for end in interval or ("", ""))
         text = f"{ranks_text(row.text('ranks'))}: {row.text(key)}{spread}"
@@ -57,25 +69,24 @@ def curves(rows, batch_of, key, interval=None, start=True, suffix=""):
 
 def names_of(keys):
     """Returns {key: name} with the parts in which the keys differ, and the batch."""
-    several = [len({key[i] for key in keys}) > 1 for i in range(3)]
+    several = {part: len({getattr(key, part) for key in keys}) > 1 for part in ("setting", "mode")}
     return {key: ", ".join(filter(None, (
-        key[0] if several[0] else "", key[1], key[2] if several[2] else ""))) + key[3]
+        key.setting if several["setting"] else "", key.batch, key.mode if several["mode"] else ""))) + key.suffix
         for key in keys}
 
 
-def scaling_figure(name, title, speedups, efficiency, alone, laws, what, tables, book, settings,
-                   measured):
+def scaling_figure(name, title, speedups, efficiency, alone, laws, what, tables, book, measured):
     if not speedups and not efficiency:
         return None
     keys = list(dict.fromkeys([*speedups, *efficiency]))
     names = names_of([*keys, *alone])
     ranks = sorted({m.x for marks in (*speedups.values(), *efficiency.values()) for m in marks})
-    models = [law_series(law, keys, names, ranks[-1], settings) for law in laws]
+    models = [law_series(law, keys, names, ranks[-1]) for law in laws]
     models = [series for series in models if series]
     upper = [Series(names[k], tuple(m), keys.index(k)) for k, m in speedups.items()]
     lower = [Series(names[k], tuple(m), keys.index(k)) for k, m in efficiency.items()]
-    lower += [Series(names[k], tuple(m), keys.index((*k[:3], "")), "dotted")
-              for k, m in alone.items() if (*k[:3], "") in keys]
+    lower += [Series(names[k], tuple(m), keys.index(replace(k, suffix="")), "dotted")
+              for k, m in alone.items() if replace(k, suffix="") in keys]
     last = ranks[-1] * (EXTENSION if models else 1)
     x_axis = axes.logarithmic([1, last], 2)
     values = [v for s in upper for m in s.marks for v in (m.y, m.low or m.y, m.high or m.y)]
@@ -103,14 +114,13 @@ def scaling_figure(name, title, speedups, efficiency, alone, laws, what, tables,
                           [(table, text) for table, text in tables if table in book], measured)
 
 
-def law_series(law, keys, names, most, settings):
+def law_series(law, keys, names, most):
     """Returns the curve of a fitted law in the colour of its points; None if they are not drawn, or
     the law does not describe the times, or passes through all of them (two rank counts)."""
     point = law.points[-1]
     batch = (f"global batch {point.global_batch}" if law.law == AMDAHL
              else f"batch {point.batch_per_rank} per rank" if point.batch_per_rank else "as given")
-    place = (settings.get(point.setting) or None, batch, point.mode)
-    key = next((k for k in keys if (k[0], k[1].replace(",", ""), k[2]) == place), None)
+    key = next((k for k in keys if (k.series, k.batch.replace(",", "")) == (point.series, batch)), None)
     if key is None or not law.describes_times or len(set(law.ranks.tolist())) < 3:
         return None
     last = EXTENSION * most

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from lockstep_report.choices import algorithm_of, labelled, library_of
+from lockstep_report.experiment import distinguishing, text_of, variant_of
 from lockstep_report.models.fitting import Estimate, LinearFit, fit_linear
 from lockstep_report.points import link_of
+from lockstep_report.settings import setting_of
 
 SWEEP, BUCKETS = "sweep", "buckets"
+SIZES = ("min-bytes", "max-bytes", "repeats", "bucket-mib")  # options that select what is fitted
 LARGE_RESIDUAL = 0.2  # a fit with a larger relative residual does not describe all sizes
 
 
@@ -72,20 +75,29 @@ def alpha_beta(sizes, seconds):
 
 def alpha_beta_fits(runs, timed):
     """Returns the fits of all sweeps of `runs` and of the buckets of the training runs `timed`, one
-    per algorithm, number of ranks and hosts, device, link and data type of the gradients."""
+    per algorithm, number of ranks and hosts, setting, link, data type of the gradients and options
+    that affect the time; the notes have the options in which the fits of an algorithm differ."""
     groups = {}
     for run, found in (*((run, sweep_observations(run)) for run in runs),
                        *((t.run, bucket_observations(t)) for t in timed)):
+        conditions = frozenset(pair for pair in variant_of(run) if pair[0] not in SIZES) | {
+            (name, run.option(name)) for name in ("reducer", "batch-per-rank", "global-batch")}
         for key, size, seconds in found:
-            key = (*key, run.rank_count, run.host_count, run.device_names, link_of(run),
+            key = (*key, run.rank_count, run.host_count, setting_of(run), link_of(run),
                    run.option("gradient-dtype"))
-            groups.setdefault(key, []).append((run.label, size, seconds))
+            groups.setdefault((key, conditions), []).append((run.label, size, seconds))
+    alike = {}
+    for (key, conditions) in groups:
+        alike.setdefault(key[:4], []).append((conditions, key[2]))
     made = []
-    for (origin, algorithm, ranks, hosts, _, link, _), rows in groups.items():
+    for (key, conditions), rows in groups.items():
+        origin, algorithm, ranks, hosts, _, link, _ = key
         sources, sizes, seconds = zip(*rows)
         sizes, seconds = np.array(sizes, dtype=float), np.array(seconds)
+        alpha, beta, fit, notes = alpha_beta(sizes, seconds)
+        detail = text_of(conditions, distinguishing(alike[key[:4]]))
         made.append(AlphaBeta(algorithm, origin, ranks, hosts, tuple(dict.fromkeys(sources)), link,
-                              sizes, seconds, *alpha_beta(sizes, seconds)))
+                              sizes, seconds, alpha, beta, fit, tuple(filter(None, (detail, *notes)))))
     return sorted(made, key=lambda found: (found.origin != SWEEP, found.ranks,
                                            place_of(found.algorithm), found.algorithm))
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from lockstep_report import metrics
 from lockstep_report.accuracy import RECIPE, accuracy_curves, is_shown
-from lockstep_report.comparison import base_of, strong_base_of
+from lockstep_report.comparison import base_of, differences, nearest, strong_base_of
+from lockstep_report.experiment import unlike
 from lockstep_report.models.causes import LABELS, STRONG, WEAK
 
 NUMBER_BYTES = 8  # of a number that is not a gradient
@@ -85,6 +86,8 @@ def scaling_answer(points, base, weak, strong):
                          f"{measured(base, point)}, at {other} {size}.")
             values |= {"ranks": point.ranks, f"{name}_epoch_seconds": point.epoch_seconds,
                        f"{name}_efficiency": efficiency(base, point)}
+    if None not in (weak, strong):
+        texts += [f"The runs differ in {text}." for text in differences(weak, strong)]
     if any(p.lacks_processors for p in (base, weak, strong) if p is not None):
         texts.append("Ranks lacked processors in these runs, so they do not show how the program "
                      "scales.")
@@ -109,8 +112,8 @@ def missing_strong(points, base, weak, values):
     """Returns what is known about strong scaling from `base` if only `weak` was measured."""
     text = (f"Strong scaling was not measured: it needs a run on {weak.ranks} ranks with "
             f"--global-batch {base.batch_per_rank}")
-    small = fastest([p for p in points if p.setting == base.setting and not p.lacks_processors
-                     and p.batch_per_rank * weak.ranks == base.batch_per_rank], 1)
+    small = nearest(base, [p for p in points if p.ranks == 1 and p.setting == base.setting and not p.lacks_processors
+                           and p.batch_per_rank * weak.ranks == base.batch_per_rank])
     if small is None:
         return text + "."
     most = base.epoch_seconds / small.epoch_seconds
@@ -207,17 +210,17 @@ def batch_answer(curves, runs, epochs):
     batches = sorted({c.global_batch for c in equal})
     small = max((c for c in equal if c.global_batch == batches[0]), key=accuracy)
     large = [c for c in equal if c.global_batch == batches[-1]]
-    same = max((c for c in large if c.recipe == small.recipe), key=accuracy, default=None)
     best = max(large, key=accuracy)
-    shown = same or best
+    changes = {id(c): unlike((c.options, c.ranks), (small.options, small.ranks)) for c in large}
+    shown = min(large, key=lambda c: (len(changes[id(c)]), -accuracy(c)))
     lost = accuracy(small) - accuracy(shown)
     fewer = small.steps / shown.steps
-    recipe = "the same optimiser" if same else f"{shown.recipe} instead of {small.recipe}"
+    recipe = f"{shown.recipe} instead of {small.recipe}" if changes[id(shown)] else "the same optimiser"
     text = (f"After {epochs} epochs, the test accuracy is {accuracy_text(small)} at global batch "
             f"{batches[0]} and {accuracy_text(shown)} at {batches[-1]} with {recipe}, "
             f"{abs(lost):.2f} points {'less' if lost >= 0 else 'more'}"
             + (f", with {fewer:.3g} times fewer updates." if fewer > 1 else "."))
-    if best.recipe != shown.recipe:
+    if best is not shown:
         text += f" With {best.recipe} it is {accuracy_text(best)} at {batches[-1]}."
     tried = [c for c in curves if c.global_batch == batches[-1]]
     longer = max((c for c in tried if c.epochs > epochs), key=accuracy, default=None)

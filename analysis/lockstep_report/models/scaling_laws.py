@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lockstep_report.comparison import base_of, strong_base_of
+from lockstep_report.comparison import (
+    base_of, differences, scaling_series, strong_base_of)
 from lockstep_report.models.fitting import Estimate, LinearFit, fit_linear
 
 AMDAHL, GUSTAFSON = "Amdahl", "Gustafson"
@@ -14,7 +15,7 @@ FEW_COUNTS = "two rank counts: the residuals do not test the model"
 
 @dataclass(frozen=True)
 class ScalingFit:
-    """The fit of one law to the points of one batch and mode."""
+    """The fit of one law to the points of one batch and series."""
 
     law: str
     points: tuple  # the merged points, in ascending order of ranks
@@ -82,31 +83,18 @@ def two_terms(ranks, values, index):
 
 def scaling_fits(points):
     """Returns the fits of all groups of points with at least two rank counts, one of them 1."""
-    found = []
-    for law, lookup, batch_of, seconds_of in (
-            (AMDAHL, strong_base_of, lambda p: p.global_batch, lambda p, epoch: epoch),
-            (GUSTAFSON, base_of, lambda p: p.batch_per_rank, step_seconds)):
-        for group in groups(points, lookup, batch_of):
-            found += fit_group(law, group, seconds_of)
-    return found
+    sized = [p for p in points if p.batch_per_rank]
+    return [fit for law, usable, lookup, batch_of, seconds_of in (
+        (AMDAHL, sized, strong_base_of, lambda p: p.global_batch, lambda p, epoch: epoch),
+        (GUSTAFSON, points, base_of, lambda p: p.batch_per_rank, step_seconds))
+        for base, group in scaling_series(usable, lookup, batch_of)
+        for fit in fit_group(law, [base, *group], seconds_of)]
 
 
 def step_seconds(point, epoch):
     """Returns the mean step time; if the number of steps is unknown, a multiple of it (N times
     fewer steps on N ranks)."""
     return epoch / point.steps if point.steps else epoch * point.ranks
-
-
-def groups(points, lookup, batch_of):
-    """Returns the groups of points with equal setting, batch and mode, each with its base case."""
-    found = {}
-    for p in points:
-        base = lookup(p, points) if p.batch_per_rank or lookup is base_of else None
-        if base is None or p.ranks == 1 or p.is_independent:
-            continue
-        key = (p.setting, batch_of(p), p.mode)
-        found.setdefault(key, {id(base): base})[id(p)] = p
-    return [sorted(group.values(), key=lambda p: p.ranks) for group in found.values()]
 
 
 def fit_group(law, group, seconds_of):
@@ -121,6 +109,7 @@ def fit_group(law, group, seconds_of):
         return []
     fit, serial = found
     notes = [FEW_COUNTS] if len(set(ranks)) == 2 else []
+    notes += [f"the points differ in {text}" for text in differences(*group)]
     if not serial.has_interval:
         notes.append(f"no interval: {serial.note}")
     elif serial.low <= 0:

@@ -2,23 +2,31 @@
 
 from dataclasses import replace
 
+from lockstep_report.comparison import differences
 from lockstep_report.prediction.basis import basis_of
 from lockstep_report.prediction.profile_basis import profile_basis_of
 
 
 def best_bases(trained):
-    """Returns one basis of the runs `trained` ([(run, point)]) per setting, batch per rank and reducer: the run with the most ranks,
-    whose conditions are nearest to those of the prediction; of repeated runs, the one with the
-    median step (the shorter of both for an even number). Measured buckets are preferred to times
-    that follow from a profile."""
-    found = {}
+    """Returns one basis of the runs `trained` ([(run, point)]) per series, batch per rank and reducer:
+    the run with the most ranks, whose conditions are nearest to those of the prediction; of repeated
+    runs, the one with the median step (the shorter of both for an even number). Measured buckets are
+    preferred to times that follow from a profile."""
+    found = []
     for make in (basis_of, profile_basis_of):
-        measured = set(found)
+        groups = {}
         for basis in filter(None, (make(run, point) for run, point in trained if point)):
-            key = (basis.setting, basis.batch, basis.reducer)
-            if key not in measured:
-                found.setdefault(key, []).append(basis)
-    return [median_basis(found[key]) for key in sorted(found)]
+            groups.setdefault((basis.point.series, basis.batch, basis.reducer), []).append(basis)
+        for basis in sorted(map(median_basis, groups.values()), key=lambda basis: -basis.ranks):
+            if not any(is_alike(basis, other) for other in found):
+                found.append(basis)
+    return sorted(found, key=lambda basis: (basis.setting, basis.batch, basis.reducer))
+
+
+def is_alike(basis, other):
+    """Whether two bases agree in all that both use."""
+    return (basis.setting, basis.batch, basis.reducer) == (
+        other.setting, other.batch, other.reducer) and not differences(basis.point, other.point)
 
 
 def median_basis(bases):

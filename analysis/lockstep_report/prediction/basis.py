@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lockstep_report.choices import algorithm_of, library_of
+from lockstep_report.points import Point
 from lockstep_report.scaling import mean_step
 from lockstep_report.window import batch_per_rank, timed_window
 
@@ -17,8 +18,7 @@ class Basis:
     """Times are in seconds from the start of the step on each rank."""
 
     source: str
-    setting: tuple
-    ranks: int
+    point: Point  # of the run
     batch: int  # per rank
     reducer: str
     library: str
@@ -31,6 +31,14 @@ class Basis:
     updates_by_bucket: bool  # a bucket is updated as soon as it is reduced
     measured_step: float  # mean
     notes: tuple = ()
+
+    @property
+    def setting(self):
+        return self.point.setting
+
+    @property
+    def ranks(self):
+        return self.point.ranks
 
     @property
     def has_overlap(self):
@@ -63,7 +71,7 @@ def basis_of(run, point):
     if window.is_extrapolated:
         notes.append(f"{run.label}: {point.rule}")
     return Basis(
-        run.label, point.setting, run.rank_count, batch_per_rank(run), run.option("reducer"),
+        run.label, point, batch_per_rank(run), run.option("reducer"),
         library_of(run), algorithm_of(run), ready, backward_end - phases[:, :, index["backward"]],
         backward_end, phases[:, :, index["update"]],
         np.asarray(run.bucket_bytes, dtype=float),

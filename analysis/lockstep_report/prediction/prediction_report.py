@@ -2,17 +2,16 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from lockstep_report import validity
+from lockstep_report.comparison import differences, merge_repeats, nearest
 from lockstep_report.errors import INPUT, USAGE, ReportError
+from lockstep_report.experiment import distinguishing, text_of
 from lockstep_report.prediction.bases import at_batch
 from lockstep_report.prediction.basis import with_bucket_bytes
 from lockstep_report.prediction.predict import REPLICATES, SEED, Predicted, predict
 from lockstep_report.scaling import mean_step
 from lockstep_report.settings import plural, setting_names, setting_texts
 from lockstep_report.tables import Column, Note, Table
-from lockstep_report.window import batch_per_rank
 
 SMALLEST_ERROR = 0.01  # of a measured step outside of the interval, from which a warning states it
 
@@ -78,30 +77,29 @@ def prediction_rows(trained, bases, network, ranks, seed=SEED, bucket_bytes=None
         raise ReportError(
             INPUT, f"{trained[0][0].path}: neither a run with the reducer overlap or allreduce on several "
                    "ranks, whose buckets have times, nor one with a profile (--profile)")
-    measured = measured_steps(trained)
+    measured = merge_repeats([point for _, point in trained if point])
     chosen = ([(basis, count) for basis in bases for count in ranks] if global_batch is None
               else strong_bases(bases, ranks, global_batch))
     rows = []
     for basis, count in chosen:
         used = with_bucket_bytes(basis, bucket_bytes) if bucket_bytes else basis
         found = predict(used, network, count, seed)
-        alone, base_source = measured.get((basis.setting, global_batch or basis.batch, "", 1),
-                                          (None, ""))
+        alone, base_source = measured_step(measured, basis, global_batch or basis.batch, 1)
         is_measured = alone is not None
         if not is_measured and (not global_batch or count == 1):
             alone = found.alone
-        seconds, source = (None, "") if bucket_bytes else measured.get(
-            (basis.setting, basis.batch, basis.reducer, count), (None, ""))
+        seconds, source = (None, "") if bucket_bytes else measured_step(
+            measured, basis, basis.batch, count)
         rows.append(Row(found, alone, is_measured, global_batch is not None, seconds, source,
                         base_source))
     return rows
 
 
 def strong_bases(bases, ranks, global_batch):
-    """Returns (basis, ranks) for each number of ranks and each setting and reducer."""
+    """Returns (basis, ranks) for each number of ranks and each series and reducer."""
     groups = {}
     for basis in bases:
-        groups.setdefault((basis.setting, basis.reducer), []).append(basis)
+        groups.setdefault((basis.point.series, basis.reducer), []).append(basis)
     found = []
     for group in groups.values():
         for count in ranks:
@@ -117,27 +115,24 @@ def strong_bases(bases, ranks, global_batch):
     return found
 
 
-def measured_steps(trained):
-    """Returns {(setting, batch per rank, reducer, ranks): (mean step time, files)}: the median over
-    repeated runs; one rank has the reducer ""."""
-    found = {}
-    for run, point in trained:
-        if point:
-            reducer = "" if point.ranks == 1 else point.reducer
-            key = (point.setting, batch_per_rank(run), reducer, point.ranks)
-            found.setdefault(key, []).append((mean_step(point), run.label))
-    return {key: (float(np.median([seconds for seconds, _ in runs])),
-                  ", ".join(label for _, label in runs)) for key, runs in found.items()}
+def measured_step(points, basis, batch, ranks):
+    """Returns (mean step time, files) of the point with `batch` per rank on `ranks` ranks that agrees
+    with the basis in setting, reducer and the options that both use; (None, "") without one."""
+    found = nearest(basis.point, [
+        p for p in points if (p.setting, p.batch_per_rank, p.ranks) == (basis.setting, batch, ranks)
+        and (ranks == 1 or p.reducer == basis.reducer) and not differences(p, basis.point)])
+    return (mean_step(found), ", ".join(found.sources)) if found else (None, "")
 
 
 def prediction_table(rows):
     """Returns the table of predictions."""
     names = setting_names(row.predicted.basis.setting for row in rows)
+    bases = list({id(row.predicted.basis): row.predicted.basis for row in rows}.values())
+    shown = distinguishing([(b.point.variant, b.point.ranks) for b in bases])
     letters = {text: validity.letter(i) for i, text in enumerate(
         dict.fromkeys(text for row in rows for text in row.warnings))}
-    made = [{**table_row(row, names), "warnings": ", ".join(
+    made = [{**table_row(row, names, shown), "warnings": ", ".join(
         letters[text] for text in row.warnings) or None} for row in rows]
-    bases = list({id(row.predicted.basis): row.predicted.basis for row in rows}.values())
     network = rows[0].predicted.network
     notes = [
         f"predicted, not measured; model of the all-reduce: {network.label}, network "
@@ -151,8 +146,8 @@ def prediction_table(rows):
         f"interval: 95 % of {REPLICATES} replicates that draw the measured steps and the ranges of "
         "the network; it does not contain errors of the model",
         efficiency_note(rows[0]),
-        Note("measured: mean step of the runs of the same setting, batch and reducer on as many "
-             "ranks (median over repeated runs)",
+        Note("measured: mean step of the runs of the same setting, batch, reducer and options on as "
+             "many ranks (median over repeated runs)",
              ("measured_ms",))]
     other = {b.library for b in bases if b.ranks > 1} - {network.library}
     if other:
@@ -190,12 +185,13 @@ def efficiency_note(row):
     return f"efficiency: {formula} {source}"
 
 
-def table_row(row, names):
+def table_row(row, names, shown):
     found = row.predicted
+    detail = text_of(found.basis.point.variant, shown)
     return {
         "setting": names[found.basis.setting] or None, "batch_per_rank": found.basis.batch,
         "ranks": f"{found.ranks} *" if found.is_tail_extrapolated else str(found.ranks),
-        "reducer": found.basis.reducer, "model": f"{found.label} (predicted)",
+        "reducer": found.basis.reducer + (f" ({detail})" if detail else ""), "model": f"{found.label} (predicted)",
         "step_ms": 1e3 * found.step[0], "low_ms": 1e3 * found.step[1],
         "high_ms": 1e3 * found.step[2], "all_reduce_ms": 1e3 * found.all_reduce[0],
         "exposed_ms": 1e3 * found.exposed[0], "exposed_low_ms": 1e3 * found.exposed[1],

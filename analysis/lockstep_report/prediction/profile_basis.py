@@ -74,7 +74,7 @@ def profile_basis_of(run, point):
     backward = phases[:, :, index["backward"]]
     start = phases[:, :, [index[name] for name in ("data_wait", "upload", "forward")]].sum(axis=2)
     return Basis(
-        run.label, point.setting, run.rank_count, batch_per_rank(run), "overlap",
+        run.label, point, batch_per_rank(run), "overlap",
         library_of(run), algorithm_of(run),
         start[:, :, None] + backward[:, :, None] * share[np.searchsorted(done, ends)],
         start, start + backward, phases[:, :, index["update"]], np.diff(ends, prepend=0.0),
