@@ -117,42 +117,84 @@ point_command() {
 }
 
 # Prints the experiment of repeat $2 of the point with index $1 as lines NAME=VALUE: the launcher $3, and what `lockstep help
-# experiment` prints for the command with the further arguments (build, ranks, options that affect results or times).
+# experiment` prints for the command with the further arguments (build, ranks, options that affect results or times). Prints an error
+# and returns 1 if the program rejects the options, or is of an earlier version, which prints another text.
 point_experiment() {
-  local index=$1 repeat=$2 launcher=$3 merged command
+  local index=$1 repeat=$2 launcher=$3 merged command text
   shift 3
   point_command "${arguments_of[index]}" "$repeat" "${names[index]}" . run.h5 "$@"
-  printf 'launcher=%s\n' "$launcher"
-  "${container[@]}" "${command[0]}" help experiment "${ranks_of[index]}" "${command[@]:1}"
+  command=("${container[@]}" "${command[0]}" help experiment "${ranks_of[index]}" "${command[@]:1}")
+  if ! text=$("${command[@]}" 2>/dev/null); then
+    { "${command[@]}" >/dev/null || true; } 2>&1
+    return 1
+  fi
+  [[ $text == build=* ]] || { echo "the program does not print its experiment; use a newer version" && return 1; }
+  printf 'launcher=%s\n%s\n' "$launcher" "$text"
 }
 
-# Writes the marker of a complete run to the file $1: the name of its run file $2 and its experiment $3.
-mark_complete() { printf '%s\n' "$(basename -- "$2")" ${3:+"$3"} >"$1"; }
+# Writes the experiment to the file $1.started before the command of the point and repeat $1 (a path without extension) starts; further
+# arguments as those of `point_experiment`.
+mark_started() {
+  local text
+  text=$(point_experiment "${@:2}") || text=""
+  printf '%s' "${text:+$text$'\n'}" >"$1.started"
+}
+
+# Writes the file $1.done after the command has written the run file $2: the name of the file and the experiment of $1.started.
+# Returns 1, with a message, if there is no run file, for example because of --dry-run.
+mark_complete() {
+  [ -e "$2" ] || { printf '%s: the command of %s wrote no run file\n' "${0##*/}" "${1##*/}" >&2 && return 1; }
+  { printf '%s\n' "${2##*/}" && cat -- "$1.started"; } >"$1.done"
+  rm -f -- "$1.started"
+}
+
+parts_pattern='(\.([0-9_]+|part[0-9]+))+\.h5' # end of the name of a run file after point and repeat: part, or job, task and restart
+
+# Prints the files of the point and repeat $1 (a path without extension): run files, and the folder of its checkpoints.
+files_of_run() {
+  local file
+  for file in "$1".*.h5 "$1".*.h5.partial*; do
+    if [[ -e $file && ${file#"$1"} =~ ^${parts_pattern}(\.partial.*)?$ ]]; then printf '%s\n' "$file"; fi
+  done
+  file=${1%/*}/checkpoints/${1##*/}
+  ! compgen -G "$(printf %q "$file")/*" >/dev/null || printf '%s\n' "$file"
+}
 
 # Returns 0 if repeat $2 of the point with index $1 is complete in the folder $3, 1 if it is not, and 2, with a message, if its
 # experiment cannot be compared with the present one (launcher $4 and further arguments). Exits with an error that names the changes
-# if the experiments differ. A marker of an earlier version has only the name of the run file; a message says that it was not checked.
+# if the experiments differ, also if the run has started and is not complete, because its checkpoint and its run files would be
+# continued. A message says that the marker of an earlier version, which has only the name of the run file, was not compared.
 is_complete() {
-  local point=${names[$1]}-$2 marker=$3/${names[$1]}-$2.done saved present changes
-  [ -e "$marker" ] || return 1
-  saved=$(tail -n +2 -- "$marker")
-  if [ -z "$saved" ]; then
-    say_once "$marker contains no options and no build, because an earlier version wrote it: it counts as complete, but was not compared with the present options"
-    return 0
+  local point=${names[$1]}-$2 state=complete marker saved present changes file files=()
+  marker=$3/$point.done
+  mapfile -t files < <(files_of_run "$3/$point")
+  if [ -e "$marker" ]; then
+    file=$(head -n 1 -- "$marker")
+    [[ " ${files[*]} " == *" $3/$file "* ]] || refuse "$marker names the run file '$file', which does not exist"
+    saved=$(tail -n +2 -- "$marker")
+  else
+    state=interrupted marker=$3/$point.started
+    [ ${#files[@]} -gt 0 ] || return 1
+    saved=$(cat -- "$marker" 2>/dev/null) || true
   fi
-  if ! present=$(point_experiment "$1" "$2" "${@:4}" 2>&1); then
+  if [ -z "$saved" ]; then
+    say_once "$marker does not contain the options and the build of the run (an earlier version started it, or the file was deleted): it counts as $state, but was not compared with the present options"
+  elif ! present=$(point_experiment "$1" "$2" "${@:4}"); then
     [ ${#container[@]} -gt 0 ] || type -P "$(lockstep_program)" >/dev/null || present="no lockstep program was found; set LOCKSTEP_BIN"
     say_once "$marker was not compared with the present options: ${present##*$'\n'}"
     return 2
+  else
+    changes=$(awk -F = -v q="'" '{ value = substr($0, length($1) + 2) }
+      NR == FNR { saved[$1] = value; next }
+      saved[$1] != value { printf "%s%s from %s to %s", comma, $1, q saved[$1] q, q value q; comma = ", " }
+      ' <(printf '%s\n' "$saved") <(printf '%s\n' "$present"))
+    [ -z "$changes" ] || refuse "$point is $state, but the present command changes $changes"
   fi
-  changes=$(awk -F = -v q="'" '{ value = substr($0, length($1) + 2) }
-    NR == FNR { saved[$1] = value; next }
-    saved[$1] != value { printf "%s%s from %s to %s", comma, $1, q saved[$1] q, q value q; comma = ", " }
-    ' <(printf '%s\n' "$saved") <(printf '%s\n' "$present"))
-  [ -z "$changes" ] ||
-    die "$point is complete, but the present command changes $changes; use another --dir, or delete the old run:" \
-      "rm -rf $(printf %q "$3/$point.done") $(printf %q "$3/$point").[0-9]*.h5 $(printf %q "$3/checkpoints/$point")"
+  [ $state = complete ]
 }
+
+# Exits with the message $1 and the command that deletes the old run, from the variables of `is_complete`.
+refuse() { die "$1; use another --dir, or delete the old run: rm -rf $(printf '%q ' "$marker" "${files[@]}")"; }
 
 # Prints the message $1 about a point to stderr, unless this function has printed one about another point.
 said=""
@@ -165,7 +207,7 @@ say_once() {
 name_other_points() {
   local file others=" "
   for file in "$1"/*.h5; do
-    [[ ${file##*/} =~ ^(.+)-[0-9]+(\.([0-9_]+|part[0-9]+))+\.h5$ ]] || continue
+    [[ ${file##*/} =~ ^(.+)-[0-9]+${parts_pattern}$ ]] || continue
     [[ " ${names[*]} $others" == *" ${BASH_REMATCH[1]} "* ]] || others+="${BASH_REMATCH[1]} "
   done
   [ "$others" = " " ] || echo "${0##*/}: the report will include points that are not in the table:$others(in $1)" >&2

@@ -68,18 +68,24 @@ def test_ranks_are_distributed_evenly_over_nodes(table, tmp_path):
     assert (array["--nodes"], array["--ntasks-per-node"]) == ("2", "3")  # the site `generic` has 4 ranks per node
 
 
+def complete(folder, point):
+    """Writes the marker of a run that an earlier version completed, and its run file."""
+    (folder / f"{point}.70_1.0.h5").touch()
+    (folder / f"{point}.done").write_text(f"{point}.70_1.0.h5\n", encoding="utf-8")
+
+
 def test_complete_points_are_not_submitted(table, tmp_path):
-    (tmp_path / "two-2.done").touch()
+    complete(tmp_path, "two-2")
     lines = submit("--repeats", 2, "--dir", tmp_path, table).stdout.splitlines()
     assert [options(line)["--array"] for line in lines[:-1]] == ["1,2%4", "3,5,6%4"]
 
 
 def test_complete_study_is_not_submitted(table, tmp_path):
     for name in ("one", "two", "two-big"):
-        (tmp_path / f"{name}-1.done").touch()
+        complete(tmp_path, f"{name}-1")
     result = submit("--repeats", 1, "--dir", tmp_path, table)
     assert result.returncode == 0
-    assert "one-1.done contains no options and no build, because an earlier version wrote it" in result.stderr
+    assert "one-1.done does not contain the options and the build of the run" in result.stderr
     assert result.stdout == f"all points are complete; the results are in {tmp_path}\n"
 
 
@@ -103,6 +109,10 @@ def test_complete_points_are_compared_or_left_to_their_tasks(table, tmp_path):
     change = "one-1 is complete, but the present command changes build from '1' to '2'"
     for result in (submit(*command, **here | {"BUILD": "2"}), run_task(tmp_path, table, 1, 0, directory=out, **here | {"BUILD": "2"})):
         assert result.returncode == 1 and change in result.stderr and result.stdout == ""
+    (out / "one-1.done").rename(out / "one-1.started")
+    result = submit(*command, **here | {"BUILD": "2"})
+    assert result.returncode == 1 and change.replace("complete", "interrupted") in result.stderr and result.stdout == ""
+    (out / "one-1.started").rename(out / "one-1.done")
     result = submit(*command[:-1], "3", **here)
     assert result.returncode == 1 and "changes arguments from" in result.stderr
 
@@ -324,13 +334,14 @@ def test_options_without_a_valid_value_are_errors(table, arguments):
 
 
 def run_task(tmp_path, table, task, status, restart=0, state="RUNNING", directory=None, **variables):
-    """Runs one array task with stubs of srun and scontrol, which record their last arguments. srun exits with `status`;
-    scontrol prints that the job is in the state `state`. `variables` are added to the environment."""
+    """Runs one array task with stubs of srun and scontrol, which record their last arguments. srun creates the run file and exits with
+    `status`; scontrol prints that the job is in the state `state`. `variables` are added to the environment."""
     programs = tmp_path / "bin"
     programs.mkdir(exist_ok=True)
     for name, code in (("srun", status), ("scontrol", 0)):
         (programs / name).write_text(f'#!/bin/bash\nprintf "%s\\n" "$@" >"{tmp_path}/{name}.calls"\n'
-                                     f'[ "$1" != --oneliner ] || echo "JobId=77 JobState={state} Reason=None"\nexit {code}\n',
+                                     f'[ "$1" != --oneliner ] || echo "JobId=77 JobState={state} Reason=None"\n'
+                                     f'[ {name} = scontrol ] || touch -- "${{@: -1}}"\nexit {code}\n',
                                      encoding="utf-8")
         (programs / name).chmod(0o755)
     environment = os.environ | {
@@ -386,7 +397,7 @@ def test_report_that_fails_hides_no_incomplete_runs(tmp_path, table, complete, m
 
 
 def test_task_of_a_complete_point_does_not_train(tmp_path, table):
-    (tmp_path / "one-1.done").write_text("one-1.70_1.0.h5\n", encoding="utf-8")
+    complete(tmp_path, "one-1")
     result = run_task(tmp_path, table, 1, 0)
     assert result.returncode == 0 and "complete: one-1.70_1.0.h5" in result.stdout
     assert not (tmp_path / "srun.calls").exists()

@@ -93,13 +93,61 @@ def test_complete_points_are_not_run_again(table, tmp_path, program):
 def expect_refusal(result, change):
     assert result.returncode == 1 and "$" not in result.stdout, result.stdout
     [line] = result.stderr.splitlines()
-    assert f"the present command changes {change}; use another --dir, or delete the old run: rm -rf " in line
+    assert f"{change}; use another --dir, or delete the old run: rm -rf " in line
+
+
+@pytest.mark.parametrize("options", [["--dry-run"], ["--help"], ["--version"]])
+def test_command_that_writes_no_run_file_does_not_complete_a_point(table, tmp_path, options):
+    real = os.environ.get("LOCKSTEP_BIN") or pytest.skip("LOCKSTEP_BIN is not set to the program; CTest sets it")
+    table.write_text("one\t1\ttrain --data synthetic:16@3x8x8/2 --batch-per-rank 8\n", encoding="utf-8")
+    result = study(*RUN, "--dir", tmp_path / "out", table, "--", *options, LOCKSTEP_BIN=real)
+    assert result.returncode == 1 and "the command of one-1 wrote no run file" in result.stderr
+    assert not list((tmp_path / "out").glob("*.done"))
+
+
+@pytest.mark.parametrize("marker", ["", "\n", "one-1.0.h5", "other.h5\nbuild=1\n", "/\n"])
+def test_marker_without_its_run_file_is_refused(table, tmp_path, program, marker):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "one-1.done").write_text(marker, encoding="utf-8")
+    expect_refusal(study(*RUN, "--dir", tmp_path / "out", table, **program()), "which does not exist")
+
+
+@pytest.mark.parametrize("trace", ["one-1.0.h5", "one-1.0.h5.partial", "checkpoints/one-1/checkpoint-8.h5"])
+def test_interrupted_point_of_another_experiment_is_refused(table, tmp_path, program, trace):
+    """The run would otherwise continue from the checkpoint, or its parts would be one run of the report."""
+    command = [*RUN, "--dir", tmp_path / "out", table]
+    assert study(*command, **program(75)).returncode == 1
+    (tmp_path / "out" / "one-1.0.h5").unlink()
+    (tmp_path / "out" / trace).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "out" / trace).touch()
+    expect_refusal(study(*command, **program(experiment='echo "build=2"')), "one-1 is interrupted, but the present command changes build from '1' to '2'")
+    result = study(*command, **program())
+    assert result.returncode == 0 and result.stderr == ""
+    assert not list((tmp_path / "out").glob("*.started"))
+
+
+def test_run_that_left_no_files_may_change(table, tmp_path, program):
+    """A run that failed before its first step, for example because of its data, is corrected and repeated."""
+    command = [*RUN, "--dir", tmp_path / "out", table]
+    assert study(*command, **program(3)).returncode == 1
+    for name in ("one", "two"):
+        (tmp_path / "out" / f"{name}-1.0.h5").unlink()
+    assert study(*command, **program(experiment='echo "build=2"')).returncode == 0
+
+
+def test_program_that_does_not_know_the_experiment_is_not_compared_with_itself(table, tmp_path, program):
+    command = [*RUN, "--dir", tmp_path / "out", table]
+    old = program(experiment="echo overview")
+    assert study(*command, **old).returncode == 0
+    result = study(*command, **old)
+    assert result.returncode == 0 and "one-1.done does not contain the options and the build of the run" in result.stderr
 
 
 def test_complete_point_of_another_build_or_launcher_is_refused(table, tmp_path, program):
     command = [*RUN, "--dir", tmp_path / "out", table]
     assert study(*command, **program()).returncode == 0
-    (tmp_path / "out" / "one-1.done").unlink()  # would be the first run
+    for name in ("one-1.done", "one-1.0.h5"):  # would be the first run
+        (tmp_path / "out" / name).unlink()
     expect_refusal(study(*command, **program(experiment='echo "build=2"')), "build from '1' to '2'")
     expect_refusal(study("--launcher", "env RANKS", *command[2:], **program()),
                    "launcher from 'env RANKS_STARTED=RANKS' to 'env RANKS'")
@@ -107,12 +155,13 @@ def test_complete_point_of_another_build_or_launcher_is_refused(table, tmp_path,
 
 
 def test_remedy_of_the_refusal_deletes_the_old_run_only(table, tmp_path, program):
-    table.write_text("one\t1\ttrain --batch-per-rank 8\none-1.a\t1\ttrain --batch-per-rank 8\n", encoding="utf-8")
+    table.write_text("one\t1\ttrain --batch-per-rank 8\none-1.5\t1\ttrain --batch-per-rank 8\n", encoding="utf-8")
     folder = tmp_path / "a folder"
     command = [*RUN, "--dir", folder, table]
     assert study(*command, **program()).returncode == 0
     (folder / "checkpoints" / "one-1").mkdir(parents=True)
-    kept = {folder / "one-1.a-1.done", folder / "one-1.a-1.0.h5", folder / "checkpoints", folder / ".study.lock"}
+    (folder / "checkpoints" / "one-1" / "checkpoint-1.h5").touch()
+    kept = {folder / "one-1.5-1.done", folder / "one-1.5-1.0.h5", folder / "checkpoints", folder / ".study.lock"}
     result = study(*command, **program(experiment='echo "build=2"'))
     subprocess.run(result.stderr.rpartition("delete the old run: ")[2], shell=True, check=True)
     assert set(folder.iterdir()) == kept
@@ -120,10 +169,11 @@ def test_remedy_of_the_refusal_deletes_the_old_run_only(table, tmp_path, program
 
 def test_marker_of_an_earlier_version_is_not_accepted_silently(table, tmp_path, program):
     (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "one-1.0.h5").touch()
     (tmp_path / "out" / "one-1.done").write_text("one-1.0.h5\n", encoding="utf-8")
     result = study(*RUN, "--dir", tmp_path / "out", table, **program())
     assert result.returncode == 0 and len(calls(tmp_path)) == 1
-    assert "one-1.done contains no options and no build, because an earlier version wrote it" in result.stderr
+    assert "one-1.done does not contain the options and the build of the run" in result.stderr
 
 
 def test_marker_that_cannot_be_compared_is_an_error(table, tmp_path, program):
@@ -254,7 +304,7 @@ def accept_signals():
 def running_study(table, tmp_path, status):
     """Starts a study in its own process group whose first run waits for SIGUSR1 and then exits with `status`."""
     program = tmp_path / "lockstep"
-    program.write_text(f'#!/bin/bash\n[ "$1" != help ] || exit 0\ntrap "exit {status}" USR1\necho "$@" >>"{tmp_path}/calls"\n'
+    program.write_text(f'#!/bin/bash\n[ "$1" != help ] || exit 0\ntrap "exit {status}" USR1\necho "$@" >>"{tmp_path}/calls"\ntouch "${{@: -1}}"\n'
                        'for ((i = 0; i < 300; ++i)); do sleep 0.1; done\n', encoding="utf-8")
     program.chmod(0o755)
     process = subprocess.Popen([STUDY, *RUN, "--dir", tmp_path / "out", table], text=True, stdin=subprocess.DEVNULL,
