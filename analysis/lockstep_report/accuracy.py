@@ -172,7 +172,7 @@ def accuracy_table(runs):
     return Table(
         "accuracy", "Test accuracy by global batch",
         [Column("data", "Data"), Column("model", "Model"), Column("global_batch", "Global batch"),
-         Column("ranks", "Ranks"), Column("recipe", "Optimiser"), Column("epochs", "Epochs"),
+         Column("ranks", "Ranks"), Column("recipe", "Options"), Column("epochs", "Epochs"),
          Column("updates", "Updates"), Column("accuracy", "Test accuracy (%)", 2),
          Column("lowest", "lowest (%)", 2), Column("highest", "highest (%)", 2),
          Column("train_loss", "Training loss", 4), Column("seconds", "Training (s)", 1),

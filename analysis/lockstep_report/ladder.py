@@ -2,7 +2,7 @@
 
 from lockstep_report import validity
 from lockstep_report.settings import (
-    describe_setting, file_ending, list_hosts, plural, setting_names, setting_of,
+    describe_setting, difference_notes, file_ending, list_hosts, plural, setting_names, setting_of,
     setting_texts, version_of)
 from lockstep_report.tables import Column, Table
 
@@ -69,6 +69,7 @@ def table_of_ladders(runs, name, other=""):
             notes.append(f"{run.label}: the ladder did not finish (status {run.status}); larger "
                          "batches may fit")
         notes += validity.warning_notes([run])
+    notes += difference_notes(runs)
     texts = [*setting_texts(setting_of(first)),
              list_hosts(set().union(*(run.host_names for run in runs))),
              " and ".join(sorted({version_of(run) for run in runs}))]

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from lockstep_report.settings import difference_notes
 from lockstep_report.sweep import describe_run
 from lockstep_report.tables import Column, Table
 from lockstep_report.validity import warning_notes
@@ -26,7 +27,7 @@ def layer_table(runs):
         notes.append("out of memory: the layer does not fit in the memory limit; not an error")
     notes += [f"{run.label}: power and energy are not readable on this device"
               for run in measured if not np.isfinite(run.layers["power_watts"]).any()]
-    notes += [f"{run.label}: {describe_run(run)}" for run in measured]
+    notes += [*(f"{run.label}: {describe_run(run)}" for run in measured), *difference_notes(measured)]
     notes += warning_notes(measured)
     return Table(
         "layers", "Single layers",
@@ -84,7 +85,7 @@ def stack_table(runs):
     if any(row["devices"] > 1 for row in rows):
         notes.append("several devices: the layers are divided equally, up to a difference of one; memory is that of "
                      "the device that needs most, and a forward pass goes through all of them")
-    notes += [f"{run.label}: {describe_run(run)}" for run in measured]
+    notes += [*(f"{run.label}: {describe_run(run)}" for run in measured), *difference_notes(measured)]
     notes += warning_notes(measured)
     return Table(
         "stack", "Deepest stack of layers",

@@ -22,7 +22,7 @@ def learning_table(runs):
     return Table(
         "learning-curves", "Learning curves: loss and accuracy after epochs",
         [Column("source", "Run"), Column("data", "Data"), Column("model", "Model"),
-         Column("global_batch", "Global batch"), Column("ranks", "Ranks"), Column("recipe", "Optimiser"), Column("epoch", "Epoch"),
+         Column("global_batch", "Global batch"), Column("ranks", "Ranks"), Column("recipe", "Options"), Column("epoch", "Epoch"),
          Column("steps", "Steps"), Column("seconds", "Training (s)", 1),
          Column("train_loss", "Training loss", 4), Column("test_loss", "Test loss", 4),
          Column("test_accuracy", "Test accuracy (%)", 2), Column("runs", "Runs")],

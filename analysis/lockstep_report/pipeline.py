@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from lockstep_report.settings import list_hosts, setting_of, setting_texts, version_of
+from lockstep_report.settings import difference_notes, list_hosts, setting_of, setting_texts, version_of
 from lockstep_report.tables import Column, Table
 
 COLUMNS = (
@@ -80,7 +80,7 @@ def pipeline_table(runs):
         "bubble: mean of the idle shares of the stages",
         "(N−1)/(M+N−1): idle share of N equal stages and M micro-batches without communication "
         "time",
-        *(f"{run.label}: {describe_run(run)}" for run in found)]
+        *(f"{run.label}: {describe_run(run)}" for run in found), *difference_notes(found)]
     return Table("pipeline-stages", "Stages of the pipelines", list(COLUMNS), rows,
                  notes if rows else [])
 

@@ -94,17 +94,18 @@ def some_of(names, most=8):
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
-def difference_notes(named):
-    """Returns one note per property in which runs differ that are shown in rows of their own. `named`:
-    {name of the run: run}."""
-    items = {name: (variant_of(run) | results_of(run), run.rank_count) for name, run in named.items()}
+def difference_notes(runs):
+    """Returns one note per option, and one about the build and the hosts, in which runs differ that are
+    shown by their names."""
+    items = {run.label: (variant_of(run) | results_of(run), run.rank_count) for run in runs}
     notes = []
-    for option in sorted(distinguishing(list(items.values()))):
+    for name in sorted(distinguishing(list(items.values()))):
         values = {}
-        for name, (properties, ranks) in items.items():
-            if is_used(option, ranks):
-                values.setdefault(dict(properties).get(option, "not recorded") or "none", []).append(name)
-        notes.append(f"{option}: " + ", ".join(f"{value} ({some_of(names)})" for value, names in values.items()))
+        for label, (properties, ranks) in items.items():
+            if is_used(name, ranks):
+                values.setdefault(dict(properties).get(name, "not recorded") or "none", []).append(label)
+        notes.append(f"the runs differ in {name}: " + "; ".join(
+            f"{value} ({some_of(labels)})" for value, labels in values.items()))
     return notes
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from lockstep_report import metrics
-from lockstep_report.settings import list_hosts, setting_of, setting_texts, version_of
+from lockstep_report.settings import difference_notes, list_hosts, setting_of, setting_texts, version_of
 from lockstep_report.tables import Column, Table
 from lockstep_report.validity import warning_notes
 
@@ -22,6 +22,7 @@ def sweep_table(runs):
         ["algbw = bytes / time; busbw = 2(N−1)/N · algbw; time is the median over the repeats of "
          "the slowest rank's time; the interval is that of the median, rank-based",
          *(f"{run.label}: {describe_run(run)}" for run in runs if run.allreduce),
+         *difference_notes([run for run in runs if run.allreduce]),
          *warning_notes([run for run in runs if run.allreduce])] if rows else [])
 
 

@@ -27,7 +27,7 @@ def time_to_accuracy_table(runs):
     return Table(
         "time-to-accuracy", "Time to a test accuracy",
         [Column("model", "Model"), Column("data", "Data"), Column("global_batch", "Global batch"),
-         Column("ranks", "Ranks"), Column("recipe", "Optimiser"), Column("target", "Target (%)"),
+         Column("ranks", "Ranks"), Column("recipe", "Options"), Column("target", "Target (%)"),
          Column("epochs", "Epochs"), Column("seconds", "Training (s)", 1),
          Column("reached", "Runs that reached it"), Column("runs", "Runs")],
         rows,

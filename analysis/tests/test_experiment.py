@@ -7,9 +7,10 @@ from lockstep_report import contents
 from lockstep_report.accuracy import accuracy_table
 from lockstep_report.comparison import base_of, merge_repeats, scaling_series
 from lockstep_report.compare.cases import cases_of, changed_settings
-from lockstep_report.experiment import EFFECTS, SEED
+from lockstep_report.experiment import EFFECTS, SEED, STATED
 from lockstep_report.export import extra_p
 from lockstep_report.joining import changed_options
+from lockstep_report.ladder import ladder_tables
 from lockstep_report.learning_curves import learning_table
 from lockstep_report.models.alpha_beta import SIZES, alpha_beta_fits
 from lockstep_report.models.scaling_laws import scaling_fits
@@ -20,7 +21,7 @@ from lockstep_report.read import read_run
 from lockstep_report.time_to_accuracy import time_to_accuracy_table
 from lockstep_report.validity import add_comparison_notes
 from planted import write_sweep, write_training
-from synthetic import phases, write_run
+from synthetic import phases, write_ladder, write_run
 
 UNKNOWN = "option-of-a-later-version"
 OPTIONS = [*EFFECTS, UNKNOWN]
@@ -135,6 +136,13 @@ def test_bases_of_predictions_and_files_of_extra_p(tmp_path, option):
     extra_p.write(folder, runs, None)
     assert len(folder.written) == 1 + (
         has_effect and option not in ("batch-per-rank", "global-batch"))  # a parameter of the models
+
+
+@pytest.mark.parametrize("option", [name for name in OPTIONS if name not in (*STATED, "train-samples")])
+def test_tables_of_files_name_the_difference(tmp_path, option):
+    runs = [read_run(write_ladder(tmp_path / f"{value}.h5", 2, config={option: value})) for value in values_of(option)]
+    notes = " ".join(note for table in ladder_tables([], runs) for note in table.notes)
+    assert (f"the runs differ in {option}: " in notes) == (effect_of(option) != "neither" and option != SEED)
 
 
 @pytest.mark.parametrize("option", OPTIONS)
