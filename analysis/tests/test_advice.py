@@ -133,6 +133,10 @@ def test_slower_compute():
     assert "up to 2 ranks of 2 threads share 2 processors" in found.text
     assert advice.slower_compute(loss(WEAK, slower_compute=0.4)) is None
     assert advice.slower_compute(loss(WEAK, slower_compute=-1.0)) is None
+    same = loss(WEAK, slower_compute=1.0)
+    apart = replace(same, point=replace(same.point, hosts=("node1", "node2")))
+    text = advice.slower_compute(apart).text
+    assert "Each host has one rank" in text and "memory bandwidth" not in text
 
 
 def test_advice_is_given_once():

@@ -241,16 +241,19 @@ def slower_compute(loss):
     if share < COMPUTATION_SHARE:
         return None
     point = loss.point
+    per_host = -(-point.ranks // max(1, len(point.hosts)))
     crowded = ""
-    if point.processors and point.threads and len(point.hosts):
-        per_host = -(-point.ranks // len(point.hosts))
+    if point.processors and point.threads and point.hosts:
         crowded = (f" (here up to {per_host} ranks of {plural(point.threads, 'thread')} share "
                    f"{point.processors} processors)")
+    reason = f"Ranks of a host share processors, memory bandwidth and clock rate{crowded}."
+    if per_host == 1:
+        reason = ("Each host has one rank, so ranks share no processors: compare the clock rates and "
+                  "the other load of the hosts, and the 1-rank run with a repeat on each host.")
     return Advice(
         "slower-compute", point.source,
         f"{percent(share)} of the epoch on {point.ranks} ranks is lost because the computation of "
-        f"a batch of {point.batch_per_rank} takes longer than on one rank. Ranks of a host share "
-        f"processors, memory bandwidth and clock rate{crowded}.",
+        f"a batch of {point.batch_per_rank} takes longer than on one rank. {reason}",
         {"share": share, "seconds_per_epoch": loss.causes["slower_compute"],
          "batch_per_rank": point.batch_per_rank}, COMPUTATION_SHARE)
 
