@@ -121,11 +121,11 @@ std::string experiment_text(const std::string& ranks, const std::vector<std::str
   const auto count = parse_integer("ranks", ranks);
   if (count < 1) core::fail(core::ExitStatus::usage, "the number of ranks must be at least 1");
   config = train::resolve(std::move(config), static_cast<int>(count));
-  std::string text = fmt::format("build={}\nranks={}\n", record::program_id(), count);
+  std::string text;
   for (const auto& [name, value] : experiment_entries(config)) {
     text += fmt::format("{}={}\n", name, value);
   }
-  return text;
+  return text + fmt::format("ranks={}\n", count);
 }
 
 /// Returns the help of the options of `group` that `command` uses.

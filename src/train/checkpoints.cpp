@@ -270,9 +270,9 @@ void Checkpoints::warn_of_changed_options(const fs::path& path, const std::strin
   }
   if (changes.empty()) return;
   warn(fmt::format(
-      "{} was written with other options: this command changes {}; results or times can "
-      "differ from those before, and the report describes all of the run with the options of its "
-      "last part",
+      "{} was written by another build or with other options: this command changes {}; results or "
+      "times can differ from those before, and the report describes all of the run with the "
+      "options of its last part",
       path.string(), fmt::join(changes, ", ")));
 }
 

@@ -46,11 +46,11 @@ class ResumedOptions : public ::testing::Test {
   ResumedOptions() : world_(comm::make_self_communicator()), directory_(*world_) {
     config_.checkpoint_dir = directory_.path();
     config_.resume = "auto";
-    start(config_, config_);
+    start(config_, experiment_entries(config_));
   }
 
-  /// Trains with `config` and the recorded options of `recorded`; returns the warnings.
-  std::string start(const train::Config& config, const train::Config& recorded) {
+  /// Trains with `config` and records `entries`; returns the warnings.
+  std::string start(const train::Config& config, const train::Entries& entries) {
     train::testing::Witness witness;
     ::testing::internal::CaptureStderr();
     train::Trainer trainer({.config = config,
@@ -59,7 +59,7 @@ class ResumedOptions : public ::testing::Test {
                             .backend = *backend_,
                             .world = *world_,
                             .data_parallel = *world_,
-                            .options = experiment_entries(recorded)},
+                            .options = entries},
                            witness);
     EXPECT_EQ(::testing::internal::GetCapturedStderr(), logged(trainer.warnings()));
     trainer.run();
@@ -81,7 +81,7 @@ class ResumedOptions : public ::testing::Test {
 };
 
 TEST_F(ResumedOptions, AreReportedIfTheyAffectResultsOrTimes) {
-  EXPECT_THAT(start(config_, config_), IsEmpty());
+  EXPECT_THAT(start(config_, experiment_entries(config_)), IsEmpty());
   for (const Option& option : options()) {
     if (!option.is_recorded() || !is_used("train", option)) continue;
     train::Config recorded = config_;
@@ -89,13 +89,23 @@ TEST_F(ResumedOptions, AreReportedIfTheyAffectResultsOrTimes) {
     const std::string change =
         fmt::format(" {} from '{}' to '{}'", option.name, option.value.print(config_),
                     option.value.print(recorded));
-    const std::string warning = start(config_, recorded);
+    const std::string warning = start(config_, experiment_entries(recorded));
     if (option.effect.affects != Affects::neither) {
       EXPECT_THAT(warning, HasSubstr(change));
     } else {
       EXPECT_THAT(warning, IsEmpty()) << option.name;
     }
   }
+}
+
+TEST_F(ResumedOptions, AnotherBuildIsReported) {
+  train::Entries entries = experiment_entries(config_);
+  auto& [name, build] = entries.front();
+  const std::string present = build;
+  build = "lockstep of tomorrow";
+  EXPECT_THAT(start(config_, entries),
+              HasSubstr(fmt::format(" {} from '{}' to '{}';", name, present, build)));
+  EXPECT_EQ(name, "build");
 }
 
 }  // namespace

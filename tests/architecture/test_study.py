@@ -238,7 +238,7 @@ def test_options_of_the_environment_and_of_files_are_compared(table, tmp_path, p
     (tmp_path / "a.ini").write_text("momentum = 0.5\n", encoding="utf-8")
     expect_refusal(study(*command, **stub, LOCKSTEP_CONFIG=str(tmp_path / "a.ini")), "momentum from '0.9' to '0.5'")
     table.write_text(table.read_text(encoding="utf-8").replace("one\t1", "one\t2"), encoding="utf-8")
-    expect_refusal(study(*command, **stub), "ranks from '1' to '2', global-batch from '8' to '16'")
+    expect_refusal(study(*command, **stub), "global-batch from '8' to '16', ranks from '1' to '2'")
 
 
 def test_options_after_the_separator_replace_those_of_the_table(table, tmp_path, program):

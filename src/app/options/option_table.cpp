@@ -4,6 +4,7 @@
 #include <array>
 #include <iterator>
 
+#include "lockstep/record/provenance.hpp"
 #include "option_rows.hpp"
 
 namespace lockstep::app {
@@ -129,9 +130,11 @@ train::Entries shared_entries(const train::Config& config) {
 }
 
 train::Entries experiment_entries(const train::Config& config) {
-  return entries_of(config, [&config](const Option& option) {
+  train::Entries found = entries_of(config, [&config](const Option& option) {
     return option.effect.affects != Affects::neither && is_used(config.command, option);
   });
+  found.insert(found.begin(), {"build", record::program_id()});
+  return found;
 }
 
 }  // namespace lockstep::app

@@ -34,8 +34,9 @@ train::Entries entries(const train::Config& config);
 /// Returns the entries that must be equal on all ranks.
 train::Entries shared_entries(const train::Config& config);
 
-/// Returns the entries of the options that the command uses and that have an effect (`Effect`):
-/// two runs are of one experiment if these entries are equal.
+/// Returns the build of this program (`program_id`) and the entries of the options that the command
+/// uses and that have an effect (`Effect`): two runs are of one experiment if these entries are
+/// equal.
 train::Entries experiment_entries(const train::Config& config);
 
 }  // namespace lockstep::app
