@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lockstep_report import metrics
-from lockstep_report.experiment import BUILD, distinguishing, results_of, text_of, variant_of
+from lockstep_report.experiment import distinguishing, is_of_software, results_of, text_of, variant_of
 from lockstep_report.repeats import left_out_note, split_repeats
 from lockstep_report.settings import SETTING_PARTS, setting_of, uses_threads
 from lockstep_report.stored import by_blocks
@@ -43,8 +43,9 @@ class Curve:
 
     @property
     def options(self):
-        """The properties without the build and the machine."""
-        return frozenset(pair for pair in self.properties if pair[0] not in (BUILD, "device name"))
+        """The properties without the software and the machine."""
+        return frozenset((name, value) for name, value in self.properties
+                         if name != "device name" and not is_of_software(name))
 
     @property
     def last(self):

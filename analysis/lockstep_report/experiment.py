@@ -1,6 +1,6 @@
-"""What makes two runs the same experiment: the options that have an effect are equal, as are the build
-and the number of hosts. Repeats of an experiment differ in the seed. The properties of a run are pairs
-(name, value)."""
+"""What makes two runs the same experiment: the options that have an effect are equal, as are the
+software (build, libraries and their environment variables) and the number of hosts. Repeats of an
+experiment differ in the seed. The properties of a run are pairs (name, value)."""
 
 import json
 from pathlib import Path
@@ -14,11 +14,30 @@ SEED, HOSTS, BUILD = "seed", "hosts", "build"
 # Options that the setting of a run, its batch, its reducer and the data type of its gradients contain.
 STATED = ("model", "device", "precision", "data", "threads", "batch-per-rank",
           "global-batch", "reducer", "gradient-dtype")
+# Attributes of /environment, or the beginnings of their names, that describe the software: of all runs,
+# and of the messages between ranks. HARMLESS: variables that affect only the log or the connections.
+COMPILATION = ("compiler", "build_type", "device_library")
+MESSAGES = ("mpi_version", "NCCL_", "UCX_", *(f"OMPI_MCA_{part}" for part in ("btl", "pml", "mtl", "coll", "osc")))
+HARMLESS = ("NCCL_DEBUG", "NCCL_COMM_ID", "UCX_LOG_")
 
 
 def is_used(name, ranks):
     """Returns whether a run with `ranks` ranks uses a property."""
-    return ranks > 1 or name != HOSTS and EFFECTS.get(name, {}).get("effect_requires") != "several ranks"
+    needs_several = (name == HOSTS or name.startswith(MESSAGES)
+                     or EFFECTS.get(name, {}).get("effect_requires") == "several ranks")
+    return ranks > 1 or not needs_several
+
+
+def is_of_software(name):
+    """Returns whether a property or an attribute of /environment describes the software."""
+    return name == BUILD or name.startswith((*COMPILATION, *MESSAGES)) and not name.startswith(HARMLESS)
+
+
+def software_of(run):
+    """Returns the properties that describe the software of a run."""
+    return {(BUILD, build_of(run))} | {
+        (name, str(value)) for name, value in run.environment.items()
+        if is_of_software(name) and is_used(name, run.rank_count)}
 
 
 def affected_by(name, ranks):
@@ -40,7 +59,7 @@ def variant_of(run):
              if name not in STATED and TIME in affected_by(name, run.rank_count)}
     if run.rank_count > 1:
         found.add((HOSTS, str(run.host_count)))
-    return frozenset(found | {(BUILD, build_of(run))})
+    return frozenset(found | software_of(run))
 
 
 def results_of(run):

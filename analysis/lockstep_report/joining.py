@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from lockstep_report.errors import ReportError
-from lockstep_report.experiment import affected_by, options_of
+from lockstep_report.experiment import affected_by, options_of, software_of
 from lockstep_report.hdf5_access import errors_of_hdf5, open_run
 from lockstep_report.measurements import QUANTITIES
 from lockstep_report.paths import sorted_names
@@ -176,7 +176,7 @@ def join_group(group, notes):
     run = join(parts)
     changes = "; ".join(changed_options(parts))
     if changes:
-        notes.append(f"{names}: the options changed between the parts ({changes}); the tables show "
+        notes.append(f"{names}: options or software changed between the parts ({changes}); the tables show "
                      "those of the last part")
         # No repeat of runs that have had the options of the last part from the start.
         run = replace(run, config=run.config | {"changed-on-resume": changes})
@@ -184,9 +184,9 @@ def join_group(group, notes):
 
 
 def changed_options(parts):
-    """Returns texts such as "lr: 0.1, 0.001", one for each option that has an effect and several
-    values in the parts. An option that some part lacks is not compared."""
-    recorded = [options_of(part) for part in parts]
+    """Returns texts such as "lr: 0.1, 0.001", one for each option that has an effect, and each property
+    of the software, with several values in the parts. Those that some part lacks are not compared."""
+    recorded = [options_of(part) | dict(software_of(part)) for part in parts]
     names = sorted(name for name in set.intersection(*map(set, recorded))
                    if affected_by(name, parts[0].rank_count))
     values = {name: list(dict.fromkeys(options[name] for options in recorded)) for name in names}

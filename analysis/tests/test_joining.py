@@ -176,7 +176,7 @@ def test_options_that_changed_between_the_parts_are_named(tmp_path):
     write_part(tmp_path / "run.part2.h5", 2, 10, 10, 0.2, config={"lr": "0.001", "keep": "5"})
     loaded = load_runs([one])
     assert loaded.notes[-1] == (
-        "run.h5, run.part2.h5: the options changed between the parts (lr: 0.1, 0.001); the tables show those of the last part")
+        "run.h5, run.part2.h5: options or software changed between the parts (lr: 0.1, 0.001); the tables show those of the last part")
     (run,) = loaded.runs
     assert run.option("lr") == "0.001"
     assert ("changed-on-resume", "lr: 0.1, 0.001") in variant_of(run)  # no repeat of a run with lr 0.001 alone

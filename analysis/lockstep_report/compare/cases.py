@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from lockstep_report import settings
 from lockstep_report.comparison import reducer_order
 from lockstep_report.compare.quantities import estimates_of
-from lockstep_report.experiment import BUILD, STATED, affected_by, options_of
+from lockstep_report.experiment import STATED, affected_by, is_of_software, options_of
 from lockstep_report.input_files import each
 from lockstep_report.points import point_of
 from lockstep_report.repeats import left_out_note, split_repeats
@@ -13,8 +13,7 @@ from lockstep_report.window import timed_window
 
 # What a case is, from the most to the least specific; `match` uses them in this order.
 IDENTITY = ("setting", "ranks", "batch_per_rank", "mode", "options")
-ENVIRONMENT = ("compiler", "compiler_flags", "build_type", "mpi_version", "device_library",
-               "operating_system", "cpu_model", "all_reduce", "transport", "kernels")
+ENVIRONMENT = ("operating_system", "cpu_model", "all_reduce", "transport", "kernels")
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def configuration_of(pair):
 def case_of(group, further_notes=()):
     runs, points = zip(*group)
     point = points[0]
-    options = {(name, value) for name, value in point.variant | point.others if name != BUILD}
+    options = {(name, value) for name, value in point.variant | point.others if not is_of_software(name)}
     identity = {
         "setting": ", ".join(filter(None, settings.setting_texts(point.setting))),
         "ranks": str(point.ranks), "batch_per_rank": f"{point.batch_per_rank or ''}",
@@ -85,7 +84,7 @@ def settings_of(runs, point):
     found["hosts"] = joined(", ".join(run.host_names) for run in runs)
     found["program"] = joined(settings.version_of(run) for run in runs)
     names = {name for run in runs for name in run.environment
-             if name in ENVIRONMENT or name.startswith(("OMP_", "UCX_", "NCCL_"))}
+             if name in ENVIRONMENT or name.startswith("OMP_") or is_of_software(name)}
     for name in sorted(names):
         found[name] = joined(environment_of(run, name) for run in runs)
     return found
