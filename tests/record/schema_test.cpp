@@ -30,9 +30,9 @@ TEST(Schema, HasThePhasesOfAStep) {
 
 TEST(Schema, SelectsDatasetsByGroupAndDimension) {
   const Schema& schema = run_file_schema();
-  EXPECT_THAT(
-      paths_of(schema.group("/buckets")),
-      testing::ElementsAre("/buckets/bytes", "/buckets/start_seconds", "/buckets/end_seconds"));
+  EXPECT_THAT(paths_of(schema.group("/buckets")),
+              testing::ElementsAre("/buckets/bytes", "/buckets/start_seconds",
+                                   "/buckets/end_seconds", "/buckets/call_seconds"));
   EXPECT_THAT(paths_of(schema.along("message")), SizeIs(4));
   EXPECT_THAT(paths_of(schema.along("message")), Each(HasSubstr("/allreduce/")));
   EXPECT_TRUE(schema.has_attribute("/", "run_id"));

@@ -154,7 +154,7 @@ def test_the_layout(samples):
         assert set(SCALES) <= set(file)
         assert set(file["steps"]) == {"epoch", "learning_rate", "loss", "images", "phase_seconds", "start_seconds",
                                       "end_seconds", "sent_bytes", "received_bytes"}
-        assert set(file["buckets"]) == {"bytes", "start_seconds", "end_seconds"}
+        assert set(file["buckets"]) == {"bytes", "start_seconds", "end_seconds", "call_seconds"}
         assert file["phase"].asstr()[()].tolist() == PHASES
         assert file["clock_reading"].asstr()[()].tolist() == ["begin", "end"]
         assert file["epochs/clock_offset_seconds"].shape == (3, 3, 2)
