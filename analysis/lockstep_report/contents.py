@@ -3,6 +3,7 @@
 from lockstep_report import metrics, validity
 from lockstep_report.accuracy import accuracy_table
 from lockstep_report.comparison import base_of, independent_of, strong_base_of
+from lockstep_report.contention import spoiled_text
 from lockstep_report.energy import energy_table
 from lockstep_report.ladder import ladder_tables
 from lockstep_report.layers import layer_table, stack_table
@@ -322,6 +323,10 @@ def tables_of_explanation(explanation, points):
     return [finished(t, points) if "point" in t.rows[0] else t for t in tables]
 
 
+# Beginnings of the names of tables with times or energy of runs, which have no validity notes of points.
+TIMES_OF_RUNS = ("pipeline", "time-to-accuracy", "learning-curves", "energy", "profile")
+
+
 def all_tables(points, runs, link_gbit=None, explanation=None):
     """Returns all tables that have rows. `link_gbit`: rate of the link for all points, in Gbit/s;
     if it is None, each point's own rate is used. `explanation` [that of these points]."""
@@ -340,4 +345,9 @@ def all_tables(points, runs, link_gbit=None, explanation=None):
                learning_table(runs), energy_table(runs),
                telemetry_table(runs), network_table(runs), sweep_table(runs), layer_table(runs),
                stack_table(runs), *profile_tables(runs)]
-    return [table for table in tables if table and table.rows]
+    tables = [table for table in tables if table and table.rows]
+    spoiled = spoiled_text(points)
+    for table in tables:
+        if spoiled and table.name.startswith(TIMES_OF_RUNS):
+            table.notes.append(spoiled)
+    return tables

@@ -132,6 +132,13 @@ def test_no_cause_is_named_that_the_lack_explains(tmp_path):
     assert "a rank lacked a processor for at least 40 % of the epoch" in points[-1].notes[0]
 
 
+def test_tables_of_runs_name_those_whose_times_do_not_count(tmp_path):
+    tables = {table.name: table for table in all_tables(*study(tmp_path, [0.4]))}
+    for name in ("time-to-accuracy", "learning-curves"):
+        assert any("ranks lacked a processor" in str(note) for note in tables[name].notes), name
+    assert not any("lacked" in str(note) for note in tables["accuracy"].notes)
+
+
 def test_a_base_case_without_processors_explains_nothing_either(tmp_path):
     points, runs = study(tmp_path, [0.0], base=5.0)
     assert set(explain(points, runs).losses[0].causes) == {"lacking"}
