@@ -53,6 +53,7 @@ class Point:
     host_count: int = None
     threads: int = None  # CPU threads per rank, if they compute
     processors: int = None  # processors on which the ranks of the first host may run
+    cores: int = None  # physical cores of these processors
     version: str = ""  # version of the program
     algorithm: str = ""  # of the all-reduce, with its library
     kernels: tuple = ()  # (operation, implementation) pairs
@@ -204,6 +205,7 @@ def from_run(run):
         host_count=origin.host_count or None,
         threads=run.number("threads") if settings.uses_threads(run) else None,
         processors=processors_of(run),
+        cores=processors_of(run, "core_list"),
         version=settings.version_of(origin),
         algorithm=choices.algorithm_of(origin) if run.rank_count > 1 else "",
         kernels=choices.kernels_of(origin),
@@ -236,12 +238,12 @@ def timed_seconds(run, steps):
     return np.concatenate(step), np.concatenate(training), sum(phases)
 
 
-def processors_of(run):
-    """Returns the number of processors on which the ranks of the first host may run; None if the
-    file does not list them."""
+def processors_of(run, column="cpu_list"):
+    """Returns the number of processors on which the ranks of the first host may run, or of their
+    physical cores (`core_list`); None if the file does not list them."""
     hosts = np.asarray(run.ranks.get("host", ()))
     found = set()
-    for rank, text in enumerate(run.ranks.get("cpu_list", ())):
+    for rank, text in enumerate(run.ranks.get(column, ())):
         if rank < len(hosts) and hosts[rank] != hosts[0]:
             continue
         listed = validity.parse_processors(text)

@@ -112,7 +112,8 @@ def write_ranks(file, ranks, columns=()):
     columns = {"hostname": "node1", "device_name": "device", **dict(columns)}
     for name in ("rank", "local_rank", "memory_bytes"):
         dataset(file, f"/ranks/{name}", np.arange(ranks))
-    for name in ("hostname", "cpu_list", "device_name", "device_uuid", "pci_bus_id"):
+    names = ("hostname", "cpu_list", "device_name", "device_uuid", "pci_bus_id")
+    for name in (*names, *({"core_list"} & set(columns))):
         values = np.broadcast_to(columns.get(name, name), ranks)
         dataset(file, f"/ranks/{name}", np.array([str(v) for v in values]))
     if file.attrs["format_version"] >= 2:

@@ -134,6 +134,8 @@ def test_slower_compute():
     assert advice.slower_compute(loss(WEAK, slower_compute=0.4)) is None
     assert advice.slower_compute(loss(WEAK, slower_compute=-1.0)) is None
     same = loss(WEAK, slower_compute=1.0)
+    threads = replace(same, point=replace(same.point, cores=1))
+    assert "share 2 processors, which are hardware threads of 1 core)" in advice.slower_compute(threads).text
     apart = replace(same, point=replace(same.point, hosts=("node1", "node2")))
     text = advice.slower_compute(apart).text
     assert "Each host has one rank" in text and "memory bandwidth" not in text

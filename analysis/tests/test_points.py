@@ -224,3 +224,13 @@ def test_the_base_case_is_looked_up_once_per_point(tmp_path, monkeypatch):
     assert len(calls) == 20
     assert len(list(questions.scaled_from(found))) == 10
     assert len(calls) == 20 + 2 * 10
+
+
+def test_processors_and_their_cores(tmp_path):
+    def point(**columns):
+        path = write_run(tmp_path / "a.h5", phases(2, *[(0, 0, 1, 1, 0, 0)] * 2), 2, ranks_of=columns)
+        return points.from_run(read_run(path))
+
+    found = point(cpu_list="0-3", core_list="0,2")
+    assert (found.processors, found.cores) == (4, 2)
+    assert point(cpu_list="0-3").cores is None

@@ -245,7 +245,10 @@ def slower_compute(loss):
     crowded = ""
     if point.processors and point.threads and point.hosts:
         crowded = (f" (here up to {per_host} ranks of {plural(point.threads, 'thread')} share "
-                   f"{point.processors} processors)")
+                   f"{point.processors} processors")
+        if point.cores and point.cores < point.processors:
+            crowded += f", which are hardware threads of {plural(point.cores, 'core')}"
+        crowded += ")"
     reason = f"Ranks of a host share processors, memory bandwidth and clock rate{crowded}."
     if per_host == 1:
         reason = ("Each host has one rank, so ranks share no processors: compare the clock rates and "
