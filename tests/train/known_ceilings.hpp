@@ -2,42 +2,20 @@
 
 #include <memory>
 #include <utility>
-#include <vector>
 
-#include "lockstep/backend/backend.hpp"
+#include "delegating_backend.hpp"
 
 namespace lockstep::train::testing {
 
-/// Wraps another backend and returns fixed ceilings: measuring them takes a second, and minutes on
-/// the simulated GPU.
-class KnownCeilings final : public backend::Backend {
+/// Returns fixed ceilings: measuring them takes a second, and minutes on the simulated GPU.
+class KnownCeilings final : public DelegatingBackend {
  public:
   KnownCeilings(std::unique_ptr<backend::Backend> inner, backend::Ceilings ceilings)
-      : inner_(std::move(inner)), ceilings_(std::move(ceilings)) {}
+      : DelegatingBackend(std::move(inner)), ceilings_(std::move(ceilings)) {}
 
   backend::Ceilings ceilings(core::Precision) const override { return ceilings_; }
-  const backend::Device& device() const override { return inner_->device(); }
-  backend::ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const override {
-    return inner_->make_state(graph, std::move(gradients));
-  }
-  core::DataType gradient_type(core::DataType type) const override {
-    return inner_->gradient_type(type);
-  }
-  std::unique_ptr<backend::Plan> compile(const graph::Graph& graph, backend::ModelState& state,
-                                         const backend::PlanOptions& options) const override {
-    return inner_->compile(graph, state, options);
-  }
-  backend::MemoryUse memory(const graph::Graph& graph,
-                            const backend::PlanOptions& options) const override {
-    return inner_->memory(graph, options);
-  }
-  std::vector<backend::OperationChoice> choices(
-      const graph::Graph& graph, const backend::PlanOptions& options) const override {
-    return inner_->choices(graph, options);
-  }
 
  private:
-  std::unique_ptr<backend::Backend> inner_;
   backend::Ceilings ceilings_;
 };
 

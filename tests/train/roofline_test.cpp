@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "delegating_backend.hpp"
+
 namespace lockstep::train {
 namespace {
 
@@ -58,15 +60,14 @@ TEST(Roofline, LeavesBytesOutThatWereNotMoved) {
 }
 
 /// A CPU whose forward pass takes `bfloat16` or `float32` longer, depending on the precision.
-class DelayingBackend final : public backend::Backend {
+class DelayingBackend final : public testing::DelegatingBackend {
  public:
   using Delay = std::chrono::milliseconds;
-  DelayingBackend(Delay bfloat16, Delay float32) : bfloat16_(bfloat16), float32_(float32) {}
+  DelayingBackend(Delay bfloat16, Delay float32)
+      : DelegatingBackend(backend::make_backend(backend::DeviceKind::cpu, 1)),
+        bfloat16_(bfloat16),
+        float32_(float32) {}
 
-  const backend::Device& device() const override { return inner_->device(); }
-  backend::ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const override {
-    return inner_->make_state(graph, std::move(gradients));
-  }
   std::unique_ptr<backend::Plan> compile(const graph::Graph& graph, backend::ModelState& state,
                                          const backend::PlanOptions& options) const override {
     const bool is_bfloat16 = options.precision == core::Precision::bf16;
@@ -74,15 +75,7 @@ class DelayingBackend final : public backend::Backend {
         std::make_unique<Listener>(options.listener, is_bfloat16 ? bfloat16_ : float32_));
     backend::PlanOptions delayed = options;
     delayed.listener = listeners_.back().get();
-    return inner_->compile(graph, state, delayed);
-  }
-  backend::MemoryUse memory(const graph::Graph& graph,
-                            const backend::PlanOptions& options) const override {
-    return inner_->memory(graph, options);
-  }
-  std::vector<backend::OperationChoice> choices(
-      const graph::Graph& graph, const backend::PlanOptions& options) const override {
-    return inner_->choices(graph, options);
+    return inner().compile(graph, state, delayed);
   }
 
  private:
@@ -96,7 +89,6 @@ class DelayingBackend final : public backend::Backend {
     backend::OperationListener* inner;
     Delay delay;
   };
-  std::unique_ptr<backend::Backend> inner_ = backend::make_backend(backend::DeviceKind::cpu, 1);
   Delay bfloat16_, float32_;
   mutable std::vector<std::unique_ptr<Listener>> listeners_;
 };

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/backend/backend.hpp"
+#include "delegating_backend.hpp"
 
 namespace lockstep::train::testing {
 
@@ -47,30 +47,15 @@ class ScaledPlan final : public backend::Plan {
   backend::LossScale scale_{.scale = 1, .good_steps = 0};
 };
 
-/// Wraps another backend and compiles its plans as `ScaledPlan`.
-class ScaledBackend final : public backend::Backend {
+/// Compiles the plans of another backend as `ScaledPlan`.
+class ScaledBackend final : public DelegatingBackend {
  public:
-  explicit ScaledBackend(std::unique_ptr<backend::Backend> inner) : inner_(std::move(inner)) {}
+  using DelegatingBackend::DelegatingBackend;
 
-  const backend::Device& device() const override { return inner_->device(); }
-  backend::ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const override {
-    return inner_->make_state(graph, std::move(gradients));
-  }
   std::unique_ptr<backend::Plan> compile(const graph::Graph& graph, backend::ModelState& state,
                                          const backend::PlanOptions& options) const override {
-    return std::make_unique<ScaledPlan>(inner_->compile(graph, state, options));
+    return std::make_unique<ScaledPlan>(inner().compile(graph, state, options));
   }
-  backend::MemoryUse memory(const graph::Graph& graph,
-                            const backend::PlanOptions& options) const override {
-    return inner_->memory(graph, options);
-  }
-  std::vector<backend::OperationChoice> choices(
-      const graph::Graph& graph, const backend::PlanOptions& options) const override {
-    return inner_->choices(graph, options);
-  }
-
- private:
-  std::unique_ptr<backend::Backend> inner_;
 };
 
 }  // namespace lockstep::train::testing

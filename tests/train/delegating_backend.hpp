@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "lockstep/backend/backend.hpp"
+
+namespace lockstep::train::testing {
+
+/// Base of backends that change one property of another backend.
+class DelegatingBackend : public backend::Backend {
+ public:
+  explicit DelegatingBackend(std::unique_ptr<backend::Backend> inner) : inner_(std::move(inner)) {}
+
+  const backend::Device& device() const override { return inner_->device(); }
+  backend::ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const override {
+    return inner_->make_state(graph, std::move(gradients));
+  }
+  core::DataType gradient_type(core::DataType type) const override {
+    return inner_->gradient_type(type);
+  }
+  std::unique_ptr<backend::Plan> compile(const graph::Graph& graph, backend::ModelState& state,
+                                         const backend::PlanOptions& options) const override {
+    return inner_->compile(graph, state, options);
+  }
+  backend::MemoryUse memory(const graph::Graph& graph,
+                            const backend::PlanOptions& options) const override {
+    return inner_->memory(graph, options);
+  }
+  std::vector<backend::OperationChoice> choices(
+      const graph::Graph& graph, const backend::PlanOptions& options) const override {
+    return inner_->choices(graph, options);
+  }
+
+ protected:
+  const backend::Backend& inner() const { return *inner_; }
+
+ private:
+  std::unique_ptr<backend::Backend> inner_;
+};
+
+}  // namespace lockstep::train::testing
