@@ -349,7 +349,9 @@ TEST_F(TrainerTest, RanksWaitForADelayedRank) {
     EXPECT_LT(of_each, summary.epoch_seconds);
     EXPECT_LT(summary.transfer.low, of_each);
     EXPECT_LE(summary.transfer.low, summary.transfer.high);
-    if (reducer == comm::ReducerKind::allreduce) EXPECT_LT(summary.transfer.high, of_each);
+    if (reducer == comm::ReducerKind::allreduce) {
+      EXPECT_LT(summary.transfer.high, of_each);
+    }
   }
 }
 
