@@ -24,8 +24,9 @@ def strong_study_ends_in_one_report(cluster):
     lines = (ROOT / "jobs" / "studies" / "strong.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     table = odd / "strong table.tsv"
     table.write_text("".join(line for line in lines if re.match("strong-128-n[128]\t", line)), encoding="utf-8")
+    further = ["--global-batch", "16", "--epochs", "1", "--train-samples", "64"]
     study = cluster.submit(table, folder=odd / "results", program=odd / "lockstep" / "jobs" / "slurm" / "submit",
-                           further=["--global-batch", "16", "--epochs", "1", "--train-samples", "64"])
+                           further=further)
     table.unlink()  # the jobs have a copy
     assert len(study.arrays) == 3 and study.warnings == ""
     cluster.wait_for_state(study.report, "COMPLETED", "FAILED")
@@ -37,7 +38,9 @@ def strong_study_ends_in_one_report(cluster):
     assert "strong-128-n8" in report
     assert "strong-128-n8" in (study.folder / "report.html").read_text(encoding="utf-8")
     assert list(cluster.work.rglob("x")) == [] and not pathlib.Path("x").exists()
-    again = cluster.try_submit(study.folder / "table.tsv", folder=odd / "results")
+    changed = cluster.try_submit(study.folder / "table.tsv", folder=odd / "results")
+    assert changed.returncode != 0 and "epochs from '1' to '2'" in changed.stderr, changed.stderr
+    again = cluster.try_submit(study.folder / "table.tsv", folder=odd / "results", further=further)
     assert again.returncode == 0 and again.stdout == f"all points are complete; the results are in {study.folder}\n", again.stderr
 
 
