@@ -58,9 +58,10 @@ std::vector<backend::OperationChoice> planned_kernels(const Config& config,
                                                       const graph::Graph& graph,
                                                       const backend::Backend& backend);
 
-/// Returns the time of a training step in the precision of `config` relative to that in float32,
-/// measured with `timed_batch` images. Takes seconds.
+/// Returns the number of images with which `relative_step_time` measures.
 std::int64_t timed_batch(const Config& config);
+/// Returns the time of a training step in the precision of `config` relative to that in float32, on
+/// `timed_batch` random images. Takes seconds.
 double relative_step_time(Config config, const graph::Graph& graph,
                           const backend::Backend& backend);
 
