@@ -2,35 +2,29 @@
 # Reads the table of a study and composes the commands of its points. jobs/study and the scripts in jobs/slurm source this file
 # after jobs/lib.sh.
 #
-# A table has one line per point with three columns, separated by tabs: name, ranks, and a command of lockstep with its options.
-# Lines that start with # and empty lines are ignored.
+# A table has one line per point with three columns, separated by tabs or blanks: name, ranks, and a command of lockstep with its
+# options. Lines that start with # and empty lines are ignored, also what spreadsheets add: a byte-order mark, Windows line endings,
+# quotation marks around a column, tabs at the end.
 
 # Reads the table $1 into the arrays names, ranks_of and arguments_of (one element per point). The further arguments replace options
 # of the points when these are started. Exits with an error if a line is invalid.
 # shellcheck disable=SC2034  # the scripts that source this file read the arrays
 read_points() {
-  local table=$1 name ranks arguments batch line=0 bytes LC_ALL=C # letters are those of ASCII
+  local table=$1 name ranks arguments batch line=0 LC_ALL=C # letters are those of ASCII
   local -A lines=()
   shift
   names=() ranks_of=() arguments_of=()
-  [ -n "$table" ] || die "the table is missing, e.g. jobs/studies/weak.tsv; see --help"
-  [[ -f $table && -r $table ]] || die "cannot read $table; a table is a file such as jobs/studies/weak.tsv"
-  bytes=$(stat --dereference --format %s -- "$table")
-  [ "$bytes" -le 1000000 ] || die "$table has $bytes bytes; the limit of a table is 1000000 bytes"
-  [ "$(tr -d '\000' <"$table" | wc -c)" -eq "$bytes" ] || die "$table contains NUL bytes; it must be a text file"
-  if grep -q $'\r' "$table"; then
-    die "$table has Windows line endings (CRLF); convert it: sed -i 's/\\r\$//' $table"
-  fi
-  while IFS=$'\t' read -r name ranks arguments || [ -n "$name" ]; do
+  check_table "$table"
+  while read -r name ranks arguments || [ -n "$name" ]; do
     line=$((line + 1))
     [[ $name == \#* || -z $name ]] && continue
     [ ${#names[@]} -lt 1000 ] || die "$table has more than 1000 points"
-    name=${name//[[:cntrl:]]/?} ranks=${ranks//[[:cntrl:]]/?} arguments=${arguments//[[:cntrl:]]/?} # they are printed
+    refuse_characters "$name $ranks $arguments"
     [ ${#name} -le 100 ] || bad_line "the name has ${#name} characters; the limit is 100"
     [[ $name =~ ^[A-Za-z0-9._-]+$ ]] || bad_line "the name '$name' has characters other than letters, digits, '.', '_' and '-'"
     [[ $ranks =~ ^[1-9][0-9]{0,5}$ ]] || bad_line "the number of ranks is '$ranks'"
     [ ${#arguments} -le 4000 ] || bad_line "the command has ${#arguments} characters; the limit is 4000"
-    [[ $arguments =~ ^(allreduce|ladder|layers|stack|train)(\ [A-Za-z0-9._:/@,=+%-]+)*$ ]] ||
+    [[ $arguments =~ ^(allreduce|ladder|layers|stack|train)(\ +[^ ]+)*$ ]] ||
       bad_line "'$arguments' is not a command of lockstep that writes a run file (allreduce, ladder, layers, stack, train) with its options"
     [[ ! $arguments =~ \ --(output|seed|checkpoint-dir|resume)[\ =] ]] ||
       bad_line "--${BASH_REMATCH[1]} is given by the program that runs the study"
@@ -44,13 +38,55 @@ read_points() {
     names+=("$name")
     ranks_of+=("$ranks")
     arguments_of+=("$arguments")
-  done <"$table"
+  done < <(LC_ALL=C sed -E -e $'1s/^\xef\xbb\xbf//' -e 's/\r$//; s/\r/\n/g; s/(^|\t|\n)"([^"\t]*)"/\1\2/g' -- "$table")
   [ ${#names[@]} -gt 0 ] || die "$table has no points"
+}
+
+# Exits with an error if the file $1 is not a text in which `read_points` can search for points.
+check_table() {
+  local table=$1 bytes what="" path
+  [ -n "$table" ] || die "the table is missing, e.g. jobs/studies/weak.tsv; see --help"
+  [[ $table != *\\* || -e $table ]] || die "cannot read $table; write its path with '/', for example /mnt/c/Users for C:\\Users"
+  [[ -f $table && -r $table ]] || die "cannot read $table; a table is a file such as jobs/studies/weak.tsv"
+  bytes=$(stat --dereference --format %s -- "$table")
+  path=$(printf %q "$table")
+  case $(head -c 4 -- "$table" | od -An -tx1 | tr -d ' \n') in
+    504b0304) what="a ZIP archive, for example a workbook (.xlsx, .ods)" ;;
+    d0cf11e0) what="a workbook or a document of Microsoft Office" ;;
+    89484446) what="an HDF5 file" ;;
+    25504446) what="a PDF document" ;;
+    7b5c7274) what="an RTF document" ;;
+    1f8b*) die "$table is a gzip archive; unpack it: gunzip <$path >$path.txt" ;;
+    fffe* | feff*) die "$table is encoded in UTF-16; convert it: iconv -f UTF-16 -t UTF-8 $path >$path.txt" ;;
+  esac
+  [ -z "$what" ] || die "$table is $what; a table is plain text: save the sheet as text separated by tabs"
+  [ "$bytes" -le 1000000 ] || die "$table has $bytes bytes; the limit of a table is 1000000 bytes"
+  [ "$(tr -d '\000' <"$table" | wc -c)" -eq "$bytes" ] || die "$table contains NUL bytes; it must be a text file"
+}
+
+# Exits because of the current line in `read_points` if its text $1 contains a character that no point contains. Call it with
+# LC_ALL=C.
+refuse_characters() {
+  local odd=${1//[A-Za-z0-9._:\/@,=+% -]/}
+  case $odd in
+    "") ;;
+    $'\xc2\xa0'* | $'\xe2\x80'[$'\x80'-$'\x8f'$'\xaf']* | $'\xe3\x80\x80'* | $'\xef\xbb\xbf'*)
+      bad_line "it contains a no-break space or another invisible character; replace it by a blank" ;;
+    $'\xe2\x80'[$'\x90'-$'\x95']* | $'\xe2\x88\x92'*) bad_line "it contains the dash of a word processor; replace it by - or --" ;;
+    $'\xe2\x80'[$'\x98'-$'\x9f']* | [\"\'\`]*) bad_line "it contains a quotation mark; remove it, because no value contains blanks" ;;
+    \\*) bad_line "it contains '\\'; write paths with '/', for example /mnt/c/data for C:\\data" ;;
+    $'\t'*) bad_line "its command contains a tab; separate options by blanks" ;;
+    [~$]*) bad_line "'${odd:0:1}' is not expanded; write the whole path, or give the option after --: -- --data cifar10:\$HOME/cifar10" ;;
+    [[:cntrl:]]*) bad_line "it contains a control character" ;;
+    [[:print:]]*) bad_line "it contains the character '${odd:0:1}'" ;;
+  esac
+  [[ ! $odd =~ ^[$'\xc2'-$'\xf4'][$'\x80'-$'\xbf']+ ]] || bad_line "it contains '${BASH_REMATCH[0]}'; use characters of ASCII"
+  [ -z "$odd" ] || bad_line "it is not encoded in UTF-8; save the table in this encoding"
 }
 
 # Exits because of the current line in `read_points`; $1 says what is wrong with it.
 bad_line() {
-  die "$table, line $line: $1; the columns, separated by tabs, are name, ranks, and a command such as: train --batch-per-rank 32"
+  die "$table, line $line: $1; the columns, separated by tabs or blanks, are name, ranks, and a command such as: train --batch-per-rank 32"
 }
 
 # Prints the value of the option $1 in the command line $2; nothing if the option is absent.
