@@ -41,7 +41,9 @@ int main(int argc, char** argv) {
     core::ProgressMonitor& progress =
         injector ? *injector : static_cast<core::ProgressMonitor&>(watchdog);
     progress.begin("MPI_Init_thread", 0);
+    if (config.command == "train") core::lower_processor_time_limit(config.grace_seconds);
     const comm::MpiSession session(argc, argv);
+    stop.install_handlers();
     const app::ProcessEndReport report(watchdog);
     progress.begin("creating communicators", 0);
     const auto communicator = comm::make_communicator(session);

@@ -1,8 +1,13 @@
 #include "lockstep/core/stop_signal.hpp"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <ctime>
+
+#include "lockstep/core/processors.hpp"
 
 namespace lockstep::core {
 
@@ -31,13 +36,19 @@ void request_stop(int number) {
 StopSignal::StopSignal() {
   if (objects++ > 0) return;
   received_signal = 0;
+  for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], nullptr, &previous_[i]);
+  install_handlers();
+}
+
+void StopSignal::install_handlers() const {
   for (std::size_t i = 0; i < signals.size(); ++i) {
+    if (signals[i] == SIGHUP && previous_[i].sa_handler == SIG_IGN) continue;
     struct sigaction action {};
     action.sa_handler = request_stop;
     action.sa_flags = SA_RESTART;
     if (signals[i] == SIGINT) action.sa_flags |= static_cast<int>(SA_RESETHAND);
     sigemptyset(&action.sa_mask);
-    sigaction(signals[i], &action, &previous_[i]);
+    sigaction(signals[i], &action, nullptr);
   }
 }
 
@@ -55,5 +66,15 @@ double StopSignal::seconds() {
 }
 
 int StopSignal::count() { return objects; }
+
+void lower_processor_time_limit(double seconds) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_CPU, &limit) != 0 || limit.rlim_max == RLIM_INFINITY) return;
+  const auto hard = static_cast<double>(limit.rlim_max);
+  const double processors = std::max(1, static_cast<int>(allowed_processors().size()));
+  const double soft = std::max(hard - seconds * processors, 0.9 * hard);
+  limit.rlim_cur = std::min(limit.rlim_cur, static_cast<rlim_t>(soft));
+  ::setrlimit(RLIMIT_CPU, &limit);  // on failure, the limit is as before
+}
 
 }  // namespace lockstep::core

@@ -652,15 +652,17 @@ def test_resumed_run_computes_the_same_bits(tmp_path):
         assert np.array_equal(values, found[name]), name
 
 
-def test_sigterm_saves_a_checkpoint(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signal_saves_a_checkpoint(tmp_path, number):
     directory, path = tmp_path / "ckpt", tmp_path / "run.h5"
     process = subprocess.Popen(
         [BIN, *train(steps=100000, checkpoint_dir=directory, checkpoint_every="1-steps", output=path)],
-        env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))  # `nohup` ignores it
     deadline = time.monotonic() + HANG
     while not any(directory.glob("checkpoint-*")) and time.monotonic() < deadline:
         time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     _, stderr = process.communicate(timeout=HANG)
     assert process.returncode == 75, stderr
     assert "--resume auto" in stderr

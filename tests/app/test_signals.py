@@ -1,4 +1,4 @@
-"""Tests that signals stop the program in every phase: SIGTERM, SIGUSR1 and SIGINT, sent to one rank or to mpirun.
+"""Tests that signals stop the program in every phase: SIGTERM, SIGHUP and others, sent to one rank or to mpirun.
 
 A preloaded library (stop_at.c) stops one rank when it calls the function with which a phase begins; the test then sends the
 signal and lets the rank continue. tests/train/signals_test.cpp tests the phases of the trainer, which have no such function.
@@ -21,7 +21,7 @@ from test_watchdog import ranks_of
 
 pytestmark = pytest.mark.slow
 
-TERM, INT, USR1 = signal.SIGTERM, signal.SIGINT, signal.SIGUSR1
+TERM, INT, HUP, USR1 = signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1
 LIMIT = int(os.environ.get("LOCKSTEP_SIGNAL_LIMIT", HANG))  # seconds from the signal to the end of the job
 STOP_AT = os.environ.get("LOCKSTEP_STOP_AT")
 RUNS = int(os.environ.get("LOCKSTEP_SIGNAL_RUNS", "2"))
@@ -244,7 +244,7 @@ def expect_saved(tmp_path, job, number):
     assert not list(tmp_path.rglob("*.tmp")) and not list(tmp_path.rglob("*.partial"))
 
 
-@pytest.mark.parametrize("number, receiver", [(TERM, 1), (INT, 0), (USR1, "mpirun")])
+@pytest.mark.parametrize("number, receiver", [(TERM, 1), (INT, 0), (HUP, 1), (USR1, "mpirun")])
 def test_signal_during_the_training(tmp_path, number, receiver):
     arguments = run_of(tmp_path, epochs=100, checkpoint_every="3-steps", evaluate_every="never")
     expect_saved(tmp_path, signalled_when(arguments, lambda: checkpoints(tmp_path), number, receiver), number)
