@@ -97,7 +97,7 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
   const bool is_first = communicator.rank() == 0;
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
-  Console console(verbosity_of(job.config, communicator));
+  Console console(invocation.output, verbosity_of(job.config, communicator));
   check_output(config, communicator);
   if (config.dry_run) return end_dry_run(job, console, communicator);
   auto file = open_run_file(job, invocation);
@@ -139,7 +139,7 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
     auto json = describe_job(job);
     json["allreduce"] = nlohmann::json::array();
     for (const auto& row : rows) json["allreduce"].push_back(to_json(row, communicator.size()));
-    print_json(json);
+    print_json(console, json);
   }
   if (wrong > 0) {
     comm::fail_together(

@@ -6,6 +6,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/progress.hpp"
 #include "lockstep/train/config.hpp"
+#include "standard_output.hpp"
 
 namespace lockstep::app {
 
@@ -14,6 +15,7 @@ struct Invocation {
   train::Config config;  ///< as parsed, not yet resolved
   std::string command_line;
   comm::Communicator& communicator;
+  StandardOutput& output;
   core::ProgressMonitor* progress = nullptr;  ///< notified of this rank's progress; may be null
 };
 

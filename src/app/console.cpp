@@ -31,28 +31,27 @@ bool has_spectator() {
 
 }  // namespace
 
-Console::Console(Verbosity verbosity)
-    : is_enabled_(verbosity == Verbosity::normal), is_terminal_(is_enabled_ && has_spectator()) {}
+Console::Console(StandardOutput& output, Verbosity verbosity)
+    : output_(output),
+      is_enabled_(verbosity == Verbosity::normal),
+      is_terminal_(is_enabled_ && has_spectator()) {}
 
 Console::~Console() { erase_progress(); }
 
 void Console::print(const std::string& text) {
   if (!is_enabled_) return;
   erase_progress();
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
+  output_.write(text);
 }
 
 void Console::erase_progress() {
   if (!std::exchange(has_progress_, false)) return;
-  std::fputs("\r\x1b[K", stdout);  // moves to the start of the line and clears it
-  std::fflush(stdout);
+  output_.write("\r\x1b[K");  // moves to the start of the line and clears it
 }
 
 void Console::show(const std::string& text) {
   if (!is_terminal_) return;
-  std::fputs(("\r" + text + "\x1b[K").c_str(), stdout);
-  std::fflush(stdout);
+  output_.write("\r" + text + "\x1b[K");
   has_progress_ = true;
 }
 

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <chrono>
-#include <cstdio>
 #include <string>
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/train/config.hpp"
 #include "lockstep/train/summary.hpp"
 #include "lockstep/train/trainer.hpp"
+#include "standard_output.hpp"
 
 namespace lockstep::app {
 
@@ -18,13 +18,15 @@ class Console {
   /// Whether the console prints.
   enum class Verbosity { normal, silent };
 
-  explicit Console(Verbosity verbosity);
+  Console(StandardOutput& output, Verbosity verbosity);
   ~Console();
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
   /// Prints whole lines. No effect on a silent console.
   void print(const std::string& text);
+
+  StandardOutput& output() const { return output_; }
 
   /// Updates the progress line, at most a few times per second. No effect if stdout is not a
   /// terminal.
@@ -37,6 +39,7 @@ class Console {
   void erase_progress();
   void show(const std::string& text);
 
+  StandardOutput& output_;
   bool is_enabled_;
   bool is_terminal_;
   bool has_progress_ = false;

@@ -26,7 +26,7 @@ core::ExitStatus evaluate_command(const Invocation& invocation) {
   });
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
-  Console console(verbosity_of(job.config, communicator));
+  Console console(invocation.output, verbosity_of(job.config, communicator));
   console.print(describe_place(job, communicator) + "\n");
 
   const data::TrainingData data = load_data(job, communicator);
@@ -56,7 +56,7 @@ core::ExitStatus evaluate_command(const Invocation& invocation) {
                        {"correct", result.correct},
                        {"images", result.images},
                        {"seconds", seconds.count()}};
-    print_json(json);
+    print_json(console, json);
   }
   return core::ExitStatus::done;
 }

@@ -54,7 +54,7 @@ core::ExitStatus info_command(const Invocation& invocation) {
   comm::Communicator& communicator = invocation.communicator;
   const bool is_first = communicator.rank() == 0;
   const Job job = prepare_job(invocation);
-  Console console(verbosity_of(job.config, communicator));
+  Console console(invocation.output, verbosity_of(job.config, communicator));
   const std::string cpu = availability(backend::DeviceKind::cpu);
   const std::string cuda = availability(backend::DeviceKind::cuda);
   const auto free_bytes = core::available_memory();
@@ -79,7 +79,7 @@ core::ExitStatus info_command(const Invocation& invocation) {
     json["free_memory_bytes"] = free_bytes;
     json["versions"]["mpi"] = communicator.library_version();
     for (const auto& [name, value] : provenance) json["versions"][name] = value;
-    print_json(json);
+    print_json(console, json);
   }
   return core::ExitStatus::done;
 }

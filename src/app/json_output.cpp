@@ -1,7 +1,5 @@
 #include "json_output.hpp"
 
-#include <cstdio>
-
 #include "lockstep/record/provenance.hpp"
 #include "options/option_table.hpp"
 
@@ -30,18 +28,15 @@ nlohmann::json describe_job(const Job& job) {
           {"ranks", ranks}};
 }
 
-void print_json(const nlohmann::json& json) {
+void print_json(Console& console, const nlohmann::json& json) {
   // Names of hosts and files need not be valid UTF-8.
-  const std::string text =
-      json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
+  console.output().write(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 core::ExitStatus end_dry_run(const Job& job, Console& console,
                              const comm::Communicator& communicator) {
   console.print("All checks passed; --dry-run stops before the first step.\n");
-  if (communicator.rank() == 0 && job.config.json) print_json(describe_job(job));
+  if (communicator.rank() == 0 && job.config.json) print_json(console, describe_job(job));
   return core::ExitStatus::done;
 }
 

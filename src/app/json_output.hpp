@@ -13,8 +13,8 @@ namespace lockstep::app {
 /// on which it could depend.
 nlohmann::json describe_job(const Job& job);
 
-/// Prints one object to stdout. Unknown numbers are null.
-void print_json(const nlohmann::json& json);
+/// Prints one object to stdout, also on a silent console. Unknown numbers are null.
+void print_json(Console& console, const nlohmann::json& json);
 
 /// Prints the output of a command that ends because of `--dry-run`; returns `done`.
 core::ExitStatus end_dry_run(const Job& job, Console& console,

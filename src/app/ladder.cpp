@@ -116,7 +116,7 @@ core::ExitStatus ladder_command(const Invocation& invocation) {
   const bool is_first = communicator.rank() == 0;
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
-  Console console(verbosity_of(job.config, communicator));
+  Console console(invocation.output, verbosity_of(job.config, communicator));
   const std::uint64_t limit = memory_limit(job, communicator);
   console.print(describe_place(job, communicator) + fmt::format("  {:<14} {} per rank\n\n",
                                                                 "memory limit",
@@ -135,7 +135,7 @@ core::ExitStatus ladder_command(const Invocation& invocation) {
     json["memory_limit_bytes"] = limit;
     json["ladder"] = nlohmann::json::array();
     for (const auto& point : result.points) json["ladder"].push_back(to_json(point));
-    print_json(json);
+    print_json(console, json);
   }
   return result.end == train::LadderEnd::stopped ? core::stopped_by(result.stop_signal)
                                                  : core::ExitStatus::done;

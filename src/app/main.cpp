@@ -13,6 +13,7 @@
 #include "lockstep/train/fault_injection.hpp"
 #include "process_end.hpp"
 #include "program.hpp"
+#include "standard_output.hpp"
 #include "stop_limit.hpp"
 #include "watchdog.hpp"
 
@@ -24,7 +25,9 @@ int main(int argc, char** argv) {
   // blocks.
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   try {
-    if (app::print_information(argc, argv)) return 0;
+    app::StandardOutput output;
+    if (app::print_information(argc, argv, output))
+      return static_cast<int>(output.finish(core::ExitStatus::done));
     // The watchdog exists until the process ends, because MPI may hang in initialisation and
     // finalisation.
     app::Watchdog watchdog(std::chrono::seconds(train::Config{}.watchdog_seconds),
@@ -32,6 +35,7 @@ int main(int argc, char** argv) {
                            comm::rank_before_mpi() ? app::Parent::launcher : app::Parent::any);
     watchdog.begin("reading the options", 0);
     const train::Config config = app::find_early_config(argc, argv);
+    if (config.json) output.separate();
     const int rank = comm::rank_before_mpi().value_or(0);
     watchdog.set_limit(std::chrono::seconds(config.watchdog_seconds));
     app::StopLimit stop_limit(watchdog, config, app::describe_process_before_mpi(), rank);
@@ -48,7 +52,7 @@ int main(int argc, char** argv) {
     progress.begin("creating communicators", 0);
     const auto communicator = comm::make_communicator(session);
     watchdog.connect(*communicator);
-    const int status = app::run_program(argc, argv, *communicator, progress);
+    const int status = app::run_program(argc, argv, *communicator, output, progress);
     stop_limit.set_status(status);
     progress.begin("MPI_Finalize", 0);
     return status;

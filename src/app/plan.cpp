@@ -134,7 +134,7 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   const bool is_first = communicator.rank() == 0;
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
-  Console console(verbosity_of(job.config, communicator));
+  Console console(invocation.output, verbosity_of(job.config, communicator));
   std::optional<PredictionModels> models;
   train::together(communicator, [&] { models = prediction_models(config); });
   const std::uint64_t limit = memory_limit(job, communicator);
@@ -207,7 +207,7 @@ core::ExitStatus plan_command(const Invocation& invocation) {
     }
     if (bounds) json["floor"] = to_json(*bounds);
     if (prediction) json["prediction"] = to_json(*prediction);
-    print_json(json);
+    print_json(console, json);
   }
   return core::ExitStatus::done;
 }

@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <csignal>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -46,7 +44,7 @@ std::string command_line(int argc, char** argv) {
 }
 
 core::ExitStatus run_command(int argc, char** argv, comm::Communicator& communicator,
-                             core::ProgressMonitor& progress) {
+                             StandardOutput& output, core::ProgressMonitor& progress) {
   progress.begin("comparing the options of all ranks", 0);
   train::Config config;
   train::together(communicator,
@@ -56,7 +54,7 @@ core::ExitStatus run_command(int argc, char** argv, comm::Communicator& communic
   end_if_signalled(config, communicator);
   for (const auto& [name, command] : commands) {
     if (name == config.command) {
-      return command({config, command_line(argc, argv), communicator, &progress});
+      return command({config, command_line(argc, argv), communicator, output, &progress});
     }
   }
   core::fail(core::ExitStatus::internal, "internal error: the command has no function");
@@ -69,9 +67,9 @@ void log_message(const comm::Communicator& communicator, const std::string& mess
 
 }  // namespace
 
-bool print_information(int argc, char** argv) {
+bool print_information(int argc, char** argv, StandardOutput& output) {
   const auto text = requested_information(arguments_of(argc, argv));
-  if (text) std::fputs(text->c_str(), stdout);
+  if (text) output.write(*text);
   return text.has_value();
 }
 
@@ -89,19 +87,18 @@ std::string describe_process_before_mpi() {
   return fmt::format("process {} on {}", ::getpid(), host);
 }
 
-int run_program(int argc, char** argv, comm::Communicator& communicator,
+int run_program(int argc, char** argv, comm::Communicator& communicator, StandardOutput& output,
                 core::ProgressMonitor& progress) noexcept {
-  // Writing beyond a file size limit must fail with an error, not with a signal.
-  std::signal(SIGXFSZ, SIG_IGN);
   core::ExitStatus status = core::ExitStatus::done;
   std::optional<core::Error> failure;
   try {
-    failure = train::outcome_of([&] { status = run_command(argc, argv, communicator, progress); });
+    failure = train::outcome_of(
+        [&] { status = run_command(argc, argv, communicator, output, progress); });
   } catch (const train::AgreedError& error) {
     if (error.is_reporting()) log_message(communicator, error.what());
     return static_cast<int>(error.status());
   }
-  if (!failure) return static_cast<int>(status);
+  if (!failure) return static_cast<int>(output.finish(status));
   log_message(communicator, failure->what());
   const int code = static_cast<int>(failure->status());
   ProcessEndReport::disable();

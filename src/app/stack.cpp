@@ -82,7 +82,7 @@ core::ExitStatus stack_command(const Invocation& invocation) {
   comm::Communicator& communicator = invocation.communicator;
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
-  Console console(verbosity_of(config, communicator));
+  Console console(invocation.output, verbosity_of(config, communicator));
   const std::uint64_t limit = memory_limit(job, communicator);
   check_output(config, communicator);
   console.print(describe_device(job, limit) + "\n");
@@ -106,7 +106,7 @@ core::ExitStatus stack_command(const Invocation& invocation) {
     json["memory_limit_bytes"] = limit;
     json["stack"] = nlohmann::json::array();
     for (const auto& row : rows) json["stack"].push_back(to_json(row));
-    print_json(json);
+    print_json(console, json);
   }
   return core::ExitStatus::done;
 }

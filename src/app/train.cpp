@@ -305,7 +305,7 @@ core::ExitStatus train_command(const Invocation& invocation) {
   const bool is_first = communicator.rank() == 0;
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
-  Console console(verbosity_of(job.config, communicator));
+  Console console(invocation.output, verbosity_of(job.config, communicator));
   const std::uint64_t limit = memory_limit(job, communicator);
   core::begin_activity(job.progress, "cutting the network");
   const std::unique_ptr<train::Pipeline> pipeline =
@@ -358,7 +358,7 @@ core::ExitStatus train_command(const Invocation& invocation) {
       console.print(
           fmt::format("The trace is {}; open it in https://ui.perfetto.dev.\n", config.trace));
     if (file) console.print(fmt::format("The run file is {}.\n", file->path().string()));
-    if (config.json) print_json(results(job, all, memory, trainer.stages(), file));
+    if (config.json) print_json(console, results(job, all, memory, trainer.stages(), file));
   }
   if (all.profile_failure) {
     if (is_first && !core::is_stop(all.profile_failure->status()))

@@ -436,6 +436,39 @@ def test_header_counts_the_kernels_of_convolutions_only():
     assert "statistics" not in line
 
 
+@pytest.mark.parametrize("arguments", [
+    train(), train("--json"), ["--help"], ["--version"], ["info"], ["plan", "--batch-per-rank=2", "--json"],
+    ["allreduce", "--max-bytes=16K", "--repeats=2"], ["ladder", "--dry-run"],
+], ids=" ".join)
+def test_lost_standard_output_is_an_error(arguments):
+    with open("/dev/full", "w") as full:
+        result = subprocess.run([BIN, *arguments], env=environment(), text=True, stdout=full, stderr=subprocess.PIPE)
+    result.stdout = ""
+    assert "standard output (No space left on device)" in expect_failure(result, 6)
+
+
+@pytest.mark.parametrize("redirection, reason", [(">&-", "Bad file descriptor"), ("| true", "Broken pipe")])
+def test_run_without_standard_output_is_complete(tmp_path, redirection, reason):
+    command = f"{BIN} {' '.join(train(output=tmp_path / 'run.h5'))} {redirection}; exit ${{PIPESTATUS[0]}}"
+    result = subprocess.run(["bash", "-c", command], env=environment(), text=True, capture_output=True)
+    assert f"standard output ({reason})" in expect_failure(result, 6)
+    with h5py.File(tmp_path / "run.h5") as file:
+        assert file.attrs["status"] == b"complete"
+
+
+def test_closed_streams_do_not_receive_the_contents_of_files(tmp_path):
+    command = f"{BIN} {' '.join(train('--quiet', output=tmp_path / 'run.h5'))} <&- >&- 2>&-"
+    assert subprocess.run(["bash", "-c", command], env=environment()).returncode == 0
+    with h5py.File(tmp_path / "run.h5") as file:
+        assert file.attrs["status"] == b"complete"
+
+
+def test_json_is_separate_from_the_output_of_libraries():
+    result = start_ranks((2, train("--json")), env={"ONEDNN_VERBOSE": "1"})
+    assert json.loads(result.stdout)["results"]["steps"] == 2
+    assert "onednn_verbose" in result.stderr
+
+
 def test_quiet_prints_nothing():
     result = start(*train("--quiet"))
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
