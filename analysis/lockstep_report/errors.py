@@ -1,4 +1,8 @@
-"""The exit statuses of Lockstep that the analysis uses."""
+"""The exit statuses of Lockstep that the analysis uses, and the errors of the operating system."""
+
+import errno
+import os
+import re
 
 USAGE = 2
 INPUT = 3
@@ -15,7 +19,32 @@ class ReportError(Exception):
         self.status = status
 
 
+# What to do about errors of the operating system that say nothing about the content of a file.
+REMEDIES = {
+    errno.EMFILE: "permit more open files: ulimit -n 4096",
+    errno.ENFILE: "close programs that have many open files",
+    errno.ESTALE: "the server of the network file system has replaced or removed it; try again",
+    errno.EIO: "the disk or the network file system failed; try again, or use a copy of the file",
+    errno.ENOMEM: "free memory, or read fewer files at once",
+    **dict.fromkeys((errno.EAGAIN, errno.ENOLCK), "let HDF5 read without locks: export HDF5_USE_FILE_LOCKING=FALSE"),
+}
+
+
+def errno_of(error):
+    """Returns the number of the error of the operating system; None if HDF5 states none."""
+    found = re.search(r"errno = (\d+)", str(error))
+    return int(found[1]) if found else getattr(error, "errno", None)
+
+
 def reason_of(error):
     """Returns what the operating system or HDF5 states about an error, as one line."""
+    if re.search(r"errno = \d+", str(error)):  # a message of HDF5 that contains one
+        return os.strerror(errno_of(error))
     text = getattr(error, "strerror", None) or (error.args[0] if error.args else error)
     return (str(text).splitlines() or [type(error).__name__])[0]
+
+
+def cannot_read(path, error):
+    """Returns the error of an input that the operating system or HDF5 cannot read."""
+    remedy = REMEDIES.get(errno_of(error))
+    return ReportError(INPUT, f"{path}: cannot be read ({reason_of(error)})" + (f"; {remedy}" if remedy else ""))

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 import h5py
 import numpy as np
 
-from lockstep_report.errors import INPUT, ReportError, reason_of
+from lockstep_report.errors import INPUT, ReportError, cannot_read, errno_of, reason_of
 from lockstep_report.escaping import printable
+from lockstep_report.file_kind import HDF5, kind_of, read_head, wrong_kind
 
 
 @contextmanager
@@ -18,7 +19,7 @@ def errors_of_hdf5(path):
     try:
         yield
     except (OSError, RuntimeError, KeyError, ValueError) as error:
-        raise ReportError(INPUT, f"{path}: cannot be read ({reason_of(error)})") from error
+        raise cannot_read(path, error) from error
 
 
 def open_run(path):
@@ -33,18 +34,44 @@ def open_run(path):
     except FileNotFoundError as error:
         raise ReportError(INPUT, f"{path}: no such file; {missing_hint(path)}") from error
     except OSError as error:
-        raise ReportError(INPUT, f"{path}: cannot be read ({reason_of(error)})") from error
+        raise cannot_read(path, error) from error
     # In SWMR mode, HDF5 retries for minutes to read metadata that are damaged.
     swmr = {"swmr": True, "libver": "latest"}
     failure = None
     for options in ({}, swmr) if has_swmr_writer(superblock) else ({},):
         try:
-            return h5py.File(path, "r", **options)
+            return open_without_lock(path, options)
         except OSError as error:
             failure = failure or error
-    if not readable:
-        raise ReportError(INPUT, f"{path}: not an HDF5 file; give a run file of lockstep")
-    raise ReportError(INPUT, f"{path}: damaged or cut-off HDF5 file ({reason_of(failure)})")
+    raise failure_to_open(path, readable, failure)
+
+
+def open_without_lock(path, options):
+    """Opens a file so that neither locks of other programs nor file systems without locks hinder it, and
+    it hinders no program that writes. With a lock if HDF5 is too old, or if this process has the file
+    open with one."""
+    try:
+        return h5py.File(path, "r", locking=False, **options)
+    except (OSError, ValueError) as error:
+        if "locking" not in str(error):
+            raise
+    return h5py.File(path, "r", **options)
+
+
+def failure_to_open(path, readable, failure):
+    """Returns the error of a file that HDF5 did not open."""
+    try:
+        kind = HDF5 if readable else kind_of(read_head(path))
+    except OSError as error:
+        return cannot_read(path, error)
+    if kind != HDF5:
+        return wrong_kind(path, "an HDF5 file", kind, "give a run file of lockstep")
+    if errno_of(failure):
+        return cannot_read(path, failure)
+    if "already open for write" in str(failure):
+        return ReportError(INPUT, f"{path}: another program is writing it, or was killed while it did; try "
+                                  "again when it has ended, or give another file")
+    return ReportError(INPUT, f"{path}: damaged or cut-off HDF5 file ({reason_of(failure)})")
 
 
 def has_swmr_writer(superblock):

@@ -9,6 +9,7 @@ import numpy as np
 from lockstep_report import schema
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line
+from lockstep_report.file_kind import CHECKPOINT, wrong_kind
 from lockstep_report.former_names import with_current_names
 from lockstep_report.hdf5_access import (
     attributes_of, errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects)
@@ -143,6 +144,8 @@ def check_header(path, file):
     """Returns the attributes of the root. Raises `ReportError` for a wrong format or version."""
     attributes = read_attributes(file)
     found = attributes.get("format")
+    if found == "lockstep-checkpoint":
+        raise wrong_kind(path, "a run file", CHECKPOINT)
     if found != schema.FORMAT:
         what = f'its format is "{found}"' if found else 'it has no attribute "format"'
         raise ReportError(INPUT, f'{path}: not a run file ({what}, "{schema.FORMAT}" is needed)')

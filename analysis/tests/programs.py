@@ -11,10 +11,10 @@ import pytest
 AS_NOBODY = {"user": 65534, "group": 65534, "extra_groups": []}
 
 
-def run_report(*arguments, is_privileged=True, environment=(), **options):
+def run_report(*arguments, is_privileged=True, environment=(), program=("-m", "lockstep_report"), **options):
     """Runs `lockstep-report` as a process and returns it. With `is_privileged=False`, it does not run
     as root; skips the test if other users cannot read the package. `environment`: further variables.
-    `options`: those of `subprocess.run`, for example `stdout`."""
+    `program`: other code than the package. `options`: those of `subprocess.run`, for example `stdout`."""
     if not is_privileged and os.geteuid() == 0:
         if not can_be_run_by_nobody():
             pytest.skip("the user nobody cannot read the package or its libraries")
@@ -22,7 +22,7 @@ def run_report(*arguments, is_privileged=True, environment=(), **options):
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     variables = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent),
                  "PYTHONDONTWRITEBYTECODE": "1", **dict(environment)}
-    return subprocess.run([sys.executable, "-m", "lockstep_report", *map(str, arguments)],
+    return subprocess.run([sys.executable, *program, *map(str, arguments)],
                           check=False, text=True, env=variables, timeout=1800, **options)
 
 

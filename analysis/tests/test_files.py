@@ -284,7 +284,7 @@ def test_a_damaged_file_without_writer_is_not_opened_in_swmr_mode(runs, monkeypa
     monkeypatch.setattr(h5py, "File", lambda *a, **o: options.append(o) or original(*a, **o))
     with pytest.raises(ReportError, match="damaged or cut-off"):
         read_run(damaged)
-    assert options == [{}]
+    assert options == [{"locking": False}]
 
 
 def without_values(file):

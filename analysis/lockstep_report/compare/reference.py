@@ -3,11 +3,11 @@
 import json
 from dataclasses import asdict
 from numbers import Real
-from pathlib import Path
 
 from lockstep_report.compare.cases import IDENTITY, Case
 from lockstep_report.compare.quantities import BY_NAME, Estimate
 from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.file_kind import JSON, read_text
 from lockstep_report.json_output import json_text
 
 FORMAT, VERSION = "lockstep-reference", 1
@@ -21,12 +21,10 @@ def reference_text(cases):
 
 def read_reference(path):
     """Returns the cases of a reference file. Raises `ReportError` (input) if it is not one."""
+    text = read_text(path, "a reference", (JSON,), "write one with --save-reference")
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ReportError(INPUT, f"{path}: cannot be read ({error.strerror}); write a reference "
-                                 "with --save-reference") from error
-    except ValueError as error:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise ReportError(INPUT, f"{path}: not a JSON file ({str(error).splitlines()[0]})") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ReportError(INPUT, f'{path}: not a reference (it has no "format": "{FORMAT}"); '

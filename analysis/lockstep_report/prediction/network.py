@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lockstep_report.errors import INPUT, USAGE, ReportError
+from lockstep_report.file_kind import JSON, read_text
 from lockstep_report.prediction.collectives import (
     ALGORITHMS, FLAT, HIERARCHICAL, flat_seconds, hierarchical_seconds)
 
@@ -159,15 +160,14 @@ def largest(a, b):
 def read_network(path):
     """Reads a network description. Raises `ReportError` (input) if it is not valid."""
     path = Path(path)
+    described = "docs/analysis.md describes the format"
 
     def fail(why):
-        return ReportError(INPUT, f"{path}: not a network description ({why}); docs/analysis.md "
-                                  "describes the format")
+        return ReportError(INPUT, f"{path}: not a network description ({why}); {described}")
 
+    text = read_text(path, "a network description", (JSON,), described)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ReportError(INPUT, f"{path}: cannot be read ({error.strerror})") from error
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise fail(str(error).splitlines()[0]) from error
     if not isinstance(content, dict):

@@ -1,0 +1,120 @@
+"""The kind of a file, recognised by its content, for errors about files of a wrong kind; and texts in
+the encodings of editors and spreadsheets."""
+
+import os
+import re
+import shlex
+
+from lockstep_report.errors import INPUT, ReportError, cannot_read
+
+HEAD = 2**16  # bytes that are read to recognise the kind
+
+HDF5, CHECKPOINT = "an HDF5 file", "a checkpoint of Lockstep"
+CSV, JSON, NCCL_TESTS, TEXT = "a CSV table", "a JSON text", "an output of nccl-tests", "a text"
+OTHER = "a binary file of an unknown format"
+
+SIGNATURES = (
+    (b"\x89HDF\r\n\x1a\n", HDF5), (b"PK\x03\x04", "a ZIP archive"), (b"PK\x05\x06", "a ZIP archive"),
+    (b"\x1f\x8b", "a gzip archive"), (b"BZh", "a bzip2 archive"), (b"\xfd7zXZ\x00", "an xz archive"),
+    (b"\x28\xb5\x2f\xfd", "a Zstandard archive"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a workbook or a document of Microsoft Office"),
+    (b"\x93NUMPY", "a NumPy array"), (b"SQLite format 3\x00", "an SQLite database"),
+    (b"%PDF", "a PDF document"), (b"\x89PNG", "a PNG image"), (b"\x7fELF", "an ELF program"),
+    *((bytes((0x80, protocol)), "a Python pickle") for protocol in range(2, 6)))
+NCCL_TEXT = re.compile(r"#\s+size\s+count\s+type\b.*\balgbw\s+busbw")
+NCCL_JSON = re.compile(r'\{\s*"version"\s*:.*("results"|"nccl_version"|_perf\b)', re.DOTALL)
+UNICODE_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+MARKUP = (("<!doctype html", "an HTML page"), ("<html", "an HTML page"), ("<?xml", "an XML text"),
+          ("version https://git-lfs", "a pointer of Git LFS"), ("{", JSON), ("[", JSON))
+
+UNPACK = {"a gzip archive": "gzip", "a bzip2 archive": "bzip2", "an xz archive": "xz",
+          "a Zstandard archive": "zstd"}
+# What leads on with a file of this kind, whatever was wanted instead.
+ADVICE = {
+    "a folder": "give the files in it", "an empty file": "its writer ended early, or the disk was full",
+    "a file of zero bytes": "the file system lost its content; copy the file again",
+    "a ZIP archive": "unpack it; save the sheet of a workbook (.xlsx) as CSV",
+    "a tar archive": "unpack it: tar -xf FILE",
+    "a workbook or a document of Microsoft Office": "save its sheet as CSV",
+    "an HTML page": "probably an error or login page of a download; download the file again",
+    "a pointer of Git LFS": "fetch its content: git lfs pull",
+    "a TensorBoard event file": "give the run file from which it was exported",
+    CHECKPOINT: "give the run file of the training (--output)",
+    CSV: "epoch times are given with --csv",
+    NCCL_TESTS: "give it to `predict` with --network",
+    HDF5: "give run files without an option, and sweeps with --network",
+}
+
+
+def kind_of(head):
+    """Returns the kind of a file that begins with the bytes `head` (up to `HEAD`): "a ZIP archive"."""
+    for signature, kind in SIGNATURES:
+        if head.startswith(signature):
+            return kind
+    if not head.strip(b"\0"):
+        return "a file of zero bytes" if head else "an empty file"
+    if head[257:262] == b"ustar":
+        return "a tar archive"
+    if b"brain.Event:" in head[:64]:
+        return "a TensorBoard event file"
+    text = decoded(head)
+    return OTHER if any(c < " " and c not in "\t\n\r\f\x1b" for c in text) else kind_of_text(text)
+
+
+def kind_of_text(text):
+    begin = text.lstrip().lower()
+    if NCCL_TEXT.search(text) or NCCL_JSON.match(begin):
+        return NCCL_TESTS
+    for mark, kind in MARKUP:
+        if begin.startswith(mark):
+            return kind
+    lines = [line for line in text.splitlines()[:20] if line.strip() and line[0] != "#"][:2]
+    has_columns = len(lines) == 2 and any(
+        lines[0].count(mark) and lines[1].count(mark) >= lines[0].count(mark) for mark in ",;\t")
+    return CSV if has_columns else TEXT
+
+
+def decoded(data):
+    """Returns the text of the bytes `data`: in the encoding of their byte-order mark, in UTF-8, or, if
+    they are not valid UTF-8, in Latin-1. The end may be cut off."""
+    for mark, encoding in UNICODE_MARKS:
+        if data.startswith(mark):
+            return data.decode(encoding, "replace")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start > len(data) - 4 and error.reason == "unexpected end of data":
+            return data[:error.start].decode("utf-8")
+        return data.decode("latin-1")
+
+
+def wrong_kind(path, wanted, kind, advice=""):
+    """Returns the error of a file of another kind. `advice`: what to do if the kind does not say it."""
+    name = shlex.quote(os.fspath(path))
+    if kind in UNPACK:
+        advice = f"unpack it: {UNPACK[kind]} -dc {name} >{name}.unpacked"
+    else:
+        advice = ADVICE.get(kind, advice).replace("FILE", name)
+    return ReportError(INPUT, f"{path}: not {wanted}, but {kind}; {advice}")
+
+
+def read_head(path):
+    """Returns the first `HEAD` bytes of a file. Raises `OSError`."""
+    with open(path, "rb") as file:
+        return file.read(HEAD)
+
+
+def read_text(path, wanted, kinds, advice):
+    """Returns the text of the file `path`. Raises `ReportError` (input) if it cannot be read or is of
+    none of the `kinds`; the error says that it is not `wanted`, and `advice`."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(HEAD)
+            kind = kind_of(head)
+            if kind not in kinds:
+                raise wrong_kind(path, wanted, kind, advice)
+            return decoded(head + file.read())
+    except IsADirectoryError as error:
+        raise wrong_kind(path, wanted, "a folder") from error
+    except OSError as error:
+        raise cannot_read(path, error) from error
