@@ -12,6 +12,7 @@ from lockstep_report.comparison import merge_repeats
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.escaping import one_line, printable
 from lockstep_report.export import command as export_command
+from lockstep_report.figure_modules import figure_module
 from lockstep_report.html import command as html_command
 from lockstep_report.input_files import each, read_files, read_some, require, skipped_lines
 from lockstep_report.json_output import files_values, json_text, table_values
@@ -287,8 +288,7 @@ def write_figures(options):
 
 
 def save_figures(folder, found, runs, link_gbit, explanation=None, formats=("svg", "png")):
-    from lockstep_report import figures  # here because importing matplotlib is slow
-
+    figures = figure_module("figures")  # here because importing Matplotlib is slow
     made = figures.all_figures(found, runs, link_gbit, explanation, formats)
     for name, images in made.items():
         for suffix, content in images.items():
@@ -344,13 +344,11 @@ def print_prediction(options):
     rows = predicted_rows(options, read_files(options, options.runs).runs)
     table = prediction_table(rows)
     if options.out:
-        from lockstep_report.figure_style import render
-        from lockstep_report.prediction.prediction_figure import prediction_figure
-
+        figure = figure_module("prediction.prediction_figure").prediction_figure(rows)
         folder = Folder(options.out, PREDICTION)
         folder.write_table(table, PREDICTION)
-        for suffix, content in render(
-                prediction_figure(rows), ("svg", "png", "pdf")).items():
+        images = figure_module("figure_style").render(figure, ("svg", "png", "pdf"))
+        for suffix, content in images.items():
             folder.write(f"{table.name}.{suffix}", content, PREDICTION)
         folder.finish()
     if options.json:

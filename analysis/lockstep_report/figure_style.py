@@ -6,6 +6,7 @@ import io
 import matplotlib
 
 matplotlib.use("Agg")
+matplotlib.rcdefaults()  # a matplotlibrc of the user must not change the figures
 import matplotlib.pyplot as plt  # noqa: E402  (after the backend is selected)
 
 from lockstep_report.canvas import current, text_size  # noqa: E402
