@@ -40,7 +40,8 @@ std::string hosts(const Job& job) {
 std::string binding(const Job& job) {
   std::set<std::string> lists;
   for (const auto& rank : job.ranks) lists.insert(rank.cpu_list);
-  const std::string threads = plural(job.config.threads, "thread") + " per rank";
+  std::string threads = plural(job.config.threads, "thread") + " per rank";
+  if (!job.threads_reason.empty()) threads += fmt::format(" ({})", job.threads_reason);
   if (lists.size() == 1) return fmt::format("{}, processors {}", threads, *lists.begin());
   std::vector<std::string> texts;
   for (const auto& rank : job.ranks) {
@@ -202,11 +203,12 @@ std::string describe_pipeline(const train::Config& config,
   return text;
 }
 
-std::string describe_memory(const train::MemoryEstimate& memory, std::uint64_t limit) {
-  std::string text = line(
-      "memory", fmt::format("{} per rank (estimated peak); the limit is {}{}",
-                            format_bytes(double(memory.limited())), format_bytes(double(limit)),
-                            memory.has_device ? ", both on the device" : ""));
+std::string describe_memory(const train::MemoryEstimate& memory, const MemoryLimit& limit) {
+  std::string text =
+      line("memory",
+           fmt::format("{} per rank (estimated peak); the limit is {} ({}){}",
+                       format_bytes(double(memory.limited())), format_bytes(double(limit.bytes)),
+                       limit.source, memory.has_device ? ", both on the device" : ""));
   for (const auto& [name, bytes] :
        {std::pair{"process", memory.process}, std::pair{"images", memory.data},
         std::pair{"loader", memory.loader}, std::pair{"model state", memory.state},

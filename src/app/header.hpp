@@ -45,6 +45,6 @@ std::string describe_pipeline(const train::Config& config,
                               const std::vector<train::StageDescription>& stages);
 
 /// Describes the estimated memory by purpose, one line each, and the limit.
-std::string describe_memory(const train::MemoryEstimate& memory, std::uint64_t limit);
+std::string describe_memory(const train::MemoryEstimate& memory, const MemoryLimit& limit);
 
 }  // namespace lockstep::app

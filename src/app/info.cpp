@@ -57,7 +57,7 @@ core::ExitStatus info_command(const Invocation& invocation) {
   Console console(invocation.output, verbosity_of(job.config, communicator));
   const std::string cpu = availability(backend::DeviceKind::cpu);
   const std::string cuda = availability(backend::DeviceKind::cuda);
-  const auto free_bytes = core::available_memory();
+  const auto free_bytes = memory_limit(job, communicator).bytes;
   const auto provenance = record::provenance();
 
   std::string text = record::build_id() + "\n\nDevices\n";

@@ -7,10 +7,13 @@
 #include <array>
 #include <charconv>
 #include <iterator>
+#include <limits>
 
 #include "binding.hpp"
 #include "early_stop.hpp"
+#include "lockstep/core/limits.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/openmp.hpp"
 #include "lockstep/core/processors.hpp"
 #include "lockstep/core/system.hpp"
 #include "lockstep/graph/models.hpp"
@@ -20,6 +23,7 @@
 #include "lockstep/train/memory.hpp"
 #include "lockstep/train/roofline.hpp"
 #include "options/option_table.hpp"
+#include "shares.hpp"
 
 namespace lockstep::app {
 
@@ -122,17 +126,34 @@ void name_devices(Job& job, comm::Communicator& communicator) {
   job.ranks = gather_ranks(communicator, own);
 }
 
+/// Returns the first of the texts of all ranks that is not empty. Collective.
+std::string first_text(comm::Communicator& communicator, const std::string& own) {
+  for (const auto& text : communicator.all_gather(own)) {
+    if (!text.empty()) return text;
+  }
+  return "";
+}
+
 /// Sets the number of threads of this rank if it is not given, warns if the ranks have too many
 /// threads, and binds ranks that compute on the same processors to parts of these, unless OpenMP
 /// binds the threads. Collective: all ranks must call this.
 void share_processors(Job& job, comm::Communicator& communicator) {
   const int rank = communicator.rank();
-  if (job.config.threads == 0) job.config.threads = fair_threads(job.ranks, rank);
+  const std::vector<core::Limit> quotas = core::processor_quotas();
+  const Domains domains = gather_domains(communicator, quotas);
+  if (job.config.threads == 0) {
+    const ThreadCount count = default_threads(
+        job.ranks, rank,
+        {core::openmp_requested_threads(), core::openmp_thread_limit(), quotas, domains});
+    job.config.threads = count.threads;
+    job.threads_reason = count.reason;
+  }
   std::vector<int> threads;
   for (const auto& text : communicator.all_gather(fmt::format("{}", job.config.threads))) {
     threads.push_back(std::stoi(text));
   }
   warn(job, communicator, oversubscription(job.ranks, threads));
+  warn(job, communicator, first_text(communicator, exceeded_quota(quotas, domains, threads)));
   if (job.config.device != backend::DeviceKind::cpu) return;
   const bool is_bound = core::openmp_binds_threads();
   std::vector<bool> binds;
@@ -185,12 +206,15 @@ graph::Graph make_graph(train::Config& config, const data::DatasetInfo& dataset)
                          config.model));
 }
 
-/// Returns the number of bytes that this rank can use now.
-std::uint64_t free_memory(const backend::Backend& device, int local_ranks) {
-  if (const auto bytes = device.device().available_memory()) return *bytes;
+/// Returns the memory that this rank can use now. `limits`: on the host, with their `domains`.
+MemoryLimit free_memory(const backend::Backend& device, const std::vector<core::Limit>& limits,
+                        const Domains& domains) {
+  if (const auto bytes = device.device().available_memory())
+    return {*bytes, "free memory of the device"};
+  if (limits.empty()) return {std::numeric_limits<std::uint64_t>::max(), "unknown"};
+  const core::Limit share = core::smallest_share(limits, domains);
   // The memory that this process has already taken is not free, but it is part of its share.
-  return core::available_memory() / static_cast<std::uint64_t>(local_ranks) +
-         core::resident_memory().now;
+  return {static_cast<std::uint64_t>(share.value) + core::resident_memory().now, share.source};
 }
 
 }  // namespace
@@ -202,6 +226,7 @@ Job prepare_job(const Invocation& invocation) {
           .sizes = {},
           .graph = graph::Graph(""),
           .backend = {},
+          .threads_reason = "",
           .process_bytes = 0,
           .warnings = {}};
   job.process_bytes = core::resident_memory().now;
@@ -215,6 +240,8 @@ Job prepare_job(const Invocation& invocation) {
   });
   share_processors(job, communicator);
   train::together(communicator, [&] {
+    if (job.config.device == backend::DeviceKind::cpu)
+      core::start_openmp_threads(job.config.threads);
     job.backend =
         backend::make_backend({.kind = job.config.device,
                                .threads = job.config.threads,
@@ -249,14 +276,16 @@ data::TrainingData load_data(const Job& job, comm::Communicator& communicator) {
   return data;
 }
 
-std::uint64_t memory_limit(const Job& job, comm::Communicator& communicator) {
-  if (job.config.memory_limit > 0) return job.config.memory_limit;
-  std::array negated{0.0};
-  train::together(communicator, [&] {
-    negated[0] = -static_cast<double>(free_memory(*job.backend, communicator.local_size()));
-  });
+MemoryLimit memory_limit(const Job& job, comm::Communicator& communicator) {
+  if (job.config.memory_limit > 0) return {job.config.memory_limit, "--memory-limit"};
+  const std::vector<core::Limit> limits = core::memory_limits();
+  const Domains domains = gather_domains(communicator, limits);
+  MemoryLimit own;
+  train::together(communicator, [&] { own = free_memory(*job.backend, limits, domains); });
+  std::array negated{-static_cast<double>(own.bytes)};
   communicator.maximum(negated);
-  return static_cast<std::uint64_t>(-negated[0]);
+  const auto least = static_cast<std::uint64_t>(-negated[0]);
+  return {least, first_text(communicator, own.bytes <= least ? own.source : "")};
 }
 
 train::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& communicator,

@@ -23,6 +23,7 @@ struct Job {
   data::DataSizes sizes;
   graph::Graph graph;
   std::unique_ptr<backend::Backend> backend;
+  std::string threads_reason;       ///< `ThreadCount::reason` of the default of --threads
   std::uint64_t process_bytes = 0;  ///< resident bytes before anything was loaded
   /// Conditions found so far that make measured times wrong or not comparable; equal on all ranks.
   std::vector<std::string> warnings;
@@ -38,10 +39,16 @@ Job prepare_job(const Invocation& invocation);
 /// Collective: all ranks must call this.
 data::TrainingData load_data(const Job& job, comm::Communicator& communicator);
 
-/// Returns the number of bytes that each rank may use, the minimum over the ranks:
-/// `--memory-limit`, or the free memory of the device if it has its own, or else the rank's share
-/// of the free memory of the host. Throws `AgreedError`. Collective: all ranks must call this.
-std::uint64_t memory_limit(const Job& job, comm::Communicator& communicator);
+/// The memory that each rank may use.
+struct MemoryLimit {
+  std::uint64_t bytes = 0;
+  std::string source;  ///< option or file
+};
+
+/// Returns the memory that each rank may use, the minimum over the ranks: `--memory-limit`, or the
+/// free memory of the device if it has its own, or else the share of the rank in the limits of the
+/// host (`core::memory_limits`). Throws `AgreedError`. Collective: all ranks must call this.
+MemoryLimit memory_limit(const Job& job, comm::Communicator& communicator);
 
 /// Returns the estimated memory of a rank of this job. `pipeline` may be null. Throws `AgreedError`
 /// (usage) if the device does not support the configuration. Collective: all ranks must call this.

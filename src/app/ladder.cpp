@@ -117,7 +117,7 @@ core::ExitStatus ladder_command(const Invocation& invocation) {
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
   Console console(invocation.output, verbosity_of(job.config, communicator));
-  const std::uint64_t limit = memory_limit(job, communicator);
+  const std::uint64_t limit = memory_limit(job, communicator).bytes;
   console.print(describe_place(job, communicator) + fmt::format("  {:<14} {} per rank\n\n",
                                                                 "memory limit",
                                                                 core::format_bytes(double(limit))));

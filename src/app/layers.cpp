@@ -128,7 +128,7 @@ core::ExitStatus layers_command(const Invocation& invocation) {
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
   Console console(invocation.output, verbosity_of(config, communicator));
-  const std::uint64_t limit = memory_limit(job, communicator);
+  const std::uint64_t limit = memory_limit(job, communicator).bytes;
   check_output(config, communicator);
   console.print(describe_device(job, limit) + "\n");
   if (config.dry_run) return end_dry_run(job, console, communicator);

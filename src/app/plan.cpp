@@ -137,7 +137,7 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   Console console(invocation.output, verbosity_of(job.config, communicator));
   std::optional<PredictionModels> models;
   train::together(communicator, [&] { models = prediction_models(config); });
-  const std::uint64_t limit = memory_limit(job, communicator);
+  const MemoryLimit limit = memory_limit(job, communicator);
   const auto memory = estimate_memory(job, communicator);
   const graph::NodeCost cost = job.graph.total_cost();
   const double step_flops = cost.training_flops() * static_cast<double>(config.batch_per_rank);
@@ -160,7 +160,7 @@ core::ExitStatus plan_command(const Invocation& invocation) {
       core::format_bytes(buckets.empty() ? 0 : wire_bytes), plural(std::ssize(buckets), "bucket"),
       core::format_bytes(
           buckets.empty() ? 0 : 2 * wire_bytes * (communicator.size() - 1) / communicator.size())));
-  if (memory.limited() > limit) {
+  if (memory.limited() > limit.bytes) {
     console.print(
         "\nThe estimate exceeds the memory limit; use a smaller batch or fewer ranks per host.\n");
   }
@@ -188,7 +188,7 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   if (is_first && config.json) {
     auto json = describe_job(job);
     json["memory_bytes"] = {
-        {"total", memory.total()},           {"limit", limit},
+        {"total", memory.total()},           {"limit", limit.bytes},
         {"process", memory.process},         {"data", memory.data},
         {"loader", memory.loader},           {"state", memory.state},
         {"activations", memory.activations}, {"weights", memory.weights},

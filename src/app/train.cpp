@@ -68,16 +68,16 @@ class Reporter final : public train::Observer {
   std::optional<record::RunFile>* file_ = nullptr;
 };
 
-void require_memory(const Job& job, const train::MemoryEstimate& memory, std::uint64_t limit,
+void require_memory(const Job& job, const train::MemoryEstimate& memory, const MemoryLimit& limit,
                     comm::Communicator& communicator) {
   train::together(communicator, [&] {
-    if (memory.limited() <= limit) return;
+    if (memory.limited() <= limit.bytes) return;
     core::fail(core::ExitStatus::out_of_memory,
                fmt::format("a batch of {} images per rank needs {} of memory, but the limit is {} "
-                           "per rank; use a smaller batch, fewer ranks per host, or a larger "
+                           "per rank ({}); use a smaller batch, fewer ranks per host, or a larger "
                            "--memory-limit",
                            job.config.batch_per_rank, core::format_bytes(double(memory.limited())),
-                           core::format_bytes(double(limit))));
+                           core::format_bytes(double(limit.bytes)), limit.source));
   });
 }
 
@@ -306,10 +306,10 @@ core::ExitStatus train_command(const Invocation& invocation) {
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
   Console console(invocation.output, verbosity_of(job.config, communicator));
-  const std::uint64_t limit = memory_limit(job, communicator);
+  const MemoryLimit limit = memory_limit(job, communicator);
   core::begin_activity(job.progress, "cutting the network");
   const std::unique_ptr<train::Pipeline> pipeline =
-      train::make_pipeline(config, job.graph, *job.backend, communicator, limit);
+      train::make_pipeline(config, job.graph, *job.backend, communicator, limit.bytes);
   // Engines for a batch that cannot fit must not be timed.
   if (job.backend->device().available_memory())
     require_memory(job,

@@ -22,7 +22,7 @@ rlimit limit_now() {
 AllocationLimit::AllocationLimit(std::uint64_t bytes) {
   rlimit limit = limit_now();
   before_ = limit.rlim_cur;
-  const std::uint64_t allocated = allocated_memory();
+  const std::uint64_t allocated = allocated_memory().data;
   const std::uint64_t most = std::min<std::uint64_t>(limit.rlim_cur, limit.rlim_max);
   limit.rlim_cur = bytes < most - std::min(most, allocated) ? allocated + bytes : most;
   check(::setrlimit(RLIMIT_DATA, &limit) == 0, "a process may lower its limits");

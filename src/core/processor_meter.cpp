@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "control_groups.hpp"
 #include "counter_file.hpp"
 #include "lockstep/core/process_meter.hpp"
 #include "lockstep/core/processors.hpp"
@@ -79,33 +80,11 @@ std::optional<ProcessorTimes> read_processors(const fs::path& stat,
   return times;
 }
 
-/// Returns the files cpu.stat of the control groups of the process, from its own to the root.
-std::vector<fs::path> quota_files(const fs::path& root) {
-  std::vector<fs::path> files;
-  std::ifstream groups(root / "proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {  // NUMBER:CONTROLLERS:PATH
-    const auto first = line.find(':');
-    const auto second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const bool is_version_2 = controllers == ",,";
-    if (!is_version_2 && controllers.find(",cpu,") == std::string::npos) continue;
-    const fs::path mount = root / "sys/fs/cgroup" / (is_version_2 ? "" : "cpu");
-    fs::path group = fs::path(line.substr(second + 1)).relative_path();
-    while (!group.empty()) {
-      files.push_back(mount / group / "cpu.stat");
-      group = group.parent_path();
-    }
-    files.push_back(mount / "cpu.stat");
-  }
-  return files;
-}
-
 /// Returns the throttled periods, summed over the control groups; empty if none has a counter.
-std::optional<double> read_throttled(const std::vector<fs::path>& files) {
+std::optional<double> read_throttled(const std::vector<ControlGroup>& groups) {
   std::optional<double> periods;
-  for (const fs::path& path : files) {
-    std::ifstream file(path);
+  for (const ControlGroup& group : groups) {
+    std::ifstream file(group.folder / "cpu.stat");
     std::string name;
     for (double value = 0; file >> name >> value;) {
       if (name == "nr_throttled") periods = periods.value_or(0) + value;
@@ -146,7 +125,7 @@ double ProcessorUsage::lacking_share() const {
 
 struct ProcessorMeter::Parts {
   explicit Parts(const fs::path& directory)
-      : root(directory), process(directory), quotas(quota_files(directory)) {}
+      : root(directory), process(directory), groups(control_groups(directory, "cpu")) {}
 
   Readings read() const {
     const ProcessUsage usage = process.read();
@@ -154,12 +133,12 @@ struct ProcessorMeter::Parts {
             .cpu_seconds = usage.user_seconds + usage.system_seconds,
             .threads = read_threads(root / "proc/self/task"),
             .processors = read_processors(root / "proc/stat", processors),
-            .throttled = read_throttled(quotas)};
+            .throttled = read_throttled(groups)};
   }
 
   fs::path root;
   ProcessMeter process;
-  std::vector<fs::path> quotas;
+  std::vector<ControlGroup> groups;
   std::set<int> processors;
   Readings begin;
 };

@@ -3,14 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <fstream>
-#include <limits>
 #include <optional>
 #include <sstream>
-#include <utility>
 
 #include "lockstep/core/format.hpp"
 
@@ -20,7 +17,7 @@ namespace {
 
 /// Returns the text after the colon in the first line that starts with `key` and has a colon, of a
 /// file such as /proc/cpuinfo; empty if there is no such line.
-std::string value_in(const char* path, const std::string& key) {
+std::string value_in(const std::filesystem::path& path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     const auto colon = line.find(':');
@@ -32,32 +29,9 @@ std::string value_in(const char* path, const std::string& key) {
 }
 
 /// Returns the number of bytes of a value such as "1234 kB"; empty if there is none.
-std::optional<std::uint64_t> bytes_in(const char* path, const std::string& key) {
+std::optional<std::uint64_t> bytes_in(const std::filesystem::path& path, const std::string& key) {
   std::uint64_t kibibytes = 0;
   if (std::istringstream(value_in(path, key)) >> kibibytes) return kibibytes * 1024;
-  return std::nullopt;
-}
-
-/// Returns the first number in a file of the kernel; empty if the file does not exist or has no
-/// number ("max").
-std::optional<std::uint64_t> number_in(const char* path) {
-  std::ifstream file(path);
-  std::uint64_t number = 0;
-  if (file >> number) return number;
-  return std::nullopt;
-}
-
-/// Returns the bytes that remain of the memory limit of the control group of this process (version
-/// 2 or 1 of the interface); empty if there is no limit.
-std::optional<std::uint64_t> available_in_control_group() {
-  for (const auto& [limit, used] :
-       {std::pair{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
-        std::pair{"/sys/fs/cgroup/memory/memory.limit_in_bytes",
-                  "/sys/fs/cgroup/memory/memory.usage_in_bytes"}}) {
-    const auto most = number_in(limit);
-    const auto now = number_in(used);
-    if (most && now) return *most > *now ? *most - *now : 0;
-  }
   return std::nullopt;
 }
 
@@ -73,10 +47,8 @@ std::string cpu_model() { return value_in("/proc/cpuinfo", "model name"); }
 
 std::uint64_t installed_memory() { return bytes_in("/proc/meminfo", "MemTotal").value_or(0); }
 
-std::uint64_t available_memory() {
-  constexpr auto unknown = std::numeric_limits<std::uint64_t>::max();
-  return std::min(bytes_in("/proc/meminfo", "MemAvailable").value_or(unknown),
-                  available_in_control_group().value_or(unknown));
+std::optional<std::uint64_t> available_host_memory(const std::filesystem::path& root) {
+  return bytes_in(root / "proc/meminfo", "MemAvailable");
 }
 
 std::filesystem::path cache_directory() {
@@ -111,6 +83,9 @@ ResidentMemory resident_memory() {
           bytes_in("/proc/self/status", "VmHWM").value_or(0)};
 }
 
-std::uint64_t allocated_memory() { return bytes_in("/proc/self/status", "VmData").value_or(0); }
+AllocatedMemory allocated_memory() {
+  return {bytes_in("/proc/self/status", "VmSize").value_or(0),
+          bytes_in("/proc/self/status", "VmData").value_or(0)};
+}
 
 }  // namespace lockstep::core

@@ -23,7 +23,7 @@ class CheckpointWriter {
 
   /// Copies the live tensors and starts to save them with `others`, whose values must not change
   /// before `wait` returns. `wait` must have been called since the previous `start`. Throws
-  /// `std::system_error` if no thread can be started.
+  /// `Error` (out_of_memory) if no thread can be started.
   void start(std::int64_t step, const std::vector<record::Tensor>& others,
              record::Counters counters);
 

@@ -12,7 +12,7 @@ enum class ExitStatus : int {
   done = 0,
   usage = 2,          ///< invalid option, or the ranks do not agree
   input = 3,          ///< invalid or missing input data
-  out_of_memory = 4,  ///< not enough device or host memory
+  out_of_memory = 4,  ///< not enough device or host memory, or no further thread
   diverged = 5,       ///< the loss is not finite
   output = 6,         ///< an output file cannot be written
   internal = 70,      ///< a bug, or a watchdog timeout

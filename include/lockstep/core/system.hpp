@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,10 +21,10 @@ std::string cpu_model();
 /// Returns the bytes of memory of this host; 0 if unknown.
 std::uint64_t installed_memory();
 
-/// Returns the bytes of memory that are available on this host: MemAvailable of /proc/meminfo, or
-/// what remains of the memory limit of the control group of this process if that is less. Returns
-/// the largest number if neither is known.
-std::uint64_t available_memory();
+/// Returns the bytes of memory that are available on this host (MemAvailable of /proc/meminfo);
+/// empty if unknown. `limits.hpp` has the limits of this process. `root`: directory that contains
+/// `proc`; tests replace it.
+std::optional<std::uint64_t> available_host_memory(const std::filesystem::path& root = "/");
 
 /// Returns the directory for files that later runs reuse: LOCKSTEP_CACHE_DIR, else
 /// $XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep. Returns an empty path (no such directory) if
@@ -46,8 +47,11 @@ struct ResidentMemory {
 };
 ResidentMemory resident_memory();
 
-/// Returns the bytes of private writable memory of this process, touched or not (VmData of
-/// /proc/self/status), which RLIMIT_DATA limits.
-std::uint64_t allocated_memory();
+/// Memory that this process has allocated, touched or not, in bytes (/proc/self/status).
+struct AllocatedMemory {
+  std::uint64_t address_space = 0;  ///< VmSize, which RLIMIT_AS limits
+  std::uint64_t data = 0;           ///< VmData: private writable memory, which RLIMIT_DATA limits
+};
+AllocatedMemory allocated_memory();
 
 }  // namespace lockstep::core

@@ -169,9 +169,12 @@ std::vector<Option> device_options() {
        .ranks = AcrossRanks::may_differ,
        .effect = Affects::both,
        .help = "number of CPU threads per rank",
-       .details = "The default is the number of physical cores that the rank may use, divided by "
-                  "the number of ranks of its host with the same processors",
-       .shown_default = "cores / ranks"},
+       .details = "The default is OMP_NUM_THREADS if it is set (of a list such as 4,2, the first "
+                  "number). Otherwise it is the number of physical cores that the rank may use, "
+                  "divided by the number of ranks of its host with the same processors, or the "
+                  "share of the rank in a CPU quota of its control groups if that is less. "
+                  "OMP_THREAD_LIMIT is an upper limit",
+       .shown_default = "OMP_NUM_THREADS, else cores / ranks"},
       {.name = "binding",
        .value_name = "NAME",
        .value = choice(&Config::binding),

@@ -7,6 +7,8 @@
 #include <map>
 #include <thread>
 
+#include "lockstep/core/thread.hpp"
+
 namespace lockstep::backend::cuda {
 namespace {
 
@@ -81,7 +83,8 @@ std::vector<BuiltEngine> build_in_parallel(const EngineSearch& search,
   const std::size_t threads =
       std::min(static_cast<std::size_t>(std::max(rules.build_threads, 1)), names.size());
   std::vector<std::jthread> pool;
-  for (std::size_t i = 0; i < threads; ++i) pool.emplace_back(work);
+  for (std::size_t i = 0; i < threads; ++i)
+    pool.push_back(core::start_helper([&](const std::stop_token&) { work(); }));
   pool.clear();  // waits
   return results;
 }

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/core/limits.hpp"
+#include "lockstep/record/run_file.hpp"
+
+// The share of a rank in what the ranks of a host have in common.
+namespace lockstep::app {
+
+/// The domains of the limits of each rank, as `core::smallest_share` takes them.
+using Domains = std::vector<std::vector<std::string>>;
+
+/// Returns the domains of `limits` of all ranks; empty for ranks of other hosts. Collective: all
+/// ranks must call this.
+Domains gather_domains(comm::Communicator& communicator, const std::vector<core::Limit>& limits);
+
+/// The number of threads of a rank.
+struct ThreadCount {
+  int threads = 1;
+  std::string reason;  ///< what has determined the number; empty: the physical cores
+};
+
+/// What limits the default number of threads of a rank.
+struct ThreadBounds {
+  int requested = 0;                ///< by OMP_NUM_THREADS; 0 if it is not set
+  int limit = 0;                    ///< of OpenMP (OMP_THREAD_LIMIT)
+  std::vector<core::Limit> quotas;  ///< CPU quotas
+  Domains domains;                  ///< of the quotas of all ranks
+};
+
+/// Returns the default number of threads of `rank`: OMP_NUM_THREADS, otherwise `fair_threads` or,
+/// if that is less, the share of the rank in a CPU quota; at most OMP_THREAD_LIMIT, and at least 1.
+ThreadCount default_threads(const std::vector<record::RankInfo>& ranks, int rank,
+                            const ThreadBounds& bounds);
+
+/// Returns a warning that names the first CPU quota that is less than the number of threads that
+/// share it; empty if there is none. `threads`: of all ranks.
+std::string exceeded_quota(const std::vector<core::Limit>& quotas, const Domains& domains,
+                           const std::vector<int>& threads);
+
+}  // namespace lockstep::app
