@@ -4,6 +4,7 @@ LOCKSTEP_BIN is the path of the program. LOCKSTEP_MPIRUN is the command that sta
 spaces or semicolons.
 """
 
+import fcntl
 import json
 import os
 import pathlib
@@ -270,6 +271,15 @@ def test_invalid_weights_file_is_an_error(tmp_path):
 
 
 # --- ranks ---------------------------------------------------------------------------------------------------
+
+def test_locks_of_other_programs_do_not_prevent_reading(tmp_path):
+    assert start(*train("--quiet", checkpoint_dir=tmp_path)).returncode == 0
+    checkpoint = next(tmp_path.glob("checkpoint-*"))
+    with open(checkpoint) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        result = start(*train("--quiet", init_from=checkpoint, output=tmp_path / "run.h5"), env={"HDF5_USE_FILE_LOCKING": "TRUE"})
+    assert (result.returncode, result.stderr) == (0, "")
+
 
 def test_different_options_on_two_ranks_are_an_error():
     line = expect_failure(start_ranks((1, train(seed=1)), (1, train(seed=2))), 2)
