@@ -22,8 +22,9 @@ thread_local int locks = 0;
 // Configures the HDF5 library. HDF5 must not print errors, because this program reports them. It
 // must not load filter plug-ins, because a file could then make it execute other code. The
 // environment must not enable the file locks that `file_access` disables: the error would say that
-// a file cannot be opened. Its clean-up at exit is disabled, because it can crash after a full disk and all objects are closed
-// explicitly; this must precede any other call, which would install the clean-up.
+// a file cannot be opened. Its clean-up at exit is disabled, because it can crash after a full disk
+// and all objects are closed explicitly; this must precede any other call, which would install the
+// clean-up.
 void prepare() {
   static std::once_flag once;
   std::call_once(once, [] {

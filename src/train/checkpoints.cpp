@@ -12,7 +12,7 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
-#include "lockstep/core/trust.hpp"
+#include "lockstep/record/checkpoint_place.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/weights.hpp"
 
@@ -160,7 +160,9 @@ Checkpoints::Found Checkpoints::restore_on_rank_0() {
   Found found;
   found.has_weights = !config_.init_from.empty();
   const fs::path directory = config_.checkpoint_dir;
-  if (!directory.empty()) prepare_directory();
+  if (!directory.empty() && !config_.dry_run) record::create_checkpoint_directory(directory);
+  if (!directory.empty() && !config_.trust_checkpoint_dir)
+    record::require_own_checkpoints(directory);
   if (config_.resume == "none") {
     if (!directory.empty() && record::newest_checkpoint(directory)) {
       core::fail(core::ExitStatus::output,
@@ -296,25 +298,6 @@ void Checkpoints::warn_of_later_checkpoints(const fs::path& resumed, std::int64_
       "{} has checkpoints that were written after {}, such as {}; the run continues after step {}, "
       "they count as older than its new ones, and --keep {} deletes those of this run first",
       config_.checkpoint_dir, resumed.string(), newest->filename().string(), step, config_.keep));
-}
-
-void Checkpoints::prepare_directory() const {
-  const fs::path directory = config_.checkpoint_dir;
-  std::error_code error;
-  if (!config_.dry_run) error = core::create_directories(directory, core::readable_directory);
-  const fs::file_status status = error ? fs::file_status() : fs::status(directory, error);
-  const bool is_missing = status.type() == fs::file_type::not_found;
-  if (is_missing ? !config_.dry_run : !fs::is_directory(status)) {
-    core::fail(core::ExitStatus::output,
-               fmt::format("--checkpoint-dir {} cannot be made a directory ({}); name another",
-                           directory.string(), error ? error.message() : "it is a file"));
-  }
-  if (const std::string reason = core::distrust(directory); !reason.empty()) {
-    core::fail(core::ExitStatus::output,
-               fmt::format("--checkpoint-dir {} is not used, because {}; name a directory of your "
-                           "own, or run chmod go-w {}",
-                           directory.string(), reason, directory.string()));
-  }
 }
 
 bool Checkpoints::is_due(std::int64_t step) const {

@@ -104,7 +104,6 @@ class Checkpoints {
   void warn_of_changed_options(const std::filesystem::path& path, const std::string& saved);
   void warn_of_changed_schedule(std::int64_t step, std::int64_t saved_steps);
   void warn_of_later_checkpoints(const std::filesystem::path& resumed, std::int64_t step) const;
-  void prepare_directory() const;
   void wait();
   bool writes() const { return communicator_.rank() == 0 && has_directory_; }
 

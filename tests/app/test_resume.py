@@ -274,14 +274,26 @@ def test_without_checkpoints_there_is_no_warning_about_mpirun():
     assert not [line for line in messages_of(start_ranks((1, train()))) if "mpirun" in line]
 
 
-def test_checkpoint_directory_that_others_can_write_is_refused(tmp_path):
+def test_checkpoint_directory_that_others_can_write_requires_an_option(tmp_path):
     checkpoints = tmp_path / "ckpt"
     checkpoints.mkdir()
     checkpoints.chmod(0o777)
     line = expect_failure(start(*train(checkpoint_dir=checkpoints, resume="auto")), 6)
     assert f"{checkpoints} is not used, because other users can write to it (its permissions are 777)" in line
-    assert f"chmod go-w {checkpoints}" in line
+    assert "--trust-checkpoint-dir" in line
     assert not list(checkpoints.iterdir())
+    result = start(*train("--trust-checkpoint-dir", checkpoint_dir=checkpoints, resume="auto"))
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give directories to other users")
+@pytest.mark.parametrize("owner, mode, reason", [(0, 0o2770, "users of the group 4321 can write to it"),
+                                                 (4321, 0o755, "the user 4321 owns it")])
+def test_checkpoint_directory_of_a_group_or_another_user_causes_a_warning(tmp_path, owner, mode, reason):
+    os.chown(tmp_path, owner, 4321)
+    tmp_path.chmod(mode)
+    result = start(*train(checkpoint_dir=tmp_path, resume="auto"))
+    assert result.returncode == 0 and reason in result.stderr and "--trust-checkpoint-dir" in result.stderr
 
 
 def test_new_checkpoint_directory_cannot_be_written_by_others(tmp_path):

@@ -59,8 +59,37 @@ TEST_F(Trust, GroupsAndOwnersOtherThanTheUserAreNotTrusted) {
   ASSERT_EQ(::chown(path.c_str(), 0, 4321), 0);
   EXPECT_THAT(distrust(path), HasSubstr("permissions are 660"));
   ASSERT_EQ(::chown(path.c_str(), 4321, 4321), 0);
-  EXPECT_EQ(distrust(path), "it belongs to the user 4321");
+  EXPECT_EQ(distrust(path), "the user 4321 owns it");
   EXPECT_EQ(distrust(path, 4321), "") << "an owner that is trusted as well";
+}
+
+TEST_F(Trust, TheRiskOfADirectoryIsHighIfAnyUserCanWriteToIt) {
+  const fs::path directory = folder_ / "data";
+  const auto risk_with = [&](mode_t mode) {
+    EXPECT_EQ(::chmod(directory.c_str(), mode), 0);
+    return directory_risk(directory);
+  };
+  EXPECT_EQ(directory_risk(directory).reason, "") << "it does not exist";
+  ASSERT_TRUE(fs::create_directory(directory));
+  EXPECT_EQ(risk_with(0755).reason, "");
+  EXPECT_TRUE(risk_with(01777).is_high);
+  EXPECT_THAT(risk_with(0777).reason, HasSubstr("other users can write to it"));
+  EXPECT_TRUE(fs::is_empty(directory));
+}
+
+TEST_F(Trust, TheRiskOfADirectoryOfAnotherUserDependsOnItsParent) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files to other users";
+  const fs::path directory = folder_ / "data";
+  ASSERT_TRUE(fs::create_directory(directory));
+  ASSERT_EQ(::chmod(directory.c_str(), 02770), 0);
+  ASSERT_EQ(::chown(directory.c_str(), 0, 4321), 0);
+  EXPECT_THAT(directory_risk(directory).reason, HasSubstr("users of the group 4321"));
+  EXPECT_FALSE(directory_risk(directory).is_high);
+  ASSERT_EQ(::chown(directory.c_str(), 4321, 4321), 0);
+  EXPECT_EQ(directory_risk(directory).reason, "the user 4321 owns it");
+  EXPECT_FALSE(directory_risk(directory).is_high);
+  ASSERT_EQ(::chmod(folder_.c_str(), 01777), 0);
+  EXPECT_TRUE(directory_risk(directory).is_high);
 }
 
 TEST_F(Trust, DirectoriesAreCreatedWithThePermissions) {

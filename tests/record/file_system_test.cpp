@@ -1,5 +1,5 @@
-// Tests file systems that have no locks, cannot sync or fail to write. This program replaces flock,
-// fsync and the function with which HDF5 writes by functions that can fail.
+// Tests file systems that have no locks, cannot sync, fail to write or store no permissions. This
+// program replaces flock, fsync, mkdir and the function with which HDF5 writes.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,6 +15,7 @@
 #include "files.hpp"
 #include "hdf5.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/trust.hpp"
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/record/run_parts.hpp"
@@ -22,6 +23,7 @@
 
 namespace {
 int flock_error = 0, file_sync_error = 0, directory_sync_error = 0;
+bool stores_permissions = true;
 int writes_until_failure = 0;  // 0: no write fails; -1: one has failed
 
 int fail_with(int error) {
@@ -42,6 +44,11 @@ extern "C" int fsync(int descriptor) {
   return error != 0 ? fail_with(error) : static_cast<int>(::syscall(SYS_fsync, descriptor));
 }
 
+extern "C" int mkdir(const char* path, mode_t mode) {
+  const auto result = static_cast<int>(::syscall(SYS_mkdir, path, mode));
+  return result != 0 || stores_permissions ? result : ::chmod(path, 0777);
+}
+
 extern "C" ssize_t pwrite(int descriptor, const void* data, std::size_t bytes, off_t offset) {
   if (writes_until_failure == 1) {
     writes_until_failure = -1;
@@ -60,6 +67,7 @@ class FileSystemTest : public testing::Test {
  protected:
   ~FileSystemTest() override {
     flock_error = file_sync_error = directory_sync_error = writes_until_failure = 0;
+    stores_permissions = true;
   }
 
   void expect_a_finished_run() {
@@ -77,6 +85,17 @@ class FileSystemTest : public testing::Test {
   const fs::path path_ = directory_ / "run.h5";
   const RunHeader header_ = samples::header(1, 0);
 };
+
+TEST_F(FileSystemTest, PermissionsThatAreNotStoredAreALowRisk) {
+  stores_permissions = false;
+  const fs::path directory = directory_ / "data";
+  ASSERT_FALSE(core::create_directories(directory, core::readable_directory));
+  EXPECT_NE(core::directory_risk(directory).reason, "");
+  EXPECT_FALSE(core::directory_risk(directory).is_high);
+  EXPECT_TRUE(fs::is_empty(directory));
+  stores_permissions = true;
+  EXPECT_TRUE(core::directory_risk(directory).is_high);
+}
 
 TEST_F(FileSystemTest, DirectoriesThatCannotBeSyncedDoNotFailARun) {
   for (const int error : {EINVAL, ENOTSUP, EBADF, ENOSYS}) {

@@ -17,6 +17,19 @@ namespace lockstep::core {
 /// owner (the private group of that user), and all others. Symbolic links are followed.
 std::string distrust(const std::filesystem::path& path, std::optional<uid_t> also = {});
 
+/// What other users can do to a directory whose files are read as data, without being named.
+struct DirectoryRisk {
+  std::string reason;    ///< empty if there is none
+  bool is_high = false;  ///< whether any user could have put files into it
+};
+
+/// Returns the risk of a directory; none if it does not exist. The risk is high if all users can
+/// write to the directory, or if another user owns it and could have created it because all users
+/// can write to its parent (/tmp). It is not high if the file system reports such permissions also
+/// for a directory that this function creates, because it does not store permissions (CIFS, NTFS,
+/// 9p, some mounts of containers).
+DirectoryRisk directory_risk(const std::filesystem::path& directory);
+
 /// Creates a directory and its missing parents with the permissions `mode`, less those of the
 /// umask. Returns the error; none if the directory exists already.
 std::error_code create_directories(const std::filesystem::path& path, mode_t mode);

@@ -128,6 +128,7 @@ struct Config {
   // checkpoints
   std::string resume = "none";
   std::string checkpoint_dir;
+  bool trust_checkpoint_dir = false;
   double checkpoint_seconds = 180;  ///< interval; 0 if `checkpoint_steps` sets it
   std::int64_t checkpoint_steps = 0;
   int keep = 3;

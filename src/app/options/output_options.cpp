@@ -17,6 +17,16 @@ std::vector<Option> checkpoint_options() {
        .effect = Affects::neither,
        .help = "directory for checkpoints",
        .shown_default = "none are written"},
+      {.name = "trust-checkpoint-dir",
+       .value = flag(&Config::trust_checkpoint_dir),
+       .group = OptionGroup::checkpoints,
+       .commands = cmd_run,
+       .ranks = AcrossRanks::may_differ,
+       .effect = Affects::neither,
+       .help = "use the directory of checkpoints even if other users can write to it",
+       .details = "By default, a directory to which a group can write or that another user owns "
+                  "causes a warning, and one to which all users can write is refused "
+                  "([security.md](security.md))"},
       {.name = "checkpoint-every",
        .value_name = "WHEN",
        .value = checkpoint_interval(),
