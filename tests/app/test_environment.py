@@ -1,7 +1,10 @@
 """Tests of the environment that a run inherits: settings of libraries, launchers and limits of the system."""
 
+import os
+import subprocess
+
 import pytest
-from test_cli import expect_failure, start, train
+from test_cli import BIN, HANG, MPIRUN, environment, expect_failure, start, train
 
 
 def header_line(name, result):
@@ -32,3 +35,35 @@ def test_variables_of_openmp_are_the_default_number_of_threads(env, expected):
 def test_threads_that_cannot_start_are_an_error(env, status, words):
     line = expect_failure(start(*train(threads=2), env=env), status)
     assert all(word in line for word in words), line
+
+
+@pytest.mark.parametrize("variables, launcher", [
+    ({"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}, "torchrun"),
+    ({"FLUX_JOB_SIZE": "2", "FLUX_TASK_RANK": "0"}, "flux run"),
+])
+def test_ranks_that_do_not_find_each_other_are_an_error(variables, launcher):
+    line = expect_failure(start(*train(), env=variables), 2)
+    assert launcher in line and "2 ranks were started" in line
+
+
+def permits(*command):
+    return subprocess.run([*command, "true"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("namespace", [["--user", "--map-root-user"], ["--user", "--map-root-user", "--pid", "--fork"]])
+def test_each_rank_may_be_in_a_container_of_its_own(namespace):
+    """The messages of a global batch of 2 x 2 images of ResNet-18 are large."""
+    if not permits("unshare", *namespace):
+        pytest.skip("this system does not permit namespaces")
+    command = [*MPIRUN, "-n", "2", "unshare", *namespace, BIN, *train(watchdog=120)]
+    result = subprocess.run(command, env=environment(), text=True, capture_output=True, timeout=HANG, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become a user without an entry")
+def test_a_user_without_home_directory_can_train():
+    command = ["env", "-u", "HOME", "setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", BIN, *train()]
+    if not permits(*command[:7], "test", "-x", BIN, "-a"):
+        pytest.skip("the program is in a folder that other users cannot read")
+    result = subprocess.run(command, cwd="/", env=environment(), text=True, capture_output=True, timeout=HANG, check=False)
+    assert result.returncode == 0, result.stderr

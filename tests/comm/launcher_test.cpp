@@ -1,34 +1,38 @@
 #include "launcher.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::comm {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
 using Environment = std::map<std::string, std::string>;
 
-std::optional<AnnouncedRanks> announced_in(const Environment& environment) {
-  return announced_ranks([&](const char* name) -> const char* {
+std::optional<Launch> announced_in(const Environment& environment) {
+  return announced_launch([&](const char* name) -> const char* {
     const auto found = environment.find(name);
     return found == environment.end() ? nullptr : found->second.c_str();
   });
 }
 
 std::optional<int> rank_in(const Environment& environment) {
-  return announced_rank([&](const char* name) -> const char* {
-    const auto found = environment.find(name);
-    return found == environment.end() ? nullptr : found->second.c_str();
-  });
+  const auto launch = announced_in(environment);
+  return launch ? launch->rank : std::nullopt;
 }
 
 int ranks_in(const Environment& environment) {
-  const auto announced = announced_in(environment);
-  return announced ? announced->ranks : 0;
+  const auto launch = announced_in(environment);
+  return launch ? launch->ranks.value_or(0) : 0;
 }
 
 TEST(Launcher, PlainShellAnnouncesNoRanks) { EXPECT_FALSE(announced_in({})); }
@@ -52,8 +56,8 @@ TEST(Launcher, OlderSrunWithoutStepTasksAnnouncesTheTasksOfTheJob) {
 }
 
 TEST(Launcher, MpirunAndSrunAnnounceTheRank) {
-  EXPECT_EQ(rank_in({{"OMPI_COMM_WORLD_RANK", "3"}}), 3);
-  EXPECT_EQ(rank_in({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "2"}}), 2);
+  EXPECT_EQ(rank_in({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}}), 3);
+  EXPECT_EQ(rank_in({{"SLURM_NTASKS", "4"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "2"}}), 2);
   EXPECT_FALSE(rank_in({}));
   EXPECT_FALSE(rank_in({{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}})) << "batch script";
   EXPECT_FALSE(rank_in({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_PTY_PORT", "1"}}))
@@ -98,24 +102,55 @@ TEST(Launcher, TextThatIsNoNumberAnnouncesNoRanks) {
   EXPECT_FALSE(announced_in({{"OMPI_COMM_WORLD_SIZE", "4x"}}));
 }
 
-TEST(Launcher, RefusesSingletonsWithARemedy) {
+/// Returns the message of the refusal; empty if the environment is accepted.
+std::string refusal(const Environment& environment, int mpi_ranks = 1) {
   try {
-    refuse_singletons(AnnouncedRanks{"SLURM_STEP_NUM_TASKS", 4}, 1);
-    FAIL() << "4 singletons were accepted";
+    refuse_singletons(announced_in(environment), mpi_ranks);
   } catch (const core::Error& error) {
     EXPECT_EQ(error.status(), core::ExitStatus::usage);
-    const std::string message = error.what();
-    EXPECT_NE(message.find("SLURM_STEP_NUM_TASKS=4"), std::string::npos) << message;
-    EXPECT_NE(message.find("srun --mpi=pmix"), std::string::npos) << message;
+    return error.what();
   }
-  EXPECT_THROW(refuse_singletons(AnnouncedRanks{"OMPI_COMM_WORLD_SIZE", 2}, 1), core::Error);
+  return "";
 }
 
-TEST(Launcher, AcceptsWhatAgrees) {
-  refuse_singletons(std::nullopt, 1);
-  refuse_singletons(std::nullopt, 4);
-  refuse_singletons(AnnouncedRanks{"SLURM_STEP_NUM_TASKS", 1}, 1);
-  refuse_singletons(AnnouncedRanks{"SLURM_STEP_NUM_TASKS", 4}, 4);
+TEST(Launcher, RefusesSingletonsWithARemedy) {
+  const Environment srun{
+      {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "4"}};
+  EXPECT_THAT(refusal(srun),
+              AllOf(HasSubstr("SLURM_STEP_NUM_TASKS=4"), HasSubstr("srun --mpi=pmix")));
+  EXPECT_EQ(refusal(srun, 4), "");
+  for (const auto& [environment, launcher] : std::vector<std::pair<Environment, std::string>>{
+           {{{"OMPI_COMM_WORLD_SIZE", "2"}}, "Open MPI"},
+           {{{"MV2_COMM_WORLD_SIZE", "2"}}, "MVAPICH"},
+           {{{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}}, "MPICH"},
+           {{{"FLUX_JOB_SIZE", "2"}, {"FLUX_TASK_RANK", "0"}, {"PMI_SIZE", "2"}}, "flux"},
+           {{{"PALS_SIZE", "2"}, {"PALS_RANKID", "0"}}, "PALS"},
+           {{{"JSM_NAMESPACE_SIZE", "2"}}, "jsrun"},
+           {{{"HOROVOD_SIZE", "2"}, {"HOROVOD_RANK", "0"}}, "horovodrun"},
+           {{{"WORLD_SIZE", "2"},
+             {"RANK", "0"},
+             {"SLURM_STEP_ID", "0"},
+             {"SLURM_PROCID", "0"},
+             {"SLURM_NTASKS", "1"}},
+            "torchrun"},
+           {{{"ALPS_APP_PE", "1"}}, "rank 1 was started by aprun"}}) {
+    EXPECT_THAT(refusal(environment), HasSubstr(launcher));
+    EXPECT_EQ(refusal(environment, 2), "");
+  }
+}
+
+TEST(Launcher, AcceptsSingleRanksAndVariablesThatAreLeftOver) {
+  for (const Environment& environment :
+       std::vector<Environment>{{},
+                                {{"WORLD_SIZE", "2"}},
+                                {{"WORLD_SIZE", "1"}, {"RANK", "0"}},
+                                {{"RANK", "3"}},
+                                {{"OMPI_COMM_WORLD_SIZE", "1"}, {"WORLD_SIZE", "2"}, {"RANK", "0"}},
+                                {{"PMI_SIZE", "1"}, {"PMI_RANK", "0"}},
+                                {{"PMIX_RANK", "0"}}}) {
+    EXPECT_EQ(refusal(environment), "");
+  }
+  EXPECT_FALSE(announced_in({{"WORLD_SIZE", "1"}, {"RANK", "0"}}));
 }
 
 }  // namespace

@@ -1,0 +1,131 @@
+#include "launcher.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cstdint>
+
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::comm {
+
+namespace {
+
+constexpr std::string_view use_own_mpirun =
+    "start with the mpirun of the MPI library this program was built with";
+constexpr std::string_view use_mpi =
+    "start the ranks with mpirun or srun instead; if no launcher started this process, unset the "
+    "variable";
+
+/// The variables of a launcher.
+struct Variables {
+  std::string_view launcher;
+  const char *ranks, *rank;
+  std::string_view remedy = use_own_mpirun;
+};
+
+// The variables of mpirun come first, because mpirun may itself run in a job step of another
+// launcher; then those that are common to several launchers.
+constexpr std::array<Variables, 14> launchers{{
+    {"mpirun of Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+    {"mpirun of MVAPICH", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"},
+    {"mpirun of MVAPICH", "MVP_COMM_WORLD_SIZE", "MVP_COMM_WORLD_RANK"},
+    {"horovodrun", "HOROVOD_SIZE", "HOROVOD_RANK", use_mpi},
+    {"flux run", "FLUX_JOB_SIZE", "FLUX_TASK_RANK",
+     "start with `flux run -o pmi=pmix` if this Flux has PMIx, or with the mpirun of the MPI "
+     "library "
+     "this program was built with"},
+    {"jsrun", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK"},
+    {"mpiexec of PALS", "PALS_SIZE", "PALS_RANKID"},
+    {"mpiexec with PMI (MPICH, Intel MPI)", "PMI_SIZE", "PMI_RANK"},
+    {"mpirun of Platform MPI", "MPI_NRANKS", "MPI_RANKID"},
+    {"mpirun of MPICH or MVAPICH", "MPIRUN_NPROCS", "MPIRUN_RANK"},
+    {"poe", "MP_PROCS", "MP_CHILD"},
+    {"torchrun or another launcher of PyTorch", "WORLD_SIZE", "RANK", use_mpi},
+    {"a launcher of JAX", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID", use_mpi},
+    {"a launcher of BytePS", "DMLC_NUM_WORKER", "DMLC_WORKER_ID", use_mpi},
+}};
+
+// Launchers that announce the rank, but not the number of ranks.
+constexpr std::array<Variables, 3> launchers_of_unknown_size{{
+    {"aprun", nullptr, "ALPS_APP_PE"},
+    {"mpiexec of PALS", nullptr, "PALS_RANKID"},
+    {"a launcher with PMIx", nullptr, "PMIX_RANK"},
+}};
+
+std::optional<std::int64_t> number(const EnvironmentLookup& lookup, const char* name) {
+  const char* text = name == nullptr ? nullptr : lookup(name);
+  if (text == nullptr) return std::nullopt;
+  const std::string_view digits(text);
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<int> small_number(const EnvironmentLookup& lookup, const char* name) {
+  const auto value = number(lookup, name);
+  return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
+}
+
+// Slurm numbers the job steps of `srun` from 0. The batch script, the shell of an allocation and
+// other special steps have ids at the top of the 32-bit range, or none.
+bool is_srun_step(const EnvironmentLookup& lookup) {
+  constexpr std::int64_t first_special_step = 0xfffffff0;
+  const auto step = number(lookup, "SLURM_STEP_ID");
+  const bool is_terminal = lookup("SLURM_PTY_PORT") != nullptr;  // `srun --pty bash`
+  return step && *step >= 0 && *step < first_special_step && lookup("SLURM_PROCID") != nullptr &&
+         !is_terminal;
+}
+
+std::optional<Launch> launch_by_srun(const EnvironmentLookup& lookup) {
+  if (!is_srun_step(lookup)) return std::nullopt;
+  for (const char* name : {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}) {
+    if (const auto ranks = small_number(lookup, name)) {
+      return Launch{"srun",
+                    "start with `srun --mpi=pmix` (`srun --mpi=list` shows what there is), or with "
+                    "mpirun inside the job",
+                    name, ranks, small_number(lookup, "SLURM_PROCID")};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Launch> announced_launch(const EnvironmentLookup& lookup) {
+  for (const Variables& variables : launchers) {
+    const auto ranks = small_number(lookup, variables.ranks);
+    const auto rank = small_number(lookup, variables.rank);
+    // This name may have another meaning, or be left over in a shell.
+    const bool is_common_name = std::string_view(variables.ranks) == "WORLD_SIZE";
+    if (!ranks || (is_common_name && (!rank || *ranks <= 1))) continue;
+    return Launch{variables.launcher, variables.remedy, variables.ranks, ranks, rank};
+  }
+  if (auto launch = launch_by_srun(lookup)) return launch;
+  for (const Variables& variables : launchers_of_unknown_size) {
+    const auto rank = small_number(lookup, variables.rank);
+    if (rank && *rank > 0)  // the shell of an interactive job step has rank 0
+      return Launch{variables.launcher, variables.remedy, variables.rank, std::nullopt, rank};
+  }
+  return std::nullopt;
+}
+
+std::string describe(const Launch& launch) {
+  return fmt::format("{} ({}={})", launch.launcher, launch.variable,
+                     launch.ranks ? *launch.ranks : *launch.rank);
+}
+
+void refuse_singletons(const std::optional<Launch>& launch, int mpi_ranks) {
+  if (!launch || mpi_ranks > 1 || launch->ranks.value_or(2) <= 1) return;
+  const std::string started = launch->ranks ? fmt::format("{} ranks were", *launch->ranks)
+                                            : fmt::format("rank {} was", *launch->rank);
+  core::fail(
+      core::ExitStatus::usage,
+      fmt::format("{} started by {}, but MPI sees only this one (launcher and MPI library do "
+                  "not work together); {}",
+                  started, describe(*launch), launch->remedy));
+}
+
+}  // namespace lockstep::comm
