@@ -12,6 +12,8 @@
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/comm/sweep.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/format.hpp"
 #include "lockstep/core/statistics.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "processor_lack.hpp"
@@ -99,6 +101,15 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
   const train::Config& config = job.config;
   Console console(invocation.output, verbosity_of(job.config, communicator));
   check_output(config, communicator);
+  const MemoryLimit limit = memory_limit(job, communicator);
+  train::together(communicator, [&] {
+    if (config.max_bytes <= limit.bytes) return;
+    core::fail(core::ExitStatus::out_of_memory,
+               fmt::format("--max-bytes: messages of {} exceed the {} per rank of {}; use smaller "
+                           "messages or fewer ranks per host",
+                           core::format_bytes(double(config.max_bytes)),
+                           core::format_bytes(double(limit.bytes)), limit.source));
+  });
   if (config.dry_run) return end_dry_run(job, console, communicator);
   auto file = open_run_file(job, invocation);
 

@@ -10,6 +10,7 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/record/provenance.hpp"
+#include "options/limits.hpp"
 #include "options/option_reference.hpp"
 #include "options/option_table.hpp"
 #include "options/parse.hpp"
@@ -118,8 +119,12 @@ checkpoint saved: run the same command again, it resumes; 128 + N stopped by sig
 /// results or times. Values that depend on the machine are not resolved. Throws `Error` (usage).
 std::string experiment_text(const std::string& ranks, const std::vector<std::string>& arguments) {
   train::Config config = parse_options(arguments, process_environment());
-  const auto count = parse_integer("ranks", ranks);
-  if (count < 1) core::fail(core::ExitStatus::usage, "the number of ranks must be at least 1");
+  constexpr Range range = from_to(1, limits::ranks);
+  const auto count = parse_integer("ranks", ranks, range.describe());
+  if (!range.contains(static_cast<long double>(count))) {
+    core::fail(core::ExitStatus::usage,
+               fmt::format("the number of ranks must be {}", range.describe()));
+  }
   config = train::resolve(std::move(config), static_cast<int>(count));
   std::string text;
   for (const auto& [name, value] : experiment_entries(config)) {

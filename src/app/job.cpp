@@ -148,6 +148,9 @@ void share_processors(Job& job, comm::Communicator& communicator) {
     job.config.threads = count.threads;
     job.threads_reason = count.reason;
   }
+  train::together(communicator, [&] {
+    require_bearable(job.config.threads, job.ranks.at(static_cast<std::size_t>(rank)));
+  });
   std::vector<int> threads;
   for (const auto& text : communicator.all_gather(fmt::format("{}", job.config.threads))) {
     threads.push_back(std::stoi(text));

@@ -15,10 +15,9 @@ namespace lockstep::data {
 
 namespace {
 
-// Upper limits; a larger number is probably a mistake.
-constexpr std::size_t most_samples = 1'000'000;
 constexpr std::int64_t most_pixels = 4096;  // per side, and most channels
-constexpr std::int32_t most_classes = 1'000'000;
+// oneDNN computes some sizes of one image in 32 bits; the first layers have up to 64 channels.
+constexpr std::int64_t most_values = std::int64_t{16} * most_pixels * most_pixels;
 
 [[noreturn]] void fail_parameter(const std::string& value, const std::string& rule,
                                  std::string_view example) {
@@ -46,7 +45,8 @@ std::optional<Number> parse_number(std::string_view text, Number least, Number m
   return number;
 }
 
-/// Returns the shape that `text` ("3x224x224") states; nothing if it states none.
+/// Returns the shape that `text` ("3x224x224") states; nothing if it states none or a larger one
+/// than supported.
 std::optional<core::ImageShape> parse_shape(std::string_view text) {
   std::array<std::int64_t, 3> sides{};
   for (std::size_t i = 0; i < sides.size(); ++i) {
@@ -57,7 +57,8 @@ std::optional<core::ImageShape> parse_shape(std::string_view text) {
     sides[i] = *side;
     text.remove_prefix(std::min(length + 1, text.size()));
   }
-  return core::ImageShape{sides[0], sides[1], sides[2]};
+  const core::ImageShape shape{sides[0], sides[1], sides[2]};
+  return shape.elements() > most_values ? std::nullopt : std::optional(shape);
 }
 
 synthetic::Parameters parse(const SourceRequest& request) {
@@ -68,10 +69,10 @@ synthetic::Parameters parse(const SourceRequest& request) {
   const auto samples = take_part(text, ':');
   if (!text.empty()) fail_source(request.value);
   if (samples) {
-    const auto number = parse_number<std::size_t>(*samples, 1, most_samples);
+    const auto number = parse_number<std::size_t>(*samples, 1, most_images);
     if (!number) {
       fail_parameter(request.value,
-                     fmt::format("number of images must be from 1 to {}", most_samples),
+                     fmt::format("number of images must be from 1 to {}", most_images),
                      "synthetic:10000");
     }
     parameters.samples = *number;
@@ -81,7 +82,8 @@ synthetic::Parameters parse(const SourceRequest& request) {
     if (!image) {
       fail_parameter(
           request.value,
-          fmt::format("image shape must be CxHxW with numbers from 1 to {}", most_pixels),
+          fmt::format("image shape must be CxHxW with numbers from 1 to {}, at most {} values",
+                      most_pixels, most_values),
           "synthetic:10000@3x224x224");
     }
     parameters.image = *image;

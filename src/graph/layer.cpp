@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <optional>
@@ -18,6 +19,9 @@ using Numbers = std::vector<std::int64_t>;
 constexpr std::string_view forms =
     "relu@NxCxHxW, maxpool:kK,sS,pP@NxCxHxW, conv:IN-OUT,kK,sS,pP@NxHxW, linear:IN-OUT@N or "
     "batchnorm@NxCxHxW";
+
+constexpr std::int64_t most_attribute = 1024;  // kernel, stride, padding
+constexpr std::int64_t most_pool_kernel = 15;  // the place in the window fits in a byte
 
 [[noreturn]] void refuse(std::string_view text, std::string_view reason) {
   core::fail(core::ExitStatus::usage,
@@ -79,14 +83,16 @@ class Description {
   }
 
   /// Returns the value of an attribute such as k3, and removes it.
-  std::int64_t take(char name, std::int64_t least, std::optional<std::int64_t> otherwise = {}) {
+  std::int64_t take(char name, std::int64_t least, std::int64_t most,
+                    std::optional<std::int64_t> otherwise = {}) {
     const auto found = attributes_.find(name);
     if (found == attributes_.end()) {
       if (!otherwise) refuse(text_, fmt::format("its attribute {}N is missing", name));
       return *otherwise;
     }
     const std::int64_t value = found->second;
-    if (value < least) refuse(text_, fmt::format("{}{} is below {}", name, value, least));
+    if (value < least || value > most)
+      refuse(text_, fmt::format("{}{} is not from {} to {}", name, value, least, most));
     attributes_.erase(found);
     return value;
   }
@@ -127,6 +133,28 @@ bool reads_images(const Layer& layer) {
          layer.input.channels <= most_image_channels;
 }
 
+/// Refuses a layer whose tensors have more values than any device can hold, so that sizes in bytes
+/// fit in 64 bits. Libraries compute some sizes of one image, and of the weights, in 32 bits.
+void require_size(const Layer& layer) {
+  constexpr double most_values = 0x1p40, most_values_of_one = 0x1p31;
+  const auto values = [&](const core::ImageShape& shape) {
+    return static_cast<double>(layer.batch) * static_cast<double>(shape.channels) *
+           static_cast<double>(shape.height) * static_cast<double>(shape.width);
+  };
+  double weights = 0;
+  if (const auto* convolution = std::get_if<Convolution>(&layer.operation)) {
+    const auto kernel = static_cast<double>(convolution->kernel);
+    weights = static_cast<double>(layer.input.channels) *
+              static_cast<double>(convolution->out_channels) * kernel * kernel;
+  } else if (const auto* linear = std::get_if<Linear>(&layer.operation)) {
+    weights = static_cast<double>(layer.input.channels) * static_cast<double>(linear->out_features);
+  }
+  const double most = std::max(values(layer.input), values(layer.output));
+  if (most > most_values) refuse(layer.text, "one of its tensors has more than 2^40 values");
+  if (std::max(most / static_cast<double>(layer.batch), weights) >= most_values_of_one)
+    refuse(layer.text, "its weights, or its values for one image, are 2^31 or more");
+}
+
 core::ImageShape image_of(const Numbers& sizes) { return {sizes[1], sizes[2], sizes[3]}; }
 
 }  // namespace
@@ -142,18 +170,18 @@ Layer parse_layer(std::string_view text) {
     layer.input = image_of(description.sizes(4));
   } else if (description.kind() == "maxpool") {
     MaxPool pool;
-    pool.kernel = description.take('k', 1);
-    pool.stride = description.take('s', 1, pool.kernel);
-    pool.padding = description.take('p', 0, 0);
+    pool.kernel = description.take('k', 1, most_pool_kernel);
+    pool.stride = description.take('s', 1, most_attribute, pool.kernel);
+    pool.padding = description.take('p', 0, most_attribute, 0);
     if (2 * pool.padding > pool.kernel) refuse(text, "its padding is above half its kernel");
     layer.operation = pool;
     layer.input = image_of(description.sizes(4));
   } else if (description.kind() == "conv") {
     Convolution convolution;
     const auto [in, out] = description.channels();
-    convolution.kernel = description.take('k', 1);
-    convolution.stride = description.take('s', 1, 1);
-    convolution.padding = description.take('p', 0, 0);
+    convolution.kernel = description.take('k', 1, most_attribute);
+    convolution.stride = description.take('s', 1, most_attribute, 1);
+    convolution.padding = description.take('p', 0, most_attribute, 0);
     convolution.has_bias = true;
     convolution.out_channels = out;
     layer.operation = convolution;
@@ -172,6 +200,7 @@ Layer parse_layer(std::string_view text) {
   layer.batch = description.sizes(is_linear ? 1 : description.kind() == "conv" ? 3 : 4)[0];
   layer.output = output_shape(layer.operation, {&layer.input, 1});
   if (layer.output.elements() <= 0) refuse(text, "its kernel is larger than its input");
+  require_size(layer);
   return layer;
 }
 

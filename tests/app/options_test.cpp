@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -222,9 +223,41 @@ TEST(Options, ListsAreSeparatedByCommas) {
 
 TEST(Options, SizesBelowOneAreRefused) {
   for (const auto* option : {"--batch-per-rank", "--global-batch", "--epochs", "--steps"}) {
-    EXPECT_THAT(refusal({"train", option, "0"}), HasSubstr("must be at least 1")) << option;
+    EXPECT_THAT(refusal({"train", option, "0"}), HasSubstr("must be from 1 to")) << option;
   }
-  EXPECT_THAT(refusal({"train"}, {"LOCKSTEP_EPOCHS=0"}), HasSubstr("must be at least 1"));
+  EXPECT_THAT(refusal({"train"}, {"LOCKSTEP_EPOCHS=0"}), HasSubstr("must be from 1 to"));
+}
+
+// Products of values that the program multiplies must be representable, so no number is unbounded.
+TEST(OptionTable, EveryNumberHasBoundsThatItsMessageStates) {
+  const std::set<std::string_view> numeric{"integer", "number", "bytes"};
+  for (const Option& option : options()) {
+    ASSERT_EQ(numeric.contains(option.value.type), option.value.bounds && option.name != "ranks")
+        << option.name;
+    if (!option.value.bounds) continue;
+    const Range& range = *option.value.bounds;
+    EXPECT_TRUE(std::isfinite(range.least) && std::isfinite(range.most)) << option.name;
+    EXPECT_THAT(option.value.range, HasSubstr(range.describe())) << option.name;
+    train::Config config;
+    const auto parse = [&](const std::string& text) {
+      option.value.parse(config, option.name, text);
+    };
+    if (range.includes_most) {
+      EXPECT_NO_THROW(parse(fmt::format("{:.0f}", range.most)));
+    }
+    for (const std::string& text :
+         {fmt::format("{:.0f}", range.most + 1), std::string("nan"), std::string("inf"),
+          std::string("-inf"), std::string("1e308"), std::string("1e999"), std::string("-1"),
+          std::string("18446744073709551616")}) {
+      try {
+        parse(text);
+        ADD_FAILURE() << option.name << " accepts " << text;
+      } catch (const core::Error& error) {
+        EXPECT_EQ(error.status(), core::ExitStatus::usage) << error.what();
+        EXPECT_THAT(error.what(), HasSubstr(range.describe()));
+      }
+    }
+  }
 }
 
 TEST(Options, ValuesOutOfRangeAreRefusedNamingTheRange) {
@@ -233,18 +266,20 @@ TEST(Options, ValuesOutOfRangeAreRefusedNamingTheRange) {
       {"--momentum=-0.1", "must be from 0 to below 1"},
       {"--label-smoothing=1", "--label-smoothing 1: must be from 0 to below 1"},
       {"--watchdog=9300000000", "--watchdog 9300000000: must be from 0 to 1000000000"},
+      {"--checkpoint-every=1e308h", "at most 1000000000 s"},
+      {"--checkpoint-every=1e13-steps", "at most 1000000000000"},
       {"--watchdog=-1", "--watchdog -1: must be from 0 to 1000000000"},
       {"--bucket-mib=1e+300", "--bucket-mib 1e+300: must be from 3.8147e-06 to 1048576"},
       {"--bucket-mib=0", "--bucket-mib 0: must be from"},
-      {"--lr=-1", "--lr -1: must be at least 0"},
-      {"--lr-reference-batch=0", "--lr-reference-batch 0: must be at least 1"},
-      {"--keep=0", "--keep 0: must be at least 1"},
-      {"--evaluate-every=-2", "must be at least 0, or never"},
+      {"--lr=-1", "--lr -1: must be from 0 to 1000000"},
+      {"--lr-reference-batch=0", "--lr-reference-batch 0: must be from 1 to 1000000"},
+      {"--keep=0", "--keep 0: must be from 1 to 1000000"},
+      {"--evaluate-every=-2", "must be from 0 to 1000000, or never"},
   };
   for (const auto& [argument, message] : wrong) {
     EXPECT_THAT(refusal({"train", argument}), HasSubstr(message));
   }
-  EXPECT_THAT(refusal({"allreduce", "--min-bytes=3"}), HasSubstr("must be at least 4"));
+  EXPECT_THAT(refusal({"allreduce", "--min-bytes=3"}), HasSubstr("must be from 4 to"));
 }
 
 // An option that the command does not use is an error on the command line. It is accepted in the

@@ -55,7 +55,11 @@ TEST(Layer, RefusesWhatIsNoLayer) {
                            "linear:8-4@2x2",
                            "linear:8-4,k3@2",
                            "relu:3-4@4x3x8x6",
-                           "linear:99999999999-4@2"}) {
+                           "linear:99999999999-4@2",
+                           "relu@2147483647x2147483647x2147483647x2147483647",
+                           "linear:2147483647-2147483647@1",
+                           "conv:1-1,k2147483647@1x1x1",
+                           "maxpool:k16@1x1x64x64"}) {
     try {
       parse_layer(text);
       ADD_FAILURE() << text;

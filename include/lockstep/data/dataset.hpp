@@ -13,6 +13,10 @@
 
 namespace lockstep::data {
 
+// Upper limits of datasets; a larger number is probably a mistake.
+inline constexpr std::int64_t most_images = 1'000'000;
+inline constexpr std::int32_t most_classes = 1'000'000;
+
 /// Properties that the training and the test images of a dataset share.
 struct DatasetInfo {
   std::string name;  ///< as in `DataOptions::source`, for example "cifar10"

@@ -1,5 +1,6 @@
 // Options of the execution: communication between ranks and the device of each rank.
 
+#include "limits.hpp"
 #include "option_rows.hpp"
 
 namespace lockstep::app {
@@ -8,7 +9,6 @@ using train::Config;
 
 std::vector<Option> communication_options() {
   constexpr double float_mib = 4.0 / (1 << 20);  // one float32 value
-  constexpr double most_seconds = 1e9;           // about 32 years
   return {
       {.name = "reducer",
        .value_name = "NAME",
@@ -50,7 +50,7 @@ std::vector<Option> communication_options() {
                   "hierarchical support only fp32"},
       {.name = "link-gbit",
        .value_name = "RATE",
-       .value = real(&Config::link_gbit, at_least(0)),
+       .value = real(&Config::link_gbit, from_to(0, 1e6)),
        .group = OptionGroup::communication,
        .commands = cmd_training | cmd_allreduce,
        .effect = with_several_ranks(Affects::time),
@@ -93,7 +93,7 @@ std::vector<Option> communication_options() {
                   "of one micro-batch; use flops if it does not fit in memory"},
       {.name = "micro-batches",
        .value_name = "M",
-       .value = integer(&Config::micro_batches, at_least(1)),
+       .value = integer(&Config::micro_batches, from_to(1, limits::images)),
        .group = OptionGroup::communication,
        .commands = cmd_run,
        .effect = Affects::both,
@@ -110,7 +110,7 @@ std::vector<Option> communication_options() {
        .help = "order of the passes of the micro-batches"},
       {.name = "watchdog",
        .value_name = "SECONDS",
-       .value = integer(&Config::watchdog_seconds, from_to(0, most_seconds)),
+       .value = integer(&Config::watchdog_seconds, from_to(0, limits::seconds)),
        .group = OptionGroup::communication,
        .effect = Affects::neither,
        .help = "abort if a rank makes no progress for this many seconds; 0 disables the watchdog",
@@ -154,7 +154,7 @@ std::vector<Option> device_options() {
        .details = "Master weights, momentum and statistics are always float32"},
       {.name = "loss-scale",
        .value_name = "S",
-       .value = real(&Config::loss_scale, at_least(0), {"dynamic", 0}),
+       .value = real(&Config::loss_scale, from_to(0, 0x1p24), {"dynamic", 0}),
        .group = OptionGroup::device,
        .commands = cmd_training,
        .effect = Affects::both,
@@ -164,7 +164,7 @@ std::vector<Option> device_options() {
                   "overflow"},
       {.name = "threads",
        .value_name = "N",
-       .value = integer(&Config::threads, at_least(0)),
+       .value = integer(&Config::threads, from_to(0, limits::threads)),
        .group = OptionGroup::device,
        .ranks = AcrossRanks::may_differ,
        .effect = Affects::both,
@@ -207,7 +207,7 @@ std::vector<Option> device_options() {
        .details = "`quick` is for debugging and for first runs: steps are expected to be slower"},
       {.name = "batch-norm-sms",
        .value_name = "N",
-       .value = integer(&Config::batch_norm_multiprocessors, at_least(0)),
+       .value = integer(&Config::batch_norm_multiprocessors, from_to(0, 1024)),
        .group = OptionGroup::device,
        .commands = cmd_training,
        .effect = Affects::both,
@@ -226,7 +226,7 @@ std::vector<Option> device_options() {
        .shown_default = "none is written"},
       {.name = "memory-limit",
        .value_name = "BYTES",
-       .value = bytes(&Config::memory_limit, {}),
+       .value = bytes(&Config::memory_limit, from_to(0, limits::bytes)),
        .group = OptionGroup::device,
        .commands = cmd_training | cmd_layer,
        .effect = Affects::results,

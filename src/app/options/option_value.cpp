@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "limits.hpp"
 #include "lockstep/core/error.hpp"
 #include "suggestion.hpp"
 
@@ -23,20 +24,20 @@ namespace {
 /// Binds a member of type `T` to `parse_number`, which converts a text to a value of type `Parsed`.
 template <class T, class Parsed>
 OptionValue number(std::string_view type, T Config::*member, Range range, SpecialValue<T> special,
-                   Parsed (*parse_number)(std::string_view, const std::string&)) {
+                   Parsed (*parse_number)(std::string_view, const std::string&,
+                                          const std::string&)) {
   std::string phrase = range.describe();
   if (!special.name.empty()) phrase += fmt::format(", or {}", special.name);
-  OptionValue value{.type = type, .range = special.name.empty() ? phrase : ""};
+  OptionValue value{.type = type, .range = phrase, .bounds = range};
   value.parse = [=](Config& config, std::string_view option, const std::string& text) {
     if (!special.name.empty() && text == special.name) {
       config.*member = special.value;
       return;
     }
-    const Parsed number = parse_number(option, text);
-    if (!range.contains(static_cast<double>(number))) fail_range(option, text, phrase);
+    const Parsed number = parse_number(option, text, phrase);
+    if (!range.contains(static_cast<long double>(number))) fail_range(option, text, phrase);
     config.*member = static_cast<T>(number);
-    if (static_cast<Parsed>(config.*member) == number) return;
-    core::fail(core::ExitStatus::usage, fmt::format("--{} {}: is too large", option, text));
+    core::check(static_cast<Parsed>(config.*member) == number, "the bounds fit the type");
   };
   value.print = [=](const Config& config) {
     const bool is_special = !special.name.empty() && config.*member == special.value;
@@ -47,7 +48,7 @@ OptionValue number(std::string_view type, T Config::*member, Range range, Specia
 
 }  // namespace
 
-bool Range::contains(double value) const {
+bool Range::contains(long double value) const {
   return value >= least && (includes_most ? value <= most : value < most);
 }
 
@@ -56,10 +57,7 @@ std::string Range::describe() const {
   const auto bound = [](double value) {
     return value == std::floor(value) ? fmt::format("{:.0f}", value) : fmt::format("{:.6g}", value);
   };
-  if (std::isfinite(most)) {
-    return fmt::format("from {} to {}{}", bound(least), includes_most ? "" : "below ", bound(most));
-  }
-  return std::isfinite(least) ? "at least " + bound(least) : "";
+  return fmt::format("from {} to {}{}", bound(least), includes_most ? "" : "below ", bound(most));
 }
 
 OptionValue integer(int Config::*member, Range range) {
@@ -71,7 +69,7 @@ OptionValue integer(std::int64_t Config::*member, Range range, SpecialValue<std:
 }
 
 OptionValue seed(std::uint64_t Config::*member) {
-  return number<std::uint64_t>("integer", member, at_least(0), {}, parse_seed);
+  return number<std::uint64_t>("integer", member, from_to_below(0, 0x1p64), {}, parse_seed);
 }
 
 OptionValue real(double Config::*member, Range range, SpecialValue<double> special) {
@@ -115,13 +113,15 @@ OptionValue flag(bool Config::*member) {
 }
 
 OptionValue integers(std::vector<int> Config::*member, Range range) {
-  OptionValue value{.type = "list", .range = "numbers " + range.describe()};
+  OptionValue value{.type = "list", .range = "numbers " + range.describe(), .bounds = range};
   value.parse = [=](Config& config, std::string_view option, const std::string& text) {
     std::vector<int> numbers;
     for (std::size_t begin = 0; !text.empty() && begin <= text.size();) {
       const std::size_t end = std::min(text.find(',', begin), text.size());
-      const std::int64_t number = parse_integer(option, text.substr(begin, end - begin));
-      if (!range.contains(static_cast<double>(number))) fail_range(option, text, range.describe());
+      const std::int64_t number =
+          parse_integer(option, text.substr(begin, end - begin), range.describe());
+      if (!range.contains(static_cast<long double>(number)))
+        fail_range(option, text, range.describe());
       numbers.push_back(static_cast<int>(number));
       begin = end + 1;
     }
@@ -134,7 +134,9 @@ OptionValue integers(std::vector<int> Config::*member, Range range) {
 }
 
 OptionValue checkpoint_interval() {
-  OptionValue value{.type = "interval"};
+  OptionValue value{
+      .type = "interval",
+      .range = fmt::format("at most {:.0f} s or {} steps", limits::seconds, limits::steps)};
   value.parse = [](Config& config, std::string_view option, const std::string& text) {
     const Interval interval = parse_interval(option, text);
     config.checkpoint_seconds = interval.seconds;

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,19 +15,18 @@
 // returns how a text is converted to the member and back.
 namespace lockstep::app {
 
-/// Permitted values of a number.
+/// Permitted values of a number. Every number has finite bounds (limits.hpp).
 struct Range {
-  double least = -std::numeric_limits<double>::infinity();
-  double most = std::numeric_limits<double>::infinity();
+  double least;
+  double most;
   bool includes_most = true;
 
-  bool contains(double value) const;
-  /// Returns a phrase, for example "at least 1" or "from 0 to below 1"; empty if all numbers are
-  /// permitted.
+  /// `long double` represents every integer of 64 bits.
+  bool contains(long double value) const;
+  /// Returns a phrase, for example "from 1 to 1000" or "from 0 to below 1".
   std::string describe() const;
 };
-constexpr Range at_least(double least) { return {.least = least}; }
-constexpr Range from_to(double least, double most) { return {.least = least, .most = most}; }
+constexpr Range from_to(double least, double most) { return {least, most}; }
 constexpr Range from_to_below(double least, double most) { return {least, most, false}; }
 
 /// One of the values of an option, as text.
@@ -41,6 +40,7 @@ struct OptionValue {
   std::string_view type;              ///< "integer", "number", "text", "choice", "flag", ...
   std::string range = {};             ///< the permitted values, if `help` does not name them
   std::vector<ValueName> names = {};  ///< the values, if they are a list of names
+  std::optional<Range> bounds = {};   ///< of a number, or of each number of a list
 
   /// Converts `text` and stores it. Throws `Error` (usage) if the value is not permitted; the
   /// message names `option` and `text`.
@@ -63,9 +63,9 @@ struct SpecialValue {
 OptionValue integer(int train::Config::*member, Range range);
 OptionValue integer(std::int64_t train::Config::*member, Range range,
                     SpecialValue<std::int64_t> special = {});
-/// An integer of 64 bits without sign.
+/// Any integer of 64 bits without sign.
 OptionValue seed(std::uint64_t train::Config::*member);
-/// A finite number.
+/// A real number.
 OptionValue real(double train::Config::*member, Range range, SpecialValue<double> special = {});
 /// A number of bytes with an optional unit, for example 64K or 8GB.
 OptionValue bytes(std::uint64_t train::Config::*member, Range range);

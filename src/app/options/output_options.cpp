@@ -1,5 +1,6 @@
 // Options of checkpoints and output, and options of single commands.
 
+#include "limits.hpp"
 #include "option_rows.hpp"
 
 namespace lockstep::app {
@@ -39,7 +40,7 @@ std::vector<Option> checkpoint_options() {
                   "completed first"},
       {.name = "keep",
        .value_name = "N",
-       .value = integer(&Config::keep, at_least(1)),
+       .value = integer(&Config::keep, from_to(1, 1e6)),
        .group = OptionGroup::checkpoints,
        .commands = cmd_run,
        .effect = Affects::neither,
@@ -47,7 +48,7 @@ std::vector<Option> checkpoint_options() {
        .details = "Damaged files and those of other runs do not count and are never deleted"},
       {.name = "grace",
        .value_name = "SECONDS",
-       .value = real(&Config::grace_seconds, from_to(0, 1e9)),
+       .value = real(&Config::grace_seconds, from_to(0, limits::seconds)),
        .group = OptionGroup::checkpoints,
        .commands = cmd_run,
        .effect = Affects::neither,
@@ -175,7 +176,7 @@ std::vector<Option> single_command_options() {
        .details = "[performance.md](performance.md#predictions) describes the model"},
       {.name = "ranks",
        .value_name = "LIST",
-       .value = integers(&Config::predicted_ranks, from_to(1, 1 << 20)),
+       .value = integers(&Config::predicted_ranks, from_to(1, limits::ranks)),
        .group = OptionGroup::single_command,
        .commands = cmd_plan,
        .effect = Affects::time,
@@ -214,14 +215,14 @@ std::vector<Option> single_command_options() {
        .shown_default = ""},
       {.name = "ladder-start",
        .value_name = "B",
-       .value = integer(&Config::ladder_start, at_least(1)),
+       .value = integer(&Config::ladder_start, from_to(1, limits::images)),
        .group = OptionGroup::single_command,
        .commands = cmd_ladder,
        .effect = Affects::time,
        .help = "first batch per rank; each next batch is four times as large"},
       {.name = "min-bytes",
        .value_name = "BYTES",
-       .value = bytes(&Config::min_bytes, at_least(sizeof(float))),
+       .value = bytes(&Config::min_bytes, from_to(sizeof(float), limits::bytes)),
        .group = OptionGroup::single_command,
        .commands = cmd_allreduce,
        .effect = Affects::time,
@@ -229,7 +230,7 @@ std::vector<Option> single_command_options() {
        .shown_default = "1K"},
       {.name = "max-bytes",
        .value_name = "BYTES",
-       .value = bytes(&Config::max_bytes, {}),
+       .value = bytes(&Config::max_bytes, from_to(sizeof(float), limits::bytes)),
        .group = OptionGroup::single_command,
        .commands = cmd_allreduce,
        .effect = Affects::time,
@@ -237,7 +238,7 @@ std::vector<Option> single_command_options() {
        .shown_default = "64M"},
       {.name = "repeats",
        .value_name = "N",
-       .value = integer(&Config::repeats, at_least(1)),
+       .value = integer(&Config::repeats, from_to(1, 1e6)),
        .group = OptionGroup::single_command,
        .commands = cmd_allreduce,
        .effect = Affects::time,

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "limits.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::app {
@@ -29,27 +30,30 @@ bool read_number(std::string_view text, T& number, std::string_view& rest) {
 }
 
 template <class T>
-T parse_whole(std::string_view option, const std::string& text, std::string_view wanted) {
+T parse_whole(std::string_view option, const std::string& text, std::string_view kind,
+              const std::string& range) {
   T number{};
   std::string_view rest;
-  if (!read_number(text, number, rest) || !rest.empty()) fail_value(option, text, wanted);
+  if (!read_number(text, number, rest) || !rest.empty()) {
+    fail_value(option, text, fmt::format("{} {}", kind, range));
+  }
   return number;
 }
 
 }  // namespace
 
-std::int64_t parse_integer(std::string_view option, const std::string& text) {
-  return parse_whole<std::int64_t>(option, text, "a whole number");
+std::int64_t parse_integer(std::string_view option, const std::string& text,
+                           const std::string& range) {
+  return parse_whole<std::int64_t>(option, text, "a whole number", range);
 }
 
-std::uint64_t parse_seed(std::string_view option, const std::string& text) {
-  return parse_whole<std::uint64_t>(option, text, "a whole number from 0 on");
+std::uint64_t parse_seed(std::string_view option, const std::string& text,
+                         const std::string& range) {
+  return parse_whole<std::uint64_t>(option, text, "a whole number", range);
 }
 
-double parse_real(std::string_view option, const std::string& text) {
-  const auto number = parse_whole<double>(option, text, "a number");
-  if (!std::isfinite(number)) fail_value(option, text, "a finite number");
-  return number;
+double parse_real(std::string_view option, const std::string& text, const std::string& range) {
+  return parse_whole<double>(option, text, "a number", range);
 }
 
 bool parse_flag(std::string_view option, const std::string& text) {
@@ -61,8 +65,9 @@ bool parse_flag(std::string_view option, const std::string& text) {
   fail_value(option, text, "true or false");
 }
 
-std::uint64_t parse_bytes(std::string_view option, const std::string& text) {
-  constexpr std::string_view wanted = "bytes, such as 1500000, 64K, 500MB or 8GB";
+std::uint64_t parse_bytes(std::string_view option, const std::string& text,
+                          const std::string& range) {
+  const std::string wanted = fmt::format("bytes {}, such as 1500000, 64K, 500MB or 8GB", range);
   static constexpr std::array<std::pair<std::string_view, double>, 11> units{{{"", 1},
                                                                               {"B", 1},
                                                                               {"K", 0x1p10},
@@ -85,20 +90,25 @@ std::uint64_t parse_bytes(std::string_view option, const std::string& text) {
 }
 
 Interval parse_interval(std::string_view option, const std::string& text) {
-  constexpr std::string_view wanted = "a time such as 180s or 10min, or steps such as 200-steps";
+  const std::string wanted = fmt::format(
+      "a time such as 180s or 10min of at most {:.0f} s, or steps such as 200-steps, "
+      "at most {}",
+      limits::seconds, limits::steps);
   double number = 0;
   std::string_view rest;
   if (!read_number(std::string_view(text), number, rest) || !(number > 0)) {
     fail_value(option, text, wanted);
   }
-  if (rest == "s") return {.seconds = number};
-  if (rest == "min") return {.seconds = 60 * number};
-  if (rest == "h") return {.seconds = 3600 * number};
   const bool counts_steps = rest == "-steps" || rest == "-step";
-  if (!counts_steps || number != std::floor(number) || number > 1e15) {
-    fail_value(option, text, wanted);
+  if (counts_steps && number == std::floor(number) &&
+      number <= static_cast<double>(limits::steps)) {
+    return {.steps = static_cast<std::int64_t>(number)};
   }
-  return {.steps = static_cast<std::int64_t>(number)};
+  using Unit = std::pair<std::string_view, double>;
+  for (const auto& [unit, factor] : {Unit{"s", 1}, Unit{"min", 60}, Unit{"h", 3600}}) {
+    if (rest == unit && number * factor <= limits::seconds) return {.seconds = number * factor};
+  }
+  fail_value(option, text, wanted);
 }
 
 }  // namespace lockstep::app

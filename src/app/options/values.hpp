@@ -5,12 +5,15 @@
 #include <string_view>
 
 // Conversion of the texts of options to values. All functions throw `Error` (usage) that names
-// option and text.
+// option, text and, for numbers, `range`, a phrase for the permitted values.
 namespace lockstep::app {
 
-std::int64_t parse_integer(std::string_view option, const std::string& text);
-std::uint64_t parse_seed(std::string_view option, const std::string& text);
-double parse_real(std::string_view option, const std::string& text);
+std::int64_t parse_integer(std::string_view option, const std::string& text,
+                           const std::string& range);
+std::uint64_t parse_seed(std::string_view option, const std::string& text,
+                         const std::string& range);
+/// The result may be infinite or NaN.
+double parse_real(std::string_view option, const std::string& text, const std::string& range);
 
 /// "true", "yes", "on", "1" and an empty text are true; "false", "no", "off" and "0" are false. The
 /// case of letters does not matter.
@@ -18,7 +21,8 @@ bool parse_flag(std::string_view option, const std::string& text);
 
 /// Parses a number with a unit: "1500000", "64K", "8GB", "2GiB". K, M and G are powers of 1024; KB,
 /// MB and GB are powers of 1000.
-std::uint64_t parse_bytes(std::string_view option, const std::string& text);
+std::uint64_t parse_bytes(std::string_view option, const std::string& text,
+                          const std::string& range);
 
 /// An interval such as "180s", "3min" or "200-steps"; exactly one member is not zero.
 struct Interval {
