@@ -362,9 +362,10 @@ TEST(OptionTable, PathsAndThreadCountsMayDifferBetweenRanks) {
   std::set<std::string> differing;
   for (const auto& [name, value] : entries({})) differing.insert(name);
   for (const auto& [name, value] : shared_entries({})) differing.erase(name);
-  EXPECT_THAT(differing, ::testing::UnorderedElementsAre(
-                             "data", "init-from", "resume", "checkpoint-dir", "output", "json",
-                             "quiet", "threads", "loader-threads", "engine-log", "trace"));
+  EXPECT_THAT(differing,
+              ::testing::UnorderedElementsAre(
+                  "data", "init-from", "resume", "checkpoint-dir", "output", "json", "quiet",
+                  "threads", "loader-threads", "engine-log", "trace", "trust-checkpoint-dir"));
 }
 
 TEST(OptionReference, DescribesValuesRangesAndDefaults) {
