@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-
 #include "console.hpp"
 #include "header.hpp"
 #include "job.hpp"
 #include "json_output.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/system.hpp"
+#include "lockstep/record/output_file.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/train/agreement.hpp"
 
@@ -39,12 +38,8 @@ void write_device_description(const Job& job, comm::Communicator& communicator) 
               "cuda on a machine with a GPU",
               job.backend->device().name()));
     }
-    std::ofstream file(job.config.device_description);
-    file << description << '\n';
-    if (!file.flush()) {
-      core::fail(core::ExitStatus::output, fmt::format("{} cannot be written; specify another file",
-                                                       job.config.device_description));
-    }
+    record::write_text(job.config.device_description, description + "\n",
+                       record::OverwriteMode::replace, record::OutputKind::device_description);
   });
 }
 

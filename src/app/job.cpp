@@ -188,6 +188,29 @@ std::string engine_log(const train::Config& config, int rank) {
   return fmt::format("{}.rank{}", config.engine_log, rank);
 }
 
+/// Throws if an output of this rank is another output, an input, or an existing file of another
+/// kind that would be replaced.
+void require_outputs(const train::Config& config, int rank) {
+  using record::OutputKind;
+  std::vector<record::OutputFile> outputs;
+  std::vector<record::NamedFile> inputs;
+  const auto add = [&](std::string_view option, const std::string& path, OutputKind kind) {
+    if (!path.empty()) outputs.push_back({{option, path}, kind});
+  };
+  if (rank == 0) {
+    add("--trace", config.trace, OutputKind::trace);
+    add("--output", config.output, OutputKind::run_file);
+    add("--write-device-description", config.device_description, OutputKind::device_description);
+  }
+  add("--engine-log", engine_log(config, rank), OutputKind::engine_log);
+  if (!config.init_from.empty()) inputs.push_back({"--init-from", config.init_from});
+  if (config.resume != "none" && config.resume != "auto")
+    inputs.push_back({"--resume", config.resume});
+  record::require_distinct(outputs, inputs, config.checkpoint_dir);
+  // The device opens this file; the other outputs are checked when they are opened.
+  if (!config.engine_log.empty()) record::require_kind(outputs.back().path, outputs.back().kind);
+}
+
 graph::Graph make_graph(train::Config& config, const data::DatasetInfo& dataset) {
   if (config.classes == 0) config.classes = dataset.classes;
   if (config.classes < dataset.classes) {
@@ -245,6 +268,7 @@ Job prepare_job(const Invocation& invocation) {
   train::together(communicator, [&] {
     if (job.config.device == backend::DeviceKind::cpu)
       core::start_openmp_threads(job.config.threads);
+    require_outputs(job.config, communicator.rank());
     job.backend =
         backend::make_backend({.kind = job.config.device,
                                .threads = job.config.threads,
@@ -327,20 +351,24 @@ std::optional<record::RunFile> open_run_file(const Job& job, const Invocation& i
   std::optional<record::RunFile> file;
   train::together(invocation.communicator, [&] {
     if (invocation.communicator.rank() != 0 || job.config.output.empty()) return;
-    file.emplace(
-        job.config.output,
-        job.config.overwrite ? record::OverwriteMode::replace : record::OverwriteMode::refuse,
-        run_header(job, invocation, {}));
+    file.emplace(job.config.output, overwrite_mode(job.config), run_header(job, invocation, {}));
   });
   return file;
 }
 
+record::OverwriteMode overwrite_mode(const train::Config& config) {
+  return config.overwrite ? record::OverwriteMode::replace : record::OverwriteMode::refuse;
+}
+
 void check_output(const train::Config& config, comm::Communicator& communicator) {
   train::together(communicator, [&] {
-    if (communicator.rank() != 0 || config.output.empty()) return;
-    if (config.resume != "none") return record::check_writable_beside(config.output);
-    record::check_writable(config.output, config.overwrite ? record::OverwriteMode::replace
-                                                           : record::OverwriteMode::refuse);
+    if (communicator.rank() != 0) return;
+    if (!config.output.empty() && config.resume != "none")
+      record::check_writable_beside(config.output);
+    else if (!config.output.empty())
+      record::check_writable(config.output, overwrite_mode(config));
+    if (!config.trace.empty())
+      record::check_writable(config.trace, overwrite_mode(config), record::OutputKind::trace);
   });
 }
 

@@ -66,8 +66,11 @@ record::RunHeader run_header(const Job& job, const Invocation& invocation,
 /// ranks must call this.
 std::optional<record::RunFile> open_run_file(const Job& job, const Invocation& invocation);
 
-/// Throws `AgreedError` (output) if the run file that `--output` names cannot be written.
-/// Collective: all ranks must call this.
+/// Returns whether --overwrite is given.
+record::OverwriteMode overwrite_mode(const train::Config& config);
+
+/// Throws `AgreedError` (output) if the run file (--output) or the trace (--trace) cannot be
+/// written. Collective: all ranks must call this.
 void check_output(const train::Config& config, comm::Communicator& communicator);
 
 }  // namespace lockstep::app

@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -13,10 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/core/error.hpp"
 #include "lockstep/core/format.hpp"
-#include "lockstep/record/run_file.hpp"
-#include "lockstep/train/agreement.hpp"
 
 namespace lockstep::app {
 
@@ -108,25 +102,6 @@ std::string describe_kernels(const record::Profile& profile) {
 }
 
 }  // namespace
-
-void check_trace(const train::Config& config, comm::Communicator& communicator) {
-  train::together(communicator, [&] {
-    if (communicator.rank() != 0 || config.trace.empty()) return;
-    if (!config.overwrite && std::filesystem::exists(config.trace))
-      core::fail(core::ExitStatus::output,
-                 fmt::format("{} exists; choose another name or add --overwrite", config.trace));
-    record::check_writable_beside(config.trace);
-  });
-}
-
-void write_trace(const std::filesystem::path& path, const std::string& trace) {
-  std::ofstream file(path, std::ios::binary);
-  file << trace;
-  file.close();
-  if (!file)
-    core::fail(core::ExitStatus::output,
-               fmt::format("cannot write {} ({})", path.string(), std::strerror(errno)));
-}
 
 std::string describe(const record::Profile& profile) {
   const double with = profile.step_seconds, without = profile.step_seconds_without_profile;

@@ -165,7 +165,9 @@ void add_profile(train::Trainer& trainer, const Job& job, comm::Communicator& co
     train::ProfileResult profile = trainer.profile();
     train::together(communicator, [&] {
       if (file) file->write_profile(profile.profile);
-      if (!profile.trace.empty()) write_trace(job.config.trace, profile.trace);
+      if (!profile.trace.empty())
+        record::write_text(job.config.trace, profile.trace, overwrite_mode(job.config),
+                           record::OutputKind::trace);
     });
     results.profile = std::move(profile);
   } catch (const train::AgreedError& error) {
@@ -320,7 +322,6 @@ core::ExitStatus train_command(const Invocation& invocation) {
       estimate_memory(job, communicator, train::MemoryDetail::planned, pipeline.get());
   require_memory(job, memory, limit, communicator);
   check_output(config, communicator);
-  check_trace(config, communicator);
   const data::TrainingData data = load_data(job, communicator);
   Reporter reporter(console, job.graph.classes());
   train::Trainer trainer({config, graph, data, *job.backend, communicator,

@@ -124,7 +124,7 @@ bool is_temporary_checkpoint(const fs::path& path) {
 }
 
 void write_checkpoint(const fs::path& path, std::span<const Tensor> tensors,
-                      const Counters& counters, const Texts& texts) {
+                      const Counters& counters, const Texts& texts, OverwriteMode mode) {
   require_place(path);
   const std::vector<Entry> all = entries(tensors, counters);
   const fs::path temporary = temporary_path(path);
@@ -138,7 +138,7 @@ void write_checkpoint(const fs::path& path, std::span<const Tensor> tensors,
     if (load_checkpoint(temporary, {}, Verify::required).digest != digest) {
       fail_output("writing", temporary, "other values were read back", EIO);
     }
-    rename_synced(temporary, path, Target::may_exist);
+    rename_synced(temporary, path, mode);
   } catch (const core::Error& error) {
     fs::remove(temporary, ignored);
     if (error.status() == core::ExitStatus::output) throw;

@@ -113,11 +113,15 @@ std::vector<Checkpoint> checkpoints_in(const fs::path& directory) {
 /// Renames the file to a name that is not that of a checkpoint, and logs a warning.
 void keep_under_another_name(const fs::path& path) {
   const fs::path kept = rename_numbered(path);
-  core::log_warning(
-      fmt::format("{} was written by another run; it is now {}", path.string(), kept.string()));
+  core::log_warning(fmt::format("{} is not a checkpoint of this run; it is now {}", path.string(),
+                                kept.string()));
 }
 
 }  // namespace
+
+bool has_checkpoint_name(const fs::path& path) {
+  return step_of(path.filename().string()) || is_temporary_checkpoint(path);
+}
 
 fs::path checkpoint_path(const fs::path& directory, std::int64_t step) {
   return directory / fmt::format("{}{}{}", prefix, step, ending);
@@ -153,18 +157,21 @@ CheckpointStore::CheckpointStore(fs::path directory, int keep, std::string run_i
 void CheckpointStore::write(std::int64_t step, std::span<const Tensor> tensors, Counters counters) {
   const fs::path path = checkpoint_path(directory_, step);
   std::int64_t sequence = 0;
+  OverwriteMode mode = OverwriteMode::refuse;
   for (const Checkpoint& other : checkpoints_in(directory_)) {
     sequence = std::max(sequence, other.sequence);
-    if (other.path == path && other.is_readable && other.run_id != run_id_) {
+    if (other.path != path) continue;
+    if (other.is_readable && other.run_id == run_id_)
+      mode = OverwriteMode::replace;
+    else
       keep_under_another_name(path);
-    }
   }
   counters.emplace_back(sequence_name, sequence + 1);
   Texts texts{{std::string(run_id_name), run_id_}};
   if (!options_.empty() && options_.size() <= most_text_bytes) {
     texts.emplace_back("options", options_);
   }
-  write_checkpoint(path, tensors, counters, texts);
+  write_checkpoint(path, tensors, counters, texts, mode);
   std::erase(valid_, path);
   valid_.push_back(path);  // `write_checkpoint` has verified the digest
 }

@@ -209,9 +209,13 @@ int rename_new(const fs::path& from, const fs::path& to) {
   // NFS does not support RENAME_NOREPLACE, but creating a hard link fails if the name exists.
   if (::link(from.c_str(), to.c_str()) == 0) return ::unlink(from.c_str()) == 0 ? 0 : errno;
   if (errno != EPERM && !is_unsupported(errno)) return errno;
-  std::error_code error;
-  if (fs::exists(fs::symlink_status(to, error))) return EEXIST;
-  return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+  // An empty file reserves the name; only this process replaces it.
+  const Descriptor reserved(::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!reserved) return errno;
+  if (::rename(from.c_str(), to.c_str()) == 0) return 0;
+  const int error = errno;
+  ::unlink(to.c_str());
+  return error;
 }
 
 fs::path rename_numbered(const fs::path& path) {
@@ -226,9 +230,9 @@ fs::path rename_numbered(const fs::path& path) {
   return kept;
 }
 
-void rename_synced(const fs::path& from, const fs::path& to, Target target) {
+void rename_synced(const fs::path& from, const fs::path& to, OverwriteMode mode) {
   int error = 0;
-  if (target == Target::must_not_exist) {
+  if (mode == OverwriteMode::refuse) {
     error = rename_new(from, to);
   } else if (::rename(from.c_str(), to.c_str()) != 0) {
     error = errno;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lockstep/core/descriptor.hpp"
+#include "lockstep/record/output_file.hpp"
 
 // File operations that HDF5 does not provide: syncing to disk, renaming without losing another
 // file, and finding out whether a process uses a file.
@@ -78,9 +79,6 @@ void sync(const std::filesystem::path& path);
 /// directory may not be opened for reading.
 void sync_directory(const std::filesystem::path& path);
 
-/// Whether a rename may replace an existing file.
-enum class Target { may_exist, must_not_exist };
-
 /// Renames the file without replacing an existing file; atomic if the file system supports it.
 /// Returns 0 or an errno value (EEXIST if `to` exists).
 int rename_new(const std::filesystem::path& from, const std::filesystem::path& to);
@@ -90,8 +88,8 @@ int rename_new(const std::filesystem::path& from, const std::filesystem::path& t
 std::filesystem::path rename_numbered(const std::filesystem::path& path);
 
 /// Renames the file within its directory and syncs the directory. Throws `Error` (output) on
-/// failure, also if `to` exists and `target` is must_not_exist.
+/// failure, also if `to` exists and `mode` is refuse.
 void rename_synced(const std::filesystem::path& from, const std::filesystem::path& to,
-                   Target target);
+                   OverwriteMode mode);
 
 }  // namespace lockstep::record

@@ -288,4 +288,21 @@ std::string text_attribute(hid_t object, const char* name, std::size_t bytes_at_
   return value.substr(0, value.find('\0'));
 }
 
+std::string text_attribute_of(const std::filesystem::path& path, const char* group,
+                              const char* name) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return {};
+  // If the writer was killed during an append, the file can only be opened as a SWMR reader.
+  for (const auto access : {Access::read, Access::read_while_written}) {
+    try {
+      const File file = open_file(path, access);
+      const auto object = own<Group>(H5Gopen2(file.get(), group, H5P_DEFAULT), "opening a group");
+      return text_attribute(object.get(), name);
+    } catch (const Failure&) {
+      continue;
+    }
+  }
+  return {};
+}
+
 }  // namespace lockstep::record::hdf5

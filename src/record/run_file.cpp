@@ -171,7 +171,7 @@ std::string new_run_id() {
 RunFile::RunFile(const fs::path& path, OverwriteMode mode, const RunHeader& header)
     : state_(std::make_unique<State>()) {
   core::check(!header.ranks.empty(), "a run without ranks");
-  refuse_existing(path, mode);
+  refuse_existing(path, mode, OutputKind::run_file);
   state_->path = path;
   state_->partial = partial_path(path);
   state_->mode = mode;
@@ -181,7 +181,8 @@ RunFile::RunFile(const fs::path& path, OverwriteMode mode, const RunHeader& head
   keep_stale(state_->partial);
   state_->lock = create_in_use(state_->partial);
   try {
-    refuse_existing(path, mode);  // another run may have created the file in the meantime
+    refuse_existing(path, mode,
+                    OutputKind::run_file);  // another run may have created the file in the meantime
     state_->create(default_steps_per_chunk);
   } catch (...) {
     std::error_code ignored;
@@ -267,9 +268,8 @@ void RunFile::finish(RunStatus status, const std::string& failure) {
   const fs::path copy = finishing_path(state_->partial);
   try {
     state_->complete(copy, status, failure);
-    rename_synced(
-        copy, state_->path,
-        state_->mode == OverwriteMode::refuse ? Target::must_not_exist : Target::may_exist);
+    if (state_->mode == OverwriteMode::replace) require_kind(state_->path, OutputKind::run_file);
+    rename_synced(copy, state_->path, state_->mode);
   } catch (const core::Error& error) {
     std::error_code ignored;
     fs::remove(copy, ignored);

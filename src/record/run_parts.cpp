@@ -28,24 +28,10 @@ fs::path part_path(const fs::path& output, std::int64_t part) {
   return fs::path(output).replace_filename(name);
 }
 
-/// Returns an attribute of a group of a run file. Returns an empty text if there is no such
-/// attribute or run file.
+/// Returns an attribute of a group of a run file; an empty text if there is none.
 std::string attribute_of(const fs::path& path, const char* group, const char* name) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return {};
-  // If the writer was killed during an append, the file can only be opened as a SWMR reader.
-  for (const auto access : {hdf5::Access::read, hdf5::Access::read_while_written}) {
-    try {
-      const hdf5::File file = hdf5::open_file(path, access);
-      if (hdf5::text_attribute(file.get(), "format") != "lockstep-run") return {};
-      const auto object =
-          hdf5::own<hdf5::Group>(H5Gopen2(file.get(), group, H5P_DEFAULT), "opening a group");
-      return hdf5::text_attribute(object.get(), name);
-    } catch (const hdf5::Failure&) {
-      continue;
-    }
-  }
-  return {};
+  if (hdf5::text_attribute_of(path, "/", "format") != "lockstep-run") return {};
+  return hdf5::text_attribute_of(path, group, name);
 }
 
 }  // namespace

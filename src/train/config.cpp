@@ -49,8 +49,6 @@ void check_combinations(const Config& config) {
           "checkpoint");
   require(config.trace.empty() || config.profile_steps > 0,
           "--trace requires --profile STEPS, the number of steps of the trace");
-  require(config.trace.empty() || config.trace != config.output,
-          "--trace and --output name the same file; choose another name for one of them");
   require(!config.predict || !config.planned_for.empty(),
           "--predict requires --for GPU, the target GPU");
   require(config.predicted_ranks.empty() || !config.planned_for.empty(),

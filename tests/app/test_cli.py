@@ -250,10 +250,14 @@ def test_existing_output_is_replaced_only_with_overwrite(tmp_path):
     path.write_text("existing")
     assert "--overwrite" in expect_failure(start(*train(output=path)), 6)
     assert path.read_text() == "existing"
+    assert "is no run file" in expect_failure(start(*train("--overwrite", output=path)), 6)
+    assert path.read_text() == "existing"
     assert sorted(tmp_path.iterdir()) == [path]
-    assert start(*train("--overwrite", output=path)).returncode == 0
-    with h5py.File(path) as file:
-        assert file.attrs["status"] == b"complete"
+    path.write_text("")
+    for steps in (1, 2):
+        assert start(*train("--overwrite", output=path, steps=steps)).returncode == 0
+        with h5py.File(path) as file:
+            assert len(file["steps/loss"]) == steps
 
 
 @pytest.mark.parametrize("name", ["missing/run.h5", "file/run.h5"])
@@ -402,7 +406,8 @@ def test_profile_describes_its_cost():
     ({"trace": "t.json"}, 2, "--trace requires --profile"),
     ({"profile": -1}, 2, "--profile"),
     ({"profile": 1, "trace": "/nowhere/t.json"}, 6, "/nowhere"),
-    ({"profile": 1, "trace": "t.h5", "output": "t.h5"}, 2, "--trace and --output name the same file"),
+    ({"profile": 1, "trace": "./t.h5", "output": "t.h5"}, 2, "--trace and --output name the same file"),
+    ({"output": "t.h5", "init_from": "./t.h5"}, 2, "--output and --init-from name the same file"),
 ])
 def test_wrong_profile_options_are_refused(options, status, text):
     assert text in expect_failure(start(*train(**options)), status)
@@ -412,7 +417,9 @@ def test_existing_trace_is_replaced_only_with_overwrite(tmp_path):
     path = tmp_path / "trace.json"
     path.write_text("mine")
     assert "--overwrite" in expect_failure(start(*train(profile=1, trace=path)), 6)
+    assert "is no trace" in expect_failure(start(*train("--overwrite", profile=1, trace=path)), 6)
     assert path.read_text() == "mine"
+    path.write_text('{"traceEvents": []}')
     assert start(*train("--overwrite", profile=1, trace=path)).returncode == 0
     assert json.loads(path.read_text())["traceEvents"]
 

@@ -254,17 +254,31 @@ TEST_F(RunFileTest, RejectsAnExistingFile) {
 }
 
 TEST_F(RunFileTest, ReplacesOnlyAtTheEnd) {
-  put(path_, "precious");
+  RunFile(path_, OverwriteMode::refuse, header_).finish(RunStatus::failed);
+  const std::string before = content(path_);
   {
     RunFile unfinished(path_, OverwriteMode::replace, header_);
     unfinished.append(samples::epoch(1, 4, header_));
   }
-  EXPECT_EQ(content(path_), "precious");
+  EXPECT_EQ(content(path_), before);
   RunFile run(path_, OverwriteMode::replace, header_);
-  EXPECT_EQ(content(path_), "precious");
+  EXPECT_EQ(content(path_), before);
   run.finish(RunStatus::complete);
-  EXPECT_NO_THROW(hdf5::open_file(path_, hdf5::Access::read));
+  EXPECT_NE(content(path_), before);
   EXPECT_THAT(names_in(directory_.path()), UnorderedElementsAre("run.h5", "run.h5.partial.1"));
+}
+
+TEST_F(RunFileTest, DoesNotReplaceAFileOfAnotherKind) {
+  put(path_, "precious");
+  expect_output_error([&] { RunFile(path_, OverwriteMode::replace, header_); }, "is no run file");
+  expect_output_error([&] { check_writable(path_, OverwriteMode::replace); }, "is no run file");
+  fs::remove(path_);
+  RunFile run(path_, OverwriteMode::replace, header_);
+  put(path_, "precious");
+  expect_output_error([&] { run.finish(RunStatus::complete); }, "is no run file");
+  EXPECT_EQ(content(path_), "precious");
+  put(path_, "");
+  run.finish(RunStatus::complete);
 }
 
 TEST_F(RunFileTest, DoesNotReplaceAFileCreatedDuringTheRun) {

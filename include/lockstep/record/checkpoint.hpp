@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/record/output_file.hpp"
+
 namespace lockstep::record {
 
 /// Non-owning view of a named float32 tensor; contiguous, last index fastest.
@@ -36,11 +38,13 @@ struct CheckpointHeader {
 /// Writes a checkpoint: the tensors as datasets /GROUP/NAME, `counters` and `texts` as attributes
 /// of the root, and a digest of all of them. The data are written to a temporary file in the
 /// directory of `path`, synced to disk, read back and verified; then the file is renamed to `path`.
-/// An existing file at `path` is not changed before the rename. For each tensor "....running_mean"
+/// An existing file at `path` is not changed before the rename, and not replaced if `mode` is
+/// refuse. For each tensor "....running_mean"
 /// of group "state", PyTorch's `num_batches_tracked` (an int64 scalar) is written with the value of
 /// the counter "batches_tracked". Throws `Error` (output) if any of these operations fails.
 void write_checkpoint(const std::filesystem::path& path, std::span<const Tensor> tensors,
-                      const Counters& counters, const Texts& texts = {});
+                      const Counters& counters, const Texts& texts = {},
+                      OverwriteMode mode = OverwriteMode::replace);
 
 /// Whether a file must have a digest. If a file has a digest, it is always verified.
 enum class Verify {
@@ -86,8 +90,8 @@ class CheckpointStore {
 
   /// Writes DIRECTORY/checkpoint-STEP.h5 with the additional counter "sequence", which is larger
   /// than in every other checkpoint of the directory, and the texts "run_id" and "options". If a
-  /// readable checkpoint of another run has this name, it is renamed first and kept. Throws `Error`
-  /// (output).
+  /// file that is not a readable checkpoint of this run has this name, it is renamed first and
+  /// kept. Throws `Error` (output).
   void write(std::int64_t step, std::span<const Tensor> tensors, Counters counters);
 
   /// Deletes all valid checkpoints of the run except the `keep` most recently written ones, and

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/record/output_file.hpp"
 #include "lockstep/record/profile.hpp"
 #include "lockstep/record/telemetry.hpp"
 
@@ -137,8 +138,6 @@ struct LadderRow {
 std::string new_run_id();
 
 enum class RunStatus { running, complete, preempted, failed };
-/// Handling of an existing file: report an error, or replace it.
-enum class OverwriteMode { refuse, replace };
 
 /// The HDF5 run file (format "lockstep-run", version 3; docs/run-file.md). One rank writes it
 /// during the run, as PATH.partial. The file is closed after each epoch and each point of a batch
@@ -199,13 +198,5 @@ class RunFile {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-/// Checks, before the run starts, whether a `RunFile` can be created. Throws the errors of its
-/// constructor and leaves no file behind.
-void check_writable(const std::filesystem::path& path, OverwriteMode mode);
-
-/// The same check for a resumed run, which may write its part to another file in the directory of
-/// `path` (see `next_part`). An existing run file at `path` is not an error.
-void check_writable_beside(const std::filesystem::path& path);
 
 }  // namespace lockstep::record
