@@ -1,6 +1,10 @@
 # shellcheck shell=bash
 # Functions that the scripts of this folder share. Source this file from bash with `set -euo pipefail`; do not run it.
 
+# `cd` prints the folder if it finds it with CDPATH, and Python imports modules of the current folder before its own.
+unset CDPATH
+export PYTHONSAFEPATH=1
+
 # shellcheck disable=SC2034  # the scripts that source this file use it
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 

@@ -72,6 +72,15 @@ def calls(tmp_path):
     return [line.split() for line in (tmp_path / "calls").read_text(encoding="utf-8").splitlines()]
 
 
+def test_settings_of_the_shell_do_not_break_the_scripts(tmp_path):
+    """CDPATH makes `cd` print the folder; Python imports modules of the current folder before those of NumPy."""
+    (tmp_path / "random.py").write_text("raise ImportError('not the module of Python')\n", encoding="utf-8")
+    jobs = os.path.relpath(ROOT / "jobs", tmp_path)
+    found = subprocess.run(["bash", "-euc", f"CDPATH=.:/; export CDPATH; {jobs}/study --help >/dev/null; source {jobs}/lib.sh; "
+                            "find_python numpy,random"], cwd=tmp_path, capture_output=True, text=True)
+    assert (found.returncode, found.stderr) == (0, "")
+
+
 RUN = ["--launcher", "env RANKS_STARTED=RANKS", "--no-report"]
 
 
