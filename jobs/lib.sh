@@ -23,7 +23,18 @@ needs_value() { [ $# -gt 1 ] || die "$1 needs a value; see --help"; }
 # Prints the help text: the comment block at the head of the calling script, without the shebang and the comment signs.
 usage() { awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$0"; }
 
-cores() { nproc 2>/dev/null || getconf _NPROCESSORS_ONLN; }
+# Prints the number of processors (hardware threads) that this process may use; nproc itself also follows the variables of OpenMP.
+cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || getconf _NPROCESSORS_ONLN; }
+
+# Prints the number of physical cores of these processors.
+physical_cores() {
+  local range processor
+  sed -n 's/^Cpus_allowed_list:\s*//p' /proc/self/status | tr ',' '\n' | while read -r range; do
+    for ((processor = ${range%-*}; processor <= ${range#*-}; ++processor)); do
+      cat "/sys/devices/system/cpu/cpu$processor/topology/thread_siblings_list" 2>/dev/null || echo "$processor"
+    done
+  done | sort -u | wc -l
+}
 
 # Prints the first Python interpreter of $LOCKSTEP_PYTHON, python3 and /usr/bin/python3 that can import all modules of the
 # comma-separated list $1. Exits with an error if no interpreter can.
@@ -66,14 +77,18 @@ wait_for_child() {
   done
 }
 
-# Sets the environment variables that allow Open MPI to start $1 ranks as root (in containers) and with more ranks than cores.
+# Sets the environment variables with which Open MPI starts $1 ranks on this host: as root and without a home directory (in
+# containers), and with more ranks than cores.
 mpi_environment() {
   local ranks=$1
+  [ -n "${HOME:-}" ] || getent passwd "$(id -u)" >/dev/null || export HOME=/nonexistent # mpirun fails without a value
   if [ "$(id -u)" -eq 0 ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   fi
   if [ "$ranks" -gt "$(cores)" ]; then # waiting ranks yield their core to other ranks
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+  elif [ "$ranks" -gt "$(physical_cores)" ]; then # as mpirun --use-hwthread-cpus
+    export OMPI_MCA_hwloc_base_use_hwthreads_as_cpus="${OMPI_MCA_hwloc_base_use_hwthreads_as_cpus:-1}"
   fi
   if [ -e /.dockerenv ] || [ -e /run/.containerenv ] || [ -n "${APPTAINER_CONTAINER:-}" ]; then
     # In most containers, a process may not read the memory of another process, and Open MPI prints a warning for every

@@ -285,6 +285,16 @@ def test_another_table_with_the_folder_of_pending_jobs_is_refused(table, tmp_pat
     assert result.returncode != 0 and "a study of this folder is pending or running (jobs 71)" in result.stderr
 
 
+def test_jobs_do_not_inherit_the_job_in_which_they_are_submitted(table, tmp_path, slurm_stubs):
+    stubs = slurm_stubs()
+    (tmp_path / "slurm" / "sbatch").write_text(f"#!/bin/bash\nenv >'{tmp_path}/environment'\necho 70\n", encoding="utf-8")
+    outer = ["SLURM_MEM_PER_NODE", "SLURM_CPU_BIND_TYPE", "SLURM_EXPORT_ENV", "SLURM_STEP_ID", "SBATCH_CPU_BIND", "PMIX_RANK"]
+    kept = ["SLURM_CONF", "PMIX_MCA_gds", "SBATCH_ACCOUNT"]
+    assert really_submit(table, tmp_path, stubs | dict.fromkeys(outer + kept, "1")).returncode == 0
+    names = {line.split("=")[0] for line in (tmp_path / "environment").read_text(encoding="utf-8").splitlines()}
+    assert not names.intersection(outer) and names.issuperset(kept)
+
+
 def test_other_studies_are_submitted_at_the_same_time(table, tmp_path, slurm_stubs):
     other = options(submit("--dir", tmp_path / "other", table).stdout.splitlines()[0])["--job-name"]
     result = really_submit(table, tmp_path, slurm_stubs(f"71 {other}\\n72 bash\\n"))

@@ -292,6 +292,28 @@ def test_study_without_run_files_has_no_report(table, tmp_path):
     assert "report" not in result.stdout and not (tmp_path / "out" / "report").exists()
 
 
+def mpi_environment(ranks, **variables):
+    """Returns the variables of Open MPI that the scripts set for `ranks` ranks, on two hardware threads of one core."""
+    script = (f'source {ROOT}/jobs/lib.sh; nproc() {{ :; }}; physical_cores() {{ echo 1; }}; env() {{ echo "${{NPROC:-2}}"; }}\n'
+              f'mpi_environment {ranks}; unset -f env; env')
+    result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, env=os.environ | variables)
+    return dict(line.split("=", 1) for line in result.stdout.splitlines() if line.startswith("OMPI_MCA_"))
+
+
+def test_ranks_may_use_all_hardware_threads():
+    hardware_threads, oversubscribe = "OMPI_MCA_hwloc_base_use_hwthreads_as_cpus", "OMPI_MCA_rmaps_base_oversubscribe"
+    assert not mpi_environment(1).keys() & {hardware_threads, oversubscribe}
+    assert mpi_environment(2)[hardware_threads] == "1" and oversubscribe not in mpi_environment(2)
+    assert oversubscribe in mpi_environment(3)
+
+
+def test_number_of_processors_does_not_follow_openmp():
+    for variables in ({}, {"OMP_NUM_THREADS": "100"}, {"OMP_THREAD_LIMIT": "1"}):
+        result = subprocess.run(["bash", "-c", f"source {ROOT}/jobs/lib.sh; cores"], capture_output=True, text=True, check=True,
+                                env=os.environ | variables)
+        assert int(result.stdout) == len(os.sched_getaffinity(0))
+
+
 def test_process_that_has_ended_before_the_wait_keeps_its_status():
     """A process that fails at once must not count as complete."""
     script = f"source '{ROOT}/jobs/lib.sh'; (exit 7) & sleep 0.3; wait_for_child $!; echo $status"

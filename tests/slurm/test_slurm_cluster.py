@@ -6,12 +6,13 @@ Every scenario has a cluster of its own and mostly waits for Slurm, therefore al
 import os
 import pathlib
 import re
+import shlex
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from slurm_cluster import ROOT, Cluster
+from slurm_cluster import OPTIONS, ROOT, SUBMIT, Cluster
 
 ENDLESS = 100_000  # steps of runs that a test stops
 
@@ -107,12 +108,30 @@ def task_of_a_failed_node_resumes_on_another_node(cluster):
     assert lost.parts("lost")[-1] == "complete" and lost.resumed() > 0
 
 
+def study_submitted_inside_a_job_is_independent_of_that_job(cluster):
+    """Only the outer job has an amount of memory per node, which contradicts the memory per processor of the jobs."""
+    table = cluster.work / "inner.tsv"
+    table.write_text("one\t1\ttrain --batch-per-rank 4 --steps 2\n", encoding="utf-8")
+    command = shlex.join(map(str, [SUBMIT, "--repeats", "1", "--launcher", "srun", "--dir", cluster.work / "inner", table, "--",
+                                   *OPTIONS]))
+    outer = cluster.run("sbatch", "--parsable", "--mem=1G", "--cpus-per-task=2", f"--output={cluster.work}/outer.log", "--wrap",
+                        f"srun {command}").strip()
+    cluster.wait_for_state(outer, "COMPLETED", "FAILED")
+    log = (cluster.work / "outer.log").read_text(encoding="utf-8")
+    report = re.search(r"job (\d+) writes", log)
+    assert report, log
+    cluster.wait_for_state(report[1], "COMPLETED", "FAILED")
+    logs = "\n".join(path.read_text(encoding="utf-8") for path in (cluster.work / "inner" / "logs").glob("*"))
+    assert cluster.job(report[1])["JobState"] == "COMPLETED", logs
+
+
 SCENARIOS = {function.__name__: function for function in (
     strong_study_ends_in_one_report,
     signal_before_the_time_limit_requeues_the_task_which_resumes,
     urgent_job_preempts_a_task_which_resumes,
     cancelled_array_is_not_requeued_and_can_be_submitted_again,
     task_of_a_failed_node_resumes_on_another_node,
+    study_submitted_inside_a_job_is_independent_of_that_job,
 )}
 
 
