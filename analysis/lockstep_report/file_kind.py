@@ -11,6 +11,7 @@ HEAD = 2**16  # bytes that are read to recognise the kind
 
 HDF5, CHECKPOINT = "an HDF5 file", "a checkpoint of Lockstep"
 CSV, JSON, NCCL_TESTS, TEXT = "a CSV table", "a JSON text", "an output of nccl-tests", "a text"
+HTML, EMPTY = "an HTML page", "an empty file"
 OTHER = "a binary file of an unknown format"
 
 SIGNATURES = (
@@ -24,19 +25,19 @@ SIGNATURES = (
 NCCL_TEXT = re.compile(r"#\s+size\s+count\s+type\b.*\balgbw\s+busbw")
 NCCL_JSON = re.compile(r'\{\s*"version"\s*:.*("results"|"nccl_version"|_perf\b)', re.DOTALL)
 UNICODE_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
-MARKUP = (("<!doctype html", "an HTML page"), ("<html", "an HTML page"), ("<?xml", "an XML text"),
+MARKUP = (("<!doctype html", HTML), ("<html", HTML), ("<?xml", "an XML text"),
           ("version https://git-lfs", "a pointer of Git LFS"), ("{", JSON), ("[", JSON))
 
 UNPACK = {"a gzip archive": "gzip", "a bzip2 archive": "bzip2", "an xz archive": "xz",
           "a Zstandard archive": "zstd"}
 # What leads on with a file of this kind, whatever was wanted instead.
 ADVICE = {
-    "a folder": "give the files in it", "an empty file": "its writer ended early, or the disk was full",
+    "a folder": "give the files in it", EMPTY: "its writer ended early, or the disk was full",
     "a file of zero bytes": "the file system lost its content; copy the file again",
     "a ZIP archive": "unpack it; save the sheet of a workbook (.xlsx) as CSV",
     "a tar archive": "unpack it: tar -xf FILE",
     "a workbook or a document of Microsoft Office": "save its sheet as CSV",
-    "an HTML page": "probably an error or login page of a download; download the file again",
+    HTML: "probably an error or login page of a download; download the file again",
     "a pointer of Git LFS": "fetch its content: git lfs pull",
     "a TensorBoard event file": "give the run file from which it was exported",
     CHECKPOINT: "give the run file of the training (--output)",
@@ -52,7 +53,7 @@ def kind_of(head):
         if head.startswith(signature):
             return kind
     if not head.strip(b"\0"):
-        return "a file of zero bytes" if head else "an empty file"
+        return "a file of zero bytes" if head else EMPTY
     if head[257:262] == b"ustar":
         return "a tar archive"
     if b"brain.Event:" in head[:64]:

@@ -8,6 +8,7 @@ from lockstep_report import metrics
 from lockstep_report.errors import ReportError
 from lockstep_report.escaping import one_line
 from lockstep_report.experiment import build_of
+from lockstep_report.file_kind import CSV
 from lockstep_report.input_files import paths_of, require
 from lockstep_report.json_output import json_text
 from lockstep_report.output import File
@@ -44,7 +45,7 @@ def add(commands):
 
 
 def write_index(options):
-    file = File(options.csv, options.runs) if options.csv else None
+    file = File(options.csv, options.runs, CSV) if options.csv else None
     table = index_table(options, paths_of(options, options.runs))
     require(options.skipped, table.rows)
     if file:

@@ -1,8 +1,9 @@
-"""Output files. Each file is written completely or not at all, and never replaces an input.
+"""Output files. Each file is written completely or not at all, and replaces neither an input nor a file
+that the program did not write.
 
 A manifest in the folder of --out lists the kind and the digest of each file that was written. A later run
-of the program removes the listed files of the kinds that it writes if it did not write them again,
-so that no outdated tables remain. It never removes a file that was changed or is not listed.
+of the program replaces listed files, and removes those of the kinds that it writes if it did not write
+them again, so that no outdated tables remain. It never removes a file that was changed or is not listed.
 """
 
 import hashlib
@@ -13,20 +14,20 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-import h5py
-
 from lockstep_report.errors import OUTPUT, ReportError, reason_of
+from lockstep_report.file_kind import CSV, EMPTY, HTML, JSON, TEXT, kind_of, read_head
 from lockstep_report.tables import RENDERERS
 
 MANIFEST = ".lockstep-report.json"
 # Kinds of files.
 TABLE, CHECK, FIGURE, PAGE, PREDICTION = "table", "check", "figure", "page", "prediction"
+SUFFIXES = {HTML: (".html", ".htm"), CSV: (".csv",), JSON: (".json",)}
 
 
 class Folder:
     """The folder of --out, to which files of these `kinds` are written. Raises `ReportError`
     (output) if the folder or a file cannot be written, or a file would replace one of the files
-    `inputs`."""
+    `inputs`, another output, or a file that is not in the manifest."""
 
     def __init__(self, path, *kinds, inputs=()):
         self.path = Path(path)
@@ -34,6 +35,8 @@ class Folder:
         self.inputs = inputs
         self.written = []
         self.removed = []
+        if has_name_of_run(self.path) and not self.path.exists():
+            raise self.failure(self.path, NAME_OF_RUN)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -53,20 +56,35 @@ class Folder:
         if isinstance(content, (bytes, str)):
             content = [content if isinstance(content, bytes) else content.encode("utf-8")]
         hashed = hashlib.sha256()
-        target = self.replace(name, content, hashed)
+        target = self.path / name
+        reason = obstacle(target, self.inputs, self.foreign) if not target.is_symlink() else None
+        if reason:
+            raise self.failure(target, reason)
+        if name not in self.manifest:  # before the file exists, so that it is listed if the program is killed
+            self.manifest[name] = {"kind": kind, "sha256": ""}
+            self.save()
+        self.replace(target, content, hashed)
         self.written.append(target)
         self.manifest[name] = {"kind": kind, "sha256": hashed.hexdigest()}
         return target
 
-    def replace(self, name, parts, hashed):
-        target = self.path / name
-        if is_input(target, self.inputs):
-            raise self.failure(target, IS_INPUT)
+    def foreign(self, target):
+        """Returns why the program may not replace its file `target`; None if it may."""
+        if is_one_of(target, self.written):
+            return "another output has this name; rename one of the inputs"
+        if target.name not in self.manifest:
+            return f"it is not in the list {MANIFEST} of written files; delete it"
+        return None
+
+    def replace(self, target, parts, hashed):
         try:
             write_and_rename(target, parts, hashed)
         except OSError as error:
             raise self.failure(target, reason_of(error)) from error
-        return target
+
+    def save(self):
+        text = json.dumps({"files": self.manifest}, indent=1, sort_keys=True)
+        self.replace(self.path / MANIFEST, [f"{text}\n".encode()], hashlib.sha256())
 
     def write_table(self, table, kind=TABLE):
         for suffix, render in RENDERERS.items():
@@ -86,34 +104,28 @@ class Folder:
             except OSError as error:
                 raise self.failure(path, reason_of(error)) from error
             del self.manifest[name]
-        text = json.dumps({"files": self.manifest}, indent=1, sort_keys=True)
-        self.replace(MANIFEST, [f"{text}\n".encode()], hashlib.sha256())
+        self.save()
 
 
 class File:
-    """The single output file of a command. Raises `ReportError` (output) if it cannot be written, or
-    if it exists and is not a regular file, is an HDF5 file, or is one of the files `inputs`."""
+    """The single output file of a command, of the kind `kind`. Raises `ReportError` (output) if it cannot
+    be written, or if it exists and is not a regular file, is of another kind, or is one of the files
+    `inputs`."""
 
-    def __init__(self, path, inputs):
+    def __init__(self, path, inputs, kind):
         self.path = Path(path)
-        reason = self.obstacle(inputs)
+        self.kind = kind
+        # Renaming would replace a symbolic link, such as /dev/stdout, and not its target.
+        reason = obstacle(self.path, inputs, self.foreign)
         if reason:
             raise self.failure(reason)
 
-    def obstacle(self, inputs):
-        """Returns why the file must not be written; None if it may be."""
-        try:
-            # Renaming would replace a symbolic link, such as /dev/stdout, and not its target.
-            if not stat.S_ISREG(self.path.lstat().st_mode):
-                return "it is not a regular file"
-            with self.path.open("rb"):  # its errors are clearer than those of HDF5
-                if self.path.suffix == ".h5" or h5py.is_hdf5(str(self.path)):
-                    return "it is an HDF5 file"
-        except FileNotFoundError as error:
-            return None if self.path.parent.is_dir() else reason_of(error)
-        except OSError as error:
-            return reason_of(error)
-        return IS_INPUT if is_input(self.path, inputs) else None
+    def foreign(self, path):
+        """Returns why the program may not replace its file `path`; None if it may."""
+        found = kind_of(read_head(path))
+        suffix = path.suffix.lower()
+        is_same = found in (self.kind, EMPTY) or (found == TEXT and suffix in ("", *SUFFIXES[self.kind]))
+        return None if is_same else f"it is {found}"
 
     def failure(self, reason):
         return ReportError(OUTPUT, f"{self.path}: cannot be written ({reason}); give another file")
@@ -126,13 +138,37 @@ class File:
 
 
 IS_INPUT = "it is an input of the command"
+NAME_OF_RUN = "its name is that of a run file"
 
 
-def is_input(path, inputs):
-    """Returns whether `path` and one of the paths `inputs` are the same file."""
-    for name in inputs:
+def obstacle(path, inputs, foreign):
+    """Returns why no output may be written to `path`; None if it may be. `foreign(path)` returns why an
+    existing regular file may not be replaced."""
+    try:
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode):
+            return "it is not a regular file"
+        if is_one_of(path, inputs):
+            return IS_INPUT
+        if is_one_of(path, (1, 2)):  # descriptors of stdout and stderr
+            return "it is stdout or stderr of the command"
+        reason = foreign(path) or (None if found.st_mode & 0o222 else "it is write-protected")
+    except FileNotFoundError as error:
+        reason = None if path.parent.is_dir() else reason_of(error)
+    except OSError as error:
+        reason = reason_of(error)
+    return reason or (NAME_OF_RUN if has_name_of_run(path) else None)
+
+
+def has_name_of_run(path):
+    return path.name.lower().endswith((".h5", ".hdf5", ".h5.partial"))
+
+
+def is_one_of(path, others):
+    """Returns whether `path` and one of the paths or descriptors `others` are the same file."""
+    for other in others:
         with suppress(OSError):
-            if os.path.samefile(path, name):
+            if os.path.samestat(os.stat(path), os.stat(other)):
                 return True
     return False
 

@@ -12,6 +12,7 @@ from lockstep_report.cli import main
 from lockstep_report.comparison import merge_repeats
 from lockstep_report.output import MANIFEST
 from lockstep_report.tables import Column, Note, Table, latex, markdown
+from programs import run_report
 from synthetic import phases, write_ladder, write_run, write_sweep
 
 STEP = (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)
@@ -292,6 +293,80 @@ def test_only_regular_files_are_replaced(command, kind, one, tmp_path, capfd):
                                           ("one.h5/target", "Not a directory")])
 def test_a_file_in_no_folder_is_refused(command, place, words, one, tmp_path, capfd):
     assert words in refused(capfd, command, one, *ONE_FILE[command], tmp_path / place)
+
+
+@pytest.mark.parametrize("command", ONE_FILE)
+@pytest.mark.parametrize("name", ["new.h5", "new.H5", "new.h5.partial", "new.hdf5"])
+def test_no_file_gets_the_name_of_a_run_file(command, name, one, tmp_path, capfd):
+    target = tmp_path / name
+    assert "its name is that of a run file" in refused(capfd, command, one, *ONE_FILE[command], target)
+    assert "its name is that of a run file" in refused(capfd, "tables", one, "--out", target)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("command", ONE_FILE)
+@pytest.mark.parametrize("name, content, kind", [
+    ("thesis.pdf", b"%PDF-1.4", "a PDF document"), ("notes.txt", b"mine", "a text"), ("model.pt", b"PK\x03\x04", "a ZIP archive"),
+    ("a", bytes(9), "a file of zero bytes"), ("b", b"\x89HDF\r\n\x1a\n", "an HDF5 file")])
+def test_a_file_of_another_kind_is_not_replaced(command, name, content, kind, one, tmp_path, capfd):
+    target = tmp_path / name
+    target.write_bytes(content)
+    assert f"(it is {kind})" in refused(capfd, command, one, *ONE_FILE[command], target)
+    assert target.read_bytes() == content
+
+
+@pytest.mark.parametrize("command", ONE_FILE)
+def test_an_output_of_another_command_is_not_replaced(command, one, tmp_path, capfd):
+    target, own = tmp_path / "target", ONE_FILE[command]
+    for other in ONE_FILE:
+        assert main([other, one, *ONE_FILE[other], str(target)]) == 0
+        capfd.readouterr()
+        if other != command:
+            before = target.read_bytes()
+            assert "(it is a" in refused(capfd, command, one, *own, target)
+            assert target.read_bytes() == before
+        target.unlink()
+
+
+@pytest.mark.parametrize("command", ONE_FILE)
+def test_write_protected_file_and_stdout_are_not_replaced(command, one, tmp_path, capfd):
+    target = tmp_path / "target"
+    with target.open("w", encoding="utf-8") as stdout:
+        done = run_report(command, one, *ONE_FILE[command], target, stdout=stdout)
+    assert done.returncode == 6 and "(it is stdout or stderr of the command)" in done.stderr
+    target.chmod(0o444)
+    assert "(it is write-protected)" in refused(capfd, command, one, *ONE_FILE[command], target)
+
+
+def test_a_file_of_the_user_in_the_folder_is_not_replaced(one, tmp_path, capfd):
+    """The advice of the message is to delete it."""
+    out = tmp_path / "out"
+    out.mkdir()
+    page = out / "report.md"
+    page.write_text("mine", encoding="utf-8")
+    line = refused(capfd, "report", one, "--out", out)
+    assert f"{page}: cannot be written (it is not in the list {MANIFEST} of written files; delete it)" in line
+    assert page.read_text(encoding="utf-8") == "mine"
+    page.unlink()
+    assert main(["report", one, "--out", str(out)]) == 0
+
+
+def test_a_report_that_was_killed_can_be_repeated(one, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    monkeypatch.setattr("lockstep_report.output.Folder.finish", lambda folder: None)
+    assert main(["tables", one, "--out", str(out)]) == 0
+    monkeypatch.undo()
+    assert main(["tables", one, "--out", str(out)]) == 0
+
+
+def test_two_outputs_never_have_the_same_name(tmp_path, capfd):
+    paths = [tmp_path / folder / "times.csv" for folder in "ab"]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text("ranks,epoch_seconds,published_speedup\n1,10,1\n2,6,1.67\n", encoding="utf-8")
+    line = refused(capfd, "published", *paths, "--out", tmp_path / "out")
+    assert "another output has this name; rename one of the inputs" in line
+    assert main(["published", str(paths[0]), str(paths[1].rename(tmp_path / "more.csv")), "--out", str(tmp_path / "out")]) == 0
 
 
 def test_a_table_does_not_replace_the_csv_that_it_is_made_from(tmp_path, capfd):

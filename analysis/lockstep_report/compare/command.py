@@ -9,6 +9,7 @@ from lockstep_report.compare.quantities import BY_NAME, CHECKED
 from lockstep_report.compare.reference import read_reference, reference_text
 from lockstep_report.errors import INPUT, REGRESSION, USAGE, ReportError
 from lockstep_report.escaping import one_line
+from lockstep_report.file_kind import JSON
 from lockstep_report.input_files import read_files, require
 from lockstep_report.json_output import json_text
 from lockstep_report.output import File
@@ -76,7 +77,7 @@ def compare(options):
 
 
 def save(options):
-    file = File(options.save_reference, options.runs)
+    file = File(options.save_reference, options.runs, JSON)
     cases = read_cases(options, options.runs[0])
     file.write(reference_text(cases))
     files = {"files": [str(file.path)], "cases": len(cases)}

@@ -1,6 +1,7 @@
 """The command `lockstep-report html`."""
 
 from lockstep_report.escaping import one_line
+from lockstep_report.file_kind import HTML
 from lockstep_report.json_output import json_text
 from lockstep_report.output import File
 
@@ -15,8 +16,8 @@ def add(commands, add_inputs, read):
                     "explanation and method. The page loads nothing from the network.")
     add_inputs(command)
     command.add_argument("-o", "--output", required=True, metavar="PAGE.html",
-                         help="file to write; a regular file that exists is replaced, unless "
-                              "it is an HDF5 file or an input")
+                         help="file to write; a page that exists is replaced, but no file of "
+                              "another kind")
     command.add_argument("--json", action="store_true", help="print the name of the page as JSON")
     command.set_defaults(command=write_page, read=read)
 
@@ -24,7 +25,7 @@ def add(commands, add_inputs, read):
 def write_page(options):
     from lockstep_report.html.page import html_page  # the other commands do not need it
 
-    page = File(options.output, options.runs + options.csv)
+    page = File(options.output, options.runs + options.csv, HTML)
     material = options.read(options)
     text = html_page(material, options.file_notes, [str(error) for error in options.skipped])
     page.write(text)
