@@ -105,6 +105,14 @@ def read_head(path):
         return file.read(HEAD)
 
 
+def kind_of_file(path):
+    """Returns the kind of the file `path`; None if it cannot be read."""
+    try:
+        return kind_of(read_head(path))
+    except OSError:
+        return None
+
+
 def read_text(path, wanted, kinds, advice):
     """Returns the text of the file `path`. Raises `ReportError` (input) if it cannot be read or is of
     none of the `kinds`; the error says that it is not `wanted`, and `advice`."""

@@ -35,7 +35,8 @@ def write(folder, runs, _selection):
                                               and b.batch_per_rank == p.batch_per_rank]))}
         chosen = [(run, point) for run, point in trained if (p := members.get(run.label)) is not None
                   and (p in group or id(p) in bases)]
-        mode = f"{first.reducer} {first.detail}".strip() if first.ranks > 1 else first.detail
+        dtype = first.gradient_dtype.replace("fp32", "")
+        mode = f"{first.reducer} {dtype} {first.detail}".strip() if first.ranks > 1 else first.detail
         text = json_text(experiment(chosen)) + "\n"
         folder.write(f"extra-p{file_ending(names[first.setting])}{file_ending(mode)}.json", text,
                      folder.kinds[0])

@@ -3,9 +3,12 @@
 from dataclasses import replace
 
 from lockstep_report.errors import INPUT, USAGE, ReportError
+from lockstep_report.file_kind import HDF5, JSON, NCCL_TESTS, kind_of_file
 from lockstep_report.input_files import each, read_files, require
 from lockstep_report.points import point_of
 from lockstep_report.prediction.bases import best_bases
+from lockstep_report.prediction.collectives import ALGORITHMS, FLAT
+from lockstep_report.prediction.nccl_tests import network_of_nccl_tests
 from lockstep_report.prediction.network import read_network
 from lockstep_report.prediction.prediction_report import prediction_rows
 from lockstep_report.prediction.sweep_network import network_of_sweeps
@@ -28,8 +31,15 @@ def predicted_rows(options, runs):
 
 def network_of(options, bases):
     """Returns the network of --network: one JSON file, or any number of sweeps, of which those of
-    the algorithm of the bases are used."""
-    if options.network[0].endswith(".json"):
+    the algorithm of the bases are used, or any number of outputs of nccl-tests."""
+    kind = kind_of_file(options.network[0])
+    if kind == NCCL_TESTS:
+        algorithm = options.algorithm or "ring"
+        if algorithm not in FLAT or algorithm not in ALGORITHMS["NCCL"]:
+            raise ReportError(USAGE, f"--algorithm {algorithm}: outputs of nccl-tests are fitted to the algorithms "
+                                     "ring and tree of NCCL")
+        return network_of_nccl_tests(options.network, algorithm)
+    if kind == JSON or (options.network[0].endswith(".json") and kind != HDF5):
         if len(options.network) > 1:
             raise ReportError(USAGE, "--network takes one description, or several sweeps (*.h5)")
         network = read_network(options.network[0])

@@ -65,11 +65,17 @@ def network_of_sweeps(runs, algorithm):
             if label == labelled(algorithm, library):
                 columns.append(FLAT[algorithm](run.rank_count, size))
                 seconds.append(value)
+    return fitted_network(names, library, algorithm, columns, seconds, warning_notes(runs))
+
+
+def fitted_network(names, library, algorithm, columns, seconds, notes=()):
+    """Returns the network of measured all-reduces in the files `names`: their `seconds`, and the factors of
+    alpha and beta in `columns`. Raises `ReportError` (input) if they do not determine both."""
     fit = fit_linear(np.transpose(columns), seconds) if columns else None
     if fit is None or fit.dof < 1 or len({c[1] for c in columns}) < MINIMUM_SIZES:
         raise ReportError(
             INPUT, f"{names}: fewer than {MINIMUM_SIZES} measured sizes of the algorithm "
-                   f"{algorithm}, which do not determine alpha and beta")
+                   f"{algorithm}, which do not determine alpha and beta; give a sweep with more sizes")
     alpha, beta = fit.combination((1, 0)), fit.combination((0, 1))
     if beta.low <= 0:
         raise ReportError(INPUT, f"{names}: beta of {algorithm} is not distinguishable from 0; give "
@@ -79,7 +85,7 @@ def network_of_sweeps(runs, algorithm):
                   Range(beta.low, beta.high), True)
     return FittedNetwork(
         f"fit to {names}", library, algorithm, (level,),
-        notes=(*warning_notes(runs),
+        notes=(*notes,
                f"alpha {1e6 * alpha.value:.4g} µs per message ({1e6 * alpha.low:.4g} to "
                f"{1e6 * alpha.high:.4g}), beta {1e9 * beta.value:.4g} ns per byte "
                f"({1e9 * beta.low:.4g} to {1e9 * beta.high:.4g}), largest residual "
