@@ -106,9 +106,9 @@ def read_head(path):
 
 
 def kind_of_file(path):
-    """Returns the kind of the file `path`; None if it cannot be read."""
+    """Returns the kind of the regular file `path`; None if there is none that can be read."""
     try:
-        return kind_of(read_head(path))
+        return kind_of(read_head(path)) if os.path.isfile(path) else None
     except OSError:
         return None
 

@@ -29,4 +29,7 @@ def run_report(*arguments, is_privileged=True, environment=(), program=("-m", "l
 
 @functools.cache
 def can_be_run_by_nobody():
-    return run_report("--version", **AS_NOBODY).returncode == 0
+    try:
+        return run_report("--version", **AS_NOBODY).returncode == 0
+    except PermissionError:  # of the interpreter
+        return False

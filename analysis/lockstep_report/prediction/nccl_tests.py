@@ -44,6 +44,8 @@ def rank_count(hosts, rows):
     if not size or not algorithm:
         raise ValueError("it has no bandwidths out of place")
     factor = bus / algorithm
+    if factor == 0:
+        raise ValueError("busbw is 0 because each process ran alone: build nccl-tests with MPI=1")
     rounded = 1e-3 + 0.005 * (1 + factor) / algorithm  # of two printed digits
     ranks = len(hosts) or round(2 / max(2 - factor, 1e-6))
     if ranks < 2 or abs(factor - 2 * (ranks - 1) / ranks) > rounded:
