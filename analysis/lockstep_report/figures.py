@@ -16,7 +16,7 @@ from lockstep_report.profile_figure import profile_figures
 from lockstep_report.reducer_figure import reducer_bars
 from lockstep_report.reducers import compared_points
 from lockstep_report.scaling_figure import scaling, strong_series, weak_series
-from lockstep_report.settings import file_ending, setting_names
+from lockstep_report.settings import file_endings, setting_names
 from lockstep_report.sweep_figure import sweep_figure
 from lockstep_report.telemetry_figure import telemetry_figures
 from lockstep_report.thread_figure import thread_figures
@@ -32,9 +32,8 @@ def all_figures(points, runs, link_gbit=None, explanation=None, formats=("svg", 
     explanation = explanation or explain(points, runs, link_gbit)
     letters = validity.letters(points)
     names = setting_names(p.setting for p in points)
-    for setting, name in names.items():
+    for setting, ending in file_endings(names).items():
         group = [p for p in points if p.setting == setting]
-        ending = file_ending(name)
         for number, part in enumerate(equal_parts(group, MOST_BARS), 1):
             further = f"-{number}" if number > 1 else ""
             made[f"phases{ending}{further}"] = phase_bars(part, letters)
@@ -45,9 +44,10 @@ def all_figures(points, runs, link_gbit=None, explanation=None, formats=("svg", 
             group, strong_series(group), "Strong scaling, fixed global batch",
             "Efficiency T(1)/(N·T(N))", letters)
         made[f"waiting{ending}"] = waiting_bars(group, letters)
-    for group in compared_points(points):
-        ending = file_ending(f"{names[group[0].setting]} {group[0].batch_per_rank}")
-        made[f"reducers{ending}"] = reducer_bars(group)
+    compared = compared_points(points)
+    endings = file_endings({i: f"{names[group[0].setting]} {group[0].batch_per_rank}"
+                            for i, group in enumerate(compared)})
+    made |= {f"reducers{endings[i]}": reducer_bars(group) for i, group in enumerate(compared)}
     for table in ladder_tables(points, runs):
         if len(table.rows) > 1:
             made[table.name] = ladder(table.rows, table.title)

@@ -2,7 +2,7 @@
 
 from lockstep_report import validity
 from lockstep_report.settings import (
-    describe_setting, difference_notes, file_ending, list_hosts, plural, setting_names, setting_of,
+    describe_setting, difference_notes, file_endings, list_hosts, plural, setting_names, setting_of,
     setting_texts, version_of)
 from lockstep_report.tables import Column, Table
 
@@ -26,10 +26,10 @@ def ladder_tables(points, runs):
         if run.ladder:
             ladders.setdefault(key_of(run), []).append(run)
     if ladders:
-        names = setting_names(ladders)
+        endings = file_endings(setting_names(ladders))
         # The title already contains the device name.
         others = setting_names((*setting[:4], *setting[5:6]) for setting in ladders)
-        return [table_of_ladders(group, names[key], others[(*key[:4], *key[5:6])])
+        return [table_of_ladders(group, endings[key], others[(*key[:4], *key[5:6])])
                 for key, group in ladders.items()]
     settings = {}
     for point in points:
@@ -37,16 +37,16 @@ def ladder_tables(points, runs):
             settings.setdefault(point.setting, []).append(point)
     settings = {key: group for key, group in settings.items()
                 if len({p.batch_per_rank for p in group}) > 1}
-    names = setting_names(settings)
-    return [table_of_points(group, names[key]) for key, group in settings.items()]
+    endings = file_endings(setting_names(settings))
+    return [table_of_points(group, endings[key]) for key, group in settings.items()]
 
 
 def key_of(run):
     return (*setting_of(run), plural(run.rank_count, "rank"), plural(run.host_count, "host"))
 
 
-def table_of_ladders(runs, name, other=""):
-    """Returns the table of ladder runs with equal settings, ranks and hosts. `name` distinguishes
+def table_of_ladders(runs, ending, other=""):
+    """Returns the table of ladder runs with equal settings, ranks and hosts. `ending` distinguishes
     its file name from those of other tables, `other` its title."""
     first = runs[0]
     place = plural(first.rank_count, "rank")
@@ -74,11 +74,11 @@ def table_of_ladders(runs, name, other=""):
              list_hosts(set().union(*(run.host_names for run in runs))),
              " and ".join(sorted({version_of(run) for run in runs}))]
     notes.append("setting: " + ", ".join(filter(None, texts)))
-    return Table(f"batch-ladder{file_ending(name)}", f"Batch ladder: {place}", list(COLUMNS), rows,
+    return Table(f"batch-ladder{ending}", f"Batch ladder: {place}", list(COLUMNS), rows,
                  notes)
 
 
-def table_of_points(points, name):
+def table_of_points(points, ending):
     """Returns the same table for training runs on 1 rank."""
     has_details = any(p.detail for p in points)
     rows = [
@@ -90,7 +90,7 @@ def table_of_points(points, name):
          "measured": next((note for note in p.notes if note.startswith("scaled from")), None)}
         for p in points]
     rows.sort(key=lambda row: (row["batch_per_rank"], row["mode"] or ""))
-    return Table(f"batch-sizes{file_ending(name)}", "Batch sizes on 1 rank (training runs)",
+    return Table(f"batch-sizes{ending}", "Batch sizes on 1 rank (training runs)",
                  list(COLUMNS), rows, [f"setting: {describe_setting(points)}",
                                        *dict.fromkeys(note for p in points for note in p.notes)])
 

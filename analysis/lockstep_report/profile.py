@@ -3,7 +3,7 @@
 import numpy as np
 
 from lockstep_report.settings import (
-    file_ending, list_hosts, setting_of, setting_texts, version_of)
+    file_endings, list_hosts, setting_of, setting_texts, version_of)
 from lockstep_report.tables import Column, Note, Table
 
 ALL_REDUCE = "all-reduce"  # phase of the row that overlaps with the others
@@ -20,13 +20,20 @@ BOUND = Column("bound_percent", "Bound / time (%)", 0)
 def profile_tables(runs):
     """Returns the tables of each run with a profile: kinds of operations, operations, kernels."""
     tables = []
-    profiled = [run for run in runs if run.profile]
-    for run in profiled:
-        ending = file_ending(run.path.stem) if len(profiled) > 1 else ""
+    for run, ending in profiled_runs(runs):
         tables += [kind_table(run, ending), operation_table(run, ending)]
         if run.kernels:
             tables.append(kernel_table(run, ending))
     return tables
+
+
+def profiled_runs(runs):
+    """Returns [(run, ending of the names of its tables and its figure)] of the runs with a profile."""
+    profiled = [run for run in runs if run.profile]
+    if len(profiled) == 1:
+        return [(profiled[0], "")]
+    endings = file_endings({i: run.path.stem for i, run in enumerate(profiled)})
+    return list(zip(profiled, endings.values()))
 
 
 def kind_table(run, ending=""):

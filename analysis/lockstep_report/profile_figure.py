@@ -5,8 +5,7 @@ import numpy as np
 from lockstep_report.canvas import current, text_size
 from lockstep_report.figure_layout import arrange, figure_size, panels_of, wrap
 from lockstep_report.figure_style import light_grid, plt, rc_settings
-from lockstep_report.profile import ALL_REDUCE, ceilings_of, cost_of, operation_rows
-from lockstep_report.settings import file_ending
+from lockstep_report.profile import ALL_REDUCE, ceilings_of, cost_of, operation_rows, profiled_runs
 
 SHOWN = 12  # rows with bars; the others are added up
 COLOURS = {"forward": "#56B4E9", "backward": "#E69F00", "backward data": "#0072B2",
@@ -21,9 +20,7 @@ def colour_of(row):
 
 def profile_figures(runs):
     """Returns {name: figure}: one figure per run with a profile."""
-    profiled = [run for run in runs if run.profile]
-    return {f"profile{file_ending(run.path.stem) if len(profiled) > 1 else ''}": profile_figure(run)
-            for run in profiled}
+    return {f"profile{ending}": profile_figure(run) for run, ending in profiled_runs(runs)}
 
 
 def profile_figure(run):

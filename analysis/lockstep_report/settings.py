@@ -139,3 +139,15 @@ def file_ending(name):
     """Returns a suffix for file names, for example "-resnet18-cifar": lower-case letters, digits
     and '-' only; "" for an empty name."""
     return re.sub("[^a-z0-9]+", "-", f"-{name}".lower()).rstrip("-") if name else ""
+
+
+def file_endings(names):
+    """Returns {key: suffix for file names} of {key: name}. Names that have the same `file_ending`, such as
+    "a_b" and "a-b", get numbers."""
+    found = {}
+    for key, name in names.items():
+        ending, number = file_ending(name), 2
+        while ending in found.values():
+            ending, number = f"{file_ending(name)}-{number}", number + 1
+        found[key] = ending
+    return found

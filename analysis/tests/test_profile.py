@@ -6,7 +6,7 @@ import pytest
 
 from lockstep_report.cli import main
 from lockstep_report.profile import profile_tables
-from lockstep_report.profile_figure import profile_figure
+from lockstep_report.profile_figure import profile_figure, profile_figures
 from lockstep_report.read import read_run
 from synthetic import dataset, phases, write_run
 from test_figures import faults
@@ -118,3 +118,13 @@ def test_no_text_of_the_figure_is_cut_off(tmp_path):
 def test_a_run_without_profile_has_no_table(tmp_path):
     path = write_run(tmp_path / "run.h5", phases(4, (0, 0.001, 0.07, 0.01, 0, 0.02)), 64)
     assert profile_tables([read_run(path)]) == []
+
+
+def test_profiles_of_files_with_similar_names_have_own_tables_and_figures(tmp_path):
+    runs = []
+    for name in ("a/n_2.h5", "b/n_2.h5", "a/n-2.h5"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        runs.append(read_run(write_profile(tmp_path / name)))
+    names = [table.name for table in profile_tables(runs)]
+    assert len(set(names)) == len(names) == 6
+    assert set(profile_figures(runs)) == {"profile-n-2", "profile-n-2-2", "profile-n-2-3"} < set(names)

@@ -6,6 +6,7 @@ from lockstep_report.cli import main
 from lockstep_report.comparison import merge_repeats
 from lockstep_report.points import from_run
 from lockstep_report.read import read_run
+from lockstep_report.settings import file_endings
 from synthetic import phases, write_run
 
 
@@ -116,3 +117,8 @@ def test_the_report_names_every_setting(tmp_path):
     for name in ("A100", "H200"):
         assert f"> - Setting: resnet18-cifar, cpu ({name}), fp32, 100 images, 1 thread" in page
         assert f"\n| {name} | 10 | 1 |" in page
+
+
+def test_similar_names_have_different_file_endings():
+    names = {1: "Data a_b", 2: "data a-b", 3: "", 4: "data a b", 5: "c"}
+    assert file_endings(names) == {1: "-data-a-b", 2: "-data-a-b-2", 3: "", 4: "-data-a-b-3", 5: "-c"}

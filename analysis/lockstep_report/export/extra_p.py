@@ -5,7 +5,7 @@ from lockstep_report.compare.quantities import step_values
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.json_output import json_text
 from lockstep_report.points import point_of
-from lockstep_report.settings import file_ending, setting_names
+from lockstep_report.settings import file_endings, setting_names
 from lockstep_report.window import timed_window
 
 RANKS, BATCH = "ranks", "batch_per_rank"  # parameters of the models
@@ -28,18 +28,23 @@ def write(folder, runs, _selection):
             series.setdefault(p.series, []).append(p)
     alone = {p.setting for p in points} - {p.setting for p in points if p.ranks > 1}
     series |= {p.series: [p] for p in points if p.setting in alone}
-    for group in series.values():
+    endings = file_endings({key: f"{names[group[0].setting]} {mode_of(group[0])}".strip()
+                            for key, group in series.items()})
+    for key, group in series.items():
         first = group[0]
         bases = {id(base) for p in points if p.setting == first.setting and p.ranks == 1
                  and (base := nearest(first, [b for b in points if b.ranks == 1 and b.setting == p.setting
                                               and b.batch_per_rank == p.batch_per_rank]))}
         chosen = [(run, point) for run, point in trained if (p := members.get(run.label)) is not None
                   and (p in group or id(p) in bases)]
-        dtype = first.gradient_dtype.replace("fp32", "")
-        mode = f"{first.reducer} {dtype} {first.detail}".strip() if first.ranks > 1 else first.detail
-        text = json_text(experiment(chosen)) + "\n"
-        folder.write(f"extra-p{file_ending(names[first.setting])}{file_ending(mode)}.json", text,
-                     folder.kinds[0])
+        folder.write(f"extra-p{endings[key]}.json", json_text(experiment(chosen)) + "\n", folder.kinds[0])
+
+
+def mode_of(point):
+    """Returns what distinguishes the series of the point from others of its setting."""
+    if point.ranks == 1:
+        return point.detail
+    return " ".join(filter(None, (point.reducer, point.gradient_dtype.replace("fp32", ""), point.detail)))
 
 
 def experiment(trained):
