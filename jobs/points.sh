@@ -70,13 +70,14 @@ refuse_characters() {
   local odd=${1//[A-Za-z0-9._:\/@,=+% -]/}
   case $odd in
     "") ;;
-    $'\xc2\xa0'* | $'\xe2\x80'[$'\x80'-$'\x8f'$'\xaf']* | $'\xe3\x80\x80'* | $'\xef\xbb\xbf'*)
+    $'\xc2'[$'\x80'-$'\xa0'$'\xad']* | $'\xe2\x80'[$'\x80'-$'\x8f'$'\xa8'-$'\xaf']* | $'\xe2\x81'[$'\x9f'-$'\xaf']* | $'\xe3\x80\x80'* | $'\xef\xbb\xbf'*)
       bad_line "it contains a no-break space or another invisible character; replace it by a blank" ;;
     $'\xe2\x80'[$'\x90'-$'\x95']* | $'\xe2\x88\x92'*) bad_line "it contains the dash of a word processor; replace it by - or --" ;;
     $'\xe2\x80'[$'\x98'-$'\x9f']* | [\"\'\`]*) bad_line "it contains a quotation mark; remove it, because no value contains blanks" ;;
     \\*) bad_line "it contains '\\'; write paths with '/', for example /mnt/c/data for C:\\data" ;;
     $'\t'*) bad_line "its command contains a tab; separate options by blanks" ;;
     [~$]*) bad_line "'${odd:0:1}' is not expanded; write the whole path, or give the option after --: -- --data cifar10:\$HOME/cifar10" ;;
+    \#*) bad_line "a comment behind the command; write it in a line of its own" ;;
     [[:cntrl:]]*) bad_line "it contains a control character" ;;
     [[:print:]]*) bad_line "it contains the character '${odd:0:1}'" ;;
   esac

@@ -1,5 +1,5 @@
 """Output files. Each file is written completely or not at all, and replaces neither an input nor a file
-that the program did not write.
+of another kind.
 
 A manifest in the folder of --out lists the kind and the digest of each file that was written. A later run
 of the program replaces listed files, and removes those of the kinds that it writes if it did not write

@@ -179,8 +179,8 @@ def decimal_mark(cells, separator):
 
 
 def plain_name(name):
-    """Returns the name of a column in small letters, with underscores for blanks."""
-    return re.sub(r"[\s-]+", "_", name.strip().lower())
+    """Returns the name of a column in small letters, with underscores for blanks and without its unit."""
+    return re.sub(r"[\s-]+", "_", re.sub(r"[(\[].*", "", name).strip().lower())
 
 
 def is_comment(line):

@@ -19,7 +19,7 @@ def read(tmp_path, content):
     PLAIN, "\ufeff" + PLAIN, PLAIN.replace("\n", "\r\n"), PLAIN.replace("\n", "\r"), PLAIN.encode("utf-16"),
     SEMICOLONS, "\ufeff" + SEMICOLONS, "sep=;\r\n" + SEMICOLONS, SEMICOLONS.replace(",", "."),
     SEMICOLONS.replace(";", "\t"), SEMICOLONS.replace(";", "\t").encode("utf-16"), PLAIN.replace(",", "\t"),
-    PLAIN.replace("ranks,batch_per_rank,epoch_seconds", " Ranks, Batch per rank ,EPOCH-SECONDS"),
+    PLAIN.replace("ranks,batch_per_rank,epoch_seconds", " Ranks, Batch per rank [images] ,EPOCH-SECONDS (s)"),
     PLAIN.replace("ranks,", "GPUs,"), PLAIN.replace("\n", ",,\n") + ",,,,\n\n\n", "# ranks, times of May\n" + PLAIN + "#\n",
     "# " + PLAIN, ("# Zeit f\u00fcr\n" + PLAIN).encode("latin-1"), '"' + PLAIN.strip().replace(",", '","').replace("\n", '"\n"') + '"',
     PLAIN.replace("1234.5", '"1,234.5"'), SEMICOLONS.replace("1024", "1.024").replace("1234", "1.234"),

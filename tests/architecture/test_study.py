@@ -446,6 +446,8 @@ def test_inconsistent_table_is_one_error(table, text, message):
     (" --data cifar10:~/a", "'~' is not expanded; write the whole path", " --data cifar10:/home/me/a"),
     ("\t--epochs 2", "its command contains a tab; separate options by blanks", " --epochs 2"),
     (" --data caf\xe9", "it contains '\xe9'; use characters of ASCII", " --data cafe"),
+    ("\N{RIGHT-TO-LEFT OVERRIDE}", "another invisible character", ""), ("\x9b2J", "another invisible character", ""),
+    (" # slow", "a comment behind the command; write it in a line of its own", "\n# slow"),
     (" --data a;b", "it contains the character ';'", " --data a-b"),
     (b" \x96epochs 2", "it is not encoded in UTF-8; save the table in this encoding", " --epochs 2"),
 ], ids=repr)
