@@ -26,15 +26,17 @@ NCCL_TEXT = re.compile(r"#\s+size\s+count\s+type\b.*\balgbw\s+busbw")
 NCCL_JSON = re.compile(r'\{\s*"version"\s*:.*("results"|"nccl_version"|_perf\b)', re.DOTALL)
 UNICODE_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 MARKUP = (("<!doctype html", HTML), ("<html", HTML), ("<?xml", "an XML text"),
-          ("version https://git-lfs", "a pointer of Git LFS"), ("{", JSON), ("[", JSON))
+          ("version https://git-lfs", "a pointer of Git LFS"))
+JSON_BEGIN = re.compile(r'\{\s*(["}]|$)|\[\s*(["\[{\]\d-]|true|false|null)')  # no section "[train]" of an INI file
 
 UNPACK = {"a gzip archive": "gzip", "a bzip2 archive": "bzip2", "an xz archive": "xz",
           "a Zstandard archive": "zstd"}
 # What leads on with a file of this kind, whatever was wanted instead.
 ADVICE = {
-    "a folder": "give the files in it", EMPTY: "its writer ended early, or the disk was full",
+    "a folder": "give the files in it",
+    EMPTY: "its writer ended early, or the disk was full; write it again",
     "a file of zero bytes": "the file system lost its content; copy the file again",
-    "a ZIP archive": "unpack it; save the sheet of a workbook (.xlsx) as CSV",
+    "a ZIP archive": "save the sheet of a workbook (.xlsx) as CSV, or unpack it: python3 -m zipfile -e FILE .",
     "a tar archive": "unpack it: tar -xf FILE",
     "a workbook or a document of Microsoft Office": "save its sheet as CSV",
     HTML: "probably an error or login page of a download; download the file again",
@@ -69,6 +71,8 @@ def kind_of_text(text):
     for mark, kind in MARKUP:
         if begin.startswith(mark):
             return kind
+    if JSON_BEGIN.match(begin):
+        return JSON
     lines = [line for line in text.splitlines()[:20] if line.strip() and line[0] != "#"][:2]
     has_columns = len(lines) == 2 and any(
         lines[0].count(mark) and lines[1].count(mark) >= lines[0].count(mark) for mark in ",;\t")

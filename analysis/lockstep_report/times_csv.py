@@ -19,6 +19,7 @@ from lockstep_report.file_kind import CSV, TEXT, read_text
 RANKS = ("ranks", "gpus", "workers")
 BATCH = ("batch_per_rank", "batch_per_gpu")
 SECONDS = ("epoch_seconds",)
+NUMBERS = re.compile("|".join((*RANKS, *BATCH, *SECONDS, "published_", "cpu_", "network_")))
 WANTED = "ranks (or gpus, workers), batch_per_rank (or batch_per_gpu) and epoch_seconds"
 
 
@@ -109,7 +110,8 @@ class Table:
                      if cells != self.given_names]  # the header is repeated if tables were joined
         if not self.rows:
             raise ReportError(INPUT, f"{path}: no column has a value; write one line for each run below their names")
-        self.decimal_mark = decimal_mark([cell for _, cells in found for cell in cells], self.separator)
+        self.decimal_mark = decimal_mark([cell for _, row in self.rows for name, cell in row.items()
+                                          if NUMBERS.match(name)], self.separator)
 
     def cells(self, lines):
         """Returns [(number of the line, cells)] of the lines with cells."""
@@ -148,7 +150,7 @@ class Table:
 
     def plain(self, text):
         """Returns the number `text` with a decimal point and without separators of thousands."""
-        text = re.sub(rf"(?<=\d){THOUSANDS}(?=\d{{3}})", "", text)
+        text = re.sub(rf"(?<=\d){THOUSANDS}(?=\d{{3}}(?!\d))", "", text)
         if self.decimal_mark == ".":
             return re.sub(r",(?=\d{3}(?!\d))", "", text)
         if self.decimal_mark == ",":

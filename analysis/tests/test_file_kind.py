@@ -26,7 +26,7 @@ NCCL_TEXT = "#  size  count  type  redop  root  time  algbw  busbw  #wrong\n 104
 def zipped(data):
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
-        archive.writestr("a", data)
+        archive.writestr("inside", data)
     return content.getvalue()
 
 
@@ -82,6 +82,11 @@ def test_kind_is_recognised_also_if_the_end_is_missing(kind):
     assert kind_of((KINDS["a text"] + "\u00fc".encode() * HEAD)[:HEAD]) == "a text"
 
 
+def test_ini_files_are_no_json():
+    assert {kind_of(text) for text in (b"[train]\nmomentum = 0.5\n", b"{x")} == {"a text"}
+    assert {kind_of(text) for text in (b"[1]", b"{", b"[\n{}]", b"[true]", b"{ }")} == {"a JSON text"}
+
+
 @pytest.mark.parametrize("reader", READERS)
 def test_each_reader_names_the_kind_of_a_wrong_file(reader, run, tmp_path, capfd):
     command, words, read = READERS[reader]
@@ -113,9 +118,10 @@ def test_command_in_the_message_unpacks_the_file(reader, compress, run, tmp_path
     assert main([word.replace("FILE", f"{file}.unpacked") for word in command]) == 0
 
 
-def test_command_in_the_message_unpacks_a_tar_archive(run, tmp_path, capfd):
-    file = tmp_path / "runs.tar"
-    file.write_bytes(tarred(run.read_bytes()))
+@pytest.mark.parametrize("pack", [tarred, zipped])
+def test_command_in_the_message_unpacks_an_archive(pack, run, tmp_path, capfd):
+    file = tmp_path / "my runs"
+    file.write_bytes(pack(run.read_bytes()))
     line = failure(capfd, ["summary", "FILE"], file=file, run=run)
     subprocess.run(["bash", "-c", line.partition("unpack it: ")[2]], check=True, cwd=tmp_path)
     assert read_run(tmp_path / "inside").status == "complete"

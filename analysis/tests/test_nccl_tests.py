@@ -34,7 +34,7 @@ def text(ranks=8, hosts=1, root=True, devices=True, time="time", wrong="#wrong",
         algorithm, bus = bandwidths(ranks, size, factor)
         measured = f"{microseconds(ranks, size):7.2f}  {algorithm:6.2f}  {bus:6.2f}      0"
         lines.append(f"  {size:12}  {size // 4:12}     float     sum  {'    -1' if root else ''}  {measured}  999.99  1.00  1.00  N/A")
-    lines += ["node-0:70:81 [0] NCCL INFO comm 0x5 rank 0 nranks 8", "# Out of bounds values : 0 OK", "# Avg bus bandwidth    : 41.3"]
+    lines += ["node-0:70:81 [0] NCCL INFO comm 0x5 rank 0 nranks 8", "  1048576  262", "2 of 8 ranks", "# Out of bounds values : 0 OK", "# Avg bus bandwidth    : 41.3"]
     return "".join(f"{prefix}{line}\n" for line in lines)
 
 

@@ -25,7 +25,7 @@ def read(tmp_path, content):
     PLAIN.replace("1234.5", '"1,234.5"'), SEMICOLONS.replace("1024", "1.024").replace("1234", "1.234"),
     SEMICOLONS.replace("1234", "1\u00a0234").replace("1024", "1\u202f024"), PLAIN.replace("1234", "1'234").replace("1024", "1\u2019024"),
     PLAIN.replace("1234.5", '"1234,5"').replace("600.25", '"600,25"'), PLAIN.replace("\n2,", "\n\nranks,batch_per_rank,epoch_seconds\n2,"),
-    PLAIN.replace("1234.5", " 1.2345e3 "),
+    PLAIN.replace("1234.5", " 1.2345e3 "), SEMICOLONS.replace("\n", ";1.2\n").replace("seconds;1.2", "seconds;version"),
 ], ids=repr)
 def test_tables_of_spreadsheets_have_the_same_values(tmp_path, content):
     rows = read(tmp_path, content).rows

@@ -73,7 +73,7 @@ def text_tables(text):
             if "time" not in names:
                 raise ValueError("it has CPU times (option -C)")
         words = line[len(prefix):].split() if line.startswith(prefix) else []
-        if names and words and words[0].isdigit():
+        if names and len(words) >= len(names) and words[0].isdigit():
             first = names.index("time")
             row = (int(words[0]), *map(float, words[first:first + 3]))
             rows += [row] if min(row[:2]) > 0 else []
