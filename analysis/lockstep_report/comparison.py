@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from lockstep_report import metrics
 from lockstep_report.choices import choice_notes
 from lockstep_report.experiment import HOSTS, distinguishing, text_of, unlike
+from lockstep_report.inference import median_interval
 from lockstep_report.repeats import left_out_note, split_repeats
 from lockstep_report.waiting import median_split
 
@@ -112,7 +112,7 @@ def median_point(group):
         images_per_second=group[0].images and group[0].images / epoch_seconds,
         step_median=median("step_median"),
         step_interval=None,
-        epoch_interval=metrics.median_interval([p.epoch_seconds for p in group]),
+        epoch_interval=median_interval([p.epoch_seconds for p in group]),
         phase_seconds=phases,
         allreduce_seconds=median("allreduce_seconds"),
         split=median_split([p.split for p in group]),

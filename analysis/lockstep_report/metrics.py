@@ -8,18 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MINIMUM_REPEATS = 6  # with fewer, no pair of order statistics covers the median with 95 %
 AGREEMENT = 1.2  # largest ratio of two bounds that count as one value
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A rank-based (order-statistics) interval of a median of `count` values."""
-
-    low: float
-    high: float
-    coverage: float
-    count: int
 
 
 @dataclass(frozen=True)
@@ -189,29 +178,6 @@ def least_transfer_seconds(certain_transfer, early_transfer, is_whole):
     pass, a rank that has ended it may wait for their next call: this time, `early_transfer`, is not
     certain to be transfer, unless the all-reduces consist of calls on this rank (`is_whole`)."""
     return np.maximum(0.0, certain_transfer - np.where(is_whole, 0.0, early_transfer))
-
-
-def median_interval(values, confidence=0.95):
-    """Returns an interval of the median from order statistics; None for fewer than 6 values.
-
-    It is the narrowest pair (x_k, x_{n+1-k}) with 1 - 2*P(Binomial(n, 1/2) <= k-1) >= confidence.
-    """
-    ordered = np.sort(np.asarray(values, dtype=float))
-    n = len(ordered)
-    if n < MINIMUM_REPEATS:
-        return None
-    tail, k, below = 0, 0, 0
-    allowed = round((1 - confidence) * 10**6) * 2**n // 10**6  # integers, because 2**n may be huge
-    choose = 1  # n over k, computed from its predecessor, because n may be in the thousands
-    while 2 * (tail + choose) <= allowed:
-        tail += choose
-        below = tail
-        choose = choose * (n - k) // (k + 1)
-        k += 1
-    if k == 0:
-        return None
-    coverage = 1 - 2 * below / 2**n
-    return Interval(float(ordered[k - 1]), float(ordered[n - k]), coverage, n)
 
 
 def steps_per_epoch(samples, batch_per_rank, ranks):

@@ -8,6 +8,7 @@ from lockstep_report import choices, metrics, settings, validity
 from lockstep_report.contention import lack_of
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.experiment import HOSTS, results_of, variant_of
+from lockstep_report.inference import Interval, series_interval
 from lockstep_report.measurements import measurements_of
 from lockstep_report.stored import blocks
 from lockstep_report.waiting import Split, split_of
@@ -36,8 +37,8 @@ class Point:
     images: int = None  # per epoch
     steps: int = None  # per epoch
     step_median: float = None
-    step_interval: metrics.Interval = None  # over the steps of one run
-    epoch_interval: metrics.Interval = None  # over repeated runs
+    step_interval: Interval = None  # over the steps of one run
+    epoch_interval: Interval = None  # over repeated runs
     phase_seconds: dict = None  # phase -> mean over ranks; also the imbalance
     allreduce_seconds: float = None  # mean over ranks
     split: Split = None  # waiting and transfer of each rank, the parts of the all-reduce
@@ -190,7 +191,7 @@ def from_run(run):
         images=window.size.images,
         steps=window.size.steps,
         step_median=float(np.median(step)),
-        step_interval=metrics.median_interval(step),
+        step_interval=series_interval(step),
         phase_seconds=of_phases,
         allreduce_seconds=scale * busy.mean(),
         split=split_of(run, window, scale),

@@ -3,6 +3,7 @@
 import numpy as np
 
 from lockstep_report import metrics
+from lockstep_report.inference import series_interval
 from lockstep_report.settings import difference_notes, list_hosts, setting_of, setting_texts, version_of
 from lockstep_report.tables import Column, Table
 from lockstep_report.validity import warning_notes
@@ -35,7 +36,7 @@ def describe_run(run):
 def sweep_row(run, i):
     seconds = np.asarray(run.allreduce["seconds"][i], dtype=float)
     median = float(np.median(seconds))
-    interval = metrics.median_interval(seconds)
+    interval = series_interval(seconds)
     size = int(run.allreduce["bytes"][i])
     bus = metrics.bus_bandwidth(size, median, run.rank_count)
     return {

@@ -20,9 +20,12 @@ def check_coverage(hits, repeats, coverage=0.95, exact=True):
         assert 1 - below(hits) > 5e-4, f"{hits} of {repeats}: the intervals are too wide"
 
 
-def noise(random, sigma, shape=None):
-    """Factors with median 1."""
-    return np.exp(sigma * random.standard_normal(shape))
+def noise(random, sigma, shape=None, correlation=0.0):
+    """Factors with median 1; along the first axis, their logarithms are autoregressive."""
+    values = random.standard_normal(shape)
+    for i in range(1, len(values) if correlation else 0):
+        values[i] = correlation * values[i - 1] + np.sqrt(1 - correlation**2) * values[i]
+    return np.exp(sigma * values)
 
 
 def write_sweep(path, random, ranks, alpha, beta, sizes, sigma=0.02, repeats=9, algorithm="ring",
@@ -46,15 +49,17 @@ def write_sweep(path, random, ranks, alpha, beta, sizes, sigma=0.02, repeats=9, 
 
 def write_training(path, random, ranks=4, steps=40, sizes=(4e6, 2e6, 1e6), alpha=1e-3, beta=1e-9,
                    work=0.05, sigma=0.02, slow_rank=None, slow=0.0, clock_rank=None, clock=0.0,
-                   reducer="overlap", images=128, batch=32, jitter=1e-5, environment=(), config=(), **options):
+                   reducer="overlap", images=128, batch=32, jitter=1e-5, correlation=0.0,
+                   environment=(), config=(), **options):
     """Writes a training of `steps` steps in the second of two epochs. A rank works `work` seconds
-    per step (30 % forward, 70 % backward) with the noise `sigma`, `slow_rank` longer by `slow`
+    per step (30 % forward, 70 % backward) with the noise `sigma`, which has the given correlation of
+    successive steps, `slow_rank` longer by `slow`
     seconds. The buckets of equal shares of the backward pass are reduced one after the other in
     alpha + beta · bytes; the update follows the last one, because gradients are clipped. The clock
     of `clock_rank` is ahead by `clock` seconds, but the recorded offsets are 0. A step has `images`
     images on any number of ranks, so that all runs have the same setting."""
     count = steps + 1
-    own = work * noise(random, sigma, (count, ranks))
+    own = work * noise(random, sigma, (count, ranks), correlation)
     if slow_rank is not None:
         own[:, slow_rank] += slow
     sizes = np.asarray(sizes)

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from lockstep_report.models.fitting import fit_linear, student_coverage, student_quantile
+from lockstep_report.inference import student_coverage, student_quantile
+from lockstep_report.models.fitting import fit_linear
 from planted import check_coverage, noise
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from lockstep_report import metrics
+from lockstep_report.inference import Interval
 from synthetic import PHASES
 
 
@@ -69,38 +70,6 @@ def test_hidden_communication():
     assert metrics.hidden_seconds(1.0, 2.0) == 0.0
 
 
-def test_no_interval_from_fewer_than_six():
-    assert metrics.median_interval([1, 2, 3, 4, 5]) is None
-
-
-def test_interval_of_six_is_smallest_to_largest():
-    # P(all six on one side of the median) = 2 * (1/2)^6 = 1/32; the next inner pair covers 78 %
-    interval = metrics.median_interval([6, 1, 5, 2, 4, 3])
-    assert (interval.low, interval.high) == (1, 6)
-    assert interval.coverage == 1 - 2 / 64
-
-
-def test_interval_of_ten_leaves_out_one_at_each_end():
-    # second value: 2*(1 + 10)/1024 = 0.0215 <= 0.05; third: 2*(1 + 10 + 45)/1024 = 0.109 > 0.05
-    interval = metrics.median_interval(range(1, 11))
-    assert (interval.low, interval.high) == (2, 9)
-    assert interval.coverage == pytest.approx(1 - 22 / 1024)
-
-
-def test_interval_of_many_follows_the_normal_rule():
-    # n = 10000: ranks n/2 -/+ 1.96*sqrt(n)/2 = 5000 -/+ 98
-    interval = metrics.median_interval(np.arange(1, 10001))
-    assert abs(interval.low - 4902) <= 1 and abs(interval.high - 5099) <= 1
-
-
-def test_interval_covers_the_median_as_often_as_it_says():
-    random = np.random.default_rng(7)
-    draws = random.exponential(size=(4000, 9))  # not normally distributed; median ln 2
-    hits = [i.low <= np.log(2) <= i.high for i in map(metrics.median_interval, draws)]
-    # for n = 9: 1 - 2*(1 + 9)/512 = 0.961; three standard errors of 4000 draws are 0.009
-    assert np.mean(hits) == pytest.approx(1 - 20 / 512, abs=0.009)
-
-
 def test_steps_per_epoch_keep_the_last_batch():
     assert metrics.steps_per_epoch(50_000, 32, 1) == 1563
     assert metrics.steps_per_epoch(50_000, 32, 2) == 782
@@ -115,6 +84,6 @@ def test_karp_flatt_fraction():
 
 
 def test_interval_of_a_ratio():
-    one, two = metrics.Interval(9.0, 12.0, 0.97, 6), metrics.Interval(3.0, 4.0, 0.97, 6)
+    one, two = Interval(9.0, 12.0, 0.97, 6), Interval(3.0, 4.0, 0.97, 6)
     assert metrics.ratio_interval(one, two) == (9 / 4, 12 / 3)
     assert metrics.ratio_interval(None, two) == (None, None)

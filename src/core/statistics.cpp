@@ -1,23 +1,24 @@
 #include "lockstep/core/statistics.hpp"
 
 #include <algorithm>
+#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
+#include <cstddef>
 #include <limits>
-#include <numbers>
+#include <numeric>
 
 namespace lockstep::core {
 
 namespace {
 
-constexpr double outside = 0.05;  ///< maximum probability that the interval misses the median
-constexpr std::size_t least_values = 6;  ///< smallest sample that has a 95 % interval
+constexpr double least_values = 6;  ///< independent values whose range covers the median with 95 %
 
-/// Returns P(Binomial(n, 1/2) = k). Computed with logarithms, because 2^-n underflows for thousands
-/// of values.
-double binomial_probability(double n, double k) {
-  return std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) -
-                  n * std::numbers::ln2);
+/// Returns t with P(|T| <= t) = 95 % for Student's t with `dof` degrees of freedom.
+double student_quantile(double dof) {
+  return boost::math::quantile(boost::math::students_t(dof), 0.975);
 }
+
+double sign(double value) { return value > 0 ? 1 : (value < 0 ? -1 : 0); }
 
 }  // namespace
 
@@ -28,19 +29,40 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-std::optional<Interval> median_interval(std::vector<double> values) {
+double autocorrelation_time(const std::vector<double>& values) {
   const std::size_t count = values.size();
-  if (count < least_values) return std::nullopt;
-  std::size_t k = 0;
-  double tail = 0;  // P(Binomial <= k - 1)
-  while (true) {
-    tail += binomial_probability(static_cast<double>(count), static_cast<double>(k));
-    if (2 * tail > outside) break;
-    ++k;
+  const double middle = median(values);
+  std::vector<double> signs(count);
+  std::ranges::transform(values, signs.begin(), [&](double value) { return sign(value - middle); });
+  const auto product = [&](std::size_t lag) {
+    return std::inner_product(signs.begin() + static_cast<std::ptrdiff_t>(lag), signs.end(),
+                              signs.begin(), 0.0);
+  };
+  if (count < 2 || product(0) == 0) return 1;
+  double sum = 0;
+  double pairs = 0;
+  for (std::size_t lag = 0; lag + 1 < count; lag += 2, ++pairs) {
+    const double pair = product(lag) + product(lag + 1);
+    if (pair <= 0) break;
+    sum += pair;
   }
-  if (k == 0) return std::nullopt;
-  std::ranges::sort(values);
-  return Interval{values[k - 1], values[count - k]};
+  const double time = 2 * sum / product(0) - 1;
+  // Each estimated autocorrelation is too small, because the median is that of the same values.
+  return time > 1 ? time / std::max(0.25, 1 - 4 * (pairs - 1) / static_cast<double>(count)) : 1;
+}
+
+std::optional<Interval> series_interval(const std::vector<double>& values) {
+  const auto count = static_cast<double>(values.size());
+  if (count < least_values) return std::nullopt;
+  const double time = autocorrelation_time(values);
+  const double independent = count / time;
+  if (independent < least_values) return std::nullopt;
+  const double half = student_quantile(std::floor(independent) - 1) / 2 * std::sqrt(count * time);
+  const double lowest = std::max(1.0, std::floor((count + 1) / 2 - half));
+  std::vector<double> sorted = values;
+  std::ranges::sort(sorted);
+  return Interval{sorted[static_cast<std::size_t>(lowest) - 1],
+                  sorted[sorted.size() - static_cast<std::size_t>(lowest)]};
 }
 
 }  // namespace lockstep::core

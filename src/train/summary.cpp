@@ -121,7 +121,7 @@ void Summariser::time(const record::EpochRecord& epoch) {
   summary_.lacking_rank = lack.rank;
   summary_.exposed_share = exposed / static_cast<double>(ranks_) / sum;
   summary_.step_seconds_median = core::median(seconds);
-  summary_.step_seconds_interval = core::median_interval(std::move(seconds));
+  summary_.step_seconds_interval = core::series_interval(seconds);
 }
 
 RunSummary Summariser::summary() const { return summary_; }

@@ -22,30 +22,39 @@ TEST(Statistics, MedianOfAnEvenCountIsTheMeanOfTheMiddleValues) {
   EXPECT_TRUE(std::isnan(median({})));
 }
 
-// The expected ranks are those in the table of Le Boudec (appendix A) for the 95 % confidence
-// interval of a median.
-TEST(Statistics, IntervalHasTheTabulatedRanks) {
-  struct Case {
-    int count, low, high;
-  };
-  for (const auto& [count, low, high] : {Case{6, 1, 6}, Case{8, 1, 8}, Case{9, 2, 8},
-                                         Case{20, 6, 15}, Case{30, 10, 21}, Case{70, 27, 44}}) {
-    const auto interval = median_interval(first_integers(count));
-    ASSERT_TRUE(interval) << count;
-    EXPECT_EQ(interval->low, low) << count;
-    EXPECT_EQ(interval->high, high) << count;
-  }
+TEST(Statistics, AutocorrelationTimeOfShortSeries) {
+  EXPECT_EQ(autocorrelation_time({}), 1);
+  EXPECT_EQ(autocorrelation_time({5}), 1);
+  EXPECT_EQ(autocorrelation_time({7, 7, 7}), 1);
+  // The signs are -, +, -, +: the products at lag 1 are negative, so no correlation is counted.
+  EXPECT_EQ(autocorrelation_time({1, 4, 2, 3}), 1);
+  // The signs are -, -, -, +, +, +, with the products 6, 3, 0, -3: 2 (6 + 3) / 6 - 1.
+  EXPECT_DOUBLE_EQ(autocorrelation_time(first_integers(6)), 2);
 }
 
-TEST(Statistics, FewerThanSixValuesHaveNoInterval) {
-  for (int count = 0; count < 6; ++count) EXPECT_FALSE(median_interval(first_integers(count)));
+/// Returns 10 values in an order without positive autocorrelation, each `repeats` times in turn.
+std::vector<double> series(int repeats) {
+  std::vector<double> values;
+  for (const double value : {5, 6, 1, 10, 2, 9, 3, 8, 4, 7}) values.insert(values.end(), repeats, value);
+  return values;
 }
 
-TEST(Statistics, IntervalOfManyValuesIsThatOfTheNormalApproximation) {
-  const auto interval = median_interval(first_integers(100'000));
-  ASSERT_TRUE(interval);
-  EXPECT_NEAR(interval->low, 50'000 - 0.98 * std::sqrt(100'000), 2);
-  EXPECT_NEAR(interval->high, 50'001 + 0.98 * std::sqrt(100'000), 2);
+TEST(Statistics, IntervalOfASeriesCountsItsIndependentValues) {
+  // t of 9 degrees of freedom is 2.262: the lowest rank is floor(5.5 - 1.131 sqrt(10)) = 1.
+  const auto alternating = series_interval(series(1));
+  ASSERT_TRUE(alternating);
+  EXPECT_EQ(alternating->low, 1);
+  EXPECT_EQ(alternating->high, 10);
+  // 100 values in 20 repeats of 5 are worth about 20 values.
+  const double time = autocorrelation_time(series(5));
+  EXPECT_GE(time, 2);
+  EXPECT_LE(time, 6);
+  EXPECT_TRUE(series_interval(series(5)));
+}
+
+TEST(Statistics, FewIndependentValuesHaveNoInterval) {
+  for (int count = 0; count < 6; ++count) EXPECT_FALSE(series_interval(first_integers(count)));
+  EXPECT_FALSE(series_interval(first_integers(100)));  // a trend
 }
 
 }  // namespace

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lockstep_report import metrics
+from lockstep_report.inference import median_interval, series_interval
 from lockstep_report.measurements import QUANTITIES as MEASUREMENTS
 from lockstep_report.schema import PHASES
 from lockstep_report.stored import by_blocks
@@ -45,15 +46,13 @@ QUANTITIES = (
                0 if m.name in ("utilisation", "processor_busy_seconds") else -1) for m in MEASUREMENTS),
 )
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
-GROUPS = 20  # of consecutive steps, for intervals over the steps of one run
 CHECKED = ("epoch_seconds", "training_seconds", "step_seconds")  # unless --check names others
 
 
 @dataclass(frozen=True)
 class Estimate:
     """The median of `count` values, which are steps of one run or repeated runs (`over`), with the
-    rank-based 95 % interval of the median; None if it has none. The interval over steps is that of
-    the medians of groups of consecutive steps, because successive steps are correlated."""
+    95 % interval of the median; None if it has none."""
 
     median: float
     low: float = None
@@ -80,17 +79,9 @@ def estimates_of(runs, points, windows):
 
 def estimate(values, over):
     values = np.asarray(values, dtype=float)
-    grouped = group_medians(values) if over == "steps" else values
-    interval = metrics.median_interval(grouped)
+    interval = (series_interval if over == "steps" else median_interval)(values)
     low, high = (interval.low, interval.high) if interval else (None, None)
     return Estimate(float(np.median(values)), low, high, len(values), over)
-
-
-def group_medians(values):
-    """Returns the medians of the at least GROUPS groups of len(values) // GROUPS consecutive values;
-    the values themselves if they are fewer than 2 * GROUPS."""
-    size = max(1, len(values) // GROUPS)
-    return np.median(values[:len(values) // size * size].reshape(-1, size), axis=1)
 
 
 def step_values(run, steps):

@@ -9,11 +9,11 @@ Student's t with n - p degrees of freedom.
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
-CONFIDENCE = 0.95
+from lockstep_report.inference import student_quantile
+
 LARGEST = 1e100  # of an observation
 REWEIGHTINGS = 8  # the weights change by less than 1e-6 after three
 
@@ -39,33 +39,6 @@ class Estimate:
 
     def contains(self, value):
         return self.has_interval and self.low <= value <= self.high
-
-
-def student_coverage(t, dof):
-    """Returns P(|T| <= t) of Student's t with `dof` (integer) degrees of freedom: the finite sums
-    of Abramowitz and Stegun, 26.7.3 and 26.7.4."""
-    angle = math.atan(t / math.sqrt(dof))
-    cosine, sine = math.cos(angle), math.sin(angle)
-    total, term = 0.0, (cosine if dof % 2 else 1.0)
-    for k in range(1 + dof % 2, dof, 2):
-        total += term
-        term *= cosine**2 * k / (k + 1)
-    return 2 / math.pi * (angle + sine * total) if dof % 2 else sine * total
-
-
-@lru_cache(maxsize=None)
-def student_quantile(dof, confidence=CONFIDENCE):
-    """Returns t with P(|T| <= t) = `confidence` for Student's t with `dof` degrees of freedom."""
-    low, high = 0.0, 1.0
-    while student_coverage(high, dof) < confidence:
-        high *= 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        if student_coverage(middle, dof) < confidence:
-            low = middle
-        else:
-            high = middle
-    return high
 
 
 @dataclass(frozen=True)

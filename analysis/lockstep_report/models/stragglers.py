@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lockstep_report import metrics
-from lockstep_report.models.fitting import CONFIDENCE, Estimate
+from lockstep_report.inference import CONFIDENCE, series_interval
+from lockstep_report.models.fitting import Estimate
 
 COMMUNICATION = "exposed_communication"
 
@@ -55,8 +56,8 @@ def excess_work(work):
 
 
 def median_estimate(values, confidence=CONFIDENCE):
-    """Returns the median with its rank-based interval, which needs at least 6 values."""
-    interval = metrics.median_interval(values, confidence)
+    """Returns the median of a series of steps with its interval."""
+    interval = series_interval(values, confidence)
     if interval is None:
         return Estimate(float(np.median(values)), note="too few steps")
     return Estimate(float(np.median(values)), interval.low, interval.high)
@@ -75,13 +76,13 @@ def straggler_of(timed):
     work = metrics.rank_seconds(timed.phase_seconds, timed.phases, (COMMUNICATION,))
     excess = excess_work(work)
     rank = int(np.argmax(np.median(excess, axis=0)))
-    # One of N ranks is selected, so each is tested at the level 5 % / N (Bonferroni).
-    tested = median_estimate(excess[:, rank], 1 - (1 - CONFIDENCE) / run.rank_count)
+    # One of N ranks is selected, so the interval of each has the level 5 % / N (Bonferroni).
+    found = median_estimate(excess[:, rank], 1 - (1 - CONFIDENCE) / run.rank_count)
     names = run.ranks.get("hostname", ())
     return Straggler(
         run.label, run.rank_count, rank, str(names[rank]) if len(names) > rank else "",
-        median_estimate(excess[:, rank]), float(np.median(np.delete(work, rank, axis=1))),
-        tested.has_interval and tested.low > 0,
+        found, float(np.median(np.delete(work, rank, axis=1))),
+        found.has_interval and found.low > 0,
         None if timed.times is None else float(np.mean(timed.times.start.argmax(axis=1) == rank)),
         **clock_of(timed.times))
 

@@ -15,11 +15,16 @@ struct Interval {
   double high = 0;
 };
 
-/// Returns the rank-based 95 % confidence interval of the median: for n sorted values it is
-/// (x_k, x_(n+1-k)) with the largest k for which 1 - 2 P(Binomial(n, 1/2) <= k-1) >= 0.95. It
-/// assumes no distribution. Returns nullopt for fewer than 6 values, because no pair reaches 95 %.
-/// Source: J.-Y. Le Boudec, Performance Evaluation of Computer and Communication Systems, 2010,
-/// chapter 2.
-std::optional<Interval> median_interval(std::vector<double> values);
+/// Returns the integrated autocorrelation time of a series, at least 1: its median varies as much as
+/// that of size / time independent values. It is computed from the signs of the deviations from the
+/// median; the sum of autocorrelations ends before the first pair that is not positive. Source: C. J.
+/// Geyer, Practical Markov Chain Monte Carlo, Statistical Science 7 (1992).
+double autocorrelation_time(const std::vector<double>& values);
+
+/// Returns a 95 % confidence interval of the median of a series in the order of time, whose values
+/// may be correlated; nullopt if it is worth fewer than 6 independent values. Its ends are order
+/// statistics. docs/analysis.md ("Statistics") defines it, and `series_interval` of lockstep_report
+/// computes the same.
+std::optional<Interval> series_interval(const std::vector<double>& values);
 
 }  // namespace lockstep::core

@@ -1,0 +1,117 @@
+"""95 % intervals of medians, of independent values and of series of correlated ones. docs/analysis.md
+("Statistics") states the method; `core/statistics` of the program has the same for its summary."""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+CONFIDENCE = 0.95
+# With fewer independent values, no pair of order statistics covers the median with 95 %.
+MINIMUM_VALUES = 6
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval of the median of `count` values, from order statistics. `effective`: number of
+    independent values that a series is worth; None if the values are independent."""
+
+    low: float
+    high: float
+    coverage: float
+    count: int
+    effective: float = None
+
+
+def student_coverage(t, dof):
+    """Returns P(|T| <= t) of Student's t with `dof` (integer) degrees of freedom: the finite sums
+    of Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    angle = math.atan(t / math.sqrt(dof))
+    cosine, sine = math.cos(angle), math.sin(angle)
+    total, term = 0.0, (cosine if dof % 2 else 1.0)
+    for k in range(1 + dof % 2, dof, 2):
+        total += term
+        term *= cosine**2 * k / (k + 1)
+    return 2 / math.pi * (angle + sine * total) if dof % 2 else sine * total
+
+
+@lru_cache(maxsize=None)
+def student_quantile(dof, confidence=CONFIDENCE):
+    """Returns t with P(|T| <= t) = `confidence` for Student's t with `dof` degrees of freedom."""
+    low, high = 0.0, 1.0
+    while student_coverage(high, dof) < confidence:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        if student_coverage(middle, dof) < confidence:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def median_interval(values, confidence=CONFIDENCE):
+    """Returns an interval of the median of independent values; None for fewer than 6 of them.
+
+    It is the narrowest pair (x_k, x_{n+1-k}) with 1 - 2*P(Binomial(n, 1/2) <= k-1) >= confidence.
+    """
+    ordered = np.sort(np.asarray(values, dtype=float))
+    n = len(ordered)
+    if n < MINIMUM_VALUES:
+        return None
+    tail, k, below = 0, 0, 0
+    allowed = round((1 - confidence) * 10**6) * 2**n // 10**6  # integers, because 2**n may be huge
+    choose = 1  # n over k, computed from its predecessor, because n may be in the thousands
+    while 2 * (tail + choose) <= allowed:
+        tail += choose
+        below = tail
+        choose = choose * (n - k) // (k + 1)
+        k += 1
+    if k == 0:
+        return None
+    coverage = 1 - 2 * below / 2**n
+    return Interval(float(ordered[k - 1]), float(ordered[n - k]), coverage, n)
+
+
+def autocorrelation_time(values):
+    """Returns the integrated autocorrelation time tau of a series, at least 1: its median varies as
+    much as that of len(values) / tau independent values.
+
+    tau = 1 + 2 * (sum of the autocorrelations of the signs of the deviations from the median), up
+    to the first sum of two neighbours that is not positive (Geyer 1992). Each estimated
+    autocorrelation is too small by about tau / n, because the median is that of the same values.
+    """
+    values = np.asarray(values, dtype=float)
+    n = len(values)
+    signs = np.sign(values - np.median(values)) if n else values
+    spectrum = np.fft.rfft(signs, 2 * n) if n else signs
+    products = np.rint(np.fft.irfft(spectrum * np.conj(spectrum), 2 * n)[:n]) if n else signs
+    if n < 2 or products[0] == 0:
+        return 1.0
+    pairs = products[0:n - 1:2] + products[1:n:2]
+    ended = np.flatnonzero(pairs <= 0)
+    used = int(ended[0]) if len(ended) else len(pairs)
+    tau = 2 * float(pairs[:used].sum()) / float(products[0]) - 1
+    return tau / max(0.25, 1 - 4 * (used - 1) / n) if tau > 1 else 1.0
+
+
+def series_interval(values, confidence=CONFIDENCE):
+    """Returns an interval of the median of a series in the order of time, whose values may be
+    correlated; None if the series is worth fewer than 6 independent values.
+
+    The ranks of its ends are (n+1)/2 -+ t/2 * sqrt(n * tau), with Student's t for the number n / tau
+    of independent values, because tau is estimated; it is the whole range if these ranks do not
+    exist and the range of n / tau independent values covers the median.
+    """
+    ordered = np.sort(np.asarray(values, dtype=float))
+    n = len(ordered)
+    if n < MINIMUM_VALUES:
+        return None
+    tau = autocorrelation_time(values)
+    effective = n / tau
+    if effective < MINIMUM_VALUES or 2 ** (1 - effective) > 1 - confidence:
+        return None
+    t = student_quantile(math.floor(effective) - 1, confidence)
+    lowest = max(1, math.floor((n + 1) / 2 - t / 2 * math.sqrt(n * tau)))
+    return Interval(float(ordered[lowest - 1]), float(ordered[n - lowest]), confidence, n, effective)
