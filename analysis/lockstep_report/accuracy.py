@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lockstep_report import metrics
 from lockstep_report.experiment import distinguishing, is_of_software, results_of, text_of, variant_of
 from lockstep_report.repeats import left_out_note, split_repeats
 from lockstep_report.settings import SETTING_PARTS, setting_of, uses_threads
-from lockstep_report.stored import by_blocks
+from lockstep_report.step_times import timed_seconds
 from lockstep_report.tables import Column, Table
 
 # Options that are always shown: (name, value that is not shown).
@@ -138,8 +137,7 @@ def curve_of(recipe, runs):
 
 def seconds_of(run):
     """Returns (epoch): the training time from the start of the run to the end of each epoch."""
-    step = by_blocks(lambda seconds: metrics.training_seconds(seconds, run.phases),
-                     np.arange(len(run.epoch)), run.phase_seconds)
+    step = timed_seconds(run, np.arange(len(run.epoch)))[1]
     return np.cumsum([step[run.epoch == number].sum() for number in run.epoch_numbers])
 
 

@@ -229,7 +229,7 @@ def split_table(points):
              Note("all-reduce: at least one bucket was in progress; contains waiting and, on CPUs, "
                   "computation between the calls of an all-reduce (table 3)", ("allreduce",)),
              *unknown_notes(points),
-             "compute + exposed + data wait + imbalance (the slowest rank's steps less the mean) "
+             "compute + exposed + data wait + imbalance (the epoch less the mean of the phases) "
              "= epoch (of a single run; medians over runs need not add up)"]
     notes.append(Note("derived: compute = T(1)/N, communication = T(N) − T(1)/N; everything that "
                       "does not shrink with N is counted as communication there",

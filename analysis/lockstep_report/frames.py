@@ -6,7 +6,7 @@ A table is a dict: name of the column -> array (row). The names and units are th
 import numpy as np
 
 from lockstep_report import schema
-from lockstep_report.points import timed_seconds
+from lockstep_report.step_times import step_seconds
 from lockstep_report.stored import blocks
 from lockstep_report.window import batch_per_rank, timed_window
 
@@ -33,7 +33,7 @@ def training_values(run):
     if not run.has_steps:
         return {"timed_epoch": 0, "epoch_seconds": np.nan, "images_per_second": np.nan}
     window = timed_window(run)
-    step = timed_seconds(run, window.steps)[0].sum()
+    step = step_seconds(run, window.steps).sum()
     images = run.images[window.steps].sum()
     if images <= 0 or not step > 0:
         return {"timed_epoch": window.epoch, "epoch_seconds": np.nan, "images_per_second": np.nan}

@@ -12,9 +12,10 @@ from lockstep_report.file_kind import CSV
 from lockstep_report.input_files import paths_of, require
 from lockstep_report.json_output import json_text
 from lockstep_report.output import File
-from lockstep_report.points import check_timed, timed_seconds
+from lockstep_report.points import check_timed
 from lockstep_report.read import read_run
 from lockstep_report.settings import SETTING_PARTS, setting_of
+from lockstep_report.step_times import step_seconds
 from lockstep_report.summary import table_lines
 from lockstep_report.tables import Column, Table, csv_text
 from lockstep_report.window import batch_per_rank, timed_window
@@ -98,7 +99,7 @@ def command_of(run):
 
 def training_values(run):
     window = timed_window(run)
-    step, _, _ = timed_seconds(run, window.steps)
+    step = step_seconds(run, window.steps)
     images = run.images[window.steps]
     check_timed(run, step, images)
     accuracy = np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)

@@ -36,16 +36,6 @@ def rank_seconds(phase_seconds, phases, without=()):
     return phase_seconds @ weights
 
 
-def step_seconds(phase_seconds, phases, without=()):
-    """Returns (step): the step time, which is the maximum over ranks of `rank_seconds`."""
-    return rank_seconds(phase_seconds, phases, without).max(axis=1)
-
-
-def training_seconds(phase_seconds, phases):
-    """Returns (step): the training time, which excludes the phase `data_wait`."""
-    return step_seconds(phase_seconds, phases, without=("data_wait",))
-
-
 def throughput(images, seconds):
     """Returns images/s: the sum of images over the sum of seconds, never a mean of rates."""
     return float(np.sum(images)) / float(np.sum(seconds))

@@ -22,5 +22,5 @@ def phase_table(points, row_of, place):
         [*place, *(Column(phase, f"{phase_name(phase)} (s)", 2) for phase in PHASES),
          Column("epoch_seconds", "Epoch (s)", 2)],
         rows,
-        ["seconds per epoch, means over the ranks; imbalance: the slowest rank's steps less the "
-         "mean; the sum is the epoch (of a single run; medians over runs need not add up)"])
+        ["seconds per epoch, means over the ranks; imbalance: the epoch on the slowest rank "
+         "less the means; the sum is the epoch (of a single run; medians over runs need not add up)"])

@@ -10,11 +10,13 @@ from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.experiment import HOSTS, results_of, variant_of
 from lockstep_report.inference import Interval, series_interval
 from lockstep_report.measurements import measurements_of
+from lockstep_report.step_times import timed_seconds
 from lockstep_report.stored import blocks
+from lockstep_report.trend import trend_notes
 from lockstep_report.waiting import Split, split_of
 from lockstep_report.window import batch_per_rank, timed_window
 
-IMBALANCE = "imbalance"  # time of the slowest rank minus the mean over ranks
+IMBALANCE = "imbalance"  # time of the slowest rank less the means of the phases
 
 
 @dataclass(frozen=True)
@@ -213,7 +215,7 @@ def from_run(run):
         status=run.status,
         rule=window.rule,
         scaled=window.is_extrapolated,
-        notes=validity.run_notes(run, origin, window) + ((lack.note,) if is_spoiled else ()),
+        notes=validity.run_notes(run, origin, window) + trend_notes(step) + ((lack.note,) if is_spoiled else ()),
     )
 
 
@@ -228,15 +230,6 @@ def check_timed(run, step, images):
     if images.min() <= 0 or not np.isfinite(step.sum()) or step.sum() <= 0:
         raise ReportError(INPUT, f"{run.path}: the timed steps have no finite, positive times and "
                                  "numbers of images; 'lockstep-report validate' lists the problems")
-
-
-def timed_seconds(run, steps):
-    """Returns step times (step), training times (step), and sums over the steps (rank, phase)."""
-    found = [(metrics.step_seconds(seconds, run.phases),
-              metrics.training_seconds(seconds, run.phases), seconds.sum(axis=0))
-             for _, seconds in blocks(steps, run.phase_seconds)]
-    step, training, phases = zip(*found)
-    return np.concatenate(step), np.concatenate(training), sum(phases)
 
 
 def processors_of(run, column="cpu_list"):

@@ -9,7 +9,8 @@ from lockstep_report.layers import layer_table, stack_table
 from lockstep_report.measurements import QUANTITIES
 from lockstep_report.points import IMBALANCE, from_run
 from lockstep_report.settings import list_hosts, plural, setting_of, setting_texts, version_of
-from lockstep_report.stored import blocks, by_blocks
+from lockstep_report.step_times import step_seconds
+from lockstep_report.stored import blocks
 from lockstep_report.sweep import sweep_table
 from lockstep_report.tables import bounds_text, cell_texts, is_text
 from lockstep_report.window import timed_window
@@ -22,7 +23,7 @@ PHASE_LABELS = {
     "backward": "backward",
     "exposed_communication": "exposed communication",
     "update": "update",
-    IMBALANCE: "imbalance (slowest rank minus mean)",
+    IMBALANCE: "imbalance, and time between the steps",
 }
 
 
@@ -170,8 +171,7 @@ def waiting_text(split):
 
 
 def step_lines(run, point, window):
-    step = by_blocks(lambda seconds: metrics.step_seconds(seconds, run.phases),
-                     window.steps, run.phase_seconds)
+    step = step_seconds(run, window.steps)
     text = f"Step: median {1e3 * point.step_median:.2f} ms"
     interval = point.step_interval
     if interval:

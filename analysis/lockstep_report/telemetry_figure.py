@@ -6,6 +6,7 @@ from lockstep_report import metrics, telemetry
 from lockstep_report.canvas import text_size
 from lockstep_report.figure_layout import arrange
 from lockstep_report.figure_style import SERIES, light_grid, plt, rc_settings
+from lockstep_report.step_times import step_seconds
 from lockstep_report.stored import by_blocks
 
 MOST_FIGURES = 8  # files; the tables have all of them
@@ -82,8 +83,7 @@ def draw_steps(axes, run, ends):
     axes.set_title("Step (slowest rank)")
     axes.set_ylabel("ms")
     if len(ends):
-        seconds = by_blocks(lambda seconds: metrics.step_seconds(seconds, run.phases),
-                            np.arange(len(ends)), run.phase_seconds)
+        seconds = step_seconds(run, np.arange(len(ends)))
         group = -(-len(ends) // MOST_STEPS)  # steps per dot
         if group > 1:
             axes.set_title(f"Step (slowest rank; the longest of each {group} steps)")

@@ -19,6 +19,7 @@ from lockstep_report.escaping import one_line
 from lockstep_report.json_output import json_line
 from lockstep_report.read import read_run
 from lockstep_report.settings import plural, setting_of, setting_texts
+from lockstep_report.step_times import step_seconds
 from lockstep_report.stored import blocks
 
 POLL_SECONDS = 1.0
@@ -246,9 +247,8 @@ def epoch_values(run, row):
     """Returns the values of an epoch; None if unknown."""
     number = int(run.epoch_numbers[row])
     steps = np.flatnonzero(run.epoch == number)
-    step, work, exposed = 0.0, 0.0, 0.0
+    step, work, exposed = step_seconds(run, steps).sum(), 0.0, 0.0
     for _, seconds in blocks(steps, run.phase_seconds):
-        step += metrics.step_seconds(seconds, run.phases).sum()
         of_rank = metrics.rank_seconds(seconds, run.phases, ("exposed_communication",))
         work = work + of_rank.sum(axis=0)
         exposed += (seconds.sum(axis=2) - of_rank).mean(axis=1).sum()

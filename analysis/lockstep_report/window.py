@@ -47,7 +47,8 @@ def choose_steps(epoch, step, starts_part, steps_per_epoch):
     `epoch`: epoch of each step; `step`: its number in the run; `starts_part`: whether it is the
     first step of a process. The steps are, in order of preference: the earliest complete epoch that
     does not contain the first step of a process; the earliest complete epoch without its first
-    10 %; the longest sequence of steps of one epoch without its first 10 %.
+    10 % and those of each process that starts in it; the longest sequence of steps of one epoch
+    without its first 10 %.
     """
     numbers, counts = np.unique(epoch, return_counts=True)
     complete = numbers[counts == steps_per_epoch].tolist()
@@ -60,15 +61,24 @@ def choose_steps(epoch, step, starts_part, steps_per_epoch):
     else:
         steps = longest_sequence(epoch, step, starts_part)
         number = int(epoch[steps[0]])
-    skipped = warm_up_steps(len(steps))
-    kept = steps[skipped:]
+    kept, processes = without_start_up(steps, starts_part)
     if complete:
-        rule = (f"epoch {number} without its first {skipped} of {steps_per_epoch} steps "
-                "(start-up; no complete epoch follows)")
+        which = f"first {len(steps) - len(kept)} of {steps_per_epoch} steps" if processes == 1 else (
+            f"first steps of {processes} processes, {len(steps) - len(kept)} of {steps_per_epoch} steps")
+        rule = f"epoch {number} without its {which} (start-up; no complete epoch follows)"
     else:
         rule = (f"scaled from {len(kept)} of {steps_per_epoch} steps of epoch {number} "
                 "(no complete epoch was recorded)")
     return kept, number, rule, bool(complete)
+
+
+def without_start_up(steps, starts_part):
+    """Returns the indices `steps` without the first steps of each process: ceil(10 %) of those at the
+    begin and of those of each process that starts among them. Returns the number of processes too."""
+    starts = 1 + np.flatnonzero(starts_part[steps[1:]])
+    first, *later = np.split(steps, starts)
+    kept = [first[warm_up_steps(len(first)):], *(own[math.ceil(WARM_UP_FRACTION * len(own)):] for own in later)]
+    return np.concatenate(kept), len(kept)
 
 
 def warm_up_steps(count):

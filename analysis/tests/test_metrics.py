@@ -4,24 +4,6 @@ import numpy as np
 import pytest
 from lockstep_report import metrics
 from lockstep_report.inference import Interval
-from synthetic import PHASES
-
-
-def one_step(*ranks):
-    return np.array([ranks], dtype=float)
-
-
-def test_a_step_takes_as_long_as_its_slowest_rank():
-    # rank 0: 1+2+3+4+5+6 = 21, rank 1: 10+0+0+0+0+1 = 11; without data_wait: 20 and 1
-    phases = one_step((1, 2, 3, 4, 5, 6), (10, 0, 0, 0, 0, 1))
-    assert metrics.step_seconds(phases, PHASES).tolist() == [21]
-    assert metrics.training_seconds(phases, PHASES).tolist() == [20]
-
-
-def test_the_maximum_is_taken_of_the_sum_and_in_each_step():
-    phases = np.array([[(0, 0, 3, 0, 0, 0), (0, 0, 0, 4, 0, 0)],
-                       [(0, 0, 5, 0, 0, 0), (0, 0, 0, 1, 0, 0)]], dtype=float)
-    assert metrics.step_seconds(phases, PHASES).tolist() == [4, 5]
 
 
 def test_throughput_is_no_mean_of_rates():

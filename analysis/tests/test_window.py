@@ -35,6 +35,12 @@ def test_an_epoch_in_which_a_process_started_comes_after_one_without():
     assert choose(3, 3, 3, size=3, starts=(0, 4))[0] == [6, 7, 8]
 
 
+def test_a_joined_epoch_is_timed_without_the_first_steps_of_each_process():
+    steps, _, rule, is_complete = choose(30, size=30, starts=(0, 10))
+    assert steps == [*range(1, 10), *range(12, 30)] and is_complete
+    assert "without its first steps of 2 processes, 3 of 30 steps" in rule
+
+
 @pytest.mark.parametrize("steps, skipped", [(2, 1), (10, 1), (11, 2), (100, 10)])
 def test_a_single_complete_epoch_is_timed_without_its_first_tenth(steps, skipped):
     chosen, number, rule, is_complete = choose(steps, size=steps)

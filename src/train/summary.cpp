@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "all_reduce_split.hpp"
@@ -48,6 +49,51 @@ Lack longest_lack(const record::EpochRecord& epoch, std::size_t ranks) {
   return longest;
 }
 
+/// Times of some steps on the clock of the rank that takes longest for all of them, in seconds.
+struct StepTimes {
+  std::vector<double> seconds;  ///< (step), from the start of the step to that of the next
+  double total = 0;             ///< their sum
+  double data_wait = 0;         ///< part of `total`
+};
+
+/// Returns the times of the steps of an epoch without the first `skipped` ones. A step takes the sum
+/// of its phases if it is the last one or if the starts of the steps are unknown. docs/analysis.md
+/// ("Step time") has the reason.
+StepTimes step_times(const record::EpochRecord& epoch, std::size_t ranks, std::size_t skipped) {
+  const auto found = epoch.measurements.find("/steps/start_seconds");
+  const std::size_t steps = epoch.loss.size();
+  const auto start = [&](std::size_t step, std::size_t rank) {
+    const bool is_known = found != epoch.measurements.end() && step < steps &&
+                          found->second.size() == steps * ranks;
+    return is_known ? found->second[step * ranks + rank] : RunSummary::unknown;
+  };
+  StepTimes longest;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    StepTimes times;
+    for (std::size_t step = skipped; step < steps; ++step) {
+      const double* phases =
+          epoch.phase_seconds.data() + (step * ranks + rank) * record::phase_count;
+      const double between = start(step + 1, rank) - start(step, rank);
+      times.seconds.push_back(
+          between > 0 ? between : std::accumulate(phases, phases + record::phase_count, 0.0));
+      times.total += times.seconds.back();
+      times.data_wait += phases[index_of(record::Phase::data_wait)];
+    }
+    if (rank == 0 || times.total > longest.total) longest = std::move(times);
+  }
+  return longest;
+}
+
+/// Returns the mean over the ranks of the exposed communication of these steps, in seconds.
+double exposed_seconds(const record::EpochRecord& epoch, std::size_t ranks, std::size_t skipped) {
+  double sum = 0;
+  for (std::size_t row = skipped * ranks; row < epoch.loss.size() * ranks; ++row) {
+    sum += epoch.phase_seconds[row * record::phase_count +
+                               index_of(record::Phase::exposed_communication)];
+  }
+  return sum / static_cast<double>(ranks);
+}
+
 }  // namespace
 
 Summariser::Summariser(int ranks, std::int64_t steps_per_epoch, std::int64_t images_per_epoch)
@@ -87,41 +133,26 @@ Summariser::Rule Summariser::rule_of(const record::EpochRecord& epoch) const {
 
 void Summariser::time(const record::EpochRecord& epoch) {
   const std::size_t skipped = rule_ == Rule::complete ? 0 : warm_up_steps(length_);
-  std::vector<double> seconds;
-  double images = 0, training = 0, exposed = 0;
-  for (std::size_t step = skipped; step < length_; ++step) {
-    double slowest = 0, slowest_training = 0;
-    for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      const double* phases =
-          epoch.phase_seconds.data() + (step * ranks_ + rank) * record::phase_count;
-      const double total = std::accumulate(phases, phases + record::phase_count, 0.0);
-      slowest = std::max(slowest, total);
-      slowest_training =
-          std::max(slowest_training, total - phases[index_of(record::Phase::data_wait)]);
-      exposed += phases[index_of(record::Phase::exposed_communication)];
-    }
-    seconds.push_back(slowest);
-    training += slowest_training;
-    images += static_cast<double>(epoch.images[step]);
-  }
-  const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  const StepTimes times = step_times(epoch, ranks_, skipped);
+  const double images = std::accumulate(
+      epoch.images.begin() + static_cast<std::ptrdiff_t>(skipped), epoch.images.end(), 0.0);
   const double scale = static_cast<double>(summary_.images_per_epoch) / images;
   summary_.timed_epoch = epoch.epoch;
-  summary_.timed_steps = static_cast<std::int64_t>(seconds.size());
+  summary_.timed_steps = static_cast<std::int64_t>(times.seconds.size());
   summary_.skipped_steps = static_cast<std::int64_t>(skipped);
   summary_.epoch_complete = rule_ != Rule::longest;
-  summary_.images_per_second = images / sum;
-  summary_.epoch_seconds = scale * sum;
-  summary_.training_seconds = scale * training;
+  summary_.images_per_second = images / times.total;
+  summary_.epoch_seconds = scale * times.total;
+  summary_.training_seconds = scale * (times.total - times.data_wait);
   const AllReduceSplit split = split_all_reduce(epoch, ranks_, skipped);
   summary_.waiting_seconds = scale * split.waiting;
   summary_.transfer = {.low = scale * split.transfer.low, .high = scale * split.transfer.high};
   const Lack lack = longest_lack(epoch, ranks_);
   summary_.lacking_share = lack.share;
   summary_.lacking_rank = lack.rank;
-  summary_.exposed_share = exposed / static_cast<double>(ranks_) / sum;
-  summary_.step_seconds_median = core::median(seconds);
-  summary_.step_seconds_interval = core::series_interval(seconds);
+  summary_.exposed_share = exposed_seconds(epoch, ranks_, skipped) / times.total;
+  summary_.step_seconds_median = core::median(times.seconds);
+  summary_.step_seconds_interval = core::series_interval(times.seconds);
 }
 
 RunSummary Summariser::summary() const { return summary_; }

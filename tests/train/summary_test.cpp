@@ -49,6 +49,17 @@ TEST(Summary, ReportsTheSecondEpochByTheSlowestRank) {
   EXPECT_EQ(summary.best_test_accuracy, 0.5);
 }
 
+// Two ranks that are late in turn and wait for each other: a step takes 5 s on both clocks, the last
+// one the sum of its phases on the slower rank, 12 s.
+TEST(Summary, AStepEndsWithTheStartOfTheNext) {
+  record::EpochRecord epoch = epoch_of(1, 1, 4);
+  epoch.measurements["/steps/start_seconds"] = {0, 7, 5, 12, 10, 17, 15, 22};
+  Summariser summariser(2, 4, 96);  // the first step is not timed
+  summariser.add(epoch);
+  EXPECT_DOUBLE_EQ(summariser.summary().epoch_seconds, 4.0 / 3 * (5 + 5 + 12));
+  EXPECT_DOUBLE_EQ(summariser.summary().training_seconds, 4.0 / 3 * (5 + 5 + 12 - 3 * 2));
+}
+
 // In each step rank 0 starts the only bucket after 1 s and rank 1 after 3 s; both end after 4 s.
 TEST(Summary, ScalesWaitingAndTransferToTheEpoch) {
   record::EpochRecord epoch = epoch_of(1, 1, 4);

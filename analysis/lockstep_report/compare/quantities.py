@@ -8,6 +8,7 @@ from lockstep_report import metrics
 from lockstep_report.inference import median_interval, series_interval
 from lockstep_report.measurements import QUANTITIES as MEASUREMENTS
 from lockstep_report.schema import PHASES
+from lockstep_report.step_times import step_seconds
 from lockstep_report.stored import by_blocks
 
 
@@ -86,8 +87,7 @@ def estimate(values, over):
 
 def step_values(run, steps):
     """Returns {name: (step)} of the quantities that every step has."""
-    found = {"step_seconds": by_blocks(
-        lambda seconds: metrics.step_seconds(seconds, run.phases), steps, run.phase_seconds)}
+    found = {"step_seconds": step_seconds(run, steps)}
     of_phases = by_blocks(lambda seconds: seconds.mean(axis=1), steps, run.phase_seconds)
     found |= {f"{name}_seconds": of_phases[:, i] for i, name in enumerate(run.phases)}
     if len(run.bucket_bytes):

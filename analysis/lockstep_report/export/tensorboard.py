@@ -11,8 +11,8 @@ from datetime import datetime, timezone
 
 import numpy as np
 
-from lockstep_report import metrics
 from lockstep_report.output import Folder
+from lockstep_report.step_times import step_seconds
 from lockstep_report.stored import by_blocks
 
 POLYNOMIAL = 0x82F63B78  # of CRC-32C (Castagnoli), reversed
@@ -44,7 +44,7 @@ def scalars(run, begin, steps):
     """Yields (time, step, {tag: value}) of the steps, and of each epoch with its last step. The time
     is the begin of the run plus the duration of the steps."""
     rows = np.arange(len(run.step))
-    seconds = by_blocks(lambda s: metrics.step_seconds(s, run.phases), rows, run.phase_seconds)
+    seconds = step_seconds(run, rows)
     phases = by_blocks(lambda s: s.mean(axis=1), rows, run.phase_seconds)
     time = begin + np.cumsum(seconds)
     last = {int(np.flatnonzero(run.epoch == number)[-1]): row

@@ -8,6 +8,7 @@ from lockstep_report import metrics
 from lockstep_report.choices import algorithm_of
 from lockstep_report.models.stragglers import Straggler, straggler_of
 from lockstep_report.points import link_of
+from lockstep_report.step_times import step_seconds
 from lockstep_report.waiting import exposed_parts
 from lockstep_report.window import batch_per_rank
 
@@ -58,7 +59,7 @@ def step_evidence(timed):
                      metrics.transfer_seconds(times.start, times.end).mean())}
     return StepEvidence(
         run.label, run.rank_count, run.host_count, batch_per_rank(run), run.option("reducer"),
-        algorithm_of(run), float(metrics.step_seconds(phases, run.phases).mean()),
+        algorithm_of(run), float(step_seconds(run, timed.window.steps).mean()),
         {name: float(phases[:, :, i].mean()) for i, name in enumerate(run.phases)},
         int(max(run.bucket_bytes, default=0)), int(run.bucket_bytes.sum()), len(run.bucket_bytes),
         link_gbit=link_of(run), straggler=straggler_of(timed), **found)

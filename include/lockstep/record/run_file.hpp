@@ -124,7 +124,7 @@ struct StackRow {
 struct LadderRow {
   std::int64_t batch_per_rank = 0;
   std::string status;           ///< "complete" or "out_of_memory"
-  double epoch_seconds = 0;     ///< time of an epoch; each step counts with its slowest rank
+  double epoch_seconds = 0;     ///< time of an epoch on the rank that takes longest
   double training_seconds = 0;  ///< time of an epoch without the phase `data_wait`
   double images_per_second = 0;
   std::uint64_t predicted_bytes = 0;  ///< estimated memory

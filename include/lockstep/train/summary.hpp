@@ -35,7 +35,7 @@ struct RunSummary {
   int stop_signal = 0;  ///< number of the signal that stopped the run; 0 if none did
   std::uint64_t peak_memory_bytes = 0;  ///< peak resident memory of this process
 
-  // Timed window (docs/analysis.md). The time of a step is that of its slowest rank.
+  // Timed window (docs/analysis.md). The time of a step is that of the rank that takes longest.
   std::int64_t timed_epoch = 0;    ///< counted from 1; 0 if no step was completed
   std::int64_t timed_steps = 0;    ///< steps in the window
   std::int64_t skipped_steps = 0;  ///< excluded steps of the epoch before the window
