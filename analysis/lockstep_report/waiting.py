@@ -28,6 +28,7 @@ class Split:
     exposed_transfer: tuple = None  # (rank)
     hidden: tuple = None  # (rank), transfer during the backward pass; None if unknown
     least_transfer: tuple = None  # (rank), lower bound of the transfer; None if unknown
+    uncertain: tuple = (0.0,)  # (rank), by which waiting and transfer can be wrong: error of the clocks
 
     @property
     def waiting_seconds(self):
@@ -41,8 +42,16 @@ class Split:
 
     @property
     def transfer_bounds(self):
-        least = None if self.least_transfer is None else float(np.mean(self.least_transfer))
-        return metrics.time_bounds(least, self.transfer_seconds)
+        most = min(self.transfer_seconds + self.uncertain_seconds,
+                   self.transfer_seconds + self.waiting_seconds)
+        least = None if self.least_transfer is None else max(
+            0.0, float(np.mean(self.least_transfer)) - self.uncertain_seconds)
+        return metrics.time_bounds(least, most)
+
+    @property
+    def uncertain_seconds(self):
+        """Mean over the ranks."""
+        return float(np.mean(self.uncertain))
 
     @property
     def hidden_seconds(self):
@@ -71,6 +80,7 @@ class Parts:
     exposed_transfer: np.ndarray
     least_transfer: np.ndarray  # lower bound of the transfer
     hidden: np.ndarray  # transfer during the backward pass
+    uncertain: np.ndarray  # largest error of waiting and transfer because of the clocks
 
 
 @dataclass(frozen=True)
@@ -158,10 +168,12 @@ def parts_of(times, calls, phase_seconds, phases):
     early_end = np.minimum(end, begin.max(axis=1, keepdims=True))
     _, early_transfer = parts_within(begin, early_end, times)
     certain = metrics.certain_transfer_seconds(transfer, calls, exposed_waiting)
+    # Each begin of the transfer of a bucket is a time of another rank.
+    uncertain = np.minimum(busy, times.clock_error * times.start.shape[2])
     return Parts(np.maximum(0, busy - transfer),  # negative by rounding
                  transfer, exposed_waiting, exposed_transfer,
                  metrics.least_transfer_seconds(certain, early_transfer, calls >= WHOLE * busy),
-                 metrics.hidden_seconds(certain, exposed_transfer))
+                 metrics.hidden_seconds(certain, exposed_transfer), uncertain)
 
 
 def exposed_interval(phase_seconds, phases, times):
@@ -219,7 +231,7 @@ def waiting_table(points, row_of, place):
          Column("longest_waiting", "Longest waiting (s)", 3),
          Column("longest_waiting_rank", "of rank"),
          Column("last_rank", "Last rank"), Column("last_percent", "last in (%)", 1),
-         Column("clock_error_us", "Clock error (µs)", 1)],
+         Column("clock_error_us", "Clock error (µs)", 1), Column("uncertain_seconds", "Uncertain by it (s)", 3)],
         rows,
         ["seconds per epoch, mean over the ranks; waiting: the rank has started a bucket that "
          "another rank has not started; transfer: all ranks have started it; waiting + transfer "
@@ -228,7 +240,8 @@ def waiting_table(points, row_of, place):
          "longest waiting: of the rank that waited most; last rank: the rank that started the most "
          "buckets last, and the share of the buckets that it started last",
          Note("clock error: bound on the error of a difference between the clocks of two ranks; 0 "
-              "on the CPUs of one host", ("clock_error_us",))])
+              "on the CPUs of one host. Waiting and transfer are uncertain by this error for each "
+              "bucket of each step; the bounds of the transfer contain it", ("clock_error_us",))])
 
 
 def range_notes(transfers):
@@ -259,4 +272,5 @@ def values_of(split):
         "longest_waiting": float(split.waiting[longest]), "longest_waiting_rank": longest,
         "last_rank": last, "last_percent": 100 * float(split.last_share[last]),
         "clock_error_us": 1e6 * split.clock_error,
+        "uncertain_seconds": split.uncertain_seconds if split.clock_error else None,
     }

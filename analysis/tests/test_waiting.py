@@ -80,8 +80,8 @@ def test_table_3_counts_the_transfer_only(tmp_path):
     table = contents.bandwidth_table([point])
     row, = table.rows
     assert row["waiting_seconds"] == pytest.approx(4 * 1.5)
-    assert row["transfer_seconds"].value == pytest.approx(4 * 2.25)
-    assert row["measured_gb_s"].value == pytest.approx(400 * 4 / (4 * 2.25) / 1e9)
+    assert row["transfer_seconds"].value == pytest.approx(4 * 2.25 + 3e-5 * 2 * 4)
+    assert row["measured_gb_s"].value == pytest.approx(400 * 4 / (4 * 2.25) / 1e9, rel=1e-4)
     assert any("imbalance of the ranks and is not counted" in note for note in table.footnotes)
     assert not any("waiting for slower ranks" in note for note in table.footnotes)
 
@@ -141,8 +141,18 @@ def test_summary_names_waiting_and_transfer(tmp_path):
     assert "15.00 s: 6.00 s = 40% of waiting\nfor the last rank, 9.00 s of transfer." in text
     values = summary_values(run)
     assert values["all_reduce_waiting_seconds"] == pytest.approx(6)
-    assert values["all_reduce_transfer_seconds_low"] == pytest.approx(9)
-    assert values["all_reduce_transfer_seconds_high"] == pytest.approx(9)
+    uncertain = 3e-5 * 2 * STEPS  # error of the clocks for each of two buckets
+    assert values["all_reduce_transfer_seconds_low"] == pytest.approx(9 - uncertain, rel=1e-9)
+    assert values["all_reduce_transfer_seconds_high"] == pytest.approx(9 + uncertain, rel=1e-9)
+
+
+def test_a_clock_error_above_the_transfer_leaves_a_range(tmp_path):
+    """An error of 2 s for each of two buckets: at least 9 - 16 s, at most the whole 15 s."""
+    point = from_run(read_run(write(tmp_path / "a.h5", error=((0, 0), (2, 2)))))
+    bounds = point.split.transfer_bounds
+    assert (bounds.low, bounds.value) == (0, None)
+    assert bounds.high == pytest.approx(15)
+    assert point.bandwidth.value is None
 
 
 def test_run_file_is_valid_and_clocks_of_an_epoch_in_two_parts_are_not_used(tmp_path):

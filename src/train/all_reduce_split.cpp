@@ -33,6 +33,18 @@ double union_length(std::span<const Interval> intervals, const Interval& limits)
   return length;
 }
 
+/// Returns the bound on the error of the difference of two clocks: the sum of the two largest errors of
+/// ranks. `errors`: (rank, reading).
+double clock_error(std::span<const double> errors) {
+  double largest = 0, second = 0;
+  for (std::size_t rank = 0; 2 * rank + 1 < errors.size(); ++rank) {
+    const double error = std::max(errors[2 * rank], errors[2 * rank + 1]);
+    second = std::max(second, std::min(error, largest));
+    largest = std::max(largest, error);
+  }
+  return largest + second;
+}
+
 constexpr Interval unlimited{-std::numeric_limits<double>::infinity(),
                              std::numeric_limits<double>::infinity()};
 
@@ -138,7 +150,10 @@ AllReduceSplit split_all_reduce(const record::EpochRecord& epoch, std::size_t ra
                                 std::size_t first) {
   const CommonTimes times(epoch, ranks);
   if (!times.is_complete()) return {};
-  double in_progress = 0, transfer = 0, least = 0;
+  // Each begin of the transfer of a bucket is a time of another rank.
+  const double error = static_cast<double>(times.buckets()) *
+                       clock_error(measurement(epoch, "/epochs/clock_error_seconds"));
+  double in_progress = 0, transfer = 0, least = 0, uncertain = 0;
   std::vector<double> last_start(times.buckets());
   std::vector<RankBuckets> of_ranks(ranks);
   for (std::size_t step = first; step < times.steps(); ++step) {
@@ -153,7 +168,9 @@ AllReduceSplit split_all_reduce(const record::EpochRecord& epoch, std::size_t ra
       RankBuckets& own = of_ranks[rank];
       times.read(step, rank, last_start, own);
       const double high = union_length(own.transfer, unlimited);
-      in_progress += union_length(own.in_progress, unlimited);
+      const double busy = union_length(own.in_progress, unlimited);
+      in_progress += busy;
+      uncertain += std::min(busy, error);
       transfer += high;
       least += least_transfer(own, last_backward);
     }
@@ -161,7 +178,9 @@ AllReduceSplit split_all_reduce(const record::EpochRecord& epoch, std::size_t ra
   const auto count = static_cast<double>(ranks);
   // Rounding may make the difference negative.
   return {.waiting = std::max(0.0, in_progress - transfer) / count,
-          .transfer = {.low = least / count, .high = transfer / count}};
+          .in_progress = in_progress / count,
+          .transfer = {.low = std::max(0.0, least - uncertain) / count,
+                       .high = std::min(transfer + uncertain, std::max(transfer, in_progress)) / count}};
 }
 
 }  // namespace lockstep::train

@@ -10,12 +10,13 @@ namespace lockstep::train {
 
 /// Time of all-reduces of several steps, mean over the ranks, in seconds; NaN if the epoch lacks a
 /// measurement. During `waiting` at least one bucket of a rank was in progress, but only buckets
-/// that another rank had not started yet. `waiting` + `transfer.high` is the time during which at
+/// that another rank had not started yet. `in_progress` is the time during which at
 /// least one bucket was in progress; `transfer.low` is the part of it that was no computation
 /// between the calls of the all-reduces.
 struct AllReduceSplit {
   double waiting = std::numeric_limits<double>::quiet_NaN();
-  TimeBounds transfer;
+  double in_progress = std::numeric_limits<double>::quiet_NaN();
+  TimeBounds transfer;  ///< contains the error of the clocks
 };
 
 /// Returns the split of the all-reduces of `epoch`, which has `ranks` ranks, from its step `first`

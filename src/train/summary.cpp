@@ -146,6 +146,7 @@ void Summariser::time(const record::EpochRecord& epoch) {
   summary_.training_seconds = scale * (times.total - times.data_wait);
   const AllReduceSplit split = split_all_reduce(epoch, ranks_, skipped);
   summary_.waiting_seconds = scale * split.waiting;
+  summary_.all_reduce_seconds = scale * split.in_progress;
   summary_.transfer = {.low = scale * split.transfer.low, .high = scale * split.transfer.high};
   const Lack lack = longest_lack(epoch, ranks_);
   summary_.lacking_share = lack.share;

@@ -55,8 +55,7 @@ def step_evidence(timed):
         waiting, transfer = exposed_parts(phases, run.phases, times)
         found = {"waiting": float(waiting.mean()), "transfer": float(transfer.mean()),
                  "last_bucket": float(last_bucket_seconds(phases, run.phases, times).mean()),
-                 "all_reduce_transfer": float(
-                     metrics.transfer_seconds(times.start, times.end).mean())}
+                 "all_reduce_transfer": timed.split.transfer_bounds.high / len(phases)}
     return StepEvidence(
         run.label, run.rank_count, run.host_count, batch_per_rank(run), run.option("reducer"),
         algorithm_of(run), float(step_seconds(run, timed.window.steps).mean()),

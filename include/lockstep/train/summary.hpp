@@ -50,6 +50,7 @@ struct RunSummary {
   /// Parts of the all-reduce time of an epoch, means over ranks: waiting for the last rank, and the
   /// transfer after its arrival.
   double waiting_seconds = unknown;
+  double all_reduce_seconds = unknown;  ///< in progress
   TimeBounds transfer;
   /// Share of the timed epoch for which a rank lacked a processor, maximum over ranks, and that
   /// rank: the run delay, or the share of its processors that a hypervisor withheld.
