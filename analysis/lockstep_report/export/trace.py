@@ -8,7 +8,6 @@ import numpy as np
 
 from lockstep_report.errors import USAGE, ReportError
 from lockstep_report.json_output import json_line
-from lockstep_report.step_times import step_seconds
 from lockstep_report.waiting import epoch_clock
 
 MOST_EVENTS = 2_000_000
@@ -54,7 +53,8 @@ def starts(run, steps):
         return ALIGNED, 1e6 * bound, aligned
     if np.all(np.isfinite(raw)) and run.host_count == 1 and run.option("device") != "cuda":
         return ONE_CLOCK, 0.0, raw
-    seconds = step_seconds(run, steps)
+    # Times of the slowest rank, so that the steps of no rank overlap.
+    seconds = run.phase_seconds[steps].sum(axis=2).max(axis=1)
     begin = np.concatenate([[0.0], np.cumsum(seconds)[:-1]]) if len(seconds) else seconds
     return UNALIGNED, None, np.repeat(begin[:, None], run.rank_count, axis=1)
 
