@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lockstep_report import metrics, telemetry
+from lockstep_report import telemetry
 from lockstep_report.canvas import text_size
 from lockstep_report.figure_layout import arrange
 from lockstep_report.figure_style import SERIES, light_grid, plt, rc_settings

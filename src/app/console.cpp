@@ -119,8 +119,7 @@ std::string describe_all_reduces(const train::RunSummary& summary) {
   const train::TimeBounds& transfer = summary.transfer;
   const std::string start = fmt::format(
       "The all-reduces of an epoch are in progress for {}: {} of waiting for the last rank",
-      format_seconds(summary.all_reduce_seconds),
-      format_seconds(summary.waiting_seconds));
+      format_seconds(summary.all_reduce_seconds), format_seconds(summary.waiting_seconds));
   if (std::isfinite(transfer.value()))
     return fmt::format("{} and {} of transfer.\n", start, format_seconds(transfer.value()));
   return fmt::format(

@@ -33,8 +33,8 @@ double union_length(std::span<const Interval> intervals, const Interval& limits)
   return length;
 }
 
-/// Returns the bound on the error of the difference of two clocks: the sum of the two largest errors of
-/// ranks. `errors`: (rank, reading).
+/// Returns the bound on the error of the difference of two clocks: the sum of the two largest
+/// errors of ranks. `errors`: (rank, reading).
 double clock_error(std::span<const double> errors) {
   double largest = 0, second = 0;
   for (std::size_t rank = 0; 2 * rank + 1 < errors.size(); ++rank) {
@@ -179,8 +179,9 @@ AllReduceSplit split_all_reduce(const record::EpochRecord& epoch, std::size_t ra
   // Rounding may make the difference negative.
   return {.waiting = std::max(0.0, in_progress - transfer) / count,
           .in_progress = in_progress / count,
-          .transfer = {.low = std::max(0.0, least - uncertain) / count,
-                       .high = std::min(transfer + uncertain, std::max(transfer, in_progress)) / count}};
+          .transfer = {
+              .low = std::max(0.0, least - uncertain) / count,
+              .high = std::min(transfer + uncertain, std::max(transfer, in_progress)) / count}};
 }
 
 }  // namespace lockstep::train

@@ -56,15 +56,16 @@ struct StepTimes {
   double data_wait = 0;         ///< part of `total`
 };
 
-/// Returns the times of the steps of an epoch without the first `skipped` ones. A step takes the sum
-/// of its phases if it is the last one or if the starts of the steps are unknown. docs/analysis.md
+/// Returns the times of the steps of an epoch without the first `skipped` ones. A step takes the
+/// sum of its phases if it is the last one or if the starts of the steps are unknown.
+/// docs/analysis.md
 /// ("Step time") has the reason.
 StepTimes step_times(const record::EpochRecord& epoch, std::size_t ranks, std::size_t skipped) {
   const auto found = epoch.measurements.find("/steps/start_seconds");
   const std::size_t steps = epoch.loss.size();
   const auto start = [&](std::size_t step, std::size_t rank) {
-    const bool is_known = found != epoch.measurements.end() && step < steps &&
-                          found->second.size() == steps * ranks;
+    const bool is_known =
+        found != epoch.measurements.end() && step < steps && found->second.size() == steps * ranks;
     return is_known ? found->second[step * ranks + rank] : RunSummary::unknown;
   };
   StepTimes longest;
@@ -134,8 +135,8 @@ Summariser::Rule Summariser::rule_of(const record::EpochRecord& epoch) const {
 void Summariser::time(const record::EpochRecord& epoch) {
   const std::size_t skipped = rule_ == Rule::complete ? 0 : warm_up_steps(length_);
   const StepTimes times = step_times(epoch, ranks_, skipped);
-  const double images = std::accumulate(
-      epoch.images.begin() + static_cast<std::ptrdiff_t>(skipped), epoch.images.end(), 0.0);
+  const double images = std::accumulate(epoch.images.begin() + static_cast<std::ptrdiff_t>(skipped),
+                                        epoch.images.end(), 0.0);
   const double scale = static_cast<double>(summary_.images_per_epoch) / images;
   summary_.timed_epoch = epoch.epoch;
   summary_.timed_steps = static_cast<std::int64_t>(times.seconds.size());

@@ -35,7 +35,8 @@ TEST(Statistics, AutocorrelationTimeOfShortSeries) {
 /// Returns 10 values in an order without positive autocorrelation, each `repeats` times in turn.
 std::vector<double> series(int repeats) {
   std::vector<double> values;
-  for (const double value : {5, 6, 1, 10, 2, 9, 3, 8, 4, 7}) values.insert(values.end(), repeats, value);
+  for (const double value : {5, 6, 1, 10, 2, 9, 3, 8, 4, 7})
+    values.insert(values.end(), repeats, value);
   return values;
 }
 

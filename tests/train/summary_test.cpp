@@ -49,8 +49,8 @@ TEST(Summary, ReportsTheSecondEpochByTheSlowestRank) {
   EXPECT_EQ(summary.best_test_accuracy, 0.5);
 }
 
-// Two ranks that are late in turn and wait for each other: a step takes 5 s on both clocks, the last
-// one the sum of its phases on the slower rank, 12 s.
+// Two ranks that are late in turn and wait for each other: a step takes 5 s on both clocks, the
+// last one the sum of its phases on the slower rank, 12 s.
 TEST(Summary, AStepEndsWithTheStartOfTheNext) {
   record::EpochRecord epoch = epoch_of(1, 1, 4);
   epoch.measurements["/steps/start_seconds"] = {0, 7, 5, 12, 10, 17, 15, 22};

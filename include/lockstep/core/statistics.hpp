@@ -15,10 +15,10 @@ struct Interval {
   double high = 0;
 };
 
-/// Returns the integrated autocorrelation time of a series, at least 1: its median varies as much as
-/// that of size / time independent values. It is computed from the signs of the deviations from the
-/// median; the sum of autocorrelations ends before the first pair that is not positive. Source: C. J.
-/// Geyer, Practical Markov Chain Monte Carlo, Statistical Science 7 (1992).
+/// Returns the integrated autocorrelation time of a series, at least 1: its median varies as much
+/// as that of size / time independent values. It is computed from the signs of the deviations from
+/// the median; the sum of autocorrelations ends before the first pair that is not positive. Source:
+/// C. J. Geyer, Practical Markov Chain Monte Carlo, Statistical Science 7 (1992).
 double autocorrelation_time(const std::vector<double>& values);
 
 /// Returns a 95 % confidence interval of the median of a series in the order of time, whose values
