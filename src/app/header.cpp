@@ -9,6 +9,7 @@
 #include <set>
 
 #include "lockstep/core/format.hpp"
+#include "shares.hpp"
 
 namespace lockstep::app {
 
@@ -41,7 +42,8 @@ std::string binding(const Job& job) {
   std::set<std::string> lists;
   for (const auto& rank : job.ranks) lists.insert(rank.cpu_list);
   std::string threads = plural(job.config.threads, "thread") + " per rank";
-  if (!job.threads_reason.empty()) threads += fmt::format(" ({})", job.threads_reason);
+  if (job.threads_reason != "--threads" && job.threads_reason != cores_per_rank)
+    threads += fmt::format(" ({})", job.threads_reason);
   if (lists.size() == 1) return fmt::format("{}, processors {}", threads, *lists.begin());
   std::vector<std::string> texts;
   for (const auto& rank : job.ranks) {

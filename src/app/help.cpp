@@ -97,8 +97,9 @@ the stack is divided over N devices as the stages of a pipeline; --memory-limit 
   lockstep stack --memory-limit 2G
   mpirun -n 2 lockstep stack --layer conv:64-64,k3,p1@16x112x112 --output stack.h5
 )"},
-    {"info", "prints versions, devices and process binding",
-     R"(Prints the versions and devices of this build and machine, and the processors of each rank.
+    {"info", "prints versions, devices, processors and limits",
+     R"(Prints the versions and devices of this build and machine, the processors of each rank, and what rank 0
+has read about its environment: launcher, processors, threads and limits, each with its source.
 
   mpirun -n 2 lockstep info
 )"},

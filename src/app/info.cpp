@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include "console.hpp"
+#include "environment.hpp"
 #include "header.hpp"
 #include "job.hpp"
 #include "json_output.hpp"
 #include "lockstep/core/format.hpp"
-#include "lockstep/core/system.hpp"
 #include "lockstep/record/output_file.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/train/agreement.hpp"
@@ -52,7 +52,8 @@ core::ExitStatus info_command(const Invocation& invocation) {
   Console console(invocation.output, verbosity_of(job.config, communicator));
   const std::string cpu = availability(backend::DeviceKind::cpu);
   const std::string cuda = availability(backend::DeviceKind::cuda);
-  const auto free_bytes = memory_limit(job, communicator).bytes;
+  const MemoryLimit memory = memory_limit(job, communicator);
+  const std::vector<Fact> facts = environment_facts(job, communicator.rank(), memory);
   const auto provenance = record::provenance();
 
   std::string text = record::build_id() + "\n\nDevices\n";
@@ -62,16 +63,20 @@ core::ExitStatus info_command(const Invocation& invocation) {
                         rank.hostname, rank.local_rank, rank.cpu_list,
                         core::format_bytes(double(rank.memory_bytes)));
   }
-  text +=
-      fmt::format("  {} of memory are free on the first host\n\nVersions\n  {:<24} {}\n",
-                  core::format_bytes(double(free_bytes)), "mpi", communicator.library_version());
+  text += "\nEnvironment of rank 0\n";
+  for (const Fact& fact : facts)
+    text += fmt::format("  {:<24} {} ({})\n", fact.name, fact.value, fact.source);
+  text += fmt::format("\nVersions\n  {:<24} {}\n", "mpi", communicator.library_version());
   for (const auto& [name, value] : provenance) text += fmt::format("  {:<24} {}\n", name, value);
   console.print(text);
   if (!job.config.device_description.empty()) write_device_description(job, communicator);
   if (is_first && job.config.json) {
     auto json = describe_job(job);
     json["devices"] = {{"cpu", cpu}, {"cuda", cuda}};
-    json["free_memory_bytes"] = free_bytes;
+    json["free_memory_bytes"] = memory.bytes;
+    for (const Fact& fact : facts)
+      json["environment"].push_back(
+          {{"name", fact.name}, {"value", fact.value}, {"source", fact.source}});
     json["versions"]["mpi"] = communicator.library_version();
     for (const auto& [name, value] : provenance) json["versions"][name] = value;
     print_json(console, json);

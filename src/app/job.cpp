@@ -252,7 +252,7 @@ Job prepare_job(const Invocation& invocation) {
           .sizes = {},
           .graph = graph::Graph(""),
           .backend = {},
-          .threads_reason = "",
+          .threads_reason = "--threads",
           .process_bytes = 0,
           .warnings = {}};
   job.process_bytes = core::resident_memory().now;

@@ -23,7 +23,7 @@ struct Job {
   data::DataSizes sizes;
   graph::Graph graph;
   std::unique_ptr<backend::Backend> backend;
-  std::string threads_reason;       ///< `ThreadCount::reason` of the default of --threads
+  std::string threads_reason;       ///< `ThreadCount::reason`, or "--threads" if it is given
   std::uint64_t process_bytes = 0;  ///< resident bytes before anything was loaded
   /// Conditions found so far that make measured times wrong or not comparable; equal on all ranks.
   std::vector<std::string> warnings;

@@ -29,7 +29,7 @@ Domains gather_domains(comm::Communicator& communicator, const std::vector<core:
 
 ThreadCount default_threads(const std::vector<record::RankInfo>& ranks, int rank,
                             const ThreadBounds& bounds) {
-  ThreadCount count{fair_threads(ranks, rank), ""};
+  ThreadCount count{fair_threads(ranks, rank), std::string(cores_per_rank)};
   if (bounds.requested > 0) {
     count = {bounds.requested, "OMP_NUM_THREADS"};
   } else if (!bounds.quotas.empty()) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/comm/communicator.hpp"
@@ -18,10 +19,13 @@ using Domains = std::vector<std::vector<std::string>>;
 /// ranks must call this.
 Domains gather_domains(comm::Communicator& communicator, const std::vector<core::Limit>& limits);
 
+/// The reason of a number of threads that nothing limits.
+inline constexpr std::string_view cores_per_rank = "physical cores / ranks";
+
 /// The number of threads of a rank.
 struct ThreadCount {
   int threads = 1;
-  std::string reason;  ///< what has determined the number; empty: the physical cores
+  std::string reason;  ///< what has determined the number
 };
 
 /// What limits the default number of threads of a rank.

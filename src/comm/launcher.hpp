@@ -25,8 +25,7 @@ struct Launch {
 /// SLURM_NTASKS. Nor is a shell with WORLD_SIZE but without RANK.
 std::optional<Launch> announced_launch(const EnvironmentLookup& lookup);
 
-/// Returns a line with the variable that announces the launch, for example "torchrun
-/// (WORLD_SIZE=2)".
+/// Returns the launcher and the variable that announces it: "srun (SLURM_STEP_NUM_TASKS=2)".
 std::string describe(const Launch& launch);
 
 /// Throws `Error` (usage) if the launcher started several ranks and MPI has only one: launcher and

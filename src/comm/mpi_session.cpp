@@ -1,8 +1,12 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
+#include <map>
+#include <string>
 
 #include "launcher.hpp"
 #include "lockstep/comm/communicator.hpp"
@@ -16,6 +20,22 @@ namespace lockstep::comm {
 std::optional<int> rank_before_mpi() {
   const auto launch = announced_launch([](const char* name) { return std::getenv(name); });
   return launch ? launch->rank : std::nullopt;
+}
+
+std::optional<std::string> launcher_of_process() {
+  // MPI_Init adds variables to the environment of a process that no launcher has started; this file
+  // contains the initial environment.
+  std::map<std::string, std::string> variables;
+  std::ifstream file("/proc/self/environ", std::ios::binary);
+  for (std::string entry; std::getline(file, entry, '\0');) {
+    const auto equals = std::min(entry.find('='), entry.size());
+    variables.emplace(entry.substr(0, equals), entry.substr(std::min(equals + 1, entry.size())));
+  }
+  const auto launch = announced_launch([&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+  return launch ? std::optional(describe(*launch)) : std::nullopt;
 }
 
 MpiSession::MpiSession(int& argc, char**& argv) {

@@ -22,7 +22,7 @@ ThreadCount threads_with(const ThreadBounds& bounds) {
 TEST(DefaultThreads, AreTheCoresUnlessAnotherBoundIsLower) {
   constexpr int unlimited = 1000;
   EXPECT_EQ(threads_with({0, unlimited, {}, {}}).threads, 4);
-  EXPECT_EQ(threads_with({0, unlimited, {}, {}}).reason, "");
+  EXPECT_EQ(threads_with({0, unlimited, {}, {}}).reason, cores_per_rank);
 
   const ThreadCount requested = threads_with({6, unlimited, {{1, "quota", "1:7"}}, {{"1:7"}}});
   EXPECT_EQ(requested.threads, 6) << "the user has more knowledge";

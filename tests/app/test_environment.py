@@ -1,5 +1,6 @@
 """Tests of the environment that a run inherits: settings of libraries, launchers and limits of the system."""
 
+import json
 import os
 import subprocess
 
@@ -67,3 +68,15 @@ def test_a_user_without_home_directory_can_train():
         pytest.skip("the program is in a folder that other users cannot read")
     result = subprocess.run(command, cwd="/", env=environment(), text=True, capture_output=True, timeout=HANG, check=False)
     assert result.returncode == 0, result.stderr
+
+
+def test_info_prints_every_fact_with_its_source():
+    result = start("info", "--json", env={"OMP_NUM_THREADS": "3", "OMP_THREAD_LIMIT": "2"})
+    assert result.returncode == 0, result.stderr
+    facts = [(fact["name"], fact["value"], fact["source"]) for fact in json.loads(result.stdout)["environment"]]
+    assert ("threads", "2", "OMP_THREAD_LIMIT") in facts
+    assert ("OpenMP thread limit", "2", "OMP_THREAD_LIMIT") in facts
+    assert any(name == "memory limit" and "/" in source for name, _, source in facts)
+    assert all(all(fact) for fact in facts)
+    text = start("info").stdout
+    assert {name for name, _, _ in facts} <= {line[2:27].strip() for line in text.splitlines()}

@@ -133,6 +133,10 @@ std::string describe_rank(const Communicator& communicator);
 /// initialised; empty if no launcher (mpirun, srun) has started this process.
 std::optional<int> rank_before_mpi();
 
+/// Returns the launcher that has started this process, with the variable that announces it, for
+/// example "mpirun of Open MPI (OMPI_COMM_WORLD_SIZE=2)"; empty if no launcher has.
+std::optional<std::string> launcher_of_process();
+
 /// Initialises MPI in the constructor and finalises it in the destructor. Must be constructed
 /// before every communicator and destroyed after all of them. If MPI is already initialised, the
 /// session uses it and does not finalise it. If the session is destroyed because of an exception,

@@ -88,6 +88,8 @@ CpuBackend::CpuBackend(const DeviceOptions& options)
       progress_(options.progress),
       chooser_(options.deterministic ? ChoiceRule::fixed : ChoiceRule::fastest) {
   core::check(threads_ >= 1, "a CPU replica has at least one thread");
+  // The precision of a run does not depend on the variable ONEDNN_DEFAULT_FPMATH_MODE.
+  dnnl_set_default_fpmath_mode(dnnl_fpmath_mode_strict);
 }
 
 PlanOptions CpuBackend::with_progress(PlanOptions options) const {
