@@ -161,6 +161,30 @@ ExistingFile lock_if_stale(const fs::path& path) {
   }
 }
 
+ExistingFile lock_file(const fs::path& path) {
+  while (true) {
+    ExistingFile result;
+    constexpr int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    result.lock = Descriptor(::open(path.c_str(), flags | O_RDWR | O_CREAT, 0666));
+    if (!result.lock && errno == EACCES)  // another user of a common directory has created it
+      result.lock = Descriptor(::open(path.c_str(), flags | O_RDONLY));
+    if (!result.lock && (errno == ENOENT || errno == EROFS)) return result;
+    struct stat status {};
+    if (!result.lock || ::fstat(result.lock.get(), &status) != 0)
+      fail_output("opening", path, errno);
+    if (!S_ISREG(status.st_mode)) fail_output("opening", path, "not a regular file", EEXIST);
+    if (status.st_nlink > 1) fail_output("opening", path, "it has several names", EEXIST);
+    if (::flock(result.lock.get(), LOCK_EX | LOCK_NB) != 0) {
+      result.use = errno == EWOULDBLOCK ? Use::in_use : Use::unknown;
+      return result;
+    }
+    // The owner of the lock may have deleted the file before it released the lock.
+    if (!is_same_file(result.lock, path)) continue;
+    result.use = Use::stale;
+    return result;
+  }
+}
+
 void remove_if_stale(const fs::path& path) {
   const ExistingFile existing = lock_if_stale(path);
   std::error_code error;

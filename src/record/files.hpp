@@ -61,6 +61,12 @@ struct ExistingFile {
 /// block. Throws `Error` (output) if the file is not a regular file or cannot be opened.
 ExistingFile lock_if_stale(const std::filesystem::path& path);
 
+/// Creates the file if it is missing and locks it exclusively. Does not block. The result is
+/// `stale` if the lock was taken, also if the file is new, and `missing` if the directory is not
+/// writable; otherwise `lock` is the open file without a lock. Throws `Error` (output) if the file
+/// cannot be opened or is not a regular file with one name.
+ExistingFile lock_file(const std::filesystem::path& path);
+
 /// Deletes a temporary file if no process uses it. On a file system without locks, deletes it if it
 /// has not been modified for an hour.
 void remove_if_stale(const std::filesystem::path& path);

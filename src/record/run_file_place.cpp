@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <system_error>
 
 #include "files.hpp"
+#include "hdf5.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 
@@ -15,14 +17,15 @@ namespace fs = std::filesystem;
 namespace {
 
 [[noreturn]] void refuse_in_use(const fs::path& partial, Use use) {
-  core::fail(
-      core::ExitStatus::output,
-      use == Use::in_use
-          ? fmt::format("{} is being written or read by another process; choose another name",
-                        partial.string())
-          : fmt::format("{} exists, and its file system has no locks, so another process "
-                        "may be writing it; if none is, rename or delete it",
-                        partial.string()));
+  const std::string run = hdf5::text_attribute_of(partial, "/", "run_id");
+  const std::string name =
+      partial.string() + (run.empty() ? "" : fmt::format(" of the run {}", run));
+  core::fail(core::ExitStatus::output,
+             use == Use::in_use
+                 ? name + " is being written or read by another process; choose another name"
+                 : name +
+                       " exists, and its file system has no locks, so another process may be "
+                       "writing it; if none is, rename or delete it");
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
-#include "lockstep/record/checkpoint_place.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/weights.hpp"
 
@@ -163,6 +162,7 @@ Checkpoints::Found Checkpoints::restore_on_rank_0() {
   if (!directory.empty() && !config_.dry_run) record::create_checkpoint_directory(directory);
   if (!directory.empty() && !config_.trust_checkpoint_dir)
     record::require_own_checkpoints(directory);
+  if (!directory.empty() && !config_.dry_run) claim_.emplace(directory);
   if (config_.resume == "none") {
     if (!directory.empty() && record::newest_checkpoint(directory)) {
       core::fail(core::ExitStatus::output,

@@ -13,6 +13,7 @@
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/optim/learning_rate.hpp"
 #include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/checkpoint_place.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/config.hpp"
@@ -122,8 +123,9 @@ class Checkpoints {
   RankState rank_state_;
   ReplicaStates replicas_;
   StageStates stages_;
-  std::optional<CheckpointWriter> writer_;  ///< on rank 0, if there is a directory
-  std::vector<record::Tensor> gathered_;    ///< on rank 0: tensors that other ranks sent
+  std::optional<record::CheckpointClaim> claim_;  ///< like `writer_`, which it outlives
+  std::optional<CheckpointWriter> writer_;        ///< on rank 0, if there is a directory
+  std::vector<record::Tensor> gathered_;          ///< on rank 0: tensors that other ranks sent
   std::int64_t saved_step_ = 0;  ///< step of the last checkpoint, or at which the run resumed
   std::int64_t saved_evaluated_step_ = -1;  ///< evaluated step of the last checkpoint
   bool is_saved_ = false;                   ///< the directory contains that checkpoint

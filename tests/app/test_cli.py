@@ -704,6 +704,7 @@ def test_resumed_run_computes_the_same_bits(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signal_saves_a_checkpoint(tmp_path, number):
+    """Until then, no other run can use the directory."""
     directory, path = tmp_path / "ckpt", tmp_path / "run.h5"
     process = subprocess.Popen(
         [BIN, *train(steps=100000, checkpoint_dir=directory, checkpoint_every="1-steps", output=path)],
@@ -712,10 +713,13 @@ def test_signal_saves_a_checkpoint(tmp_path, number):
     deadline = time.monotonic() + HANG
     while not any(directory.glob("checkpoint-*")) and time.monotonic() < deadline:
         time.sleep(0.05)
+    second = start(*train(checkpoint_dir=directory, resume="auto"))
+    assert f"is used by another run (process {process.pid} on " in expect_failure(second, 6)
     process.send_signal(number)
     _, stderr = process.communicate(timeout=HANG)
     assert process.returncode == 75, stderr
     assert "--resume auto" in stderr
+    assert all(path.name.startswith("checkpoint-") for path in directory.iterdir())
     with h5py.File(path) as file:
         assert file.attrs["status"] == b"preempted"
         assert file["steps/loss"].shape[0] > 0

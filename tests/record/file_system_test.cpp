@@ -1,6 +1,7 @@
 // Tests file systems that have no locks, cannot sync, fail to write or store no permissions. This
 // program replaces flock, fsync, mkdir and the function with which HDF5 writes.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
@@ -17,6 +18,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/trust.hpp"
 #include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/checkpoint_place.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/record/run_parts.hpp"
 #include "samples.hpp"
@@ -85,6 +87,37 @@ class FileSystemTest : public testing::Test {
   const fs::path path_ = directory_ / "run.h5";
   const RunHeader header_ = samples::header(1, 0);
 };
+
+TEST_F(FileSystemTest, ADirectoryOfCheckpointsIsUsedByOneRun) {
+  const fs::path file = directory_ / ".lockstep-run";
+  {
+    const CheckpointClaim claim(directory_.path());
+    try {
+      const CheckpointClaim second(directory_.path());
+      FAIL() << "two runs use the directory";
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.status(), core::ExitStatus::output);
+      EXPECT_THAT(error.what(), testing::HasSubstr(fmt::format("(process {} on ", ::getpid())));
+    }
+    EXPECT_TRUE(fs::exists(file));
+  }
+  EXPECT_FALSE(fs::exists(file));
+  std::ofstream(file) << "left by a killed process";
+  EXPECT_NO_THROW(CheckpointClaim(directory_.path()));
+  fs::create_symlink("/dev/null", file);
+  EXPECT_THROW(CheckpointClaim(directory_.path()), core::Error);
+}
+
+TEST_F(FileSystemTest, ADirectoryOfCheckpointsIsUsedWithoutLocks) {
+  for (const int error : {ENOLCK, ENOSYS, EOPNOTSUPP, EINVAL}) {
+    flock_error = error;
+    testing::internal::CaptureStderr();
+    const CheckpointClaim first(directory_.path());
+    EXPECT_NO_THROW(CheckpointClaim(directory_.path()));
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                testing::HasSubstr(fmt::format("in particular process {}", ::getpid())));
+  }
+}
 
 TEST_F(FileSystemTest, PermissionsThatAreNotStoredAreALowRisk) {
   stores_permissions = false;

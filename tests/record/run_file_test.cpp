@@ -307,7 +307,8 @@ TEST_F(RunFileTest, DoesNotReplaceTheFileOfAnActiveRun) {
   RunFile run(path_, OverwriteMode::refuse, header_);
   run.append(samples::epoch(1, 4, header_));
   expect_output_error([&] { RunFile(path_, OverwriteMode::replace, header_); }, "another process");
-  expect_output_error([&] { check_writable(path_, OverwriteMode::refuse); }, "another process");
+  expect_output_error([&] { check_writable(path_, OverwriteMode::refuse); },
+                      run.run_id() + " is being written or read by another process");
   run.append(samples::epoch(2, 4, header_));
   run.finish(RunStatus::complete);
   EXPECT_EQ(read_doubles(hdf5::open_file(path_, hdf5::Access::read), "/step").size(), 8u);
