@@ -114,13 +114,13 @@ std::optional<Launch> announced_launch(const EnvironmentLookup& lookup) {
 
 std::string describe(const Launch& launch) {
   return fmt::format("{} ({}={})", launch.launcher, launch.variable,
-                     launch.ranks ? *launch.ranks : *launch.rank);
+                     launch.ranks.value_or(launch.rank.value_or(0)));
 }
 
 void refuse_singletons(const std::optional<Launch>& launch, int mpi_ranks) {
   if (!launch || mpi_ranks > 1 || launch->ranks.value_or(2) <= 1) return;
   const std::string started = launch->ranks ? fmt::format("{} ranks were", *launch->ranks)
-                                            : fmt::format("rank {} was", *launch->rank);
+                                            : fmt::format("rank {} was", launch->rank.value_or(0));
   core::fail(
       core::ExitStatus::usage,
       fmt::format("{} started by {}, but MPI sees only this one (launcher and MPI library do "

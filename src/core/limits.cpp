@@ -71,9 +71,10 @@ void add_memory_limits(const ControlGroup& group, std::vector<Limit>& limits) {
   add("memory.high", number_in(group.folder / "memory.high"));
 }
 
-void add_resource_limit(int resource, const char* source, double used, std::vector<Limit>& limits) {
+void add_resource_limit(decltype(RLIMIT_AS) resource, const char* source, double used,
+                        std::vector<Limit>& limits) {
   rlimit limit{};
-  if (::getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0) return;
+  if (::getrlimit(resource, &limit) != 0) return;
   if (limit.rlim_cur == RLIM_INFINITY) return;
   limits.push_back({std::max(0.0, static_cast<double>(limit.rlim_cur) - used), source, ""});
 }

@@ -47,8 +47,10 @@ int openmp_requested_threads() {
   const std::string_view text = variable("OMP_NUM_THREADS");
   int number = 0;
   const auto begin = text.data() + std::min(text.find_first_not_of(' '), text.size());
-  std::from_chars(begin, text.data() + text.size(), number);
-  return std::max(number, 0);
+  const char* const text_end = text.data() + text.size();
+  const auto end = std::from_chars(begin, text_end, number).ptr;
+  const bool is_number = end == text_end || *end == ',' || *end == ' ';
+  return is_number ? std::max(number, 0) : 0;
 }
 
 int openmp_thread_limit() { return omp_get_thread_limit(); }

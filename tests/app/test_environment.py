@@ -22,6 +22,7 @@ def test_settings_of_openmp_do_not_stop_the_training(variable):
 
 @pytest.mark.parametrize("env, expected", [
     ({"OMP_NUM_THREADS": "3,2"}, "3 threads per rank (OMP_NUM_THREADS)"),
+    ({"OMP_NUM_THREADS": "3x", "OMP_THREAD_LIMIT": "1"}, "1 thread per rank"),
     ({"OMP_NUM_THREADS": "3", "LOCKSTEP_THREADS": "1"}, "1 thread per rank,"),
     ({"OMP_NUM_THREADS": "3", "OMP_THREAD_LIMIT": "1"}, "1 thread per rank (OMP_THREAD_LIMIT)"),
 ])
