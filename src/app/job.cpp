@@ -286,6 +286,7 @@ Job prepare_job(const Invocation& invocation) {
     job.graph = make_graph(job.config, job.sizes.info);
     train::require_enough_images(job.config, job.sizes.train);
   });
+  warn(job, communicator, job.sizes.info.warning);
   name_devices(job, communicator);
   check_gpu_sharing(job, communicator);
   if (job.config.command == "train" || job.config.command == "plan")

@@ -9,6 +9,7 @@
 #include <optional>
 #include <sstream>
 
+#include "lockstep/core/file_kind.hpp"
 #include "lockstep/core/format.hpp"
 
 namespace lockstep::core {
@@ -72,9 +73,19 @@ std::string read_option_file(std::string_view option, const std::filesystem::pat
   }
   // Reading to the end sets `eof`; a file that cannot be opened or read (a folder) does not.
   if (!file.eof()) {
-    fail(status, fmt::format("{} {}: cannot be read; check the path", option, path.string()));
+    const std::string_view kind = file_kind(path);
+    fail(status, fmt::format("{} {}: cannot be read ({}); check the path", option, path.string(),
+                             kind == "no file" ? "there is no such file, or no permission" : kind));
   }
   text.resize(bytes);
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
+  const std::string_view kind = content_kind(text);
+  if (!text.empty() && !kind.ends_with(" text")) {
+    fail(status, fmt::format("{} {}: is {}, not a text; give the text file with the options or "
+                             "parameters",
+                             option, path.string(), kind));
+  }
   return text;
 }
 

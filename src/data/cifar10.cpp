@@ -1,6 +1,7 @@
 // The binary version of CIFAR-10 (Krizhevsky 2009, https://www.cs.toronto.edu/~kriz/cifar.html). A
 // record is one label byte (0..9) followed by 1,024 red, 1,024 green and 1,024 blue bytes, row by
-// row. A file contains up to 10,000 records.
+// row. A file contains up to 10,000 records. Own images in this format need neither all five files
+// of training images nor the file of the class names.
 
 #include <array>
 
@@ -35,5 +36,7 @@ constexpr RecordFormat format{
 std::unique_ptr<Source> open_cifar10(const SourceRequest& request) {
   return std::make_unique<RecordFiles>(format, request);
 }
+
+bool has_cifar10(const std::filesystem::path& folder) { return has_records(format, folder); }
 
 }  // namespace lockstep::data

@@ -35,4 +35,6 @@ std::unique_ptr<Source> open_cifar100(const SourceRequest& request) {
   return std::make_unique<RecordFiles>(format, request);
 }
 
+bool has_cifar100(const std::filesystem::path& folder) { return has_records(format, folder); }
+
 }  // namespace lockstep::data

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/file_kind.hpp"
 
 namespace lockstep::data {
 
@@ -18,11 +19,34 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Returns whether the folder is that of the published archive, rather than one of own images.
+bool is_published(const RecordFormat& format, const fs::path& folder) {
+  std::error_code ignored;
+  return (folder / "").parent_path().filename() == format.archive_folder ||
+         (format.class_names_file != nullptr &&
+          fs::exists(folder / format.class_names_file, ignored));
+}
+
+[[noreturn]] void fail(const fs::path& place, const std::string& what, const std::string& advice) {
+  core::fail(core::ExitStatus::input, fmt::format("{}: {}; {}", place.string(), what, advice));
+}
+
+std::string fresh_copy(const RecordFormat& format) {
+  return fmt::format("get a fresh copy {}, or use --data synthetic", format.advice);
+}
+
+// Throws `Error` (input) about a file of images or names.
 [[noreturn]] void fail_input(const RecordFormat& format, const fs::path& file,
                              const std::string& what) {
-  core::fail(core::ExitStatus::input,
-             fmt::format("{}: {}; get a fresh copy {}, or use --data synthetic", file.string(),
-                         what, format.advice));
+  const std::string_view kind = core::file_kind(file);
+  const bool is_known = kind != core::unknown_kind && kind != "no file" && kind != "an empty file";
+  const std::string found = is_known ? fmt::format("{} (it is {})", what, kind) : what;
+  if (is_published(format, file.parent_path())) fail(file, found, fresh_copy(format));
+  fail(file, found,
+       fmt::format("write records of {} label byte(s) and {} pixel bytes ({}x{}x{}) and nothing "
+                   "else, or {}",
+                   format.label_classes.size(), format.image.elements(), format.image.channels,
+                   format.image.height, format.image.width, fresh_copy(format)));
 }
 
 fs::path folder_of(const SourceRequest& request) {
@@ -32,15 +56,88 @@ fs::path folder_of(const SourceRequest& request) {
   return request.parameters.substr(1);
 }
 
+// Returns the first folder or archive in `folder` that `matches`; an empty path if there is none.
+template <class Matches>
+fs::path find_in(const fs::path& folder, Matches matches) {
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (matches(at->path())) return at->path();
+  }
+  return {};
+}
+
+// Throws `Error` (input): `folder` is not one with files of the format. Names what it is instead.
+[[noreturn]] void fail_folder(const RecordFormat& format, const fs::path& folder) {
+  const auto option = [&](const fs::path& place) {
+    return fmt::format("--data {}:{}", format.name, place.string());
+  };
+  std::error_code ignored;
+  if (fs::exists(folder, ignored) && !fs::is_directory(folder, ignored)) {
+    const std::string_view kind = core::file_kind(folder);
+    const std::string what = fmt::format("is {}, not a folder of {} files", kind, format.title);
+    if (core::is_archive(kind)) {
+      fail(folder, what,
+           fmt::format("unpack it and name the folder that contains {}: mkdir -p DIR; {} {}{}; "
+                       "{}",
+                       format.train_files.front(), kind == "a ZIP archive" ? "unzip" : "tar -xf",
+                       folder.string(), kind == "a ZIP archive" ? " -d DIR" : " -C DIR",
+                       option("DIR")));
+    }
+    if (fs::exists(folder.parent_path() / format.train_files.front(), ignored) ||
+        (folder.parent_path().empty() && fs::exists(format.train_files.front(), ignored))) {
+      fail(folder, what,
+           "use " + option(folder.parent_path().empty() ? fs::path(".") : folder.parent_path()));
+    }
+    fail(folder, what, fresh_copy(format));
+  }
+  if (!fs::exists(folder, ignored)) {
+    fail(folder, fmt::format("no such folder of {} files", format.title), fresh_copy(format));
+  }
+  const std::string what =
+      fmt::format("the folder contains no {} of {}", format.train_files.front(), format.title);
+  const fs::path below = find_in(folder, [&](const fs::path& path) {
+    return fs::is_directory(path, ignored) && has_records(format, path);
+  });
+  if (!below.empty()) fail(folder, what, "use " + option(below));
+  const fs::path archive = find_in(folder, [&](const fs::path& path) {
+    return path.filename().string().starts_with("cifar") && core::is_archive(core::file_kind(path));
+  });
+  if (!archive.empty()) {
+    fail(folder, what,
+         fmt::format("unpack the archive in it: tar -xf {} -C {}", archive.string(),
+                     folder.string()));
+  }
+  const auto is_pickle = [](const fs::path& path) {
+    return core::file_kind(path) == "a Python pickle" || path.filename() == "batches.meta" ||
+           path.filename().string().ends_with("-python") ||
+           path.filename().string().ends_with("-py");
+  };
+  if (!find_in(folder, is_pickle).empty()) {
+    fail(folder, what + ", but files of the version for Python, which Lockstep does not read",
+         "get the binary version " + std::string(format.advice) + ", or use --data synthetic");
+  }
+  fail(folder, what, fresh_copy(format));
+}
+
 // Returns the folder that contains the files: `folder` or the archive's subfolder in it.
 fs::path locate(const RecordFormat& format, const fs::path& folder) {
   std::error_code ignored;
-  if (!fs::is_directory(folder, ignored)) {
-    fail_input(format, folder, fmt::format("no such folder of {} files", format.title));
-  }
+  if (!fs::is_directory(folder, ignored)) fail_folder(format, folder);
+  if (fs::exists(folder / format.train_files.front(), ignored)) return folder;
   const fs::path unpacked = folder / format.archive_folder;
-  const bool here = fs::exists(folder / format.train_files.front(), ignored);
-  return !here && fs::is_directory(unpacked, ignored) ? unpacked : folder;
+  if (fs::is_directory(unpacked, ignored)) return unpacked;
+  if (is_published(format, folder) || has_records(format, folder)) return folder;
+  fail_folder(format, folder);
+}
+
+// Returns the files of training images without the last ones, as far as they do not exist.
+std::span<const char* const> existing_files(const RecordFormat& format, const fs::path& folder) {
+  auto files = format.train_files;
+  std::error_code ignored;
+  while (files.size() > 1 && !fs::exists(folder / files.back(), ignored)) {
+    files = files.first(files.size() - 1);
+  }
+  return files;
 }
 
 std::uintmax_t size_of(const RecordFormat& format, const fs::path& file) {
@@ -72,6 +169,7 @@ std::vector<std::uint8_t> read_bytes(const RecordFormat& format, const fs::path&
 std::vector<std::string> read_class_names(const RecordFormat& format, const fs::path& folder) {
   if (format.class_names_file == nullptr) return {};
   const fs::path file = folder / format.class_names_file;
+  if (std::error_code ignored; !fs::exists(file, ignored)) return {};
   constexpr std::uintmax_t longest = 4096;  // a longer file cannot be a list of short names
   const std::uintmax_t bytes = size_of(format, file);
   if (bytes > longest) {
@@ -83,6 +181,13 @@ std::vector<std::string> read_class_names(const RecordFormat& format, const fs::
 }
 
 }  // namespace
+
+bool has_records(const RecordFormat& format, const fs::path& folder) {
+  std::error_code ignored;
+  return fs::is_directory(folder / format.archive_folder, ignored) ||
+         std::ranges::any_of(format.train_files,
+                             [&](const char* name) { return fs::exists(folder / name, ignored); });
+}
 
 std::size_t count_records(const RecordFormat& format, std::uintmax_t bytes, const fs::path& file) {
   const std::size_t record = format.record_bytes();
@@ -137,14 +242,23 @@ std::vector<std::string> parse_class_names(const RecordFormat& format, const std
 RecordFiles::RecordFiles(const RecordFormat& format, const SourceRequest& request)
     : format_(format),
       folder_(locate(format, folder_of(request))),
+      train_files_(existing_files(format, folder_)),
       info_{.name = std::string(format.name),
             .image = format.image,
             .classes = format.classes(),
             .class_names = {},
-            .normalisation = format.normalisation},
-      train_(count_all(format.train_files)),
+            .normalisation = format.normalisation,
+            .warning = {}},
+      train_(count_all(train_files_)),
       test_(count_all(format.test_files)) {
   info_.class_names = read_class_names(format, folder_);
+  if (train_files_.size() < format.train_files.size() && is_published(format, folder_)) {
+    info_.warning = fmt::format(
+        "{} contains {} of the {} files of {}, so the run uses {} training images; for all, get a "
+        "fresh copy {}",
+        folder_.string(), train_files_.size(), format.train_files.size(), format.title, train_,
+        format.advice);
+  }
 }
 
 std::size_t RecordFiles::count_all(std::span<const char* const> files) const {
@@ -160,7 +274,7 @@ std::unique_ptr<const Dataset> RecordFiles::read(Split split, std::size_t sample
   LabelledImages content;
   content.images.reserve(samples * static_cast<std::size_t>(format_.image.elements()));
   content.labels.reserve(samples);
-  for (const char* name : split == Split::train ? format_.train_files : format_.test_files) {
+  for (const char* name : split == Split::train ? train_files_ : format_.test_files) {
     const std::size_t missing = samples - content.labels.size();
     if (missing == 0) break;
     const fs::path file = folder_ / name;

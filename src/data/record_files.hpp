@@ -22,7 +22,7 @@ struct RecordFormat {
   std::string_view archive_folder;             ///< folder of the files in the published archive
   std::span<const char* const> train_files{};  ///< in the order of the training images
   std::span<const char* const> test_files{};
-  const char* class_names_file = nullptr;  ///< one name per line; null: none is read
+  const char* class_names_file = nullptr;  ///< one name per line, optional; null: none is read
   std::size_t most_records = 0;            ///< largest number of records in a file
   /// Number of classes of each label byte. The last byte is the label of the image.
   std::span<const std::int32_t> label_classes{};
@@ -50,12 +50,16 @@ void append_records(const RecordFormat& format, std::span<const std::uint8_t> by
 std::vector<std::string> parse_class_names(const RecordFormat& format, const std::string& text,
                                            const std::filesystem::path& file);
 
-/// A folder with the files of a dataset.
+/// Returns whether `folder` contains a file of training images or the archive's folder.
+bool has_records(const RecordFormat& format, const std::filesystem::path& folder);
+
+/// A folder with the files of a dataset. The first file of training images must exist; those of the
+/// last ones may be missing, which causes a warning if the folder is that of the published archive.
 class RecordFiles final : public Source {
  public:
   /// Finds the files in the folder that `request` names, or in the archive's folder in it. `format`
   /// must outlive the object. Throws `Error`: usage if the request names no folder, input if a file
-  /// is missing, has a wrong size or does not contain one name per class.
+  /// is missing, has a wrong size or, if it is that of the names, does not contain one per class.
   RecordFiles(const RecordFormat& format, const SourceRequest& request);
 
   const DatasetInfo& info() const override { return info_; }
@@ -68,6 +72,7 @@ class RecordFiles final : public Source {
 
   const RecordFormat& format_;
   std::filesystem::path folder_;
+  std::span<const char* const> train_files_;  ///< those that exist
   DatasetInfo info_;
   std::size_t train_, test_;
 };

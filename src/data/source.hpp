@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -50,6 +51,8 @@ struct SourceEntry {
   std::string_view syntax;  ///< form of the whole value
   std::string_view help;    ///< meaning of the value
   OpenSource* open;
+  /// Returns whether a folder contains files of the dataset; null if it has no files.
+  bool (*has_files)(const std::filesystem::path& folder);
 };
 
 /// Returns the registry of datasets.

@@ -146,9 +146,25 @@ TEST_F(Cifar10Test, LabelOutOfRange) {
   expect_load_refused({"data_batch_3.bin", "record 7", "label 10"});
 }
 
-TEST_F(Cifar10Test, MissingClassNames) {
+TEST_F(Cifar10Test, ClassNamesAreOptional) {
   fs::remove(folder / "batches.meta.txt");
-  expect_refused({"batches.meta.txt", "No such file"});
+  EXPECT_TRUE(load(options()).train->info().class_names.empty());
+}
+
+TEST_F(Cifar10Test, LastFilesOfTheTrainingImagesMayBeMissing) {
+  EXPECT_EQ(sizes(options()).info.warning, "");
+  for (const char* file : {"data_batch_4.bin", "data_batch_5.bin"}) fs::remove(folder / file);
+  EXPECT_EQ(load(options()).train->size(), 11u + 12 + 13);
+  const std::string warning = sizes(options()).info.warning;
+  EXPECT_NE(warning.find("3 of the 5 files of CIFAR-10"), std::string::npos) << warning;
+  fs::remove(folder / "batches.meta.txt");  // own images need not fill five files
+  EXPECT_EQ(sizes(options()).info.warning, "");
+}
+
+TEST_F(Cifar10Test, NamesTheKindOfAFileThatHasNoRecords) {
+  const std::string page = "<!DOCTYPE html><title>Login</title>";
+  write("data_batch_1.bin", {page.begin(), page.end()});
+  expect_refused({"data_batch_1.bin", "an HTML page"});
 }
 
 TEST_F(Cifar10Test, TooFewClassNames) {

@@ -58,7 +58,8 @@ TEST_P(RecordFilesTest, CountsWholeRecordsUpToTheLimit) {
   EXPECT_EQ(count_records(format, record, "file"), 1u);
   EXPECT_EQ(count_records(format, 100 * record, "file"), 100u);
   for (const std::size_t bytes : {std::size_t{0}, record - 1, record + 1, 101 * record}) {
-    expect_error(core::ExitStatus::input, {"file", "get a fresh copy from nowhere"},
+    expect_error(core::ExitStatus::input,
+                 {"file", "pixel bytes (3x5x7)", "get a fresh copy from nowhere"},
                  [&] { count_records(format, bytes, "file"); });
   }
 }

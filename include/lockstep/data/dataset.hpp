@@ -24,6 +24,7 @@ struct DatasetInfo {
   std::int64_t classes = 0;
   std::vector<std::string> class_names{};  ///< in the order of the labels; empty if unknown
   core::Normalisation normalisation{};
+  std::string warning{};  ///< about the files, for example that some are missing; empty: none
 };
 
 /// Labelled images: the training images or the test images of a dataset. All functions may be

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/file_kind.hpp"
 #include "lockstep/core/system.hpp"
 #include "option_table.hpp"
 #include "suggestion.hpp"
@@ -105,7 +106,12 @@ po::parsed_options parse_environment(const Environment& environment,
 }
 
 po::parsed_options parse_file(const std::string& path, const po::options_description& bound) {
-  std::istringstream stream(core::read_option_file("--config", path, core::ExitStatus::usage));
+  const std::string text = core::read_option_file("--config", path, core::ExitStatus::usage);
+  if (core::content_kind(text) == "a JSON text") {
+    fail(fmt::format("--config {}: is a JSON text; write one option per line, such as lr = 0.1",
+                     path));
+  }
+  std::istringstream stream(text);
   return po::parse_config_file(stream, bound);
 }
 

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace lockstep::core {
+
+/// Returns what a file is, recognised by its first bytes, for messages about files of a wrong kind:
+/// "a ZIP archive", "a Python pickle", "an HTML page", "a folder", "an empty file"; "a binary file
+/// of an unknown format" if nothing fits, "no file" if it is missing or cannot be read. Does not
+/// throw.
+std::string_view file_kind(const std::filesystem::path& path) noexcept;
+
+/// Returns the kind of a file that begins with `head`.
+std::string_view content_kind(std::string_view head) noexcept;
+
+/// Returns whether the kind is an archive that must be unpacked.
+bool is_archive(std::string_view kind) noexcept;
+
+inline constexpr std::string_view unknown_kind = "a binary file of an unknown format";
+inline constexpr std::string_view hdf5_kind = "an HDF5 file";
+
+}  // namespace lockstep::core
