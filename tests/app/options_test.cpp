@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -400,6 +401,63 @@ TEST(Help, ListsTheOptionsThatTheCommandUses) {
     }
   }
   EXPECT_THAT(text, AllOf(HasSubstr("[0.1]"), HasSubstr("Optimiser:"), HasSubstr("mpirun -n 2")));
+}
+
+// The shell does not expand them in --NAME=~/x, in quotes, in files and in variables.
+TEST(Options, PathsAreExpanded) {
+  ::setenv("HOME", "/home/user", 1);
+  ::setenv("LOCKSTEP_TEST_PLACE", "/place", 1);
+  ::unsetenv("LOCKSTEP_TEST_NOTHING");
+  for (const Option& option : options()) {
+    if (option.value.type != "path" || !option.is_recorded()) continue;
+    const auto parsed = [&](const std::string& text) {
+      train::Config config;
+      option.value.parse(config, option.name, text);
+      return option.value.print(config);
+    };
+    EXPECT_EQ(parsed("~/x"), "/home/user/x") << option.name;
+    EXPECT_EQ(parsed("~"), "/home/user");
+    EXPECT_EQ(parsed(" /a b/c \n"), "/a b/c");
+    EXPECT_EQ(parsed("file:///a/b"), "/a/b");
+    EXPECT_EQ(parsed("$HOME/x"), "/home/user/x");
+    EXPECT_EQ(parsed("${LOCKSTEP_TEST_PLACE}/x"), "/place/x");
+    EXPECT_EQ(parsed("a~/$b/c:d"), "a~/$b/c:d");
+    for (const char* wrong : {"~other/x", "$LOCKSTEP_TEST_NOTHING/x", "https://host/x"}) {
+      EXPECT_THROW(parsed(wrong), core::Error) << option.name << wrong;
+    }
+  }
+  EXPECT_EQ(parse_options({"train", "--data=cifar10:~/c"}, {}).data, "cifar10:/home/user/c");
+  EXPECT_EQ(parse_options({"train"}, {"LOCKSTEP_OUTPUT=~/r.h5"}).output, "/home/user/r.h5");
+  EXPECT_THAT(refusal({"train", "--config", "~/no.ini"}), HasSubstr("/home/user/no.ini"));
+  EXPECT_THAT(refusal({"train", "--data", "https://host/x"}), HasSubstr("is a URL"));
+}
+
+TEST(OptionTable, FilesAndFoldersArePaths) {
+  for (const Option& option : options()) {
+    const bool is_place = option.value_name == "FILE" || option.value_name == "DIR";
+    EXPECT_TRUE(!is_place || option.value.type == "path") << option.name;
+  }
+}
+
+TEST(Suggestion, KnowsTheOptionsOfOtherPrograms) {
+  const std::map<std::string, std::string> meant{
+      {"--batch-size=2", "'batch-per-rank' or 'global-batch'"},
+      {"-b=2", "'batch-per-rank'"},
+      {"--bs=2", "'batch-per-rank'"},
+      {"--num_workers=2", "'loader-threads'"},
+      {"--workers=2", "'loader-threads'"},
+      {"--data-dir=x", "'data'"},
+      {"--data-path=x", "'data'"},
+      {"--wd=1", "'weight-decay'"},
+      {"--arch=x", "'model'"},
+      {"--world-size=2", "mpirun -n N"},
+      {"--gpus=2", "srun -n N"},
+      {"--learning-rate=1", "'lr'"}};
+  for (const auto& [argument, text] : meant) {
+    EXPECT_THAT(refusal({"train", argument}), HasSubstr(text)) << argument;
+  }
+  EXPECT_THAT(refusal({"ladder", "--batch-size=2"}), HasSubstr("did you mean 'ladder-start'?"));
+  EXPECT_THAT(refusal({"train", "--resume"}), HasSubstr("auto: the newest valid checkpoint"));
 }
 
 TEST(Suggestion, MeasuresEditDistance) {

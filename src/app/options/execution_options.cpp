@@ -215,7 +215,7 @@ std::vector<Option> device_options() {
        .details = "The rest remains free for all-reduces that overlap with it"},
       {.name = "engine-log",
        .value_name = "FILE",
-       .value = text(&Config::engine_log),
+       .value = path(&Config::engine_log),
        .group = OptionGroup::device,
        .commands = cmd_training | cmd_evaluate | cmd_layer,
        .ranks = AcrossRanks::may_differ,

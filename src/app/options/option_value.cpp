@@ -89,6 +89,26 @@ OptionValue text(std::string Config::*member) {
   return value;
 }
 
+OptionValue path(std::string Config::*member) {
+  OptionValue value = text(member);
+  value.type = "path";
+  value.parse = [member](Config& config, std::string_view option, const std::string& text) {
+    config.*member = parse_path(option, text);
+  };
+  return value;
+}
+
+OptionValue data_source(std::string Config::*member) {
+  OptionValue value = text(member);
+  value.parse = [member](Config& config, std::string_view option, const std::string& text) {
+    const std::size_t colon = text.find(':');
+    const bool has_name = colon != text.npos && text.substr(colon, 3) != "://";
+    const std::size_t begin = has_name ? colon + 1 : 0;
+    config.*member = text.substr(0, begin) + parse_path(option, text.substr(begin));
+  };
+  return value;
+}
+
 OptionValue one_of(std::string Config::*member, std::vector<std::string> names) {
   OptionValue value = text(member);
   value.type = "choice";
@@ -169,7 +189,7 @@ OptionValue faults() {
 }
 
 OptionValue option_file() {
-  OptionValue value{.type = "text"};
+  OptionValue value{.type = "path"};
   value.parse = [](Config&, std::string_view, const std::string&) {};
   return value;
 }

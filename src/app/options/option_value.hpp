@@ -71,6 +71,10 @@ OptionValue real(double train::Config::*member, Range range, SpecialValue<double
 OptionValue bytes(std::uint64_t train::Config::*member, Range range);
 /// Any text.
 OptionValue text(std::string train::Config::*member);
+/// A path (`parse_path`).
+OptionValue path(std::string train::Config::*member);
+/// A dataset: NAME:PATH, or another text.
+OptionValue data_source(std::string train::Config::*member);
 /// A text that must be one of `names`.
 OptionValue one_of(std::string train::Config::*member, std::vector<std::string> names);
 /// An option without a value.

@@ -13,8 +13,10 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/file_kind.hpp"
 #include "lockstep/core/system.hpp"
+#include "option_reference.hpp"
 #include "option_table.hpp"
 #include "suggestion.hpp"
+#include "values.hpp"
 
 namespace lockstep::app {
 
@@ -135,9 +137,10 @@ std::string without_dashes(std::string name) {
 
 [[noreturn]] void fail_unknown(const std::string& where, const std::string& option,
                                std::string_view command) {
-  const std::string name = without_dashes(option);
+  // Boost does not remove the value of an unknown option.
+  const std::string name = without_dashes(option.substr(0, option.find('=')));
   fail(fmt::format("{}unknown option --{}{} (--help lists all)", where, name,
-                   suggestion(name, option_names(command))));
+                   option_suggestion(name, option_names(command))));
 }
 
 /// Calls `parse` and converts exceptions of Boost to `Error` (usage) with messages of this program.
@@ -159,8 +162,11 @@ void explained(const std::string& where, std::string_view command, Parse parse) 
     const std::string name = without_dashes(error.get_option_name());
     const Option* option = find_option(name);
     if (option == nullptr) fail_unknown(where, name, command);
-    fail(fmt::format("{}option --{} {}; see --help", where, name,
-                     option->value.is_flag() ? "takes no value" : "requires a value"));
+    if (option->value.is_flag()) {
+      fail(fmt::format("{}option --{} takes no value; see --help", where, name));
+    }
+    fail(fmt::format("{0}option --{1} requires a value: --{1} {2} ({3})", where, name,
+                     option->value_name, help_of(*option)));
   } catch (const po::error& error) {
     fail(fmt::format("{}{}; see --help", where, error.what()));
   }
@@ -196,7 +202,7 @@ train::Config parse_options(const std::vector<std::string>& arguments,
   });
   explained("environment: ", command, [&] { add(parse_environment(environment, bound), values); });
   if (values.count("config") > 0) {
-    const auto path = values["config"].as<std::string>();
+    const std::string path = parse_path("config", values["config"].as<std::string>());
     explained(path + ": ", command, [&] { add(parse_file(path, bound), values); });
   }
   explained("", command, [&] { po::notify(values); });

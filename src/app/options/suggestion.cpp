@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <numeric>
 #include <utility>
 
@@ -34,6 +35,47 @@ constexpr std::array<Pair, 8> synonyms{{{"gpu", "cuda"},
                                         {"float16", "fp16"},
                                         {"half", "fp16"},
                                         {"bfloat16", "bf16"}}};
+
+/// Names that PyTorch, Horovod, Lightning and scripts of users give to options of this program.
+struct OptionSynonym {
+  std::string_view names;    ///< separated by blanks
+  std::string_view options;  ///< of this program, separated by blanks
+};
+constexpr std::array<OptionSynonym, 22> option_synonyms{
+    {{"batch-size batch b bs bsz mini-batch minibatch train-batch-size per-device-train-batch-size "
+      "batchsize batch-size-per-gpu micro-batch-size",
+      "batch-per-rank global-batch ladder-start"},
+     {"learning-rate base-lr lr-rate", "lr"},
+     {"num-epochs epoch max-epochs n-epochs e", "epochs"},
+     {"max-steps num-steps iterations iters max-iter num-iters num-iterations", "steps"},
+     {"workers num-workers j dataloader-num-workers data-workers", "loader-threads"},
+     {"data-dir data-path dataset data-root root datadir train-dir", "data"},
+     {"wd decay l2", "weight-decay"},
+     {"arch a net architecture model-name", "model"},
+     {"random-seed manual-seed", "seed"},
+     {"num-threads omp-threads cpus cores", "threads"},
+     {"checkpoint save-dir ckpt ckpt-dir checkpoints checkpoint-path save-path", "checkpoint-dir"},
+     {"save-every save-interval checkpoint-interval", "checkpoint-every"},
+     {"pretrained weights load checkpoint-file load-from weights-file", "init-from"},
+     {"resume-from resume-from-checkpoint", "resume"},
+     {"out output-dir o output-file log-dir run-dir results", "output"},
+     {"amp fp16 half mixed-precision dtype bf16 use-amp", "precision"},
+     {"clip clip-grad max-norm max-grad-norm clip-grad-norm gradient-clip-val", "grad-clip"},
+     {"scheduler lr-scheduler", "lr-schedule"},
+     {"warmup warmup-steps lr-warmup-epochs", "warmup-epochs"},
+     {"gradient-accumulation-steps accumulate accumulation-steps accumulate-grad-batches "
+      "batches-per-allreduce",
+      "micro-batches"},
+     {"gpu cuda no-cuda cpu use-gpu accelerator", "device"},
+     {"dist-backend backend nccl gloo", "transport"}}};
+/// Options of launchers: the number of ranks is not an option of this program.
+constexpr std::string_view launcher_options =
+    " world-size gpus num-gpus nproc-per-node nproc np n nodes num-nodes nnodes num-proc "
+    "ranks-per-node rank local-rank devices ngpus ";
+
+bool contains_word(std::string_view words, std::string_view word) {
+  return fmt::format(" {} ", words).find(fmt::format(" {} ", word)) != std::string::npos;
+}
 
 const std::string* closest(std::string_view word, const std::vector<std::string>& candidates) {
   const std::string* best = nullptr;
@@ -70,6 +112,27 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& ca
   if (best == nullptr) best = completion(word, candidates);
   if (best == nullptr) best = closest(word, candidates);
   return best == nullptr ? "" : fmt::format("; did you mean '{}'?", *best);
+}
+
+std::string option_suggestion(std::string_view name, const std::vector<std::string>& candidates) {
+  std::string plain(name);
+  std::ranges::transform(plain, plain.begin(), [](unsigned char letter) {
+    return letter == '_' ? '-' : static_cast<char>(std::tolower(letter));
+  });
+  if (contains_word(launcher_options, plain)) {
+    return "; the launcher starts the ranks, each with one device: mpirun -n N lockstep ..., or "
+           "srun -n N lockstep ...";
+  }
+  std::string found;
+  for (const auto& [names, options] : option_synonyms) {
+    if (!contains_word(names, plain)) continue;
+    for (const std::string& candidate : candidates) {
+      if (!contains_word(options, candidate)) continue;
+      found += fmt::format("{}'{}'", found.empty() ? "" : " or ", candidate);
+    }
+  }
+  if (!found.empty()) return fmt::format("; did you mean {}?", found);
+  return suggestion(plain, candidates);
 }
 
 }  // namespace lockstep::app

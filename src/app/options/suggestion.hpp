@@ -14,4 +14,8 @@ std::size_t edit_distance(std::string_view left, std::string_view right);
 /// with it (at least three letters), or differs in few letters; otherwise an empty text.
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates);
 
+/// As `suggestion`, for the name of an option without dashes: knows the names that other programs
+/// give to options of this one.
+std::string option_suggestion(std::string_view name, const std::vector<std::string>& candidates);
+
 }  // namespace lockstep::app

@@ -116,7 +116,7 @@ std::vector<Option> network_options() {
            "network has no ReLU directly before a max-pool"},
       {.name = "init-from",
        .value_name = "FILE",
-       .value = text(&Config::init_from),
+       .value = path(&Config::init_from),
        .group = OptionGroup::network,
        .commands = cmd_training | cmd_evaluate,
        .ranks = AcrossRanks::may_differ,  // only rank 0 reads the file
@@ -133,7 +133,7 @@ std::vector<Option> data_options() {
   return {
       {.name = "data",
        .value_name = "SOURCE",
-       .value = text(&Config::data),
+       .value = data_source(&Config::data),
        .group = OptionGroup::data,
        .commands = cmd_training | cmd_evaluate,
        .ranks = AcrossRanks::may_differ,  // the digests of the images are compared instead

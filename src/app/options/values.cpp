@@ -7,6 +7,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 
 #include "limits.hpp"
 #include "lockstep/core/error.hpp"
@@ -40,7 +41,39 @@ T parse_whole(std::string_view option, const std::string& text, std::string_view
   return number;
 }
 
+/// Returns the value of the variable `name`, which the path `text` begins with.
+std::string variable(std::string_view option, const std::string& text, const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  if (value != nullptr && *value != '\0') return value;
+  core::fail(
+      core::ExitStatus::usage,
+      fmt::format("--{} {}: the variable {} is not set; write the whole path", option, text, name));
+}
+
 }  // namespace
+
+std::string parse_path(std::string_view option, const std::string& text) {
+  constexpr std::string_view blanks = " \t\r\n", file_scheme = "file://";
+  const std::size_t begin = std::min(text.find_first_not_of(blanks), text.size());
+  std::string path = text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
+  if (path.starts_with(file_scheme)) path.erase(0, file_scheme.size());
+  const std::size_t scheme = path.find("://");
+  if (scheme != path.npos && scheme < path.find('/')) {
+    core::fail(core::ExitStatus::usage,
+               fmt::format("--{} {}: is a URL; download the file and give its path", option, text));
+  }
+  const std::string first = path.substr(0, path.find('/'));
+  if (first == "~") return variable(option, text, "HOME") + path.substr(1);
+  if (first.starts_with('~')) {
+    core::fail(
+        core::ExitStatus::usage,
+        fmt::format("--{} {}: {} is not expanded here; write the whole path", option, text, first));
+  }
+  if (first.size() < 2 || first.front() != '$') return path;
+  const bool has_braces = first[1] == '{' && first.ends_with('}');
+  const std::string name = has_braces ? first.substr(2, first.size() - 3) : first.substr(1);
+  return variable(option, text, name) + path.substr(first.size());
+}
 
 std::int64_t parse_integer(std::string_view option, const std::string& text,
                            const std::string& range) {

@@ -19,6 +19,12 @@ double parse_real(std::string_view option, const std::string& text, const std::s
 /// case of letters does not matter.
 bool parse_flag(std::string_view option, const std::string& text);
 
+/// Returns a path as the shell would pass it: without blanks at its ends, with ~, ~/, $NAME/ and
+/// ${NAME}/ at its start expanded, and without file://. The shell does not expand them in
+/// --NAME=~/..., in quotes, in files and in variables. Refuses other URLs, ~USER, and variables
+/// that are not set.
+std::string parse_path(std::string_view option, const std::string& text);
+
 /// Parses a number with a unit: "1500000", "64K", "8GB", "2GiB". K, M and G are powers of 1024; KB,
 /// MB and GB are powers of 1000.
 std::uint64_t parse_bytes(std::string_view option, const std::string& text,
