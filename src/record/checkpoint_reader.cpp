@@ -9,6 +9,7 @@
 
 #include "hdf5.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/file_kind.hpp"
 
 namespace lockstep::record {
 
@@ -48,9 +49,40 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-[[noreturn]] void fail_input(const fs::path& path, const std::string& why) {
+[[noreturn]] void fail_input(const fs::path& path, const std::string& why,
+                             std::string_view advice = "give another checkpoint") {
   core::fail(core::ExitStatus::input,
-             fmt::format("cannot read {} ({}); give another checkpoint", path.string(), why));
+             fmt::format("cannot read {} ({}); {}", path.string(), why, advice));
+}
+
+/// Throws `Error` (input) if the file is of another kind than HDF5.
+void require_hdf5(const fs::path& path) {
+  const std::string_view kind = core::file_kind(path);
+  // HDF5 itself reports files that are damaged.
+  if (kind == core::hdf5_kind || kind == core::unknown_kind || kind == "no file") return;
+  const bool has_weights = kind.find("PyTorch") != kind.npos || kind.find("NumPy") != kind.npos ||
+                           kind == "a Python pickle" || kind == "a safetensors file";
+  fail_input(path, fmt::format("it is {}, not an HDF5 file", kind),
+             has_weights ? "convert it as docs/run-file.md describes under 'Weights of other "
+                           "programs' (h5py: file[f'state/{name}'] = tensor.numpy())"
+                         : "give another checkpoint");
+}
+
+/// Throws `Error` (input) if the file is a run file.
+void require_no_run_file(const hdf5::File& file, const fs::path& path) {
+  if (!hdf5::has_attribute(file.get(), "format") ||
+      hdf5::text_attribute(file.get(), "format") != "lockstep-run")
+    return;
+  fail_input(path, "it is a run file, which has times but no weights",
+             "give a checkpoint of the run, a file checkpoint-STEP.h5 in its --checkpoint-dir");
+}
+
+/// Removes the prefixes that DistributedDataParallel and torch.compile add to the names.
+std::string plain_name(std::string name) {
+  for (const std::string_view prefix : {"module.", "_orig_mod.", "module."}) {
+    if (name.starts_with(prefix)) name.erase(0, prefix.size());
+  }
+  return name;
 }
 
 [[noreturn]] void refuse(const std::string& why) { throw Failure(why, 0); }
@@ -82,6 +114,11 @@ void require_plain_storage(const hdf5::Dataset& dataset, const std::string& path
 Shape shape_of(const hdf5::Dataset& dataset) {
   const std::vector<hsize_t> extents = hdf5::extents(dataset);
   return {extents.begin(), extents.end()};
+}
+
+bool is_real(const hdf5::Dataset& dataset) {
+  const auto type = own<hdf5::Type>(H5Dget_type(dataset.get()), "reading a type");
+  return H5Tget_class(type.get()) == H5T_FLOAT;
 }
 
 bool has_type(const hdf5::Dataset& dataset, hid_t little_endian, hid_t big_endian) {
@@ -133,16 +170,20 @@ CheckpointHeader read_header(const hdf5::File& file) {
 }
 
 /// Reads a checkpoint in one pass: the requested tensors and, if the file has a digest, all other
-/// datasets too, to verify it.
+/// datasets too, to verify it. A file without a digest is of another program: its tensors may be
+/// of any floating-point type, be in the root instead of /state, and have names with a prefix of
+/// PyTorch.
 class Reader {
  public:
   Reader(const fs::path& path, std::span<const Tensor> wanted, Verify verify)
-      : file_(hdf5::open_file(path, hdf5::Access::read)),
+      : path_(path),
+        file_(hdf5::open_file(path, hdf5::Access::read)),
         file_bytes_(fs::file_size(path)),
         wanted_(wanted),
         found_(wanted.size(), false),
         result_{.header = read_header(file_), .values = {}, .digest = {}},
         digest_(result_.header) {
+    require_no_run_file(file_, path);
     result_.values.resize(wanted.size());
     if (hdf5::has_attribute(file_.get(), "digest")) {
       result_.digest = hdf5::text_attribute(file_.get(), "digest", 64);
@@ -154,15 +195,19 @@ class Reader {
   LoadedCheckpoint read() {
     for (const hdf5::Link& link : hdf5::links(file_.get())) {
       const hdf5::Object object = open(file_.get(), link, "/" + link.name);
-      if (!object || H5Iget_type(object.get()) != H5I_GROUP) continue;
+      if (!object) continue;
+      if (H5Iget_type(object.get()) != H5I_GROUP) {
+        if (!has_digest()) read_object(file_.get(), "state", link, "/" + link.name);
+        continue;
+      }
       for (const hdf5::Link& inner : hdf5::links(object.get())) {
-        read_object(object, link.name, inner);
+        read_object(object.get(), link.name, inner, fmt::format("/{}/{}", link.name, inner.name));
       }
     }
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
       if (!found_[i]) {
-        refuse(fmt::format("it lacks the tensor /{}/{} ({})", wanted_[i].group, wanted_[i].name,
-                           text(wanted_[i].shape)));
+        refuse(fmt::format("it lacks the tensor /{}/{} ({}){}", wanted_[i].group, wanted_[i].name,
+                           text(wanted_[i].shape), other_name(wanted_[i].name)));
       }
     }
     if (has_digest() && digest_.hex() != result_.digest) {
@@ -182,18 +227,31 @@ class Reader {
     return hdf5::open_object(group, link.name);
   }
 
-  void read_object(const hdf5::Object& group, const std::string& group_name,
-                   const hdf5::Link& link) {
-    const std::string path = fmt::format("/{}/{}", group_name, link.name);
+  /// Describes what the file has instead of the tensor `name`.
+  std::string other_name(const std::string& name) const {
+    if (has_digest()) return "";
+    const auto similar = std::ranges::find_if(
+        unused_, [&](const std::string& path) { return path.ends_with("." + name); });
+    if (similar != unused_.end()) {
+      return fmt::format("; it has {} instead: remove the prefix from the names", *similar);
+    }
+    if (unused_.empty()) return "; it has no tensors in the root or in the group /state";
+    return fmt::format("; it has {} other tensors, such as {}: --model may be another network",
+                       unused_.size(), unused_.front());
+  }
+
+  void read_object(hid_t group, const std::string& group_name, const hdf5::Link& link,
+                   const std::string& path) {
+    const std::string name = has_digest() ? link.name : plain_name(link.name);
     const auto at = std::find_if(wanted_.begin(), wanted_.end(), [&](const Tensor& tensor) {
-      return tensor.group == group_name && tensor.name == link.name;
+      return tensor.group == group_name && tensor.name == name;
     });
     const bool is_wanted = at != wanted_.end();
-    if (!is_wanted && !has_digest()) return;
-    const hdf5::Object object = open(group.get(), link, path);
+    if (!is_wanted && !has_digest()) return unused_.push_back(path);
+    const hdf5::Object object = open(group, link, path);
     if (!object || H5Iget_type(object.get()) != H5I_DATASET) refuse(path + " is not a dataset");
-    const auto dataset = own<hdf5::Dataset>(H5Dopen2(group.get(), link.name.c_str(), H5P_DEFAULT),
-                                            "opening a tensor");
+    const auto dataset =
+        own<hdf5::Dataset>(H5Dopen2(group, link.name.c_str(), H5P_DEFAULT), "opening a tensor");
     require_plain_storage(dataset, path);
     if (is_wanted) {
       read_wanted(dataset, path, static_cast<std::size_t>(at - wanted_.begin()));
@@ -205,8 +263,23 @@ class Reader {
   void read_wanted(const hdf5::Dataset& dataset, const std::string& path, std::size_t index) {
     const Tensor& tensor = wanted_[index];
     const Shape shape = shape_of(dataset);
-    if (!has_type(dataset, H5T_IEEE_F32LE, H5T_IEEE_F32BE)) refuse(path + " is not float32");
+    if (!is_real(dataset)) refuse(path + " has no floating-point type");
+    if (has_digest() && !has_type(dataset, H5T_IEEE_F32LE, H5T_IEEE_F32BE))
+      refuse(path + " is not float32");
     if (shape != tensor.shape) {
+      const bool is_head = shape.size() == tensor.shape.size() && !shape.empty() &&
+                           shape.front() != tensor.shape.front() &&
+                           std::equal(shape.begin() + 1, shape.end(), tensor.shape.begin() + 1);
+      if (is_head && at_end(tensor)) {
+        fail_input(
+            path_,
+            fmt::format("{} has the shape {} where {} is needed: the file has {} classes, "
+                        "the network {}",
+                        path, text(shape), text(tensor.shape), shape.front(), tensor.shape.front()),
+            fmt::format("use --classes {} if the data have no more classes, or remove the "
+                        "option",
+                        shape.front()));
+      }
       refuse(fmt::format("{} has the shape {} where {} is needed", path, text(shape),
                          text(tensor.shape)));
     }
@@ -215,6 +288,18 @@ class Reader {
     read_values(dataset, values);
     digest_.add(tensor.group, tensor.name, shape, values);
     found_[index] = true;
+  }
+
+  /// Returns whether the tensor belongs to the last layer of the network, whose outputs are the
+  /// classes.
+  bool at_end(const Tensor& tensor) const {
+    const auto layer = [](const std::string& name) { return name.substr(0, name.rfind('.')); };
+    const Tensor* last = nullptr;
+    for (const Tensor& other : wanted_) {
+      if (other.group == "state" && other.name.ends_with(".weight") && other.shape.size() == 2)
+        last = &other;
+    }
+    return last != nullptr && layer(last->name) == layer(tensor.name);
   }
 
   void read_other(const hdf5::Dataset& dataset, const std::string& path,
@@ -246,12 +331,14 @@ class Reader {
           "reading a tensor");
   }
 
+  fs::path path_;
   hdf5::File file_;
   std::uintmax_t file_bytes_;
   std::span<const Tensor> wanted_;
   std::vector<bool> found_;
   LoadedCheckpoint result_;
   CheckpointDigest digest_;
+  std::vector<std::string> unused_;  ///< paths of the other objects of a file without a digest
   std::vector<float> scratch_;
 };
 
@@ -267,6 +354,7 @@ auto reading(const fs::path& path, const auto& read) {
   if (status.type() == fs::file_type::none) fail_input(path, error.message());
   if (!fs::exists(status)) fail_input(path, "there is no such file");
   if (!fs::is_regular_file(status)) fail_input(path, "it is not a file");
+  require_hdf5(path);
   try {
     return read();
   } catch (const Failure& failure) {
@@ -284,7 +372,11 @@ LoadedCheckpoint load_checkpoint(const fs::path& path, std::span<const Tensor> w
 }
 
 CheckpointHeader skim_checkpoint(const fs::path& path) {
-  return reading(path, [&] { return read_header(hdf5::open_file(path, hdf5::Access::read)); });
+  return reading(path, [&] {
+    const hdf5::File file = hdf5::open_file(path, hdf5::Access::read);
+    require_no_run_file(file, path);
+    return read_header(file);
+  });
 }
 
 }  // namespace lockstep::record

@@ -62,6 +62,16 @@ std::int64_t counter(const record::Counters& counters, std::string_view name,
                   path.string(), name));
 }
 
+/// Returns what to do so that the property `name` of a run is `saved`, as in its checkpoint.
+std::string option_that_fits(std::string_view name, std::int64_t saved, int replicas) {
+  if (name == "seed") return fmt::format("use --seed {}", static_cast<std::uint64_t>(saved));
+  if (name == "global_batch" && saved % replicas == 0)
+    return fmt::format("use --global-batch {} instead of --batch-per-rank", saved);
+  if (name == "global_batch")
+    return fmt::format("use --global-batch {} and a number of ranks that divides it", saved);
+  return "use the same --data, --train-samples, --test-samples and --last-batch";
+}
+
 /// Returns this rank's tensors that differ between ranks.
 std::vector<record::Tensor> own_tensors(RankState which, const std::vector<record::Tensor>& all,
                                         const record::Tensor& loss_scale,
@@ -202,10 +212,11 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
   for (const auto& [name, value] : expected) {
     const std::int64_t saved = counter(counters, name, path);
     if (saved == value) continue;
+    const std::string fitting = option_that_fits(name, saved, replicas_group_.size());
     core::fail(core::ExitStatus::usage,
-               fmt::format("{} is of another run: its {} is {}, this run's is {}; resume with the "
-                           "options it was made with, or take its weights with --init-from",
-                           path.string(), name, saved, value));
+               fmt::format("{} is of another run: its {} is {}, this run's is {}; {}, or take its "
+                           "weights with --init-from",
+                           path.string(), name, saved, value, fitting));
   }
   Found found;
   found.has_weights = true;

@@ -186,10 +186,8 @@ TEST_F(CheckpointTest, RejectsOtherTypesAndLinks) {
                                         H5P_DEFAULT, H5P_DEFAULT),
                              "creating");
   };
-  for (const hid_t type : {H5T_IEEE_F64LE, H5T_STD_I32LE}) {
-    write_foreign(path_, [&](hid_t file) { replace(file, type); });
-    expect_refused(path_, Verify::if_present, "is not float32");
-  }
+  write_foreign(path_, [&](hid_t file) { replace(file, H5T_STD_I32LE); });
+  expect_refused(path_, Verify::if_present, "has no floating-point type");
   write_foreign(path_, [](hid_t file) {
     hdf5::check(H5Ldelete(file, "/state/linear.bias", H5P_DEFAULT), "deleting");
     hdf5::check(H5Lcreate_external("/etc/other.h5", "/x", file, "/state/linear.bias", H5P_DEFAULT,
