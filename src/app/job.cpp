@@ -188,9 +188,9 @@ std::string engine_log(const train::Config& config, int rank) {
   return fmt::format("{}.rank{}", config.engine_log, rank);
 }
 
-/// Throws if an output of this rank is another output, an input, or an existing file of another
-/// kind that would be replaced.
-void require_outputs(const train::Config& config, int rank) {
+/// Throws if an output of this rank is another output, also `standard`, or an input, or would
+/// replace an existing file of another kind.
+void require_outputs(const train::Config& config, int rank, const StandardOutput& standard) {
   using record::OutputKind;
   std::vector<record::OutputFile> outputs;
   std::vector<record::NamedFile> inputs;
@@ -206,6 +206,8 @@ void require_outputs(const train::Config& config, int rank) {
   if (!config.init_from.empty()) inputs.push_back({"--init-from", config.init_from});
   if (config.resume != "none" && config.resume != "auto")
     inputs.push_back({"--resume", config.resume});
+  const std::string descriptor = fmt::format("/proc/self/fd/{}", standard.descriptor());
+  inputs.push_back({"standard output", descriptor});
   record::require_distinct(outputs, inputs, config.checkpoint_dir);
   // The device opens this file; the other outputs are checked when they are opened.
   if (!config.engine_log.empty()) record::require_kind(outputs.back().path, outputs.back().kind);
@@ -268,7 +270,7 @@ Job prepare_job(const Invocation& invocation) {
   train::together(communicator, [&] {
     if (job.config.device == backend::DeviceKind::cpu)
       core::start_openmp_threads(job.config.threads);
-    require_outputs(job.config, communicator.rank());
+    require_outputs(job.config, communicator.rank(), invocation.output);
     job.backend =
         backend::make_backend({.kind = job.config.device,
                                .threads = job.config.threads,

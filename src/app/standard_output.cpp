@@ -39,14 +39,15 @@ void StandardOutput::separate() {
   if (separate_) ::dup2(STDERR_FILENO, STDOUT_FILENO);
 }
 
+int StandardOutput::descriptor() const { return separate_ ? separate_.get() : STDOUT_FILENO; }
+
 void StandardOutput::write(std::string_view text) noexcept {
-  const int descriptor = separate_ ? separate_.get() : STDOUT_FILENO;
   while (failure_ == 0 && !text.empty()) {
-    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    const ssize_t written = ::write(descriptor(), text.data(), text.size());
     if (written >= 0)
       text.remove_prefix(static_cast<std::size_t>(written));
     else if (errno == EAGAIN)
-      wait_until_writable(descriptor);
+      wait_until_writable(descriptor());
     else if (errno != EINTR)
       failure_ = errno;
   }
@@ -54,7 +55,7 @@ void StandardOutput::write(std::string_view text) noexcept {
 
 core::ExitStatus StandardOutput::finish(core::ExitStatus status) {
   // Network file systems report some errors only when a descriptor of the file is closed.
-  const int copy = ::dup(separate_ ? separate_.get() : STDOUT_FILENO);
+  const int copy = ::dup(descriptor());
   if (copy != -1 && ::close(copy) != 0 && failure_ == 0) failure_ = errno;
   if (failure_ == 0) return status;
   core::log_line(fmt::format(

@@ -23,6 +23,9 @@ class StandardOutput {
 
   void write(std::string_view text) noexcept;
 
+  /// Returns the descriptor to which `write` writes.
+  int descriptor() const;
+
   /// To be called when the command is complete. Returns `status` if everything was written.
   /// Otherwise logs a message and returns `output` if `status` is `done`, else `status`.
   core::ExitStatus finish(core::ExitStatus status);

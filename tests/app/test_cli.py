@@ -63,7 +63,7 @@ def messages_of(result):
 
 def expect_failure(result, status):
     """Checks that the run failed with this status and a single error message; returns the message."""
-    assert result.returncode == status, result.stdout + result.stderr
+    assert result.returncode == status, f"{result.stdout}{result.stderr}"
     lines = [line for line in messages_of(result) if not line.startswith("lockstep: warning: ")]
     assert len(lines) == 1, result.stderr
     return lines[0]
@@ -460,7 +460,6 @@ def test_header_counts_the_kernels_of_convolutions_only():
 def test_lost_standard_output_is_an_error(arguments):
     with open("/dev/full", "w") as full:
         result = subprocess.run([BIN, *arguments], env=environment(), text=True, stdout=full, stderr=subprocess.PIPE)
-    result.stdout = ""
     assert "standard output (No space left on device)" in expect_failure(result, 6)
 
 
@@ -484,6 +483,13 @@ def test_json_is_separate_from_the_output_of_libraries():
     result = start_ranks((2, train("--json")), env={"ONEDNN_VERBOSE": "1"})
     assert json.loads(result.stdout)["results"]["steps"] == 2
     assert "onednn_verbose" in result.stderr
+
+
+def test_output_that_is_standard_output_is_an_error(tmp_path):
+    with open(tmp_path / "run.h5", "w") as stdout:
+        result = subprocess.run([BIN, *train("--json", "--overwrite", output=tmp_path / "run.h5")], env=environment(), text=True,
+                                stdout=stdout, stderr=subprocess.PIPE)
+    assert "--output and standard output name the same file" in expect_failure(result, 2)
 
 
 def test_quiet_prints_nothing():
