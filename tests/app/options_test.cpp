@@ -247,9 +247,10 @@ TEST(OptionTable, EveryNumberHasBoundsThatItsMessageStates) {
       EXPECT_NO_THROW(parse(fmt::format("{:.0f}", range.most)));
     }
     for (const std::string& text :
-         {fmt::format("{:.0f}", range.most + 1), std::string("nan"), std::string("inf"),
-          std::string("-inf"), std::string("1e308"), std::string("1e999"), std::string("-1"),
-          std::string("18446744073709551616")}) {
+         {fmt::format("{:.0f}", std::max(range.most + 1, std::nextafter(range.most, 1e300))),
+          std::string("nan"), std::string("inf"), std::string("-inf"), std::string("1e308"),
+          std::string("1e999"), std::string("-1"),
+          fmt::format("{:.0f}", std::max(range.most * 2, 0x1p64))}) {
       try {
         parse(text);
         ADD_FAILURE() << option.name << " accepts " << text;
@@ -272,7 +273,7 @@ TEST(Options, ValuesOutOfRangeAreRefusedNamingTheRange) {
       {"--watchdog=-1", "--watchdog -1: must be from 0 to 1000000000"},
       {"--bucket-mib=1e+300", "--bucket-mib 1e+300: must be from 3.8147e-06 to 1048576"},
       {"--bucket-mib=0", "--bucket-mib 0: must be from"},
-      {"--lr=-1", "--lr -1: must be from 0 to 1000000"},
+      {"--lr=-1", "--lr -1: must be from 0 to 1e+30"},
       {"--lr-reference-batch=0", "--lr-reference-batch 0: must be from 1 to 1000000"},
       {"--keep=0", "--keep 0: must be from 1 to 1000000"},
       {"--evaluate-every=-2", "must be from 0 to 1000000, or never"},

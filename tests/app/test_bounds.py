@@ -9,7 +9,7 @@ import pytest
 from test_cli import BIN, start
 
 TABLE = json.loads(subprocess.run([BIN, "help", "options-json"], capture_output=True, text=True, check=True).stdout)
-MOST = {option["name"]: re.search(r"to (?:below )?([0-9.]+)", option["range"])[1] for option in TABLE
+MOST = {option["name"]: re.search(r"to (?:below )?([0-9.e+]+)", option["range"])[1] for option in TABLE
         if option["type"] in ("integer", "number", "bytes")}
 MOST |= {"momentum": "0.999", "label-smoothing": "0.999", "seed": 2 ** 64 - 1}  # below the end of their ranges
 RUN = {"data": "synthetic:128@3x8x8/10", "batch-per-rank": 32, "threads": 1, "loader-threads": 1}

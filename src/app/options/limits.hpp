@@ -17,7 +17,7 @@ constexpr std::int64_t classes = data::most_classes;
 constexpr std::int64_t threads = 1024;        ///< of OpenMP, per rank
 constexpr std::int64_t loader_threads = 256;  ///< per rank, each with a batch of its own
 constexpr double seconds = 1e9;               ///< about 32 years, as nanoseconds in 64 bits
-constexpr double rate = 1e6;                  ///< learning rate and factors of the update
+constexpr double rate = 1e30;                 ///< learning rate and factors of the update
 constexpr double norm = 1e9;
 constexpr double bytes = 0x1p50;
 
@@ -27,8 +27,8 @@ static_assert(images <= largest / ranks, "global batch");
 static_assert(steps <= (std::int64_t{1} << std::numeric_limits<double>::digits),
               "steps are represented exactly as double, as in schedules");
 static_assert(seconds * 1e9 < static_cast<double>(largest), "times in nanoseconds");
-static_assert(rate * static_cast<double>(images * ranks) <
+static_assert(rate * static_cast<double>(images) <
                   static_cast<double>(std::numeric_limits<float>::max()),
-              "learning rate scaled with the global batch");
+              "learning rate scaled with the global batch, which is at most that of all images");
 
 }  // namespace lockstep::app::limits
