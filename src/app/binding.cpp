@@ -121,9 +121,10 @@ std::string common_places(const std::vector<record::RankInfo>& ranks,
   });
   if (!pair) return "";
   return fmt::format(
-      "OMP_PROC_BIND or OMP_PLACES binds the threads of ranks {} and {} to the same processors on "
-      "{}, so measured times may be too long; unset them, or let the launcher bind each rank to "
-      "its own processors",
+      "OpenMP binds the threads of ranks {} and {} to the same processors on {}, so measured times "
+      "may be too long; unset OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY and KMP_AFFINITY, or "
+      "let "
+      "the launcher bind each rank to its own processors",
       pair->first, pair->second, ranks[pair->first].hostname);
 }
 

@@ -208,9 +208,12 @@ std::string describe_pipeline(const train::Config& config,
 std::string describe_memory(const train::MemoryEstimate& memory, const MemoryLimit& limit) {
   std::string text =
       line("memory",
-           fmt::format("{} per rank (estimated peak); the limit is {} ({}){}",
-                       format_bytes(double(memory.limited())), format_bytes(double(limit.bytes)),
-                       limit.source, memory.has_device ? ", both on the device" : ""));
+           fmt::format("{} per rank (estimated peak); {}{}", format_bytes(double(memory.limited())),
+                       limit.bytes == MemoryLimit{}.bytes
+                           ? limit.source
+                           : fmt::format("the limit is {} ({})", format_bytes(double(limit.bytes)),
+                                         limit.source),
+                       memory.has_device ? ", both on the device" : ""));
   for (const auto& [name, bytes] :
        {std::pair{"process", memory.process}, std::pair{"images", memory.data},
         std::pair{"loader", memory.loader}, std::pair{"model state", memory.state},

@@ -239,7 +239,7 @@ MemoryLimit free_memory(const backend::Backend& device, const std::vector<core::
                         const Domains& domains) {
   if (const auto bytes = device.device().available_memory())
     return {*bytes, "free memory of the device"};
-  if (limits.empty()) return {std::numeric_limits<std::uint64_t>::max(), "unknown"};
+  if (limits.empty()) return {};
   const core::Limit share = core::smallest_share(limits, domains);
   // The memory that this process has already taken is not free, but it is part of its share.
   return {static_cast<std::uint64_t>(share.value) + core::resident_memory().now, share.source};

@@ -41,8 +41,8 @@ data::TrainingData load_data(const Job& job, comm::Communicator& communicator);
 
 /// The memory that each rank may use.
 struct MemoryLimit {
-  std::uint64_t bytes = 0;
-  std::string source;  ///< option or file
+  std::uint64_t bytes = std::uint64_t{1} << 62;  ///< by default, more than any memory
+  std::string source = "no limit is known";      ///< option or file
 };
 
 /// Returns the memory that each rank may use, the minimum over the ranks: `--memory-limit`, or the

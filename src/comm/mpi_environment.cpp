@@ -5,12 +5,15 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <system_error>
+
+#include "lockstep/core/error.hpp"
 
 namespace lockstep::comm {
 
@@ -82,6 +85,25 @@ Separation separation_from(const Launch& launch, int parent, const fs::path& roo
     process = parent_of(folder);
   }
   return {true, has_own_users};
+}
+
+void require_session_directory(const EnvironmentLookup& lookup) {
+  for (const char* const name : {"TMPDIR", "TMP", "TEMP"}) {
+    const char* const directory = lookup(name);
+    if (directory == nullptr || *directory == '\0') continue;
+    std::string probe = fmt::format("{}/lockstep-XXXXXX", directory);
+    std::error_code ignored;
+    if (fs::is_directory(directory, ignored) && ::mkdtemp(probe.data()) == nullptr) {
+      const int reason = errno;
+      core::fail(
+          core::ExitStatus::output,
+          fmt::format("{}={}: MPI cannot create its temporary files there ({}); name another "
+                      "directory, or unset the variable",
+                      name, directory, std::generic_category().message(reason)));
+    }
+    fs::remove(probe, ignored);
+    return;
+  }
 }
 
 MpiEnvironment::MpiEnvironment(const std::optional<Launch>& launch) {

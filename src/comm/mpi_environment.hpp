@@ -20,6 +20,10 @@ struct Separation {
 Separation separation_from(const Launch& launch, int parent,
                            const std::filesystem::path& root = "/");
 
+/// Throws `Error` (output) if TMPDIR, TMP or TEMP names a directory in which this process cannot
+/// create files: Open MPI ends a process without launcher then.
+void require_session_directory(const EnvironmentLookup& lookup);
+
 /// Variables of the environment that MPI reads when it is initialised. Values that the user or the
 /// launcher has set take precedence; MPI libraries other than Open MPI ignore most of them.
 class MpiEnvironment {

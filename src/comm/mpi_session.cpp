@@ -48,6 +48,7 @@ MpiSession::MpiSession(int& argc, char**& argv) {
   // MPI ends the process if it cannot start its threads; without a launcher it also starts a
   // daemon.
   core::require_threads(launch ? 3 : 10);
+  if (!launch) require_session_directory([](const char* name) { return std::getenv(name); });
   const MpiEnvironment environment(launch);
   int threads = MPI_THREAD_SINGLE;
   check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &threads), "MPI_Init_thread");

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <system_error>
+#include <vector>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -252,6 +253,26 @@ fs::path rename_numbered(const fs::path& path) {
   if (error != 0) fail_output(fmt::format("renaming {} to", path.string()), kept, error);
   sync_directory(parent_of(kept));
   return kept;
+}
+
+void copy_contents(const fs::path& from, const fs::path& to) {
+  const Descriptor source(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!source) fail_output("reading", from, errno);
+  const Descriptor target(::open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!target) fail_output("writing", to, errno);
+  std::vector<char> block(std::size_t{1} << 20);
+  while (true) {
+    const ssize_t count = ::read(source.get(), block.data(), block.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_output("reading", from, errno);
+    if (count == 0) return;
+    for (ssize_t done = 0; done < count;) {
+      const ssize_t written =
+          ::write(target.get(), block.data() + done, static_cast<std::size_t>(count - done));
+      if (written < 0 && errno != EINTR) fail_output("writing", to, errno);
+      done += std::max<ssize_t>(written, 0);
+    }
+  }
 }
 
 void rename_synced(const fs::path& from, const fs::path& to, OverwriteMode mode) {

@@ -40,6 +40,10 @@ void require_place(const std::filesystem::path& path);
 /// at most one succeeds. On a file system without locks, the file is created but not locked.
 Descriptor create_in_use(const std::filesystem::path& path);
 
+/// Copies the contents of a file, not its permissions, which some file systems do not store.
+/// Replaces `to`. Throws `Error` (output).
+void copy_contents(const std::filesystem::path& from, const std::filesystem::path& to);
+
 /// Whether a process uses a file.
 enum class Use {
   missing,  ///< the file does not exist

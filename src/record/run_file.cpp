@@ -127,9 +127,7 @@ struct RunFile::State {
   void add(std::size_t bytes, const std::function<void(const hdf5::File&)>& work) {
     core::check(bool{lock}, "a finished run file is written to");
     replace([&](const fs::path& fresh, const Descriptor& descriptor) {
-      std::error_code failed;
-      fs::copy_file(partial, fresh, fs::copy_options::overwrite_existing, failed);
-      if (failed) fail_output("writing", fresh, failed.value());
+      copy_contents(partial, fresh);
       reserve(descriptor, bytes, fresh);
       hdf5::File file = hdf5::open_file(fresh, hdf5::Access::modify);
       work(file);
@@ -286,9 +284,7 @@ void RunFile::finish(RunStatus status, const std::string& failure) {
 
 void RunFile::State::complete(const fs::path& copy, RunStatus status,
                               const std::string& failure) const {
-  std::error_code failed;
-  fs::copy_file(partial, copy, fs::copy_options::overwrite_existing, failed);
-  if (failed) fail_output("writing", copy, failed.value());
+  copy_contents(partial, copy);
   hdf5::writing(copy, [&] {
     hdf5::File file = hdf5::open_file(copy, hdf5::Access::modify);
     {

@@ -48,6 +48,36 @@ def test_ranks_that_do_not_find_each_other_are_an_error(variables, launcher):
     assert launcher in line and "2 ranks were started" in line
 
 
+@pytest.mark.parametrize("variable, value, words", [
+    ("LOCKSTEP_THREADS", "", ["environment: --threads '': must be a whole number"]),
+    ("LOCKSTEP_LEARNING_RATE", "5", ["LOCKSTEP_LEARNING_RATE does not name an option", "'lr'"]),
+    ("LOCKSTEP_EPOCS", "5", ["LOCKSTEP_EPOCS does not name an option", "--epochs"]),
+])
+def test_errors_in_variables_name_the_variable_or_the_environment(variable, value, words):
+    line = expect_failure(start(*train(threads=None), env={variable: value}), 2)
+    assert all(word in line for word in words), line
+
+
+def test_a_directory_for_temporary_files_that_cannot_be_written_is_named():
+    assert "TMPDIR=/proc: " in expect_failure(start(*train(), env={"TMPDIR": "/proc"}), 6)
+
+
+def test_a_configuration_file_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "a.cfg").write_text("\ufefflr = 0.5\n", encoding="utf-8")
+    assert "0.5" in header_line("learning rate", start(*train("--dry-run", config=tmp_path / "a.cfg")))
+    (tmp_path / "b.cfg").write_text('lr = "0.5"\n', encoding="utf-8")
+    assert f'{tmp_path}/b.cfg: --lr "0.5": must be' in expect_failure(start(*train(config=tmp_path / "b.cfg")), 2)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount")
+def test_an_unknown_memory_limit_is_not_exceeded():
+    if not permits("unshare", "-m"):
+        pytest.skip("this system does not permit mounts")
+    command = ["unshare", "-m", "sh", "-c", 'mount --bind /dev/null /proc/meminfo; exec "$0" "$@"', BIN, *train("--dry-run")]
+    result = subprocess.run(command, env=environment(), text=True, capture_output=True, timeout=HANG, check=False)
+    assert "no limit is known" in header_line("memory", result) or "memory.limit_in_bytes" in result.stdout
+
+
 def permits(*command):
     return subprocess.run([*command, "true"], capture_output=True, check=False).returncode == 0
 

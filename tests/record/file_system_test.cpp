@@ -1,5 +1,5 @@
 // Tests file systems that have no locks, cannot sync, fail to write or store no permissions. This
-// program replaces flock, fsync, mkdir and the function with which HDF5 writes.
+// program replaces flock, fsync, mkdir, fchmod and the function with which HDF5 writes.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -49,6 +49,11 @@ extern "C" int fsync(int descriptor) {
 extern "C" int mkdir(const char* path, mode_t mode) {
   const auto result = static_cast<int>(::syscall(SYS_mkdir, path, mode));
   return result != 0 || stores_permissions ? result : ::chmod(path, 0777);
+}
+
+extern "C" int fchmod(int descriptor, mode_t mode) {
+  return stores_permissions ? static_cast<int>(::syscall(SYS_fchmod, descriptor, mode))
+                            : fail_with(EPERM);
 }
 
 extern "C" ssize_t pwrite(int descriptor, const void* data, std::size_t bytes, off_t offset) {
@@ -135,6 +140,11 @@ TEST_F(FileSystemTest, DirectoriesThatCannotBeSyncedDoNotFailARun) {
     directory_sync_error = error;
     expect_a_finished_run();
   }
+}
+
+TEST_F(FileSystemTest, PermissionsThatCannotBeSetDoNotFailARun) {
+  stores_permissions = false;
+  expect_a_finished_run();
 }
 
 TEST_F(FileSystemTest, FilesThatCannotBeSyncedDoNotFailARun) {

@@ -18,7 +18,8 @@ namespace {
 
 [[noreturn]] void fail_range(std::string_view option, const std::string& text,
                              const std::string& range) {
-  core::fail(core::ExitStatus::usage, fmt::format("--{} {}: must be {}", option, text, range));
+  core::fail(core::ExitStatus::usage,
+             fmt::format("--{} {}: must be {}", option, shown(text), range));
 }
 
 /// Binds a member of type `T` to `parse_number`, which converts a text to a value of type `Parsed`.

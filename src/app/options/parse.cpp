@@ -96,23 +96,26 @@ po::parsed_options parse_environment(const Environment& environment,
       parsed.options.emplace_back(name, std::vector{entry.substr(equals + 1)});
       continue;
     }
+    if (name.size() <= 4) continue;
+    std::string meant = option_synonym(name, names);
     for (const std::string& known : names) {
-      if (name.size() > 4 && edit_distance(name, known) <= 2) {
-        fail(fmt::format(
-            "the environment variable {} does not name an option; did you mean the one of --{}?",
-            variable, known));
-      }
+      if (meant.empty() && edit_distance(name, known) <= 2)
+        meant = fmt::format("; did you mean the one of --{}?", known);
     }
+    if (!meant.empty())
+      fail(fmt::format("the environment variable {} does not name an option{}", variable, meant));
   }
   return parsed;
 }
 
 po::parsed_options parse_file(const std::string& path, const po::options_description& bound) {
-  const std::string text = core::read_option_file("--config", path, core::ExitStatus::usage);
+  std::string text = core::read_option_file("--config", path, core::ExitStatus::usage);
   if (core::content_kind(text) == "a JSON text") {
     fail(fmt::format("--config {}: is a JSON text; write one option per line, such as lr = 0.1",
                      path));
   }
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
   std::istringstream stream(text);
   return po::parse_config_file(stream, bound);
 }
@@ -127,6 +130,20 @@ void require_used(const po::parsed_options& parsed, std::string_view command) {
         fmt::format("'lockstep {0}' does not use --{1}; remove it (lockstep {0} --help lists the "
                     "options)",
                     command, option.string_key));
+  }
+}
+
+/// Throws the error of the first invalid value of a source, whose name it adds to the message.
+void check_values(const po::parsed_options& parsed, std::string_view where) {
+  train::Config scratch;
+  for (const auto& option : parsed.options) {
+    const Option* known = find_option(option.string_key);
+    if (known == nullptr || option.value.empty()) continue;
+    try {
+      known->value.parse(scratch, option.string_key, option.value.front());
+    } catch (const core::Error& error) {
+      fail(fmt::format("{}{}", where, error.what()));
+    }
   }
 }
 
@@ -200,10 +217,18 @@ train::Config parse_options(const std::vector<std::string>& arguments,
     require_used(parsed, command);
     add(parsed, values);
   });
-  explained("environment: ", command, [&] { add(parse_environment(environment, bound), values); });
+  explained("environment: ", command, [&] {
+    const auto parsed = parse_environment(environment, bound);
+    check_values(parsed, "environment: ");
+    add(parsed, values);
+  });
   if (values.count("config") > 0) {
     const std::string path = parse_path("config", values["config"].as<std::string>());
-    explained(path + ": ", command, [&] { add(parse_file(path, bound), values); });
+    explained(path + ": ", command, [&] {
+      const auto parsed = parse_file(path, bound);
+      check_values(parsed, path + ": ");
+      add(parsed, values);
+    });
   }
   explained("", command, [&] { po::notify(values); });
   return config;

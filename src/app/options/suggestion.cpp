@@ -114,6 +114,18 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& ca
   return best == nullptr ? "" : fmt::format("; did you mean '{}'?", *best);
 }
 
+std::string option_synonym(std::string_view name, const std::vector<std::string>& candidates) {
+  std::string found;
+  for (const auto& [names, options] : option_synonyms) {
+    if (!contains_word(names, name)) continue;
+    for (const std::string& candidate : candidates) {
+      if (!contains_word(options, candidate)) continue;
+      found += fmt::format("{}'{}'", found.empty() ? "" : " or ", candidate);
+    }
+  }
+  return found.empty() ? "" : fmt::format("; did you mean {}?", found);
+}
+
 std::string option_suggestion(std::string_view name, const std::vector<std::string>& candidates) {
   std::string plain(name);
   std::ranges::transform(plain, plain.begin(), [](unsigned char letter) {
@@ -123,15 +135,7 @@ std::string option_suggestion(std::string_view name, const std::vector<std::stri
     return "; the launcher starts the ranks, each with one device: mpirun -n N lockstep ..., or "
            "srun -n N lockstep ...";
   }
-  std::string found;
-  for (const auto& [names, options] : option_synonyms) {
-    if (!contains_word(names, plain)) continue;
-    for (const std::string& candidate : candidates) {
-      if (!contains_word(options, candidate)) continue;
-      found += fmt::format("{}'{}'", found.empty() ? "" : " or ", candidate);
-    }
-  }
-  if (!found.empty()) return fmt::format("; did you mean {}?", found);
+  if (std::string found = option_synonym(plain, candidates); !found.empty()) return found;
   return suggestion(plain, candidates);
 }
 

@@ -18,7 +18,8 @@ namespace {
 
 [[noreturn]] void fail_value(std::string_view option, const std::string& text,
                              std::string_view wanted) {
-  core::fail(core::ExitStatus::usage, fmt::format("--{} {}: must be {}", option, text, wanted));
+  core::fail(core::ExitStatus::usage,
+             fmt::format("--{} {}: must be {}", option, shown(text), wanted));
 }
 
 /// Reads the number at the start of `text`; `rest` is the text after it. Returns false if there is

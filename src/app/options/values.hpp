@@ -8,6 +8,10 @@
 // option, text and, for numbers, `range`, a phrase for the permitted values.
 namespace lockstep::app {
 
+/// Returns the text of a value in a message: '' if it is empty, as that of a variable that is not
+/// set.
+inline std::string shown(const std::string& text) { return text.empty() ? "''" : text; }
+
 std::int64_t parse_integer(std::string_view option, const std::string& text,
                            const std::string& range);
 std::uint64_t parse_seed(std::string_view option, const std::string& text,
