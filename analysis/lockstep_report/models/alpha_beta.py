@@ -1,13 +1,13 @@
 """Fits of the time of an all-reduce to alpha + beta · bytes, from sweeps and from the buckets of
 training runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lockstep_report.choices import algorithm_of, labelled, library_of
 from lockstep_report.experiment import distinguishing, text_of, variant_of
-from lockstep_report.models.fitting import Estimate, LinearFit, fit_linear
+from lockstep_report.models.fitting import Estimate, LinearFit, fit_linear, mean_fit, sign_note
 from lockstep_report.points import link_of
 from lockstep_report.settings import setting_of
 
@@ -53,24 +53,36 @@ def place_of(algorithm):
     return ALGORITHMS.index(name) if name in ALGORITHMS else len(ALGORITHMS)
 
 
-def alpha_beta(sizes, seconds):
-    """Fits seconds = alpha + beta · sizes. Returns (alpha, beta, fit, notes); the first three are
-    None if there are fewer than three different sizes."""
-    if len(set(np.asarray(sizes).tolist())) < 3:
+def alpha_beta(sizes, seconds, jobs=None):
+    """Fits seconds = alpha + beta · sizes: the mean of one fit for each of `jobs`, the name of the job
+    of each observation [one job]. Returns (alpha, beta, fit, notes); the first three are None if
+    there are fewer than three different sizes."""
+    sizes, seconds = np.asarray(sizes, dtype=float), np.asarray(seconds, dtype=float)
+    if len(set(sizes.tolist())) < 3:
         return None, None, None, ("fewer than three sizes: alpha and beta cannot be separated",)
-    fit = fit_linear((np.ones(len(sizes)), sizes), seconds)
+    columns = (np.ones(len(sizes)), sizes)
+    fit = fit_of_jobs(columns, seconds, np.zeros(len(sizes)) if jobs is None else np.asarray(jobs))
     if fit is None:
         return None, None, None, ("the sizes do not determine alpha and beta",)
     alpha, beta = fit.combination((1, 0)), fit.combination((0, 1))
-    notes = []
-    if alpha.has_interval and alpha.low <= 0:
-        notes.append("alpha is not distinguishable from 0")
-    if beta.has_interval and beta.low <= 0:
-        notes.append("beta is not distinguishable from 0")
+    notes = [sign_note(alpha, "alpha is "), sign_note(beta, "beta is "),
+             "" if alpha.has_interval else f"no interval: {alpha.note}"]
     if np.abs(fit.residuals).max() > LARGE_RESIDUAL:
         notes.append("one line does not describe all sizes: largest residual "
                      f"{100 * np.abs(fit.residuals).max():.0f} %")
-    return alpha, beta, fit, tuple(notes)
+    return alpha, beta, fit, tuple(filter(None, notes))
+
+
+def fit_of_jobs(columns, observed, jobs):
+    """Returns the mean of the fits of the jobs. If a job alone does not determine one, all
+    observations are fitted together, without interval. None if they do not determine a fit."""
+    fits = [fit_linear([column[jobs == job] for column in columns], observed[jobs == job])
+            for job in dict.fromkeys(jobs.tolist())]
+    if None not in fits:
+        return mean_fit(fits, columns, observed)
+    fit = fit_linear(columns, observed)
+    return fit and replace(fit, spreads=(), note="a job alone does not determine both, so the "
+                                                 "difference between the jobs is unknown")
 
 
 def alpha_beta_fits(runs, timed):
@@ -94,12 +106,19 @@ def alpha_beta_fits(runs, timed):
         origin, algorithm, ranks, hosts, _, link, _ = key
         sources, sizes, seconds = zip(*rows)
         sizes, seconds = np.array(sizes, dtype=float), np.array(seconds)
-        alpha, beta, fit, notes = alpha_beta(sizes, seconds)
+        alpha, beta, fit, notes = alpha_beta(sizes, seconds, sources)
         detail = text_of(conditions, distinguishing(alike[key[:4]]))
         made.append(AlphaBeta(algorithm, origin, ranks, hosts, tuple(dict.fromkeys(sources)), link,
-                              sizes, seconds, alpha, beta, fit, tuple(filter(None, (detail, *notes)))))
+                              sizes, seconds, alpha, beta, fit, tuple(filter(None, (
+                                  detail, *notes, job_note(sources, alpha))))))
     return sorted(made, key=lambda found: (found.origin != SWEEP, found.ranks,
                                            place_of(found.algorithm), found.algorithm))
+
+
+def job_note(sources, alpha):
+    """Returns a note if the interval describes one job."""
+    is_one = alpha is not None and alpha.has_interval and len(set(sources)) == 1
+    return "one job: the interval does not contain the difference between jobs" if is_one else ""
 
 
 def sweep_observations(run):

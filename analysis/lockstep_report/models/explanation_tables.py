@@ -91,8 +91,9 @@ def law_table(laws, row_of, place):
         rows,
         ["Amdahl (fixed global batch): T(N) = T(1)·(s + (1−s)/N); Gustafson (fixed batch per "
          "rank): N·t(1)/t(N) = N − s·(N−1)",
-         "weighted least squares over the runs; the interval is that of Fieller for a ratio, with "
-         "Student's t and runs − 2 degrees of freedom; s contains every loss that grows with N, "
+         "weighted least squares over the means of each rank count; the interval is that of Fieller "
+         "for a ratio, from the deviation of the means from the law (rank counts − 2 degrees of "
+         "freedom) or from the repeats, whichever is wider; s contains every loss that grows with N, "
          "not only serial code"])
 
 
@@ -125,8 +126,8 @@ def alpha_beta_table(fits):
         ["time of the whole all-reduce on the slowest rank; sweep: median of the repeats of each "
          "size; buckets: median over the timed steps, from the start on the last rank (or the end "
          "of the previous bucket) to the end, which assumes that one bucket follows the other",
-         "weighted least squares with relative errors; intervals with Student's t and observations "
-         "− 2 degrees of freedom"])
+         "weighted least squares with relative errors, one fit per file, of which the mean is shown; "
+         "intervals contain the difference between the jobs if there are several files"])
 
 
 def straggler_table(steps):

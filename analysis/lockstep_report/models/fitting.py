@@ -2,9 +2,9 @@
 method.
 
 The errors of times are assumed to be proportional to the times, so each observation is weighted
-with 1 / fitted². The variance is estimated from the residuals, so the intervals include the
-deviation of the observations from the model; with n observations and p parameters they use
-Student's t with n - p degrees of freedom.
+with 1 / fitted². Observations of one group were measured under the same conditions, such as in one
+job, and share a deviation that their spread does not show. Intervals are the widest of those from
+the deviation of the groups from the model and from the spread within the groups.
 """
 
 import math
@@ -41,24 +41,37 @@ class Estimate:
         return self.has_interval and self.low <= value <= self.high
 
 
+def sign_note(estimate, subject=""):
+    """Returns a note if a parameter that cannot be negative is not above 0; "" otherwise."""
+    if estimate.contains(0):
+        return f"{subject}not distinguishable from 0"
+    is_below = estimate.has_interval and estimate.high < 0
+    return f"{subject}below 0: the model does not describe the times" if is_below else ""
+
+
 @dataclass(frozen=True)
 class LinearFit:
     """The fit of y = sum of coefficients[j] * columns[j]."""
 
     coefficients: np.ndarray
-    covariance: np.ndarray  # of the coefficients; None without degrees of freedom
+    spreads: tuple  # (covariance of the coefficients, degrees of freedom) of each kind of errors
     fitted: np.ndarray  # of each observation
     residuals: np.ndarray  # (observed - fitted) / fitted
-    dof: int
+    note: str = "as many observations as parameters"  # why there is no interval, without `spreads`
+
+    @property
+    def dof(self):
+        """The degrees of freedom of the residuals; 0 without interval."""
+        return self.spreads[0][1] if self.spreads else 0
 
     def combination(self, weights):
         """Returns the estimate of sum of weights[j] * coefficients[j]."""
         weights = np.asarray(weights, dtype=float)
         value = float(weights @ self.coefficients)
-        if self.covariance is None:
-            return Estimate(value, note="as many observations as parameters")
-        half = student_quantile(self.dof) * math.sqrt(
-            max(0.0, float(weights @ self.covariance @ weights)))
+        if not self.spreads:
+            return Estimate(value, note=self.note)
+        half = max(student_quantile(dof) * math.sqrt(max(0.0, float(weights @ covariance @ weights)))
+                   for covariance, dof in self.spreads)
         return Estimate(value, value - half, value + half)
 
     def share(self, index):
@@ -67,28 +80,32 @@ class LinearFit:
         from 0. The interval is missing if these shares are not bounded."""
         total = float(self.coefficients.sum())
         value = float(self.coefficients[index]) / total
-        if self.covariance is None:
-            return Estimate(value, note="as many observations as parameters")
-        t = student_quantile(self.dof)
-        unit = np.zeros(len(self.coefficients))
-        unit[index] = 1
-        ones = np.ones(len(self.coefficients))
-        of_part = float(unit @ self.covariance @ unit)
-        common = float(unit @ self.covariance @ ones)
-        of_total = float(ones @ self.covariance @ ones)
-        a = total**2 - t**2 * of_total
-        b = total * float(self.coefficients[index]) - t**2 * common
-        c = float(self.coefficients[index])**2 - t**2 * of_part
-        root = max(0.0, b**2 - a * c)  # rounding
-        if a <= 0:
+        if not self.spreads:
+            return Estimate(value, note=self.note)
+        ends = [self.share_ends(index, *spread) for spread in self.spreads]
+        if None in ends:
             return Estimate(value, note="the observations do not bound the share")
-        return Estimate(value, (b - math.sqrt(root)) / a, (b + math.sqrt(root)) / a)
+        return Estimate(value, min(low for low, _ in ends), max(high for _, high in ends))
+
+    def share_ends(self, index, covariance, dof):
+        """Returns the interval of `share` for one kind of errors; None if it is not bounded."""
+        total, part = float(self.coefficients.sum()), float(self.coefficients[index])
+        t = student_quantile(dof)
+        of_part = float(covariance[index, index])
+        common, of_total = float(covariance[index].sum()), float(covariance.sum())
+        a = total**2 - t**2 * of_total
+        b = total * part - t**2 * common
+        c = part**2 - t**2 * of_part
+        root = math.sqrt(max(0.0, b**2 - a * c))  # negative by rounding
+        return ((b - root) / a, (b + root) / a) if a > 0 else None
 
 
-def fit_linear(columns, observed):
+def fit_linear(columns, observed, groups=None):
     """Fits `observed` (n positive values) as a combination of `columns` (p arrays of n values).
-    Returns None if the columns are not linearly independent, n < p, or a value is not positive and
-    of a size whose square is finite."""
+    `groups`: of each observation what it has in common with others that were measured together [each
+    is alone]; equal groups need equal columns, and their means are fitted. Returns None if the
+    columns are not linearly independent, n < p, or a value is not positive and of a size whose square
+    is finite."""
     matrix = np.column_stack([np.asarray(column, dtype=float) for column in columns])
     observed = np.asarray(observed, dtype=float)
     count, parameters = matrix.shape
@@ -101,16 +118,42 @@ def fit_linear(columns, observed):
     scaled = matrix / lengths
     if np.linalg.matrix_rank(scaled / observed[:, None], tol=1e-9) < parameters:
         return None
-    scale = observed
+    _, first, group = np.unique(np.arange(count) if groups is None else groups,
+                                return_index=True, return_inverse=True)
+    sizes = np.bincount(group)
+    means, places = np.bincount(group, observed) / sizes, scaled[first]
+    scale = means
     for _ in range(REWEIGHTINGS):
-        rows = scaled / scale[:, None]
-        coefficients = np.linalg.lstsq(rows, observed / scale, rcond=None)[0]
-        fitted = scaled @ coefficients
-        scale = np.where(fitted > 0, fitted, observed)
-    residuals = (observed - fitted) / scale
-    dof = count - parameters
-    covariance = None
+        rows = places / scale[:, None]
+        coefficients = np.linalg.lstsq(rows, means / scale, rcond=None)[0]
+        scale = np.where(places @ coefficients > 0, places @ coefficients, means)
+    spreads, dof = [], len(means) - parameters
     if dof > 0:
-        inverse = np.linalg.inv(rows.T @ rows)
-        covariance = inverse * float(residuals @ residuals) / dof / np.outer(lengths, lengths)
-    return LinearFit(coefficients / lengths, covariance, fitted, residuals, dof)
+        units, inverse = np.outer(lengths, lengths), np.linalg.pinv(rows)
+        deviations = (means - places @ coefficients) / scale
+        of_means = [(np.full(len(means), float(deviations @ deviations) / dof), dof)]
+        if count > len(means):  # repeats
+            within = float((((observed - means[group]) / scale[group])**2).sum()) / (count - len(means))
+            of_means.append((within / sizes, count - len(means)))
+        spreads = [((inverse * variances) @ inverse.T / units, of) for variances, of in of_means]
+    fitted = scaled @ coefficients
+    return LinearFit(coefficients / lengths, tuple(spreads), fitted,
+                     (observed - fitted) / np.where(fitted > 0, fitted, observed))
+
+
+def mean_fit(fits, columns, observed):
+    """Returns the mean of the fits of several jobs, of which `columns` and `observed` have all
+    observations. The difference between the jobs is one of its kinds of errors, and the errors
+    within the jobs are the other."""
+    if len(fits) == 1:
+        return fits[0]
+    all_coefficients = np.array([fit.coefficients for fit in fits])
+    coefficients, count = all_coefficients.mean(axis=0), len(fits)
+    scale = np.abs(coefficients).clip(min=1 / LARGEST)  # the units differ by many orders of magnitude
+    between = np.cov((all_coefficients / scale).T) / count * np.outer(scale, scale)
+    spreads = [(between, count - 1)]
+    if all(fit.spreads for fit in fits):
+        spreads.append((sum(fit.spreads[0][0] for fit in fits) / count**2,
+                        sum(fit.spreads[0][1] for fit in fits)))
+    fitted = np.column_stack(columns) @ coefficients
+    return LinearFit(coefficients, tuple(spreads), fitted, (observed - fitted) / fitted)

@@ -10,7 +10,9 @@ from lockstep_report.models.fitting import Estimate, LinearFit, fit_linear
 
 AMDAHL, GUSTAFSON = "Amdahl", "Gustafson"
 LARGE_RESIDUAL = 0.2  # a fit with a larger relative residual does not describe the times
-FEW_COUNTS = "two rank counts: the residuals do not test the model"
+FEW_COUNTS = ("no interval for two rank counts: the residuals do not test the model, and the repeats do not show how "
+              "much jobs differ")
+SUPERLINEAR = "below 0: the runs scale better than the ideal, so check that they had equal conditions"
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,8 @@ class ScalingFit:
 
     @property
     def limit(self):
-        """The speedup 1/s that Amdahl's law does not exceed; None if s is not positive."""
-        if self.law != AMDAHL or self.serial.value <= 0:
+        """The speedup 1/s that Amdahl's law does not exceed; None if s is not positive or may be 0."""
+        if self.law != AMDAHL or self.serial.value <= 0 or self.serial.contains(0):
             return None
         return 1 / self.serial.value
 
@@ -75,7 +77,7 @@ def gustafson(ranks, seconds):
 
 def two_terms(ranks, values, index):
     ranks = np.asarray(ranks, dtype=float)
-    fit = fit_linear((np.ones(len(ranks)), 1 / ranks), values)
+    fit = fit_linear((np.ones(len(ranks)), 1 / ranks), values, groups=ranks)
     if fit is None or fit.coefficients.sum() <= 0:
         return None
     return fit, fit.share(index)
@@ -108,14 +110,15 @@ def fit_group(law, group, seconds_of):
     if found is None:
         return []
     fit, serial = found
-    notes = [FEW_COUNTS] if len(set(ranks)) == 2 else []
+    has_few = len(set(ranks)) == 2
+    notes = [FEW_COUNTS] if has_few else []
     notes += [f"the points differ in {text}" for text in differences(*group)]
     if not serial.has_interval:
-        notes.append(f"no interval: {serial.note}")
-    elif serial.low <= 0:
+        notes += [] if has_few else [f"no interval: {serial.note}"]
+    elif serial.contains(0):
         notes.append("not distinguishable from 0")
-    if serial.value < 0:
-        notes.append("negative: the runs scale better than the ideal")
+    elif serial.high < 0:
+        notes.append(SUPERLINEAR)
     made = ScalingFit(law, tuple(group), ranks, seconds, fit, serial, ())
     if not made.describes_times:
         largest = 100 * float(np.abs(made.residuals).max())

@@ -23,21 +23,15 @@ class FittedNetwork(Network):
     fit: LinearFit = None
 
     def draw(self, random, count):
-        dof = self.fit.dof
+        covariance, dof = self.fit.spreads[0]
+        lengths = np.sqrt(np.diag(covariance))
+        lengths = np.where(lengths > 0, lengths, 1.0)  # alpha and beta differ by orders of magnitude
         deviations = random.multivariate_normal(
-            np.zeros(2), self.scaled_covariance(), size=count, method="eigh")
+            np.zeros(2), covariance / np.outer(lengths, lengths), size=count, method="eigh")
         deviations /= np.sqrt(random.chisquare(dof, size=count) / dof)[:, None]
-        alpha, beta = (self.fit.coefficients + deviations * self.lengths()).T
+        alpha, beta = (self.fit.coefficients + deviations * lengths).T
         low = 1e-3 * self.fit.coefficients[1]  # t with few degrees of freedom has long tails
         return [(np.maximum(0, alpha), np.maximum(low, beta))]
-
-    def lengths(self):
-        found = np.sqrt(np.diag(self.fit.covariance))
-        return np.where(found > 0, found, 1.0)
-
-    def scaled_covariance(self):
-        """Returns the correlations: alpha and beta differ by many orders of magnitude."""
-        return self.fit.covariance / np.outer(self.lengths(), self.lengths())
 
     def middle(self):
         return [(max(0.0, self.fit.coefficients[0]), self.fit.coefficients[1])]
