@@ -61,6 +61,16 @@ def choice_notes(repeats):
     return notes
 
 
+def kernel_changes(point, base):
+    """Returns a text about the convolution passes that use another kernel than in `base`; "" without
+    one."""
+    own, other = dict(point.kernels), dict(base.kernels)
+    changed = [name for name in own if own[name] != other.get(name, own[name])]
+    if not changed:
+        return ""
+    return f"{len(changed)} of {len(own)} convolution passes use another kernel"
+
+
 def series_notes(point, points):
     """Returns a note if the program chose another all-reduce algorithm for other numbers of ranks or
     batches of the same setting, options and hosts."""

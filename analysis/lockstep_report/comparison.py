@@ -114,6 +114,7 @@ def median_point(group):
         step_interval=None,
         epoch_interval=median_interval([p.epoch_seconds for p in group]),
         phase_seconds=phases,
+        slow_seconds=median("slow_seconds"),
         allreduce_seconds=median("allreduce_seconds"),
         split=median_split([p.split for p in group]),
         joules_per_image=median("joules_per_image"),

@@ -10,8 +10,10 @@ from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.experiment import HOSTS, results_of, variant_of
 from lockstep_report.inference import Interval, series_interval
 from lockstep_report.measurements import measurements_of
+from lockstep_report.models.stragglers import COMPUTATION, slow_work
+from lockstep_report.models.timed_run import MOST_STEPS
 from lockstep_report.step_times import timed_seconds
-from lockstep_report.stored import blocks
+from lockstep_report.stored import blocks, by_blocks
 from lockstep_report.trend import trend_notes
 from lockstep_report.waiting import Split, split_of
 from lockstep_report.window import batch_per_rank, timed_window
@@ -42,6 +44,7 @@ class Point:
     step_interval: Interval = None  # over the steps of one run
     epoch_interval: Interval = None  # over repeated runs
     phase_seconds: dict = None  # phase -> mean over ranks; also the imbalance
+    slow_seconds: float = None  # computation of slow ranks beyond the median rank, mean over ranks
     allreduce_seconds: float = None  # mean over ranks
     split: Split = None  # waiting and transfer of each rank, the parts of the all-reduce
     bytes_per_step: int = None  # bytes all-reduced per step
@@ -195,6 +198,7 @@ def from_run(run):
         step_median=float(np.median(step)),
         step_interval=series_interval(step),
         phase_seconds=of_phases,
+        slow_seconds=scale * len(step) * slow_work(computation_of(run, window.steps[:MOST_STEPS])),
         allreduce_seconds=scale * busy.mean(),
         split=split_of(run, window, scale),
         bytes_per_step=int(run.bucket_bytes.sum()) or None,
@@ -230,6 +234,12 @@ def check_timed(run, step, images):
     if images.min() <= 0 or not np.isfinite(step.sum()) or step.sum() <= 0:
         raise ReportError(INPUT, f"{run.path}: the timed steps have no finite, positive times and "
                                  "numbers of images; 'lockstep-report validate' lists the problems")
+
+
+def computation_of(run, steps):
+    """Returns (step, rank): the time of the computation."""
+    columns = [run.phases.index(name) for name in COMPUTATION]
+    return by_blocks(lambda seconds: seconds[:, :, columns].sum(axis=2), steps, run.phase_seconds)
 
 
 def processors_of(run, column="cpu_list"):

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from lockstep_report import metrics
-from lockstep_report.choices import series_notes
+from lockstep_report.choices import kernel_changes, series_notes
 from lockstep_report.comparison import base_of, independent_of, strong_base_of
 from lockstep_report.contention import LIMIT, REMEDY
 from lockstep_report.experiment import unlike
@@ -106,11 +106,9 @@ def base_notes(point, base):
     if base.lacks_processors:
         notes.append(f"ranks lacked processors in {case}, so the speedup is too large or too small")
     notes += option_notes(point, base, case)
-    own, other = dict(point.kernels), dict(base.kernels)
-    changed = [name for name in own if own[name] != other.get(name, own[name])]
+    changed = kernel_changes(point, base)
     if changed:
-        notes.append(f"{len(changed)} of {len(own)} convolution passes use another kernel than in "
-                     f"{case}")
+        notes.append(f"{changed} than in {case}")
     if point.images and base.images:
         if abs(point.images - base.images) > IMAGES_TOLERANCE * base.images:
             notes.append(f"an epoch of this point trains on {point.images:,} images, an epoch of "

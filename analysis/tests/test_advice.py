@@ -61,6 +61,16 @@ def test_waiting_rank():
     assert advice.waiting_rank(unsure) is None
 
 
+def test_waiting_in_turn():
+    """A slow rank that explains less than half of the waiting is not the reason."""
+    step = replace(STEP, waiting=0.004, straggler=replace(SLOW, is_significant=False))
+    assert "no rank is the last one in most steps" in advice.waiting_in_turn(step).text
+    faster = replace(step, straggler=replace(SLOW, excess=Estimate(0.001, 0.0009, 0.0011)))
+    assert advice.waiting_rank(faster) is None and advice.waiting_in_turn(faster) is not None
+    assert advice.waiting_in_turn(replace(step, waiting=0.001)) is None  # 3.3 % of the step
+    assert advice.waiting_in_turn(replace(STEP, waiting=0.004)) is None  # rank 1 is slow
+
+
 def test_input_wait():
     step = replace(STEP, phases={**STEP.phases, "data_wait": 0.0015})
     assert "waits 1.50 ms for its batch (5.0 %)" in advice.input_wait(step).text
@@ -139,6 +149,27 @@ def test_slower_compute():
     apart = replace(same, point=replace(same.point, hosts=("node1", "node2")))
     text = advice.slower_compute(apart).text
     assert "Each host has one rank" in text and "memory bandwidth" not in text
+
+
+def test_slower_compute_names_other_kernels():
+    same = loss(WEAK, slower_compute=1.0)
+    kernels = replace(same, point=replace(same.point, kernels=(("conv1 forward", "direct"), ("fc", "gemm"))),
+                      base=replace(same.base, kernels=(("conv1 forward", "winograd"), ("fc", "gemm"))))
+    text = advice.slower_compute(kernels).text
+    assert "1 of 2 convolution passes use another kernel than on one rank" in text
+    assert "share" not in text
+
+
+@pytest.mark.parametrize("rule, cause", [(advice.slower_compute, "slower_compute"), (advice.small_batch, "smaller_batch")])
+def test_advice_that_compares_runs_knows_their_spread(rule, cause):
+    """The epoch takes 10 s: 1 s more than T(1)/2. The spread of the runs is 0.1 s or 1 s."""
+    single = loss(STRONG, **{cause: 1.0})
+    assert "one run with one run" in rule(single).text
+    for spread, is_given in ((0.1, True), (1.0, False)):
+        found = rule(replace(single, point=replace(single.point, repeated_epochs=(10 - spread, 10, 10 + spread)),
+                             base=replace(single.base, repeated_epochs=(18 - spread, 18, 18 + spread))))
+        assert (found is not None) == is_given
+        assert found is None or "one run" not in found.text
 
 
 def test_advice_is_given_once():

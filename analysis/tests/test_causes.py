@@ -38,7 +38,7 @@ def test_weak_scaling_by_hand(tmp_path):
     assert loss.seconds == pytest.approx(4.0)
     assert loss.efficiency == pytest.approx(28.8 / (2 * 18.4))
     expected = {"imbalance": 0.2, "data_wait": 0.8, "upload": 0.4, "communication": 1.6,
-                "slower_compute": 1.0, "smaller_batch": 0, "images": 0, "remainder": 0}
+                "slow_rank": 0, "slower_compute": 1.0, "smaller_batch": 0, "images": 0, "remainder": 0}
     assert loss.causes == pytest.approx(expected, abs=1e-12)
     shares = sum(loss.share(name) for name in loss.causes)
     assert loss.efficiency + shares == pytest.approx(1)
@@ -120,5 +120,23 @@ def test_waiting_and_transfer_are_causes(tmp_path):
     assert loss.causes["waiting"] == pytest.approx(40 * 0.005)
     assert loss.causes["transfer"] == pytest.approx(40 * 0.004)
     assert loss.causes["communication"] == pytest.approx(0, abs=1e-9)
-    assert loss.causes["slower_compute"] == pytest.approx(40 * 0.005)
+    assert loss.causes["slow_rank"] == pytest.approx(40 * 0.005)
+    assert loss.causes["slower_compute"] == pytest.approx(0, abs=1e-9)
     assert sum(loss.causes.values()) == pytest.approx(loss.seconds)
+
+
+@pytest.mark.parametrize("ranks, slow", [(2, [1]), (4, [0, 3]), (5, [2, 4])])
+def test_work_beyond_the_median_rank_is_the_cause_slow_rank(tmp_path, ranks, slow):
+    """The mean over the ranks of what the slow ranks compute longer: 0.3 s in each of 8 steps."""
+    one = write(tmp_path / "1.h5", (0, 0, 1, 2, 0, 0), steps=8 * ranks, images=256 * ranks)
+    rows = [(0, 0, 1.3, 2, 0, 0) if rank in slow else (0, 0, 1, 2, 0.3, 0) for rank in range(ranks)]
+    loss, = losses_of(one, write(tmp_path / "n.h5", *rows, steps=8, images=256 * ranks))
+    assert loss.causes["slow_rank"] == pytest.approx(8 * 0.3 * len(slow) / ranks)
+    assert loss.causes["slower_compute"] == pytest.approx(0, abs=1e-9)
+    assert sum(loss.causes.values()) == pytest.approx(loss.seconds)
+
+
+def test_a_cause_that_compares_runs_is_shown_if_it_exceeds_their_spread(tmp_path):
+    one = [write(tmp_path / f"1-{i}.h5", (0, 0, 1, 2 + 0.02 * i, 0, 0), steps=8) for i in range(3)]
+    two = [write(tmp_path / f"2-{i}.h5", *[(0, 0, 1.1, 2.2 + 0.02 * i, 0, 0)] * 2) for i in range(3)]
+    assert [losses_of(*one[:n], *two[:n])[0].is_shown("slower_compute") for n in (1, 3)] == [False, True]

@@ -2,13 +2,15 @@
 
 from lockstep_report.contention import spoiled_text
 from lockstep_report.html.cells import batch_text, global_batch_text, ranks_text, rows_of
-from lockstep_report.models.causes import CAUSES, LABELS
+from lockstep_report.models.causes import LABELS
 from lockstep_report.settings import first_of
+from lockstep_report.significance import difference
 from lockstep_report.validity import IMAGES_TOLERANCE, UNLIKE
 
 COMMUNICATION = ("exposed-buckets", "no-overlap", "link-limit", "latency", "better-algorithm")
 # cause of lost efficiency -> rules of the advice about it
-RULES = {"imbalance": ("waiting-rank",), "waiting": ("waiting-rank",), "transfer": COMMUNICATION,
+RULES = {"imbalance": ("waiting-rank",), "waiting": ("waiting-rank", "waiting-in-turn"),
+         "slow_rank": ("waiting-rank",), "transfer": COMMUNICATION,
          "communication": COMMUNICATION, "calls": ("better-algorithm",),
          "data_wait": ("input-wait",), "upload": ("input-wait",),
          "smaller_batch": ("small-batch",), "computation": ("small-batch",),
@@ -32,18 +34,26 @@ def time_sentence(book):
     texts = []
     if rows:
         most = max(row["images"] or 0 for row in rows)
-        row = min((row for row in rows if (row["images"] or 0) >= (1 - IMAGES_TOLERANCE) * most),
-                  key=lambda row: row["epoch_seconds"])
+        row, *others = sorted((row for row in rows if (row["images"] or 0) >= (1 - IMAGES_TOLERANCE) * most),
+                              key=lambda row: row["epoch_seconds"])
         spread = row.interval("epoch_low", "epoch_high", " s")
         rate = (f", which is {row.text('images_per_second')} images/s for its {row.text('images')} images"
                 if row["images_per_second"] and row["images"] else "")
         kind = " that was measured" if len(rows) > 1 else ""
         texts.append(f"The shortest epoch{kind} takes {row.text('epoch_seconds')} s{spread}{rate}: "
-                     f"{place_text(row)}."
+                     f"{place_text(row)}." + tie_text(row, others)
                      + (RESTRICTED if row["validity"] else ""))
     texts.append(ladder_text(book))
     return " ".join(filter(None, texts)) or ("No training run is among the files, so there is no epoch time; "
                                "lockstep train makes one.")
+
+
+def tie_text(row, others):
+    """Returns a text if the next shortest epoch may be as short; "" otherwise."""
+    if not others or difference(row["point"].epoch_repeats, others[0]["point"].epoch_repeats).is_shown:
+        return ""
+    return (f" The next one ({others[0].text('epoch_seconds')} s: {place_text(others[0])}) differs by no "
+            "more than runs may differ.")
 
 
 def ladder_text(book):
@@ -117,7 +127,7 @@ def cause_sentence(book):
         row = best(rows, most)[0]
         sources = row["source"].split(", ")
         case = f"{place_text(row)}, {row['scaling']}"
-        causes = [name for name, _ in CAUSES if (row[f"{name}_percent"] or 0) > 0]
+        causes = [name for name in row["shown"] if row[f"{name}_percent"] is not None]
         if row["lacking_percent"] is not None:
             texts.append(f"The causes of lost efficiency ({case}) cannot be told apart, because ranks "
                          "lacked processors.")
@@ -126,7 +136,8 @@ def cause_sentence(book):
             texts.append(f"The largest cause of lost efficiency ({case}) is “{LABELS[name]}”, "
                          f"{row.text(f'{name}_percent')} % of the epoch.")
         else:
-            texts.append(f"No efficiency is lost ({case}).")
+            texts.append("No cause of lost efficiency is larger than the difference between runs "
+                         f"({case}).")
     elif any(row["ranks"] > 1 for row in rows_of(book, "table-1-time-speedup")):
         texts.append("The causes of lost efficiency are unknown without the phases of a 1-rank run "
                      "with the same setting and batch.")

@@ -4,15 +4,19 @@ the evidence does not reach the threshold; docs/analysis.md lists the rules."""
 from dataclasses import dataclass, replace
 
 from lockstep_report import metrics
+from lockstep_report.choices import kernel_changes
 from lockstep_report.contention import LIMIT
 from lockstep_report.models.alpha_beta import SWEEP
 from lockstep_report.models.causes import WEAK
 from lockstep_report.settings import plural
+from lockstep_report.significance import ONE_RUN
 
 # Thresholds, as shares of the step or epoch time unless stated otherwise.
 EXPOSED_SHARE = 0.05
 LAST_BUCKET_SHARE = 0.5  # of the exposed transfer
 WAITING_SHARE = 0.03
+CHANGING_SHARE = 0.05  # waiting for ranks that change
+EXPLAINED_SHARE = 0.5  # of the waiting, that the excess of a slow rank explains
 INPUT_SHARE = 0.02
 COMPUTATION_SHARE = 0.05
 LINK_SHARE = 0.8  # of the rate of the link
@@ -95,9 +99,9 @@ def no_overlap(step):
 def waiting_rank(step):
     """Imbalance: the other ranks wait for one rank whose work takes longer."""
     slow = step.straggler
-    if step.waiting is None or slow is None or not slow.is_significant:
+    if step.waiting is None or step.waiting < WAITING_SHARE * step.step:
         return None
-    if step.waiting < WAITING_SHARE * step.step:
+    if not has_slow_rank(step):
         return None
     return Advice(
         "waiting-rank", step.source,
@@ -110,6 +114,27 @@ def waiting_rank(step):
          "excess_seconds": slow.excess.value, "excess_low_seconds": slow.excess.low,
          "excess_high_seconds": slow.excess.high, "last_share": slow.last_share,
          "step_seconds": step.step}, WAITING_SHARE, case=f"rank {slow.rank}")
+
+
+def has_slow_rank(step):
+    """Whether the waiting is for one rank, whose work takes longer in most steps."""
+    slow = step.straggler
+    return (slow is not None and slow.is_significant
+            and slow.excess.value >= EXPLAINED_SHARE * step.waiting)
+
+
+def waiting_in_turn(step):
+    """Imbalance: the ranks wait for a rank that changes from step to step."""
+    if step.waiting is None or step.waiting < CHANGING_SHARE * step.step or has_slow_rank(step):
+        return None
+    return Advice(
+        "waiting-in-turn", step.source,
+        f"The ranks wait {duration(step.waiting)} per step for the last one "
+        f"({percent(step.waiting / step.step)}), which no faster network removes, and no rank is the "
+        "last one in most steps: the ranks are delayed at random, by other processes, interrupts, "
+        "input data or changing clock rates. Leave a processor of each host to the system, and "
+        "compare the hosts; with a larger batch per rank, the ranks wait less often.",
+        {"waiting_seconds": step.waiting, "step_seconds": step.step}, CHANGING_SHARE)
 
 
 def input_wait(step):
@@ -222,6 +247,8 @@ def small_batch(loss):
     if loss.scaling == WEAK or share < COMPUTATION_SHARE:
         return None
     point = loss.point
+    if not is_larger_than_spread(loss, cause):
+        return None
     other = "" if cause == "smaller_batch" else (
         f" (a 1-rank run of batch {point.batch_per_rank} would show how much of it is slower "
         "computation at the same batch)")
@@ -230,35 +257,55 @@ def small_batch(loss):
         f"{percent(share)} of the epoch on {point.ranks} ranks is lost because a rank computes "
         f"fewer images per second at batch {point.batch_per_rank} than at batch "
         f"{loss.base.batch_per_rank}{other}: a larger global batch keeps the ranks busy (and "
-        "changes the training).",
+        f"changes the training).{one_run(loss)}",
         {"share": share, "seconds_per_epoch": loss.causes[cause],
          "batch_per_rank": point.batch_per_rank}, COMPUTATION_SHARE)
+
+
+def is_larger_than_spread(loss, cause):
+    """Whether a cause that compares runs exceeds their spread. One run does not show it: then the
+    advice says so (`one_run`)."""
+    return loss.difference.is_assumed or loss.causes[cause] > loss.difference.half
+
+
+def one_run(loss):
+    return f" Note: {ONE_RUN}." if loss.difference.is_assumed else ""
 
 
 def slower_compute(loss):
     """Computation: the same batch takes longer on several ranks."""
     share = loss.share("slower_compute")
-    if share < COMPUTATION_SHARE:
+    if share < COMPUTATION_SHARE or not is_larger_than_spread(loss, "slower_compute"):
         return None
     point = loss.point
-    per_host = -(-point.ranks // max(1, len(point.hosts)))
+    return Advice(
+        "slower-compute", point.source,
+        f"{percent(share)} of the epoch on {point.ranks} ranks is lost because the computation of "
+        f"a batch of {point.batch_per_rank} takes longer than on one rank. {slower_reason(loss)}"
+        f"{one_run(loss)}",
+        {"share": share, "seconds_per_epoch": loss.causes["slower_compute"],
+         "batch_per_rank": point.batch_per_rank}, COMPUTATION_SHARE)
+
+
+def slower_reason(loss):
+    """Returns what can slow down all ranks: other kernels, or what the ranks of a host share."""
+    point = loss.point
+    changed = kernel_changes(point, loss.same_batch or loss.base)
+    if changed:
+        return (f"{changed} than on one rank: select the same one with --conv-algorithm, and compare "
+                "again.")
+    per_host = -(-point.ranks // max(1, point.host_count or len(point.hosts)))
+    if per_host == 1:
+        return ("Each host has one rank, so ranks share no processors: compare the clock rates and "
+                "the other load of the hosts, and the 1-rank run with a repeat on each host.")
     crowded = ""
-    if point.processors and point.threads and point.hosts:
+    if point.processors and point.threads:
         crowded = (f" (here up to {per_host} ranks of {plural(point.threads, 'thread')} share "
                    f"{point.processors} processors")
         if point.cores and point.cores < point.processors:
             crowded += f", which are hardware threads of {plural(point.cores, 'core')}"
         crowded += ")"
-    reason = f"Ranks of a host share processors, memory bandwidth and clock rate{crowded}."
-    if per_host == 1:
-        reason = ("Each host has one rank, so ranks share no processors: compare the clock rates and "
-                  "the other load of the hosts, and the 1-rank run with a repeat on each host.")
-    return Advice(
-        "slower-compute", point.source,
-        f"{percent(share)} of the epoch on {point.ranks} ranks is lost because the computation of "
-        f"a batch of {point.batch_per_rank} takes longer than on one rank. {reason}",
-        {"share": share, "seconds_per_epoch": loss.causes["slower_compute"],
-         "batch_per_rank": point.batch_per_rank}, COMPUTATION_SHARE)
+    return f"Ranks of a host share processors, memory bandwidth and clock rate{crowded}."
 
 
 def merged(advice, points):
@@ -296,8 +343,8 @@ def all_advice(steps, found_losses, fits, link_gbit=None, points=(), lacks=None)
     lacks = lacks or {}
     made = [lacking_processors(source, lack) for source, lack in lacks.items()]
     for step in (step for step in steps if step.source not in lacks):
-        made += [exposed_buckets(step), no_overlap(step), waiting_rank(step), input_wait(step),
-                 link_limit(step, link_gbit), latency(step, fits), better_algorithm(step, fits),
+        made += [exposed_buckets(step), no_overlap(step), waiting_rank(step), waiting_in_turn(step),
+                 input_wait(step), link_limit(step, link_gbit), latency(step, fits), better_algorithm(step, fits),
                  wrong_clock(step)]
     for loss in found_losses:
         made += [small_batch(loss), slower_compute(loss)]

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from lockstep_report.comparison import base_of, strong_base_of
+from lockstep_report.significance import difference
 
 WEAK, STRONG = "fixed batch per rank", "fixed global batch"
 # (key, text), in the order of the tables. The causes add up to T(N) - T(1)/N.
@@ -15,6 +16,7 @@ CAUSES = (
     ("calls", "all-reduce calls in the backward pass"),
     ("data_wait", "input: data wait"),
     ("upload", "input: upload"),
+    ("slow_rank", "slow rank: computation beyond the median rank"),
     ("smaller_batch", "smaller batch per rank"),
     ("slower_compute", "slower computation at the same batch"),
     ("computation", "computation, not divided"),
@@ -23,6 +25,9 @@ CAUSES = (
     ("lacking", "not divided: ranks lacked processors"),
 )
 LABELS = dict(CAUSES)
+# Causes that compare the computation of two groups of runs; the others are measured within the runs.
+BETWEEN_RUNS = ("smaller_batch", "slower_compute", "computation")
+NAMED_SHARE = 0.03  # of the epoch, from which a cause is named as the largest one
 SMALLEST_DRAWN = 5e-4  # figures omit causes with a smaller share everywhere
 
 
@@ -34,6 +39,7 @@ class Loss:
     base: object
     scaling: str  # WEAK or STRONG
     causes: dict  # key of CAUSES -> seconds; negative if the point gains
+    same_batch: object = None  # 1-rank point that divides the computation, if there is one
 
     @property
     def seconds(self):
@@ -44,6 +50,19 @@ class Loss:
     def efficiency(self):
         """T(1) / (N T(N))."""
         return self.base.epoch_seconds / (self.point.ranks * self.point.epoch_seconds)
+
+    @property
+    def difference(self):
+        """The `Difference` of T(N) and T(1)/N over the runs."""
+        return difference([seconds / self.point.ranks for seconds in self.base.epoch_repeats],
+                          self.point.epoch_repeats)
+
+    def is_shown(self, cause):
+        """Whether a cause may be named: it is a loss of at least NAMED_SHARE, and larger than the
+        difference between runs if it compares runs."""
+        seconds = self.causes.get(cause, 0.0)
+        return self.share(cause) >= NAMED_SHARE and (
+            cause not in BETWEEN_RUNS or seconds > self.difference.half)
 
     def share(self, cause):
         """The share of T(N) that the cause takes; efficiency + sum of all shares = 1."""
@@ -57,6 +76,8 @@ def parts_of(point):
     exposed = phases["exposed_communication"]
     parts = {name: phases[name] for name in ("imbalance", "data_wait", "upload")}
     parts["computation"] = sum(phases[name] for name in ("forward", "backward", "update"))
+    parts["slow_rank"] = point.slow_seconds or 0.0
+    parts["computation"] -= parts["slow_rank"]
     split = point.split
     if split and split.exposed_waiting is not None:
         parts["waiting"] = float(sum(split.exposed_waiting)) / len(split.exposed_waiting)
@@ -106,5 +127,5 @@ def losses(points):
             if base is None or p.ranks == 1 or p.is_independent or not p.batch_per_rank:
                 continue
             same_batch = base if scaling == WEAK else base_of(p, usable)
-            found.append(Loss(p, base, scaling, causes_of(p, base, same_batch)))
+            found.append(Loss(p, base, scaling, causes_of(p, base, same_batch), same_batch))
     return found

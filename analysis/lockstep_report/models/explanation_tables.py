@@ -47,7 +47,8 @@ def cause_table(losses, row_of, place):
         for name, _ in CAUSES:
             if name in loss.causes and abs(loss.share(name)) >= 5e-5:
                 row[f"{name}_percent"] = 100 * loss.share(name)
-        rows.append(row | {f"{name}_seconds": value for name, value in loss.causes.items()})
+        rows.append(row | {f"{name}_seconds": value for name, value in loss.causes.items()} | {
+            "shown": tuple(name for name in loss.causes if loss.is_shown(name))})
     shown = [name for name, _ in CAUSES]
     clock = [loss.point.split.clock_error for loss in losses if loss.point.split]
     return Table(
@@ -63,8 +64,10 @@ def cause_table(losses, row_of, place):
         ["efficiency + all causes = 100 % of T(N), mean over the ranks; negative: the point gains",
          Note("smaller batch: T(1) of the computation at the batch of the point against that at the "
               "batch of the base; slower computation: the same batch on N ranks against one rank "
-              "(shared processors, memory bandwidth, clock rate)",
+              "(shared processors, memory bandwidth, clock rate, other kernels)",
               ("smaller_batch_percent", "slower_compute_percent")),
+         Note("slow rank: computation beyond that of the median rank, of ranks whose excess is "
+              "significant; the other ranks wait for it", ("slow_rank_percent",)),
          Note("computation, not divided: no 1-rank run has the batch of the point",
               ("computation_percent",)),
          Note(f"waiting and transfer: clock error at most {1e6 * max(clock, default=0):.3g} µs per "

@@ -11,6 +11,7 @@ from lockstep_report.accuracy import RECIPE, accuracy_curves, is_shown
 from lockstep_report.comparison import base_of, differences, nearest, strong_base_of
 from lockstep_report.experiment import unlike
 from lockstep_report.models.causes import LABELS, STRONG, WEAK
+from lockstep_report.significance import difference
 
 NUMBER_BYTES = 8  # of a number that is not a gradient
 STEP_NUMBERS = 5  # loss, correct predictions, images, request to stop, request to save
@@ -101,8 +102,10 @@ def scaling_answer(points, base, weak, strong):
     else:
         better, worse = ("Weak", "strong") if weak.epoch_seconds < strong.epoch_seconds else (
             "Strong", "weak")
-        texts.append(f"{better} scaling looks better than {worse} scaling here. Weak scaling makes "
-                     f"1/{weak.ranks} of the updates per epoch.")
+        is_shown = difference(weak.epoch_repeats, strong.epoch_repeats).is_shown
+        texts.append(f"{better} scaling looks better than {worse} scaling here." if is_shown else
+                     "Their epochs differ by no more than runs may differ, so neither looks better.")
+        texts.append(f"Weak scaling makes 1/{weak.ranks} of the updates per epoch.")
     source = ", ".join(dict.fromkeys(p.source for p in (base, weak, strong) if p is not None))
     return Answer("Which scaling was measured, and would the other scaling look better?", source,
                   start + " ".join(texts), values)

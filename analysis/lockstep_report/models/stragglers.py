@@ -7,8 +7,10 @@ import numpy as np
 from lockstep_report import metrics
 from lockstep_report.inference import CONFIDENCE, series_interval
 from lockstep_report.models.fitting import Estimate
+from lockstep_report.significance import excludes
 
 COMMUNICATION = "exposed_communication"
+COMPUTATION = ("forward", "backward", "update")
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,37 @@ def median_estimate(values, confidence=CONFIDENCE):
     return Estimate(float(np.median(values)), interval.low, interval.high)
 
 
+def excess_estimate(excess, rank):
+    """Returns the median of `excess` (step, rank) of a rank, with its interval. One of N ranks is
+    selected, so the interval of each has the level 5 % / N (Bonferroni)."""
+    return median_estimate(excess[:, rank], 1 - (1 - CONFIDENCE) / excess.shape[1])
+
+
+def slowest(work):
+    """Returns the rank whose median excess is largest, and its estimate."""
+    excess = excess_work(work)
+    rank = int(np.argmax(np.median(excess, axis=0)))
+    return rank, excess_estimate(excess, rank)
+
+
+def is_slow(excess):
+    """Whether the excess of a rank shows that it is slower than the others."""
+    return excess.value > 0 and excludes(excess, 0)
+
+
+def slow_work(work):
+    """Returns the mean work per step and rank, of `work` (step, rank), that slow ranks do beyond the
+    median rank; of an even number of ranks, the faster of both in the middle. 0 without a rank that
+    is shown to be slow."""
+    if work.shape[1] < 2 or len(work) == 0 or not np.all(np.isfinite(work)):
+        return 0.0
+    mean = work.mean(axis=0)
+    beyond = mean - np.sort(mean)[(len(mean) - 1) // 2]
+    excess = excess_work(work)
+    slow = [rank for rank in np.flatnonzero(beyond > 0) if is_slow(excess_estimate(excess, rank))]
+    return float(beyond[slow].sum()) / len(mean)
+
+
 def clock_deviation(times):
     """Returns (step, rank): the median over the buckets of the end of the all-reduce on each rank
     less that on rank 0. The ranks end an all-reduce at nearly the same time, so a constant
@@ -74,15 +107,12 @@ def straggler_of(timed):
     """Returns the `Straggler` of a run."""
     run = timed.run
     work = metrics.rank_seconds(timed.phase_seconds, timed.phases, (COMMUNICATION,))
-    excess = excess_work(work)
-    rank = int(np.argmax(np.median(excess, axis=0)))
-    # One of N ranks is selected, so the interval of each has the level 5 % / N (Bonferroni).
-    found = median_estimate(excess[:, rank], 1 - (1 - CONFIDENCE) / run.rank_count)
+    rank, found = slowest(work)
     names = run.ranks.get("hostname", ())
     return Straggler(
         run.label, run.rank_count, rank, str(names[rank]) if len(names) > rank else "",
         found, float(np.median(np.delete(work, rank, axis=1))),
-        found.has_interval and found.low > 0,
+        is_slow(found),
         None if timed.times is None else float(np.mean(timed.times.start.argmax(axis=1) == rank)),
         **clock_of(timed.times))
 
