@@ -117,6 +117,7 @@ def median_point(group):
         slow_seconds=median("slow_seconds"),
         allreduce_seconds=median("allreduce_seconds"),
         split=median_split([p.split for p in group]),
+        link_bytes=group[0].link_bytes if len({p.link_bytes for p in group}) == 1 else None,
         joules_per_image=median("joules_per_image"),
         measurements=measurements,
         lacks={name: lack for p in group for name, lack in p.lacks.items()},

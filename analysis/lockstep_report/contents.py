@@ -268,14 +268,15 @@ def bandwidth_table(points, link_gbit=None):
         rows.append({
             **place(p, points), "bytes": p.bytes_per_step, "steps": p.steps,
             "sent_gb": metrics.ring_bytes(volume, p.ranks) / 1e9,
+            "link_gb": p.link_bytes and p.link_bytes * p.steps / 1e9,
             "allreduce_seconds": p.allreduce_seconds if measured else None,
             "waiting_seconds": p.split and p.split.waiting_seconds,
             **bounded_values("transfer_seconds", p.transfer if measured else None),
             **bounded_values("measured_gb_s", measured and measured.times(1e-9)),
-            **bounded_values("measured_percent", measured and rate and measured.times(
-                percent(metrics.utilisation(1, rate)))),
+            **bounded_values("measured_percent", measured and rate and p.link_share and measured.times(
+                percent(p.link_use(1, rate)))),
             "derived_seconds": derived_seconds, "derived_gb_s": derived and derived / 1e9,
-            "derived_percent": percent(metrics.utilisation(derived, rate)), "link_gbit": rate,
+            "derived_percent": percent(p.link_use(derived, rate)), "link_gbit": rate,
         })
     notes = ["bandwidth = 2(N−1)/N · M · steps / T, with M the bytes all-reduced per step, N the "
              "ranks and T the seconds of communication per epoch; GB = 1e9 bytes",
@@ -288,11 +289,17 @@ def bandwidth_table(points, link_gbit=None):
         notes.append("more than 100 % of the link: not all messages used this link (several ranks "
                      "on one host), or the rate is wrong")
     if any(row["link_gbit"] for row in rows):
-        notes.append("link: rate as given with --link-gbit; 1 Gbit/s = 0.125 GB/s")
+        notes.append("link: rate as given with --link-gbit; 1 Gbit/s = 0.125 GB/s; the share is that of the "
+                     "bytes over the link of a host, which depend on the algorithm and the placement of "
+                     "the ranks (rows from a CSV, and NCCL by its convention: those of the bandwidth)")
+    if any(row["link_gbit"] and not row["link_gb"] for row in rows):
+        notes.append("no share of the link if the messages are not known: those of mpi are selected by the "
+                     "library, and repeats may have chosen different algorithms")
     return finished(Table(
         "table-3-bandwidth", "Table 3: bandwidth utilisation of the all-reduce",
         [*PLACE, Column("bytes", "M (bytes)"), Column("steps", "Steps per epoch"),
          Column("sent_gb", "2(N−1)/N · M per epoch (GB)", 2),
+         Column("link_gb", "Over the link of a host, per epoch (GB)", 2),
          Column("allreduce_seconds", "All-reduce in progress (s)", 2),
          Column("waiting_seconds", "of which waiting for the last rank (s)", 2),
          *bounded_columns("transfer_seconds", "of which transfer (s)", 2),

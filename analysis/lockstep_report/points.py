@@ -9,6 +9,7 @@ from lockstep_report.contention import lack_of
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.experiment import HOSTS, results_of, variant_of
 from lockstep_report.inference import Interval, series_interval
+from lockstep_report.link_bytes import link_bytes
 from lockstep_report.measurements import measurements_of
 from lockstep_report.models.stragglers import COMPUTATION, slow_work
 from lockstep_report.models.timed_run import MOST_STEPS
@@ -48,6 +49,7 @@ class Point:
     allreduce_seconds: float = None  # mean over ranks
     split: Split = None  # waiting and transfer of each rank, the parts of the all-reduce
     bytes_per_step: int = None  # bytes all-reduced per step
+    link_bytes: float = None  # of these, over the link of a host that carries most; None if unknown
     sent_bytes: float = None  # in messages of a step, of the rank that sends most
     received_bytes: float = None  # the same for the bytes received
     all_sent_bytes: float = None  # in messages of a step, sum over the ranks
@@ -157,6 +159,18 @@ class Point:
         return None if found.low is None else found
 
     @property
+    def link_share(self):
+        """The bytes over the link of a host per byte of the bus bandwidth; None if unknown."""
+        return self.link_bytes and self.link_bytes / metrics.ring_bytes(self.bytes_per_step, self.ranks)
+
+    def link_use(self, bytes_per_second, rate):
+        """Returns the share of a link of `rate` Gbit/s that the all-reduces use at a bus bandwidth;
+        None if it is unknown."""
+        if bytes_per_second is None or not self.link_share:
+            return None
+        return metrics.utilisation(self.link_share * bytes_per_second, rate)
+
+    @property
     def hidden_seconds(self):
         """Transfer during the backward pass; None if unknown."""
         return self.split.hidden_seconds if self.split else None
@@ -202,6 +216,7 @@ def from_run(run):
         allreduce_seconds=scale * busy.mean(),
         split=split_of(run, window, scale),
         bytes_per_step=int(run.bucket_bytes.sum()) or None,
+        link_bytes=link_bytes_of(run),
         **traffic_of(run, window.steps),
         joules_per_image=None if joules is None else float(
             joules.sum() / run.images[run.epoch == window.epoch].sum()),
@@ -267,6 +282,19 @@ def traffic_of(run, steps):
     return {name: float(value) for name, value in found.items() if np.isfinite(value)}
 
 
+def link_bytes_of(run):
+    """Returns the bytes of the all-reduces of a step over the link that carries most of them; None if
+    they are not known."""
+    hosts = run.ranks.get("host", run.ranks.get("hostname", ()))
+    if len(hosts) != run.rank_count or run.option("reducer") in ("none", "parameter-server"):
+        return None
+    algorithm = choices.algorithm_of(run)
+    if run.option("reducer") == "gather-scatter":
+        algorithm = choices.labelled("gather-scatter", choices.library_of(run))
+    found = [link_bytes(algorithm, hosts, int(size)) for size in run.bucket_bytes]
+    return sum(found) if found and None not in found else None
+
+
 def link_of(run):
     """Returns the rate that the run was given with --link-gbit, in Gbit/s; None if not given."""
     try:
@@ -296,6 +324,7 @@ def from_times(row, parameters=None, train_samples=None, notes=()):
         images=train_samples,
         steps=steps,
         bytes_per_step=4 * parameters if parameters else None,
+        link_bytes=metrics.ring_bytes(4 * parameters, row.ranks) if parameters and row.ranks > 1 else None,
         rule="epoch times as given in the CSV",
         notes=tuple(notes),
     )

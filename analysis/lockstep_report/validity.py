@@ -155,11 +155,11 @@ def link_notes(point, given):
     if point.ranks < 2 or point.is_independent or not point.bytes_per_step or not point.steps:
         return []
     rate = point.bandwidth
-    share = metrics.utilisation(rate and rate.low, link_gbit)  # at least
+    share = point.link_use(rate and rate.low, link_gbit)  # at least
     if share is None or share <= 1:
         return []
-    return [f"the measured bus bandwidth is {share:.0%} of the link of {link_gbit:g} Gbit/s: not "
-            "all messages used this link, or the rate is wrong"]
+    return [f"the all-reduces use at least {share:.0%} of the link of {link_gbit:g} Gbit/s: not all "
+            "messages used this link, or the rate is wrong"]
 
 
 def letters(points):

@@ -20,7 +20,7 @@ STEP = StepEvidence(
     phases={"data_wait": 0.0, "upload": 0.0, "forward": 0.008, "backward": 0.018,
             "exposed_communication": 0.003, "update": 0.001},
     largest_bucket=6 * MIB, bytes_per_step=44_000_000, buckets=8, waiting=0.0005, transfer=0.0021,
-    last_bucket=0.0014, all_reduce_transfer=0.015, straggler=SLOW)
+    last_bucket=0.0014, all_reduce_transfer=0.015, link_bytes=44e6, straggler=SLOW)
 
 
 def test_exposed_buckets():
@@ -78,7 +78,7 @@ def test_input_wait():
 
 
 def test_link_limit():
-    """2(N-1)/N = 1; 44 MB in 15 ms are 23.5 Gbit/s."""
+    """44 MB in 15 ms are 23.5 Gbit/s."""
     assert "uses at least 93.9 % of the link of 25 Gbit/s" in advice.link_limit(STEP, 25).text
     assert advice.link_limit(STEP, 40) is None  # 59 %
     assert advice.link_limit(STEP, 20) is None  # more than the link: the rate is wrong

@@ -75,7 +75,7 @@ def test_table_2_measured_beside_derived(scaling_set):
 
 
 def test_table_3(scaling_set):
-    table = contents.bandwidth_table([replace(p, host_count=2) for p in scaling_set], link_gbit=1e-4)
+    table = contents.bandwidth_table([replace(p, host_count=2, link_bytes=400) for p in scaling_set], link_gbit=1e-4)
     row = row_of(table, ranks=2)  # the only row: not the 1-rank run, not the independent run
     # 2*(2-1)/2 * 400 bytes * 20 steps = 8000 bytes; measured 1.3 s, derived 0.5 s
     assert row["measured_gb_s"].value == pytest.approx(8000 / 1.3 / 1e9)

@@ -153,7 +153,7 @@ def input_wait(step):
 def link_limit(step, link_gbit=None):
     """Link: the transfer reaches the rate of the link."""
     rate = link_gbit or step.link_gbit
-    used = metrics.utilisation(step.bandwidth, rate)
+    used = metrics.utilisation(step.link_rate, rate)
     if step.hosts < 2 or used is None or not LINK_SHARE <= used <= 1:
         return None
     if step.transfer is None or step.transfer < EXPOSED_SHARE * step.step:

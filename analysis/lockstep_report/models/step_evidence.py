@@ -7,7 +7,7 @@ import numpy as np
 from lockstep_report import metrics
 from lockstep_report.choices import algorithm_of
 from lockstep_report.models.stragglers import Straggler, straggler_of
-from lockstep_report.points import link_of
+from lockstep_report.points import link_bytes_of, link_of
 from lockstep_report.step_times import step_seconds
 from lockstep_report.waiting import exposed_parts
 from lockstep_report.window import batch_per_rank
@@ -35,6 +35,7 @@ class StepEvidence:
     last_bucket: float = None  # exposed while only the last bucket was in progress
     all_reduce_transfer: float = None  # hidden and exposed, upper bound
     link_gbit: float = None
+    link_bytes: float = None  # of a step over the link of a host; None if unknown
     straggler: Straggler = None
 
     @property
@@ -42,9 +43,11 @@ class StepEvidence:
         return self.phases[EXPOSED]
 
     @property
-    def bandwidth(self):
-        """Lower bound of the bus bandwidth of the transfer, bytes/s; None if unknown."""
-        return metrics.bus_bandwidth(self.bytes_per_step, self.all_reduce_transfer, self.ranks)
+    def link_rate(self):
+        """Lower bound of the bytes/s over the link of a host during the transfer; None if unknown."""
+        if not self.link_bytes or not self.all_reduce_transfer:
+            return None
+        return self.link_bytes / self.all_reduce_transfer
 
 
 def step_evidence(timed):
@@ -61,7 +64,7 @@ def step_evidence(timed):
         algorithm_of(run), float(step_seconds(run, timed.window.steps).mean()),
         {name: float(phases[:, :, i].mean()) for i, name in enumerate(run.phases)},
         int(max(run.bucket_bytes, default=0)), int(run.bucket_bytes.sum()), len(run.bucket_bytes),
-        link_gbit=link_of(run), straggler=straggler_of(timed), **found)
+        link_gbit=link_of(run), link_bytes=link_bytes_of(run), straggler=straggler_of(timed), **found)
 
 
 def last_bucket_seconds(phase_seconds, phases, times):

@@ -6,7 +6,7 @@ Each formula is linear in alpha and beta, and is defined by its two factors.
 
 import math
 
-LONGEST_EXCHANGE = 16 << 10  # bytes up to which `recursive-doubling` exchanges whole arrays
+from lockstep_report.link_bytes import LONGEST_EXCHANGE
 
 
 def ring(ranks, size):
