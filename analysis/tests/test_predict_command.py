@@ -33,7 +33,7 @@ def test_command_prints_a_table_and_writes_a_figure(tmp_path, capsys):
         capsys, *runs, "--ranks", "2,64", "--network", net, "--out", out)
     assert status == 0
     assert "MPI ring (predicted)" in printed.out
-    assert "| 64 |" in printed.out
+    assert "| 64 \\* |" in printed.out
     assert {path.suffix for path in out.glob("predicted-step.*")} == {
         ".md", ".csv", ".tex", ".svg", ".png", ".pdf"}
     first = {path.name: path.read_bytes() for path in out.iterdir()}

@@ -109,8 +109,8 @@ def test_more_ranks_have_a_slower_last_rank(tmp_path):
     basis = basis_in(write_training(tmp_path / "a.h5", np.random.default_rng(1), sigma=0.1))
     excess = [predict(basis, ring_network(), n).straggler[0] for n in (2, 8, 64, 4096)]
     assert excess == sorted(excess)
-    assert not predict(basis, ring_network(), 64).is_tail_extrapolated
-    assert predict(basis, ring_network(), 4096).is_tail_extrapolated  # 40 steps x 4 ranks
+    assert not predict(basis, ring_network(), 16).is_tail_extrapolated  # 40 steps x 4 ranks
+    assert predict(basis, ring_network(), 17).is_tail_extrapolated
 
 
 def test_other_buckets_are_interpolated(tmp_path):
@@ -317,7 +317,7 @@ def test_measured_runs_that_were_left_out_are_predicted(tmp_path, reducer, basis
     measured = basis_in(runs[4]).measured_step
     assert found.step[1] <= measured <= found.step[2]
     assert found.step[0] == pytest.approx(measured, rel=0.10)
-    assert found.step[2] - found.step[1] < 0.3 * measured
+    assert found.step[2] - found.step[1] < 0.4 * measured
 
 
 def measured_on_two(tmp_path, work, alone=0.05):

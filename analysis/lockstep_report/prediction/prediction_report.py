@@ -8,7 +8,8 @@ from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.experiment import distinguishing, text_of
 from lockstep_report.prediction.bases import at_batch
 from lockstep_report.prediction.basis import with_bucket_bytes
-from lockstep_report.prediction.predict import REPLICATES, SEED, Predicted, predict
+from lockstep_report.prediction.predict import (
+    PAIRS_PER_RANK, REPLICATES, SEED, Predicted, predict)
 from lockstep_report.scaling import mean_step
 from lockstep_report.settings import plural, setting_names, setting_texts
 from lockstep_report.tables import Column, Note, Table
@@ -154,9 +155,12 @@ def prediction_table(rows):
         notes.append(f"the step was measured with {other.pop()}, the all-reduce is modelled for "
                      f"{network.library}")
     if any(row.predicted.is_tail_extrapolated for row in rows):
-        notes.append("more ranks than measured (step, rank) pairs: the slowest of them cannot be "
-                     "slower than the slowest measured one, so stragglers are underestimated in "
-                     + "rows with a *")
+        notes.append(f"*: fewer than {PAIRS_PER_RANK} independent measured (step, rank) pairs per rank, "
+                     "so the delay of the slowest rank is little known and the interval may be too "
+                     "narrow; measure more steps or more ranks")
+    if any(row.predicted.basis.ranks == 1 < row.predicted.ranks for row in rows):
+        notes.append("one measured rank: its whole spread counts as difference between ranks, so the "
+                     "predictions are too long if the ranks of a step are slow together")
     notes += [f"({letter}) {text}" for text, letter in letters.items()]
     return Table(
         "predicted-step", "Predicted step time at fixed "
