@@ -1,12 +1,12 @@
 """Test accuracy of training runs: a table by global batch and learning-rate rule, and the curves of
 its figure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lockstep_report.experiment import distinguishing, is_of_software, results_of, text_of, variant_of
-from lockstep_report.repeats import left_out_note, split_repeats
+from lockstep_report.repeats import is_diverged, left_out_note, split_repeats
 from lockstep_report.settings import SETTING_PARTS, setting_of, uses_threads
 from lockstep_report.step_times import timed_seconds
 from lockstep_report.tables import Column, Table
@@ -34,6 +34,7 @@ class Curve:
     train_loss: np.ndarray  # (run), of the last epoch
     labels: tuple  # names of the runs
     properties: frozenset = frozenset()  # `properties_of` the runs
+    diverged: tuple = ()  # names of further runs, whose loss was not finite
 
     @property
     def epochs(self):
@@ -100,13 +101,16 @@ def is_independent(run):
 
 
 def batch_of(run):
-    return int(np.max(run.images)) if run.has_steps else None
+    if run.has_steps:
+        return int(np.max(run.images))
+    return (run.number("batch-per-rank") or 0) * run.rank_count or run.number("global-batch")
 
 
 def attempt_notes(runs):
-    """Returns notes about the training runs that did not finish and are not counted."""
-    return [left_out_note(run.label, run.status) for run in split_repeats(runs, training_of)[1]
-            if run.has_steps]
+    """Returns notes about the training runs that did not finish and are not counted, or diverged."""
+    return [f"{run.label} diverged: its loss was not finite" if is_diverged(run) else
+            left_out_note(run.label, run.status) for run in split_repeats(runs, training_of)[1]
+            if run.has_steps or is_diverged(run)]
 
 
 def accuracy_curves(runs):
@@ -114,7 +118,12 @@ def accuracy_curves(runs):
     accuracy, independent replicas and attempts that did not finish are left out."""
     evaluated = [run for run in runs if run.has_steps and not is_independent(run) and np.isfinite(
         np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)).any()]
-    return sorted((curve_of(recipe, repeats) for recipe, repeats in trainings(evaluated)), key=lambda c: (
+    diverged = {}
+    for run in split_repeats([r for r in runs if r.has_steps or is_diverged(r)], training_of)[1]:
+        if is_diverged(run):
+            diverged.setdefault(training_of(run), []).append(run.label)
+    return sorted((replace(curve_of(recipe, repeats), diverged=tuple(diverged.get(training_of(repeats[0]), ())))
+                   for recipe, repeats in trainings(evaluated)), key=lambda c: (
         c.data, c.model, c.global_batch, c.ranks, c.recipe, c.epoch_numbers.tolist()))
 
 
@@ -157,6 +166,7 @@ def accuracy_table(runs):
         "highest": 100 * float(curve.last.max()) if len(curve.last) > 1 else None,
         "train_loss": float(np.median(curve.train_loss)),
         "seconds": float(np.median(curve.seconds[:, -1])), "runs": len(curve.last),
+        "diverged": len(curve.diverged) or None,
     } for curve in curves]
     first = curves[0]
     shared = [text for name, text in (("model", first.model), ("data", first.data))
@@ -175,4 +185,4 @@ def accuracy_table(runs):
          Column("updates", "Updates"), Column("accuracy", "Test accuracy (%)", 2),
          Column("lowest", "lowest (%)", 2), Column("highest", "highest (%)", 2),
          Column("train_loss", "Training loss", 4), Column("seconds", "Training (s)", 1),
-         Column("runs", "Runs")], rows, notes)
+         Column("runs", "Runs"), Column("diverged", "Further runs that diverged")], rows, notes)

@@ -17,8 +17,9 @@ from lockstep_report.profile import profile_tables
 from lockstep_report.reducers import reducer_table
 from lockstep_report.scaling import weak_efficiency
 from lockstep_report.settings import describe_setting, setting_names
+from lockstep_report.significance import assumed_difference
 from lockstep_report.sweep import sweep_table
-from lockstep_report.tables import Column, Note, Table, bounded_columns, bounded_values
+from lockstep_report.tables import Column, Note, Table, bounded_columns, bounded_values, interval_columns
 from lockstep_report.telemetry import network_table, telemetry_table
 from lockstep_report.threads import thread_tables
 from lockstep_report.time_to_accuracy import time_to_accuracy_table
@@ -28,6 +29,8 @@ INDEPENDENT_NOTE = (
     '"independent replicas, no communication" (reducer none): every rank trains its own network; '
     "this is the baseline for the cost of communication"
 )
+ONE_JOB = ("rows with one run: another job may differ by more than the digits show and than its steps vary; "
+           "repeat the run at least 6 times for an interval")
 PLACE = [
     Column("setting", "Setting"),
     Column("batch_per_rank", "Batch per rank"),
@@ -36,14 +39,17 @@ PLACE = [
 ]
 
 
-SPEEDUP_INTERVAL = [Column("speedup_low", "95 % from", 2), Column("speedup_high", "to", 2)]
+SPEEDUP_ENDS = ("speedup_low", "speedup_high")
 SPEEDUP_NOTE = Note("interval of a speedup: T(1) from / T(N) to, and T(1) to / T(N) from, with the "
                     "rank-based intervals of the medians over runs", ("speedup_low",))
-EPOCH_INTERVAL = [Column("epoch_low", "95 % from (s)", 2), Column("epoch_high", "to (s)", 2)]
-KARP_FLATT = Column("karp_flatt", "Karp-Flatt fraction", 4)
+EPOCH_ENDS = ("epoch_low", "epoch_high")
+EPOCH = interval_columns(Column("epoch_seconds", "Epoch (s)", 2), *EPOCH_ENDS, " (s)")
+IMAGE_RATE = Column("images_per_second", "Images/s", 1, interval=(*EPOCH_ENDS, "epoch_seconds"))
+KARP_FLATT = Column("karp_flatt", "Karp-Flatt fraction", 4, interval=("karp_flatt_low", "karp_flatt_high"))
 KARP_FLATT_NOTE = Note(
     "Karp-Flatt fraction: (1/S − 1/N) / (1 − 1/N) with S = T(1)/T(N); constant over N: serial "
-    "part; growing with N: overhead", ("karp_flatt",))
+    "part; growing with N: overhead; without an interval of the speedup, its digits are those for a "
+    "standard deviation of 5 % between runs", ("karp_flatt",))
 
 
 def epoch_values(point):
@@ -62,10 +68,18 @@ def speedup_interval(base, point):
 
 
 def serial_fraction(base, point):
-    """Returns the Karp-Flatt fraction; None without a base or communication."""
-    if base is None or point.is_independent:
-        return None
-    return metrics.karp_flatt(metrics.speedup(base.epoch_seconds, point.epoch_seconds), point.ranks)
+    """Returns the Karp-Flatt fraction with its ends, from those of the speedup or from the spread that
+    is assumed for runs without an interval; nothing without a base or communication."""
+    if base is None or base is point or point.is_independent:
+        return {}
+    speedup = metrics.speedup(base.epoch_seconds, point.epoch_seconds)
+    ends = speedup_interval(base, point)
+    if None in ends.values():
+        share = assumed_difference(base.repeats, point.repeats)
+        ends = {"speedup_low": speedup * (1 - share), "speedup_high": speedup * (1 + share)}
+    values = (speedup, ends["speedup_high"], ends["speedup_low"])
+    return {name: metrics.karp_flatt(value, point.ranks) for name, value in zip(
+        ("karp_flatt", "karp_flatt_low", "karp_flatt_high"), values)}
 
 
 def place(point, points):
@@ -86,6 +100,8 @@ def finished(table, points):
     table.columns += [Column("notes", "Notes"), Column("validity", "Validity", csv_only=True)]
     if any(p.is_independent for p in shown):
         table.notes.append(INDEPENDENT_NOTE)
+    if any(p.repeats == 1 and p.phase_seconds for p in shown):
+        table.notes.append(ONE_JOB)
     for setting in dict.fromkeys(p.setting for p in shown):
         text = describe_setting([p for p in shown if p.setting == setting])
         table.notes.append(f"setting: {text}")
@@ -114,11 +130,11 @@ def time_table(points):
         })
     return finished(Table(
         "table-1-time-speedup", "Table 1: time and speedup per epoch at fixed batch per rank",
-        [*PLACE, Column("global_batch", "Global batch"), Column("epoch_seconds", "Epoch (s)", 2),
-         *EPOCH_INTERVAL, Column("training_seconds", "Training, without data wait (s)", 2),
-         Column("images", "Images per epoch"), Column("images_per_second", "Images/s", 1),
-         Column("speedup", "Epoch speedup T(1)/T(N)", 2), *SPEEDUP_INTERVAL,
-         Column("scaled_speedup", "N·T(1)/T(N)", 2),
+        [*PLACE, Column("global_batch", "Global batch"), *EPOCH,
+         Column("training_seconds", "Training, without data wait (s)", 2, interval=EPOCH_ENDS),
+         Column("images", "Images per epoch"), IMAGE_RATE,
+         *interval_columns(Column("speedup", "Epoch speedup T(1)/T(N)", 2), *SPEEDUP_ENDS),
+         Column("scaled_speedup", "N·T(1)/T(N)", 2, interval=(*SPEEDUP_ENDS, "speedup")),
          Column("joules_per_image", "J per image", 4), Column("runs", "Runs")],
         rows,
         [Note("epoch speedup at fixed batch per rank: T(1)/T(N) compares the time of the same "
@@ -152,14 +168,14 @@ def weak_table(points):
             "images_per_second": p.images_per_second,
             "efficiency": base and weak_efficiency(base, p),
             "efficiency_independent": alone and weak_efficiency(alone, p),
-            "karp_flatt": serial_fraction(base, p),
+            **serial_fraction(base, p),
         })
     return finished(Table(
         "weak-scaling", "Weak scaling: fixed batch per rank",
-        [*PLACE, Column("epoch_seconds", "Epoch (s)", 2), *EPOCH_INTERVAL,
-         Column("steps", "Steps per epoch"), Column("step_ms", "Median step (ms)", 2),
-         Column("step_low_ms", "95 % from (ms)", 2), Column("step_high_ms", "to (ms)", 2),
-         Column("images_per_second", "Images/s", 1),
+        [*PLACE, *EPOCH,
+         Column("steps", "Steps per epoch"), *interval_columns(
+             Column("step_ms", "Median step (ms)", 2), "step_low_ms", "step_high_ms", " (ms)"),
+         IMAGE_RATE,
          Column("efficiency", "Weak efficiency t(1)/t(N)", 3),
          Column("efficiency_independent", "Efficiency against independent replicas", 3),
          Column("exposed", "Exposed communication (s)", 2), KARP_FLATT],
@@ -190,14 +206,13 @@ def strong_table(points):
             **speedup_interval(base, p),
             "efficiency":
                 metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks),
-            "karp_flatt": serial_fraction(base, p),
+            **serial_fraction(base, p),
         })
     rows.sort(key=lambda row: (row["setting"] or "", row["global_batch"], row["ranks"]))
     return finished(Table(
         "strong-scaling", "Strong scaling: fixed global batch",
-        [Column("global_batch", "Global batch"), *PLACE, Column("epoch_seconds", "Epoch (s)", 2),
-         *EPOCH_INTERVAL, Column("speedup", "Speedup T(1)/T(N)", 2), *SPEEDUP_INTERVAL,
-         Column("efficiency", "Efficiency", 3), Column("exposed", "Exposed communication (s)", 2),
+        [Column("global_batch", "Global batch"), *PLACE, *EPOCH, *interval_columns(Column("speedup", "Speedup T(1)/T(N)", 2), *SPEEDUP_ENDS),
+         Column("efficiency", "Efficiency", 3, interval=(*SPEEDUP_ENDS, "speedup")), Column("exposed", "Exposed communication (s)", 2),
          KARP_FLATT],
         rows, [SPEEDUP_NOTE, KARP_FLATT_NOTE]), points)
 

@@ -15,6 +15,11 @@ def split_repeats(items, key, status=attrgetter("status")):
     return counted, left_out
 
 
+def is_diverged(run):
+    """Whether a run ended because its loss was not finite."""
+    return run.status == "failed" and "loss is not finite" in str(run.attributes.get("failure", ""))
+
+
 def left_out_note(name, status):
     return (f"{name} did not finish (status {status}) and is not counted, because a complete run has "
             "the same configuration")

@@ -38,6 +38,12 @@ class Difference:
         return abs(self.value) > self.half
 
 
+def assumed_difference(*repeats):
+    """Returns half of the 95 % interval of a ratio, as a share, if runs vary by RUN_SPREAD. `repeats`: the
+    number of runs of each side."""
+    return NORMAL_QUANTILE * RUN_SPREAD * math.sqrt(sum(1 / count for count in repeats))
+
+
 def difference(a, b):
     """Returns the `Difference` of the values of runs `b` less those of runs `a`, by Welch's test. A
     single run is assumed to vary by RUN_SPREAD."""

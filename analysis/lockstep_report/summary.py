@@ -7,10 +7,12 @@ from lockstep_report.contention import lack_of
 from lockstep_report.ladder import ladder_tables
 from lockstep_report.layers import layer_table, stack_table
 from lockstep_report.measurements import QUANTITIES
+from lockstep_report.models.stragglers import is_slow, slowest
+from lockstep_report.models.timed_run import MOST_STEPS
 from lockstep_report.points import IMBALANCE, from_run
 from lockstep_report.settings import list_hosts, plural, setting_of, setting_texts, version_of
 from lockstep_report.step_times import step_seconds
-from lockstep_report.stored import blocks
+from lockstep_report.stored import by_blocks
 from lockstep_report.sweep import sweep_table
 from lockstep_report.tables import bounds_text, cell_texts, is_text
 from lockstep_report.window import timed_window
@@ -176,19 +178,25 @@ def step_lines(run, point, window):
     interval = point.step_interval
     if interval:
         text += (f" [{1e3 * interval.low:.2f}, {1e3 * interval.high:.2f}] "
-                 f"({interval.coverage:.0%}, rank-based, n = {interval.count})")
+                 f"({interval.coverage:.0%} of this run, n = {interval.count})")
     text += f", longest {1e3 * step.max():.2f} ms."
     lines = [text, f"Timed: {window.rule}."]
     if point.ranks > 1:
-        work = sum(metrics.rank_seconds(
-            seconds, run.phases, without=("exposed_communication",)).sum(axis=0)
-            for _, seconds in blocks(window.steps, run.phase_seconds))
-        slowest = int(np.argmax(work))
-        host = run.ranks["hostname"][slowest] if "hostname" in run.ranks else "unknown host"
-        excess = work[slowest] / np.median(work) - 1
-        lines.append(f"Slowest rank: {slowest} on {host}, {excess:.1%} more time than the median "
-                     "rank, without communication.")
+        lines.append(slowest_line(run, window.steps[:MOST_STEPS]))
     return lines
+
+
+def slowest_line(run, steps):
+    """Returns a line about the slowest rank, if a rank is shown to be slower than the others."""
+    work = by_blocks(lambda seconds: metrics.rank_seconds(
+        seconds, run.phases, without=("exposed_communication",)), steps, run.phase_seconds)
+    rank, excess = slowest(work)
+    if not is_slow(excess):
+        return "Slowest rank: none is significantly slower than the others, without communication."
+    host = run.ranks["hostname"][rank] if "hostname" in run.ranks else "unknown host"
+    share = excess.value / np.median(np.delete(work, rank, axis=1))
+    return (f"Slowest rank: {rank} on {host}, {share:.1%} more time than the others, without "
+            "communication.")
 
 
 def device_lines(run, point, window):

@@ -5,8 +5,11 @@ import numpy as np
 from lockstep_report import metrics
 from lockstep_report.inference import series_interval
 from lockstep_report.settings import difference_notes, list_hosts, setting_of, setting_texts, version_of
-from lockstep_report.tables import Column, Table
+from lockstep_report.tables import Column, Table, interval_columns
 from lockstep_report.validity import warning_notes
+
+
+ENDS = ("low_us", "high_us", "median_us")
 
 
 def sweep_table(runs):
@@ -15,9 +18,9 @@ def sweep_table(runs):
     return Table(
         "allreduce-sweep", "All-reduce over message sizes",
         [Column("source", "File"), Column("algorithm", "Algorithm"), Column("ranks", "Ranks"),
-         Column("bytes", "Bytes"), Column("median_us", "Median time (µs)", 1),
-         Column("low_us", "95 % from (µs)", 1), Column("high_us", "to (µs)", 1),
-         Column("algbw", "algbw (GB/s)", 3), Column("busbw", "busbw (GB/s)", 3),
+         Column("bytes", "Bytes"), *interval_columns(
+             Column("median_us", "Median time (µs)", 1), "low_us", "high_us", " (µs)"),
+         Column("algbw", "algbw (GB/s)", 3, interval=ENDS), Column("busbw", "busbw (GB/s)", 3, interval=ENDS),
          Column("wrong", "#wrong"), Column("repeats", "Repeats")],
         rows,
         ["algbw = bytes / time; busbw = 2(N−1)/N · algbw; time is the median over the repeats of "

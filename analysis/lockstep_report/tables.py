@@ -2,8 +2,9 @@
 
 import csv
 import io
+import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 
 from lockstep_report.escaping import csv_cell, latex_escape, markdown_escape
@@ -24,6 +25,9 @@ class Column:
     header: str
     digits: int = None  # None: not rounded
     csv_only: bool = False  # too long for a cell of a printed table
+    # Keys of the ends of the interval that limits the digits, and of the value that it is about, if
+    # that is another one, to which the value is proportional.
+    interval: tuple = ()
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,15 @@ class Table:
         return text[:1].upper() + text[1:]
 
 
+def interval_columns(column, low, high, unit=""):
+    """Returns a column and those of the ends of its 95 % interval, with the keys `low` and `high`. The
+    width of the interval limits the digits of all three."""
+    ends = (low, high)
+    return [replace(column, interval=ends),
+            *(Column(key, f"{text}{unit}", column.digits, interval=ends)
+              for key, text in ((low, "95 % from"), (high, "to")))]
+
+
 def bounded_columns(key, header, digits):
     """Returns the column of a `Bounds`, and the columns of its two bounds in the CSV."""
     return [Column(key, header, digits),
@@ -95,7 +108,27 @@ def cell_texts(column, rows, missing=MISSING):
     if one of them has five digits or more."""
     values = [row.get(column.key) for row in rows]
     separator = "," if any(isinstance(v, Integral) and abs(v) >= 10000 for v in values) else ""
-    return [missing if v is None else cell_text(v, column.digits, separator) for v in values]
+    return [missing if v is None else cell_text(v, digits_of(column, row), separator)
+            for v, row in zip(values, rows)]
+
+
+def digits_of(column, row):
+    """Returns the number of digits of a cell: at most those of the column, and at most two digits of the
+    width of the interval; negative if digits before the point are rounded."""
+    if not column.interval:
+        return column.digits
+    low, high, *of = (row.get(key) for key in column.interval)
+    if low is None or high is None:
+        return column.digits
+    width = high - low
+    if of:
+        width *= abs(row[column.key] / of[0]) if of[0] else 0
+    return supported_digits(width, column.digits)
+
+
+def supported_digits(width, most):
+    """Returns `most`, or the fewer digits with which an interval of this width has two digits."""
+    return min(most, 1 - math.floor(math.log10(width))) if 0 < width < math.inf else most
 
 
 def cell_text(value, digits, separator):
@@ -105,7 +138,7 @@ def cell_text(value, digits, separator):
         return str(value)
     if digits is None:
         return f"{value:{separator}}"
-    text = f"{value:,.{digits}f}"
+    text = f"{round(value, digits):,.{max(0, digits)}f}"
     is_zero = not text.strip("-0.,")
     return text.lstrip("-") if is_zero else text
 

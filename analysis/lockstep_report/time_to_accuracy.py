@@ -33,7 +33,7 @@ def time_to_accuracy_table(runs):
         rows,
         ["training seconds (without waiting for data and without evaluation) until the end of the "
          "first epoch whose test accuracy is at least the target; medians over the runs, if all of "
-         "them reached it",
+         "them reached it; a run that diverged did not",
          f"targets: the highest of {', '.join(map(str, TARGETS))} % that a run reached",
          *attempt_notes(runs)])
 
@@ -42,11 +42,12 @@ def row_of(curve, target):
     found = [first_epoch(accuracy, target / 100) for accuracy in curve.accuracy]
     reached = [(epoch, seconds[epoch]) for epoch, seconds in zip(found, curve.seconds)
                if epoch is not None]
-    is_known = len(reached) == len(found)
+    count = len(found) + len(curve.diverged)
+    is_known = len(reached) == count
     return {
         "model": curve.model, "data": curve.data, "global_batch": curve.global_batch,
         "ranks": curve.ranks, "recipe": curve.recipe, "target": target,
         "epochs": float(np.median([curve.epoch_numbers[epoch] for epoch, _ in reached])) if is_known else None,
         "seconds": float(np.median([seconds for _, seconds in reached])) if is_known else None,
-        "reached": len(reached), "runs": len(found),
+        "reached": len(reached), "runs": count,
     }

@@ -76,3 +76,16 @@ def test_time_to_accuracy_is_that_of_the_first_epoch_that_reaches_it(tmp_path):
     assert rows[92]["seconds"] is None and (rows[92]["reached"], rows[92]["runs"]) == (1, 2)
     assert first_epoch([np.nan, 0.5, np.nan, 0.6], 0.55) == 3 and first_epoch([0.1], 0.5) is None
     assert time_to_accuracy_table([read_run(write(tmp_path / "c.h5", (0.1, 0.2)))]) is None
+
+
+def test_diverged_runs_reach_no_target(tmp_path):
+    """3 of 5 runs reach 90 %; an attempt that was stopped is no run."""
+    paths = [write(tmp_path / f"{i}.h5", (0.905, 0.92), seed=str(i)) for i in range(3)]
+    for i, failure in enumerate(("the loss is not finite in step 4 on rank 0; lower --lr",) * 2 + ("killed",)):
+        paths.append(write_run(tmp_path / f"d{i}.h5", phases(3, STEP), 32, status="failed", failure=failure,
+                               config={"data": "cifar10:/d", "train-samples": "0", "lr": "0.1"}))
+    runs = [read_run(path) for path in paths]
+    rows = {row["target"]: row for row in time_to_accuracy_table(runs).rows}
+    assert (rows[90]["reached"], rows[90]["runs"], rows[90]["seconds"]) == (3, 5, None)
+    (row,) = accuracy_table(runs).rows
+    assert (row["runs"], row["diverged"]) == (3, 2)

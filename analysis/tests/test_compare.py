@@ -38,6 +38,10 @@ def test_change_of_medians_by_hand():
     assert (found.ratio_low, found.ratio_high) == pytest.approx((2.8 / 2.1, 3.2 / 1.9))
     assert found.is_significant and verdict(found, STEP) == "significant: worse"
     assert verdict(found, RATE) == "significant: better"
+    steps = change(Estimate(2.0, 1.9, 2.1, 9, "steps"), Estimate(3.0, 2.8, 3.2, 9, "steps"))
+    assert steps.is_significant is None and verdict(steps, STEP) == "within these runs: worse"
+    assert verdict(change(Estimate(2.0, 1, 3, 9, "steps"), Estimate(2.1, 1, 3, 9, "steps")), STEP) == (
+        "none within these runs")
 
 
 def test_no_interval_if_one_side_has_none_or_other_values():
@@ -74,7 +78,7 @@ def test_equal_runs_are_rarely_significant(correlation):
             for i in range(1, steps):
                 noise[i] += correlation * noise[i - 1]
             estimates.append(estimate(1 + 0.01 * noise, "steps"))
-        significant += change(*estimates).is_significant
+        significant += change(*estimates).is_apart
     assert significant <= 0.05 * repeats
 
 
@@ -103,11 +107,11 @@ def test_a_planted_change_is_found_with_its_settings_first(tmp_path, capsys):
     lines = printed.out.splitlines()
     assert lines[:2] == ["Changed settings:", "  bucket-mib  (not set) -> 6"]
     row = next(line for line in lines if line.startswith("Step (slowest rank)"))
-    assert "significant: worse" in row
+    assert "within these runs: worse" in row
     status, printed = compare(capsys, a, b, "--json")
     values = json.loads(printed.out)["pairs"][0]
     step = next(q for q in values["quantities"] if q["name"] == "step_seconds")
-    assert step["ratio_low"] < 1.2 < step["ratio_high"] and step["is_significant"] is True
+    assert step["ratio_low"] < 1.2 < step["ratio_high"] and (step["is_apart"], step["is_significant"]) == (True, None)
     assert step["a"]["count"] == 54 and step["a"]["over"] == "steps"  # without the first 10 %
     assert values["changed_settings"] == [{"name": "bucket-mib", "a": "", "b": "6"}]
 

@@ -11,7 +11,7 @@ from lockstep_report import contents, points
 from lockstep_report.cli import main
 from lockstep_report.comparison import merge_repeats
 from lockstep_report.output import MANIFEST
-from lockstep_report.tables import Column, Note, Table, latex, markdown
+from lockstep_report.tables import Column, Note, Table, cell_texts, interval_columns, latex, markdown
 from programs import run_report
 from synthetic import phases, write_ladder, write_run, write_sweep
 
@@ -38,6 +38,17 @@ def table_of(values, digits=None):
 ])
 def test_numbers_of_one_column_are_written_by_one_rule(values, digits, texts):
     assert column_of(markdown(table_of(values, digits)), "X") == texts
+
+
+@pytest.mark.parametrize("value, low, high, texts", [
+    (12.3456, 12.3, 12.4, ("12.35", "12.30", "12.40")), (12.3456, 10.0, 15.0, ("12.3", "10.0", "15.0")),
+    (1234.5, 1000.0, 1500.0, ("1,230", "1,000", "1,500")), (0.1, None, None, ("0.10", "–", "–"))])
+def test_an_interval_limits_the_digits(value, low, high, texts):
+    """Two digits of its width; images/s are proportional to the value."""
+    columns = [*interval_columns(Column("x", "X", 2), "low", "high"), Column("y", "Y", 2, interval=("low", "high", "x"))]
+    row = {"x": value, "low": low, "high": high, "y": 10 * value}
+    assert tuple(cell_texts(column, [row])[0] for column in columns[:3]) == texts
+    assert float(cell_texts(columns[3], [row])[0].replace(",", "")) == pytest.approx(10 * value, rel=0.01)
 
 
 def test_a_note_is_printed_only_with_its_column():

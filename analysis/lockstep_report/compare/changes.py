@@ -3,6 +3,8 @@ the method."""
 
 from dataclasses import dataclass
 
+from lockstep_report.significance import are_apart
+
 BETTER, WORSE = "better", "worse"
 
 
@@ -16,13 +18,14 @@ class Change:
     ratio: float = None
     ratio_low: float = None
     ratio_high: float = None
+    is_apart: bool = None  # whether the intervals do not overlap; None if one is unknown
+    over: str = "runs"  # values of the intervals
 
     @property
     def is_significant(self):
-        """Whether the interval of the difference excludes 0; None without interval."""
-        if self.difference_low is None:
-            return None
-        return not self.difference_low <= 0 <= self.difference_high
+        """Whether runs of A and B differ; None if it is unknown, as for the steps of single runs, which do
+        not show how much runs differ."""
+        return self.is_apart if self.over == "runs" else None
 
 
 def change(a, b):
@@ -34,7 +37,8 @@ def change(a, b):
     low = high = None
     if ratio is not None and a.low > 0:
         low, high = b.low / a.high, b.high / a.low
-    return Change(b.median - a.median, b.low - a.high, b.high - a.low, ratio, low, high)
+    return Change(b.median - a.median, b.low - a.high, b.high - a.low, ratio, low, high,
+                  are_apart(a, b), a.over)
 
 
 def direction(found, quantity):
@@ -46,18 +50,18 @@ def direction(found, quantity):
 
 def verdict(found, quantity):
     """Returns the text of the column "Change is"."""
-    if found.is_significant is None:
+    if found.is_apart is None:
         return "unknown (no interval)"
-    if not found.is_significant:
-        return "not significant"
-    towards = direction(found, quantity)
-    return f"significant: {towards}" if towards else "significant"
+    kind = "significant" if found.over == "runs" else "within these runs"
+    if not found.is_apart:
+        return "not significant" if found.over == "runs" else f"none {kind}"
+    return f"{kind}: {direction(found, quantity) or 'different'}"
 
 
 def is_regression(found, quantity, tolerance):
     """Returns whether the quantity is worse by more than the share `tolerance` of A. A change whose
     interval includes 0 is no regression."""
-    if direction(found, quantity) != WORSE or found.is_significant is False:
+    if direction(found, quantity) != WORSE or found.is_apart is False:
         return False
     if found.ratio is None:
         return True  # from 0 to a worse value

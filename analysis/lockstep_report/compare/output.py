@@ -8,16 +8,17 @@ from lockstep_report.compare.quantities import QUANTITIES
 from lockstep_report.escaping import one_line
 from lockstep_report.settings import plural
 from lockstep_report.summary import table_lines
-from lockstep_report.tables import Column, Table
+from lockstep_report.tables import (
+    Column, Table, cell_text, interval_columns, supported_digits)
 
 COLUMNS = [
     Column("quantity", "Quantity"), Column("unit", "Unit"), Column("a", "A"), Column("b", "B"),
-    Column("change", "Change (%)", 1), Column("low", "95 % from (%)", 1),
-    Column("high", "to (%)", 1), Column("result", "Change is"), Column("check", "Check")]
+    *interval_columns(Column("change", "Change (%)", 1), "low", "high", " (%)"), Column("result", "Change is"), Column("check", "Check")]
 NOTES = [
     "change: B/A − 1 of the medians; interval: from the lowest to the highest ratio of values in "
     "the rank-based 95 % intervals of A and B",
-    "significant: the two intervals do not overlap"]
+    "significant: the two intervals do not overlap; within these runs: the intervals over the steps of "
+    "two single runs do not overlap, which does not show that other runs differ"]
 STEP_NOTE = ("A or B is one run: the interval over its steps (medians of groups of consecutive "
              "steps) does not contain the spread between runs; repeat each at least 6 times")
 
@@ -44,13 +45,18 @@ def pair_table(a, b, checked=(), tolerance=None):
             check = "regression" if is_regression(found, q, tolerance) else "passed"
         rows.append({
             "quantity": q.label, "unit": q.unit or "1",
-            "a": f"{of_a.median * q.factor:,.{q.digits}f}",
-            "b": f"{of_b.median * q.factor:,.{q.digits}f}",
+            "a": value_text(of_a, q), "b": value_text(of_b, q),
             "change": percent(found.ratio), "low": percent(found.ratio_low),
             "high": percent(found.ratio_high), "result": verdict(found, q), "check": check})
     counts = f"A: {count_text(a)}; B: {count_text(b)}"
     step_note = [STEP_NOTE] if min(len(a.sources), len(b.sources)) == 1 else []
     return Table("compare", b.title, COLUMNS, rows, [counts, *NOTES, *step_note])
+
+
+def value_text(of, quantity):
+    """Returns the median with at most two digits of the width of its interval."""
+    width = 0 if of.low is None else (of.high - of.low) * quantity.factor
+    return cell_text(of.median * quantity.factor, supported_digits(width, quantity.digits), ",")
 
 
 def count_text(case):

@@ -36,7 +36,8 @@ def time_sentence(book):
         most = max(row["images"] or 0 for row in rows)
         row, *others = sorted((row for row in rows if (row["images"] or 0) >= (1 - IMAGES_TOLERANCE) * most),
                               key=lambda row: row["epoch_seconds"])
-        spread = row.interval("epoch_low", "epoch_high", " s")
+        spread = row.interval("epoch_low", "epoch_high", " s") or (
+            " (one run; another one may differ)" if row["point"].repeats == 1 else "")
         rate = (f", which is {row.text('images_per_second')} images/s for its {row.text('images')} images"
                 if row["images_per_second"] and row["images"] else "")
         kind = " that was measured" if len(rows) > 1 else ""

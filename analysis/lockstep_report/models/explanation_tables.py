@@ -4,7 +4,7 @@ import numpy as np
 
 from lockstep_report import metrics
 from lockstep_report.models.causes import CAUSES, LABELS
-from lockstep_report.tables import Column, Note, Table
+from lockstep_report.tables import Column, Note, Table, interval_columns
 
 
 def explanation_tables(explanation, row_of, place):
@@ -87,9 +87,8 @@ def law_table(laws, row_of, place):
     return Table(
         "scaling-laws", "Fits of scaling laws",
         [*place, Column("law", "Law"), Column("runs", "Runs"),
-         Column("serial_percent", "Serial fraction s (%)", 2),
-         Column("serial_low", "95 % from (%)", 2), Column("serial_high", "to (%)", 2),
-         Column("limit", "Limit of the speedup 1/s", 1),
+         *interval_columns(Column("serial_percent", "Serial fraction s (%)", 2), "serial_low", "serial_high", " (%)"),
+         Column("limit", "Limit of the speedup 1/s", 1, interval=("serial_low", "serial_high", "serial_percent")),
          Column("residual_percent", "Largest residual (%)", 2), Column("remarks", "Remarks")],
         rows,
         ["Amdahl (fixed global batch): T(N) = T(1)·(s + (1−s)/N); Gustafson (fixed batch per "
@@ -120,10 +119,8 @@ def alpha_beta_table(fits):
         "alpha-beta", "All-reduce time: alpha + beta · bytes",
         [Column("sources", "File"), Column("origin", "From"), Column("algorithm", "Algorithm"),
          Column("ranks", "Ranks"), Column("hosts", "Hosts"), Column("sizes", "Sizes"),
-         Column("alpha_us", "alpha (µs)", 1), Column("alpha_low_us", "95 % from (µs)", 1),
-         Column("alpha_high_us", "to (µs)", 1),
-         Column("busbw", "2(N−1)/N / beta (GB/s)", 3), Column("busbw_low", "95 % from (GB/s)", 3),
-         Column("busbw_high", "to (GB/s)", 3),
+         *interval_columns(Column("alpha_us", "alpha (µs)", 1), "alpha_low_us", "alpha_high_us", " (µs)"),
+         *interval_columns(Column("busbw", "2(N−1)/N / beta (GB/s)", 3), "busbw_low", "busbw_high", " (GB/s)"),
          Column("residual_percent", "Largest residual (%)", 1), Column("remarks", "Remarks")],
         rows,
         ["time of the whole all-reduce on the slowest rank; sweep: median of the repeats of each "
@@ -151,12 +148,10 @@ def straggler_table(steps):
     return Table(
         "stragglers", "Slowest rank and clocks",
         [Column("source", "File"), Column("ranks", "Ranks"), Column("rank", "Slowest rank"),
-         Column("host", "Host"), Column("excess_ms", "Excess per step (ms)", 3),
-         Column("low_ms", "95 % from (ms)", 3), Column("high_ms", "to (ms)", 3),
+         Column("host", "Host"), *interval_columns(Column("excess_ms", "Excess per step (ms)", 3), "low_ms", "high_ms", " (ms)"),
          Column("percent", "of the work (%)", 1), Column("significant", "Significant"),
          Column("last_percent", "Starts last (%)", 1),
-         Column("clock_rank", "Clock of rank"), Column("clock_us", "deviates (µs)", 1),
-         Column("clock_low_us", "95 % from (µs)", 1), Column("clock_high_us", "to (µs)", 1),
+         Column("clock_rank", "Clock of rank"), *interval_columns(Column("clock_us", "deviates (µs)", 1), "clock_low_us", "clock_high_us", " (µs)"),
          Column("clock_error_us", "Recorded clock error (µs)", 1)],
         rows,
         ["excess: work of the rank (all phases without exposed communication) less the median of "

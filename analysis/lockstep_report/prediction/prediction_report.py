@@ -12,7 +12,7 @@ from lockstep_report.prediction.predict import (
     PAIRS_PER_RANK, REPLICATES, SEED, Predicted, predict)
 from lockstep_report.scaling import mean_step
 from lockstep_report.settings import plural, setting_names, setting_texts
-from lockstep_report.tables import Column, Note, Table
+from lockstep_report.tables import Column, Note, Table, interval_columns
 
 SMALLEST_ERROR = 0.01  # of a measured step outside of the interval, from which a warning states it
 
@@ -167,14 +167,12 @@ def prediction_table(rows):
         + ("global batch" if rows[0].is_strong else "batch per rank"),
         [Column("setting", "Setting"), Column("batch_per_rank", "Batch per rank"),
          Column("ranks", "Ranks"), Column("reducer", "Reducer"), Column("model", "Model"),
-         Column("step_ms", "Predicted step (ms)", 2), Column("low_ms", "95 % from (ms)", 2),
-         Column("high_ms", "to (ms)", 2),
+         *interval_columns(Column("step_ms", "Predicted step (ms)", 2), "low_ms", "high_ms", " (ms)"),
          Column("all_reduce_ms", "Predicted all-reduces (ms)", 2),
-         Column("exposed_ms", "Predicted exposed (ms)", 2),
-         Column("exposed_low_ms", "95 % from (ms)", 2), Column("exposed_high_ms", "to (ms)", 2),
-         Column("straggler_ms", "Predicted excess of the last rank (ms)", 2),
-         Column("images_per_second", "Predicted images/s", 1),
-         Column("efficiency", "Predicted efficiency", 3),
+         *interval_columns(Column("exposed_ms", "Predicted exposed (ms)", 2), "exposed_low_ms", "exposed_high_ms", " (ms)"),
+         Column("straggler_ms", "Predicted excess of the last rank (ms)", 2, interval=("low_ms", "high_ms")),
+         Column("images_per_second", "Predicted images/s", 1, interval=("low_ms", "high_ms", "step_ms")),
+         Column("efficiency", "Predicted efficiency", 3, interval=("low_ms", "high_ms", "step_ms")),
          Column("measured_ms", "Measured step (ms)", 2),
          Column("error_percent", "Predicted / measured − 1 (%)", 1),
          Column("warnings", "Warnings")],
