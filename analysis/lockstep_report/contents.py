@@ -53,10 +53,8 @@ KARP_FLATT_NOTE = Note(
 
 
 def epoch_values(point):
-    """Returns the epoch time with its interval over runs, and the exposed communication."""
-    interval = point.epoch_interval
-    return {"epoch_seconds": point.epoch_seconds, "epoch_low": interval and interval.low,
-            "epoch_high": interval and interval.high, "exposed": point.exposed_seconds}
+    """Returns the epoch time and the exposed communication."""
+    return {"epoch_seconds": point.epoch_seconds, "exposed": point.exposed_seconds}
 
 
 def speedup_interval(base, point):
@@ -83,10 +81,12 @@ def serial_fraction(base, point):
 
 
 def place(point, points):
-    """Returns the values of the columns PLACE of a row, and its point."""
+    """Returns the values of the columns PLACE of a row, its point, and the interval of its epoch."""
+    interval = point.epoch_interval
     return {"setting": setting_names(p.setting for p in points)[point.setting] or None,
             "batch_per_rank": point.batch_per_rank or None, "ranks": point.ranks,
-            "mode": point.mode, "point": point}
+            "mode": point.mode, "point": point, "epoch_low": interval and interval.low,
+            "epoch_high": interval and interval.high}
 
 
 def finished(table, points):
@@ -254,14 +254,15 @@ def split_table(points):
                      "as fast as one")
     return finished(Table(
         "table-2-compute-communication", "Table 2: compute and communication per epoch",
-        [*PLACE, Column("epoch_seconds", "Epoch (s)", 2),
+        [*PLACE, EPOCH[0],
          Column("compute", "Measured compute (s)", 2),
          Column("exposed", "Measured exposed communication (s)", 2),
          Column("hidden", "Measured hidden communication (s)", 2),
          Column("allreduce", "All-reduce in progress (s)", 2),
          Column("data_wait", "Data wait (s)", 2), Column("imbalance", "Imbalance (s)", 2),
-         Column("derived_compute", "Derived compute T(1)/N (s)", 2),
-         Column("derived_communication", "Derived communication T(N) − T(1)/N (s)", 2)],
+         Column("derived_compute", "Derived compute T(1)/N (s)", 2, interval=EPOCH_ENDS),
+         Column("derived_communication", "Derived communication T(N) − T(1)/N (s)", 2,
+                interval=EPOCH_ENDS)],
         rows, notes), points)
 
 

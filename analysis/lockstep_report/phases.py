@@ -20,7 +20,7 @@ def phase_table(points, row_of, place):
     return Table(
         "phases", "Phases of an epoch",
         [*place, *(Column(phase, f"{phase_name(phase)} (s)", 2) for phase in PHASES),
-         Column("epoch_seconds", "Epoch (s)", 2)],
+         Column("epoch_seconds", "Epoch (s)", 2, interval=("epoch_low", "epoch_high"))],
         rows,
         ["seconds per epoch, means over the ranks; imbalance: the epoch on the slowest rank "
          "less the means; the sum is the epoch (of a single run; medians over runs need not add up)"])

@@ -42,8 +42,9 @@ def test_no_advice_about_buckets_without_evidence(change):
 
 
 def test_no_overlap():
-    step = replace(STEP, reducer="allreduce", transfer=0.025)
+    step = replace(STEP, reducer="allreduce", phases={**STEP.phases, "exposed_communication": 0.025})
     found = advice.no_overlap(step)
+    assert advice.no_overlap(replace(step, waiting=0.024)) is None  # overlap does not hide waiting
     assert "can hide at most 18.0 ms" in found.text  # the backward pass is shorter than 25 ms
     assert advice.no_overlap(STEP) is None
     short = {**STEP.phases, "exposed_communication": 0.0014}

@@ -81,18 +81,18 @@ def exposed_buckets(step):
 
 def no_overlap(step):
     """Overlap: an all-reduce after the backward pass."""
-    if step.reducer != "allreduce" or step.exposed < EXPOSED_SHARE * step.step:
+    transfer = step.exposed - (step.waiting or 0.0)  # overlap does not hide waiting for slower ranks
+    if step.reducer != "allreduce" or transfer < EXPOSED_SHARE * step.step:
         return None
-    transfer = step.exposed if step.transfer is None else step.transfer
     most = min(step.phases["backward"], transfer)
     return Advice(
         "no-overlap", step.source,
-        f"The all-reduce starts after the backward pass and leaves {duration(step.exposed)} per "
-        f"step exposed ({percent(step.exposed / step.step)}). --reducer overlap can hide at most "
+        f"The all-reduce starts after the backward pass and leaves {duration(transfer)} per step exposed, "
+        f"without waiting for slower ranks ({percent(transfer / step.step)}). --reducer overlap can hide at most "
         f"{duration(most)} of it behind the backward pass "
         f"({duration(step.phases['backward'])}); measure both, because on CPUs the communication "
         "then uses the cores of the backward pass.",
-        {"exposed_seconds": step.exposed, "backward_seconds": step.phases["backward"],
+        {"exposed_seconds": transfer, "backward_seconds": step.phases["backward"],
          "most_hidden_seconds": most, "step_seconds": step.step}, EXPOSED_SHARE)
 
 

@@ -53,8 +53,8 @@ def cause_table(losses, row_of, place):
     clock = [loss.point.split.clock_error for loss in losses if loss.point.split]
     return Table(
         "efficiency-causes", "Causes of lost efficiency, in per cent of the epoch",
-        [*place, Column("scaling", "Scaling"), Column("epoch_seconds", "Epoch T(N) (s)", 2),
-         Column("loss_seconds", "Loss T(N) − T(1)/N (s)", 2),
+        [*place, Column("scaling", "Scaling"), Column("epoch_seconds", "Epoch T(N) (s)", 2, interval=("epoch_low", "epoch_high")),
+         Column("loss_seconds", "Loss T(N) − T(1)/N (s)", 2, interval=("epoch_low", "epoch_high")),
          Column("efficiency_percent", "Efficiency T(1)/(N·T(N)) (%)", 1),
          *(Column(f"{name}_percent", f"{LABELS[name][:1].upper()}{LABELS[name][1:]} (%)", 1)
            for name in shown),

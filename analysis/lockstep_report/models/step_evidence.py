@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lockstep_report import metrics
 from lockstep_report.choices import algorithm_of
 from lockstep_report.models.stragglers import Straggler, straggler_of
 from lockstep_report.points import link_bytes_of, link_of
