@@ -211,8 +211,10 @@ def strong_table(points):
     rows.sort(key=lambda row: (row["setting"] or "", row["global_batch"], row["ranks"]))
     return finished(Table(
         "strong-scaling", "Strong scaling: fixed global batch",
-        [Column("global_batch", "Global batch"), *PLACE, *EPOCH, *interval_columns(Column("speedup", "Speedup T(1)/T(N)", 2), *SPEEDUP_ENDS),
-         Column("efficiency", "Efficiency", 3, interval=(*SPEEDUP_ENDS, "speedup")), Column("exposed", "Exposed communication (s)", 2),
+        [Column("global_batch", "Global batch"), *PLACE, *EPOCH,
+         *interval_columns(Column("speedup", "Speedup T(1)/T(N)", 2), *SPEEDUP_ENDS),
+         Column("efficiency", "Efficiency", 3, interval=(*SPEEDUP_ENDS, "speedup")),
+         Column("exposed", "Exposed communication (s)", 2),
          KARP_FLATT],
         rows, [SPEEDUP_NOTE, KARP_FLATT_NOTE]), points)
 

@@ -13,14 +13,15 @@ from lockstep_report.tables import (
 
 COLUMNS = [
     Column("quantity", "Quantity"), Column("unit", "Unit"), Column("a", "A"), Column("b", "B"),
-    *interval_columns(Column("change", "Change (%)", 1), "low", "high", " (%)"), Column("result", "Change is"), Column("check", "Check")]
+    *interval_columns(Column("change", "Change (%)", 1), "low", "high", " (%)"),
+    Column("result", "Change is"), Column("check", "Check")]
 NOTES = [
     "change: B/A − 1 of the medians; interval: from the lowest to the highest ratio of values in "
     "the rank-based 95 % intervals of A and B",
     "significant: the two intervals do not overlap; within these runs: the intervals over the steps of "
     "two single runs do not overlap, which does not show that other runs differ"]
-STEP_NOTE = ("A or B is one run: the interval over its steps (medians of groups of consecutive "
-             "steps) does not contain the spread between runs; repeat each at least 6 times")
+STEP_NOTE = ("A or B is one run: the interval over its steps does not contain the spread between runs; "
+             "repeat each at least 6 times")
 
 
 def changes_of(a, b):

@@ -81,15 +81,16 @@ def exposed_buckets(step):
 
 def no_overlap(step):
     """Overlap: an all-reduce after the backward pass."""
-    transfer = step.exposed - (step.waiting or 0.0)  # overlap does not hide waiting for slower ranks
+    is_known = step.transfer is not None
+    transfer = step.transfer if is_known else step.exposed  # overlap does not hide waiting for slower ranks
     if step.reducer != "allreduce" or transfer < EXPOSED_SHARE * step.step:
         return None
     most = min(step.phases["backward"], transfer)
     return Advice(
         "no-overlap", step.source,
-        f"The all-reduce starts after the backward pass and leaves {duration(transfer)} per step exposed, "
-        f"without waiting for slower ranks ({percent(transfer / step.step)}). --reducer overlap can hide at most "
-        f"{duration(most)} of it behind the backward pass "
+        "The all-reduce starts after the backward pass and leaves "
+        f"{duration(transfer)} per step exposed{', without waiting for slower ranks' if is_known else ''} "
+        f"({percent(transfer / step.step)}). --reducer overlap can hide at most {duration(most)} of it behind the backward pass "
         f"({duration(step.phases['backward'])}); measure both, because on CPUs the communication "
         "then uses the cores of the backward pass.",
         {"exposed_seconds": transfer, "backward_seconds": step.phases["backward"],
@@ -130,8 +131,8 @@ def waiting_in_turn(step):
     return Advice(
         "waiting-in-turn", step.source,
         f"The ranks wait {duration(step.waiting)} per step for the last one "
-        f"({percent(step.waiting / step.step)}), which no faster network removes, and no rank is the "
-        "last one in most steps: the ranks are delayed at random, by other processes, interrupts, "
+        f"({percent(step.waiting / step.step)}), which no faster network removes, and no slow rank "
+        "explains it: the ranks are delayed at random, by other processes, interrupts, "
         "input data or changing clock rates. Leave a processor of each host to the system, and "
         "compare the hosts; with a larger batch per rank, the ranks wait less often.",
         {"waiting_seconds": step.waiting, "step_seconds": step.step}, CHANGING_SHARE)

@@ -237,7 +237,7 @@ for repeats, per_host in NOISE:
 
 # --- Planted causes
 
-ADVICE = {"waiting": "waiting-in-turn", "transfer": "no-overlap", "communication": "no-overlap", "data_wait": "input-wait",
+ADVICE = {"waiting": "waiting-in-turn", "transfer": "no-overlap", "data_wait": "input-wait",
           "slow_rank": "waiting-rank", "slower_compute": "slower-compute", "kernels": "slower-compute"}
 # Delays in turn also hit the slow rank. If all-reduces start during the backward pass, the waiting for the next call of a rank
 # that still computes counts as transfer (docs/analysis.md, "Causes of lost efficiency").
