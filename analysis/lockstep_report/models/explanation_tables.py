@@ -148,10 +148,12 @@ def straggler_table(steps):
     return Table(
         "stragglers", "Slowest rank and clocks",
         [Column("source", "File"), Column("ranks", "Ranks"), Column("rank", "Slowest rank"),
-         Column("host", "Host"), *interval_columns(Column("excess_ms", "Excess per step (ms)", 3), "low_ms", "high_ms", " (ms)"),
+         Column("host", "Host"),
+         *interval_columns(Column("excess_ms", "Excess per step (ms)", 3), "low_ms", "high_ms", " (ms)"),
          Column("percent", "of the work (%)", 1), Column("significant", "Significant"),
          Column("last_percent", "Starts last (%)", 1),
-         Column("clock_rank", "Clock of rank"), *interval_columns(Column("clock_us", "deviates (µs)", 1), "clock_low_us", "clock_high_us", " (µs)"),
+         Column("clock_rank", "Clock of rank"),
+         *interval_columns(Column("clock_us", "deviates (µs)", 1), "clock_low_us", "clock_high_us", " (µs)"),
          Column("clock_error_us", "Recorded clock error (µs)", 1)],
         rows,
         ["excess: work of the rank (all phases without exposed communication) less the median of "
