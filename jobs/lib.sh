@@ -1,9 +1,7 @@
 # shellcheck shell=bash
 # Functions that the scripts of this folder share. Source this file from bash with `set -euo pipefail`; do not run it.
 
-# `cd` prints the folder if it finds it with CDPATH, and Python imports modules of the current folder before its own.
-unset CDPATH
-export PYTHONSAFEPATH=1
+unset CDPATH # with it, `cd` prints the folder that it finds
 
 # shellcheck disable=SC2034  # the scripts that source this file use it
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -41,7 +39,7 @@ physical_cores() {
 find_python() {
   local candidate modules=$1
   for candidate in "${LOCKSTEP_PYTHON:-}" python3 /usr/bin/python3; do
-    if [ -n "$candidate" ] && "$candidate" -c "import $modules" 2>/dev/null; then
+    if [ -n "$candidate" ] && PYTHONSAFEPATH=1 "$candidate" -c "import $modules" 2>/dev/null; then
       printf '%s\n' "$candidate"
       return
     fi
@@ -59,6 +57,7 @@ write_report() {
   if [ -d "$root/analysis/lockstep_report" ]; then
     export PYTHONPATH="$root/analysis${PYTHONPATH:+:$PYTHONPATH}"
   fi
+  export PYTHONSAFEPATH=1 # modules of the current folder, such as random.py, do not replace those of Python
   "$python" -m lockstep_report report "$directory" --out "$directory/report" || status=$?
   "$python" -m lockstep_report html "$directory" -o "$directory/report.html" || status=$?
   return $status

@@ -49,14 +49,15 @@ def write_sweep(path, random, ranks, alpha, beta, sizes, sigma=0.02, repeats=9, 
 
 def write_training(path, random, ranks=4, steps=40, sizes=(4e6, 2e6, 1e6), alpha=1e-3, beta=1e-9,
                    work=0.05, sigma=0.02, slow_rank=None, slow=0.0, clock_rank=None, clock=0.0,
-                   reducer="overlap", images=128, batch=32, jitter=1e-5, correlation=0.0,
+                   reducer="overlap", images=128, batch=32, jitter=1e-5, correlation=0.0, clock_error=5e-6,
                    environment=(), config=(), **options):
     """Writes a training of `steps` steps in the second of two epochs. A rank works `work` seconds
     per step (30 % forward, 70 % backward) with the noise `sigma`, which has the given correlation of
     successive steps, `slow_rank` longer by `slow`
     seconds. The buckets of equal shares of the backward pass are reduced one after the other in
     alpha + beta · bytes; the update follows the last one, because gradients are clipped. The clock
-    of `clock_rank` is ahead by `clock` seconds, but the recorded offsets are 0. A step has `images`
+    of `clock_rank` is ahead by `clock` seconds, but the recorded offsets are 0
+    with the errors `clock_error`. A step has `images`
     images on any number of ranks, so that all runs have the same setting."""
     count = steps + 1
     own = work * noise(random, sigma, (count, ranks), correlation)
@@ -89,4 +90,4 @@ def write_training(path, random, ranks=4, steps=40, sizes=(4e6, 2e6, 1e6), alpha
               ranks_of={"hostname": [f"node{rank}" for rank in range(ranks)]}, **options)
     if clock_rank is not None:
         starts[:, clock_rank] += clock
-    return write_clocks(path, starts, error=5e-6)
+    return write_clocks(path, starts, error=clock_error)

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numbers>
 #include <numeric>
 
 namespace lockstep::core {
@@ -12,6 +13,20 @@ namespace lockstep::core {
 namespace {
 
 constexpr double least_values = 6;  ///< independent values whose range covers the median with 95 %
+
+/// Returns the largest k for which (x_k, x_(count+1-k)) covers the median of independent values
+/// with 95 %.
+double binomial_rank(double count) {
+  double rank = 0;
+  double tail = 0;  // P(Binomial(count, 1/2) <= rank - 1)
+  while (true) {
+    // Computed with logarithms, because 2^-count underflows for thousands of values.
+    tail += std::exp(std::lgamma(count + 1) - std::lgamma(rank + 1) -
+                     std::lgamma(count - rank + 1) - count * std::numbers::ln2);
+    if (2 * tail > 0.05) return rank;
+    ++rank;
+  }
+}
 
 /// Returns t with P(|T| <= t) = 95 % for Student's t with `dof` degrees of freedom.
 double student_quantile(double dof) {
@@ -57,8 +72,11 @@ std::optional<Interval> series_interval(const std::vector<double>& values) {
   const double time = autocorrelation_time(values);
   const double independent = count / time;
   if (independent < least_values) return std::nullopt;
-  const double half = student_quantile(std::floor(independent) - 1) / 2 * std::sqrt(count * time);
-  const double lowest = std::max(1.0, std::floor((count + 1) / 2 - half));
+  const auto correlated_rank = [&] {
+    const double half = student_quantile(std::floor(independent) - 1) / 2 * std::sqrt(count * time);
+    return std::max(1.0, std::floor((count + 1) / 2 - half));
+  };
+  const double lowest = time == 1 ? binomial_rank(count) : correlated_rank();
   std::vector<double> sorted = values;
   std::ranges::sort(sorted);
   return Interval{sorted[static_cast<std::size_t>(lowest) - 1],

@@ -60,7 +60,8 @@ def test_json_output_agrees_with_the_report(tmp_path, ranks, kind):
     assert results["timed_steps"] == timed[kind]
     assert results["timed_epoch"] == (2 if kind == "two epochs" else 1)
     assert results["is_extrapolated"] == (kind == "incomplete epoch")
-    assert (results["step_seconds_interval"] is None) == (timed[kind] < 6)
+    # Correlated steps are worth fewer than their number.
+    assert results["step_seconds_interval"] is None or timed[kind] >= 6
 
 
 @pytest.mark.parametrize("kind", RUNS)

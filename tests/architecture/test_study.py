@@ -296,7 +296,8 @@ def mpi_environment(ranks, **variables):
     """Returns the variables of Open MPI that the scripts set for `ranks` ranks, on two hardware threads of one core."""
     script = (f'source {ROOT}/jobs/lib.sh; nproc() {{ :; }}; physical_cores() {{ echo 1; }}; env() {{ echo "${{NPROC:-2}}"; }}\n'
               f'mpi_environment {ranks}; unset -f env; env')
-    result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, env=os.environ | variables)
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("OMPI_MCA_")}
+    result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, env=inherited | variables)
     return dict(line.split("=", 1) for line in result.stdout.splitlines() if line.startswith("OMPI_MCA_"))
 
 

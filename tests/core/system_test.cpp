@@ -63,8 +63,10 @@ TEST(System, FilesOfOptionsAreReadUpToALimit) {
   EXPECT_THAT(read_pipe(4), testing::HasSubstr("has more than 4 B"));
   EXPECT_EQ(read_file("/dev/null"), "");
   EXPECT_EQ(read_file("/dev/zero"), "--file /dev/zero: has more than 1.00 MB; name a smaller file");
-  EXPECT_EQ(read_file("/no/such"), "--file /no/such: cannot be read; check the path");
-  EXPECT_EQ(read_file("/"), "--file /: cannot be read; check the path");
+  EXPECT_EQ(
+      read_file("/no/such"),
+      "--file /no/such: cannot be read (there is no such file, or no permission); check the path");
+  EXPECT_EQ(read_file("/"), "--file /: cannot be read (a folder); check the path");
 }
 
 TEST(System, CacheDirectoryFollowsTheEnvironment) {

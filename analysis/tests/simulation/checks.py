@@ -89,7 +89,7 @@ def in_folder(function):
 
 for kind, count in (("independent", 20), ("independent", 200), ("AR(1) 0.6", 100), ("AR(1) 0.6", 400),
                     ("two states", 200), ("skewed", 100)):
-    @check("Median step", f"{kind}, {count} steps", AT_LEAST if count < 50 else COVERED, 400)
+    @check("Median step", f"{kind}, {count} steps", COVERED, 400 if count > 20 else 2000)
     def median_step(random, kind=kind, count=count):
         return covers(series_interval(deviations(random, kind, count)), 0.0)
 
@@ -97,6 +97,25 @@ for count in (6, 20):
     @check("Median epoch", f"{count} runs, standard deviation 5 %", AT_LEAST if count < 20 else COVERED, 400)
     def median_epoch(random, count=count):
         return covers(median_interval(random.standard_normal(count)), 0.0)
+
+for error, transfer in ((1e-5, 1.4e-3), (1e-3, 1.4e-3), (1e-3, 3e-4)):
+    system = f"clocks wrong by up to {1e3 * error:g} ms, transfer of {1e3 * transfer:g} ms"
+
+    def transfer_bounds(random, error=error, transfer=transfer):
+        """Returns the bounds of the transfer of a step on two hosts whose clocks differ."""
+        return in_folder(lambda folder: point_of(read_run(write_training(
+            folder / "a.h5", random, ranks=2, steps=20, sizes=(4e5,), alpha=transfer, beta=0.0, reducer="allreduce",
+            clock_rank=1, clock=random.uniform(-error, error), clock_error=error))).split.transfer_bounds.times(1 / 20))
+
+    @check("Bounds of the transfer", system, ALWAYS, 60)
+    def transfer_is_within(random, bounds=transfer_bounds, transfer=transfer):
+        found = bounds(random)
+        return found.low <= 1.02 * transfer and found.high >= 0.98 * transfer
+
+    @check("A transfer is wrong by more than 20 %", system, RARELY, 60)
+    def transfer_is_wrong(random, bounds=transfer_bounds, transfer=transfer):
+        value = bounds(random).value
+        return value is not None and abs(value / transfer - 1) > 0.2
 
 LAWS = {"Amdahl": (amdahl, lambda n, s: s + (1 - s) / n), "Gustafson": (gustafson, lambda n, s: n / (n - s * (n - 1)))}
 

@@ -109,13 +109,11 @@ po::parsed_options parse_environment(const Environment& environment,
 }
 
 po::parsed_options parse_file(const std::string& path, const po::options_description& bound) {
-  std::string text = core::read_option_file("--config", path, core::ExitStatus::usage);
+  const std::string text = core::read_option_file("--config", path, core::ExitStatus::usage);
   if (core::content_kind(text) == "a JSON text") {
     fail(fmt::format("--config {}: is a JSON text; write one option per line, such as lr = 0.1",
                      path));
   }
-  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
-  if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
   std::istringstream stream(text);
   return po::parse_config_file(stream, bound);
 }
