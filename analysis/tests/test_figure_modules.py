@@ -1,6 +1,7 @@
 """Tests that figures do not depend on the home directory and the Matplotlib settings of the user."""
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -49,17 +50,20 @@ def test_settings_of_the_user_do_not_change_figures(run, expected, tmp_path):
 
 
 @pytest.mark.parametrize("home", [None, "/", ""])
-def test_home_directory_is_not_needed(run, expected, tmp_path, home):
+def test_home_directory_is_not_needed(run, expected, home):
     """As in containers with the numeric id of a user who has no entry in /etc/passwd."""
     if os.geteuid() != 0 or not can_be_run_by_nobody():
         pytest.skip("only root can start a process as another user")
-    tmp_path.chmod(0o777)
-    for folder in (*tmp_path.parents[:2], *run.parents[:1]):
-        folder.chmod(0o755)
+    # Other processes of pytest withdraw the permissions of the folder that contains `tmp_path`.
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o777)
+    copied = Path(shutil.copy(run, folder))
+    copied.chmod(0o644)
     before = set(os.listdir(tempfile.gettempdir()))
     variables = ["env", "-u", "MPLCONFIGDIR", *(("-u", "HOME") if home is None else (f"HOME={home}",))]
-    assert figures(run, tmp_path, user=12345, group=12345, extra_groups=[], starter=variables) == expected
+    assert figures(copied, folder, user=12345, group=12345, extra_groups=[], starter=variables) == expected
     left = set(os.listdir(tempfile.gettempdir())) - before
+    shutil.rmtree(folder)
     assert not [name for name in left if name.startswith(("lockstep-report-", "matplotlib-"))]
 
 
