@@ -1,5 +1,5 @@
 """95 % intervals of medians, of independent values and of series of correlated ones. docs/analysis.md
-("Statistics") states the method; `core/statistics` of the program has the same for its summary."""
+("Intervals") states the method; `core/statistics` of the program has the same for its summary."""
 
 import math
 from dataclasses import dataclass

@@ -13,14 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from lockstep_report import metrics
 from lockstep_report.errors import INPUT, ReportError, reason_of
 from lockstep_report.escaping import one_line
 from lockstep_report.json_output import json_line
 from lockstep_report.read import read_run
 from lockstep_report.settings import plural, setting_of, setting_texts
-from lockstep_report.step_times import step_seconds
-from lockstep_report.stored import blocks
+from lockstep_report.step_times import timed_seconds
 
 POLL_SECONDS = 1.0
 MOST_MISSES = 5  # successive polls in which the file cannot be read, before this is an error
@@ -247,11 +245,10 @@ def epoch_values(run, row):
     """Returns the values of an epoch; None if unknown."""
     number = int(run.epoch_numbers[row])
     steps = np.flatnonzero(run.epoch == number)
-    step, work, exposed = step_seconds(run, steps).sum(), 0.0, 0.0
-    for _, seconds in blocks(steps, run.phase_seconds):
-        of_rank = metrics.rank_seconds(seconds, run.phases, ("exposed_communication",))
-        work = work + of_rank.sum(axis=0)
-        exposed += (seconds.sum(axis=2) - of_rank).mean(axis=1).sum()
+    times, _, phases = timed_seconds(run, steps)
+    step = times.sum()
+    of_exposed = phases[:, run.phases.index("exposed_communication")]
+    work, exposed = phases.sum(axis=1) - of_exposed, of_exposed.mean()
     slowest = int(np.argmax(work)) if run.rank_count > 1 and len(steps) else None
     hosts = run.ranks.get("hostname", ())
     known = {name: float(run.epochs[name][row]) if name in run.epochs else None

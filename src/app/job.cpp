@@ -7,7 +7,6 @@
 #include <array>
 #include <charconv>
 #include <iterator>
-#include <limits>
 
 #include "binding.hpp"
 #include "early_stop.hpp"

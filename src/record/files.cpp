@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -255,6 +256,14 @@ fs::path rename_numbered(const fs::path& path) {
   return kept;
 }
 
+void write_all(const Descriptor& file, std::string_view text, const fs::path& path) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file.get(), text.data(), text.size());
+    if (written < 0 && errno != EINTR) fail_output("writing", path, errno);
+    text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
+  }
+}
+
 void copy_contents(const fs::path& from, const fs::path& to) {
   const Descriptor source(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
   if (!source) fail_output("reading", from, errno);
@@ -266,12 +275,7 @@ void copy_contents(const fs::path& from, const fs::path& to) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail_output("reading", from, errno);
     if (count == 0) return;
-    for (ssize_t done = 0; done < count;) {
-      const ssize_t written =
-          ::write(target.get(), block.data() + done, static_cast<std::size_t>(count - done));
-      if (written < 0 && errno != EINTR) fail_output("writing", to, errno);
-      done += std::max<ssize_t>(written, 0);
-    }
+    write_all(target, {block.data(), static_cast<std::size_t>(count)}, to);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "lockstep/core/descriptor.hpp"
 #include "lockstep/record/output_file.hpp"
@@ -39,6 +40,9 @@ void require_place(const std::filesystem::path& path);
 /// (output) if the file exists or cannot be created. If two processes call this at the same time,
 /// at most one succeeds. On a file system without locks, the file is created but not locked.
 Descriptor create_in_use(const std::filesystem::path& path);
+
+/// Writes all of `text` to the open file `path`. Throws `Error` (output).
+void write_all(const Descriptor& file, std::string_view text, const std::filesystem::path& path);
 
 /// Copies the contents of a file, not its permissions, which some file systems do not store.
 /// Replaces `to`. Throws `Error` (output).

@@ -161,11 +161,7 @@ void write_text(const fs::path& path, std::string_view text, OverwriteMode mode,
   remove_if_stale(temporary);
   const Descriptor lock = create_in_use(temporary);
   try {
-    while (!text.empty()) {
-      const ssize_t written = ::write(lock.get(), text.data(), text.size());
-      if (written < 0 && errno != EINTR) fail_output("writing", path, errno);
-      text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
-    }
+    write_all(lock, text, path);
     sync(temporary);
     rename_synced(temporary, path, mode);
   } catch (...) {

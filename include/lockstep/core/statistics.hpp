@@ -25,7 +25,7 @@ double autocorrelation_time(const std::vector<double>& values);
 /// may be correlated; nullopt if it is worth fewer than 6 independent values. Its ends are order
 /// statistics: without correlation (x_k, x_(n+1-k)) with the largest k for which
 /// 1 - 2 P(Binomial(n, 1/2) <= k-1) >= 0.95 (J.-Y. Le Boudec, Performance Evaluation of Computer
-/// and Communication Systems, 2010, chapter 2). docs/analysis.md ("Statistics") defines it, and
+/// and Communication Systems, 2010, chapter 2). docs/analysis.md ("Intervals") defines it, and
 /// `series_interval` of lockstep_report computes the same.
 std::optional<Interval> series_interval(const std::vector<double>& values);
 

@@ -16,12 +16,6 @@ using train::Config;
 
 namespace {
 
-[[noreturn]] void fail_range(std::string_view option, const std::string& text,
-                             const std::string& range) {
-  core::fail(core::ExitStatus::usage,
-             fmt::format("--{} {}: must be {}", option, shown(text), range));
-}
-
 /// Binds a member of type `T` to `parse_number`, which converts a text to a value of type `Parsed`.
 template <class T, class Parsed>
 OptionValue number(std::string_view type, T Config::*member, Range range, SpecialValue<T> special,
@@ -36,7 +30,7 @@ OptionValue number(std::string_view type, T Config::*member, Range range, Specia
       return;
     }
     const Parsed number = parse_number(option, text, phrase);
-    if (!range.contains(static_cast<long double>(number))) fail_range(option, text, phrase);
+    if (!range.contains(static_cast<long double>(number))) fail_value(option, text, phrase);
     config.*member = static_cast<T>(number);
     core::check(static_cast<Parsed>(config.*member) == number, "the bounds fit the type");
   };
@@ -143,7 +137,7 @@ OptionValue integers(std::vector<int> Config::*member, Range range) {
       const std::int64_t number =
           parse_integer(option, text.substr(begin, end - begin), range.describe());
       if (!range.contains(static_cast<long double>(number)))
-        fail_range(option, text, range.describe());
+        fail_value(option, text, range.describe());
       numbers.push_back(static_cast<int>(number));
       begin = end + 1;
     }

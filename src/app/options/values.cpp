@@ -14,13 +14,12 @@
 
 namespace lockstep::app {
 
-namespace {
-
-[[noreturn]] void fail_value(std::string_view option, const std::string& text,
-                             std::string_view wanted) {
+void fail_value(std::string_view option, const std::string& text, std::string_view wanted) {
   core::fail(core::ExitStatus::usage,
-             fmt::format("--{} {}: must be {}", option, shown(text), wanted));
+             fmt::format("--{} {}: must be {}", option, text.empty() ? "''" : text, wanted));
 }
+
+namespace {
 
 /// Reads the number at the start of `text`; `rest` is the text after it. Returns false if there is
 /// none.

@@ -8,9 +8,10 @@
 // option, text and, for numbers, `range`, a phrase for the permitted values.
 namespace lockstep::app {
 
-/// Returns the text of a value in a message: '' if it is empty, as that of a variable that is not
-/// set.
-inline std::string shown(const std::string& text) { return text.empty() ? "''" : text; }
+/// Throws the `Error` (usage) of a value that is not `wanted`. An empty value, as that of a
+/// variable that is not set, is shown as ''.
+[[noreturn]] void fail_value(std::string_view option, const std::string& text,
+                             std::string_view wanted);
 
 std::int64_t parse_integer(std::string_view option, const std::string& text,
                            const std::string& range);
