@@ -42,7 +42,7 @@ NodeId Graph::append(std::string name, Operation operation, std::vector<NodeId> 
   Node node{std::move(name), operation, std::move(inputs), {}, {}, {}};
   const auto shapes = input_shapes(node);
   node.output = output_shape(operation, shapes);
-  check(node.output.elements() > 0, fmt::format("node {} has an empty output", node.name));
+  check(!node.output.is_empty(), fmt::format("node {} has an empty output", node.name));
   const auto id = static_cast<NodeId>(nodes_.size());
   for (ParameterSpec& spec : parameters_of(operation, shapes)) {
     node.parameters.push_back(parameters_.size());

@@ -199,7 +199,7 @@ Layer parse_layer(std::string_view text) {
   const bool is_linear = std::holds_alternative<Linear>(layer.operation);
   layer.batch = description.sizes(is_linear ? 1 : description.kind() == "conv" ? 3 : 4)[0];
   layer.output = output_shape(layer.operation, {&layer.input, 1});
-  if (layer.output.elements() <= 0) refuse(text, "its kernel is larger than its input");
+  if (layer.output.is_empty()) refuse(text, "its kernel is larger than its input");
   require_size(layer);
   return layer;
 }

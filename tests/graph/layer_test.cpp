@@ -59,7 +59,8 @@ TEST(Layer, RefusesWhatIsNoLayer) {
                            "relu@2147483647x2147483647x2147483647x2147483647",
                            "linear:2147483647-2147483647@1",
                            "conv:1-1,k2147483647@1x1x1",
-                           "maxpool:k16@1x1x64x64"}) {
+                           "maxpool:k16@1x1x64x64",
+                           "conv:3-8,k9@2x4x4"}) {
     try {
       parse_layer(text);
       ADD_FAILURE() << text;

@@ -12,6 +12,7 @@ struct ImageShape {
 
   std::int64_t pixels() const { return height * width; }
   std::int64_t elements() const { return channels * height * width; }
+  bool is_empty() const { return channels <= 0 || height <= 0 || width <= 0; }
   bool operator==(const ImageShape&) const = default;
 };
 
