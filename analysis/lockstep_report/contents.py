@@ -176,8 +176,8 @@ def weak_table(points):
          Column("steps", "Steps per epoch"), *interval_columns(
              Column("step_ms", "Median step (ms)", 2), "step_low_ms", "step_high_ms", " (ms)"),
          IMAGE_RATE,
-         Column("efficiency", "Weak efficiency t(1)/t(N)", 3),
-         Column("efficiency_independent", "Efficiency against independent replicas", 3),
+         Column("efficiency", "Weak efficiency t(1)/t(N)", 2),
+         Column("efficiency_independent", "Efficiency against independent replicas", 2),
          Column("exposed", "Exposed communication (s)", 2), KARP_FLATT],
         rows,
         ["t is the mean step (seconds summed over steps); a step's time is the maximum over the "
@@ -213,7 +213,7 @@ def strong_table(points):
         "strong-scaling", "Strong scaling: fixed global batch",
         [Column("global_batch", "Global batch"), *PLACE, *EPOCH,
          *interval_columns(Column("speedup", "Speedup T(1)/T(N)", 2), *SPEEDUP_ENDS),
-         Column("efficiency", "Efficiency", 3, interval=(*SPEEDUP_ENDS, "speedup")),
+         Column("efficiency", "Efficiency", 2, interval=(*SPEEDUP_ENDS, "speedup")),
          Column("exposed", "Exposed communication (s)", 2),
          KARP_FLATT],
         rows, [SPEEDUP_NOTE, KARP_FLATT_NOTE]), points)

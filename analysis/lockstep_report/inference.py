@@ -100,9 +100,10 @@ def series_interval(values, confidence=CONFIDENCE):
     """Returns an interval of the median of a series in the order of time, whose values may be
     correlated; None if the series is worth fewer than 6 independent values.
 
-    Without correlation (tau = 1) it is that of independent values. Otherwise the ranks of its ends are (n+1)/2 -+ t/2 * sqrt(n * tau), with Student's t for the number n / tau
-    of independent values, because tau is estimated; it is the whole range if these ranks do not
-    exist and the range of n / tau independent values covers the median.
+    Without correlation (tau = 1) it is that of independent values. Otherwise the ranks of its ends
+    are (n+1)/2 -+ t/2 * sqrt(n * tau), with Student's t for the number n / tau of independent values,
+    because tau is estimated; it is the whole range if these ranks do not exist and the range of
+    n / tau independent values covers the median.
     """
     ordered = np.sort(np.asarray(values, dtype=float))
     n = len(ordered)

@@ -61,7 +61,7 @@ def thread_table(group, name):
          *(Column(f"{p}_seconds", f"{p.capitalize()} (s)", 3) for p in PASSES),
          Column("speedup", "Speedup", 2),
          *(Column(f"{p}_speedup", f"Speedup, {p}", 2) for p in PASSES),
-         Column("efficiency", "Efficiency", 3),
+         Column("efficiency", "Efficiency", 2),
          Column("processors", "Processors", csv_only=True),
          Column("repeats", "Repeats")], rows, notes)
 

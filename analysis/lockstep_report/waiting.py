@@ -13,6 +13,7 @@ from lockstep_report.stored import blocks
 from lockstep_report.tables import Column, Note, Table, bounded_columns, bounded_values
 
 WHOLE = 1 - 1e-6  # share of the time in progress from which all-reduces consist of calls
+UNCERTAIN = 0.2  # of a time: it is not divided if the error of the clocks is larger
 CLOCKS = ("clock_offset_seconds", "clock_error_seconds")  # columns of /epochs
 
 
@@ -52,6 +53,12 @@ class Split:
     def uncertain_seconds(self):
         """Mean over the ranks."""
         return float(np.mean(self.uncertain))
+
+    @property
+    def divides_exposed(self):
+        """Whether the clocks are good enough to divide the exposed communication."""
+        return (self.exposed_waiting is not None and self.uncertain_seconds
+                <= UNCERTAIN * float(np.mean(self.exposed_waiting) + np.mean(self.exposed_transfer)))
 
     @property
     def hidden_seconds(self):
@@ -184,15 +191,10 @@ def exposed_interval(phase_seconds, phases, times):
     return begin, begin + phase_seconds[:, :, index]
 
 
-def exposed_parts(phase_seconds, phases, times):
-    """Returns (step, rank) twice: the parts of the phase `exposed_communication` in which the rank
-    waited for the last rank, and in which a bucket was transferred that all ranks had started; the
-    rest of it is in no all-reduce."""
-    return parts_within(*exposed_interval(phase_seconds, phases, times), times)
-
-
 def parts_within(begin, end, times):
-    """As `exposed_parts`, of the times from `begin` to `end`, (step, rank)."""
+    """Returns (step, rank) twice: the parts of the times from `begin` to `end`, (step, rank), in
+    which the rank waited for the last rank, and in which a bucket was transferred that all ranks
+    had started; the rest is in no all-reduce."""
     def inside(start):
         return metrics.busy_seconds(*(np.clip(x, begin[:, :, None], end[:, :, None])
                                       for x in (start, times.end)))

@@ -7,7 +7,7 @@ from lockstep_report.joining import load_runs
 from lockstep_report.models.causes import STRONG, WEAK, losses
 from lockstep_report.points import from_run
 from lockstep_report.read import read_run
-from lockstep_report.waiting import exposed_parts, times_of
+from lockstep_report.waiting import split_of
 from lockstep_report.window import timed_window
 from planted import write_training
 from synthetic import phases, write_run
@@ -103,11 +103,22 @@ def test_exposed_communication_is_divided_into_waiting_and_transfer(tmp_path):
                           slow_rank=1, slow=0.01, reducer="allreduce", sizes=(1e6,), alpha=4e-3,
                           beta=0.0, jitter=0)
     run = read_run(path)
-    window = timed_window(run)
-    waiting, transfer = exposed_parts(
-        run.phase_seconds[window.steps], run.phases, times_of(run, window))
-    assert waiting == pytest.approx(np.tile([0.01, 0], (40, 1)), abs=1e-9)
-    assert transfer == pytest.approx(np.full((40, 2), 0.004), abs=1e-9)
+    split = split_of(run, timed_window(run), 1.0)
+    assert split.exposed_waiting == pytest.approx((40 * 0.01, 0), abs=1e-9)
+    assert split.exposed_transfer == pytest.approx((40 * 0.004, 40 * 0.004), abs=1e-9)
+
+
+@pytest.mark.parametrize("clock_error, is_divided", [(4e-4, True), (6e-4, False)])
+def test_exposed_communication_is_not_divided_by_inaccurate_clocks(tmp_path, clock_error, is_divided):
+    """5 ms per step are exposed on average, of which the error of two clocks is 0.8 or 1.2 ms."""
+    def made(ranks, **options):
+        return write_training(tmp_path / f"{ranks}.h5", np.random.default_rng(2), ranks=ranks, sigma=0, jitter=0,
+                              reducer="allreduce", steps=80 // ranks, images=64 * ranks, **options)
+    loss, = losses_of(made(1, sizes=()), made(2, slow_rank=1, slow=2e-3, sizes=(1e6,), alpha=4e-3, beta=0.0,
+                                              clock_error=clock_error))
+    named = {name: round(1e3 * loss.causes.get(name, 0) / 40, 6) for name in ("waiting", "transfer", "communication")}
+    assert named == ({"waiting": 1, "transfer": 4, "communication": 0} if is_divided else
+                     {"waiting": 0, "transfer": 0, "communication": 5})
 
 
 def test_waiting_and_transfer_are_causes(tmp_path):
@@ -127,11 +138,11 @@ def test_waiting_and_transfer_are_causes(tmp_path):
 
 @pytest.mark.parametrize("ranks, slow", [(2, [1]), (4, [0, 3]), (5, [2, 4])])
 def test_work_beyond_the_median_rank_is_the_cause_slow_rank(tmp_path, ranks, slow):
-    """The mean over the ranks of what the slow ranks compute longer: 0.3 s in each of 8 steps."""
-    one = write(tmp_path / "1.h5", (0, 0, 1, 2, 0, 0), steps=8 * ranks, images=256 * ranks)
+    """The mean over the ranks of what the slow ranks compute longer: 0.3 s in each of 10 steps."""
+    one = write(tmp_path / "1.h5", (0, 0, 1, 2, 0, 0), steps=10 * ranks, images=320 * ranks)
     rows = [(0, 0, 1.3, 2, 0, 0) if rank in slow else (0, 0, 1, 2, 0.3, 0) for rank in range(ranks)]
-    loss, = losses_of(one, write(tmp_path / "n.h5", *rows, steps=8, images=256 * ranks))
-    assert loss.causes["slow_rank"] == pytest.approx(8 * 0.3 * len(slow) / ranks)
+    loss, = losses_of(one, write(tmp_path / "n.h5", *rows, steps=10, images=320 * ranks))
+    assert loss.causes["slow_rank"] == pytest.approx(10 * 0.3 * len(slow) / ranks)
     assert loss.causes["slower_compute"] == pytest.approx(0, abs=1e-9)
     assert sum(loss.causes.values()) == pytest.approx(loss.seconds)
 

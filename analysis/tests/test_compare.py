@@ -127,6 +127,9 @@ def test_repeats_have_intervals_over_runs(tmp_path, capsys):
     assert epoch["a"]["low"] == pytest.approx(2.0) and epoch["a"]["high"] == pytest.approx(2.1)
     assert epoch["is_significant"] is True and epoch["direction"] == "worse"
     assert pair["changed_settings"] == []
+    _, printed = compare(capsys, tmp_path / "a", tmp_path / "b")
+    row = next(line for line in printed.out.splitlines() if line.startswith("Epoch"))
+    assert row.split()[-7:] == "2.05 4.05 98 90 105 significant: worse".split()
 
 
 def test_reference_and_exit_status(tmp_path, capsys):

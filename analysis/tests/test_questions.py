@@ -25,9 +25,9 @@ def test_both_scalings_from_one_base():
                             point(4, 8, 20.0)])
     assert "1 rank with batch 32 takes 40.00 s per epoch. " in found.text
     assert ("Weak scaling (fixed batch per rank 32): 12.50 s on 4 ranks, speedup T(1)/T(N) 3.20, "
-            "efficiency 0.800, at global batch 128.") in found.text
+            "efficiency 0.80, at global batch 128.") in found.text
     assert ("Strong scaling (fixed global batch 32): 20.00 s on 4 ranks, speedup T(1)/T(N) 2.00, "
-            "efficiency 0.500, at batch per rank 8.") in found.text
+            "efficiency 0.50, at batch per rank 8.") in found.text
     assert "Weak scaling looks better than strong scaling here." in found.text
     assert "1/4 of the updates" in found.text
     assert found.source == "1-32.h5, 4-32.h5, 4-8.h5"
@@ -44,7 +44,7 @@ def test_smaller_batch_on_one_rank_bounds_strong_scaling():
     """At batch 8 one rank takes 50 s, so 4 ranks of batch 8 take at least 12.5 s: 40/(4·12.5)."""
     found = which_scaling([point(1, 32, 40.0), point(4, 32, 12.5), point(1, 8, 50.0)])[0]
     assert found.values["largest_strong_efficiency"] == pytest.approx(40 / (4 * 12.5))
-    assert "Its efficiency would be at most 0.800, because 1 rank with batch 8 takes 50.00 s." in (
+    assert "Its efficiency would be at most 0.80, because 1 rank with batch 8 takes 50.00 s." in (
         found.text)
 
 

@@ -79,7 +79,7 @@ def parts_of(point):
     parts["slow_rank"] = point.slow_seconds or 0.0
     parts["computation"] -= parts["slow_rank"]
     split = point.split
-    if split and split.exposed_waiting is not None:
+    if split and split.divides_exposed:
         parts["waiting"] = float(sum(split.exposed_waiting)) / len(split.exposed_waiting)
         parts["transfer"] = float(sum(split.exposed_transfer)) / len(split.exposed_transfer)
         exposed -= parts["waiting"] + parts["transfer"]

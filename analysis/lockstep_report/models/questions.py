@@ -65,7 +65,7 @@ def speedup(base, point):
 
 def measured(base, point):
     return (f"{point.epoch_seconds:.2f} s on {point.ranks} ranks, speedup T(1)/T(N) "
-            f"{speedup(base, point):.2f}, efficiency {efficiency(base, point):.3f}")
+            f"{speedup(base, point):.2f}, efficiency {efficiency(base, point):.2f}")
 
 
 def which_scaling(points):
@@ -121,7 +121,7 @@ def missing_strong(points, base, weak, values):
         return text + "."
     most = base.epoch_seconds / small.epoch_seconds
     values["largest_strong_efficiency"] = most
-    return (f"{text}. Its efficiency would be at most {most:.3f}, because 1 rank with batch "
+    return (f"{text}. Its efficiency would be at most {most:.2f}, because 1 rank with batch "
             f"{small.batch_per_rank} takes {small.epoch_seconds:.2f} s.")
 
 

@@ -8,7 +8,6 @@ from lockstep_report.choices import algorithm_of
 from lockstep_report.models.stragglers import Straggler, straggler_of
 from lockstep_report.points import link_bytes_of, link_of
 from lockstep_report.step_times import step_seconds
-from lockstep_report.waiting import exposed_parts
 from lockstep_report.window import batch_per_rank
 
 EXPOSED = "exposed_communication"
@@ -29,7 +28,7 @@ class StepEvidence:
     largest_bucket: int = 0  # bytes
     bytes_per_step: int = 0
     buckets: int = 0
-    waiting: float = None  # exposed; None if the clocks of the ranks cannot be compared
+    waiting: float = None  # exposed; None if the clocks of the ranks do not permit the division
     transfer: float = None  # exposed
     last_bucket: float = None  # exposed while only the last bucket was in progress
     all_reduce_transfer: float = None  # hidden and exposed, upper bound
@@ -54,10 +53,11 @@ def step_evidence(timed):
     run, phases, times = timed.run, timed.phase_seconds, timed.times
     found = {}
     if times is not None:
-        waiting, transfer = exposed_parts(phases, run.phases, times)
-        found = {"waiting": float(waiting.mean()), "transfer": float(transfer.mean()),
-                 "last_bucket": float(last_bucket_seconds(phases, run.phases, times).mean()),
+        found = {"last_bucket": float(last_bucket_seconds(phases, run.phases, times).mean()),
                  "all_reduce_transfer": timed.split.transfer_bounds.high / len(phases)}
+        if timed.split.divides_exposed:
+            found |= {"waiting": float(np.mean(timed.split.exposed_waiting)) / len(phases),
+                      "transfer": float(np.mean(timed.split.exposed_transfer)) / len(phases)}
     return StepEvidence(
         run.label, run.rank_count, run.host_count, batch_per_rank(run), run.option("reducer"),
         algorithm_of(run), float(step_seconds(run, timed.window.steps).mean()),

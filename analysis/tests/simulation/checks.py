@@ -245,7 +245,7 @@ for repeats, per_host in NOISE:
         return in_folder(lambda folder: any(map(compares_runs, explained(write_study(
             folder, random, 4, per_host=per_host, repeats=repeats, spread=0.05, steps=20)).explanation.advice)))
 
-    @check("A largest cause is named", f"equal machines, runs differ by 5 %, {place}", RARELY, 100)
+    @check("A largest cause is named", f"equal machines, runs differ by 5 %, {place}", RARELY, 300)
     def false_cause(random, repeats=repeats, per_host=per_host):
         def text(folder):
             found = explained(write_study(folder, random, 4, per_host=per_host, repeats=repeats, spread=0.05, steps=20))
@@ -295,6 +295,14 @@ for per_host, ranks in ((1, 2), (1, 4), (4, 8)):
         if set(effects) in NOT_SEPARABLE:
             return None
         return has_causes(found.explanation.losses[0], effects, ranks, 30)
+
+
+for most in (2e-3, 10e-3):
+    @check("Waiting is named as a cause", f"no waiting, transfer of 20 ms, clocks wrong by up to {1e3 * most:g} ms", RARELY, 60)
+    def wrong_clock(random, most=most):
+        found = in_folder(lambda folder: explained(write_study(
+            folder, random, 2, ("transfer",), clock=random.uniform(-most, most), clock_error=most)).explanation)
+        return found.losses[0].is_shown("waiting") or "waiting-in-turn" in [advice.rule for advice in found.advice]
 
 
 @check("Cause and advice", "a smaller batch computes 20 % slower, fixed global batch", ALWAYS, 10)

@@ -55,9 +55,11 @@ EFFECTS = {
 
 
 def write_steps(path, random, ranks, effects=(), per_host=1, steps=30, sigma=0.002, factor=1.0, correlation="independent",
-                batch=32, images=None, kernels=KERNELS, lack=0.0, config=()):
+                batch=32, images=None, kernels=KERNELS, lack=0.0, clock=0.0, clock_error=0.0,
+                config=()):
     """Writes a training of two epochs, of one and of `steps` steps, whose ranks start every step together and reduce one
-    bucket after the backward pass. All times are multiplied by `factor`, and the passes of a rank vary by `sigma`."""
+    bucket after the backward pass. All times are multiplied by `factor`, and the passes of a rank vary by `sigma`. The clock
+    of the last rank is ahead by `clock`; the file has no offsets, and the errors `clock_error`."""
     chosen = [EFFECTS[name] for name in effects] if ranks > 1 else []
     count = steps + 1
     phases = np.zeros((count, ranks, len(PHASES)))
@@ -94,7 +96,8 @@ def write_steps(path, random, ranks, effects=(), per_host=1, steps=30, sigma=0.0
               epoch_of_step=np.array([1] + [2] * steps),
               environment={"all_reduce": "ring", "transport": "Open MPI", "kernels": kernels},
               ranks_of={"hostname": [f"node{rank // per_host}" for rank in range(ranks)], "cpu_list": "0-7"})
-    write_clocks(path, starts, error=0.0)
+    starts[:, -1] += clock
+    write_clocks(path, starts, error=clock_error)
     if lack:
         with h5py.File(path, "r+") as file:
             seconds = np.asarray(file["epochs/seconds"])
