@@ -100,6 +100,7 @@ def test_repeated_sweeps_have_the_mean_of_their_fits(tmp_path):
     assert found.fit.dof == 1
     assert found.beta.value == pytest.approx(BETA, rel=1e-4)
     assert found.beta.high - BETA == pytest.approx(12.706 * 0.1 * BETA, rel=1e-3)  # t(1)
+    assert np.abs(found.fit.residuals).max() == pytest.approx(0.1 * BETA * SIZES[-1] / (ALPHA + BETA * SIZES[-1]), rel=1e-3)
     one, = fits_of(paths[:1])
     assert any("one job" in note for note in one.notes)
 
