@@ -2,7 +2,7 @@
 
 import argparse
 
-MOST_RANKS = 1 << 20  # as in `lockstep plan --ranks`
+MOST_RANKS = 1 << 20
 
 
 class Parser(argparse.ArgumentParser):

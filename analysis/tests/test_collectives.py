@@ -109,7 +109,7 @@ def test_labels_contain_the_library(tmp_path):
     ({"levels": [level(ranks=2.5)]}, "not a positive integer"),
     ({"levels": [level(gamma=1)]}, "unknown key gamma"), ({"overlap": 2}, "overlap"),
     ({"levels": [level(shared="no")]}, "neither true nor false"), ({"levels": [7]}, "not iterable"),
-    ({"more": 1}, "unknown key more")])
+    ({"ranks_per_node": 1}, "unknown key ranks_per_node")])
 def test_wrong_descriptions_have_one_line(tmp_path, change, text):
     content = {"library": "MPI", "algorithm": "ring", "levels": [level()]} | change
     with pytest.raises(ReportError, match=text) as error:
@@ -129,53 +129,3 @@ def test_files_that_are_no_descriptions(tmp_path, text):
 def test_missing_files(tmp_path):
     with pytest.raises(ReportError, match="cannot be read"):
         read_network(tmp_path / "none.json")
-
-
-# The example of docs/performance.md. Two nodes of 4 ranks, 40 MB. Best case (share 0): base 8 µs +
-# 6 steps of 2 µs + 2 steps of 10 µs = 40 µs; in a node 1.5 * 40 MB / 24 GB/s = 2.5 ms; between the
-# nodes 1 * 10 MB / 12 GB/s = 0.8333 ms; they overlap. Worst case: 8 + 36 + 20 = 64 µs, 3 ms +
-# 0.8333 ms.
-PLAN = {"ranks_per_node": 4, "quantities": {
-    "base_latency": 8e-6, "bus": [20e9, 24e9], "node_step": [2e-6, 6e-6],
-    "adapter": {"value": 12e9, "unit": "bytes/s", "source": "nccl-tests"}, "network_step": 1e-5}}
-
-
-def test_networks_of_lockstep_plan(tmp_path):
-    net = read_network(write(tmp_path / "plan.json", **PLAN))
-    assert net.seconds(8, 40e6, 0.0) == pytest.approx(40e-6 + 2.5e-3)
-    assert net.seconds(8, 40e6, 1.0) == pytest.approx(64e-6 + 3e-3 + 10e6 / 12e9)
-    assert net.seconds(1, 40e6, 1.0) == 0
-    assert net.label == "NCCL (model of lockstep plan)"
-    with pytest.raises(ReportError, match="use a multiple"):
-        net.seconds(6, 40e6, 0.5)
-
-
-# Printed by `lockstep plan --for h200 --precision bf16 --batch-per-rank 64 --ranks 4,8,16 --json
-# --network` with this file: the buckets and the sums of their all-reduces, low and high.
-PLAN_BUCKETS = [6291456] * 7 + [655680]
-
-
-@pytest.mark.parametrize("ranks, low, high", [
-    (4, 0.0029534920, 0.0037041904), (8, 0.0031134920, 0.0047953544),
-    (16, 0.0032734920, 0.0054209364)])
-def test_times_are_those_that_lockstep_plan_prints(tmp_path, ranks, low, high):
-    net = read_network(write(tmp_path / "plan.json", **PLAN))
-    sums = [sum(net.seconds(ranks, size, share) for size in PLAN_BUCKETS) for share in (0.0, 1.0)]
-    assert sums == pytest.approx([low, high], rel=1e-9)
-
-
-def test_more_than_four_ranks_of_a_node_use_the_rate_of_eight(tmp_path):
-    quantities = {"base_latency": 0, "bus": 10e9, "bus_of_8": 20e9}
-    net = read_network(write(tmp_path / "plan.json", ranks_per_node=8, quantities=quantities))
-    assert net.seconds(4, 1e9, 0.5) == pytest.approx(1.5 * 1e9 / 10e9)
-    assert net.seconds(8, 1e9, 0.5) == pytest.approx(1.75 * 1e9 / 20e9)
-
-
-@pytest.mark.parametrize("change, text", [
-    ({"quantities": {}}, "base_latency is missing"),
-    ({"quantities": {"base_latency": 0}}, "bus is missing"),
-    ({"quantities": {"base_latency": 0, "bus": 0}}, "not positive"),
-    ({"ranks_per_node": 0}, "not a positive integer")])
-def test_wrong_networks_of_lockstep_plan(tmp_path, change, text):
-    with pytest.raises(ReportError, match=text):
-        read_network(write(tmp_path / "plan.json", **(PLAN | change)))

@@ -33,23 +33,6 @@ def test_without_overlap_the_all_reduces_start_after_the_backward_pass():
     assert made([2, 8], 8, 1, [3, 1], has_overlap=False, updates_by_bucket=False).seconds[0] == 13
 
 
-def test_all_reduces_end_when_lockstep_plan_predicts_it():
-    """The command of `test_times_are_those_that_lockstep_plan_prints` in test_collectives.py, on 8
-    ranks: times at which the gradients are final, and at which the all-reduces end."""
-    ready = [0.0003391511489189964, 0.00036744946404926353, 0.00036744946404926353,
-             0.00039576784723338625, 0.00044908420354480377, 0.0005491723536136939,
-             0.0007876533248921302, 0.0007876533248921302]
-    end = [0.0008856500580099055, 0.0014321489671008146, 0.001978647876191724,
-           0.002525146785282633, 0.003071645694373542, 0.0036181446034644514,
-           0.00416464351255536, 0.0042681789671008144]
-    whole, last = end[0] - ready[0], end[-1] - end[-2]
-    for count, expected in enumerate(end, 1):
-        comm = ([whole] * 7 + [last])[:count]
-        step = schedule(np.array([ready[:count]]), np.array([ready[count - 1]]), np.zeros(1),
-                        np.array([comm]), np.array([6291456.0] * 7 + [655680])[:count])
-        assert step.end[0] == pytest.approx(expected, rel=1e-9)
-
-
 def test_half_rate_during_the_backward_pass():
     """Bucket 0 starts at 2; 3 s of the 5 s are done at 8, so it ends at 10; bucket 1 at 11."""
     step = made([2, 8], 8, 0, [5, 1], overlap=0.5, updates_by_bucket=False)

@@ -65,14 +65,11 @@ columns are those of nccl-tests; with --link-gbit also the share of the link's r
      R"(Estimates what a run of `lockstep train` with these options needs: memory by purpose, floating-point
 operations and bytes communicated. The total is the estimated peak of the resident memory of one
 rank. With --measure it runs a few steps of one rank and compares the time of each operation with a
-lower bound, which follows from the measured rates of matrix products and memory copies. With --for
-and --predict it predicts (does not measure) the time of each kernel of a training step on a GPU,
-and with --ranks also the scaling.
+lower bound, which follows from the measured rates of matrix products and memory copies.
 
   mpirun -n 2 lockstep plan --batch-per-rank 128
   lockstep plan --for h200 --precision bf16 --batch-per-rank 512
       kernels and memory on a GPU that is not in this machine; needs a build with CUDA
-  lockstep plan --for h200 --precision bf16 --batch-per-rank 512 --predict --ranks 1,8,64
 )"},
     {"layers", "measures single layers: time, memory, share of the peak rates, energy",
      R"(Measures the forward and the backward pass of single layers on one device, and compares their rates

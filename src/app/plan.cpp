@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <utility>
 
 #include "console.hpp"
 #include "header.hpp"
@@ -15,7 +14,6 @@
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/memory.hpp"
 #include "lockstep/train/roofline.hpp"
-#include "prediction_output.hpp"
 
 namespace lockstep::app {
 
@@ -76,7 +74,7 @@ std::string describe_roofline(const train::RooflineBounds& bounds) {
 }
 
 /// Describes the kernels of a GPU, one line for all kernels of the same work. For a target GPU that
-/// is not present, the text also states what such a plan cannot predict.
+/// is not present, the text also states what timing on the GPU may change.
 std::string describe_kernels(const Job& job, const std::vector<backend::OperationChoice>& kernels) {
   struct Row {
     std::string what, phase, kernel;
@@ -135,8 +133,6 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   const Job job = prepare_job(invocation);
   const train::Config& config = job.config;
   Console console(invocation.output, verbosity_of(job.config, communicator));
-  std::optional<PredictionModels> models;
-  train::together(communicator, [&] { models = prediction_models(config); });
   const MemoryLimit limit = memory_limit(job, communicator);
   const auto memory = estimate_memory(job, communicator);
   const graph::NodeCost cost = job.graph.total_cost();
@@ -169,16 +165,7 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   train::together(communicator, [&] {
     if (config.json || is_gpu) kernels = train::planned_kernels(config, job.graph, *job.backend);
   });
-  std::optional<Prediction> prediction;
-  if (models) {
-    const auto kind =
-        invocation.config.global_batch > 0 ? train::ScalingKind::strong : train::ScalingKind::weak;
-    train::together(communicator, [&] {
-      prediction = predict(job, std::move(*models), kernels, communicator.size(), kind);
-    });
-  }
-  if (is_gpu && !prediction) console.print(describe_kernels(job, kernels));
-  if (prediction) console.print("\n" + describe(*prediction));
+  if (is_gpu) console.print(describe_kernels(job, kernels));
   std::optional<train::RooflineBounds> bounds;
   if (config.measure) {
     train::together(communicator,
@@ -206,7 +193,6 @@ core::ExitStatus plan_command(const Invocation& invocation) {
                                  {"kernel", kernel.implementation}});
     }
     if (bounds) json["floor"] = to_json(*bounds);
-    if (prediction) json["prediction"] = to_json(*prediction);
     print_json(console, json);
   }
   return core::ExitStatus::done;

@@ -34,12 +34,6 @@ void check_combinations(const Config& config) {
   require(!has_server || config.precision != core::Precision::fp16,
           "--reducer parameter-server excludes --precision fp16: every rank needs the sums of the "
           "gradients for the loss scale; use bf16, tf32 or fp32");
-  const bool is_predicted = config.reducer == comm::ReducerKind::overlap ||
-                            config.reducer == comm::ReducerKind::allreduce ||
-                            config.reducer == comm::ReducerKind::none;
-  require(is_predicted || config.planned_for.empty(),
-          fmt::format("--for predicts the reducers overlap, allreduce and none, not {}",
-                      config.reducer.name()));
   require(config.epochs == 0 || config.steps == 0 || config.command == "ladder",
           "--epochs and --steps were both given; give one of them");
   require(config.resume != "auto" || !config.checkpoint_dir.empty(),
@@ -49,12 +43,6 @@ void check_combinations(const Config& config) {
           "checkpoint");
   require(config.trace.empty() || config.profile_steps > 0,
           "--trace requires --profile STEPS, the number of steps of the trace");
-  require(!config.predict || !config.planned_for.empty(),
-          "--predict requires --for GPU, the target GPU");
-  require(config.predicted_ranks.empty() || !config.planned_for.empty(),
-          "--ranks requires --for GPU, the target GPU");
-  require(config.network == Config{}.network || !config.predicted_ranks.empty(),
-          "--network requires --ranks LIST, the numbers of ranks to predict");
   require(config.min_bytes <= config.max_bytes, "--min-bytes is larger than --max-bytes");
 }
 

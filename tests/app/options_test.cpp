@@ -212,16 +212,6 @@ TEST(Options, SizesAndTimesHaveUnits) {
   EXPECT_EQ(with("--checkpoint-every=200-steps").checkpoint_seconds, 0);
 }
 
-TEST(Options, ListsAreSeparatedByCommas) {
-  const auto ranks = [](const std::string& text) {
-    return parse_options({"plan", "--ranks=" + text}, {}).predicted_ranks;
-  };
-  EXPECT_THAT(ranks("4"), testing::ElementsAre(4));
-  EXPECT_THAT(ranks("4,8,64"), testing::ElementsAre(4, 8, 64));
-  EXPECT_THAT(refusal({"plan", "--ranks=4,,8"}), HasSubstr("--ranks"));
-  EXPECT_THAT(refusal({"plan", "--ranks=4,0"}), HasSubstr("from 1 to"));
-}
-
 TEST(Options, SizesBelowOneAreRefused) {
   for (const auto* option : {"--batch-per-rank", "--global-batch", "--epochs", "--steps"}) {
     EXPECT_THAT(refusal({"train", option, "0"}), HasSubstr("must be from 1 to")) << option;
@@ -233,8 +223,7 @@ TEST(Options, SizesBelowOneAreRefused) {
 TEST(OptionTable, EveryNumberHasBoundsThatItsMessageStates) {
   const std::set<std::string_view> numeric{"integer", "number", "bytes"};
   for (const Option& option : options()) {
-    ASSERT_EQ(numeric.contains(option.value.type), option.value.bounds && option.name != "ranks")
-        << option.name;
+    ASSERT_EQ(numeric.contains(option.value.type), option.value.bounds.has_value()) << option.name;
     if (!option.value.bounds) continue;
     const Range& range = *option.value.bounds;
     EXPECT_TRUE(std::isfinite(range.least) && std::isfinite(range.most)) << option.name;

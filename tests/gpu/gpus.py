@@ -10,9 +10,8 @@ class Gpu:
     """Rates of one kind of GPU: dense bf16 matrix products (FLOP/s) and device memory (bytes/s).
 
     `peak_*` are from the datasheets of NVIDIA (H100 SXM: 989.4 TFLOP/s, 3.35 TB/s; H200 SXM:
-    989.4 TFLOP/s, 4.8 TB/s). `attainable_*` are those of src/train/prediction/models.json: the bf16
-    rate is from a published table (S. Bekman, ML Engineering), and the copy rate is assumed to be
-    90 % of the peak (not verified)."""
+    989.4 TFLOP/s, 4.8 TB/s). `attainable_flops` is from a published table (S. Bekman, ML
+    Engineering), and `attainable_bytes` is assumed to be 90 % of the peak (not verified)."""
 
     kind: str
     peak_flops: float | None = None

@@ -73,11 +73,6 @@ TEST(Config, RefusesContradictionsNamingTheOptions) {
          c.reducer = comm::ReducerKind::parameter_server;
          c.precision = core::Precision::fp16;
        }},
-      {"the reducers overlap, allreduce and none, not gather-scatter",
-       [](Config& c) {
-         c.reducer = comm::ReducerKind::gather_scatter;
-         c.planned_for = "h200";
-       }},
   };
   for (const auto& [option, spoil] : wrong) {
     Config config = with_batch(8);

@@ -1,5 +1,4 @@
-"""Network descriptions: a small JSON file (docs/analysis.md, "Network description"), the file of
-`lockstep plan --network`, or sweeps of `lockstep allreduce`."""
+"""Network descriptions: small JSON files (docs/analysis.md, "Network description")."""
 
 import json
 import math
@@ -101,57 +100,6 @@ class Network:
             USAGE, f"--ranks {ranks}: the network {self.name} has at most {ranks // rest} ranks")
 
 
-@dataclass(frozen=True)
-class PlanNetwork:
-    """A network file of `lockstep plan --network`. The times are those of `all_reduce_seconds` in
-    src/train/prediction/schedule.cpp."""
-
-    name: str
-    ranks_per_node: int
-    quantities: dict  # name -> Range
-    library: str = "NCCL"
-    overlap: float = 1.0
-    notes: tuple = ("model of NCCL in `lockstep plan`",)
-
-    RING_RANKS = 4  # ranks of a node above which `bus_of_8` replaces `bus`
-
-    @property
-    def label(self):
-        return "NCCL (model of lockstep plan)"
-
-    def draw(self, random, count):
-        return random.random(count)
-
-    def middle(self):
-        return 0.5
-
-    def seconds(self, ranks, size, share):
-        """`share`: 0 for the best values of the network, 1 for the worst."""
-        local = min(ranks, self.ranks_per_node)
-        if ranks % local or (ranks > local and "adapter" not in self.quantities):
-            raise ReportError(
-                USAGE, f"--ranks {ranks}: the nodes of the network {self.name} have {local} ranks; "
-                       "use a multiple of it, and give 'adapter' for several nodes")
-        nodes = ranks // local
-        if ranks == 1:
-            return 0.0 * share
-        zero = Range(0.0, 0.0)
-        seconds = self.quantities["base_latency"].at(share)
-        in_node = between = 0.0 * share
-        if local > 1:
-            large = local > self.RING_RANKS and "bus_of_8" in self.quantities
-            bus = self.quantities["bus_of_8" if large else "bus"]
-            in_node = 2 * (local - 1) / local * size / bus.at(1 - share)
-            seconds = seconds + 2 * (local - 1) * self.quantities.get("node_step", zero).at(share)
-        if nodes > 1:
-            adapter = self.quantities["adapter"].at(1 - share)
-            between = 2 * (nodes - 1) / nodes * size / local / adapter
-            steps = 2 * math.ceil(math.log2(nodes))
-            seconds = seconds + steps * self.quantities.get("network_step", zero).at(share)
-        longest = largest(in_node, between)
-        return seconds + longest + share * (in_node + between - longest)
-
-
 def largest(a, b):
     """Returns the elementwise maximum of numbers or arrays."""
     return (a + b + abs(a - b)) / 2
@@ -173,8 +121,6 @@ def read_network(path):
     if not isinstance(content, dict):
         raise fail("it is no object")
     try:
-        if "ranks_per_node" in content:
-            return plan_network(content, path.stem)
         return level_network(content, path.stem)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         what = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
@@ -215,22 +161,6 @@ def level_of(item, index, is_last, library):
         raise ValueError(f"shared of level {index + 1} is neither true nor false")
     return Level(str(item.get("name", f"level {index + 1}")), ranks, range_of(item, "alpha"),
                  range_of(item, "beta"), shared, algorithm)
-
-
-def plan_network(content, name):
-    refuse_unknown(content, ("name", "ranks_per_node", "quantities"))
-    known = ("base_latency", "bus", "bus_of_8", "node_step", "adapter", "network_step")
-    refuse_unknown(content["quantities"], known)
-    quantities = {key: range_of(content["quantities"], key) for key in content["quantities"]}
-    ranks = content["ranks_per_node"]
-    if not isinstance(ranks, int) or ranks < 1:
-        raise ValueError("ranks_per_node is not a positive integer")
-    for needed in ("base_latency", *(("bus",) if ranks > 1 else ())):
-        if needed not in quantities:
-            raise KeyError(needed)
-    if any(quantities[key].low <= 0 for key in ("bus", "bus_of_8", "adapter") if key in quantities):
-        raise ValueError("a bandwidth is not positive")
-    return PlanNetwork(str(content.get("name", name)), ranks, quantities)
 
 
 def refuse_unknown(content, known):

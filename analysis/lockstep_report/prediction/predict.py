@@ -70,8 +70,8 @@ def predict(basis, network, ranks, seed=SEED):
     values = network.draw(random, REPLICATES)
     found = []
     for k in range(REPLICATES):
-        own = values[k] if isinstance(values, np.ndarray) else [(a[k], b[k]) for a, b in values]
-        comm = np.array([[network.seconds(ranks, size, own) for size in basis.sizes]])
+        drawn = [(alpha[k], beta[k]) for alpha, beta in values]
+        comm = np.array([[network.seconds(ranks, size, drawn) for size in basis.sizes]])
         found.append(replicate(basis, network, ranks, random, common, deviations, comm, block,
                                missing))
     # About pairs / ranks independent maxima were measured, so the range is that of Student's t.

@@ -1,5 +1,4 @@
-"""The schedule of a step: all-reduces of buckets one after the other, and the updates. It follows
-the rules of `schedule_step` in src/train/prediction/schedule.cpp with measured times."""
+"""The schedule of a step: all-reduces of buckets one after the other, and the updates."""
 
 from dataclasses import dataclass
 

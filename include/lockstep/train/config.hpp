@@ -152,9 +152,6 @@ struct Config {
   bool measure = false;
   std::string planned_for;  ///< target GPU of offline planning, for example "h200"; empty: the
                             ///< device of this machine
-  bool predict = false;     ///< predict the time of a step on `planned_for`
-  std::vector<int> predicted_ranks;  ///< numbers of ranks for which the step is predicted
-  std::string network = "nvlink";    ///< of these ranks: name of a model, or a JSON file
 
   // lockstep info
   std::string device_description;  ///< file to which the device description of the GPU is written

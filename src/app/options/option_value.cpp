@@ -128,27 +128,6 @@ OptionValue flag(bool Config::*member) {
   return value;
 }
 
-OptionValue integers(std::vector<int> Config::*member, Range range) {
-  OptionValue value{.type = "list", .range = "numbers " + range.describe(), .bounds = range};
-  value.parse = [=](Config& config, std::string_view option, const std::string& text) {
-    std::vector<int> numbers;
-    for (std::size_t begin = 0; !text.empty() && begin <= text.size();) {
-      const std::size_t end = std::min(text.find(',', begin), text.size());
-      const std::int64_t number =
-          parse_integer(option, text.substr(begin, end - begin), range.describe());
-      if (!range.contains(static_cast<long double>(number)))
-        fail_value(option, text, range.describe());
-      numbers.push_back(static_cast<int>(number));
-      begin = end + 1;
-    }
-    config.*member = std::move(numbers);
-  };
-  value.print = [=](const Config& config) {
-    return fmt::format("{}", fmt::join(config.*member, ","));
-  };
-  return value;
-}
-
 OptionValue checkpoint_interval() {
   OptionValue value{
       .type = "interval",

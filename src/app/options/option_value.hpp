@@ -79,8 +79,6 @@ OptionValue data_source(std::string train::Config::*member);
 OptionValue one_of(std::string train::Config::*member, std::vector<std::string> names);
 /// An option without a value.
 OptionValue flag(bool train::Config::*member);
-/// A list of whole numbers, separated by commas, for example 4,8,64; may be empty.
-OptionValue integers(std::vector<int> train::Config::*member, Range range);
 /// A time or a number of steps between checkpoints.
 OptionValue checkpoint_interval();
 /// A list of faults, separated by commas (`train::parse_fault`).
