@@ -123,7 +123,7 @@ std::string describe_choices(const train::Trainer& trainer) {
   const auto kernels = trainer.kernels();
   std::map<std::string, int> counts;
   for (const auto& kernel : kernels) {
-    if (!kernel.traffic) ++counts[kernel.implementation];  // only batch norm states its traffic
+    if (!kernel.maps) ++counts[kernel.implementation];  // only batch norm states its maps
   }
   std::vector<std::string> texts;
   for (const auto& [implementation, count] : counts)

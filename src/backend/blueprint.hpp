@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "feature_map.hpp"
+#include "fusion.hpp"
 #include "lockstep/backend/backend.hpp"
-#include "lockstep/backend/fusion.hpp"
 #include "memory_planner.hpp"
 #include "operation.hpp"
 

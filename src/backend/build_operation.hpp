@@ -5,7 +5,7 @@
 #include <utility>
 #include <variant>
 
-#include "lockstep/backend/fusion.hpp"
+#include "fusion.hpp"
 #include "operation.hpp"
 
 namespace lockstep::backend {

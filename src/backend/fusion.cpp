@@ -1,4 +1,4 @@
-#include "lockstep/backend/fusion.hpp"
+#include "fusion.hpp"
 
 #include <optional>
 #include <variant>

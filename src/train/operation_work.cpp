@@ -65,9 +65,8 @@ OperationWork OperationWorks::of(const OperationKey& key) const {
   const bool has_choice = choice != choices_.end();
   if (has_choice) {
     work.flops *= choice->second.arithmetic;
-    if (const auto& traffic = choice->second.traffic)
-      work.bytes = (traffic->read + traffic->written + traffic->read_again) *
-                       graph_.cost(id).output_elements * static_cast<double>(batch_) *
+    if (const auto& maps = choice->second.maps)
+      work.bytes = *maps * graph_.cost(id).output_elements * static_cast<double>(batch_) *
                        element_bytes(precision_) +
                    parameter_bytes(graph_, id);
   }

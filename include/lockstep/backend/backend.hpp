@@ -151,26 +151,15 @@ struct MemoryUse {
   std::size_t total() const { return state + plan(); }
 };
 
-/// Memory traffic of an implementation that may traverse its feature maps twice, in feature maps of
-/// the size of the operation's output.
-struct MapTraffic {
-  double read = 0;        ///< maps that are read in any case
-  double written = 0;     ///< maps that are written
-  double read_again = 0;  ///< maps that a second traversal reads from memory, unless they are held
-  double held = 0;        ///< maps that must stay on the chip for a second traversal without reads
-  /// Number of kernels. A single kernel holds maps in registers and shared memory; between several
-  /// kernels only the second-level cache can hold them.
-  int kernels = 1;
-};
-
 /// Implementation that was chosen for one phase of a node.
 struct OperationChoice {
   graph::NodeId node = -1;
   std::string phase;           ///< "forward", "backward data", "backward weights"
   std::string implementation;  ///< name of the kernel: that of its library, or our own
   double arithmetic = 1;       ///< multiplications, relative to the FLOPs of the node
-  /// Memory traffic, if it depends on the implementation (batch norm).
-  std::optional<MapTraffic> traffic{};
+  /// Number of feature maps of the size of the output that are read or written, each once per pass
+  /// over it, if the number depends on the implementation (batch norm).
+  std::optional<double> maps{};
 };
 
 /// State of dynamic loss scaling in fp16 training; the training steps update it.

@@ -56,7 +56,7 @@ class BatchNorm : public Operation {
     return {{.node = id_,
              .phase = "forward",
              .implementation = "statistics by the convolution",
-             .traffic = MapTraffic{.read = has_residual() ? 2.0 : 1.0, .written = 1}}};
+             .maps = has_residual() ? 3.0 : 2.0}};
   }
 
   BackwardNeeds backward_needs() const override {

@@ -6,7 +6,7 @@
 #include <deque>
 #include <vector>
 
-#include "lockstep/backend/fusion.hpp"
+#include "../fusion.hpp"
 
 namespace lockstep::backend::cpu {
 

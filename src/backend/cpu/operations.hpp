@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "../fusion.hpp"
 #include "context.hpp"
-#include "lockstep/backend/fusion.hpp"
 
 // One overload per operation of the graph (see build_operation.hpp). Each is defined in the file
 // named after the operation, like its counterparts in the other backends.

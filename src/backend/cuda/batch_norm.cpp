@@ -5,7 +5,6 @@
 
 #include "batch_norm/fusion_plan.hpp"
 #include "batch_norm/passes.hpp"
-#include "batch_norm/traffic.hpp"
 #include "operations.hpp"
 
 namespace lockstep::backend::cuda {
@@ -31,12 +30,7 @@ class BatchNorm final : public Operation {
     channels_ = setting.channels();
     const SumsFrom sums = fused_ != nullptr ? SumsFrom::convolution : SumsFrom::batch_norm;
     forward_ = fastest_forward(setting, sums).candidate;
-    forward_traffic_ = forward_traffic(setting, forward_->structure());
-    if (!context.is_training()) return;
-    backward_ = fastest_backward(setting, *forward_).candidate;
-    backward_traffic_ =
-        backward_traffic(setting, backward_->structure(),
-                         backward_->reads_output() ? OutputRead::needed : OutputRead::none);
+    if (context.is_training()) backward_ = fastest_backward(setting, *forward_).candidate;
   }
 
   std::size_t output_gradients_taken() const override { return 2; }
@@ -80,14 +74,33 @@ class BatchNorm final : public Operation {
   void backward() override { backward_->run(); }
 
   std::vector<OperationChoice> choices() const override {
-    std::vector<OperationChoice> all{{id_, "forward", forward_->name(), 1, forward_traffic_}};
+    std::vector<OperationChoice> all{{id_, "forward", forward_->name(), 1, forward_maps()}};
     if (backward_ != nullptr)
-      all.push_back({id_, "backward", backward_->name(), 1, backward_traffic_});
+      all.push_back({id_, "backward", backward_->name(), 1, backward_maps()});
     return all;
   }
 
  private:
   bool has_residual() const { return operands().inputs.size() > 1; }
+
+  /// Returns `OperationChoice::maps` of the forward pass of a training step: x is read for the sums
+  /// and for y.
+  double forward_maps() const {
+    if (fused_ != nullptr && fused_->has_reader()) return 0;  // the next convolution computes y
+    return (fused_ != nullptr ? 2 : 3) + (has_residual() ? 1 : 0);
+  }
+
+  /// Returns `OperationChoice::maps` of the backward pass: the gradients of the parameters are
+  /// summed first, then the gradient of x is computed.
+  double backward_maps() const {
+    const auto& gradients = operands().input_gradients;
+    const double dy = static_cast<double>(
+                          std::min(operands().output_gradients.size(), output_gradients_taken())) +
+                      (backward_->reads_output() ? 1 : 0);
+    const bool is_stored = has_residual() && gradients[1] != nullptr;  // dy, summed and masked
+    const double sums = dy + 1 + (is_stored ? 1 : 0);
+    return gradients[0] != nullptr ? sums + (is_stored ? 1 : dy) + 2 : sums;
+  }
 
   static std::byte* data_of(const FeatureMap* map) { return map != nullptr ? map->data : nullptr; }
 
@@ -113,7 +126,6 @@ class BatchNorm final : public Operation {
   std::int64_t channels_ = 0;
   std::unique_ptr<BatchNormForward> forward_;
   std::unique_ptr<BatchNormBackward> backward_;  ///< null in inference
-  MapTraffic forward_traffic_, backward_traffic_;
 };
 
 }  // namespace

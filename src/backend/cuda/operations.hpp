@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "../fusion.hpp"
 #include "context.hpp"
-#include "lockstep/backend/fusion.hpp"
 
 // One overload per operation of the graph (see build_operation.hpp). Each is defined in the file
 // named after the operation, like its counterparts in the other backends.

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -160,6 +161,37 @@ INSTANTIATE_TEST_SUITE_P(Devices, PlainGraphs,
                                          Case{"rtx8000", Precision::fp32},
                                          Case{"h200", Precision::bf16}),
                          case_name);
+
+/// The feature maps that the batch norms of an identity block of a ResNet read or write. cuDNN has
+/// no single kernel for batch norm on Turing, and with the kernels of this program only a batch
+/// norm with a residual reads its output in the backward pass.
+TEST(BatchNormMaps, CountEachPassOverAMap) {
+  graph::Graph graph("identity block");
+  const auto convolution = [&](const std::string& name, graph::NodeId from) {
+    return graph.convolution(name, from, 8, {.kernel = 3, .padding = 1});
+  };
+  const auto first = graph.batch_norm("bn1", convolution("conv1", graph.input({3, 8, 8})));
+  const auto residual = graph.relu("relu1", first);
+  const auto inner = graph.batch_norm("bn2", convolution("conv2", residual));
+  const auto last = graph.batch_norm("bn3", convolution("conv3", graph.relu("relu2", inner)));
+  auto node = graph.relu("relu3", graph.add("add", last, residual));
+  node = graph.linear("linear", graph.global_average_pool("pool", node), 10);
+  graph.softmax_cross_entropy("loss", node, {});
+  graph.seal();
+  const auto backend =
+      make_backend(DeviceOptions{.kind = DeviceKind::cuda, .target_gpu = "rtx8000"});
+  std::map<std::pair<graph::NodeId, std::string>, double> maps;
+  for (const OperationChoice& choice :
+       backend->choices(graph, {.batch = 4, .precision = Precision::fp16}))
+    if (choice.maps) maps[{choice.node, choice.phase}] = *choice.maps;
+  // Forward: x twice, y, and the residual. Backward: the gradients of the output and x twice, and
+  // the gradient of x; `last` reads its output once and stores the gradient of the residual, which
+  // its second pass reads instead of them.
+  const decltype(maps) expected{{{first, "forward"}, 3}, {{first, "backward"}, 7},
+                                {{inner, "forward"}, 3}, {{inner, "backward"}, 5},
+                                {{last, "forward"}, 4},  {{last, "backward"}, 7}};
+  EXPECT_EQ(maps, expected);
+}
 
 /// A complete network, planned as by `lockstep plan --for`.
 struct ModelCase {

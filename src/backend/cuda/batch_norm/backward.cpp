@@ -36,7 +36,6 @@ class OneNodeBackward final : public BatchNormBackward {
     return mask_ == ReluMask::recomputed ? "one node, mask recomputed" : "one node";
   }
   std::string name() const override { return kind() + ", " + graph_->engine(); }
-  PassStructure structure() const override { return PassStructure::one_kernel; }
   bool reads_output() const override { return mask_ == ReluMask::from_output; }
   std::size_t workspace_bytes() const override { return graph_->workspace_bytes(); }
 
@@ -113,7 +112,6 @@ class OwnBackward final : public TwoPassBackward {
 
   std::string kind() const override { return "two passes"; }
   std::string name() const override { return kind(); }
-  PassStructure structure() const override { return PassStructure::own_kernels; }
   bool reads_output() const override { return mask_ == kernels::ReluMask::output; }
   std::size_t workspace_bytes() const override {
     return static_cast<std::size_t>(partial_floats() + vector_floats()) * sizeof(float);
@@ -188,7 +186,6 @@ class GraphsBackward final : public TwoPassBackward {
   std::string name() const override {
     return kind() + ", " + sums_graph_->engine() + ", " + gradient_graph_->engine();
   }
-  PassStructure structure() const override { return PassStructure::graphs; }
   bool reads_output() const override { return mask_ == ReluMask::from_output; }
 
   /// Memory layout: the sums (2 channels), the vectors, then the workspace of the two graphs.

@@ -33,7 +33,6 @@ class OneNodeForward final : public BatchNormForward {
 
   std::string kind() const override { return "one node"; }
   std::string name() const override { return kind() + ", " + graph_->engine(); }
-  PassStructure structure() const override { return PassStructure::one_kernel; }
   bool leaves_coefficients() const override { return false; }
   std::size_t workspace_bytes() const override { return graph_->workspace_bytes(); }
 
@@ -98,11 +97,6 @@ class TwoPassForward final : public BatchNormForward {
     for (const auto& graph : {graphs_.sums, graphs_.apply})
       if (graph != nullptr) text += ", " + graph->engine();
     return text;
-  }
-  PassStructure structure() const override {
-    if (apply_ == Apply::reader) return PassStructure::given_sums_unwritten;
-    if (statistics_ == Statistics::convolution) return PassStructure::given_sums;
-    return apply_ == Apply::graph ? PassStructure::graphs : PassStructure::own_kernels;
   }
 
   /// Memory layout: the sums (partial sums of the kernels, or sums of a graph), then the workspace

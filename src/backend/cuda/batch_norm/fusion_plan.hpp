@@ -5,7 +5,7 @@
 #include <deque>
 #include <vector>
 
-#include "lockstep/backend/fusion.hpp"
+#include "../../fusion.hpp"
 #include "lockstep/graph/graph.hpp"
 
 namespace lockstep::backend::cuda {

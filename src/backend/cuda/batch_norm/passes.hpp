@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "../../fusion.hpp"
 #include "../context.hpp"
 #include "../dnn/batch_norm_graphs.hpp"
-#include "lockstep/backend/fusion.hpp"
 
 // The forward and the backward pass of batch norm have several implementation candidates each: a
 // single cuDNN batch-norm node, cuDNN graphs of pointwise and reduction operations, and the kernels
@@ -79,22 +79,12 @@ constexpr std::int64_t batch_norm_saved_floats(std::int64_t channels) {
   return 4 * vector_stride(channels) + 2 * channels + 1;
 }
 
-/// Kernels of which an implementation consists.
-enum class PassStructure {
-  one_kernel,           ///< a single kernel, which computes the sums and normalises
-  own_kernels,          ///< kernels of this program: partial sums, totals, normalisation
-  graphs,               ///< cuDNN graphs: zeroing, sums, coefficients, normalisation
-  given_sums,           ///< coefficients and normalisation; a convolution has computed the sums
-  given_sums_unwritten  ///< coefficients only; a convolution normalises
-};
-
 /// One implementation of one pass.
 class BatchNormPass {
  public:
   virtual ~BatchNormPass() = default;
   virtual std::string kind() const = 0;  ///< name without the engines of cuDNN
   virtual std::string name() const = 0;
-  virtual PassStructure structure() const = 0;
   virtual std::size_t workspace_bytes() const = 0;
   virtual void bind(const BatchNormMemory& memory) = 0;
   virtual void run() = 0;
