@@ -5,20 +5,24 @@ import shutil
 from dataclasses import dataclass, field
 
 import environment
-import gpus
-from measures import Unreadable, read_run
-from results import Results
+from measures import Run, Unreadable, read_run
 from running import Outcome
 
 OUT_OF_MEMORY = 4  # docs/exit-status.md
+# Exit statuses of errors in options, data and output files (docs/exit-status.md): a rerun with other
+# options of the GPU does not help to find their cause.
+WITHOUT_RERUN = {2, 3, 6}
 LOSS_SCALE = "1024"  # of fp16 here and in pytorch_gpu.py: constant, so that no step is skipped
+SEED = "1"
+LOADER_THREADS = "8"
 SHORTEST_RUN = 0.3  # seconds; a command that could run only this long is not started
 BATCH = 512  # of the first measurements
 
 
 @dataclass
 class Programs:
-    """The command, as a list of words, that starts each program. With stubs, all start stub.py."""
+    """The command, as a list of words, that starts each program. With stubs, all start stub.py.
+    `shell` starts the programs under test: it sets their environment. Empty: not needed."""
 
     lockstep: list
     torch: list
@@ -26,7 +30,23 @@ class Programs:
     mpirun: list
     nvidia_smi: list
     sanitizer: list | None
-    tests: list
+    tests: list | None
+    shell: list = field(default_factory=list)
+
+
+@dataclass
+class Training:
+    """Result of `lockstep train`: `run` is None if it failed, and `reason` states why."""
+
+    outcome: Outcome
+    run: Run | None
+    reason: str
+
+    @property
+    def can_be_rerun(self):
+        """Whether the run failed in such a manner that reruns can find the cause."""
+        return self.run is None and not self.outcome.is_cut_off \
+            and self.outcome.status not in WITHOUT_RERUN
 
 
 @dataclass
@@ -37,23 +57,18 @@ class Context:
     runner: object
     clock: object
     programs: Programs
-    results: Results
-    work: pathlib.Path  # working folder; its contents do not come back
-    variables: dict  # environment variables of the programs under test
+    work: pathlib.Path  # working folder
     folder: pathlib.Path = None  # folder of the current part; its contents come back
-    gpu: object = gpus.OTHER  # kind of the device
-    head_rows: list = field(default_factory=list)  # device and versions, for the report
+    properties: list = field(default_factory=list)  # device and versions, for the report
     diagnosed: dict = field(default_factory=dict)  # conclusions of automatic reruns, by configuration
-    references: dict = field(default_factory=dict)  # losses of small runs on the CPU, by batch
+    references: dict = field(default_factory=dict)  # losses of small runs, by batch
     pytorch_problem: str | None = None  # reason why PyTorch cannot be used; None: not known yet
-    whole: float = 0.0  # deadline of the step while only a share of its time may be used
     shortest_limit: float = 0.0  # with stubs, the time limit of every command
 
     def begin_part(self, number):
-        """Starts a part: its folder and the record of the cache."""
+        """Starts a part: creates its folder."""
         self.folder = self.work / f"part-{number}"
         self.runner.begin_part(self.folder)
-        self.results.begin_part()
 
     def path(self, name):
         """Returns the path of a result file; its name has no spaces."""
@@ -68,7 +83,7 @@ class Context:
     @property
     def cache(self):
         """Folder of the engines that were selected while no other program used the GPU."""
-        return self.results.cache
+        return self.work / "cache"
 
     def cache_copy(self):
         """Returns the variable that selects a copy of the cache, for runs that would otherwise add
@@ -83,13 +98,12 @@ class Context:
         return f"cifar10:{self.args.data}"
 
     def program(self, words, **variables):
-        """Returns the command that starts a program under test with its environment variables. A
-        value of None removes a variable."""
+        """Returns the command that starts a program under test with its environment variables."""
         # Runs with quick engines leave the cache of the selected engines as it is.
         cache = self.scratch("quick-cache") if "quick" in words else str(self.cache)
-        pairs = self.variables | {"LOCKSTEP_CACHE_DIR": cache} | variables
-        assignments = [f"{name}={value}" for name, value in pairs.items() if value is not None]
-        return ["env", *assignments, *map(str, words)]
+        pairs = environment.OPEN_MPI | {"LOCKSTEP_CACHE_DIR": cache} | variables
+        assignments = [f"{name}={value}" for name, value in pairs.items()]
+        return [*self.programs.shell, "env", *assignments, *map(str, words)]
 
     def lockstep(self, *arguments, prefix=(), **variables):
         """Returns the command line of lockstep; `prefix` starts it (mpirun, compute-sanitizer)."""
@@ -106,7 +120,7 @@ class Context:
             outcome = Outcome(name, command, None, 0.0, timed_out=True, is_cut_off=True)
             self.runner.outcomes.append(outcome)
             return outcome
-        outcome = self.runner.run(name, command, max(min(own, left), 0.1))
+        outcome = self.runner.run(name, command, min(own, left))
         outcome.is_cut_off = outcome.timed_out and left < own
         return outcome
 
@@ -119,44 +133,33 @@ class Context:
             return False
         return True
 
-    def train_arguments(self, name, precision, *arguments, engines="timed", fusion="auto"):
+    def train_arguments(self, name, precision, *arguments, engines="timed", fusion="auto",
+                        evaluate="never"):
         """Returns the arguments of `lockstep train` on the GPU with the run file `name`.h5."""
         return ["train", "--device", "cuda", "--precision", precision, "--engines", engines,
-                "--bn-fusion", fusion, *map(str, arguments), "--seed", str(self.args.seed),
-                "--output", self.path(f"{name}.h5"), "--overwrite", "--json", "--quiet"]
+                "--bn-fusion", fusion, *map(str, arguments), "--seed", SEED, "--evaluate-every",
+                evaluate, "--output", self.path(f"{name}.h5"), "--overwrite", "--json", "--quiet"]
 
-    def run_training(self, report, name, arguments, limit, prefix=(), accepted=(), **variables):
-        """Runs `lockstep train` and returns (outcome, run, has_failed). If the run is not valid, `run`
-        is None and `report` has recorded the reason, unless `accepted` has the exit status.
-        `has_failed`: reruns can find the cause."""
-        output = pathlib.Path(arguments[arguments.index("--output") + 1])
-        # The file of an earlier run must not be read as the result of this run.
-        output.unlink(missing_ok=True)
+    def train(self, name, arguments, limit, prefix=(), **variables):
+        """Runs `lockstep train` and returns its Training."""
         outcome = self.run(name, self.lockstep(*arguments, prefix=prefix, **variables), limit)
-        if outcome.status in accepted:
-            return outcome, None, False
-        if not outcome.ok:
-            return outcome, None, report.add_outcome(outcome)
-        failure, run = "", None
+        reason, run = "" if outcome.ok else outcome.reason, None
         try:
-            run = read_run(output)
-            if run.status != "complete":
-                failure = f"the status in the run file is {run.status}"
-            elif not run.is_finite:
-                failure = "a loss is not finite, or the run file has no losses"
+            run = read_run(arguments[arguments.index("--output") + 1])
         except Unreadable as error:
-            failure = str(error)
-        report.check(not failure, f"{name}: {failure}")
-        return outcome, None if failure else run, bool(failure)
+            reason = reason or str(error)
+        if outcome.timed_out and run is not None:
+            reason += "; the run file is complete, so the end of the program hangs"
+        return Training(outcome, None if reason else run, reason)
 
-    def begin_share(self, count):
-        """Limits the following measurements to 1/count of the time that the step has left."""
-        self.whole = self.clock.deadline
-        self.clock.deadline = self.whole - self.clock.left * (1 - 1 / count)
-
-    def end_share(self):
-        """Ends `begin_share`. The deadline may have moved because of reruns."""
-        self.clock.deadline = max(self.whole, self.clock.deadline)
+    def checked_training(self, report, name, arguments, limit, prefix=(), **variables):
+        """Runs `lockstep train`, records in `report` whether it succeeded, and returns its Training."""
+        training = self.train(name, arguments, limit, prefix, **variables)
+        if training.outcome.is_cut_off:
+            report.not_run(name, training.reason)
+        elif not report.check(training.run is not None, f"{name}: {training.reason}"):
+            report.add_output(training.outcome.tail)
+        return training
 
     def core_dump(self):
         """Variables of commands whose speed is not measured; see environment.core_dump."""

@@ -1,12 +1,4 @@
-"""Environment variables of the programs under test. PyTorch does not receive them: it must load its
-own libraries, not those that were copied to the machine together with lockstep."""
-
-import os
-import pathlib
-import subprocess
-
-IGNORED = {"_", "SHLVL", "PWD", "OLDPWD"}
-SECONDS = 90  # time limit of the shell script, which may unpack an archive
+"""Environment variables of the programs under test. PyTorch does not receive them."""
 
 # Open MPI refuses to start as root without the first two variables.
 OPEN_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -31,31 +23,7 @@ def cudnn_log(file):
     return {"CUDNN_LOGLEVEL_DBG": "1", "CUDNN_LOGDEST_DBG": str(file)}
 
 
-def sourced(file):
-    """Returns the variables that the shell script `file` sets or changes. The script runs in the
-    parent folder of its folder (for .gpu/env.sh: the root of the project). Raises OSError."""
-    path = pathlib.Path(file).resolve()
-    if not path.is_file():
-        raise OSError(f"--environment {file}: no such file")
-    script = 'source "$0" >&2 && env -0'
-    try:
-        result = subprocess.run(["bash", "-c", script, str(path)], cwd=path.parent.parent,
-                                capture_output=True, text=True, timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        raise OSError(f"--environment {file}: not complete after {SECONDS} s") from None
-    if result.returncode != 0:
-        raise OSError(f"--environment {file}: exit status {result.returncode}: "
-                      f"{result.stderr.strip()[-300:]}")
-    pairs = (entry.split("=", 1) for entry in result.stdout.split("\0") if "=" in entry)
-    return {name: value for name, value in pairs
-            if name not in IGNORED and os.environ.get(name) != value}
-
-
-def program_variables(file, library_paths):
-    """Returns the variables of the programs under test: those of the script `file` (or None), with
-    the folders `library_paths` at the start of LD_LIBRARY_PATH. Raises OSError."""
-    variables = OPEN_MPI | (sourced(file) if file else {})
-    if library_paths:
-        present = variables.get("LD_LIBRARY_PATH", os.environ.get("LD_LIBRARY_PATH", ""))
-        variables["LD_LIBRARY_PATH"] = ":".join([*library_paths, *filter(None, [present])])
-    return variables
+def nccl_log(prefix):
+    """Returns the variables that make NCCL write its log to one file per rank (%p: process id)."""
+    return {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,COLL,GRAPH,NET,REG,TUNING",
+            "NCCL_DEBUG_FILE": f"{prefix}-nccl-%p.log"}

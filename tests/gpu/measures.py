@@ -2,13 +2,10 @@
 
 import json
 import math
-import statistics
 from dataclasses import dataclass
 
 import h5py
 import numpy as np
-
-WARM_UP_EPOCHS = 2  # excluded from throughput: kernels are selected, and GPU clocks rise
 
 
 class Unreadable(Exception):
@@ -39,22 +36,17 @@ def parse_json_lines(text):
 class Run:
     """Results that were read from a run file."""
 
-    status: str
     loss: np.ndarray  # per step
     learning_rate: np.ndarray
     rates: list  # images/s of each complete epoch, from the durations of the phases
     wall_rates: list  # images/s of each complete epoch, from its wall-clock time
-    step_seconds: np.ndarray  # per step: maximum over ranks of the sum over phases
     test_accuracy: float  # of the last evaluated epoch; NaN if there is none
-
-    @property
-    def is_finite(self):
-        return len(self.loss) > 0 and bool(np.isfinite(self.loss).all())
 
 
 def read_run(path):
-    """Returns the results in a run file. The time of a step is the maximum over ranks of the sum over phases. Raises
-    Unreadable if the file cannot be read."""
+    """Returns the results in a run file. The time of a step is the maximum over ranks of the sum over
+    phases. Raises Unreadable if the file cannot be read, the run is not complete, or a loss is not
+    finite."""
     try:
         with h5py.File(path) as file:
             epochs = file["epoch"][()]
@@ -65,37 +57,21 @@ def read_run(path):
             wall = file["epochs/seconds"][()]
             accuracy = file["epochs/test_accuracy"][()]
             accuracy = accuracy[np.isfinite(accuracy)]
-            return Run(
-                status=np.bytes_(file.attrs["status"]).decode(),
+            status = np.bytes_(file.attrs["status"]).decode()
+            run = Run(
                 loss=file["steps/loss"][()],
                 learning_rate=file["steps/learning_rate"][()],
                 rates=[float(images[pick].sum() / seconds[pick].sum()) for pick in in_epoch],
                 wall_rates=[float(images[pick].sum() / wall[i]) for i, pick in enumerate(in_epoch)],
-                step_seconds=seconds,
                 test_accuracy=float(accuracy[-1]) if len(accuracy) else math.nan,
             )
     except (OSError, KeyError, ValueError, IndexError) as error:
         raise Unreadable(f"the run file {path} cannot be read: {error}") from None
-
-
-@dataclass
-class Rate:
-    """Throughput in images per second; one value per epoch."""
-
-    values: list
-
-    @property
-    def median(self):
-        return statistics.median(self.values)
-
-    @property
-    def spread(self):
-        return f"{min(self.values):,.0f} - {max(self.values):,.0f}"
-
-
-def without_warm_up(rates):
-    """Returns the values of the epochs after the warm-up."""
-    return rates[WARM_UP_EPOCHS:]
+    if status != "complete":
+        raise Unreadable(f"the status in the run file {path} is {status}")
+    if not len(run.loss) or not np.isfinite(run.loss).all():
+        raise Unreadable(f"the run file {path} has a loss that is not finite, or no losses")
+    return run
 
 
 def relative_differences(ours, theirs):
@@ -119,27 +95,16 @@ def loss_deviations(ours, theirs, bounds):
     return deviations
 
 
-@dataclass
-class LossBand:
-    """Range of the losses of several runs at each step, and the tolerated distance from this range."""
-
-    low: np.ndarray
-    high: np.ndarray
-    margin: np.ndarray
-
-    def deviations(self, ours):
-        """Returns one message for each step at which the loss is outside the range by more than the margin."""
-        if len(ours) != len(self.low):
-            return [f"{len(ours)} steps instead of {len(self.low)}"]
-        ours = np.asarray(ours, float)
-        inside = (ours >= self.low - self.margin) & (ours <= self.high + self.margin)  # false for NaN
-        return [f"step {i + 1}: loss {ours[i]:.4f} is outside {self.low[i] - self.margin[i]:.4f} to "
-                f"{self.high[i] + self.margin[i]:.4f}" for i in np.flatnonzero(~inside)]
-
-
-def loss_band(runs, tolerance=0.002):
-    """Returns the LossBand of several loss curves. The margin at a step is the largest spread of the curves up to this
-    step, because differences due to rounding grow from step to step, plus `tolerance` times the loss."""
-    curves = np.asarray(runs, float)
+def band_deviations(ours, curves, tolerance=0.002):
+    """Compares the losses of a run with several loss curves that differ by rounding. Returns one message for each step at
+    which the loss is outside the range of the curves by more than the margin. The margin at a step is the largest spread
+    of the curves up to this step, because differences due to rounding grow from step to step, plus `tolerance` times the
+    loss."""
+    curves, ours = np.asarray(curves, float), np.asarray(ours, float)
     low, high = curves.min(axis=0), curves.max(axis=0)
-    return LossBand(low, high, np.maximum.accumulate(high - low) + tolerance * np.abs(high))
+    if len(ours) != len(low):
+        return [f"{len(ours)} steps instead of {len(low)}"]
+    margin = np.maximum.accumulate(high - low) + tolerance * np.abs(high)
+    inside = (ours >= low - margin) & (ours <= high + margin)  # false for NaN
+    return [f"step {i + 1}: loss {ours[i]:.4f} is outside {low[i] - margin[i]:.4f} to {high[i] + margin[i]:.4f}"
+            for i in np.flatnonzero(~inside)]

@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from context import BATCH, LOSS_SCALE
+from context import BATCH, LOADER_THREADS, LOSS_SCALE, SEED
 from diagnosis import diagnose
-from measures import Unreadable, loss_band, parse_json_lines
+from measures import band_deviations, parse_json_lines
 from pytorch import is_usable
-from sample_order import epoch_order
 
 EPOCHS = 10
 MINIMUM_ACCURACY = 0.85  # of a correct run with EPOCHS epochs
@@ -14,7 +13,7 @@ TOLERANCE = 0.02  # by which the test accuracy of Lockstep may be lower than tha
 PEAK_RATE = "0.4"  # learning rate at batch BATCH
 STEPS, LOSS_BATCH = 20, 128
 # Learning rate of the 20 steps: a large one amplifies rounding errors within a few steps.
-LOSS_RATE = 0.001
+LOSS_RATE = "0.001"
 PRECISIONS = ("bf16", "fp16")
 
 
@@ -24,21 +23,19 @@ def train_for_accuracy(context, report, precision):
     arguments = context.train_arguments(
         name, precision, "--data", context.data, "--batch-per-rank", BATCH, "--epochs", EPOCHS,
         "--lr", PEAK_RATE, "--lr-schedule", "onecycle", "--data-residency", "device",
-        "--loader-threads", context.args.loader_threads, "--evaluate-every", "0")
-    outcome, run, has_failed = context.run_training(report, name, arguments, 120)
+        "--loader-threads", LOADER_THREADS, evaluate="0")
+    training = context.checked_training(report, name, arguments, 120)
+    run, has_failed = training.run, training.can_be_rerun
     if run is not None:
+        report.headlines.append(f"test accuracy {precision} {run.test_accuracy:.2%}")
+        report.numbers[name] = run.test_accuracy
         has_failed = not report.check(
             run.test_accuracy >= MINIMUM_ACCURACY,
             f"{name}: the test accuracy {run.test_accuracy:.2%} is below {MINIMUM_ACCURACY:.0%}")
-        report.add_table(["run", "test accuracy", "loss of step 1", "mean loss of the last 20 steps",
-                          "seconds"],
-                         [[f"Lockstep {precision}", f"{run.test_accuracy:.2%}", f"{run.loss[0]:.3f}",
-                           f"{run.loss[-20:].mean():.3f}", f"{outcome.seconds:.0f}"]])
-        report.headlines.append(f"test accuracy {precision} {run.test_accuracy:.2%}")
-        report.numbers[name] = run.test_accuracy
-        report.add_text(f"The run trains {EPOCHS} epochs on CIFAR-10 with batch {BATCH}, random crop "
-                        f"and flip, and a onecycle learning rate with a peak of {PEAK_RATE}. A "
-                        f"correct run reaches at least {MINIMUM_ACCURACY:.0%} on the test images.")
+        report.add_text(f"Lockstep trained {EPOCHS} epochs on CIFAR-10 in {precision} with batch "
+                        f"{BATCH}, random crop and flip, and a onecycle learning rate with a peak of "
+                        f"{PEAK_RATE}: test accuracy {run.test_accuracy:.2%}, mean loss of the last "
+                        f"20 steps {run.loss[-20:].mean():.3f}, {training.outcome.seconds:.0f} s.")
     if has_failed:
         diagnose(context, report, precision, BATCH)
     return run
@@ -51,18 +48,16 @@ def accuracy_bf16(context, report):
 def accuracy_fp16(context, report):
     """Test accuracy in fp16, compared with PyTorch in bf16 with the same learning rates."""
     run = train_for_accuracy(context, report, "fp16")
-    if run is None or not context.has_time(report, "accuracy PyTorch", 15):
-        return
-    if not is_usable(context, report):
+    if run is None or not is_usable(context, report):
         return
     path = context.scratch("rates.npy")
     np.save(path, run.learning_rate)
     outcome = context.run("accuracy pytorch", [
         *context.programs.torch, "accuracy", "--data", str(context.args.data), "--batch", str(BATCH),
-        "--rates", path, "--seed", str(context.args.seed)], 120)
+        "--rates", path, "--seed", SEED], 120)
     value = parse_json_lines(outcome.stdout).get("test_accuracy")
     if not outcome.ok or value is None:
-        report.not_run("accuracy PyTorch", f"{outcome.failure} {outcome.tail[-300:]}")
+        report.not_run("accuracy PyTorch", f"{outcome.reason} {outcome.tail[-300:]}")
         return
     report.numbers["accuracy PyTorch"] = value
     report.headlines.append(f"PyTorch {value:.2%}")
@@ -75,33 +70,32 @@ def accuracy_fp16(context, report):
 
 
 def losses(context, report):
-    """Compares the losses of 20 steps with PyTorch from the same initial weights."""
+    """Compares the losses of 20 steps with PyTorch from the same initial weights. Every step uses the
+    same LOSS_BATCH images, so the image order does not matter."""
     if not is_usable(context, report):
         return
     order, weights = context.scratch("order.npy"), context.scratch("weights.h5")
-    np.save(order, epoch_order(STEPS * LOSS_BATCH, context.args.seed).reshape(STEPS, LOSS_BATCH))
+    np.save(order, np.tile(np.arange(LOSS_BATCH), (STEPS, 1)))
     outcome = context.run("losses pytorch", [
         *context.programs.torch, "losses", "--data", str(context.args.data), "--train-samples",
-        str(STEPS * LOSS_BATCH), "--order", order, "--weights", weights, "--lr", str(LOSS_RATE),
-        "--seed", str(context.args.seed), "--precision", *PRECISIONS, "--modes", "eager",
-        "contiguous"], 100)
+        str(LOSS_BATCH), "--order", order, "--weights", weights, "--lr", LOSS_RATE, "--seed", SEED,
+        "--precision", *PRECISIONS, "--modes", "eager", "contiguous"], 100)
     reference = parse_json_lines(outcome.stdout).get("losses") or {}
     if not outcome.ok or any(one not in reference for one in ("fp32", *PRECISIONS)):
-        report.not_run("losses PyTorch", f"{outcome.failure} {outcome.tail[-300:]}")
+        report.not_run("losses PyTorch", f"{outcome.reason} {outcome.tail[-300:]}")
         return
     for precision in PRECISIONS:
         name = f"losses {precision}"
-        if not context.has_time(report, name, 4):
-            continue
+        scale = ["--loss-scale", LOSS_SCALE] if precision == "fp16" else []
         arguments = context.train_arguments(
-            name, precision, "--data", context.data, "--train-samples", STEPS * LOSS_BATCH,
+            name, precision, "--data", context.data, "--train-samples", LOSS_BATCH,
             "--batch-per-rank", LOSS_BATCH, "--steps", STEPS, "--augment", "none", "--init-from",
-            weights, "--lr", LOSS_RATE, "--evaluate-every", "never",
-            *(["--loss-scale", LOSS_SCALE] if precision == "fp16" else []))
-        _, run, has_failed = context.run_training(report, name, arguments, 60)
-        if run is not None:
+            weights, "--lr", LOSS_RATE, *scale)
+        training = context.checked_training(report, name, arguments, 60)
+        has_failed = training.can_be_rerun
+        if training.run is not None:
             curves = {"float32": reference["fp32"]["eager"]} | reference[precision]
-            has_failed = not check_losses(report, name, run.loss, curves)
+            has_failed = not check_losses(report, name, training.run.loss, curves)
         if has_failed:
             diagnose(context, report, precision, LOSS_BATCH)
     report.add_text("The loss of Lockstep must be within the range of PyTorch's losses, extended on "
@@ -113,18 +107,13 @@ def losses(context, report):
 def check_losses(report, name, losses, curves):
     """Checks the losses of Lockstep against the band of PyTorch's curves, {mode: losses}, and adds a
     table of both. Returns whether they agree."""
-    if not all(np.isfinite(curve).all() for curve in curves.values()):
-        raise Unreadable(f"{name}: a loss of PyTorch is not finite")
-    band = loss_band(list(curves.values()))
-    wrong = band.deviations(losses)
+    wrong = band_deviations(losses, list(curves.values()))
     report.check(not wrong, f"{name}: {'; '.join(wrong[:3])}")
     steps = [i for i in (0, 1, 4, 9, 14, 19) if i < len(losses)]
-    rows = [["Lockstep", *(f"{losses[i]:.4f}" for i in steps)]]
-    rows += [[f"PyTorch {mode}", *(f"{curve[i]:.4f}" for i in steps)]
-             for mode, curve in curves.items()]
-    rows.append(["margin", *(f"{band.margin[i]:.4f}" for i in steps if i < len(band.margin))])
-    report.add_text(f"{name}: the same initial weights, images and image order, batch {LOSS_BATCH}, "
-                    f"learning rate {LOSS_RATE}.")
+    rows = [[mode, *(f"{curve[i]:.4f}" for i in steps)]
+            for mode, curve in {"Lockstep": losses.tolist(), **curves}.items()]
+    report.add_text(f"{name}: the same initial weights and images, batch {LOSS_BATCH}, learning rate "
+                    f"{LOSS_RATE}.")
     report.add_table(["step", *(i + 1 for i in steps)], rows)
     report.numbers[name] = {"lockstep": losses.tolist()} | curves
     return not wrong

@@ -1,22 +1,14 @@
 """The results of the parts, and the Markdown report that lists them."""
 
-import datetime
-import pathlib
 import shlex
 from dataclasses import dataclass, field
 
-from results import replace_file
-
 STUB_NOTE = ("**Dry run: nothing was measured.** Every number in this report is synthetic: it comes "
              "from tests/gpu/stub.py, not from a GPU.")
-# Exit statuses of errors in options, data and output files (docs/exit-status.md): a rerun with other
-# options of the GPU does not help to find their cause.
-WITHOUT_RERUN = {2, 3, 6}
 LEGEND = (
     "**correct**: every check of the part that ran has passed. **wrong**: a check failed, or a "
     "program failed or did not end. **not run**: no check ran. A part with the verdict correct can "
-    "still lack measurements, which the remarks list. Throughput has no verdict: the tables state "
-    "it with its ratio to PyTorch, its share of the roofline bound, and the target.")
+    "still lack measurements, which the remarks list. Throughput has no verdict.")
 
 
 def markdown_table(head, rows):
@@ -60,28 +52,31 @@ class Report:
     def fail(self, failure, output=""):
         """Records a wrong result or a failed program, with the relevant output of the program."""
         self.failures.append(failure)
-        self.lines += [f"**WRONG** {failure}", ""]
-        if output:
-            self.lines += ["```text", output, "```", ""]
+        self.add_text(f"**WRONG** {failure}")
+        self.add_output(output)
+
+    def add_output(self, text):
+        """Appends lines that a program printed."""
+        if text:
+            self.add_text(f"```text\n{text}\n```")
 
     def not_run(self, name, reason):
         """Records a measurement that did not run or is not complete."""
         self.not_measured.append(name)
-        self.lines += [f"**NOT RUN** {name}: {reason}", ""]
+        self.add_text(f"**NOT RUN** {name}: {reason}")
 
     def add_outcome(self, outcome):
         """Records a command that did not succeed: as not run if the time of the step ended before
-        the command did, otherwise as a failure. Returns whether reruns can find the cause."""
+        the command did, otherwise as a failure."""
         if outcome.is_cut_off:
-            self.not_run(outcome.name, outcome.failure)
+            self.not_run(outcome.name, outcome.reason)
         else:
-            self.fail(outcome.failure, outcome.tail)
-        return not outcome.is_cut_off and outcome.status not in WITHOUT_RERUN
+            self.fail(f"{outcome.name}: {outcome.reason}", outcome.tail)
 
     def add_diagnosis(self, line):
         """Records the conclusion from the automatic reruns of a failed command."""
         self.diagnoses.append(line)
-        self.lines += [f"**DIAGNOSIS** {line}", ""]
+        self.add_text(f"**DIAGNOSIS** {line}")
 
     @property
     def verdict(self):
@@ -101,40 +96,12 @@ class Report:
 
     def to_json(self, outcomes):
         """Returns the results with the outcomes of the commands as a JSON object."""
-        commands = [{"name": one.name, "command": shlex.join(map(str, one.command)),
-                     "status": one.status, "seconds": round(one.seconds, 3),
-                     "timed_out": one.timed_out, "is_cut_off": one.is_cut_off}
-                    for one in outcomes]
-        return {"part": self.number, "title": self.title, "verdict": self.verdict,
-                "seconds": self.seconds, "checks": self.checks, "failures": self.failures,
-                "not_run": self.not_measured, "diagnoses": self.diagnoses,
-                "headlines": self.headlines, "numbers": self.numbers, "commands": commands}
-
-
-class Page:
-    """The Markdown file of one call."""
-
-    def __init__(self, path, title, command, has_stubs):
-        self.path, self.title, self.command = pathlib.Path(path), title, command
-        self.has_stubs = has_stubs
-        self.head = []  # rows of the table at the top: device and versions
-        self.date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-
-    def write(self, reports, seconds, is_complete):
-        lines = [f"# GPU acceptance test: {self.title}", ""]
-        if self.has_stubs:
-            lines += [STUB_NOTE, ""]
-        if not is_complete:
-            lines += ["**Not complete:** the test was running or was interrupted when this report "
-                      "was written.", ""]
-        head = [["date", self.date], ["command", f"`{shlex.join(self.command)}`"],
-                ["duration", f"{seconds:.0f} s"], *self.head]
-        lines += markdown_table(["property", "value"], head)
-        lines += ["## Verdicts", "", *verdict_table(reports), LEGEND, ""]
-        for report in reports:
-            lines += [f"## {report.number}. {report.title}", ""]
-            lines += report.lines or ["Not started.", ""]
-        replace_file(self.path, "\n".join(lines))
+        commands = [{"name": one.name, "command": shlex.join(one.command), "status": one.status,
+                     "seconds": round(one.seconds, 3), "timed_out": one.timed_out} for one in outcomes]
+        return {"title": self.title, "verdict": self.verdict, "seconds": self.seconds,
+                "checks": self.checks, "failures": self.failures, "not_run": self.not_measured,
+                "diagnoses": self.diagnoses, "headlines": self.headlines, "numbers": self.numbers,
+                "commands": commands}
 
 
 def verdict_table(reports):
@@ -142,3 +109,18 @@ def verdict_table(reports):
     rows = [[f"{report.number} {report.title}", report.verdict, report.checks,
              f"{report.seconds:.0f}", report.remarks] for report in reports]
     return markdown_table(["part", "verdict", "checks", "seconds", "remarks"], rows)
+
+
+def page(title, properties, reports, is_complete, has_stubs):
+    """Returns the text of the Markdown file of one call. `properties`: rows of the table at the top."""
+    lines = [f"# GPU acceptance test: {title}", ""]
+    if has_stubs:
+        lines += [STUB_NOTE, ""]
+    if not is_complete:
+        lines += ["**Not complete:** the test was running or was interrupted when this report was "
+                  "written.", ""]
+    lines += markdown_table(["property", "value"], properties)
+    lines += ["## Verdicts", "", *verdict_table(reports), LEGEND, ""]
+    for report in reports:
+        lines += [f"## {report.number}. {report.title}", "", *(report.lines or ["Not started.", ""])]
+    return "\n".join(lines)
