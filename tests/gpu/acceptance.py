@@ -3,11 +3,12 @@
 
 usage: acceptance.py first-contact --lockstep PROGRAM --data DIR --out DIR [--tests PROGRAM]
        acceptance.py measure       --lockstep PROGRAM --data DIR --out DIR [--cache ARCHIVE]
+       acceptance.py gpus          --lockstep PROGRAM --data DIR --out DIR [--cache ARCHIVE]
        acceptance.py CALL --dry-run [--lockstep PROGRAM]
 
 first-contact checks that training on one GPU is correct and measures it at batch 512. measure reuses
 the selected engines: other batch sizes, max-autotune, losses compared with PyTorch, the memory
-limit. schedule.py lists the parts. README.md
+limit. gpus checks and measures training on 2 and 4 GPUs. schedule.py lists the parts. README.md
 describes the results.
 
 Needs a Python with h5py, NumPy and, for the comparisons, PyTorch.

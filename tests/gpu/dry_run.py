@@ -84,6 +84,23 @@ SCENARIOS = (
             3: ("the program ended: lockstep", "the program ended during a measurement"),
             4: ("losses PyTorch: exit status 70", "accuracy fp16: exit status 70"),
             5: ("does not fit into the memory of this GPU",), 6: ("the ladder predicts no limit",)}),
+
+    Scenario("success", "gpus", texts={
+        1: ("4 GPUs",), 2: ("all-reduce fp16 4 GPUs: passed",), 3: ("training 4 GPUs: passed",),
+        4: ("2 GPUs: efficiency 1.00", "4 GPUs: efficiency 1.00")}),
+    Scenario("wrong results", "gpus", faults=(
+        "wrong:allreduce&bf16&-n 4&!NCCL_NVLS_ENABLE=0", "garbage:allreduce&fp16&-n 2",
+        "fail:allreduce&fp32&-n 2&!NCCL_LOCAL_REGISTER=0", "slow:--data-residency&-n 4",
+        "crash:--bn sync&-n 2&!--cuda-graph off", "wrong:--bn sync&-n 4&!NCCL_WIN_ENABLE=0"),
+        wrong=(2, 3), texts={
+            2: ("DIAGNOSIS** all-reduce bf16 4 GPUs: passes with NCCL_NVLS_ENABLE=0; fails with",
+                "DIAGNOSIS** all-reduce fp32 2 GPUs: passes with NCCL_LOCAL_REGISTER=0; fails with",
+                "all-reduce fp16 2 GPUs: lockstep allreduce printed no JSON object"),
+            3: ("DIAGNOSIS** training 2 GPUs: passes with --cuda-graph off; fails with",
+                "DIAGNOSIS** training 4 GPUs: passes with NCCL_WIN_ENABLE=0; fails with"),
+            4: ("4 GPUs: efficiency 0.10",)}),
+    Scenario("one GPU", "gpus", faults=("one-gpu:nvidia-smi",), not_run=(2, 3, 4),
+             texts={2: ("nvidia-smi lists 1 GPUs",)}),
 )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import part_accuracy
+import part_gpus
 import part_memory
 import part_operations
 import part_ranks
@@ -44,6 +45,12 @@ CALLS = {
         Part("losses and accuracy", ((50, part_accuracy.losses), (45, part_accuracy.accuracy_fp16))),
         Part("large batch and two ranks", ((20, part_memory.large_batch), (20, part_ranks.all_reduces))),
         Part("memory limit", ((60, part_memory.memory_limit),)),
+    ),
+    "gpus": (
+        VERSIONS,
+        Part("all-reduces between GPUs", ((120, part_gpus.all_reduces),)),
+        Part("training on several GPUs", ((125, part_gpus.steps),)),
+        Part("throughput of several GPUs", ((250, part_gpus.scaling),)),
     ),
 }
 
