@@ -93,7 +93,6 @@ def draw(figure):
     with warnings.catch_warnings():  # a figure that is too small is enlarged later
         warnings.filterwarnings("ignore", message="constrained_layout not applied")
         figure.draw_without_rendering()
-        figure.draw_without_rendering()  # the second pass uses the sizes of the tick labels
 
 
 def draw_names_literally(figure):

@@ -42,13 +42,12 @@ def arrange_on_paper(figure, title, notes):
     if legend:
         legend.set_in_layout(False)
     rotation = 0
-    for attempt in range(ATTEMPTS):
+    for _ in range(ATTEMPTS):
         figure.set_size_inches(width, full)
         place(figure, full, note_height, title_height, below, texts, legend)
-        if attempt == 0:
-            draw(figure)
-        wrap_texts(figure, titles, labels_of_axes)
         draw(figure)
+        if wrap_texts(figure, titles, labels_of_axes):
+            draw(figure)
         wider, higher = missing_space(figure)
         if not wider and not higher:
             break
@@ -104,7 +103,9 @@ def place(figure, full, note_height, title_height, below, texts, legend):
 
 
 def wrap_texts(figure, titles, labels):
-    """Breaks the titles and the labels of axes that are longer than the axes."""
+    """Breaks the titles and the labels of axes that are longer than the axes. Returns whether a text has
+    changed."""
+    before = [(a.get_title(loc="left"), a.get_xlabel(), a.get_ylabel()) for a in figure.axes]
     for axes in figure.axes:
         box = axes.get_window_extent().transformed(figure.dpi_scale_trans.inverted())
         room = max(0.8, min(box.width + 0.1, figure.get_figwidth() - box.x0 - 0.1))
@@ -113,6 +114,7 @@ def wrap_texts(figure, titles, labels):
         across, up = labels[axes]
         axes.set_xlabel(wrap_lines(across, max(0.8, box.width)))
         axes.set_ylabel(wrap_lines(up, max(0.8, box.height)))
+    return before != [(a.get_title(loc="left"), a.get_xlabel(), a.get_ylabel()) for a in figure.axes]
 
 
 def rotate(figure, angle):
