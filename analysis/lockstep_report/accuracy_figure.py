@@ -5,8 +5,10 @@ import numpy as np
 from lockstep_report.accuracy import accuracy_curves
 from lockstep_report.figure_layout import (
     arrange, figure_size, height_beside, panels_of, text_width)
-from lockstep_report.figure_style import SERIES, light_grid, marker_of, plt, rc_settings
+from lockstep_report.figure_style import (
+    SERIES, light_grid, marker_of, plt, rc_settings, short_number)
 from lockstep_report.settings import runs_text
+from lockstep_report.svg import show_values
 
 
 def accuracy_figure(runs):
@@ -27,8 +29,12 @@ def accuracy_figure(runs):
             shown = np.isfinite(curve.accuracy).all(axis=0)
             values = 100 * np.median(curve.accuracy[:, shown], axis=0)
             epochs = curve.epoch_numbers[shown]
-            left.plot(epochs, values, label=label, **style)
-            right.plot(np.median(curve.seconds[:, shown], axis=0), values, label=label, **style)
+            seconds = np.median(curve.seconds[:, shown], axis=0)
+            texts = [f"{label}, epoch {epoch}, {short_number(second)} s: {value:.2f} %"
+                     for epoch, second, value in zip(epochs, seconds, values)]
+            for axes, places in ((left, epochs), (right, seconds)):
+                line, = axes.plot(places, values, label=label, **style)
+                show_values(line, texts)
             if len(curve.labels) > 1:
                 left.fill_between(epochs, 100 * curve.accuracy[:, shown].min(axis=0),
                                   100 * curve.accuracy[:, shown].max(axis=0),

@@ -57,7 +57,9 @@ def wrap_lines(text, width):
 
 def arrange(figure, title="", notes=()):
     """Sets the title and the notes below the axes, enlarges the figure until every text is inside
-    it and overlaps no other text (at most ATTEMPTS times), and fixes the layout."""
+    it and overlaps no other text (at most ATTEMPTS times), and fixes the layout. The title is the label of
+    the figure."""
+    figure.set_label(title)
     if current().width:
         from lockstep_report.paper_layout import arrange_on_paper  # which needs this module
 

@@ -10,16 +10,18 @@ import tempfile
 from pathlib import Path
 
 from lockstep_report.errors import OUTPUT, ReportError, reason_of
+from lockstep_report.optional import require
 
 
 def figure_module(name):
-    """Returns the module `name` of the package. Raises `ReportError` (output) if Matplotlib, which needs a
-    cache of fonts, finds no folder that can be written."""
+    """Returns the module `name` of the package. Raises `ReportError` (usage) if Matplotlib is not installed, or
+    (output) if it finds no folder that can be written for its cache of fonts."""
     os.environ["MPLBACKEND"] = "Agg"
     os.environ["MATPLOTLIBRC"] = os.devnull
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         give_folder_without_home()
+        require("matplotlib", "drawing figures")
         return importlib.import_module(f"lockstep_report.{name}")
     except OSError as error:
         raise ReportError(OUTPUT, f"Matplotlib needs a folder for its cache of fonts ({reason_of(error)}); "

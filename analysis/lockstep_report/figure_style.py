@@ -10,7 +10,8 @@ matplotlib.rcdefaults()  # a matplotlibrc of the user must not change the figure
 import matplotlib.pyplot as plt  # noqa: E402  (after the backend is selected)
 
 from lockstep_report.canvas import current, text_size  # noqa: E402
-from lockstep_report.settings import SETTING_PARTS, setting_texts  # noqa: E402
+from lockstep_report.settings import SETTING_PARTS, plural, setting_texts  # noqa: E402
+from lockstep_report.svg import svg_of  # noqa: E402
 
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = "osD^vPX"
@@ -22,12 +23,11 @@ STYLE = {
     "legend.frameon": False,
     "svg.fonttype": "none",
     "pdf.fonttype": 42,  # TrueType: texts are embedded and can be searched
-    "svg.hashsalt": "lockstep",
     "figure.constrained_layout.use": True,
 }
 
 
-NO_DATE = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+NO_DATE = {"pdf": {"CreationDate": None}}
 
 
 def rc_settings():
@@ -46,12 +46,15 @@ def marker_of(index):
     return MARKERS[(index + index // len(SERIES)) % len(MARKERS)]
 
 
-def render(figure, formats=("svg", "png")):
+def render(figure, formats=("svg", "png"), name="figure"):
     """Renders a figure in the `formats` (svg, png, pdf) and closes it. Returns {suffix: bytes}; equal
-    input gives equal bytes."""
+    input gives equal bytes. The identifiers in the SVG of figures with different names differ."""
     images = {}
-    with plt.rc_context(rc_settings()):
+    with plt.rc_context({**rc_settings(), "svg.hashsalt": name}):
         for suffix in formats:
+            if suffix == "svg":
+                images[suffix] = svg_of(figure).encode()
+                continue
             buffer = io.BytesIO()
             figure.savefig(buffer, format=suffix, metadata=NO_DATE.get(suffix))
             images[suffix] = buffer.getvalue()
@@ -69,6 +72,11 @@ def title_of(points):
     setting = points[0].setting
     texts = setting_texts(setting) if len(setting) == len(SETTING_PARTS) else setting
     return ", ".join(text for text in texts if text)
+
+
+def name_of(point):
+    """Returns "1 rank", "4 ranks, overlap"."""
+    return point.mode if point.mode.startswith("1 rank") else f"{plural(point.ranks, 'rank')}, {point.mode}"
 
 
 def short_number(value):

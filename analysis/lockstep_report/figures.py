@@ -21,6 +21,7 @@ from lockstep_report.sweep_figure import sweep_figure
 from lockstep_report.telemetry_figure import telemetry_figures
 from lockstep_report.thread_figure import thread_figures
 from lockstep_report.waiting_figure import waiting_bars
+from lockstep_report.work_figure import work_figure
 
 MOST_BARS = 100  # of one figure of phases; the time of the layout is cubic in its panels
 
@@ -44,6 +45,7 @@ def all_figures(points, runs, link_gbit=None, explanation=None, formats=("svg", 
             group, strong_series(group), "Strong scaling, fixed global batch",
             "Efficiency T(1)/(N·T(N))", letters)
         made[f"waiting{ending}"] = waiting_bars(group, letters)
+    made["work"] = work_figure(runs, [step.straggler for step in explanation.steps])
     compared = compared_points(points)
     endings = file_endings({i: f"{names[group[0].setting]} {group[0].batch_per_rank}"
                             for i, group in enumerate(compared)})
@@ -57,4 +59,4 @@ def all_figures(points, runs, link_gbit=None, explanation=None, formats=("svg", 
     made["allreduce-sweep"] = sweep_figure(runs, link_gbit, explanation.all_reduces)
     made |= explanation_figures(explanation)
     made["learning-curves"] = accuracy_figure(runs)
-    return {name: render(figure, formats) for name, figure in made.items() if figure}
+    return {name: render(figure, formats, name) for name, figure in made.items() if figure}

@@ -6,9 +6,12 @@ from matplotlib.ticker import FuncFormatter
 from lockstep_report import validity
 from lockstep_report.canvas import length
 from lockstep_report.figure_layout import add_panels, arrange, chunks, rows_of, text_width
-from lockstep_report.figure_style import light_grid, notes_of, plt, rc_settings, short_number, title_of
+from lockstep_report.figure_style import (
+    light_grid, name_of, notes_of, plt, rc_settings, short_number, title_of)
+from lockstep_report.phases import phase_name
 from lockstep_report.points import IMBALANCE
 from lockstep_report.settings import measured_on
+from lockstep_report.svg import show_values
 
 COLOURS = {
     "data_wait": "#999999",
@@ -19,11 +22,7 @@ COLOURS = {
     "update": "#009E73",
     IMBALANCE: "#DDDDDD",
 }
-NAMES = {
-    "data_wait": "data wait",
-    "exposed_communication": "exposed communication",
-    IMBALANCE: "imbalance",
-}
+NAMES = {phase: phase_name(phase).lower() for phase in COLOURS}
 LINE_HEIGHT = 0.17  # height of a line of 10-point text, inches
 
 
@@ -77,7 +76,7 @@ def add_phase_legend(panels, axes):
     for panel in panels:
         for handle, name in zip(*panel.get_legend_handles_labels()):
             handles.setdefault(name, handle)
-    order = [NAMES.get(n, n) for n in COLOURS if NAMES.get(n, n) in handles][::-1]
+    order = [name for name in NAMES.values() if name in handles][::-1]
     axes.legend([handles[n] for n in order], order, loc="center left", bbox_to_anchor=(1.02, 0.5),
                 handlelength=1.0, handleheight=1.0)
 
@@ -88,8 +87,10 @@ def draw_stack(axes, points, letters, whole):
         heights = [p.phase_seconds.get(name, 0.0) for p in points]
         if max(heights) < 0.002 * whole:
             continue
-        axes.bar(range(len(points)), heights, bottom=bottom, color=colour, width=0.66,
-                 edgecolor="white", linewidth=0.6, label=NAMES.get(name, name))
+        bars = axes.bar(range(len(points)), heights, bottom=bottom, color=colour, width=0.66,
+                        edgecolor="white", linewidth=0.6, label=NAMES[name])
+        show_values(bars, [f"{name_of(point)}, {NAMES[name]}: {short_number(height)} s"
+                           for point, height in zip(points, heights)])
         bottom = [b + h for b, h in zip(bottom, heights)]
     for place, point in enumerate(points):
         axes.annotate(f"{short_number(point.epoch_seconds)} s", (place, point.epoch_seconds),

@@ -5,6 +5,7 @@ from lockstep_report.figure_layout import arrange, rows_of, text_width
 from lockstep_report.figure_style import light_grid, plt, rc_settings
 from lockstep_report.phase_figure import COLOURS
 from lockstep_report.points import IMBALANCE
+from lockstep_report.svg import show_values
 
 PARTS = (("busy_percent", "busy", COLOURS["backward"]),
          ("transfer_percent", "copies", COLOURS["upload"]),
@@ -68,6 +69,7 @@ def run_text(rows):
 def draw_bar(axes, row, place, is_first):
     bottom = 0.0
     for key, label, colour in PARTS:
-        axes.bar(place, row[key], bottom=bottom, color=colour, width=0.8,
-                 label=label if is_first else None)
+        bars = axes.bar(place, row[key], bottom=bottom, color=colour, width=0.8,
+                        label=label if is_first else None)
+        show_values(bars, [f"stage {row['stage']}, {label}: {row[key]:.3g} %"])
         bottom += row[key]

@@ -4,8 +4,9 @@ import numpy as np
 
 from lockstep_report.canvas import current, text_size
 from lockstep_report.figure_layout import arrange, figure_size, panels_of, wrap
-from lockstep_report.figure_style import light_grid, plt, rc_settings
+from lockstep_report.figure_style import light_grid, plt, rc_settings, short_number
 from lockstep_report.profile import ALL_REDUCE, ceilings_of, cost_of, operation_rows, profiled_runs
+from lockstep_report.svg import show_values
 
 SHOWN = 12  # rows with bars; the others are added up
 COLOURS = {"forward": "#56B4E9", "backward": "#E69F00", "backward data": "#0072B2",
@@ -43,10 +44,13 @@ def profile_figure(run):
         return figure
 
 
+def name_of(row):
+    return ", ".join(filter(None, (row["kind"], row["phase"])))
+
+
 def draw_bars(axes, rows):
     shown, rest = rows[:SHOWN], rows[SHOWN:]
-    labels = [", ".join(filter(None, (row["kind"], row["phase"]))) + (
-        f" ({row['calls']:.0f}×)" if row["calls"] > 1 else "") for row in shown]
+    labels = [name_of(row) + (f" ({row['calls']:.0f}×)" if row["calls"] > 1 else "") for row in shown]
     values, colours = [row["milliseconds"] for row in shown], [colour_of(row) for row in shown]
     if rest:
         labels.append(f"{len(rest)} other rows")
@@ -79,9 +83,11 @@ def draw_roofline(axes, points, ceilings):
     axes.plot(span, np.minimum(flops, span * memory) / 1e9, color="black", linewidth=1.2)
     longest = max(row["milliseconds"] for row in points)
     for row, x in zip(points, intensity):
-        axes.scatter(x, row["gflop_per_second"], color=colour_of(row), alpha=0.8, linewidth=0,
-                     marker=CEILING_MARKERS.get(row["ceiling"], "o"),
-                     s=20 + 180 * row["milliseconds"] / longest)
+        point = axes.scatter(x, row["gflop_per_second"], color=colour_of(row), alpha=0.8, linewidth=0,
+                             marker=CEILING_MARKERS.get(row["ceiling"], "o"),
+                             s=20 + 180 * row["milliseconds"] / longest)
+        show_values([point], [f"{name_of(row)}: {short_number(row['gflop_per_second'])} GFLOP/s, "
+                              f"{short_number(row['milliseconds'])} ms"])
     for phase in dict.fromkeys(row["phase"] or row["kind"] for row in points):
         axes.scatter([], [], color=COLOURS.get(phase, OTHER), marker="o", label=phase)
     for name, marker in CEILING_MARKERS.items():

@@ -14,8 +14,10 @@ CAPTIONS = {
               "epoch time (a step's time is the maximum over the ranks). Letters refer to the "
               "notes of the tables.",
     "scaling": "Fixed batch per rank: epoch speedup and efficiency. The dashed line is the ideal; "
-               "the lines join measured points and have no meaning between them.",
-    "strong-scaling": "Fixed global batch: speedup and efficiency. The dashed line is the ideal.",
+               "the lines join measured points and have no meaning between them. Vertical lines: "
+               "95 % interval of the speedup over runs.",
+    "strong-scaling": "Fixed global batch: speedup, with its 95 % interval over runs, and efficiency. "
+                      "The dashed line is the ideal.",
     "efficiency-causes": "Efficiency T(1)/(N·T(N)) and the causes of the rest, in per cent of the "
                          "epoch. Bars below 0 are gains.",
     "scaling-laws": "Speedups and the fitted laws of Amdahl (fixed global batch) and Gustafson "
@@ -31,6 +33,8 @@ CAPTIONS = {
     "waiting": "The time of each rank in the all-reduces of an epoch: waiting until the last rank "
                "has started the same bucket, and the transfer after that, which on CPUs may contain "
                "computation. A slow rank waits least.",
+    "work": "Work of each rank in each step, of the runs with a significantly slow rank, or of the "
+            "run with the most ranks if there are none.",
     "telemetry": "Use of processors, memory, network and devices over time, below the durations of "
                  "the steps on the same axis.",
     "profile": "Time of a training step by operation. In the roofline model, a point on the line "
@@ -49,8 +53,24 @@ CAPTIONS = {
 }
 
 
+# Beginnings of the names of the tables with the values of a figure, unless its kind is such a beginning.
+TABLES = {"scaling": ("table-1", "weak-scaling"), "waiting": ("waiting-transfer",), "work": ("stragglers",)}
+
+
+def kind_of(name):
+    """Returns the kind of the figure `name`, a key of CAPTIONS."""
+    return max((kind for kind in CAPTIONS if name.startswith(kind)), key=len)
+
+
 def caption(name):
-    return CAPTIONS[max((kind for kind in CAPTIONS if name.startswith(kind)), key=len)]
+    return CAPTIONS[kind_of(name)]
+
+
+def tables_of(name, tables):
+    """Returns the tables with the values of the figure `name`: that of the same name, or those of its kind."""
+    kind = kind_of(name)
+    return [table for table in tables if table.name == name] or [
+        table for table in tables if table.name.startswith(TABLES.get(kind, (kind,)))]
 
 
 def method_lines(points, runs, file_notes=()):

@@ -1,6 +1,7 @@
 """Figures of weak and strong scaling: speedup and efficiency over the number of ranks."""
 
 import math
+from typing import NamedTuple
 
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
@@ -10,22 +11,39 @@ from lockstep_report.comparison import base_of, independent_of, scaling_series, 
 from lockstep_report.figure_layout import (
     arrange, figure_size, height_beside, panels_of, text_width)
 from lockstep_report.figure_style import (
-    IDEAL_LINE, SERIES, light_grid, marker_of, notes_of, plt, rc_settings, title_of)
+    IDEAL_LINE, SERIES, light_grid, marker_of, notes_of, plt, rc_settings, short_number, title_of)
 from lockstep_report.scaling import weak_efficiency
+from lockstep_report.svg import show_values
 from lockstep_report.ticks import spaced
 
 
 
+class Scaled(NamedTuple):
+    """A point of a curve. `low`, `high`: interval of the speedup over runs."""
+
+    ranks: int
+    speedup: float
+    efficiency: float
+    low: float = None
+    high: float = None
+    independent: float = None  # efficiency against independent replicas
+
+
+BASE = Scaled(1, 1.0, 1.0)
+
+
 def weak_series(points):
-    """Returns one curve per batch per rank and series: [(label, [(ranks, speedup, efficiency,
-    efficiency against independent replicas)])], with the efficiencies of the weak-scaling table."""
+    """Returns one curve per batch per rank and series: [(label, [`Scaled`])], with the efficiencies of
+    the weak-scaling table."""
     curves = []
     for base, group in scaling_series(points, base_of, lambda p: p.batch_per_rank):
-        rows = [(1, 1.0, 1.0, None)]
+        rows = [BASE]
         for p in group:
             alone = independent_of(p, points)
-            rows.append((p.ranks, metrics.speedup(base.epoch_seconds, p.epoch_seconds),
-                         weak_efficiency(base, p), alone and weak_efficiency(alone, p)))
+            rows.append(Scaled(p.ranks, metrics.speedup(base.epoch_seconds, p.epoch_seconds),
+                               weak_efficiency(base, p),
+                               *metrics.ratio_interval(base.epoch_interval, p.epoch_interval),
+                               alone and weak_efficiency(alone, p)))
         batch = group[0].batch_per_rank
         curves.append((f"batch {batch} per rank" if batch else "as given", group[0].mode, rows))
     return labelled(curves)
@@ -36,10 +54,11 @@ def strong_series(points):
     curves = []
     for base, group in scaling_series([p for p in points if p.batch_per_rank], strong_base_of,
                                       lambda p: p.global_batch):
-        rows = [(p.ranks, metrics.speedup(base.epoch_seconds, p.epoch_seconds),
-                 metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks), None)
+        rows = [Scaled(p.ranks, metrics.speedup(base.epoch_seconds, p.epoch_seconds),
+                       metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks),
+                       *metrics.ratio_interval(base.epoch_interval, p.epoch_interval))
                 for p in group]
-        curves.append((group[0].global_batch, group[0].mode, [(1, 1.0, 1.0, None), *rows]))
+        curves.append((group[0].global_batch, group[0].mode, [BASE, *rows]))
     return labelled((f"global batch {batch}", mode, rows) for batch, mode, rows in sorted(
         curves, key=lambda curve: curve[0]))
 
@@ -57,26 +76,16 @@ def scaling(points, series, title, efficiency, letters=None):
     if not series:
         return None
     letters = letters or validity.letters(points)
-    ranks = sorted({row[0] for _, rows in series for row in rows})
+    ranks = sorted({row.ranks for _, rows in series for row in rows})
     names = max(text_width(label) for label, _ in series)
     with plt.rc_context(rc_settings()):
         figure, (left, right) = plt.subplots(*panels_of(2), figsize=figure_size(
             9.0 + max(names, 1.5), height_beside(4.0, 2.0 + 0.21 * len(series)), 2))
         left.plot([1, ranks[-1]], [1, ranks[-1]], **IDEAL_LINE)
         right.axhline(100, label="ideal", **IDEAL_LINE)
-        has_replicas = False
         for index, (label, rows) in enumerate(series):
-            marker = marker_of(index)
-            style = {"color": SERIES[index % len(SERIES)], "marker": marker,
-                     "markersize": 6, "linewidth": 1.4}
-            counts = [row[0] for row in rows]
-            left.plot(counts, [row[1] for row in rows], **style)
-            right.plot(counts, [100 * row[2] for row in rows], label=label, **style)
-            alone = [(row[0], 100 * row[3]) for row in rows if row[3]]
-            if alone:
-                has_replicas = True
-                right.plot(*zip(*alone), **{**style, "linestyle": ":", "markerfacecolor": "white"})
-        if has_replicas:
+            draw_curve(left, right, label, rows, index)
+        if any(row.independent for _, rows in series for row in rows):
             right.plot([], [], color="#777777", linestyle=":", marker="o", markerfacecolor="white",
                        label="against independent\nreplicas")
         finish_scaling(left, right, ranks, series)
@@ -86,6 +95,28 @@ def scaling(points, series, title, efficiency, letters=None):
                 [f"({letters[note]}) {places_of(note, points)}: {note}"
                  for note in notes_of(points, letters)] + [settings.measured_on(points)])
         return figure
+
+
+def draw_curve(left, right, label, rows, index):
+    style = {"color": SERIES[index % len(SERIES)], "marker": marker_of(index), "markersize": 6,
+             "linewidth": 1.4}
+    line, = left.plot([row.ranks for row in rows], [row.speedup for row in rows], **style)
+    show_values(line, [f"{label}, {settings.plural(row.ranks, 'rank')}: {short_number(row.speedup)}"
+                       for row in rows])
+    for row in rows:
+        if row.low:
+            left.plot([row.ranks] * 2, [row.low, row.high], color=style["color"], linewidth=1, marker="_")
+    draw_efficiency(right, label, [(row.ranks, row.efficiency) for row in rows], label=label, **style)
+    alone = [(row.ranks, row.independent) for row in rows if row.independent]
+    if alone:
+        draw_efficiency(right, f"{label}, against independent replicas", alone,
+                        **style | {"linestyle": ":", "markerfacecolor": "white"})
+
+
+def draw_efficiency(axes, name, pairs, **style):
+    line, = axes.plot([ranks for ranks, _ in pairs], [100 * value for _, value in pairs], **style)
+    show_values(line, [f"{name}, {settings.plural(ranks, 'rank')}: {100 * value:.3g} %"
+                       for ranks, value in pairs])
 
 
 def places_of(note, points):
@@ -113,8 +144,8 @@ def finish_scaling(left, right, ranks, series):
         light_grid(axes, "both")
     left.set_yscale("log", base=2)
     left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    top = max(100.0, *(100 * row[2] for _, rows in series for row in rows),
-              *(100 * (row[3] or 0) for _, rows in series for row in rows))
+    top = 100 * max(1.0, *(value for _, rows in series for row in rows
+                           for value in (row.efficiency, row.independent or 0)))
     right.set_ylim(0, 1.1 * top)
     right.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
 

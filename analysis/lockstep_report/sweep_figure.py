@@ -6,9 +6,11 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from lockstep_report import metrics
 from lockstep_report.canvas import current, length
 from lockstep_report.figure_layout import add_panels, arrange, rows_of, share_limits, text_width
-from lockstep_report.figure_style import IDEAL_LINE, SERIES, light_grid, marker_of, plt, rc_settings
+from lockstep_report.figure_style import (
+    IDEAL_LINE, SERIES, light_grid, marker_of, plt, rc_settings, short_number)
 from lockstep_report.models.alpha_beta import SWEEP
 from lockstep_report.points import link_rate_of
+from lockstep_report.svg import show_values
 from lockstep_report.sweep import describe_run, sweep_table
 
 SUFFIXES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
@@ -86,9 +88,10 @@ def draw_panel(axes, curves, names, link_gbit):
     for name, values in curves.items():
         index = names.index(name)
         values = sorted(values)
-        axes.plot([size for size, _ in values], [rate for _, rate in values], label=name,
-                  color=SERIES[index % len(SERIES)], linewidth=1.4, markersize=4,
-                  marker=marker_of(index))
+        line, = axes.plot(*zip(*values), label=name, color=SERIES[index % len(SERIES)],
+                          linewidth=1.4, markersize=4, marker=marker_of(index))
+        show_values(line, [f"{name}, {size_text(size)}: {short_number(rate)} GB/s"
+                           for size, rate in values])
     if link_gbit:
         axes.axhline(link_gbit / 8, label=f"link, {link_gbit:g} Gbit/s", **IDEAL_LINE)
     axes.set_xscale("log", base=2)

@@ -1,11 +1,15 @@
 """Figure of thread scaling: speedup of the passes of a step over the threads per rank."""
 
+import math
+
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from lockstep_report.figure_layout import arrange
-from lockstep_report.figure_style import IDEAL_LINE, MARKERS, SERIES, light_grid, plt, rc_settings
+from lockstep_report.figure_style import (
+    IDEAL_LINE, MARKERS, SERIES, light_grid, plt, rc_settings, short_number)
 from lockstep_report.scaling_figure import labelled_ranks
-from lockstep_report.settings import measured_on
+from lockstep_report.settings import measured_on, plural
+from lockstep_report.svg import show_values
 from lockstep_report.threads import PASSES, name_of, row_of, thread_groups, title_of
 
 
@@ -23,9 +27,11 @@ def thread_figure(group):
         figure, axes = plt.subplots(figsize=(6.6, 4.2))
         axes.plot(threads, [n / base.threads for n in threads], label="ideal", **IDEAL_LINE)
         for index, name in enumerate(("", *PASSES)):
-            values = [row[f"{name}_speedup" if name else "speedup"] for row in rows]
-            axes.plot(threads, values, color=SERIES[index], marker=MARKERS[index], markersize=6,
-                      linewidth=1.4, label=name or "epoch")
+            values = [row[f"{name}_speedup" if name else "speedup"] or math.nan for row in rows]
+            line, = axes.plot(threads, values, color=SERIES[index], marker=MARKERS[index], markersize=6,
+                              linewidth=1.4, label=name or "epoch")
+            show_values(line, [f"{name or 'epoch'}, {plural(count, 'thread')}: {short_number(value)}"
+                               for count, value in zip(threads, values)])
         if base.processors:
             axes.axvline(base.processors, color="#777777", linewidth=1, linestyle=":",
                          label=f"{base.processors} processors")

@@ -4,9 +4,11 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from lockstep_report.canvas import current, length
 from lockstep_report.figure_layout import add_panels, arrange, rows_of, text_width
-from lockstep_report.figure_style import light_grid, notes_of, plt, rc_settings, title_of
+from lockstep_report.figure_style import (
+    light_grid, name_of, notes_of, plt, rc_settings, short_number, title_of)
 from lockstep_report.phase_figure import COLOURS, bar_label
 from lockstep_report.settings import measured_on
+from lockstep_report.svg import show_values
 from lockstep_report.validity import letters as letters_of
 
 # The transfer is its upper bound (docs/analysis.md, "Waiting and transfer").
@@ -57,7 +59,9 @@ def draw(axes, point):
     bottom = [0.0] * point.ranks
     for name, label, colour in PARTS:
         heights = getattr(point.split, name)
-        axes.bar(ranks, heights, bottom=bottom, color=colour, width=0.7, label=label)
+        bars = axes.bar(ranks, heights, bottom=bottom, color=colour, width=0.7, label=label)
+        show_values(bars, [f"{name_of(point)}, rank {rank}, {label}: {short_number(height)} s"
+                           for rank, height in zip(ranks, heights)])
         bottom = [b + h for b, h in zip(bottom, heights)]
     axes.set_xlim(-0.6, point.ranks - 0.4)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))

@@ -10,10 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from html_study import write_study
-from lockstep_report.cli import main
+from lockstep_report.cli import main, parser, read_material
+from lockstep_report.figure_style import short_number
 from lockstep_report.html.markup import Markup, element, escaped
 from synthetic import phases, write_ladder, write_layers, write_run, write_stack, write_sweep
 from test_hostile_names import NAMES, run_with
@@ -65,6 +65,13 @@ def study(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def material(study):
+    options = parser().parse_args(["html", str(study), "-o", "unused.html"])
+    options.skipped = []
+    return read_material(options)
+
+
+@pytest.fixture(scope="module")
 def text(study):
     return make(study.parent / "report.html", study)
 
@@ -99,17 +106,39 @@ def numbers_of(text):
     return re.findall(r"(?<![\w.-])-?\d+(?:,\d{3})*(?:\.\d+)?(?!\w|\.\d)", text)
 
 
-def test_numbers_of_charts_and_answer_are_those_of_the_tables(text):
+def test_numbers_of_the_answer_are_those_of_the_tables(text):
     page = Page(text)
-    cells = " ".join(cell for table in page.tables.values() for row in table for cell in row)
-    known = set(numbers_of(cells)) | {"1", "95"}  # the base case, "95 %"
-    marks = [data for parent, data in page.texts if parent == "title"][1:]
+    known = {n for table in page.tables.values() for row in table for cell in row for n in numbers_of(cell)}
     answer = re.search(r'<section id="answer".*?</section>', text, re.S)[0]
     sentences = [data for parent, data in Page(answer).texts if parent == "li"]
-    assert len(marks) > 60 and len(sentences) == 3
-    for data in (*marks, *sentences):
-        unknown = [n for n in numbers_of(data) if n not in known]
+    assert len(sentences) == 3
+    for data in sentences:
+        unknown = [n for n in numbers_of(data) if n not in known | {"1", "95"}]  # the base case, "95 %"
         assert not unknown or "fewer than 6" in data and unknown == ["6"], (unknown, data)
+
+
+PHASES = ("forward", "backward", "exposed_communication", "update", "imbalance")
+
+
+@pytest.mark.parametrize("figure, table, keys, unit, factor", [
+    ("phases", "phases", PHASES, " s", 1), ("scaling", "table-1-time-speedup", ("speedup",), "", 1),
+    ("scaling", "weak-scaling", ("efficiency",), " %", 100), ("strong-scaling", "strong-scaling", ("speedup",), "", 1),
+    ("strong-scaling", "strong-scaling", ("efficiency",), " %", 100),
+    ("efficiency-causes", "efficiency-causes", ("efficiency_percent",), " %", 1),
+    ("allreduce-sweep", "allreduce-sweep", ("busbw",), " GB/s", 1)])
+def test_values_at_the_marks_are_those_of_the_table(material, text, figure, table, keys, unit, factor):
+    """All values of the column are at marks, and the phases at marks are in the table."""
+    drawn, = re.findall(f'<figure id="figure-{figure}">.*?</figure>', text, re.S)
+    marks = {number for data in re.findall("<title>(.*?)</title>", drawn)
+             for number in re.findall(rf": (-?[\d.,e-]+){unit}$", data)}
+    rows = next(t for t in material.tables if t.name == table).rows
+    values = {short_number(factor * row[key]) for row in rows for key in keys if row[key] is not None}
+    assert len(values) > 2
+    if figure == "phases":
+        assert marks <= values and len(marks) > len(values) / 2
+    else:
+        assert values <= marks and (figure == "efficiency-causes" or marks - values <= {"1", "100"})
+    assert f'href="#table-{table}"' in drawn
 
 
 def test_answer_names_epoch_scaling_and_cause(text):
@@ -131,9 +160,11 @@ def test_sections_are_in_order_and_complete(text):
     assert [a["id"] for a in page.of("section")] == [
         "answer", "times", "ladder", "scaling", "accuracy", "figures", "explanation", "further",
         "method"]
-    assert [a["id"] for a in page.of("figure")] == [
-        "figure-weak-scaling", "figure-strong-scaling", "figure-phases", "figure-work",
-        "figure-allreduce-sweep", "figure-learning-curves", "figure-efficiency-causes"]
+    assert [a["id"] for a in page.of("figure")] == [f"figure-{name}" for name in (
+        "phases", "scaling", "strong-scaling", "waiting", "work", "batch-ladder", "allreduce-sweep",
+        "efficiency-causes", "scaling-laws", "alpha-beta", "learning-curves")]
+    references = set(re.findall(r'(?:url\(|href=")#([^)"]+)', text))
+    assert len(references) > 50 and references <= set(identifiers)
     targets = {a["href"] for a in page.of("a")}
     assert all(t[0] == "#" and t[1:] in identifiers for t in targets)
 
@@ -149,12 +180,8 @@ def test_page_is_accessible(text):
     regions = [a for a in page.of("div") if a.get("class") == "scroll"]
     names = {a["id"] for _, a, _ in page.elements if "id" in a}
     assert all(a["tabindex"] == "0" and a["aria-labelledby"] in names for a in regions)
-    charts = [a for tag, a, above in page.elements if tag == "svg" and "figure" in above]
-    drawn = [a for a in charts if "aria-hidden" not in a]
-    assert len(drawn) > 8 and all(a["role"] == "img" and len(a["aria-label"]) > 20 for a in drawn)
-    assert text.count("n = 9 repeats per size") == 1
-    assert text.count("Measured on cpu (device), hosts node0, node1") >= 4
-    assert len(page.of("figcaption")) == len(page.of("figure"))
+    assert len(page.of("figcaption")) == len(page.of("svg")) == len(page.of("figure")) > 8
+    assert all(a["role"] == "img" and len(a["aria-label"]) > 20 for a in page.of("svg"))
 
 
 def luminance(colour):
@@ -177,8 +204,6 @@ def test_contrast(sheet):
     for text in ("text", "faint", "link"):
         assert contrast(colours[text], colours["page"]) >= 4.5, text
         assert contrast(colours[text], colours["panel"]) >= 4.5, text
-    for n in range(7):  # lines and markers: 3:1 for graphics
-        assert contrast(colours[f"s{n}"], colours["page"]) >= 3, n
 
 
 def assert_isolated(text):
@@ -194,9 +219,9 @@ def assert_isolated(text):
         assert page.of(tag) == [{}]
         assert not re.search(r"url\(|@import|fetch|https?://(?!www\.w3\.org/2000/svg)", content)
     allowed = {"html", "head", "meta", "title", "style", "script", "body", "a", "header", "h1", "h2",
-               "h3", "h4", "button", "nav", "ul", "ol", "li", "main", "section", "div", "table",
-               "caption", "thead", "tbody", "tr", "th", "td", "figure", "figcaption", "svg", "g",
-               "path", "rect", "line", "polyline", "text", "p", "span"}
+               "button", "nav", "ul", "ol", "li", "main", "section", "div", "table", "caption", "thead",
+               "tbody", "tr", "th", "td", "figure", "figcaption", "svg", "g", "defs", "clippath", "path",
+               "rect", "use", "text", "p"}
     assert {tag for tag, _, _ in page.elements} <= allowed
     for tag, attributes, _ in page.elements:
         assert not any(name.startswith("on") or name in ("src", "style", "srcset")
@@ -232,7 +257,6 @@ def test_element_escapes_texts_and_attributes():
     assert element("td", "</script>\n&\"'", title="\"'<>") == (
         "<td title=\"&quot;&#x27;&lt;&gt;\">&lt;/script&gt; &amp;&quot;&#x27;</td>")
     assert element("p", Markup("<b>"), None, class_="a") == '<p class="a"><b></p>'
-    assert element("line", x1=1.25, y1=0.0, x2=float(3)) == '<line x1="1.25" y1="0" x2="3"/>'
 
 
 def test_equal_input_gives_equal_bytes(study, text, tmp_path):
@@ -265,7 +289,7 @@ def test_epoch_times_of_a_csv(tmp_path):
     path.write_text("gpus,batch_per_gpu,epoch_seconds\n1,32,40\n2,32,22\n4,32,13\n")
     text = make(tmp_path / "page.html", "--csv", path)
     assert "On 4 ranks, the epoch is 3.08 times as fast" in text
-    assert "figure-weak-scaling" in text
+    assert "figure-scaling" in text
 
 
 def test_output_errors(study, tmp_path, capfd):
@@ -288,13 +312,10 @@ def test_unusable_files_have_a_section(study, tmp_path, capfd):
     assert len([line for line in capfd.readouterr().err.splitlines() if "note" not in line]) == 1
 
 
-def test_map_combines_steps_and_ranks():
-    from lockstep_report.html.heat_map import work_classes
-
-    work = np.ones((100, 4))
-    work[50:, 2] = 1.15
-    classes, first, ranks = work_classes(work, columns=10)
-    assert first.tolist() == list(range(0, 100, 10)) and ranks.tolist() == [0, 1, 2, 3]
-    assert classes[2].tolist() == [0] * 5 + [3] * 5 and classes[[0, 1, 3]].max() == 0
-    classes, _, ranks = work_classes(work, columns=10, rows=2)
-    assert ranks.tolist() == [0, 2] and classes[1].tolist() == [0] * 5 + [3] * 5
+def test_page_without_matplotlib_has_a_sentence_instead_of_figures(study, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    page = Page(make(tmp_path / "page.html", study))
+    assert ("p", "The figures are missing: drawing figures needs matplotlib: install python3-matplotlib "
+                 "(Debian) or pip install matplotlib.") in page.texts
+    assert not page.of("svg") and len(page.tables) > 10
+    assert main(["figures", str(study), "--out", str(tmp_path / "figures")]) == 2

@@ -1,4 +1,4 @@
-"""Builds HTML and SVG elements. Every text that is not `Markup` is escaped, so a text of a run file
+"""Builds HTML elements. Every text that is not `Markup` is escaped, so a text of a run file
 cannot become an element or an attribute."""
 
 import html
@@ -28,21 +28,6 @@ def element(tag, *children, **attributes):
         if value is None or value is False:
             continue
         name = name.rstrip("_").replace("_", "-")
-        texts.append(name if value is True else f'{name}="{escaped(number(value))}"')
+        texts.append(name if value is True else f'{name}="{escaped(value)}"')
     opening = " ".join(texts)
-    if tag in VOID:
-        return Markup(f"<{opening}>")
-    if tag in SHAPES and not children:
-        return Markup(f"<{opening}/>")
-    return Markup(f"<{opening}>{join(children)}</{tag}>")
-
-
-VOID = ("meta", "link", "br")
-SHAPES = ("path", "rect", "line", "circle", "use", "polyline")
-
-
-def number(value):
-    """Returns a coordinate with at most two digits after the decimal point."""
-    if not isinstance(value, float):
-        return value
-    return f"{value:.2f}".rstrip("0").rstrip(".") if value else "0"
+    return Markup(f"<{opening}>" if tag == "meta" else f"<{opening}>{join(children)}</{tag}>")

@@ -8,14 +8,10 @@ from lockstep_report import __version__, validity
 from lockstep_report.html import sections
 from lockstep_report.html.answer import answer
 from lockstep_report.html.cells import by_name
-from lockstep_report.html.curve_charts import learning_figure, sweep_figure
-from lockstep_report.html.heat_map import heat_figure
+from lockstep_report.html.figures import figure_elements
 from lockstep_report.html.markup import Markup, element, join
-from lockstep_report.html.scaling_charts import strong_figure, weak_figure
-from lockstep_report.html.stack_charts import cause_figure, phase_figure
 from lockstep_report.html.table_element import table_element
 from lockstep_report.report import method_lines
-from lockstep_report.settings import measured_on
 
 
 def html_page(material, file_notes=(), problems=()):
@@ -66,20 +62,12 @@ def content(material, file_notes, problems):
     """Yields the elements of the body."""
     book = by_name(material.tables)
     tables = sections.divided(material.tables)
-    explanation = material.explanation
-    measured = measured_on(material.points) if material.points else ""
-    figures = [weak_figure(book, explanation.laws, measured),
-               strong_figure(book, explanation.laws, measured),
-               phase_figure(book, measured), heat_figure(material.runs, book),
-               sweep_figure(book, explanation.all_reduces, material.runs, material.link_gbit),
-               learning_figure(book)]
     made = [
         section("answer", "Answer", [element("ol", *(element("li", s) for s in answer(book, material.points)))]),
         *(table_section(part, tables[part]) for part in (
             sections.TIMES, sections.LADDER, sections.SCALING, sections.ACCURACY)),
-        section("figures", "Figures", [figure for figure in figures if figure]),
-        table_section(sections.EXPLANATION, tables[sections.EXPLANATION],
-                      [f for f in [cause_figure(book, measured)] if f]),
+        section("figures", "Figures", figure_elements(material)),
+        table_section(sections.EXPLANATION, tables[sections.EXPLANATION]),
         table_section(sections.FURTHER, tables[sections.FURTHER]),
         table_section(sections.Section("checks", "Checks of published values", ()),
                       material.checks),
@@ -107,9 +95,8 @@ def section(name, title, parts):
                                 id=name, aria_labelledby=f"{name}-title")
 
 
-def table_section(part, tables, figures=()):
-    return section(part.name, part.title, [*map(table_element, tables[:1]), *figures,
-                                           *map(table_element, tables[1:])])
+def table_section(part, tables):
+    return section(part.name, part.title, list(map(table_element, tables)))
 
 
 def listed(lines):

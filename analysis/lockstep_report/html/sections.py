@@ -41,7 +41,7 @@ NEEDED = (
                         "SWEEP.h5"),
     ("efficiency-causes", "causes of lost efficiency: a run with 1 rank and the batch of the "
                           "other runs"),
-    ("stragglers", "map of the ranks: lockstep train on several ranks"),
+    ("stragglers", "slow ranks: lockstep train on several ranks"),
 )
 
 

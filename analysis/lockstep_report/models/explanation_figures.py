@@ -8,11 +8,12 @@ from lockstep_report.canvas import current, length, text_size
 from lockstep_report.figure_layout import (
     add_panels, arrange, chunks, height_beside, rows_of, text_width)
 from lockstep_report.figure_style import (
-    IDEAL_LINE, SERIES, light_grid, marker_of, plt, rc_settings, title_of)
+    IDEAL_LINE, SERIES, light_grid, marker_of, name_of, plt, rc_settings, short_number, title_of)
 from lockstep_report.models.causes import CAUSES, LABELS, SMALLEST_DRAWN
 from lockstep_report.models.scaling_laws import AMDAHL
 from lockstep_report.scaling_figure import labelled_ranks
-from lockstep_report.settings import measured_on
+from lockstep_report.settings import measured_on, plural
+from lockstep_report.svg import show_values
 from lockstep_report.sweep_figure import size_text
 
 BEYOND = (0, (4, 3))  # line style beyond the data
@@ -84,9 +85,11 @@ def draw_causes(axes, group, used, texts):
         values = np.array([100 * (loss.efficiency if name == "efficiency" else loss.share(name))
                            for loss in group])
         bottom = np.where(values >= 0, above, below)
-        axes.bar(places, values, bottom=bottom, width=0.7,
-                 color=EFFICIENT if name == "efficiency" else COLOURS[name],
-                 label="efficiency" if name == "efficiency" else LABELS[name])
+        label = LABELS.get(name, name)
+        bars = axes.bar(places, values, bottom=bottom, width=0.7, color=COLOURS.get(name, EFFICIENT),
+                        label=label)
+        show_values(bars, [f"{name_of(loss.point)}, {label}: {value:.3g} %"
+                           for loss, value in zip(group, values)])
         above, below = above + np.maximum(values, 0), below + np.minimum(values, 0)
     axes.axhline(100, **IDEAL_LINE)
     axes.set_xticks(places, texts, fontsize=text_size(9))
@@ -145,9 +148,11 @@ def draw_laws(axes, laws, texts, colours):
         axes.plot(inside, law.speedup(inside), color=colour, linewidth=1.4)
         if law.describes_times:
             axes.plot(beyond, law.speedup(beyond), color=colour, linewidth=1.4, linestyle=BEYOND)
-        axes.plot(law.ranks, law.observed_speedup(), color=colour, linestyle="none", markersize=6,
-                  marker=marker_of(index),
-                  label=texts[id(law)])
+        speedup = law.observed_speedup()
+        line, = axes.plot(law.ranks, speedup, color=colour, linestyle="none", markersize=6,
+                          marker=marker_of(index), label=texts[id(law)])
+        show_values(line, [f"{law_label(law)}, {plural(ranks, 'rank')}: {short_number(value)}"
+                           for ranks, value in zip(law.ranks, speedup)])
     counts = sorted({int(n) for law in laws for n in law.ranks} | {EXTENSION * most})
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
@@ -207,9 +212,10 @@ def draw_all_reduces(axes, group, names):
             kept = values > 0
             axes.plot(sizes[kept], 1e3 * values[kept], color=colour, linewidth=1.2,
                       linestyle=style)
-        axes.plot(found.sizes, 1e3 * found.seconds, color=colour, linestyle="none", markersize=4,
-                  marker=marker_of(index),
-                  label=found.algorithm)
+        line, = axes.plot(found.sizes, 1e3 * found.seconds, color=colour, linestyle="none",
+                          markersize=4, marker=marker_of(index), label=found.algorithm)
+        show_values(line, [f"{found.algorithm}, {size_text(size)}: {short_number(1e3 * seconds)} ms"
+                           for size, seconds in zip(found.sizes, found.seconds)])
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.xaxis.set_minor_locator(NullLocator())
