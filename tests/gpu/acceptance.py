@@ -79,7 +79,8 @@ def parse_arguments(words):
     if args.environment is None and GPU_ENVIRONMENT.is_file():
         args.environment = GPU_ENVIRONMENT
     if args.environment and not args.stubs:  # the script may unpack the programs
-        subprocess.run([*WITH_ENVIRONMENT, args.environment, "true"], timeout=90, check=True)
+        if subprocess.run([*WITH_ENVIRONMENT, args.environment, "true"], timeout=90).returncode != 0:
+            parser.error(f"--environment {args.environment}: the script failed")
     for path in [] if args.stubs else [args.lockstep, args.tests, args.data / "data_batch_1.bin",
                                        args.cache]:
         if path and not os.access(path, os.R_OK):

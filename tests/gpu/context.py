@@ -9,9 +9,6 @@ from measures import Run, Unreadable, read_run
 from running import Outcome
 
 OUT_OF_MEMORY = 4  # docs/exit-status.md
-# Exit statuses of errors in options, data and output files (docs/exit-status.md): a rerun with other
-# options of the GPU does not help to find their cause.
-WITHOUT_RERUN = {2, 3, 6}
 LOSS_SCALE = "1024"  # of fp16 here and in pytorch_gpu.py: constant, so that no step is skipped
 SEED = "1"
 LOADER_THREADS = "8"
@@ -44,9 +41,8 @@ class Training:
 
     @property
     def can_be_rerun(self):
-        """Whether the run failed in such a manner that reruns can find the cause."""
-        return self.run is None and not self.outcome.is_cut_off \
-            and self.outcome.status not in WITHOUT_RERUN
+        """Whether the run failed and reruns can find the cause."""
+        return self.run is None and self.outcome.can_be_rerun
 
 
 @dataclass
@@ -149,7 +145,7 @@ class Context:
         except Unreadable as error:
             reason = reason or str(error)
         if outcome.timed_out and run is not None:
-            reason += "; the run file is complete, so the end of the program hangs"
+            reason += "; the run file is complete, so the program hung at its end"
         return Training(outcome, None if reason else run, reason)
 
     def checked_training(self, report, name, arguments, limit, prefix=(), **variables):

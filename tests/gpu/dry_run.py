@@ -61,7 +61,7 @@ SCENARIOS = (
                 "racecheck of our own kernels: exit status -11"),
             3: ("engines 512 bf16: exit status 70", "from the wall clock"),
             4: ("not ready in time", "Lockstep bf16 device"),
-            5: ("is below 85%", "(reruns of an earlier failure)", "the end of the program hangs",
+            5: ("is below 85%", "(reruns of an earlier failure)", "so the program hung at its end",
                 "two ranks nccl: passes with --reducer allreduce"),
             6: ("ladder 32: exit status 70", "not reproduced by a rerun")}),
 

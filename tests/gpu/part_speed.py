@@ -27,7 +27,7 @@ def select_engines(context, report, batch, precision):
         "timed", "--engine-log", context.path(f"engines-{precision}-{batch}.jsonl"), "--json"), 200)
     if not outcome.ok:
         report.add_outcome(outcome)
-        if not outcome.is_cut_off:
+        if outcome.can_be_rerun:
             diagnose(context, report, precision, batch)
         return
     kernels = parse_json(outcome.stdout, "lockstep plan").get("kernels") or []

@@ -29,12 +29,13 @@ def versions(context, report):
     if not info.ok:
         report.add_outcome(info)
         return
-    report.checks += 1
     details = parse_json(info.stdout, "lockstep info")
     context.properties += [[name, text] for name, text in details.get("versions", {}).items()]
-    context.properties += [[f"device {name}", text]
-                           for name, text in details.get("devices", {}).items()]
-    report.headlines.append(f"{len(gpus)} GPUs: {details.get('devices', {}).get('cuda', 'unknown')}")
+    devices = details.get("devices", {})
+    context.properties += [[f"device {name}", text] for name, text in devices.items()]
+    device = devices.get("cuda", "not available")
+    report.check(not device.startswith("not available"), f"lockstep info: {device}")
+    report.headlines.append(f"{len(gpus)} GPUs: {device}")
     report.add_text("The table at the top of this report lists the devices and the versions.")
 
 

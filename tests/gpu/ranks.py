@@ -67,7 +67,7 @@ def all_reduce_check(context, report, ranks, *options, **variables):
         wrong = sum(row["wrong"] for row in rows)
         if wrong or not rows:
             return FAILED, f"{wrong} wrong elements in {len(rows)} sizes"
-        return PASSED, (f"{len(rows)} sizes up to {rows[-1]['bytes']:,} bytes, which take "
+        return PASSED, (f"{len(rows)} sizes; {rows[-1]['bytes']:,} bytes take "
                         f"{rows[-1]['median_seconds'] * 1e6:,.0f} us")
 
     return attempt

@@ -10,6 +10,8 @@ import threading
 import time
 from dataclasses import dataclass
 
+# Exit statuses of errors in options, data and output files (docs/exit-status.md).
+WITHOUT_RERUN = {2, 3, 6}
 GRACE_SECONDS = 4.0  # time between SIGTERM and SIGKILL, in which mpirun ends its ranks
 
 
@@ -87,6 +89,11 @@ class Outcome:
         return self.status == 0
 
     @property
+    def can_be_rerun(self):
+        """Whether reruns with other options of the GPU can find the cause of a failure."""
+        return not self.is_cut_off and self.status not in WITHOUT_RERUN
+
+    @property
     def reason(self):
         """One line that states how the command failed."""
         if self.is_cut_off:
@@ -95,7 +102,10 @@ class Outcome:
             return f"did not end within its time limit of {self.seconds:.0f} s"
         if self.status is None:
             return self.stderr
-        return "; ".join(filter(None, [f"exit status {self.status}", last_lines(self.stderr, 1, 160)]))
+        # mpirun prints lines after those of the program.
+        own = [line for line in self.stderr.splitlines() if line.startswith("lockstep:")]
+        cause = own[0][:200] if own else last_lines(self.stderr, 1, 200)
+        return "; ".join(filter(None, [f"exit status {self.status}", cause]))
 
     @property
     def tail(self):
