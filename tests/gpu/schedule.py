@@ -56,6 +56,7 @@ CALLS = {
 
 
 def weights(call):
-    """Returns the seconds of every step of a call, {(index of the part, index of the step): seconds}."""
+    """Returns the seconds of every step of a call, {(index of the part, index of the step): seconds}.
+    Steps share the time of the call in proportion to them (clock.py)."""
     return {(i, j): seconds for i, part in enumerate(CALLS[call])
             for j, (seconds, _) in enumerate(part.steps)}

@@ -17,7 +17,6 @@ import measures  # noqa: E402
 import part_memory  # noqa: E402
 import part_operations  # noqa: E402
 import results  # noqa: E402
-import schedule  # noqa: E402
 import turns  # noqa: E402
 from bisection import FAILED, HUNG, NOT_RUN, PASSED, REPEAT  # noqa: E402
 from clock import Clock  # noqa: E402
@@ -58,6 +57,14 @@ def test_reruns_do_not_explain_usage_errors_and_missing_time(status, is_cut_off,
 def test_conclusion_names_the_changes_that_make_a_check_pass(found, expected):
     line = bisection.conclusion("check", found)
     assert line.startswith("check: ") and expected in line and "\n" not in line
+
+
+def test_change_that_makes_only_one_of_two_reruns_pass_is_no_cause(tmp_path):
+    context, report = Context(None, None, Clock(60, {0: 1}), None, tmp_path), Report(1, "title")
+    found = {REPEAT: [FAILED], "A=0": [PASSED, FAILED], "B=0": [PASSED, PASSED]}
+    bisection.bisect(context, report, "check", lambda name, label: (found[label].pop(0), ""),
+                     ("A=0", "B=0"), 60)
+    assert report.diagnoses == ["check: passes with B=0; fails with A=0"]
 
 
 def test_change_replaces_or_adds_options_or_sets_a_variable():
@@ -126,11 +133,6 @@ def test_memory_limit_is_extrapolated_from_the_last_two_points():
     points = [{"batch_per_rank": batch, "predicted_bytes": 100 + 10 * batch} for batch in (1, 4, 16)]
     assert part_memory.predicted_limit(points, 1100) == 100
     assert part_memory.predicted_limit(points[:1], 1100) is None
-
-
-@pytest.mark.parametrize("call", schedule.CALLS)
-def test_steps_fill_the_call(call):
-    assert sum(schedule.weights(call).values()) == schedule.SECONDS
 
 
 def test_time_that_a_step_did_not_use_is_distributed_over_later_steps(monkeypatch):
