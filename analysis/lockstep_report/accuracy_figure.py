@@ -4,7 +4,7 @@ import numpy as np
 
 from lockstep_report.accuracy import accuracy_curves
 from lockstep_report.figure_layout import (
-    arrange, figure_size, height_beside, panels_of, text_width)
+    arrange, figure_size, height_beside, legend_beside, panels_of, text_width)
 from lockstep_report.figure_style import (
     SERIES, light_grid, marker_of, plt, rc_settings, short_number)
 from lockstep_report.settings import runs_text
@@ -45,7 +45,7 @@ def accuracy_figure(runs):
         right.set_xlabel("training time without waiting for data, seconds")
         for axes in (left, right):
             light_grid(axes, "both")
-        right.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+        legend_beside(right)
         arrange(figure, title_of(curves),
                 ["Medians of " + runs_text([len(c.labels) for c in curves], "curve")])
         return figure

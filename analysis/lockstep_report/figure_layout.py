@@ -4,6 +4,7 @@ import warnings
 from functools import lru_cache
 
 import numpy as np
+from matplotlib import pyplot as plt
 from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
@@ -192,9 +193,13 @@ def rows_of(widths):
     return rows
 
 
-def add_panels(figure, rows, widths):
-    """Returns the axes of all panels; the right end of a row that is not full stays empty."""
+def panel_figure(widths, beside, height):
+    """Makes a figure of panels with these widths, in as many rows of the height `height` as they need, with
+    `beside` inches to the right of the longest row. Returns (figure, rows of axes); the right end of a row that is
+    not full stays empty."""
+    rows = rows_of(widths)
     longest = max(sum(widths[i] for i in row) for row in rows)
+    figure = plt.figure(figsize=(longest + beside, 0.4 + height * len(rows)))
     axes = []
     for row, place in zip(rows, figure.add_gridspec(len(rows), 1)):
         ratios = [widths[i] for i in row]
@@ -202,8 +207,20 @@ def add_panels(figure, rows, widths):
         if rest > 0.01 * longest:
             ratios.append(rest)
         grid = place.subgridspec(1, len(ratios), width_ratios=ratios)
-        axes += [figure.add_subplot(grid[0, column]) for column in range(len(row))]
-    return axes
+        axes.append([figure.add_subplot(grid[0, column]) for column in range(len(row))])
+    return figure, axes
+
+
+def legend_beside(axes, panels=None, names=None, **options):
+    """Adds one legend of the panels [`axes`] to the right of `axes`. `names`: the labels in their order [as
+    drawn]; labels that were not drawn are left out."""
+    handles = {}
+    for panel in [axes] if panels is None else panels:
+        for handle, name in zip(*panel.get_legend_handles_labels()):
+            handles.setdefault(name, handle)
+    shown = [name for name in names or handles if name in handles]
+    axes.legend([handles[name] for name in shown], shown, loc="center left", bbox_to_anchor=(1.02, 0.5),
+                **options)
 
 
 def share_limits(axes):

@@ -3,7 +3,7 @@
 from matplotlib.ticker import FuncFormatter
 
 from lockstep_report.canvas import length
-from lockstep_report.figure_layout import add_panels, arrange, chunks, rows_of, text_width
+from lockstep_report.figure_layout import arrange, chunks, panel_figure, text_width
 from lockstep_report.figure_style import SERIES, light_grid, plt, rc_settings, short_number
 
 
@@ -20,12 +20,10 @@ def ladder(rows, title):
     unit = max(length(0.75), *(text_width(text) + length(0.15) for text in texts))
     parts = chunks(rows, unit)
     panels = [(part, key, heading) for key, heading in keys for part in parts]
-    widths = [max(unit * len(part), length(2.2)) + 0.4 for part, _, _ in panels]
-    places = rows_of(widths)
+    widths = [max(unit * len(part), length(2.2)) + 0.9 for part, _, _ in panels]
     with plt.rc_context(rc_settings()):
-        figure = plt.figure(figsize=(
-            max(sum(widths[i] for i in row) + len(row) for row in places), 3.7 * len(places)))
-        for axes, (part, key, heading) in zip(add_panels(figure, places, widths), panels):
+        figure, _ = panel_figure(widths, 1.0, 3.5)
+        for axes, (part, key, heading) in zip(figure.axes, panels):
             draw_ladder(axes, part, key, max(row.get(key) or 0 for row in rows))
             axes.set_title(heading)
         arrange(figure, title)

@@ -2,7 +2,7 @@
 
 from lockstep_report.canvas import current, length
 from lockstep_report.figure_layout import (
-    arrange, chunks, figure_size, panels_of, text_width, wrap_lines)
+    arrange, chunks, figure_size, legend_beside, panels_of, text_width, wrap_lines)
 from lockstep_report.figure_style import SERIES, light_grid, plt, rc_settings, short_number
 from lockstep_report.layers import PASSES, layer_table, stack_table
 
@@ -31,7 +31,7 @@ def layer_figure(rows, title):
         most = current().width / 3 if current().width else label + 1
         panels[0].set_yticks(range(len(names)), [wrap_lines(name, most) for name in names])
         panels[0].invert_yaxis()
-        panels[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), handlelength=1.0)
+        legend_beside(panels[-1], handlelength=1.0)
         arrange(figure, title)
         return figure
 
@@ -72,7 +72,7 @@ def stack_figure(rows, title):
         for axes, part in zip(panels[:, 0], parts):
             draw_stacks(axes, part, max(row["depth"] for row in shown))
             axes.set_xlim(-0.6, longest - 0.4)
-        panels[0][0].legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+        legend_beside(panels[0][0])
         arrange(figure, title)
         return figure
 

@@ -5,7 +5,7 @@ from matplotlib.ticker import FuncFormatter
 
 from lockstep_report import validity
 from lockstep_report.canvas import length
-from lockstep_report.figure_layout import add_panels, arrange, chunks, rows_of, text_width
+from lockstep_report.figure_layout import arrange, chunks, legend_beside, panel_figure, text_width
 from lockstep_report.figure_style import (
     light_grid, name_of, notes_of, plt, rc_settings, short_number, title_of)
 from lockstep_report.phases import phase_name
@@ -45,19 +45,16 @@ def phase_bars(points, letters=None):
                    for i in range(len(parts))]
     widths = [max(unit * len(panel), text_width(title) + 0.2)
               for panel, title in zip(panels, titles)]
-    rows = rows_of(widths)
     height = 3.3 + LINE_HEIGHT * max(label.count("\n") + 1 for label in labels)
-    longest = max(sum(widths[i] for i in row) for row in rows)
     with plt.rc_context(rc_settings()):
-        figure = plt.figure(figsize=(longest + 3.1, 0.4 + height * len(rows)))
-        axes = add_panels(figure, rows, widths)
-        for place, panel in enumerate(panels):
-            draw_stack(axes[place], panel, letters, max(
+        figure, rows = panel_figure(widths, 3.1, height)
+        for axes, panel, title in zip(figure.axes, panels, titles):
+            draw_stack(axes, panel, letters, max(
                 p.epoch_seconds for p in timed if p.batch_per_rank == panel[0].batch_per_rank))
-            axes[place].set_title(titles[place])
+            axes.set_title(title)
         for row in rows:
-            axes[row[0]].set_ylabel("seconds per epoch\n(mean over the ranks)")
-        add_phase_legend(axes, axes[rows[0][-1]])
+            row[0].set_ylabel("seconds per epoch\n(mean over the ranks)")
+        add_phase_legend(figure.axes, rows[0][-1])
         arrange(figure, "Time of an epoch by phase: " + title_of(timed),
                 [f"({letters[note]}) {note}" for note in notes_of(timed, letters)]
                 + [measured_on(timed)])
@@ -72,13 +69,7 @@ def is_finite(point):
 
 def add_phase_legend(panels, axes):
     """Adds one legend for the phases of all panels, to the right of `axes`."""
-    handles = {}
-    for panel in panels:
-        for handle, name in zip(*panel.get_legend_handles_labels()):
-            handles.setdefault(name, handle)
-    order = [name for name in NAMES.values() if name in handles][::-1]
-    axes.legend([handles[n] for n in order], order, loc="center left", bbox_to_anchor=(1.02, 0.5),
-                handlelength=1.0, handleheight=1.0)
+    legend_beside(axes, panels, [*NAMES.values()][::-1], handlelength=1.0, handleheight=1.0)
 
 
 def draw_stack(axes, points, letters, whole):

@@ -1,7 +1,7 @@
 """The figure of the busy and idle shares of pipeline stages."""
 
 from lockstep_report.canvas import current, length
-from lockstep_report.figure_layout import arrange, rows_of, text_width
+from lockstep_report.figure_layout import arrange, legend_beside, rows_of, text_width
 from lockstep_report.figure_style import light_grid, plt, rc_settings
 from lockstep_report.phase_figure import COLOURS
 from lockstep_report.points import IMBALANCE
@@ -31,7 +31,7 @@ def pipeline_figure(table):
         for axes, part in zip(panels[:, 0], parts):
             draw_part(axes, part)
             axes.set_xlim(-0.7, longest - 1)
-        panels[0][0].legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+        legend_beside(panels[0][0])
         arrange(figure, "Busy and idle shares of the pipeline stages")
         return figure
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from lockstep_report.canvas import current, text_size
-from lockstep_report.figure_layout import arrange, figure_size, panels_of, wrap
+from lockstep_report.figure_layout import arrange, figure_size, legend_beside, panels_of, wrap
 from lockstep_report.figure_style import light_grid, plt, rc_settings, short_number
 from lockstep_report.profile import ALL_REDUCE, ceilings_of, cost_of, operation_rows, profiled_runs
 from lockstep_report.svg import show_values
@@ -99,5 +99,5 @@ def draw_roofline(axes, points, ceilings):
     axes.set_xlabel("arithmetic intensity, FLOPs per byte")
     axes.set_ylabel("GFLOP/s")
     axes.set_title("Roofline model; the area is the time")
-    axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=text_size(8))
+    legend_beside(axes, fontsize=text_size(8))
     light_grid(axes, "both")

@@ -9,7 +9,7 @@ from lockstep_report import metrics, settings, validity
 from lockstep_report.canvas import current
 from lockstep_report.comparison import base_of, independent_of, scaling_series, strong_base_of
 from lockstep_report.figure_layout import (
-    arrange, figure_size, height_beside, panels_of, text_width)
+    arrange, figure_size, height_beside, legend_beside, panels_of, text_width)
 from lockstep_report.figure_style import (
     IDEAL_LINE, SERIES, light_grid, marker_of, notes_of, plt, rc_settings, short_number, title_of)
 from lockstep_report.scaling import weak_efficiency
@@ -147,7 +147,7 @@ def finish_scaling(left, right, ranks, series):
     top = 100 * max(1.0, *(value for _, rows in series for row in rows
                            for value in (row.efficiency, row.independent or 0)))
     right.set_ylim(0, 1.1 * top)
-    right.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+    legend_beside(right)
 
 
 def axis_width():

@@ -5,7 +5,8 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from lockstep_report import metrics
 from lockstep_report.canvas import current, length
-from lockstep_report.figure_layout import add_panels, arrange, rows_of, share_limits, text_width
+from lockstep_report.figure_layout import (
+    arrange, legend_beside, panel_figure, share_limits, text_width)
 from lockstep_report.figure_style import (
     IDEAL_LINE, SERIES, light_grid, marker_of, plt, rc_settings, short_number)
 from lockstep_report.models.alpha_beta import SWEEP
@@ -33,24 +34,16 @@ def sweep_figure(runs, link_gbit=None, fits=()):
                   for source, ranks in panels]
         widths = [min(current().row, max(length(4.2), text_width(title) + 0.2))
                   for title in titles]
-        rows = rows_of(widths)
-        figure = plt.figure(figsize=(
-            max(sum(widths[i] for i in row) for row in rows) + 0.6 + max(map(text_width, names)),
-            0.4 + 3.6 * len(rows)))
-        axes = add_panels(figure, rows, widths)
-        for panel, title, ((source, ranks), curves) in zip(axes, titles, panels.items()):
+        figure, rows = panel_figure(widths, 0.6 + max(map(text_width, names)), 3.6)
+        for panel, title, ((source, ranks), curves) in zip(figure.axes, titles, panels.items()):
             draw_panel(panel, curves, names, links[source])
             draw_fits(panel, [fit for fit in fits if source in fit.sources
                                and fit.ranks == ranks], names)
             panel.set_title(title)
-        share_limits(axes)
+        share_limits(figure.axes)
         for row in rows:
-            axes[row[0]].set_ylabel("bus bandwidth, GB/s")
-        handles = {}
-        for panel in axes:
-            handles |= dict(zip(*reversed(panel.get_legend_handles_labels())))
-        axes[rows[0][-1]].legend(handles.values(), handles.keys(), loc="center left",
-                           bbox_to_anchor=(1.02, 0.5))
+            row[0].set_ylabel("bus bandwidth, GB/s")
+        legend_beside(rows[0][-1], figure.axes)
         arrange(figure, "All-reduce: bus bandwidth 2(N−1)/N · bytes / time over message size",
                 sweep_notes([run for run in runs if run.allreduce], link_gbit, fits))
         return figure

@@ -4,7 +4,7 @@ import math
 
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from lockstep_report.figure_layout import arrange
+from lockstep_report.figure_layout import arrange, legend_beside
 from lockstep_report.figure_style import (
     IDEAL_LINE, MARKERS, SERIES, light_grid, plt, rc_settings, short_number)
 from lockstep_report.scaling_figure import labelled_ranks
@@ -44,6 +44,6 @@ def thread_figure(group):
         axes.set_xlabel("threads per rank")
         axes.set_ylabel("speedup")
         light_grid(axes, "both")
-        axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+        legend_beside(axes)
         arrange(figure, title_of(group), [measured_on(group)])
         return figure

@@ -3,7 +3,7 @@
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from lockstep_report.canvas import current, length
-from lockstep_report.figure_layout import add_panels, arrange, rows_of, text_width
+from lockstep_report.figure_layout import arrange, legend_beside, panel_figure, text_width
 from lockstep_report.figure_style import (
     light_grid, name_of, notes_of, plt, rc_settings, short_number, title_of)
 from lockstep_report.phase_figure import COLOURS, bar_label
@@ -27,22 +27,18 @@ def waiting_bars(points, letters=None):
     titles = [panel_title(p, letters) for p in split]
     widths = [min(current().row, max(length(BAR_WIDTH) * p.ranks, text_width(title) + 0.2))
               for p, title in zip(split, titles)]
-    rows = rows_of(widths)
     height = 2.9 + 0.17 * max(title.count("\n") for title in titles)
-    longest = max(sum(widths[i] for i in row) for row in rows)
     highest = max(w + t for p in split for w, t in zip(p.split.waiting, p.split.transfer))
     with plt.rc_context(rc_settings()):
-        figure = plt.figure(figsize=(longest + 3.3, 0.4 + height * len(rows)))
-        axes = add_panels(figure, rows, widths)
-        for panel, point, title in zip(axes, split, titles):
+        figure, rows = panel_figure(widths, 3.3, height)
+        for panel, point, title in zip(figure.axes, split, titles):
             draw(panel, point)
             panel.set_title(title)
             panel.set_ylim(0, 1.1 * highest or 1)
         for row in rows:
-            axes[row[0]].set_ylabel("seconds per epoch")
-        handles, labels = axes[0].get_legend_handles_labels()
-        axes[rows[0][-1]].legend(handles[::-1], labels[::-1], loc="center left",
-                                 bbox_to_anchor=(1.02, 0.5), handlelength=1.0, handleheight=1.0)
+            row[0].set_ylabel("seconds per epoch")
+        legend_beside(rows[0][-1], names=[label for _, label, _ in PARTS[::-1]], handlelength=1.0,
+                      handleheight=1.0)
         arrange(figure, "All-reduce of each rank: " + title_of(split),
                 [f"({letters[note]}) {note}" for note in notes_of(split, letters)]
                 + [measured_on(split)])
@@ -64,7 +60,7 @@ def draw(axes, point):
                            for rank, height in zip(ranks, heights)])
         bottom = [b + h for b, h in zip(bottom, heights)]
     axes.set_xlim(-0.6, point.ranks - 0.4)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axes.set_xlabel("rank")
     light_grid(axes)

@@ -6,7 +6,7 @@ from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator
 
 from lockstep_report.canvas import current, length
-from lockstep_report.figure_layout import add_panels, arrange, rows_of, wrap_lines
+from lockstep_report.figure_layout import arrange, legend_beside, panel_figure, wrap_lines
 from lockstep_report.figure_style import plt, rc_settings, short_number
 from lockstep_report.models.stragglers import COMMUNICATION
 from lockstep_report.models.timed_run import timed_run
@@ -36,16 +36,14 @@ def work_figure(runs, stragglers):
     if not shown:
         return None
     widths = [min(current().row, length(4.4))] * len(shown)
-    rows = rows_of(widths)
     with plt.rc_context(rc_settings()):
-        figure = plt.figure(figsize=(max(sum(widths[i] for i in row) for row in rows) + 2.2, 3.9 * len(rows)))
-        panels = add_panels(figure, rows, widths)
-        for axes, run in zip(panels, shown):
+        figure, rows = panel_figure(widths, 2.2, 3.5)
+        for axes, run in zip(figure.axes, shown):
             draw_work(axes, run, slow[run.label])
             axes.set_title(wrap_lines(slowest_text(slow[run.label]), length(4.2)))
         for row in rows:
-            panels[row[0]].set_ylabel("rank")
-        panels[rows[0][-1]].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), handlelength=1.0)
+            row[0].set_ylabel("rank")
+        legend_beside(rows[0][-1], handlelength=1.0)
         arrange(figure, "Work of each rank in each step",
                 ["Work: all phases without exposed communication, relative to the median of the ranks in "
                  "the same steps. The frame marks the slowest rank."])
@@ -83,7 +81,7 @@ def draw_work(axes, run, slow):
     axes.set_ylim(len(ranks) - 0.5, -0.5)
     every = -(-len(ranks) // 16)
     axes.set_yticks(range(0, len(ranks), every), ranks[::every])
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
     axes.tick_params(length=0)
     axes.set_xlabel("step")
 

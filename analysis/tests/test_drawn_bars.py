@@ -91,6 +91,20 @@ def test_reducers_have_gaps_between_numbers_of_ranks():
     assert values(above)[-3] == "2 ranks, overlap, update: 5 ms"
 
 
+def test_reducers_in_several_rows_have_equal_axes():
+    found = [replace(phased(2, 32, 1.0 + n, 2, 1, 0.002, reducer="overlap", detail=f"a rather long option {n}"),
+                     steps=100, sent_bytes=None if n else 1e6) for n in range(9)]
+    panels = reducer_bars(found).axes
+    above, below = panels[::2], panels[1::2]
+    assert len(above) == 3 and numbers(above[0].get_ylim()) == numbers(above[2].get_ylim()) == [0, 103.5]
+    assert numbers(below[0].get_ylim()) == numbers(below[1].get_ylim()) == [0, 1.15]
+    assert numbers(panels[0].get_xlim()) == numbers(panels[5].get_xlim()) == [-0.6, 2.6]
+    assert ticks(below[0].xaxis)[0] == (0, "2 ranks\noverlap\na rather long option 0")
+    assert [bool(panel.get_legend()) for panel in panels] == [True] + [False] * 5
+    assert reducer_bars(found[1:2]).axes[0].get_ylim()[1] == pytest.approx(23)  # one panel without bytes
+    assert len(reducer_bars(found[1:2]).axes) == 1
+
+
 def test_ladder_names_what_was_not_measured():
     rows = [{"batch_per_rank": 1024, "status": "complete", "epoch_seconds": 40.0, "images_per_second": 1250.0},
             {"batch_per_rank": 2048, "status": "complete", "epoch_seconds": 20.0, "images_per_second": 2500.0,

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from lockstep_report import (
-    accuracy_figure, canvas, figure_style, ladder_figure, layer_figures, paper_layout, phase_figure,
+    accuracy_figure, canvas, figure_layout, figure_style, ladder_figure, layer_figures, paper_layout, phase_figure,
     pipeline_figure, profile_figure, reducer_figure, scaling_figure, sweep_figure, telemetry_figure,
     thread_figure, waiting_figure)
 from lockstep_report.accuracy import Curve
@@ -202,6 +202,42 @@ def test_texts_of_every_figure(make, count, width, tmp_path, monkeypatch):
             assert figure.get_figwidth() == given
         assert min(sizes) >= canvas.SMALLEST_TEXT
         assert faults(figure) == []
+
+
+# Width and height in inches of the figures of 7 points on the screen.
+SIZES = {phases: (9.75, 4.49), weak: (10.5, 4.14), many_batches: (10.5, 4.14), waiting: (6.8, 3.78),
+         waiting_panels: (13.31, 3.78), reducers: (9.92, 6.54), ladder: (7.15, 7.4), threads: (6.6, 4.34),
+         learning: (10.1, 4.14), sweep: (5.07, 4.28), causes: (8.96, 4.14), laws: (8.47, 7.08),
+         layers: (10.09, 5.94), stacks: (10.44, 3.7), pipelines: (9.66, 10.8), profile: (12.5, 4.94),
+         telemetry: (8.6, 8.39), prediction: (7.82, 4.62)}
+
+
+@pytest.mark.parametrize("make", SIZES, ids=lambda make: make.__name__)
+def test_a_figure_has_the_size_that_its_texts_need(make, tmp_path, monkeypatch):
+    """The texts fit at the first attempt: the size is not found by enlarging the figure, which is drawn once."""
+    draws = []
+    monkeypatch.setattr(figure_layout, "draw", lambda figure, draw=figure_layout.draw: draws.append(draw(figure)))
+    figure = drawn(make, 7, tmp_path, monkeypatch)
+    assert figure.get_size_inches() == pytest.approx(SIZES[make], abs=0.1)
+    assert len(draws) == 1
+    figure_style.plt.close(figure)
+
+
+def test_panels_fill_rows():
+    with figure_style.plt.rc_context(figure_style.rc_settings()):
+        figure, rows = figure_layout.panel_figure([6.0, 6.0, 3.0], 2.0, 3.0)
+        assert [len(row) for row in rows] == [1, 2]
+        assert figure.get_size_inches().tolist() == [11, 6.4]
+        figure.draw_without_rendering()
+    (first,), (second, third) = ([axes.get_position() for axes in row] for row in rows)
+    assert first.width == pytest.approx(second.width, rel=0.1) and 1.7 < second.width / third.width < 2.4
+    assert first.y0 > second.y1 and second.y0 == pytest.approx(third.y0)
+    for panel, text in zip(figure.axes, "aba"):
+        panel.plot([0, 1], [0, 1], label=text)
+    figure_layout.legend_beside(rows[0][0], figure.axes, ["c", "b", "a"])
+    figure_layout.share_limits(figure.axes)
+    assert [text.get_text() for text in rows[0][0].get_legend().get_texts()] == ["b", "a"]
+    figure_style.plt.close(figure)
 
 
 def test_the_pdf_embeds_truetype_fonts_and_has_no_date():

@@ -6,7 +6,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from lockstep_report.canvas import current, length, text_size
 from lockstep_report.figure_layout import (
-    add_panels, arrange, chunks, height_beside, rows_of, text_width)
+    arrange, chunks, height_beside, legend_beside, panel_figure, text_width)
 from lockstep_report.figure_style import (
     IDEAL_LINE, SERIES, light_grid, marker_of, name_of, plt, rc_settings, short_number, title_of)
 from lockstep_report.models.causes import CAUSES, LABELS, SMALLEST_DRAWN
@@ -48,21 +48,17 @@ def cause_bars(losses):
     labels = [[bar_text(loss) for loss in group] for group in panels.values()]
     widths = [min(current().row, max(length(2.2), text_width(f"{key[1]},"), text_width(key[2]),
                                      unit * len(texts))) for key, texts in zip(panels, labels)]
-    rows = rows_of(widths)
-    longest = max(sum(widths[i] for i in row) for row in rows)
     used = [name for name, _ in CAUSES if any(abs(loss.share(name)) > SMALLEST_DRAWN for loss in losses)]
     legend = max(text_width(LABELS[name]) for name in (*used, "transfer")) + 0.8
     with plt.rc_context(rc_settings()):
-        figure = plt.figure(figsize=(longest + legend + 0.6, 3.6 * len(rows) + 0.4))
-        axes = add_panels(figure, rows, widths)
-        for panel, (key, group), texts in zip(axes, panels.items(), labels):
+        figure, rows = panel_figure(widths, legend + 0.6, 3.6)
+        for panel, (key, group), texts in zip(figure.axes, panels.items(), labels):
             draw_causes(panel, group, used, texts)
             panel.set_title(f"{key[1]},\n{key[2]}")
         for row in rows:
-            axes[row[0]].set_ylabel("per cent of the epoch")
-        handles, names = axes[0].get_legend_handles_labels()
-        axes[rows[0][-1]].legend(handles[::-1], names[::-1], loc="center left",
-                                 bbox_to_anchor=(1.02, 0.5), handlelength=1.0, handleheight=1.0)
+            row[0].set_ylabel("per cent of the epoch")
+        legend_beside(rows[0][-1], names=["efficiency", *LABELS.values()][::-1], handlelength=1.0,
+                      handleheight=1.0)
         arrange(figure, "Causes of lost efficiency" + setting_text(losses[0].point, panels),
                 [measured_on([loss.point for loss in losses])])
         return figure
@@ -163,7 +159,7 @@ def draw_laws(axes, laws, texts, colours):
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_xlabel("ranks N")
     light_grid(axes, "both")
-    axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+    legend_beside(axes)
 
 
 def all_reduce_lines(fits):
@@ -177,22 +173,15 @@ def all_reduce_lines(fits):
         panels.setdefault((found.origin, found.ranks, found.hosts), []).append(found)
     names = list(dict.fromkeys(found.algorithm for found in fits))
     widths = [min(current().row, length(3.8))] * len(panels)
-    rows = rows_of(widths)
     with plt.rc_context(rc_settings()):
-        figure = plt.figure(figsize=(
-            max(sum(widths[i] for i in row) for row in rows) + 1.0 + max(map(text_width, names)),
-            0.6 + 3.6 * len(rows)))
-        axes = add_panels(figure, rows, widths)
-        handles = {}
-        for panel, ((origin, ranks, hosts), group) in zip(axes, panels.items()):
+        figure, rows = panel_figure(widths, 1.0 + max(map(text_width, names)), 3.7)
+        for panel, ((origin, ranks, hosts), group) in zip(figure.axes, panels.items()):
             draw_all_reduces(panel, group, names)
             on_hosts = f" on {hosts} hosts" if hosts > 1 else ""
             panel.set_title(f"{origin}, {ranks} ranks{on_hosts}")
-            handles |= dict(zip(*reversed(panel.get_legend_handles_labels())))
         for row in rows:
-            axes[row[0]].set_ylabel("all-reduce, ms")
-        axes[rows[0][-1]].legend(handles.values(), handles.keys(), loc="center left",
-                                 bbox_to_anchor=(1.02, 0.5))
+            row[0].set_ylabel("all-reduce, ms")
+        legend_beside(rows[0][-1], figure.axes)
         arrange(figure, "All-reduce time: alpha + beta · bytes",
                 ["Dashed: beyond the measured sizes; not measured. A line ends where it would be "
                  "negative."])

@@ -3,7 +3,7 @@ and the measured steps as points."""
 
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from lockstep_report.figure_layout import arrange, text_width
+from lockstep_report.figure_layout import arrange, legend_beside, text_width
 from lockstep_report.figure_style import (
     SERIES, light_grid, marker_of, plt, rc_settings, short_number)
 from lockstep_report.scaling_figure import labelled_ranks
@@ -33,7 +33,7 @@ def prediction_figure(rows):
         axes.set_xlabel("ranks N")
         axes.set_ylabel("step, ms")
         light_grid(axes, "both")
-        axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+        legend_beside(axes)
         arrange(figure, f"Predicted step time: {network.label}, network {network.name}",
                 ["Dashed line and band: predicted, with the 95 % interval. Points: measured.",
                  *dict.fromkeys(text for row in rows for text in row.warnings)])
