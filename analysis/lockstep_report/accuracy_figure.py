@@ -1,6 +1,7 @@
 """Figure of learning curves: test accuracy over epochs and over seconds."""
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from lockstep_report.accuracy import accuracy_curves
 from lockstep_report.figure_layout import (
@@ -42,6 +43,7 @@ def accuracy_figure(runs):
         left.set_title("Test accuracy (%) after epochs")
         right.set_title("Test accuracy (%) after seconds of training")
         left.set_xlabel("epochs")
+        left.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         right.set_xlabel("training time without waiting for data, seconds")
         for axes in (left, right):
             light_grid(axes, "both")

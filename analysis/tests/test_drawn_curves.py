@@ -8,6 +8,7 @@ import pytest
 from drawn import lines, numbers, ticks, values
 from lockstep_report import accuracy_figure, profile_figure, telemetry_figure, work_figure
 from lockstep_report.accuracy import Curve
+from lockstep_report.figure_layout import text_width
 from lockstep_report.figure_style import plt
 from lockstep_report.inference import Interval
 from lockstep_report.models.alpha_beta import AlphaBeta, alpha_beta
@@ -18,7 +19,7 @@ from lockstep_report.models.stragglers import Straggler
 from lockstep_report.prediction.prediction_figure import prediction_figure
 from lockstep_report.read import read_run
 from lockstep_report.scaling_figure import labelled_ranks, places_of, scaling, strong_series, weak_series
-from lockstep_report.sweep_figure import size_text, sweep_figure
+from lockstep_report.sweep_figure import size_text, sweep_figure, sweep_notes
 from lockstep_report.thread_figure import thread_figure
 from planted import write_sweep, write_training
 from test_figures import SHORT, point
@@ -63,10 +64,20 @@ def test_strong_scaling_divides_by_the_ranks():
     assert numbers(right.get_ylim()) == [0, 220]
 
 
+def test_curves_of_several_modes_are_named_by_them():
+    found = [point(1, 32, 8.0), point(2, 32, 5.0), point(2, 32, 6.0, reducer="allreduce")]
+    assert [label for label, _ in weak_series(found)] == ["batch 32 per rank, overlap", "batch 32 per rank, allreduce"]
+    one = weak_series(found[:2])
+    assert [label for label, _ in one] == ["batch 32 per rank"]
+    assert [label for label, _ in weak_series([replace(p, batch_per_rank=0) for p in found[:2]])] == ["as given"]
+
+
 def test_labels_of_ranks_do_not_overlap():
     assert labelled_ranks([1, 2, 3, 4]) == [1, 2, 3, 4]
     shown = labelled_ranks(list(range(1, 65)))
     assert {1, 2, 4, 8, 16, 32, 64} <= set(shown) and 63 not in shown and len(shown) < 20
+    gaps = np.diff(3.4 * np.log2(np.array(labelled_ranks(list(range(32, 65)))) / 32))  # inches
+    assert text_width("64") + 0.08 < gaps.min() and gaps.max() < 2 * (text_width("64") + 0.08)
     notes = [point(n, 32, notes=("a",)) for n in (1, 2)] + [point(4, 8)]
     notes.append(replace(notes[0], batch_per_rank=0))
     assert places_of("a", notes) == "1 rank, batch 32 on 1 and 2 ranks"
@@ -101,6 +112,10 @@ def test_learning_curves_show_medians_and_the_range_of_the_seeds(monkeypatch):
     band, = left.collections
     assert {tuple(numbers(vertex)) for vertex in band.get_paths()[0].vertices} == {(1, 10), (1, 40), (2, 50), (2, 90)}
     assert values(left)[1] == values(right)[1] == "batch 32, 1 rank, epoch 2, 22 s: 60.00 %"
+    two = replace(curve, accuracy=accuracy[:2], seconds=seconds[:2], labels=("a", "b"))
+    monkeypatch.setattr(accuracy_figure, "accuracy_curves", lambda runs: [two])
+    left, _ = accuracy_figure.accuracy_figure([]).axes
+    assert lines(left) == [("batch 32", [1, 2], [15, 55])] and len(left.collections) == 1
     once = replace(curve, accuracy=np.where(np.arange(3) == 1, accuracy, np.nan))
     monkeypatch.setattr(accuracy_figure, "accuracy_curves", lambda runs: [once])
     assert accuracy_figure.accuracy_figure([]) is None  # one evaluated epoch is no curve
@@ -125,6 +140,10 @@ def test_sweeps_show_bandwidth_fit_and_link(tmp_path):
     assert (fit[2][0], fit[2][-1]) == tuple(numbers([1.5 * size / (1e-3 + 1e-9 * size) / 1e9 for size in sizes[::2]]))
     assert values(axes) == ["ring, 1 KiB: 1 GB/s", "ring, 1 MiB: 1 GB/s", "ring, 1 GiB: 1 GB/s"]
     assert axes.get_xscale() == axes.get_yscale() == "log"
+    note = "Lines without markers: fits of the time, alpha + beta · bytes"
+    assert [note in sweep_notes([run], 10.0, some) for some in (fits[:1], fits[1:2], [replace(fits[0], fit=None)], [])] == [
+        True, False, False, False]
+    assert "link 10 Gbit/s; n = 9 repeats per size" in sweep_notes([run], 10.0, [])[0]
     assert [size_text(size) for size in (1023, 1024, 3 * 2**20, 2**30)] == ["1023 B", "1 KiB", "3 MiB", "1 GiB"]
 
 
