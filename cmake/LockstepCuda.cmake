@@ -7,6 +7,18 @@
 # the toolkit, and the Python packages nvidia-cudnn-frontend, nvidia-cudnn-cu13 and nvidia-nccl-cu13 of the first
 # python3 in PATH.
 
+# Sets PREFIX_VERSION to the version in the header FILE, if it exists, and adds NAME to _missing if it is older than
+# OLDEST.
+macro(_lockstep_require_version PREFIX OLDEST NAME FILE)
+  if(EXISTS "${FILE}")
+    file(STRINGS "${FILE}" _lines REGEX "#define ${PREFIX}_(MAJOR|MINOR)")
+    string(REGEX REPLACE ".*MAJOR[A-Z_]* +([0-9]+).*MINOR[A-Z_]* +([0-9]+).*" "\\1.\\2" ${PREFIX}_VERSION "${_lines}")
+    if(${PREFIX}_VERSION VERSION_LESS ${OLDEST})
+      list(APPEND _missing "${NAME} ${OLDEST} or newer (found ${${PREFIX}_VERSION})")
+    endif()
+  endif()
+endmacro()
+
 set(LOCKSTEP_HAS_CUDA FALSE)
 if(NOT LOCKSTEP_CUDA MATCHES "^(auto|on|off)$")
   message(FATAL_ERROR "LOCKSTEP_CUDA=${LOCKSTEP_CUDA}: the value must be auto, on or off")
@@ -47,14 +59,11 @@ if(NOT LOCKSTEP_CUDA STREQUAL "off")
   else()
     list(APPEND _missing "the CUDA toolkit (12.0 or newer)")
   endif()
-  if(CUDNN_INCLUDE_DIR)
-    file(STRINGS "${CUDNN_INCLUDE_DIR}/cudnn_version.h" _lines REGEX "#define CUDNN_(MAJOR|MINOR|PATCHLEVEL) ")
-    string(REGEX REPLACE ".*MAJOR ([0-9]+).*MINOR ([0-9]+).*PATCHLEVEL ([0-9]+).*" "\\1.\\2.\\3" CUDNN_VERSION
-                         "${_lines}")
-    if(CUDNN_VERSION VERSION_LESS 9.10)
-      list(APPEND _missing "cuDNN 9.10 or newer (found ${CUDNN_VERSION})")
-    endif()
-  endif()
+  # The oldest versions that have every function that is used.
+  _lockstep_require_version(CUDNN 9.10 "cuDNN" "${CUDNN_INCLUDE_DIR}/cudnn_version.h")
+  _lockstep_require_version(NCCL 2.27 "NCCL" "${NCCL_INCLUDE_DIR}/nccl.h")
+  _lockstep_require_version(CUDNN_FRONTEND 1.27 "cudnn-frontend"
+                            "${CUDNN_FRONTEND_INCLUDE_DIR}/cudnn_frontend_version.h")
   string(REPLACE ";" ", " _missing "${_missing}")
   if(_missing STREQUAL "")
     set(LOCKSTEP_HAS_CUDA TRUE)
@@ -86,7 +95,8 @@ if(LOCKSTEP_HAS_CUDA)
   add_library(cudnn_frontend INTERFACE IMPORTED)
   set_target_properties(cudnn_frontend PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${CUDNN_FRONTEND_INCLUDE_DIR}")
   target_link_libraries(cudnn_frontend INTERFACE CUDNN::CUDNN CUDA::cudart)
-  set(_found "CUDA ${CUDAToolkit_VERSION}, cuDNN ${CUDNN_VERSION}, for ${CMAKE_CUDA_ARCHITECTURES}")
+  set(_found
+      "CUDA ${CUDAToolkit_VERSION}, cuDNN ${CUDNN_VERSION}, NCCL ${NCCL_VERSION}, for ${CMAKE_CUDA_ARCHITECTURES}")
 elseif(LOCKSTEP_CUDA STREQUAL "off")
   set(_found "LOCKSTEP_CUDA=off")
 else()

@@ -31,7 +31,7 @@ TransportKind choose_kind(TransportKind wanted, const core::DeviceQueue& queue) 
 std::unique_ptr<GradientTransport> make_gpu_transport(Communicator& communicator,
                                                       const core::DeviceQueue& queue,
                                                       TransportKind kind, GpuUse allowed) {
-  const GpuUse use = claim_gpu(communicator, queue, allowed);
+  const GpuUse use = find_gpu_use(communicator, queue.uuid, allowed);
   if (kind == TransportKind::staged) return make_staged_transport(communicator, queue);
   return make_nccl_transport(communicator, queue, use);
 }

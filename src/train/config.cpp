@@ -153,6 +153,14 @@ std::span<const core::NamedValue<Binding>> named_values(Binding) {
   return values;
 }
 
+std::span<const core::NamedValue<CudaGraph>> named_values(CudaGraph) {
+  static constexpr std::array<core::NamedValue<CudaGraph>, 2> values{
+      {{CudaGraph::on, "on", "a step is captured as a CUDA graph and replayed"},
+       {CudaGraph::off, "off",
+        "the host starts each kernel, which is slower: for finding faults"}}};
+  return values;
+}
+
 std::span<const core::NamedValue<DataResidency>> named_values(DataResidency) {
   static constexpr std::array<core::NamedValue<DataResidency>, 2> values{
       {{DataResidency::host, "host", "batches are prepared there and copied"},
@@ -184,6 +192,18 @@ Config resolve(Config config, int ranks) {
   }
   resolve_layers(config, ranks);
   if (config.epochs == 0 && config.steps == 0) config.epochs = 2;
+  return config;
+}
+
+std::size_t Config::bucket_bytes() const {
+  const double default_mib = device == backend::DeviceKind::cuda ? 16 : 6;
+  return static_cast<std::size_t>((bucket_mib > 0 ? bucket_mib : default_mib) * (1 << 20));
+}
+
+Config resolve_for_device(Config config, int ranks) {
+  config.bucket_mib = static_cast<double>(config.bucket_bytes()) / (1 << 20);
+  const bool overlaps = ranks > 1 && config.reducer == comm::ReducerKind::overlap;
+  if (config.batch_norm_multiprocessors < 0 && !overlaps) config.batch_norm_multiprocessors = 0;
   return config;
 }
 

@@ -26,6 +26,7 @@ class EnabledStatisticsAllReduce final : public core::StatisticsAllReduce {
   void sum(std::span<float> values) override {
     if (is_enabled_) all_reduce_.sum(values);
   }
+  void check() override { all_reduce_.check(); }
 
  private:
   core::StatisticsAllReduce& all_reduce_;

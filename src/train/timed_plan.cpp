@@ -23,8 +23,7 @@ class TimedWork final : public backend::StepWork {
     plan_.update(0, parameters_);
     clock_.ended(no_node, OperationWorks::update);
   }
-  /// The clock reserves its timestamps in the first step.
-  bool is_capturable() const override { return false; }
+  int timed_replays() const override { return 0; }
 
  private:
   backend::Plan& plan_;
@@ -53,6 +52,8 @@ TimedPlan::TimedPlan(const Config& config, const graph::Graph& graph,
   executor_ = plan_->make_step_executor(
       std::make_unique<TimedWork>(*plan_, clock_, graph.parameter_elements(), part));
   plan_->set_sgd({.learning_rate = 1e-3F});
+  executor_->rehearse();  // the clock reserves its timestamps
+  while (executor_->capture()) continue;
 }
 
 double TimedPlan::step() {

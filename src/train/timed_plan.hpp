@@ -20,7 +20,8 @@ inline constexpr std::string_view upload_phase = "upload";
 enum class StepPart { forward_backward, whole };
 
 /// A training plan of one rank on random images that measures each operation, without
-/// communication. Its constructor throws the errors of `Backend::compile`.
+/// communication. A GPU replays the steps, as in a training. Its constructor throws the errors of
+/// `Backend::compile`.
 class TimedPlan {
  public:
   /// `config`: gives batch per rank, precision, seed and kernels.

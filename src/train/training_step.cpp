@@ -42,7 +42,8 @@ class TrainingStep::Work final : public backend::StepWork {
         reducer_(std::move(reducer)),
         update_(std::move(update)),
         parameters_(context.graph.parameter_elements()),
-        may_share_gpu_(context.config.allow_gpu_sharing) {}
+        may_share_gpu_(context.config.allow_gpu_sharing),
+        may_capture_(context.config.cuda_graph == CudaGraph::on) {}
 
   void queue() override {
     if (statistics_ != nullptr) statistics_->set_enabled(true);
@@ -53,12 +54,13 @@ class TrainingStep::Work final : public backend::StepWork {
     queue_with(*comm::make_empty_reducer(parameters_), *make_local_update(plan_));
   }
 
-  bool is_capturable() const override { return reducer_->is_recordable(); }
+  bool is_capturable() const override { return may_capture_ && reducer_->is_recordable(); }
   /// On a shared GPU, each collective waits until the other ranks have the GPU, some 10 ms.
   int timed_replays() const override { return may_share_gpu_ ? 0 : StepWork::timed_replays(); }
   void check() override {
     reducer_->check();
     update_->check();
+    if (statistics_ != nullptr) statistics_->check();
   }
 
  private:
@@ -93,6 +95,7 @@ class TrainingStep::Work final : public backend::StepWork {
   std::unique_ptr<ParameterUpdate> update_;
   std::size_t parameters_;  ///< number of elements
   bool may_share_gpu_;
+  bool may_capture_;
 };
 
 void TrainingStep::queue(std::int64_t step, const optim::Sgd& sgd) {

@@ -370,7 +370,7 @@ TEST(OptionReference, DescribesValuesRangesAndDefaults) {
   ASSERT_EQ(table.size(), options().size());
   for (const auto& row : table) {
     if (row["name"] != "bucket-mib") continue;
-    EXPECT_EQ(row["default"], "6");
+    EXPECT_EQ(row["default"], "6 on CPUs, 16 on GPUs");
     EXPECT_EQ(row["effect"], "both");
     EXPECT_EQ(row["effect_requires"], "several ranks");
     EXPECT_EQ(row["across_ranks"], "equal");

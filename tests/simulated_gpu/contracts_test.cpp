@@ -129,6 +129,12 @@ TEST_F(Contracts, ForkThatIsNotJoinedIsFound) {
               ElementsAre(HasSubstr("fork that is not joined")));
 }
 
+TEST_F(Contracts, GraphThatIgnoresPrioritiesIsFound) {
+  const core::Stream high = core::make_stream(core::StreamPriority::high);
+  EXPECT_THAT(record_violations([&] { CapturedGraph graph(high, [&] { clear(device_, high); }); }),
+              ElementsAre(HasSubstr("priorities of captured work")));
+}
+
 TEST_F(Contracts, CapturedCopyToPageableMemoryIsFound) {
   double pageable = 0;
   EXPECT_THAT(in_capture([&] { copy_to_host(&pageable); }),

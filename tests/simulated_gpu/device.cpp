@@ -3,15 +3,25 @@
 
 #include "backend/cuda/device/device.hpp"
 
+#include <fmt/format.h>
+
 #include "lockstep/core/error.hpp"
 #include "simulated_gpu/engines.hpp"
 #include "simulated_gpu/runtime.hpp"
 
 namespace lockstep::backend::cuda {
 
+namespace {
+
+int number = 0;  // of the GPU of this process
+bool has_further_handles = true;
+
+}  // namespace
+
 int device_count() { return 1; }
 DeviceInfo describe_device(int) {
-  return {"simulated GPU", 90, 4, std::size_t{1} << 33, 1 << 12, "GPU-simulated", "0000:00:00.0"};
+  return {"simulated GPU", 90, 4, std::size_t{1} << 33, 1 << 12, fmt::format("GPU-{}", number),
+          "0000:00:00.0"};
 }
 cudaOccDeviceProp occupancy_properties(int) { return {}; }
 void check_supported(const DeviceInfo&) {}
@@ -21,8 +31,6 @@ std::string write_device_description(int) { return "{}"; }
 void DnnHandleTraits::close(type) noexcept {}
 
 namespace {
-
-bool has_further_handles = true;
 
 DnnHandle make_handle() {
   static int object = 0;  // only its address is used
@@ -63,3 +71,4 @@ Target Target::description(std::string_view) {
 void lockstep::simulated_gpu::set_further_handles(bool are_available) {
   lockstep::backend::cuda::has_further_handles = are_available;
 }
+void lockstep::simulated_gpu::set_gpu(int number) { lockstep::backend::cuda::number = number; }

@@ -104,7 +104,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const EventState& state = *event->state;
   require_waitable(state, "cudaEventSynchronize");
   ++mutable_counters().host_waits;
-  if (state.stream != nullptr) run_until(state.stream, state.position);
+  if (state.stream != nullptr) finish(state.stream, state.position);
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {

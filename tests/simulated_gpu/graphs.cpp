@@ -28,7 +28,9 @@ void run_graph(const CUgraph_st& graph, std::uint64_t launch) {
   current_launch() = launch;
   std::vector<bool> done(graph.nodes.size());
   for (const std::size_t end : graph.ends)
-    visit_node(graph.nodes, end, done, [](const Node& node) { run_task(node.task); });
+    visit_node(graph.nodes, end, done, [](const Node& node) {
+      if (!is_stopped()) run_task(node.task);
+    });
   current_launch() = 0;
 }
 
@@ -99,7 +101,12 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   --open_captures();
   return cudaSuccess;
 }
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                 unsigned long long flags) {
+  const bool has_priorities =
+      std::ranges::any_of(graph->nodes, [](const Node& node) { return node.priority != 0; });
+  if (has_priorities && (flags & cudaGraphInstantiateFlagUseNodePriority) == 0)
+    violation("priorities of captured work", "the graph ignores the priorities of its nodes");
   if (allocation_fails()) return cudaErrorMemoryAllocation;
   *exec = new CUgraphExec_st{std::make_shared<const CUgraph_st>(*graph)};
   executable_graphs().insert((*exec)->graph.get());

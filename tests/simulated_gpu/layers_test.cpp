@@ -24,6 +24,7 @@ std::unique_ptr<backend::Backend> gpu() {
 
 TEST(LayersOnSimulatedGpu, EveryKindIsMeasured) {
   const auto before = simulated_gpu::count_objects();
+  simulated_gpu::reset_counters();
   {
     const auto device = gpu();
     for (const char* text : {"relu@2x8x8x8", "maxpool:k2@2x8x8x8", "conv:3-8,k3,p1@2x8x8",
@@ -36,6 +37,7 @@ TEST(LayersOnSimulatedGpu, EveryKindIsMeasured) {
       EXPECT_GT(row.backward_flops, 0) << text;
     }
   }
+  EXPECT_GT(simulated_gpu::counters().graph_launches, 0) << "as in a training";
   EXPECT_EQ(simulated_gpu::count_objects(), before) << "everything is released";
 }
 

@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "nccl_state.hpp"
+#include "state.hpp"
 
 namespace lockstep::simulated_gpu {
 
@@ -84,13 +87,6 @@ void require_registered(const ncclComm& comm, const void* handle, const char* ca
     violation("registration of memory with NCCL", fmt::format("{} of an unknown handle", call));
 }
 
-/// Ends a communicator after `finalize` or an error.
-void close(ncclComm_t comm, const char* call) {
-  require_no_graph(comm, call);
-  comm->state->is_aborted = true;
-  delete comm;
-}
-
 ncclResult_t deregister(ncclComm_t comm, const void* handle, const char* call) {
   require_registered(*comm, handle, call);
   std::erase_if(comm->registrations, [&](const auto& one) { return one.get() == handle; });
@@ -160,16 +156,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   if (fails) (*comm)->last_error = "Cuda failure 'out of memory'";
   return begin_call(*comm, "ncclCommInitRankConfig", fails ? ncclUnhandledCudaError : ncclSuccess);
 }
-ncclResult_t ncclCommSplit(ncclComm_t comm, int colour, int key, ncclComm_t* group, ncclConfig_t*) {
-  MPI_Comm mpi = MPI_COMM_NULL;
-  MPI_Comm_split(comm->state->mpi, colour == NCCL_SPLIT_NOCOLOR ? MPI_UNDEFINED : colour, key,
-                 &mpi);
-  if (mpi != MPI_COMM_NULL) *group = make_comm(mpi);
-  return begin_call(comm, "ncclCommSplit");
-}
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   if (comm->polls > 0 && --comm->polls == 0 && comm->pending) std::exchange(comm->pending, {})();
-  *result = comm->polls > 0 ? ncclInProgress : comm->result;
+  *result = comm->polls > 0 ? ncclInProgress : is_stopped() ? ncclRemoteError : comm->result;
   return ncclSuccess;
 }
 const char* ncclGetLastError(ncclComm_t comm) { return comm->last_error.c_str(); }
@@ -185,11 +174,21 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (comm->polls > 0)
     violation("use of a communicator before its last call is complete", "ncclCommDestroy");
-  close(comm, "ncclCommDestroy");
+  require_no_graph(comm, "ncclCommDestroy");
+  comm->state->is_aborted = true;
+  delete comm;
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  close(comm, "ncclCommAbort");
+  comm->state->is_aborted = true;
+  comm->pending = {};
+  const auto begin = std::chrono::steady_clock::now();
+  while (comm->graphs.use_count() > 1) {
+    if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(20))
+      violation("abort of a communicator", "graphs that use it were not destroyed");
+    std::this_thread::yield();
+  }
+  delete comm;
   return ncclSuccess;
 }
 

@@ -1,4 +1,4 @@
-// Replaces the collectives and messages of NCCL. They are executed when the simulated GPU reaches
+// Replaces the collectives of NCCL. They are executed when the simulated GPU reaches
 // them in its stream, and block until the other ranks reach them too.
 
 #include <fmt/format.h>
@@ -9,12 +9,15 @@
 
 #include "comm/elements.hpp"
 #include "nccl_state.hpp"
+#include "state.hpp"
 
 namespace lockstep::simulated_gpu {
 
 namespace {
 
 using Header = std::array<std::int64_t, 5>;
+
+std::int64_t failing = 0;  // collectives of graphs until one fails; 0: none fails
 
 core::DataType type_of(ncclDataType_t type) {
   switch (type) {
@@ -82,7 +85,7 @@ Task task_of(ncclComm_t comm, void* data, std::size_t bytes, std::function<void(
 ncclResult_t begin(ncclComm_t comm, const char* call, const NcclOperation& operation, void* data,
                    cudaStream_t stream) {
   Task task = task_of(comm, data, bytes_of(operation), [state = comm->state, operation, data] {
-    execute(*state, operation, static_cast<std::byte*>(data));
+    execute(state, operation, static_cast<std::byte*>(data));
   });
   return begin_call(comm, call, ncclSuccess,
                     [stream, task = std::move(task)] { enqueue(stream, task); });
@@ -90,8 +93,15 @@ ncclResult_t begin(ncclComm_t comm, const char* call, const NcclOperation& opera
 
 }  // namespace
 
-void execute(const NcclState& state, const NcclOperation& operation, std::byte* data) {
+void fail_collective_of_graph(std::int64_t number) { failing = number; }
+
+void execute(const std::shared_ptr<NcclState>& shared, const NcclOperation& operation,
+             std::byte* data) {
+  const NcclState& state = *shared;
   if (state.is_aborted) return;
+  if (current_launch() != 0 && failing > 0 && --failing == 0)
+    set_stopped([shared] { return !shared->is_aborted; });
+  if (is_stopped()) return;
   if (!agree(state, {state.id, static_cast<std::int64_t>(operation.kind), operation.elements,
                      static_cast<std::int64_t>(operation.type), operation.root}))
     return;
@@ -144,33 +154,4 @@ ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t elements, ncc
                {NcclOperation::Kind::broadcast, static_cast<std::int64_t>(elements), type, root},
                to, stream);
 }
-ncclResult_t ncclSend(const void* data, std::size_t elements, ncclDataType_t type, int peer,
-                      ncclComm_t comm, cudaStream_t stream) {
-  const std::size_t bytes = elements * size_of(type);
-  Task task = task_of(comm, const_cast<void*>(data), bytes, [=, state = comm->state] {
-    if (!state->is_aborted) MPI_Send(data, static_cast<int>(bytes), MPI_BYTE, peer, 0, state->mpi);
-  });
-  return begin_call(comm, "ncclSend", ncclSuccess,
-                    [stream, task = std::move(task)] { enqueue(stream, task); });
-}
-ncclResult_t ncclRecv(void* data, std::size_t elements, ncclDataType_t type, int peer,
-                      ncclComm_t comm, cudaStream_t stream) {
-  const std::size_t bytes = elements * size_of(type);
-  Task task = task_of(comm, data, bytes, [=, state = comm->state] {
-    if (state->is_aborted) return;
-    MPI_Status status;
-    int received = 0;
-    MPI_Probe(peer, 0, state->mpi, &status);
-    MPI_Get_count(&status, MPI_BYTE, &received);
-    if (static_cast<std::size_t>(received) != bytes)
-      violation("order of collectives",
-                fmt::format("a message of {} bytes is received as {}", received, bytes));
-    std::vector<std::byte> message(static_cast<std::size_t>(received));
-    MPI_Recv(message.data(), received, MPI_BYTE, peer, 0, state->mpi, MPI_STATUS_IGNORE);
-    std::copy_n(message.begin(), std::min(message.size(), bytes), static_cast<std::byte*>(data));
-  });
-  return begin_call(comm, "ncclRecv", ncclSuccess,
-                    [stream, task = std::move(task)] { enqueue(stream, task); });
-}
-
 }  // extern "C"

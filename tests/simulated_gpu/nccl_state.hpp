@@ -5,6 +5,7 @@
 #include <mpi.h>
 #include <nccl.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,7 +21,7 @@ struct NcclState {
   MPI_Comm mpi = MPI_COMM_NULL;
   std::int64_t id = 0;  ///< the same on all ranks
   int rank = 0, size = 1;
-  bool is_aborted = false;  ///< queued work ends without a result
+  std::atomic<bool> is_aborted = false;  ///< queued work ends without a result
 };
 
 /// One operation of a communicator, as all its ranks must call it.
@@ -61,6 +62,7 @@ ncclResult_t begin_call(ncclComm_t comm, const char* call, ncclResult_t result =
 
 /// Sum or broadcast, in place, of the data of all ranks. Reports a violation if the ranks execute
 /// different operations.
-void execute(const NcclState& state, const NcclOperation& operation, std::byte* data);
+void execute(const std::shared_ptr<NcclState>& state, const NcclOperation& operation,
+             std::byte* data);
 
 }  // namespace lockstep::simulated_gpu

@@ -95,19 +95,12 @@ TEST_F(SimulatedNccl, ReducesToOneRank) {
       core::Error);
 }
 
-TEST_F(SimulatedNccl, BroadcastsAndSendsMessages) {
+TEST_F(SimulatedNccl, Broadcasts) {
   const auto communicator = make();
   fill();
   const int last = world_->size() - 1;
   communicator->broadcast(memory_.data(), 2, core::DataType::float32, last, stream_.get());
   EXPECT_THAT(values(2), Each(static_cast<float>(last + 1)));
-  if (world_->size() != 2) return;
-  fill();
-  const bool is_first = world_->rank() == 0;
-  if (is_first) communicator->send(memory_.data(), 2, core::DataType::float32, 1, stream_.get());
-  if (!is_first)
-    communicator->receive(memory_.data(), 2, core::DataType::float32, 0, stream_.get());
-  EXPECT_THAT(values(2), Each(1));
 }
 
 TEST_F(SimulatedNccl, DifferentOrderOnTwoRanksIsFound) {
@@ -152,12 +145,12 @@ TEST_F(SimulatedNccl, CommunicatorEndsAfterTheGraphsThatUseIt) {
   EXPECT_THAT(violations,
               Contains(HasSubstr(
                   "communicator destroyed before the graphs that use it: ncclCommFinalize")));
-  EXPECT_THAT(record_violations([&] {
+  EXPECT_THAT(record_violations([&] {  // the abort ends with the graph
                 auto communicator = make();
                 const CapturedGraph graph(stream_, [&] { sum(*communicator); });
                 communicator->abort();
               }),
-              ElementsAre(HasSubstr("ncclCommAbort")));
+              IsEmpty());
 }
 
 TEST_F(SimulatedNccl, UseBeforeTheLastCallIsCompleteIsFound) {

@@ -3,17 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cstdio>
-
 #include "runtime.hpp"
-
-namespace {
-
-int bus = 0;
-
-}  // namespace
-
-void lockstep::simulated_gpu::set_pci_bus(int number) { bus = number; }
 
 extern "C" {
 
@@ -34,10 +24,6 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 cudaError_t cudaDriverGetVersion(int* version) {
   *version = 13000;
-  return cudaSuccess;
-}
-cudaError_t cudaDeviceGetPCIBusId(char* address, int length, int) {
-  std::snprintf(address, static_cast<std::size_t>(length), "0000:%02x:00.0", bus);
   return cudaSuccess;
 }
 

@@ -135,6 +135,10 @@ std::int64_t allocation_requests();
 /// Counts a request for memory; returns whether it fails.
 bool allocation_fails();
 
+/// Lets a collective of NCCL that follows in a launched graph fail: the GPU stops in it until the
+/// communicator is aborted, and NCCL reports an error. `number`: of the collective, from 1.
+void fail_collective_of_graph(std::int64_t number);
+
 /// Objects of the simulated GPU that exist.
 struct Objects {
   std::size_t device_allocations = 0, page_locked_allocations = 0;
@@ -155,8 +159,9 @@ void require_no_capture(const char* call);
 /// Runs `work`, whose violations do not abort the process; returns their messages.
 std::vector<std::string> record_violations(const std::function<void()>& work);
 
-/// Sets the PCI bus of the GPU of this process, at first 0. Ranks with equal numbers share a GPU.
-void set_pci_bus(int number);
+/// Sets the number of the GPU that this process opens next, at first 0. Ranks with equal numbers
+/// share a GPU.
+void set_gpu(int number);
 
 /// Sets the free memory of the GPU in bytes. A larger allocation fails. The initial value is 8 GiB;
 /// memory that is allocated does not reduce it.

@@ -17,6 +17,7 @@ namespace lockstep::simulated_gpu {
 struct Node {
   Task task;
   std::vector<std::size_t> dependencies = {};
+  int priority = 0;  ///< of the captured stream
 };
 
 /// The stream capture that creates a graph.
@@ -47,14 +48,24 @@ std::set<cudaStream_t>& streams();
 /// immediately.
 bool is_default(cudaStream_t stream);
 
-/// Executes the first tasks of the stream until `position` tasks are done.
+/// Executes the first tasks of the stream until `position` tasks are done, or until a communicator
+/// of NCCL fails, which stops the device until it is aborted.
 void run_until(cudaStream_t stream, std::uint64_t position);
+
+/// The same, and waits for the abort of a communicator that has failed. Reports a violation after
+/// 20 s.
+void finish(cudaStream_t stream, std::uint64_t position);
 
 /// Executes all queued work of all streams.
 void run_all();
 
 /// Executes a task that is at the head of a stream or of a graph.
 void run_task(const Task& task);
+
+/// Returns whether a communicator has failed and is not aborted yet.
+bool is_stopped();
+/// Sets the function that `is_stopped` calls.
+void set_stopped(std::function<bool()> is_stopped);
 
 /// Number of open captures.
 int& open_captures();
@@ -101,6 +112,7 @@ Counters& mutable_counters();
 struct CUstream_st {
   std::deque<lockstep::simulated_gpu::Task> queue;
   std::uint64_t queued = 0, done = 0;  ///< numbers of tasks
+  int priority = 0;
   std::shared_ptr<lockstep::simulated_gpu::Capture> capture;
   std::vector<std::size_t> captured;  ///< the nodes that the next captured node depends on
 };

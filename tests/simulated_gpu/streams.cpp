@@ -1,5 +1,8 @@
 // Replaces the functions of the CUDA runtime for streams.
 
+#include <chrono>
+#include <thread>
+
 #include "state.hpp"
 
 namespace lockstep::simulated_gpu {
@@ -15,16 +18,39 @@ bool is_default(cudaStream_t stream) {
 
 void run_until(cudaStream_t stream, std::uint64_t position) {
   while (stream->done < position && !stream->queue.empty()) {
-    const Task task = std::move(stream->queue.front());
+    run_task(stream->queue.front());
+    if (is_stopped()) return;  // the task is executed again after the abort
     stream->queue.pop_front();
-    run_task(task);
     ++stream->done;
   }
 }
 
+void finish(cudaStream_t stream, std::uint64_t position) {
+  const auto begin = std::chrono::steady_clock::now();
+  run_until(stream, position);
+  while (is_stopped()) {
+    if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(20))
+      return violation("abort of a communicator that has failed", "the host waits for the GPU");
+    std::this_thread::yield();
+  }
+  run_until(stream, position);
+}
+
+namespace {
+
+std::function<bool()>& stopped() {
+  static std::function<bool()> function = [] { return false; };
+  return function;
+}
+
+}  // namespace
+
+bool is_stopped() { return stopped()(); }
+void set_stopped(std::function<bool()> is_stopped) { stopped() = std::move(is_stopped); }
+
 void run_task(const Task& task) {
   task.run();
-  if (task.event == nullptr) return;
+  if (task.event == nullptr || is_stopped()) return;
   static std::uint64_t order = 0;
   EventState& event = *task.event;
   --event.pending;
@@ -35,14 +61,14 @@ void run_task(const Task& task) {
 }
 
 void run_all() {
-  for (const cudaStream_t stream : streams()) run_until(stream, stream->queued);
+  for (const cudaStream_t stream : streams()) finish(stream, stream->queued);
 }
 
 void enqueue(cudaStream_t stream, Task task) {
   if (!is_default(stream) && stream->capture != nullptr) {
     require_memory(task, TaskState::captured);
     std::vector<Node>& nodes = stream->capture->nodes;
-    nodes.push_back({std::move(task), std::move(stream->captured)});
+    nodes.push_back({std::move(task), std::move(stream->captured), stream->priority});
     stream->captured = {nodes.size() - 1};
     return;
   }
@@ -70,16 +96,17 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   *greatest = -1;
   return cudaSuccess;
 }
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int, int) {
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int, int priority) {
   require_no_capture("cudaStreamCreateWithPriority");
   if (allocation_fails()) return cudaErrorMemoryAllocation;
   *stream = *streams().insert(new CUstream_st).first;
+  (*stream)->priority = priority;
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (stream->capture != nullptr)
     violation("capture-unsafe call", "cudaStreamDestroy of a stream that is being captured");
-  run_until(stream, stream->queued);
+  finish(stream, stream->queued);
   streams().erase(stream);
   delete stream;
   return cudaSuccess;
@@ -93,12 +120,14 @@ cudaError_t cudaDeviceSynchronize() {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   require_no_capture("cudaStreamSynchronize");
   ++mutable_counters().host_waits;
-  if (!is_default(stream)) run_until(stream, stream->queued);
+  if (!is_default(stream)) finish(stream, stream->queued);
   return cudaSuccess;
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   require_no_capture("cudaStreamQuery");
-  return cudaStreamSynchronize(stream);
+  ++mutable_counters().host_waits;
+  if (!is_default(stream)) run_until(stream, stream->queued);
+  return is_stopped() ? cudaErrorNotReady : cudaSuccess;
 }
 
 }  // extern "C"

@@ -458,14 +458,41 @@ TEST_F(TransportsOfGpus, NcclWaitsForADelayedRank) {
   EXPECT_NEAR(transfer.low, transfer.high, 1e-6 * transfer.high);
 }
 
+// A rank that waits for the GPU notices the error, and ends although NCCL waits for its graphs.
+TEST_F(TransportsOfGpus, NcclErrorInAReplayedStepEndsTheTraining) {
+  if (world_->size() == 1) GTEST_SKIP() << "needs several ranks";
+  for (const auto batch_norm : {BatchNormMode::broadcast, BatchNormMode::sync}) {
+    Config config = many();
+    config.transport = comm::TransportKind::nccl;
+    config.allow_gpu_sharing = true;
+    config.batch_norm = batch_norm;
+    simulated_gpu::fail_collective_of_graph(batch_norm == BatchNormMode::sync ? 1 : 3);
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      train(backend::DeviceKind::cuda, config, *world_);
+      ADD_FAILURE() << "no error";
+    } catch (const core::Error& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("NCCL could not communicate on"));
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  }
+}
+
+TEST_F(SimulatedGpu, WithoutCudaGraphEveryStepIsStartedByTheHost) {
+  Config eager = config();
+  eager.cuda_graph = CudaGraph::off;
+  EXPECT_EQ(counters_of(eager, 3).graph_launches, 0);
+  EXPECT_EQ(on_gpu(eager).parameters, on_gpu(config()).parameters);
+}
+
 // Ranks with separate GPUs register the memory of the gradients with NCCL.
 TEST_F(TransportsOfGpus, NcclSumsRegisteredMemory) {
   graph_ = small_graph(Norm::without);
-  simulated_gpu::set_pci_bus(world_->rank());
+  simulated_gpu::set_gpu(world_->rank());
   Config config = many();
   config.transport = comm::TransportKind::nccl;
   expect_same_as_one_rank(config);
-  simulated_gpu::set_pci_bus(0);
+  simulated_gpu::set_gpu(0);
 }
 
 TEST_F(TransportsOfGpus, NcclSumsStatisticsAndGradientsTogether) {

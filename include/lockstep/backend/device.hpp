@@ -90,7 +90,7 @@ struct DeviceOptions {
   /// they are not stored.
   std::filesystem::path cache_directory{};
   EngineSelection engines = EngineSelection::timed;
-  int batch_norm_multiprocessors = 0;  ///< of a GPU, for cuDNN's batch norm; 0: all
+  int batch_norm_multiprocessors = 0;  ///< of a GPU, for cuDNN's batch norm; 0: all, -1: all but 16
   /// File to which a GPU backend writes the candidates for each operation, as JSON lines
   /// (docs/performance.md); empty: none. `make_backend` throws `Error`: output if the file cannot
   /// be written, usage if the device has no engines.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "lockstep/core/data_type.hpp"
 
@@ -10,6 +11,7 @@ namespace lockstep::core {
 struct DeviceQueue {
   int device = -1;         ///< CUDA device index; -1 for the host
   void* stream = nullptr;  ///< a cudaStream_t; null for the host
+  std::string uuid{};      ///< of the GPU, or of the part of one (MIG); empty for the host
 
   bool is_host() const { return device < 0; }
 };

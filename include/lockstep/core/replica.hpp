@@ -32,6 +32,8 @@ class StatisticsAllReduce {
   /// Sums `values` over all replicas, in place. Collective: all replicas must call this in the same
   /// order, with the same number of values.
   virtual void sum(std::span<float> values) = 0;
+  /// Called repeatedly while the host waits for the device; throws if communication has failed.
+  virtual void check() {}
 };
 
 }  // namespace lockstep::core

@@ -34,6 +34,13 @@ enum class Binding {
 };
 std::span<const core::NamedValue<Binding>> named_values(Binding);
 
+/// How a GPU executes the training steps.
+enum class CudaGraph {
+  on,   ///< captures a step as a CUDA graph and replays it
+  off,  ///< the host starts each kernel of each step
+};
+std::span<const core::NamedValue<CudaGraph>> named_values(CudaGraph);
+
 /// Memory in which the training images are stored if a GPU trains.
 enum class DataResidency {
   host,    ///< host memory: batches are prepared there and copied to the device
@@ -82,7 +89,9 @@ struct Config {
   backend::ConvolutionAlgorithm convolution_algorithm = backend::ConvolutionAlgorithm::automatic;
   backend::BatchNormFusion batch_norm_fusion = backend::BatchNormFusion::automatic;
   backend::EngineSelection engines = backend::EngineSelection::timed;
-  int batch_norm_multiprocessors = 0;  ///< of a GPU, for cuDNN's batch norm; 0: all
+  CudaGraph cuda_graph = CudaGraph::on;
+  std::int64_t batch_norm_multiprocessors = -1;  ///< of a GPU, for cuDNN's batch norm; 0: all,
+                                                 ///< -1: see `resolve_for_device`
   std::string engine_log;  ///< file for the candidates of each kernel selection; empty: none
   std::uint64_t memory_limit = 0;  ///< bytes per rank; 0: the available memory
   bool deterministic = false;
@@ -110,7 +119,7 @@ struct Config {
   comm::AllReduceAlgorithm all_reduce = comm::AllReduceAlgorithm::automatic;
   comm::TransportKind transport = comm::TransportKind::automatic;
   bool allow_gpu_sharing = false;
-  double bucket_mib = 6;
+  double bucket_mib = 0;  ///< 0: see `bucket_bytes`
   core::DataType gradient_type = core::DataType::float32;
   double link_gbit = 0;  ///< rate of the network link in Gbit/s, for the report; 0: unknown
   BatchNormMode batch_norm = BatchNormMode::broadcast;
@@ -122,8 +131,9 @@ struct Config {
   std::int64_t micro_batches = 1;   ///< per step and replica
   PipelineSchedule pipeline_schedule = PipelineSchedule::gpipe;
 
-  /// Returns the size of a bucket of float32 gradients in bytes.
-  std::size_t bucket_bytes() const { return static_cast<std::size_t>(bucket_mib * (1 << 20)); }
+  /// Returns the size of a bucket of float32 gradients in bytes. The default is 6 MiB on CPUs. On
+  /// GPUs it is 16 MiB: fewer all-reduces disturb fewer layers (not measured on a GPU).
+  std::size_t bucket_bytes() const;
 
   // checkpoints
   std::string resume = "none";
@@ -176,6 +186,11 @@ struct Config {
 /// in. Throws `Error` (usage), naming the options, if options contradict each other or the number
 /// of ranks. The option table of the module `app` checks the range of each value.
 Config resolve(Config config, int ranks);
+
+/// Returns `config`, whose device is known, with the values that depend on it: the size of the
+/// buckets, and whether cuDNN's batch norm leaves multiprocessors to all-reduces that overlap with
+/// it (-1) or uses all (0).
+Config resolve_for_device(Config config, int ranks);
 
 /// Throws `Error` (input) if the training set is smaller than the global batch.
 void require_enough_images(const Config& config, std::size_t training_images);

@@ -45,8 +45,11 @@ EngineCache make_engine_cache(const Target& target, const std::filesystem::path&
   return EngineCache(directory / "engines.json");
 }
 
-/// Throws `Error` (usage) if batch norm may use more multiprocessors than the GPU has.
-int check_multiprocessors(int count, const DeviceInfo& device) {
+/// Returns the number of multiprocessors for batch norm; 0: all. Throws `Error` (usage) if the GPU
+/// has fewer than `count`.
+int batch_norm_multiprocessors(int count, const DeviceInfo& device) {
+  constexpr int left_to_all_reduces = 16;
+  if (count < 0) return std::max(0, device.multiprocessors - left_to_all_reduces);
   if (count <= device.multiprocessors) return count;
   core::fail(core::ExitStatus::usage,
              fmt::format("--batch-norm-sms {}: the {} has {} multiprocessors; give a number from 0 "
@@ -64,8 +67,8 @@ CudaBackend::CudaBackend(const DeviceOptions& options)
                 .progress = options.progress,
                 .selection = options.engines,
                 .build_threads = options.threads,
-                .batch_norm_multiprocessors =
-                    check_multiprocessors(options.batch_norm_multiprocessors, target().info())},
+                .batch_norm_multiprocessors = batch_norm_multiprocessors(
+                    options.batch_norm_multiprocessors, target().info())},
                make_engine_cache(target(), options.cache_directory), &log_) {}
 
 PlanOptions CudaBackend::with_progress(PlanOptions options) const {

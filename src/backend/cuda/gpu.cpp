@@ -28,7 +28,9 @@ Gpu::Gpu(const DeviceOptions& options) : target_(open_target(options)) {
   if (target_.is_present()) sensors_ = std::make_unique<Sensors>(target_.info().pci_bus_id);
 }
 
-core::DeviceQueue Gpu::queue() const { return {target_.index(), target_.stream()}; }
+core::DeviceQueue Gpu::queue() const {
+  return {target_.index(), target_.stream(), target_.info().uuid};
+}
 
 std::string Gpu::name() const {
   return target_.is_present() ? target_.info().name

@@ -126,7 +126,8 @@ GraphExec CudaStepExecutor::capture_step(CudaTimeline::Recording timestamps) {
   check_cuda(cudaStreamEndCapture(stream_, &captured), "capturing a training step");
   const core::Handle<GraphTraits> graph(captured);
   cudaGraphExec_t exec = nullptr;
-  check_cuda(cudaGraphInstantiate(&exec, graph.get(), 0),
+  // The all-reduces keep the priority of their stream.
+  check_cuda(cudaGraphInstantiate(&exec, graph.get(), cudaGraphInstantiateFlagUseNodePriority),
              "instantiating the graph of a training step");
   GraphExec result(exec);
   // Otherwise the first launch would allocate the memory of the graph.

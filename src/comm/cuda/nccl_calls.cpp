@@ -26,12 +26,6 @@ ncclResult_t NcclCalls::open(ncclComm_t& comm, int ranks, const ncclUniqueId& id
   return ncclCommInitRankConfig(&comm, ranks, id, rank, &config);
 }
 
-ncclResult_t NcclCalls::split(ncclComm_t comm, int colour, int key, ncclComm_t& group,
-                              const char* name) {
-  ncclConfig_t config = non_blocking(name);
-  return ncclCommSplit(comm, colour, key, &group, &config);
-}
-
 ncclResult_t NcclCalls::state(ncclComm_t comm, ncclResult_t& state) {
   return ncclCommGetAsyncError(comm, &state);
 }
@@ -49,16 +43,6 @@ ncclResult_t NcclCalls::sum(void* data, std::size_t elements, ncclDataType_t typ
 ncclResult_t NcclCalls::reduce(void* data, std::size_t elements, ncclDataType_t type, int root,
                                ncclComm_t comm, cudaStream_t stream) {
   return ncclReduce(data, data, elements, type, ncclSum, root, comm, stream);
-}
-
-ncclResult_t NcclCalls::send(const void* data, std::size_t elements, ncclDataType_t type, int peer,
-                             ncclComm_t comm, cudaStream_t stream) {
-  return ncclSend(data, elements, type, peer, comm, stream);
-}
-
-ncclResult_t NcclCalls::receive(void* data, std::size_t elements, ncclDataType_t type, int peer,
-                                ncclComm_t comm, cudaStream_t stream) {
-  return ncclRecv(data, elements, type, peer, comm, stream);
 }
 
 ncclResult_t NcclCalls::broadcast(void* data, std::size_t elements, ncclDataType_t type, int root,

@@ -6,10 +6,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/core/data_type.hpp"
 
 namespace lockstep::comm {
+
+class NcclCommunicator;
 
 /// The calls of NCCL and CUDA that `NcclCommunicator` uses. This class calls the libraries; tests
 /// override its functions to simulate failures without a GPU. The memory to which a call writes
@@ -25,10 +28,6 @@ class NcclCalls {
   /// Creates a non-blocking communicator. `name`: a string literal.
   virtual ncclResult_t open(ncclComm_t& comm, int ranks, const ncclUniqueId& id, int rank,
                             const char* name);
-  /// Creates the non-blocking communicator of the ranks of `comm` that pass the same `colour`,
-  /// ordered by `key`. `group` stays null if `colour` is NCCL_SPLIT_NOCOLOR.
-  virtual ncclResult_t split(ncclComm_t comm, int colour, int key, ncclComm_t& group,
-                             const char* name);
   virtual ncclResult_t state(ncclComm_t comm, ncclResult_t& state);
   virtual std::string last_error(ncclComm_t comm);
 
@@ -38,11 +37,7 @@ class NcclCalls {
   /// Enqueues the sum over the ranks, in place on rank `root`, on `stream`.
   virtual ncclResult_t reduce(void* data, std::size_t elements, ncclDataType_t type, int root,
                               ncclComm_t comm, cudaStream_t stream);
-  /// Enqueue messages between two ranks and a broadcast, in place, on `stream`.
-  virtual ncclResult_t send(const void* data, std::size_t elements, ncclDataType_t type, int peer,
-                            ncclComm_t comm, cudaStream_t stream);
-  virtual ncclResult_t receive(void* data, std::size_t elements, ncclDataType_t type, int peer,
-                               ncclComm_t comm, cudaStream_t stream);
+  /// Enqueues the copy of the values of rank `root` to all ranks, in place, on `stream`.
   virtual ncclResult_t broadcast(void* data, std::size_t elements, ncclDataType_t type, int root,
                                  ncclComm_t comm, cudaStream_t stream);
   /// Returns cudaSuccess once all enqueued work is complete, otherwise cudaErrorNotReady or an
@@ -59,7 +54,10 @@ class NcclCalls {
 
   virtual ncclResult_t finalize(ncclComm_t comm);
   virtual ncclResult_t destroy(ncclComm_t comm);
+  /// Called in a thread of its own, because it waits until no CUDA graph contains work of `comm`.
   virtual ncclResult_t abort(ncclComm_t comm);
+
+  std::vector<NcclCommunicator*> communicators;  ///< that use these calls; one failure aborts all
 };
 
 /// Throws `Error` (internal) with the name of the call and the error string of NCCL if `status` is

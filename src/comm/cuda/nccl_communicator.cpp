@@ -48,13 +48,11 @@ NcclCommunicator::NcclCommunicator(Communicator& control, NcclCalls& calls,
                                    const NcclOptions& options)
     : control_(control), calls_(calls), options_(options) {
   open();
+  calls_.communicators.push_back(this);
 }
 
-NcclCommunicator::NcclCommunicator(Communicator& control, NcclCalls& calls,
-                                   const NcclOptions& options, ncclComm_t comm)
-    : control_(control), calls_(calls), options_(options), comm_(comm) {}
-
 NcclCommunicator::~NcclCommunicator() {
+  std::erase(calls_.communicators, this);
   if (comm_ == nullptr) return;
   // A rank that leaves because of an error must not wait for the others.
   if (std::uncaught_exceptions() > 0) {
@@ -92,11 +90,13 @@ void NcclCommunicator::open() {
 void NcclCommunicator::register_memory(std::span<std::byte> memory) {
   if (memory.empty()) return;
   std::string mine;
+  is_registering_ = true;
   try {
     try_register(memory);
   } catch (const core::Error& error) {
     mine = error.what();
   }
+  is_registering_ = false;
   std::string first;
   for (const std::string& said : control_.all_gather(mine)) {
     if (first.empty()) first = said;
@@ -107,6 +107,7 @@ void NcclCommunicator::register_memory(std::span<std::byte> memory) {
   if (control_.rank() == 0)
     core::log_warning(first + " (going on with slower copies of gradients)");
   abort();
+  abort_.join();
   failure_.clear();
   open();
 }
@@ -150,56 +151,12 @@ void NcclCommunicator::require_root(int root, std::string_view what) const {
                                                      what, describe_rank(control_), root));
 }
 
-void NcclCommunicator::require_peer(int peer, std::string_view what) const {
-  if (peer >= 0 && peer < control_.size() && peer != control_.rank()) return;
-  core::fail(core::ExitStatus::internal,
-             fmt::format("NCCL cannot {} on {}: rank {} is not another rank", what,
-                         describe_rank(control_), peer));
-}
-
-void NcclCommunicator::send(const void* data, std::size_t elements, core::DataType type, int peer,
-                            cudaStream_t stream) {
-  constexpr std::string_view what = "send a message";
-  require_open();
-  require_peer(peer, what);
-  settle(calls_.send(data, elements, nccl_type(type), peer, comm_, stream), what);
-}
-
-void NcclCommunicator::receive(void* data, std::size_t elements, core::DataType type, int peer,
-                               cudaStream_t stream) {
-  constexpr std::string_view what = "receive a message";
-  require_open();
-  require_peer(peer, what);
-  settle(calls_.receive(data, elements, nccl_type(type), peer, comm_, stream), what);
-}
-
 void NcclCommunicator::broadcast(void* data, std::size_t elements, core::DataType type, int root,
                                  cudaStream_t stream) {
   require_open();
   require_root(root, "broadcast");
   settle(calls_.broadcast(data, elements, nccl_type(type), root, comm_, stream),
          "start a broadcast");
-}
-
-std::unique_ptr<NcclCommunicator> NcclCommunicator::split(Communicator* group, int colour,
-                                                          int key) {
-  require_open();
-  constexpr std::string_view what = "divide the GPUs into groups";
-  ncclComm_t comm = nullptr;
-  together(control_, [&] {
-    core::check((group == nullptr) == (colour < 0), "a process group needs its communicator");
-  });
-  together(control_, [&] {
-    settle(calls_.split(comm_, colour < 0 ? NCCL_SPLIT_NOCOLOR : colour, key, comm, options_.name),
-           what);
-  });
-  std::unique_ptr<NcclCommunicator> part;
-  together(control_, [&] {
-    if (comm == nullptr) return;
-    part.reset(new NcclCommunicator(*group, calls_, options_, comm));
-    part->settle(ncclInProgress, what);
-  });
-  return part;
 }
 
 void NcclCommunicator::finish(cudaStream_t stream) {
@@ -224,11 +181,15 @@ void NcclCommunicator::check() {
   if (state != ncclSuccess && state != ncclInProgress) fail(state, "communicate");
 }
 
+// NCCL first tells the work on the GPU to end, and then waits until no CUDA graph contains work of
+// the communicator. The caller, which may own these graphs, must not wait for that.
 void NcclCommunicator::abort() noexcept {
   if (comm_ == nullptr) return;
-  const ncclResult_t status = calls_.abort(comm_);
-  if (status != ncclSuccess && status != ncclInProgress)
-    core::log_warning("ncclCommAbort failed; the GPU may wait for other ranks without end");
+  abort_ = std::jthread([&calls = calls_, comm = comm_] {
+    const ncclResult_t status = calls.abort(comm);
+    if (status != ncclSuccess && status != ncclInProgress)
+      core::log_warning("ncclCommAbort failed; the GPU may wait for other ranks without end");
+  });
   comm_ = nullptr;
   window_ = nullptr;
   registration_ = nullptr;
@@ -271,9 +232,16 @@ void NcclCommunicator::fail_late(std::string_view what) {
       what, std::chrono::duration<double>(options_.deadline).count(), describe_rank(control_)));
 }
 
+// One CUDA graph may contain work of several communicators, and the GPU must end all of it. The
+// program goes on after a failed registration.
 void NcclCommunicator::give_up(const std::string& failure, core::ExitStatus status) {
   failure_ = failure;
   abort();
+  for (NcclCommunicator* other : calls_.communicators) {
+    if (is_registering_) break;
+    if (other->failure_.empty()) other->failure_ = failure;
+    other->abort();
+  }
   core::fail(status, failure);
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/data_type.hpp"
@@ -24,9 +25,9 @@ struct NcclOptions {
 
 /// A communicator of the GPUs of all ranks, based on NCCL. Every wait has a timeout: the NCCL
 /// communicator is non-blocking, and its state is polled until the operation is complete. If an
-/// operation fails or exceeds `NcclOptions::deadline`, the communicator is aborted, so that the
-/// device stops waiting for the other ranks, and `Error` (internal) is thrown with the rank and the
-/// reason; no further all-reduces are possible.
+/// operation fails or exceeds `NcclOptions::deadline`, all communicators with the same `NcclCalls`
+/// are aborted, so that the device stops waiting for the other ranks, and `Error` (internal) is
+/// thrown with the rank and the reason; no further all-reduces are possible.
 class NcclCommunicator {
  public:
   /// `control` must connect the same ranks and outlive this object, and so must `calls`.
@@ -34,7 +35,7 @@ class NcclCommunicator {
   NcclCommunicator(Communicator& control, NcclCalls& calls, const NcclOptions& options);
   /// Waits until all ranks have completed their operations, at most until the deadline; aborts the
   /// communicator if an exception propagates. CUDA graphs that captured its work must be destroyed
-  /// before. Collective: all ranks must call this.
+  /// before: NCCL waits for them, also after an abort. Collective: all ranks must call this.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -54,27 +55,11 @@ class NcclCommunicator {
   /// no such rank or communication has failed. Collective: all ranks must call this.
   void reduce(void* data, std::size_t elements, core::DataType type, int root, cudaStream_t stream);
 
-  /// Enqueues a message of `elements` values at `data` to rank `peer`, or the receipt of one from
-  /// it, on `stream`. Sizes must match; NCCL does not check them. Throws `Error` (internal) if
-  /// `peer` is not another rank or communication has failed.
-  void send(const void* data, std::size_t elements, core::DataType type, int peer,
-            cudaStream_t stream);
-  void receive(void* data, std::size_t elements, core::DataType type, int peer,
-               cudaStream_t stream);
-
   /// Enqueues the copy of `elements` values at `data` of rank `root` to all ranks on `stream`.
   /// Throws `Error` (internal) if there is no such rank or communication has failed. Collective:
   /// all ranks must call this.
   void broadcast(void* data, std::size_t elements, core::DataType type, int root,
                  cudaStream_t stream);
-
-  /// Divides the ranks into process groups, like `Communicator::split`: returns the communicator of
-  /// the ranks that pass the same `colour`, ordered by `key` and then by rank; null if `colour` is
-  /// negative. `group`: the result of `split` of the control communicator with the same arguments;
-  /// it must outlive the new communicator. Throws `Error` (internal) if it is null for a colour
-  /// that is not negative, and `AgreedError` if NCCL fails on a rank. Collective: all ranks must
-  /// call this.
-  std::unique_ptr<NcclCommunicator> split(Communicator* group, int colour, int key);
 
   /// Blocks until the work in `stream` is complete, at most until the deadline. Throws `Error`
   /// (internal) if communication fails or the deadline passes.
@@ -83,18 +68,13 @@ class NcclCommunicator {
   /// Throws `Error` (internal) if communication has failed.
   void check();
 
-  /// Aborts the communicator: enqueued operations end without a result, and no further ones are
-  /// possible.
+  /// Begins to abort the communicator: enqueued operations end without a result, and no further
+  /// ones are possible. The abort ends after the CUDA graphs that captured its work are destroyed.
   void abort() noexcept;
 
  private:
-  /// Takes ownership of `comm`, which connects the ranks of `control`.
-  NcclCommunicator(Communicator& control, NcclCalls& calls, const NcclOptions& options,
-                   ncclComm_t comm);
-
   void open();
   void require_root(int root, std::string_view what) const;
-  void require_peer(int peer, std::string_view what) const;
   void try_register(std::span<std::byte> memory);
   void deregister();
   /// Waits until NCCL has completed the call that returned `result`. `what`: the operation, for
@@ -112,7 +92,9 @@ class NcclCommunicator {
   ncclComm_t comm_ = nullptr;      ///< null after an abort
   ncclWindow_t window_ = nullptr;  ///< window of registered memory
   void* registration_ = nullptr;   ///< registration of memory that could not become a window
+  bool is_registering_ = false;    ///< its failure ends no other communicator
   std::string failure_;            ///< reason for the abort
+  std::jthread abort_;  ///< runs ncclCommAbort; joined by the next abort and the destructor
 };
 
 }  // namespace lockstep::comm

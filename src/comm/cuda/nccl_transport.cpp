@@ -195,6 +195,9 @@ class NcclStatisticsAllReduce final : public core::StatisticsAllReduce {
     if (communicator_ != nullptr)
       communicator_->sum(values.data(), values.size(), core::DataType::float32, stream_);
   }
+  void check() override {
+    if (communicator_ != nullptr) communicator_->check();
+  }
 
  private:
   static constexpr std::size_t most_warm = 4096;  ///< values in the largest warm-up sum

@@ -53,18 +53,6 @@ class MockNccl final : public NcclCalls {
                    cudaStream_t) override {
     return said("sum " + std::to_string(elements) + " of type " + std::to_string(type));
   }
-  ncclResult_t split(ncclComm_t, int colour, int key, ncclComm_t& group, const char*) override {
-    if (colour != NCCL_SPLIT_NOCOLOR) group = reinterpret_cast<ncclComm_t>(this);
-    return said("split " + std::to_string(colour) + " " + std::to_string(key));
-  }
-  ncclResult_t send(const void*, std::size_t elements, ncclDataType_t, int peer, ncclComm_t,
-                    cudaStream_t) override {
-    return said("send " + std::to_string(elements) + " to " + std::to_string(peer));
-  }
-  ncclResult_t receive(void*, std::size_t elements, ncclDataType_t, int peer, ncclComm_t,
-                       cudaStream_t) override {
-    return said("receive " + std::to_string(elements) + " from " + std::to_string(peer));
-  }
   ncclResult_t broadcast(void*, std::size_t elements, ncclDataType_t, int root, ncclComm_t,
                          cudaStream_t) override {
     return said("broadcast " + std::to_string(elements) + " from " + std::to_string(root));
@@ -254,6 +242,18 @@ TEST_F(NcclTest, MemoryThatOneRankCannotRegisterIsNoError) {
                                     "finalize", "destroy"));
 }
 
+TEST_F(NcclTest, AFailureEndsAllCommunicatorsExceptInARegistration) {
+  const auto other = make();
+  const auto communicator = make();
+  nccl.window_answer = ncclUnhandledCudaError;
+  communicator->register_memory(memory);
+  EXPECT_NO_THROW(other->check());
+  nccl.after = ncclRemoteError;
+  const std::string first = failure([&] { communicator->check(); });
+  EXPECT_THAT(first, HasSubstr("could not communicate"));
+  EXPECT_EQ(failure([&] { other->check(); }), first);
+}
+
 TEST_F(NcclTest, UnwindingAborts) {
   try {
     const auto communicator = make();
@@ -271,60 +271,15 @@ TEST_F(NcclTest, EndThatFailsIsNoError) {
   EXPECT_THAT(nccl.log, ElementsAre("open", "finalize", "abort"));
 }
 
-TEST_F(NcclTest, MessagesAndBroadcastsAreEnqueued) {
+TEST_F(NcclTest, BroadcastsNeedAnExistingRank) {
   const auto communicator = make();
   const auto type = core::DataType::float32;
-  std::vector<std::string> expected = {"open"};
-  if (world->size() > 1) {
-    const int peer = 1 - world->rank();
-    communicator->send(memory.data(), 4, type, peer, nullptr);
-    communicator->receive(memory.data(), 8, type, peer, nullptr);
-    expected.push_back("send 4 to " + std::to_string(peer));
-    expected.push_back("receive 8 from " + std::to_string(peer));
-  }
   communicator->broadcast(memory.data(), 16, type, 0, nullptr);
-  expected.push_back("broadcast 16 from 0");
-  EXPECT_EQ(nccl.log, expected);
-}
-
-TEST_F(NcclTest, MessagesNeedAnotherRank) {
-  const auto communicator = make();
-  const auto type = core::DataType::float32;
-  for (const int peer : {-1, world->rank(), world->size()}) {
-    EXPECT_THAT(failure([&] { communicator->send(memory.data(), 1, type, peer, nullptr); }),
-                HasSubstr("rank " + std::to_string(peer) + " is not another rank"));
-    EXPECT_THAT(failure([&] { communicator->receive(memory.data(), 1, type, peer, nullptr); }),
-                HasSubstr("is not another rank"));
-  }
   EXPECT_THAT(
       failure([&] { communicator->broadcast(memory.data(), 1, type, world->size(), nullptr); }),
       HasSubstr("there is no rank " + std::to_string(world->size())));
-  EXPECT_THAT(nccl.log, ElementsAre("open")) << "NCCL is still usable";
+  EXPECT_THAT(nccl.log, ElementsAre("open", "broadcast 16 from 0")) << "NCCL is still usable";
   EXPECT_NO_THROW(communicator->check());
-}
-
-TEST_F(NcclTest, GroupIsACommunicatorOfItsOwn) {
-  const int colour = world->rank() == 0 ? 5 : -1;
-  const auto control = world->split(colour, 0);
-  auto communicator = make();
-  auto group = communicator->split(control.get(), colour, 0);
-  EXPECT_EQ(group != nullptr, world->rank() == 0);
-  const std::string call = "split " + std::to_string(colour) + " 0";
-  EXPECT_THAT(nccl.log, ElementsAre("open", call));
-  if (group) {
-    group->sum(memory.data(), 2, core::DataType::float32, nullptr);
-    group.reset();
-    EXPECT_THAT(nccl.log, ElementsAre("open", call, "sum 2 of type 7", "finalize", "destroy"));
-  }
-  communicator.reset();
-  EXPECT_EQ(nccl.log.back(), "destroy");
-}
-
-TEST_F(NcclTest, GroupNeedsItsControlCommunicator) {
-  const auto communicator = make();
-  EXPECT_THAT(failure([&] { communicator->split(nullptr, 0, 0); }),
-              HasSubstr("a process group needs its communicator"));
-  EXPECT_THAT(nccl.log, ElementsAre("open"));
 }
 
 /// Creates a transport that uses a mock of NCCL, which is returned in `mock`.

@@ -133,7 +133,7 @@ std::vector<std::unique_ptr<BatchNormForward>> forward_candidates(const BatchNor
 std::vector<std::unique_ptr<BatchNormBackward>> backward_candidates(
     const BatchNormSetting& setting, const BatchNormForward& forward);
 
-/// Returns the execution time of a pass on the GPU with cold caches, in seconds. The time is stored
+/// Returns the execution time of a pass on the GPU, in seconds. The time is stored
 /// in the engine cache. Returns 0 if nothing is selected by timing, if the memory does not suffice,
 /// or if the statistics are summed over replicas: the pass is then collective, but the ranks need
 /// not time the same passes.

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "../device/cold_stopwatch.hpp"
+#include "../device/kernel_stopwatch.hpp"
 #include "lockstep/core/error.hpp"
 #include "passes.hpp"
 
@@ -85,11 +85,11 @@ double seconds_of(const BatchNormSetting& setting, BatchNormPass& pass) {
       fmt::format("batch norm's {} {}", pass.name(), describe(setting)), context.options.precision,
       [&]() -> double {
         const std::size_t bytes = trial_bytes(setting, pass.workspace_bytes());
-        if (!ColdStopwatch::fits(*context.target, bytes)) return 0;
+        if (!KernelStopwatch::fits(*context.target, bytes)) return 0;
         try {
           const TrialMemory memory(setting, pass.workspace_bytes());
           pass.bind(memory.get());
-          return ColdStopwatch(*context.target).seconds([&] {
+          return KernelStopwatch(*context.target).seconds(bytes, [&] {
             pass.run();
             return true;
           });

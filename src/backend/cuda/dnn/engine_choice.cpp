@@ -81,7 +81,8 @@ class Selection {
       candidate.record = {.graph = search_.graph,
                           .engine = candidate.facts.name,
                           .kind = candidate.facts.runtime_compiled ? CandidateKind::runtime_compiled
-                                                                   : CandidateKind::precompiled};
+                                                                   : CandidateKind::precompiled,
+                          .narrow_sums = candidate.facts.narrow_sums};
       if (const auto broken = broken_rule(candidate.facts, rules(), search_.nature);
           !broken.empty()) {
         candidate.record.refusal = broken;

@@ -47,7 +47,8 @@ void EngineLog::write(const CandidateRecord& record) {
       {"refusal",
        record.refusal.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(record.refusal)},
       {"chosen", record.is_chosen},
-      {"cached", record.is_cached}};
+      {"cached", record.is_cached},
+      {"narrow_sums", record.narrow_sums}};
   // cuDNN's messages need not be valid UTF-8.
   stream_ << line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
           << std::endl;

@@ -25,6 +25,7 @@ struct CandidateRecord {
   std::optional<double> build_seconds = {};  ///< wall time; none: not built
   std::optional<double> seconds = {};        ///< execution time; none: not timed
   std::size_t workspace_bytes = 0;
+  bool narrow_sums = false;  ///< see `EngineFacts`
   std::string refusal = {};  ///< why the candidate cannot be used or was not tried; empty: none
   bool is_chosen = false;
   bool is_cached = false;  ///< taken from the engine cache without a new selection

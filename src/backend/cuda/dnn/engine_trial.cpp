@@ -2,11 +2,19 @@
 
 namespace lockstep::backend::cuda {
 
+namespace {
+
+std::size_t tensor_bytes(const OperationGraph& graph) {
+  std::size_t bytes = 0;
+  for (const auto& port : graph.ports()) bytes += port.bytes;
+  return bytes;
+}
+
+}  // namespace
+
 bool EngineTrial::fits(const Target& target, const OperationGraph& graph,
                        std::size_t workspace_bytes) {
-  std::size_t bytes = workspace_bytes;
-  for (const auto& port : graph.ports()) bytes += port.bytes;
-  return ColdStopwatch::fits(target, bytes);
+  return KernelStopwatch::fits(target, workspace_bytes + tensor_bytes(graph));
 }
 
 EngineTrial::EngineTrial(const Target& target, const OperationGraph& graph,
@@ -21,8 +29,9 @@ EngineTrial::EngineTrial(const Target& target, const OperationGraph& graph,
 }
 
 double EngineTrial::seconds(const OperationGraph& graph, std::size_t engine) const {
-  return stopwatch_.seconds(
-      [&] { return !graph.run(engine, bindings_, workspace_.data()).has_value(); });
+  return stopwatch_.seconds(tensor_bytes(graph), [&] {
+    return !graph.run(engine, bindings_, workspace_.data()).has_value();
+  });
 }
 
 bool EngineTrial::runs(const OperationGraph& restored) const {

@@ -3,12 +3,12 @@
 #include <cstddef>
 #include <vector>
 
-#include "../device/cold_stopwatch.hpp"
+#include "../device/kernel_stopwatch.hpp"
 #include "operation_graph.hpp"
 
 namespace lockstep::backend::cuda {
 
-/// Times the engines of one graph on the GPU, with random inputs and cold caches. Requires a GPU.
+/// Times the engines of one graph on the GPU, with random inputs. Requires a GPU.
 /// The constructor allocates the tensors and the workspace, which are freed with this object. It
 /// throws `Error` (out_of_memory) if the memory does not suffice.
 class EngineTrial {
@@ -31,7 +31,7 @@ class EngineTrial {
 
  private:
   const Target& target_;
-  ColdStopwatch stopwatch_;
+  KernelStopwatch stopwatch_;
   std::vector<core::Buffer> tensors_;
   std::vector<Binding> bindings_;
   core::Buffer workspace_;

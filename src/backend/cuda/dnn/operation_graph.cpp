@@ -247,6 +247,7 @@ EngineFacts OperationGraph::facts(std::size_t engine) const {
   const auto& numeric = parts_->graph.list().numeric_notes.at(engine);
   facts.tensor_core = holds(numeric, fe::NumericalNote_t::TENSOR_CORE);
   facts.down_converts = holds(numeric, fe::NumericalNote_t::DOWN_CONVERT_INPUTS);
+  facts.narrow_sums = holds(numeric, fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION);
   facts.nondeterministic = holds(numeric, fe::NumericalNote_t::NONDETERMINISTIC);
   facts.runtime_compiled = holds(parts_->graph.list().behavior_notes.at(engine),
                                  fe::BehaviorNote_t::RUNTIME_COMPILATION);

@@ -44,6 +44,7 @@ struct EngineFacts {
   std::string name = {};  ///< engine and knobs: "eng67_k2=4_k13=0"
   bool tensor_core = false;
   bool down_converts = false;     ///< inputs are rounded to a narrower type
+  bool narrow_sums = false;       ///< sums are rounded to a narrower type in between
   bool nondeterministic = false;  ///< by cuDNN's note; see `GraphNature::has_fused_sums`
   bool runtime_compiled = false;
 };

@@ -36,7 +36,7 @@ class Lockstep(CMakePackage):
     with when("+cuda"):
         depends_on("cuda@12:")
         depends_on("cudnn@9.10:")
-        depends_on("nccl@2.19:")
+        depends_on("nccl@2.27:")
 
     conflicts("%gcc@:11", msg="Lockstep needs C++20 as of GCC 12")
 

@@ -1,4 +1,4 @@
-#include "cold_stopwatch.hpp"
+#include "kernel_stopwatch.hpp"
 
 #include <cuda_fp16.h>
 
@@ -73,11 +73,11 @@ std::size_t flush_bytes(const Target& target) { return 2 * target.info().l2_cach
 
 }  // namespace
 
-ColdStopwatch::ColdStopwatch(const Target& target)
+KernelStopwatch::KernelStopwatch(const Target& target)
     : target_(target),
       flush_(core::device_buffer(flush_bytes(target), "clearing the cache between timings")) {}
 
-bool ColdStopwatch::fits(const Target& target, std::size_t bytes) {
+bool KernelStopwatch::fits(const Target& target, std::size_t bytes) {
   // Each allocation is rounded up, and fragments of the free memory may be too small.
   constexpr std::size_t reserve = std::size_t{64} << 20;
   std::size_t free = 0, total = 0;
@@ -85,7 +85,9 @@ bool ColdStopwatch::fits(const Target& target, std::size_t bytes) {
   return bytes + flush_bytes(target) + reserve <= free;
 }
 
-double ColdStopwatch::seconds(const std::function<bool()>& enqueue) const {
+double KernelStopwatch::seconds(std::size_t tensor_bytes,
+                                const std::function<bool()>& enqueue) const {
+  const bool is_cold = tensor_bytes > target_.info().l2_cache;
   constexpr double failed = std::numeric_limits<double>::infinity();
   const cudaStream_t stream = target_.stream();
   std::array<core::Event, timed_runs> begins, ends;
@@ -97,8 +99,9 @@ double ColdStopwatch::seconds(const std::function<bool()>& enqueue) const {
   }
   // Enqueue all runs before waiting for the first one, so that the GPU never waits for the host.
   for (std::size_t run = 0; run < timed_runs; ++run) {
-    check_cuda(cudaMemsetAsync(flush_.data(), static_cast<int>(run), flush_.bytes(), stream),
-               "clearing the GPU's cache");
+    if (is_cold)
+      check_cuda(cudaMemsetAsync(flush_.data(), static_cast<int>(run), flush_.bytes(), stream),
+                 "clearing the GPU's cache");
     check_cuda(cudaEventRecord(begins[run].get(), stream), "timing a kernel");
     if (!enqueue()) return failed;
     check_cuda(cudaEventRecord(ends[run].get(), stream), "timing a kernel");

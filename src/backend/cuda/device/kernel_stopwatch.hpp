@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 
 #include "device.hpp"
@@ -8,20 +9,21 @@
 
 namespace lockstep::backend::cuda {
 
-/// Times work on the GPU under the cache conditions of a training step: before each run, the L2
-/// cache is overwritten with other data. Requires a GPU. The constructor allocates the buffer for
-/// this and throws `Error` (out_of_memory) if the memory does not suffice.
-class ColdStopwatch {
+/// Times work on the GPU under the cache conditions of a training step. If the tensors fit in the
+/// L2 cache, the kernel before has left them there, and the work is repeated; otherwise the cache
+/// is overwritten with other data before each run. Requires a GPU. The constructor allocates the
+/// buffer for this and throws `Error` (out_of_memory) if the memory does not suffice.
+class KernelStopwatch {
  public:
-  explicit ColdStopwatch(const Target& target);
+  explicit KernelStopwatch(const Target& target);
 
   /// Returns whether the GPU has free memory for a stopwatch and `bytes` more, without an
   /// allocation.
   static bool fits(const Target& target, std::size_t bytes);
 
   /// Returns the median execution time of several runs in seconds, or infinity if `enqueue` returns
-  /// false. `enqueue` enqueues the work on the target's stream.
-  double seconds(const std::function<bool()>& enqueue) const;
+  /// false. `enqueue` enqueues the work on the target's stream; its tensors have `tensor_bytes`.
+  double seconds(std::size_t tensor_bytes, const std::function<bool()>& enqueue) const;
 
  private:
   const Target& target_;
