@@ -37,14 +37,14 @@ if(NOT LOCKSTEP_CUDA STREQUAL "off")
                                                       ${_site} PATH_SUFFIXES include nvidia/cudnn/include)
     find_library(
       CUDNN_LIBRARY
-      NAMES cudnn libcudnn.so.9
+      NAMES cudnn libcudnn.so.9 NAMES_PER_DIR
       HINTS ${CUDNN_ROOT} $ENV{CUDNN_ROOT} ${_toolkit} ${_site}
       PATH_SUFFIXES lib lib64 nvidia/cudnn/lib)
     find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${NCCL_ROOT} $ENV{NCCL_ROOT} ${CUDAToolkit_INCLUDE_DIRS} ${_site}
               PATH_SUFFIXES include nvidia/nccl/include)
     find_library(
       NCCL_LIBRARY
-      NAMES nccl libnccl.so.2
+      NAMES nccl libnccl.so.2 NAMES_PER_DIR
       HINTS ${NCCL_ROOT} $ENV{NCCL_ROOT} ${_toolkit} ${_site}
       PATH_SUFFIXES lib lib64 nvidia/nccl/lib)
     find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h HINTS ${CUDNN_FRONTEND_ROOT} $ENV{CUDNN_FRONTEND_ROOT}
