@@ -14,7 +14,7 @@ from lockstep_report.stored import IN_MEMORY_BYTES, StoredRows
 
 # Datasets of /ranks or of the same group that are coordinates along a dimension.
 LABELS = {"rank": ("hostname", "device_name"), "step": ("epoch",), "bucket": ("bytes",),
-          "message": ("algorithm", "bytes"), "operation": ("name",), "kernel": ("name",),
+          "message": ("algorithm", "bytes"), "operation": ("name",),
           "layer": ("description",), "point": ("batch_per_rank",)}
 
 

@@ -11,7 +11,7 @@ from lockstep_report.stored import blocks
 from lockstep_report.window import batch_per_rank, timed_window
 
 # Groups of the run file whose columns `Run` has by these names.
-GROUPS = ("epochs", "ladder", "allreduce", "layers", "stack", "telemetry", "profile", "kernels")
+GROUPS = ("epochs", "ladder", "allreduce", "layers", "stack", "telemetry", "profile")
 
 
 def run_table(runs):

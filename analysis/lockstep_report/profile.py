@@ -1,4 +1,4 @@
-"""Tables of profiles (`--profile`): time and ceiling of each operation, and kernels of the GPU."""
+"""Tables of profiles (`--profile`): time and ceiling of each operation."""
 
 import numpy as np
 
@@ -18,12 +18,10 @@ BOUND = Column("bound_percent", "Bound / time (%)", 0)
 
 
 def profile_tables(runs):
-    """Returns the tables of each run with a profile: kinds of operations, operations, kernels."""
+    """Returns the tables of each run with a profile: kinds of operations, and operations."""
     tables = []
     for run, ending in profiled_runs(runs):
         tables += [kind_table(run, ending), operation_table(run, ending)]
-        if run.kernels:
-            tables.append(kernel_table(run, ending))
     return tables
 
 
@@ -127,21 +125,3 @@ def notes_of(run):
         notes.append("all-reduce: sum over the buckets of the time in calls, on GPUs from their start "
                      "to their end; they overlap with other rows, and have no share")
     return notes
-
-
-def kernel_table(run, ending=""):
-    kernels = run.kernels
-    seconds = np.asarray(kernels["seconds"], dtype=float)
-    total = seconds.sum()
-    communicates = np.asarray(kernels["is_communication"], dtype=bool)
-    rows = [{"name": str(kernels["name"][i]), "calls": float(kernels["calls"][i]),
-             "milliseconds": 1e3 * seconds[i], "share": 100 * seconds[i] / total,
-             "occupancy": 100 * float(kernels["occupancy"][i])} for i in range(len(seconds))]
-    return Table(
-        f"kernels{ending}", f"Kernels of a training step ({run.label}, GPU of rank 0)",
-        [Column("name", "Kernel"), Column("calls", "Calls", 1),
-         Column("milliseconds", "Time (ms)", 3), Column("share", "Share (%)", 1),
-         Column("occupancy", "Occupancy (%)", 0)], rows,
-        [f"NCCL: {100 * seconds[communicates].sum() / total:.1f} % of the time of all kernels; "
-         "kernels of several streams may overlap",
-         "theoretical occupancy, from registers, shared memory and block size"])

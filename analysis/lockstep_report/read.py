@@ -17,7 +17,7 @@ from lockstep_report.stored import IN_MEMORY_BYTES, StoredRows
 from lockstep_report.structure import structure_problems
 
 TABLES = ("ladder", "allreduce", "layers", "stack")  # groups of commands that do not train
-OPTIONAL = ("telemetry", "profile", "kernels")  # groups of training runs with these options
+OPTIONAL = ("telemetry", "profile")  # groups of training runs with these options
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,6 @@ class Run:
     telemetry: dict = field(default_factory=dict)  # name -> (sample[, interface]); single files
     step_end: np.ndarray = None  # (step, rank), on the clock of the telemetry; single files
     profile: dict = field(default_factory=dict)  # name -> (operation[, rank])
-    kernels: dict = field(default_factory=dict)  # name -> (kernel)
     layers: dict = field(default_factory=dict)  # name -> (layer[, repeat])
     stack: dict = field(default_factory=dict)  # name -> (row[, repeat])
     parts: tuple = ()  # the runs that were joined; empty for a single file
@@ -231,7 +230,6 @@ def read_groups(path, items, attributes, in_memory):
         telemetry=cut_telemetry(groups["/telemetry"]),
         step_end=first_rows(steps["end_seconds"], count) if "end_seconds" in steps else None,
         profile=groups["/profile"],
-        kernels=groups["/kernels"],
         layers=groups["/layers"],
         stack=groups["/stack"],
     )

@@ -21,10 +21,9 @@ ROWS = [
     ("update", "SGD with momentum", "update", 2, 0, 1e8, "cache", 0, (0.020, 0.020)),
     ("all-reduce", "all-reduce of the gradients", "all-reduce", 2, 0, 4e6, "none", 0, (0.5, 0.6)),
 ]
-KERNELS = [("ncclDevKernel_AllReduce", 2, 0.003, 0.25, 1), ("sgd_update", 1, 0.001, 1.0, 0)]
 
 
-def write_profile(path, kernels=False):
+def write_profile(path):
     write_run(path, phases(4, (0, 0.001, 0.07, 0.01, 0, 0.02), (0, 0.001, 0.07, 0.01, 0, 0.02)), 64)
     columns = list(zip(*ROWS))
     with h5py.File(path, "a") as file:
@@ -37,11 +36,6 @@ def write_profile(path, kernels=False):
             "profile_steps": 4.0, "profile_step_seconds": 0.102,
             "profile_step_seconds_without": 0.100, "profile_flops_per_second": 1e11,
             "profile_bytes_per_second": 5e9})
-        if kernels:
-            dataset(file, "/kernel", np.arange(len(KERNELS)))
-            names = ("name", "calls", "seconds", "occupancy", "is_communication")
-            for name, values in zip(names, zip(*KERNELS)):
-                dataset(file, f"/kernels/{name}", np.array(values))
     return path
 
 
@@ -79,15 +73,13 @@ def test_the_all_reduce_overlaps_and_has_no_share(tmp_path):
 
 def test_the_report_states_the_cost_of_the_profile(tmp_path):
     out = tmp_path / "out"
-    path = write_profile(tmp_path / "run.h5", kernels=True)
+    path = write_profile(tmp_path / "run.h5")
     assert main(["report", str(path), "--out", str(out)]) == 0
     page = (out / "report.md").read_text()
     assert "cost of the profile: 102.00 ms per step with it, 100.00 ms without (+2.0 %" in page
     assert "highest rates: 100.0 GFLOP/s, 5.0 GB/s" in page
-    assert "NCCL: 75.0 % of the time of all kernels" in page
-    assert "| ncclDevKernel_AllReduce | 2.0 | 3.000 | 75.0 | 25 |" in page
     assert "![profile](profile.svg)" in page
-    assert (out / "profile.csv").is_file() and (out / "kernels.csv").is_file()
+    assert (out / "profile.csv").is_file()
 
 
 def test_validation_finds_a_missing_dataset(tmp_path, capsys):

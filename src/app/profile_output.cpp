@@ -16,7 +16,6 @@ namespace lockstep::app {
 
 namespace {
 
-constexpr std::size_t shown_kernels = 20;
 constexpr std::string_view all_reduce = "all-reduce";
 
 /// All operations of the same kind, shape, phase and implementation.
@@ -76,31 +75,6 @@ std::string describe_operations(const record::Profile& profile) {
   return text + fmt::format("{:<48} {:<17} {:>5} {:>9.3f}\n", "sum", "", "", total * 1e3);
 }
 
-std::string describe_kernels(const record::Profile& profile) {
-  if (!profile.kernels_missing.empty())
-    return fmt::format("\nKernel names and occupancy are not available: {}.\n",
-                       profile.kernels_missing);
-  if (profile.kernels.empty()) return {};
-  double total = 0, communication = 0;
-  for (const auto& kernel : profile.kernels) {
-    total += kernel.seconds;
-    if (kernel.is_communication) communication += kernel.seconds;
-  }
-  std::string text = fmt::format(
-      "\nKernels of the GPU of rank 0 per step (CUPTI); {:.1f} % of their time is NCCL:\n\n"
-      "{:>7} {:>9} {:>6} {:>9}  {}\n",
-      total > 0 ? 100 * communication / total : 0, "calls", "ms", "share", "occupancy", "kernel");
-  for (std::size_t i = 0; i < std::min(shown_kernels, profile.kernels.size()); ++i) {
-    const auto& kernel = profile.kernels[i];
-    text += fmt::format("{:>7.4g} {:>9.3f} {:>5.1f}% {:>8.0f}%  {:.100}\n", kernel.calls,
-                        kernel.seconds * 1e3, 100 * kernel.seconds / total, 100 * kernel.occupancy,
-                        kernel.name);
-  }
-  if (profile.kernels.size() > shown_kernels)
-    text += fmt::format("and {} more in the run file\n", profile.kernels.size() - shown_kernels);
-  return text;
-}
-
 }  // namespace
 
 std::string describe(const record::Profile& profile) {
@@ -121,7 +95,6 @@ std::string describe(const record::Profile& profile) {
       profile.operations, [](const auto& operation) { return operation.phase == all_reduce; });
   if (communicates)
     text += "* overlaps with other operations; GB are those that a rank contributes\n";
-  text += describe_kernels(profile);
   return text + fmt::format(
                     "\nCost of the profile: a step takes {} with it and {} without ({:+.1f} %; "
                     "medians of {} steps each, in turn).\n",
@@ -136,9 +109,7 @@ nlohmann::json to_json(const record::Profile& profile) {
                          {"flops_per_second", profile.flops_per_second},
                          {"bytes_per_second", profile.bytes_per_second},
                          {"ceiling_source", profile.ceiling_source},
-                         {"kernels_missing", profile.kernels_missing},
-                         {"operations", nlohmann::json::array()},
-                         {"kernels", nlohmann::json::array()}};
+                         {"operations", nlohmann::json::array()}};
   for (const auto& row : profile.operations)
     json["operations"].push_back({{"name", row.name},
                                   {"operation", row.what},
@@ -150,12 +121,6 @@ nlohmann::json to_json(const record::Profile& profile) {
                                   {"bytes", row.bytes},
                                   {"bound_seconds", row.bound_seconds},
                                   {"seconds_of_ranks", row.seconds}});
-  for (const auto& kernel : profile.kernels)
-    json["kernels"].push_back({{"kernel", kernel.name},
-                               {"calls", kernel.calls},
-                               {"seconds", kernel.seconds},
-                               {"occupancy", kernel.occupancy},
-                               {"is_communication", kernel.is_communication}});
   return json;
 }
 

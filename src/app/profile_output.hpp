@@ -7,8 +7,8 @@
 
 namespace lockstep::app {
 
-/// Returns the tables of a profile: operations of the same kind, shape and phase in one row, the
-/// kernels of the GPU, and what the profile costs.
+/// Returns the table of a profile, with operations of the same kind, shape and phase in one row,
+/// and what the profile costs.
 std::string describe(const record::Profile& profile);
 
 nlohmann::json to_json(const record::Profile& profile);

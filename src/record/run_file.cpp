@@ -242,13 +242,12 @@ void RunFile::write_stack(const std::vector<StackRow>& rows) {
 }
 
 void RunFile::write_profile(const Profile& profile) {
-  constexpr std::size_t bytes_per_row = 1024;  // numbers and texts of an operation or a kernel
-  const std::size_t rows = profile.operations.size() + profile.kernels.size();
+  constexpr std::size_t bytes_per_row = 1024;  // numbers and texts of an operation
+  const std::size_t rows = profile.operations.size();
   const std::size_t ranks = state_->header.ranks.size();
   state_->add(rows * (bytes_per_row + ranks * sizeof(double)) + index_bytes,
               [&](const hdf5::File& file) { record::write_profile(file, profile); });
   state_->tables.emplace_back("/profile");
-  if (!profile.kernels.empty()) state_->tables.emplace_back("/kernels");
   write_result("profile_steps", static_cast<double>(profile.steps));
   write_result("profile_step_seconds", profile.step_seconds);
   write_result("profile_step_seconds_without", profile.step_seconds_without_profile);

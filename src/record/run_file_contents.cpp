@@ -189,28 +189,6 @@ void write_rows(const hdf5::File& file, const std::vector<AllReduceRow>& rows) {
                        {"/allreduce/wrong", wrong}});
 }
 
-namespace {
-
-void write_kernels(const hdf5::File& file, const std::vector<ProfiledKernel>& kernels) {
-  create_group(file, "/kernels");
-  create_datasets(file, "/kernels", {{"kernel", kernels.size(), kernels.size(), false}});
-  const auto numbers = counted(kernels.size());
-  const auto names = column_of(kernels, [](auto& k) { return k.name; });
-  const auto calls = column_of(kernels, [](auto& k) { return k.calls; });
-  const auto seconds = column_of(kernels, [](auto& k) { return k.seconds; });
-  const auto occupancy = column_of(kernels, [](auto& k) { return k.occupancy; });
-  const auto communicates =
-      column_of(kernels, [](auto& k) { return std::int64_t{k.is_communication}; });
-  write_columns(file, {{"/kernel", numbers},
-                       {"/kernels/name", names},
-                       {"/kernels/calls", calls},
-                       {"/kernels/seconds", seconds},
-                       {"/kernels/occupancy", occupancy},
-                       {"/kernels/is_communication", communicates}});
-}
-
-}  // namespace
-
 void write_profile(const hdf5::File& file, const Profile& profile) {
   const std::vector<ProfiledOperation>& rows = profile.operations;
   core::check(!rows.empty(), "a profile without operations");
@@ -238,7 +216,6 @@ void write_profile(const hdf5::File& file, const Profile& profile) {
   column("/profile/bytes", [](auto& r) { return r.bytes; });
   column("/profile/bound_seconds", [](auto& r) { return r.bound_seconds; });
   write_columns(file, {{"/operation", numbers}, {"/profile/seconds", seconds}});
-  if (!profile.kernels.empty()) write_kernels(file, profile.kernels);
 }
 
 void create_ladder(const hdf5::File& file) {

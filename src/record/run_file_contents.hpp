@@ -29,7 +29,7 @@ void write_epoch(const hdf5::File& file, const EpochRecord& epoch, hsize_t first
 /// Creates and writes the group /allreduce.
 void write_rows(const hdf5::File& file, const std::vector<AllReduceRow>& rows);
 
-/// Creates and writes the group /profile and, if there are kernels, the group /kernels.
+/// Creates and writes the group /profile.
 void write_profile(const hdf5::File& file, const Profile& profile);
 /// Create and write the groups /layers and /stack.
 void write_rows(const hdf5::File& file, const std::vector<LayerRow>& rows);

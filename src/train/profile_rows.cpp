@@ -1,7 +1,6 @@
 #include "profile_rows.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 namespace lockstep::train {
@@ -55,28 +54,6 @@ void apply_ceilings(const backend::Ceilings& measured, record::Profile& profile)
       row.bound_seconds = std::max(of_bytes, of_flops);
     }
   }
-}
-
-std::vector<record::ProfiledKernel> profile_kernels(std::span<const backend::KernelRecord> records,
-                                                    std::int64_t steps) {
-  std::map<std::string, record::ProfiledKernel> kernels;
-  const auto count = static_cast<double>(steps);
-  for (const backend::KernelRecord& kernel : records) {
-    record::ProfiledKernel& row = kernels[kernel.name];
-    row.name = kernel.name;
-    row.calls += 1 / count;
-    const double seconds = (kernel.end - kernel.begin) / count;
-    row.seconds += seconds;
-    row.occupancy += seconds * kernel.occupancy;
-    row.is_communication = kernel.name.find("nccl") != std::string::npos;
-  }
-  std::vector<record::ProfiledKernel> rows;
-  for (auto& [name, row] : kernels) {
-    if (row.seconds > 0) row.occupancy /= row.seconds;
-    rows.push_back(std::move(row));
-  }
-  std::ranges::stable_sort(rows, std::greater(), &record::ProfiledKernel::seconds);
-  return rows;
 }
 
 }  // namespace lockstep::train

@@ -43,8 +43,4 @@ std::vector<record::ProfiledOperation> profile_rows(const OperationSums& sums, s
 /// `compute_roofline`, an operation that exceeds the highest rate of FLOPs replaces it.
 void apply_ceilings(const backend::Ceilings& measured, record::Profile& profile);
 
-/// Returns the kernels of `steps` steps by name, in descending order of time.
-std::vector<record::ProfiledKernel> profile_kernels(std::span<const backend::KernelRecord> records,
-                                                    std::int64_t steps);
-
 }  // namespace lockstep::train

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <limits>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <span>
@@ -75,18 +74,12 @@ class RankProfile {
   const std::vector<double>& without() const { return without_; }
   const OperationSums& sums() const { return sums_; }
   const std::vector<TraceEvent>& events() const { return events_; }
-  const std::string& kernels_missing() const { return kernels_missing_; }
   record::ProfiledOperation all_reduce() const;
-  std::vector<record::ProfiledKernel> kernels() const {
-    return profile_kernels(kernels_, context_.config.profile_steps);
-  }
 
  private:
   StepResult run_step(StepVariant variant);
-  void make_tracer();
   void record_step(const StepResult& result, double begin, std::int64_t number);
   void trace_step(const StepResult& result, double begin, std::int64_t number);
-  void trace_kernels(double origin);
 
   const TrainingContext& context_;
   Replica& replica_;
@@ -94,9 +87,6 @@ class RankProfile {
   ProfilePosition position_;
   std::int64_t next_step_ = 0;  ///< of the epoch
   bool is_stopping_ = false;    ///< a rank has received a signal
-  std::unique_ptr<backend::KernelTracer> tracer_;
-  std::string kernels_missing_;
-  std::vector<backend::KernelRecord> kernels_;
   OperationSums sums_;
   double all_reduce_seconds_ = 0;
   std::vector<double> with_, without_;  ///< seconds of each step on this rank
@@ -118,55 +108,23 @@ StepResult RankProfile::run_step(StepVariant variant) {
   return result;
 }
 
-void RankProfile::make_tracer() {
-  try {
-    tracer_ = context_.backend.device().make_kernel_tracer();
-  } catch (const core::Error& error) {
-    kernels_missing_ = error.what();
-  }
-}
-
 double total(const record::PhaseSeconds& phases) {
   return std::accumulate(phases.begin(), phases.end(), 0.0);
 }
 
 void RankProfile::run() {
-  make_tracer();
   step_.prepare_profile();
   for (int warm_up = 0; warm_up < step_.depth(); ++warm_up) run_step(StepVariant::profiled);
-  if (tracer_ != nullptr) {
-    static_cast<void>(tracer_->take());
-    tracer_->stop();
-  }
   run_step(StepVariant::training);
   context_.world.barrier();  // the origin of the traces of all ranks
   const double origin = core::host_seconds();
   for (std::int64_t number = 1; number <= context_.config.profile_steps && !is_stopping_;
        ++number) {
     without_.push_back(total(run_step(StepVariant::training).seconds));
-    if (tracer_ != nullptr) tracer_->start();
     const double begin = core::host_seconds() - origin;
     record_step(run_step(StepVariant::profiled), begin, number);
-    if (tracer_ != nullptr) tracer_->stop();
   }
   step_.select(StepVariant::training);
-  if (tracer_ == nullptr) return;
-  kernels_ = tracer_->take();
-  if (!context_.config.trace.empty()) trace_kernels(origin);
-}
-
-/// Adds the kernels to the trace, whose origin is at `origin` of the host's clock.
-void RankProfile::trace_kernels(double origin) {
-  for (const backend::KernelRecord& kernel : kernels_)
-    events_.push_back({.name = kernel.name,
-                       .category = "kernel",
-                       .track = fmt::format("kernels of stream {}", kernel.stream),
-                       .begin = kernel.begin - origin,
-                       .end = kernel.end - origin,
-                       .details = {{"blocks", fmt::format("{}", kernel.blocks)},
-                                   {"threads per block", fmt::format("{}", kernel.threads)},
-                                   {"registers", fmt::format("{}", kernel.registers)},
-                                   {"occupancy", fmt::format("{:.3f}", kernel.occupancy)}}});
 }
 
 /// Adds the profiled step `number`, which began at `begin` of the trace.
@@ -286,8 +244,6 @@ ProfileResult run_profile(const TrainingContext& context, Replica& replica, Trai
   if (auto all_reduce = mine.all_reduce(); all_reduce.calls > 0)
     profile.operations.push_back(std::move(all_reduce));
   gather_seconds(profile.operations, context.world);
-  profile.kernels = mine.kernels();
-  profile.kernels_missing = mine.kernels_missing();
   if (context.config.trace.empty()) return result;
   const std::string place =
       fmt::format("{}, {}", core::host_name(), context.backend.device().name());

@@ -10,8 +10,8 @@ namespace lockstep::train {
 /// An event of a trace. Times are in seconds since the origin of the trace.
 struct TraceEvent {
   std::string name;
-  std::string_view category;  ///< "step", "operation", "communication", "kernel"
-  /// Track of the rank to which the event belongs: "compute", "communication", "stream 7". Events
+  std::string_view category;  ///< "step", "step part", "operation", "communication"
+  /// Track of the rank to which the event belongs: "steps", "compute", "communication". Events
   /// that overlap are placed on further tracks: "communication (2)".
   std::string track;
   double begin = 0, end = 0;

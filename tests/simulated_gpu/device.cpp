@@ -23,7 +23,6 @@ DeviceInfo describe_device(int) {
   return {"simulated GPU", 90, 4, std::size_t{1} << 33, 1 << 12, fmt::format("GPU-{}", number),
           "0000:00:00.0"};
 }
-cudaOccDeviceProp occupancy_properties(int) { return {}; }
 void check_supported(const DeviceInfo&) {}
 std::vector<std::string> described_devices() { return {}; }
 std::string device_description(std::string_view) { return "{}"; }

@@ -63,7 +63,6 @@ TEST_F(SimulatedGpuProfile, MeasuresTheOperationsOfReplayedSteps) {
     EXPECT_EQ((calls[{"conv2", phase}]), 1) << phase;
   EXPECT_EQ((calls[{"upload", "upload"}]), 1);
   EXPECT_EQ((calls.contains({"all-reduce", "all-reduce"})), world_->size() > 1);
-  EXPECT_TRUE(profile.kernels.empty());
 }
 
 TEST_F(SimulatedGpuProfile, LeavesTheParametersOfTheTraining) {

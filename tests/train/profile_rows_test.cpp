@@ -72,29 +72,5 @@ TEST(ProfileCeilings, AreRaisedByAFasterOperation) {
   EXPECT_DOUBLE_EQ(profile.operations[1].bound_seconds, 0.25);
 }
 
-backend::KernelRecord kernel(const char* name, double seconds, double occupancy) {
-  backend::KernelRecord record;
-  record.name = name;
-  record.begin = 10;
-  record.end = 10 + seconds;
-  record.occupancy = occupancy;
-  return record;
-}
-
-TEST(ProfiledKernels, AreGroupedByNameWithMeansPerStep) {
-  const std::vector<backend::KernelRecord> records{
-      kernel("sgd", 1, 1), kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 6, 0.25),
-      kernel("sgd", 3, 0.5)};
-  const auto rows = profile_kernels(records, 2);
-  ASSERT_EQ(rows.size(), 2u);
-  EXPECT_TRUE(rows[0].is_communication);
-  EXPECT_DOUBLE_EQ(rows[0].seconds, 3);
-  EXPECT_DOUBLE_EQ(rows[0].calls, 0.5);
-  EXPECT_EQ(rows[1].name, "sgd");
-  EXPECT_FALSE(rows[1].is_communication);
-  EXPECT_DOUBLE_EQ(rows[1].seconds, 2);
-  EXPECT_DOUBLE_EQ(rows[1].occupancy, 0.625) << "weighted by time";
-}
-
 }  // namespace
 }  // namespace lockstep::train

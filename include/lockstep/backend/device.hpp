@@ -2,13 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "lockstep/backend/kernel_tracer.hpp"
 #include "lockstep/backend/sensors.hpp"
 #include "lockstep/core/device_queue.hpp"
 #include "lockstep/core/named_value.hpp"
@@ -67,11 +65,6 @@ class Device {
   /// Reads the sensors of the device. May be called at any time, also while the device executes
   /// work.
   virtual SensorReading read_sensors() const { return {}; }
-
-  /// Returns a tracer of the kernels of this process on the device; null if the device has no
-  /// kernels. Throws `Error` (usage) if its library is not available; the message says what is
-  /// missing.
-  virtual std::unique_ptr<KernelTracer> make_kernel_tracer() const { return nullptr; }
 
   /// Returns the description of the device in the format of its library, for planning on machines
   /// without this device; empty if the device has none.

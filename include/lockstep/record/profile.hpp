@@ -21,16 +21,6 @@ struct ProfiledOperation {
   std::vector<double> seconds;  ///< (rank); NaN on ranks that do not execute the operation
 };
 
-/// All executions of one kernel on the GPU of rank 0; one row of /kernels. Calls and seconds are
-/// those of one step, means over the profiled steps.
-struct ProfiledKernel {
-  std::string name;
-  double calls = 0;
-  double seconds = 0;
-  double occupancy = 0;           ///< theoretical occupancy, mean weighted by time
-  bool is_communication = false;  ///< whether it is a kernel of NCCL
-};
-
 /// Profile of some training steps.
 struct Profile {
   std::int64_t steps = 0;   ///< number of profiled steps
@@ -40,8 +30,6 @@ struct Profile {
   double bytes_per_second = 0;
   std::string ceiling_source;                 ///< how they are known
   std::vector<ProfiledOperation> operations;  ///< in the order of their execution
-  std::vector<ProfiledKernel> kernels;        ///< in descending order of time; empty on CPUs
-  std::string kernels_missing;                ///< why `kernels` is empty on a GPU; otherwise empty
 };
 
 }  // namespace lockstep::record

@@ -165,8 +165,7 @@ class RunFile {
   /// Writes all rows of an all-reduce sweep. Can be called at most once per file.
   void write_allreduce(const std::vector<AllReduceRow>& rows);
 
-  /// Writes the operations and kernels of a profile, and sets its results. Can be called at most
-  /// once per file.
+  /// Writes the operations of a profile, and sets its results. Can be called at most once per file.
   void write_profile(const Profile& profile);
   /// Write all rows of `lockstep layers` and of `lockstep stack`. Each can be called at most once
   /// per file.

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "device/cupti_tracer.hpp"
 #include "device/planning_driver.hpp"
 #include "lockstep/core/error.hpp"
 
@@ -72,13 +71,6 @@ std::optional<DeviceIdentity> Gpu::identity() const {
 
 SensorReading Gpu::read_sensors() const {
   return sensors_ != nullptr ? sensors_->read() : SensorReading{};
-}
-
-std::unique_ptr<KernelTracer> Gpu::make_kernel_tracer() const {
-  require_presence("tracing kernels");
-  int runtime = 0;
-  check_cuda(cudaRuntimeGetVersion(&runtime), "asking for the version of CUDA");
-  return make_cupti_tracer(cupti_names(runtime), occupancy_properties(target_.index()));
 }
 
 std::string Gpu::description() const {

@@ -24,7 +24,6 @@ class Gpu final : public Device {
   std::optional<std::uint64_t> available_memory() const override;
   std::optional<DeviceIdentity> identity() const override;
   SensorReading read_sensors() const override;
-  std::unique_ptr<KernelTracer> make_kernel_tracer() const override;
   std::string description() const override;
 
   const Target& target() const { return target_; }

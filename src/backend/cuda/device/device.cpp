@@ -68,12 +68,6 @@ DeviceInfo describe_device(int index) {
   return info;
 }
 
-cudaOccDeviceProp occupancy_properties(int index) {
-  cudaDeviceProp properties{};
-  check_cuda(cudaGetDeviceProperties(&properties, index), fmt::format("asking for GPU {}", index));
-  return properties;
-}
-
 void check_supported(const DeviceInfo& device) {
   if (device.compute_capability >= oldest_compute_capability) return;
   core::fail(

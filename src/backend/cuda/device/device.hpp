@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "check.hpp"
-#include "occupancy.hpp"
 
 namespace cudnn_frontend {
 class DeviceProperties;
@@ -39,9 +38,6 @@ int device_count();
 /// Returns the properties of device `index`. Throws `Error` (usage) if there is no such device or
 /// no driver, or if the driver is too old for the libraries of this build.
 DeviceInfo describe_device(int index);
-
-/// Returns the properties of device `index` that determine the occupancy of its multiprocessors.
-cudaOccDeviceProp occupancy_properties(int index);
 
 /// Throws `Error` (usage) if the compute capability is below `oldest_compute_capability`.
 void check_supported(const DeviceInfo& device);
