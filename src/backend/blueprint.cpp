@@ -46,10 +46,7 @@ void Blueprint::make_maps() {
     const Step& step = steps_[static_cast<std::size_t>(i)];
     const FeatureMap* const first_input =
         step.inputs.empty() ? nullptr : &outputs_[static_cast<std::size_t>(step.inputs[0])]->map;
-    if (factory_.is_in_place(step))
-      outputs_.push_back(outputs_[static_cast<std::size_t>(step.inputs[0])]);
-    else
-      outputs_.push_back(new_slot(map_of(step, first_input), forward_time(i)));
+    outputs_.push_back(new_slot(map_of(step, first_input), forward_time(i)));
     for (const int input : step.inputs) {
       const auto from = static_cast<std::size_t>(input);
       Slot* gradient = nullptr;

@@ -25,10 +25,6 @@ class OperationFactory {
   /// steps.
   virtual void prepare_fusion(const std::vector<Step>&) {}
 
-  /// Returns true if the output of the step is the memory of its first input, because the operation
-  /// that reads the output also computes the work of the step.
-  virtual bool is_in_place(const Step&) const { return false; }
-
   /// Returns the feature map of the images, and any other feature map of the given shape; both
   /// without memory.
   virtual FeatureMap image_map(core::ImageShape shape) const = 0;

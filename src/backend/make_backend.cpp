@@ -56,13 +56,10 @@ std::span<const core::NamedValue<ConvolutionAlgorithm>> named_values(Convolution
 
 std::span<const core::NamedValue<BatchNormFusion>> named_values(BatchNormFusion) {
   using enum BatchNormFusion;
-  static constexpr std::array<core::NamedValue<BatchNormFusion>, 4> values{
-      {{automatic, "auto", "times the variants for each layer and selects the fastest"},
+  static constexpr std::array<core::NamedValue<BatchNormFusion>, 3> values{
+      {{automatic, "auto", "times both variants for each layer and selects the faster one"},
        {none, "none", "separate kernels"},
-       {sums, "sums", "the preceding convolution also accumulates the batch-norm statistics"},
-       {prologue, "prologue",
-        "in addition, the following convolution normalises its input while it reads it, so that "
-        "the normalised tensor is never stored; fp16"}}};
+       {sums, "sums", "the convolution also accumulates the batch-norm statistics"}}};
   return values;
 }
 

@@ -136,8 +136,7 @@ std::vector<Network> networks_with_batch_norm() {
 }
 
 constexpr std::array fusions{Device{DeviceKind::cuda, type_of_sums, BatchNormFusion::sums},
-                             Device{DeviceKind::cuda, Precision::fp16, BatchNormFusion::sums},
-                             Device{DeviceKind::cuda, Precision::fp16, BatchNormFusion::prologue}};
+                             Device{DeviceKind::cuda, Precision::fp16, BatchNormFusion::sums}};
 
 INSTANTIATE_TEST_SUITE_P(Fusions, Agreement,
                          testing::Combine(testing::ValuesIn(networks_with_batch_norm()),

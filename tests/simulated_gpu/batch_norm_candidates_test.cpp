@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "backend/cuda/batch_norm/passes.hpp"
+#include "backend/cuda/dnn/convolution_graphs.hpp"
 #include "backend/support.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/graph/graph.hpp"
-#include "simulated_gpu/runtime.hpp"
 
 namespace lockstep::backend::cuda {
 namespace {
@@ -150,47 +150,42 @@ class BatchNormCandidates : public testing::TestWithParam<Pattern> {
     if (GetParam().fork) expect(&Memory::masked, "gradient of the residual");
   }
 
-  /// Runs all pairs of implementations, with and without support for batch norm as a single cuDNN
-  /// node, and compares each pair with the first one. Returns the number of pairs.
+  /// Runs all pairs of implementations and compares each with the first one. Returns the number of
+  /// pairs.
   std::size_t compare_all() {
     std::size_t pairs = 0;
     std::optional<Memory> want;
-    for (const bool has_one_node : {true, false}) {
-      simulated_gpu::set_one_node_batch_norm(has_one_node);
-      DnnPlanner planner(target_, {}, EngineCache());
-      context_.planner = &planner;
-      for (const SumsFrom sums : {SumsFrom::batch_norm, SumsFrom::convolution}) {
-        for (auto& forward : forward_candidates(setting(), sums)) {
-          for (auto& backward : backward_candidates(setting(), *forward)) {
-            SCOPED_TRACE(forward->name() + " | " + backward->name());
-            Memory got = run(*forward, *backward);
-            if (want) expect_same(got, *want);
-            if (!want) want.emplace(std::move(got));
-            ++pairs;
-          }
+    for (const SumsFrom sums : {SumsFrom::batch_norm, SumsFrom::convolution}) {
+      for (auto& forward : forward_candidates(setting(), sums)) {
+        for (auto& backward : backward_candidates(setting(), *forward)) {
+          SCOPED_TRACE(forward->name() + " | " + backward->name());
+          Memory got = run(*forward, *backward);
+          if (want) expect_same(got, *want);
+          if (!want) want.emplace(std::move(got));
+          ++pairs;
         }
       }
     }
-    simulated_gpu::set_one_node_batch_norm(true);
     return pairs;
   }
 
   Target target_ = Target::device(0);
+  DnnPlanner planner_{target_, {}, EngineCache()};
   Context context_{.graph = nullptr,
                    .options = {.batch = images},
                    .element = core::DataType::float32,
-                   .target = &target_};
+                   .target = &target_,
+                   .planner = &planner_};
 };
 
 TEST_P(BatchNormCandidates, HaveTheSameResult) {
   const Pattern& pattern = GetParam();
   const bool is_known = !pattern.residual || pattern.relu;
   const bool has_two_masks = pattern.relu && !pattern.residual;
-  // Pairs with the single cuDNN node, and 6 with the cuDNN graphs that replace it. Forward
-  // candidates: cuDNN, the kernels of this program, and these kernels with sums from a convolution.
-  // Backward candidates: cuDNN (with two masks: twice) and the kernels of this program. For a
-  // residual without a ReLU there is no cuDNN candidate, so only 2 of 6 pairs remain each time.
-  EXPECT_EQ(compare_all(), !is_known ? 4u : has_two_masks ? 15u : 12u);
+  // Forward candidates: cuDNN, the kernels of this program, and these kernels with sums from a
+  // convolution. Backward candidates: cuDNN (with two masks: twice) and the kernels of this
+  // program. For a residual without a ReLU there is no cuDNN candidate.
+  EXPECT_EQ(compare_all(), !is_known ? 2u : has_two_masks ? 9u : 6u);
 }
 
 /// Returns the names of the forward implementations that a plan of a residual network chooses for
@@ -222,21 +217,21 @@ TEST(BatchNormFusion, FollowsTheOption) {
   EXPECT_EQ(with(none, "convolution"), 0);
   const auto sums = batch_norms_of(BatchNormFusion::sums);
   EXPECT_EQ(with(sums, "sums from the convolution"), 4);
-  EXPECT_EQ(with(sums, "applied by the next convolution"), 0);
-  // Only the output of the first batch norm of the block is read by a single convolution and by no
-  // other operation.
-  const auto prologue = batch_norms_of(BatchNormFusion::prologue);
-  EXPECT_EQ(with(prologue, "sums from the convolution"), 4);
-  EXPECT_EQ(with(prologue, "applied by the next convolution"), 1);
 }
+
+constexpr ConvolutionShape convolution{.images = images,
+                                       .in_channels = channels,
+                                       .in_height = height,
+                                       .in_width = width,
+                                       .out_channels = channels,
+                                       .kernel = 1};
 
 TEST(Planner, DeterministicPlannerTimesNothing) {
   const Target target = Target::device(0);
   DnnPlanner timed(target, {}, EngineCache());
   DnnPlanner repeatable(target, {.deterministic = true}, EngineCache());
-  const BatchNormShape shape{images, channels, height, width};
-  EXPECT_GT(batch_norm_sums(timed, shape, core::Precision::fp32).graph->seconds(), 0);
-  EXPECT_EQ(batch_norm_sums(repeatable, shape, core::Precision::fp32).graph->seconds(), 0);
+  EXPECT_GT(convolution_forward(timed, convolution, core::Precision::fp32)->seconds(), 0);
+  EXPECT_EQ(convolution_forward(repeatable, convolution, core::Precision::fp32)->seconds(), 0);
 }
 
 /// A second planner reads the engine that the first one has timed from disk, and computes the same
@@ -245,19 +240,18 @@ TEST(Planner, TakesTheEnginesOfAnEarlierRun) {
   std::string folder = (std::filesystem::temp_directory_path() / "lockstep-plans-XXXXXX").string();
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   const Target target = Target::device(0);
-  auto x = random_values(map_size, 1);
+  auto x = random_values(map_size, 1), weights = random_values(channels * channels, 2);
   const auto compute = [&] {
     DnnPlanner planner(target, {}, EngineCache(std::filesystem::path(folder) / "engines.json"));
-    const PlannedGraph planned =
-        batch_norm_sums(planner, {images, channels, height, width}, core::Precision::fp32);
-    DeviceVector<float> sums(2 * channels);
-    DeviceVector<std::byte> workspace(planned.graph->workspace_bytes());
-    const std::vector<Binding> bindings{{batch_norm_tensor::x, x.data()},
-                                        {batch_norm_tensor::sums, sums.data()},
-                                        {batch_norm_tensor::products, sums.data() + channels}};
-    planned.graph->run(bindings, workspace.data());
-    core::check_cuda(cudaStreamSynchronize(target.stream()), "sums");
-    return std::pair(sums, planned.graph->seconds());
+    const auto graph = convolution_forward(planner, convolution, core::Precision::fp32);
+    DeviceVector<float> y(map_size);
+    DeviceVector<std::byte> workspace(graph->workspace_bytes());
+    const std::vector<Binding> bindings{{convolution_tensor::x, x.data()},
+                                        {convolution_tensor::weights, weights.data()},
+                                        {convolution_tensor::y, y.data()}};
+    graph->run(bindings, workspace.data());
+    core::check_cuda(cudaStreamSynchronize(target.stream()), "a convolution");
+    return std::pair(y, graph->seconds());
   };
   const auto first = compute();
   EXPECT_FALSE(std::filesystem::is_empty(std::filesystem::path(folder) / "plans"));

@@ -33,8 +33,6 @@ struct Outlet {
   OperationGraph::Port port;
 };
 
-bool has_one_node_batch_norm = true;
-
 std::vector<simulated_gpu::Engine> scripted;
 simulated_gpu::EngineCalls calls;
 std::mutex calls_mutex;  // engines are built by several threads
@@ -62,7 +60,6 @@ struct OperationGraph::Parts {
   std::vector<Outlet> inputs, outputs;
   std::vector<std::function<void(std::vector<Value>&)>> steps;
   std::vector<simulated_gpu::Engine> engines;
-  bool has_batch_norm = false;
   mutable simulated_gpu::Module module;
 
   std::size_t add(const Extents& extents) {
@@ -215,7 +212,6 @@ OperationGraph::BatchNorm OperationGraph::batch_norm(Tensor x, Tensor scale, Ten
                                                      Tensor running_mean, Tensor running_variance,
                                                      float epsilon, float momentum) {
   const Extents map = parts_->values[x].extents, vector{1, map.c, 1, 1};
-  parts_->has_batch_norm = true;
   const BatchNorm to{parts_->add(map), parts_->add(vector), parts_->add(vector),
                      parts_->add(vector), parts_->add(vector)};
   parts_->steps.push_back([=](auto& values) {
@@ -287,7 +283,6 @@ OperationGraph::BatchNormBackward OperationGraph::batch_norm_backward(Tensor dy,
                                                                       Tensor scale, Tensor mean,
                                                                       Tensor inverse_deviation) {
   const Extents map = parts_->values[x].extents, vector{1, map.c, 1, 1};
-  parts_->has_batch_norm = true;
   const BatchNormBackward to{parts_->add(map), parts_->add(vector), parts_->add(vector)};
   parts_->steps.push_back([=](auto& values) {
     const auto& from = values[x].elements;
@@ -334,10 +329,7 @@ std::vector<OperationGraph::Port> OperationGraph::ports() const {
 
 void OperationGraph::limit_multiprocessors(int) {}
 
-std::optional<std::string> OperationGraph::seal() {
-  if (parts_->has_batch_norm && !has_one_node_batch_norm) return "no kernel for batch norm";
-  return std::nullopt;
-}
+std::optional<std::string> OperationGraph::seal() { return std::nullopt; }
 std::optional<std::string> OperationGraph::find_engines(Heuristics heuristics) {
   if (heuristics == Heuristics::fallback) return "no fallback";
   parts_->engines = engines_of(parts_->values.front().extents, parts_->values.size());
@@ -461,10 +453,6 @@ std::optional<std::string> OperationGraph::run(std::size_t engine,
 }
 
 }  // namespace lockstep::backend::cuda
-
-void lockstep::simulated_gpu::set_one_node_batch_norm(bool is_there) {
-  lockstep::backend::cuda::has_one_node_batch_norm = is_there;
-}
 
 void lockstep::simulated_gpu::set_engines(std::vector<Engine> engines) {
   lockstep::backend::cuda::scripted = std::move(engines);

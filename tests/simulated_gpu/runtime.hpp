@@ -169,8 +169,4 @@ void set_free_memory(std::size_t bytes);
 /// Returns the number of allocations that failed.
 int count_failed_allocations();
 
-/// Sets whether the simulated cuDNN supports batch norm as a single node, as cuDNN does on GPUs
-/// from Ampere on. The initial value is true.
-void set_one_node_batch_norm(bool is_there);
-
 }  // namespace lockstep::simulated_gpu

@@ -37,13 +37,10 @@ enum class Mode {
 enum class ConvolutionAlgorithm { automatic, direct, winograd, winograd_bf16, amx, avx512_bf16 };
 std::span<const core::NamedValue<ConvolutionAlgorithm>> named_values(ConvolutionAlgorithm);
 
-/// Which parts of batch norm are fused into the adjacent convolutions on GPUs. `sums`: the
-/// preceding convolution also accumulates the batch-norm statistics of its output. `prologue`: in
-/// addition, the following convolution computes the output of the batch norm while it reads its
-/// input, so that this output need not be stored. `automatic` times the variants for each layer and
-/// uses the fastest; the other values are applied to every layer for which the library supports
-/// them.
-enum class BatchNormFusion { automatic, none, sums, prologue };
+/// Which part of batch norm is fused into the preceding convolution on GPUs. `sums`: the
+/// convolution also accumulates the batch-norm statistics of its output, in every layer for which
+/// the library supports it. `automatic` times both variants for each layer and uses the faster one.
+enum class BatchNormFusion { automatic, none, sums };
 std::span<const core::NamedValue<BatchNormFusion>> named_values(BatchNormFusion);
 
 using core::Normalisation;

@@ -196,7 +196,7 @@ std::vector<Option> device_options() {
        .group = OptionGroup::device,
        .commands = cmd_training,
        .effect = Affects::both,
-       .help = "parts of batch norm fused into adjacent convolutions on GPUs",
+       .help = "part of batch norm fused into the preceding convolution on GPUs",
        .details = "Layers that cuDNN cannot fuse use separate kernels"},
       {.name = "engines",
        .value_name = "NAME",

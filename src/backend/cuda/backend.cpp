@@ -150,22 +150,11 @@ MemoryUse CudaBackend::memory(const graph::Graph& graph, const PlanOptions& opti
 
 MemoryUse CudaBackend::least_memory(const graph::Graph& graph, const PlanOptions& options) const {
   DnnPlanner sizes(target(), planner_.rules(), EngineCache(), nullptr, Planning::sizes_only);
-  const auto with = [&](BatchNormFusion fusion) {
-    PlanOptions changed = options;
-    changed.batch_norm_fusion = fusion;
-    CudaOperations operations(graph, changed, sizes);
-    const Blueprint blueprint(operations);
-    MemoryUse use = memory_of(blueprint, operations);
-    use.workspace -= workspace_bytes(blueprint, operations);  // unknown without engines
-    return use;
-  };
-  if (options.batch_norm_fusion != BatchNormFusion::automatic)
-    return with(options.batch_norm_fusion);
-  // Fused normalisation saves the output of batch norms. cuDNN supports it in float16.
-  const MemoryUse separate = with(BatchNormFusion::none);
-  if (options.precision != core::Precision::fp16) return separate;
-  const MemoryUse fused = with(BatchNormFusion::prologue);
-  return fused.total() < separate.total() ? fused : separate;
+  CudaOperations operations(graph, options, sizes);
+  const Blueprint blueprint(operations);
+  MemoryUse use = memory_of(blueprint, operations);
+  use.workspace -= workspace_bytes(blueprint, operations);  // unknown without engines
+  return use;
 }
 
 std::vector<OperationChoice> CudaBackend::choices(const graph::Graph& graph,

@@ -25,8 +25,7 @@ class BatchNorm final : public Operation {
         operation, context, step,
         {.output_gradients = std::min<std::size_t>(operands().output_gradients.size(), 2),
          .input = gradients[0] != nullptr,
-         .residual = has_residual() && gradients[1] != nullptr,
-         .output_is_written = fused_ == nullptr || !fused_->has_reader()});
+         .residual = has_residual() && gradients[1] != nullptr});
     channels_ = setting.channels();
     const SumsFrom sums = fused_ != nullptr ? SumsFrom::convolution : SumsFrom::batch_norm;
     forward_ = fastest_forward(setting, sums).candidate;
@@ -62,8 +61,6 @@ class BatchNorm final : public Operation {
     if (fused_ != nullptr) {
       memory.sums = fused_->sums;
       memory.squares = fused_->squares;
-      memory.half_scale = fused_->scale;
-      memory.half_offset = fused_->offset;
     }
     bind_parameters(memory);
     forward_->bind(memory);
@@ -85,10 +82,7 @@ class BatchNorm final : public Operation {
 
   /// Returns `OperationChoice::maps` of the forward pass of a training step: x is read for the sums
   /// and for y.
-  double forward_maps() const {
-    if (fused_ != nullptr && fused_->has_reader()) return 0;  // the next convolution computes y
-    return (fused_ != nullptr ? 2 : 3) + (has_residual() ? 1 : 0);
-  }
+  double forward_maps() const { return (fused_ != nullptr ? 2 : 3) + (has_residual() ? 1 : 0); }
 
   /// Returns `OperationChoice::maps` of the backward pass: the gradients of the parameters are
   /// summed first, then the gradient of x is computed.
@@ -122,7 +116,7 @@ class BatchNorm final : public Operation {
   const Context& context_;
   graph::NodeId id_;
   const graph::Node& node_;
-  const FusedBatchNorm* fused_;  ///< fusion with adjacent convolutions; null: none
+  const FusedBatchNorm* fused_;  ///< fusion with the preceding convolution; null: none
   std::int64_t channels_ = 0;
   std::unique_ptr<BatchNormForward> forward_;
   std::unique_ptr<BatchNormBackward> backward_;  ///< null in inference
@@ -140,7 +134,6 @@ BatchNormSetting make_batch_norm_setting(const graph::BatchNorm& operation, cons
       .has_relu = step.with_relu,
       .epsilon = operation.epsilon,
       .momentum = operation.momentum,
-      .output_is_written = requirements.output_is_written,
       .output_gradients = requirements.output_gradients,
       .wants_input_gradient = requirements.input,
       .wants_residual_gradient = requirements.residual};

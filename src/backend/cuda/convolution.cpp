@@ -24,8 +24,7 @@ class Convolution final : public Operation {
         context_(context),
         id_(step.node),
         node_(context.graph->node(step.node)),
-        behind_(context.fusion_plan->behind(step.node)),
-        before_(context.fusion_plan->before(step.node)) {
+        fused_(context.fusion_plan->behind(step.node)) {
     has_bias_ = operation.has_bias;
     const FeatureMap& x = *operands().inputs[0];
     const ConvolutionShape shape =
@@ -60,11 +59,10 @@ class Convolution final : public Operation {
     forward_bindings_ = {{tensor::x, x.data},
                          {tensor::weights, weight.weight},
                          {tensor::y, operands().output->data}};
-    if (behind_ != nullptr) {
-      forward_bindings_.push_back({tensor::sums, behind_->sums});
-      forward_bindings_.push_back({tensor::squares, behind_->squares});
+    if (fused_ != nullptr) {
+      forward_bindings_.push_back({tensor::sums, fused_->sums});
+      forward_bindings_.push_back({tensor::squares, fused_->squares});
     }
-    add_normalisation(forward_bindings_);
     if (has_bias_) {
       const DeviceParameters::Place& bias = places[node_.parameters[1]];
       forward_bindings_.push_back({tensor::bias, bias.weight});
@@ -74,7 +72,6 @@ class Convolution final : public Operation {
     std::byte* const dy = operands().output_gradients[0]->data;
     weights_bindings_ = {
         {tensor::dy, dy}, {tensor::x, x.data}, {tensor::dweights, weight.gradient}};
-    add_normalisation(weights_bindings_);
     if (data_ == nullptr) return;
     data_bindings_ = {{tensor::dy, dy},
                       {tensor::weights, weight.weight},
@@ -106,14 +103,10 @@ class Convolution final : public Operation {
   void plan_forward(const ConvolutionShape& shape) {
     DnnPlanner& planner = *context_.planner;
     const core::Precision precision = context_.options.precision;
-    if (behind_ == nullptr)
-      forward_ = convolution_forward(planner, shape, precision,
-                                     has_bias_ ? BiasVector::added : BiasVector::none);
-    else
-      forward_ = convolution_with_sums(
-                     planner, shape, precision,
-                     before_ != nullptr ? ConvolutionInput::normalised : ConvolutionInput::plain)
-                     .graph;
+    forward_ = fused_ != nullptr
+                   ? convolution_with_sums(planner, shape, precision).graph
+                   : convolution_forward(planner, shape, precision,
+                                         has_bias_ ? BiasVector::added : BiasVector::none);
   }
 
   void plan_backward(const ConvolutionShape& shape) {
@@ -121,17 +114,7 @@ class Convolution final : public Operation {
     const core::Precision precision = context_.options.precision;
     if (operands().input_gradients[0] != nullptr)
       data_ = convolution_backward_data(planner, shape, precision);
-    weights_ = before_ != nullptr
-                   ? convolution_backward_weights_of_normalised(planner, shape, precision).graph
-                   : convolution_backward_weights(planner, shape, precision);
-  }
-
-  /// Binds the scale and offset with which a fused graph computes the convolution's input, if that
-  /// input is not stored in memory.
-  void add_normalisation(Bindings& bindings) const {
-    if (before_ == nullptr) return;
-    bindings.push_back({convolution_tensor::scale, before_->scale});
-    bindings.push_back({convolution_tensor::offset, before_->offset});
+    weights_ = convolution_backward_weights(planner, shape, precision);
   }
 
   std::int64_t rows() const {
@@ -153,8 +136,7 @@ class Convolution final : public Operation {
   const Context& context_;
   graph::NodeId id_;
   const graph::Node& node_;
-  const FusedBatchNorm* behind_;  ///< fusion with the following batch norm (statistics); null: none
-  const FusedBatchNorm* before_;  ///< fusion with the preceding one (normalisation); null: none
+  const FusedBatchNorm* fused_;  ///< fusion with the following batch norm; null: none
   bool has_bias_ = false;
   std::int64_t slabs_ = 0;
   std::shared_ptr<const DnnGraph> forward_, data_, weights_;

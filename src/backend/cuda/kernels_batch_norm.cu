@@ -42,7 +42,6 @@ template void launch(cudaStream_t, const ChannelSlabSums<core::BFloat16>&);
 template void launch(cudaStream_t, const ChannelSlabSums<Float16>&);
 
 template void launch(cudaStream_t, const BatchNormStatisticsOfSums&);
-template void launch(cudaStream_t, const BatchNormGradientOfSums&);
 template void launch(cudaStream_t, const BatchNormInferenceCoefficients&);
 template void launch(cudaStream_t, const BatchNormGradientTotals&);
 template void launch(cudaStream_t, const BatchNormGradientCoefficients&);

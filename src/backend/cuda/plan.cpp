@@ -273,7 +273,7 @@ void CudaPlan::upload_anything() {
 void CudaPlan::forward() {
   if (begins_with_images()) upload_.normalise(blueprint_.images());
   // Some cuDNN engines accumulate into the sums.
-  if (const std::size_t bytes = operations_.fusion_plan().sums_bytes(); bytes > 0)
+  if (const std::size_t bytes = operations_.fusion_plan().bytes(); bytes > 0)
     check_cuda(cudaMemsetAsync(vectors_.data(), 0, bytes, stream_), "clearing sums");
   blueprint_.forward();
 }

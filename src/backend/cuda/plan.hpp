@@ -35,10 +35,6 @@ class CudaOperations final : public OperationFactory {
   void prepare_fusion(const std::vector<Step>& steps) override {
     fusion_plan_ = BatchNormFusionPlan(context_, steps);
   }
-  bool is_in_place(const Step& step) const override {
-    const FusedBatchNorm* const fused = fusion_plan_.of(step.node);
-    return fused != nullptr && fused->has_reader();
-  }
   FeatureMap image_map(core::ImageShape shape) const override;
   FeatureMap feature_map(core::ImageShape shape) const override;
   std::unique_ptr<Operation> make(const Step& step, Operands operands) override {

@@ -124,6 +124,25 @@ TYPED_TEST(CudaBatchNorm, StatisticsEqualThoseOfTheBatch) {
   }
 }
 
+TYPED_TEST(CudaBatchNorm, StatisticsOfGivenSumsEqualThoseOfTheBatch) {
+  using T = TypeParam;
+  for (const std::int64_t channels : {5, 24}) {
+    const std::int64_t rows = 203;
+    Tables tables(channels);
+    const auto x = as_double(random_values<T>(rows * channels, 14, 0.5f, 1.5f));
+    // The sums in float32, as a cuDNN graph would compute them.
+    std::vector<double> sums(size(channels)), squares(size(channels));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      sums[i % sums.size()] += x[i];
+      squares[i % squares.size()] += x[i] * x[i];
+    }
+    const std::vector<float> sum(sums.begin(), sums.end()), square(squares.begin(), squares.end());
+    run_on_host(
+        BatchNormStatisticsOfSums{sum.data(), square.data(), tables.outcome(), rows, channels});
+    expect_statistics(tables, moments_of(x, size(channels)), rows, 1);
+  }
+}
+
 TEST(CudaBatchNormStatistics, SurviveALargeMean) {
   Tables tables(6);
   const auto x = random_values<float>(203 * 6, 14, 1000, 1);
@@ -260,54 +279,6 @@ BatchNormGradientCoefficients gradient_coefficients(Tables& tables) {
           static_cast<std::int64_t>(channels)};
 }
 
-/// Returns the sums of a b for each channel, in float32, as a cuDNN graph would compute them.
-template <class T>
-std::vector<float> sums_of(const std::vector<T>& a, const std::vector<double>& b,
-                           std::int64_t channels) {
-  std::vector<double> sums(size(channels));
-  const auto left = as_double(a);
-  for (std::size_t i = 0; i < left.size(); ++i) sums[i % sums.size()] += left[i] * b[i];
-  return {sums.begin(), sums.end()};
-}
-
-TYPED_TEST(CudaBatchNorm, GivenSumsHaveTheSameResult) {
-  using T = TypeParam;
-  for (const std::int64_t channels : {5, 24}) {
-    const std::int64_t rows = 203;
-    Tables tables(channels), own(channels);
-    const Maps<T> maps(rows, channels, 20);
-    const std::vector<double> ones(maps.x.size(), 1), x = as_double(maps.x);
-    const auto sums = sums_of(maps.x, ones, channels), squares = sums_of(maps.x, x, channels);
-    auto half_scale = poisoned<Float16>(channels), half_offset = half_scale;
-    run_on_host(BatchNormStatisticsOfSums{sums.data(), squares.data(), tables.outcome(),
-                                          half_scale.data(), half_offset.data(), rows, channels});
-    expect_statistics(tables, moments_of(x, size(channels)), rows, 1);
-    for (std::size_t c = 0; c < size(channels); ++c) {
-      EXPECT_EQ(half_scale[c].bits, host::float_to_half(tables.scale[c]));
-      EXPECT_EQ(half_offset[c].bits, host::float_to_half(tables.offset[c]));
-    }
-
-    compute_statistics(maps.x, own, 9);
-    const Gradients want =
-        gradients_of(maps.x, as_double(maps.dy), std::vector<bool>(x.size(), true), own);
-    const auto of_dy = sums_of(maps.dy, ones, channels), of_dy_x = sums_of(maps.dy, x, channels);
-    BatchNormGradientCoefficients coefficients = gradient_coefficients(own);
-    coefficients.all_rows = nullptr;
-    coefficients.rows = rows;
-    run_on_host(BatchNormGradientOfSums{of_dy.data(), of_dy_x.data(), own.beta_gradient.data(),
-                                        own.gamma_gradient.data(), coefficients,
-                                        own.gradient_totals.data()});
-    expect_close(own.beta_gradient, want.beta, 203);
-    expect_close(own.gamma_gradient, want.gamma, 203);
-    auto dx = poisoned<T>(rows * channels);
-    const GradientMaps<T> in{maps.x.data(),  maps.dy.data(), nullptr, nullptr,
-                             ReluMask::none, nullptr,        nullptr};
-    run_on_host(BatchNormInputGradient<T>{in, own.a.data(), own.b.data(), own.c.data(), dx.data(),
-                                          rows, channels});
-    expect_close(dx, want.dx);
-  }
-}
-
 enum class Keeps { nothing, masked };
 
 template <class T>
@@ -364,8 +335,11 @@ void check_backward(std::int64_t channels, ReluMask mask, int gradients, Keeps k
   expect_close(maps.dx, want.dx, magnitude);
 
   Tables at_once = tables;
+  BatchNormGradientCoefficients coefficients = gradient_coefficients(at_once);
+  coefficients.all_rows = nullptr;
+  coefficients.rows = rows;
   run_on_host(BatchNormGradientTotalsAndCoefficients{gradient_totals(at_once, partial, slabs),
-                                                     gradient_coefficients(at_once)});
+                                                     coefficients});
   EXPECT_EQ(at_once.a, tables.a);
   EXPECT_EQ(at_once.b, tables.b);
   EXPECT_EQ(at_once.c, tables.c);

@@ -1,6 +1,5 @@
-// Tests with offline planning, without a GPU, which parts of batch norm cuDNN can fuse into
-// adjacent convolutions, and whether cuDNN supports batch norm as graphs of pointwise and reduction
-// operations on GPUs on which it does not support it as a single node.
+// Tests with offline planning, without a GPU, which convolutions cuDNN can fuse with the sums of
+// the batch norm that follows, and that whole networks have a kernel for every operation.
 
 #include <gtest/gtest.h>
 
@@ -44,8 +43,7 @@ TEST_P(FusedSums, ExistBehindConvolutions) {
   const Target target = described(device);
   DnnPlanner planner = planner_for(target);
   for (const auto& shape : some_convolutions(precision))
-    EXPECT_NE(convolution_with_sums(planner, shape, precision, ConvolutionInput::plain).graph,
-              nullptr);
+    EXPECT_NE(convolution_with_sums(planner, shape, precision).graph, nullptr);
   EXPECT_LE(refusals(planner).size(), precision == Precision::fp16 ? 4096u : 0u)
       << refusals(planner);
   print_table(planner);
@@ -58,29 +56,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"a100", Precision::bf16}, Case{"a100", Precision::tf32},
                     Case{"rtx8000", Precision::fp16}),
     case_name);
-
-class FusedPrologues : public testing::TestWithParam<const char*> {};
-
-/// With this fusion the output of the batch norm is not stored. The three graphs that need it are
-/// planned: the forward convolution, the gradient of its weights and the gradient of the batch
-/// norm.
-TEST_P(FusedPrologues, Float16PrologueExistsForEveryConvolutionThatNeedsIt) {
-  const Target target = described(GetParam());
-  DnnPlanner planner = planner_for(target);
-  for (const auto& shape : resnet18_convolutions(Precision::fp16)) {
-    if (shape.in_channels < 64) continue;  // the stem reads images, not the output of a batch norm
-    convolution_with_sums(planner, shape, Precision::fp16, ConvolutionInput::normalised);
-    convolution_backward_weights_of_normalised(planner, shape, Precision::fp16);
-  }
-  batch_norm_backward(planner, {images, 64, 32, 32}, Precision::fp16,
-                      {.mask = ReluMask::recomputed});
-  EXPECT_EQ(planner.planned().size(), 21u);
-  EXPECT_EQ(refusals(planner), "");
-  print_table(planner);
-}
-
-INSTANTIATE_TEST_SUITE_P(Devices, FusedPrologues, testing::Values("h200", "a100"),
-                         [](const auto& test) { return std::string(test.param); });
 
 /// A batch norm without a residual need not read its output in the backward pass.
 TEST(RecomputedMask, ExistsInAllDataTypes) {
@@ -95,72 +70,22 @@ TEST(RecomputedMask, ExistsInAllDataTypes) {
   EXPECT_EQ(refusals(planner), "");
 }
 
-TEST(FusedPrologue, OtherDataTypesAreRefused) {
-  const Target target = described("h200");
-  DnnPlanner planner = planner_for(target);
-  const ConvolutionShape shape{32, 64, 16, 16, 64, 3, 1, 1};
-  for (const Precision precision : {Precision::bf16, Precision::tf32}) {
-    EXPECT_EQ(convolution_with_sums(planner, shape, precision, ConvolutionInput::normalised).graph,
-              nullptr);
-    const auto weights = convolution_backward_weights_of_normalised(planner, shape, precision);
-    EXPECT_EQ(weights.graph, nullptr);
-    EXPECT_FALSE(weights.refusal.empty());
-  }
-}
-
 TEST(FusedSum, ReductionIsNotDeterministic) {
   const Target target = described("h200");
   DnnPlanner planner = planner_for(target, {.deterministic = true});
   const ConvolutionShape shape{32, 64, 16, 16, 64, 3, 1, 1};
-  const auto reductions =
-      convolution_with_sums(planner, shape, Precision::bf16, ConvolutionInput::plain);
+  const auto reductions = convolution_with_sums(planner, shape, Precision::bf16);
   EXPECT_EQ(reductions.graph, nullptr);
   EXPECT_NE(reductions.refusal.find("atomics"), std::string::npos) << reductions.refusal;
-  EXPECT_NE(convolution_with_sums(planner, shape, Precision::fp16, ConvolutionInput::plain).graph,
-            nullptr);
+  EXPECT_NE(convolution_with_sums(planner, shape, Precision::fp16).graph, nullptr);
 }
 
 TEST(FusedSum, Float32WithoutTf32IsRefused) {
   const Target target = described("h200");
   DnnPlanner planner = planner_for(target);
-  EXPECT_EQ(convolution_with_sums(planner, {32, 64, 16, 16, 64, 3, 1, 1}, Precision::fp32,
-                                  ConvolutionInput::plain)
-                .graph,
+  EXPECT_EQ(convolution_with_sums(planner, {32, 64, 16, 16, 64, 3, 1, 1}, Precision::fp32).graph,
             nullptr);
 }
-
-class PlainGraphs : public testing::TestWithParam<Case> {};
-
-/// The graphs that replace the single batch-norm node on Turing.
-TEST_P(PlainGraphs, MakeABatchNorm) {
-  const auto [device, precision] = GetParam();
-  const Target target = described(device);
-  DnnPlanner planner = planner_for(target);
-  const BatchNormShape shape{images, 128, 16, 16};
-  batch_norm_sums(planner, shape, precision);
-  for (const auto tail : {BatchNormTail::none, BatchNormTail::relu, BatchNormTail::add_relu})
-    batch_norm_apply(planner, shape, precision, tail);
-  for (const BatchNormGradientFlow& flow : std::vector<BatchNormGradientFlow>{
-           {},
-           {.mask = ReluMask::from_output},
-           {.incoming = IncomingGradients::two, .mask = ReluMask::from_output}}) {
-    batch_norm_gradient_sums(planner, shape, precision, flow);
-    batch_norm_input_gradient(planner, shape, precision, flow);
-  }
-  batch_norm_gradient_sums(planner, shape, precision,
-                           {.incoming = IncomingGradients::two,
-                            .mask = ReluMask::from_output,
-                            .fork = GradientFork::written});
-  EXPECT_EQ(planner.planned().size(), 11u);
-  EXPECT_EQ(refusals(planner), "");
-  print_table(planner);
-}
-
-INSTANTIATE_TEST_SUITE_P(Devices, PlainGraphs,
-                         testing::Values(Case{"rtx8000", Precision::fp16},
-                                         Case{"rtx8000", Precision::fp32},
-                                         Case{"h200", Precision::bf16}),
-                         case_name);
 
 /// The feature maps that the batch norms of an identity block of a ResNet read or write. cuDNN has
 /// no single kernel for batch norm on Turing, and with the kernels of this program only a batch
@@ -232,7 +157,7 @@ TEST_P(WholeModels, HaveAKernelForEveryOperation) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, WholeModels,
-    testing::Values(ModelCase{"h200", "resnet18-cifar", Precision::fp16, BatchNormFusion::prologue},
+    testing::Values(ModelCase{"h200", "resnet18-cifar", Precision::fp16, BatchNormFusion::sums},
                     ModelCase{"h200", "resnet18-imagenet", Precision::bf16, BatchNormFusion::sums},
                     ModelCase{"h200", "vgg16", Precision::fp16},
                     ModelCase{"a100", "vgg11", Precision::tf32},

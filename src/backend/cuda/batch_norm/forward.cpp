@@ -1,23 +1,18 @@
 // Implementations of the forward pass of batch norm. Candidates in training:
 // - A single cuDNN batch-norm node, if cuDNN has an engine for it. The engine can keep the feature
 //   map on the chip between computing the statistics and normalising.
-// - Two passes, first the statistics and then y = scale x + offset, either with the kernels of this
-//   program (kernels/batch_norm.hpp) or, if cuDNN has no engine for the single node, with cuDNN
-//   graphs of pointwise and reduction operations.
+// - Two passes of this program's kernels (kernels/batch_norm.hpp): first the statistics, then y =
+//   scale x + offset.
 // If the preceding convolution also computes the sums of its output, there is one candidate: the
-// statistics are computed from these sums, and y by this program's kernel or by the following
-// convolution.
+// statistics are computed from these sums, and y by this program's kernel.
 // The program's own kernels are deterministic and can sum over all replicas. In inference, the
 // running statistics are applied by the program's own kernel.
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "../device/alignment.hpp"
 #include "../kernels/batch_norm.hpp"
 #include "../launch.hpp"
-#include "lockstep/core/cuda.hpp"
 #include "passes.hpp"
 
 namespace lockstep::backend::cuda {
@@ -61,51 +56,25 @@ class OneNodeForward final : public BatchNormForward {
   std::vector<Binding> bindings_;
 };
 
-/// Implementation of each half of the pass: a kernel of this program, a cuDNN graph, or an adjacent
-/// convolution (`convolution`: the preceding one; `reader`: the following one).
-enum class Statistics { ours, graph, convolution };
-enum class Apply { ours, graph, reader };
-
-/// cuDNN graphs for one or both halves of the pass; null for a half that is computed otherwise.
-struct PlainGraphs {
-  std::shared_ptr<const DnnGraph> sums, apply;
-};
-
-/// Two passes: first the statistics, then y = scale x + offset.
+/// Two passes: first the statistics, then y = scale x + offset. `sums`: the operation that computes
+/// the sums for the statistics.
 template <class T>
 class TwoPassForward final : public BatchNormForward {
  public:
-  TwoPassForward(const BatchNormSetting& setting, Statistics statistics, Apply apply,
-                 PlainGraphs graphs)
+  TwoPassForward(const BatchNormSetting& setting, SumsFrom sums)
       : setting_(setting),
-        statistics_(statistics),
-        apply_(apply),
-        graphs_(std::move(graphs)),
+        are_given_(sums == SumsFrom::convolution),
         slabs_(kernels::slab_count<T>(setting.rows(), setting.channels())) {}
 
   std::string kind() const override {
-    std::string text;
-    switch (statistics_) {
-      case Statistics::ours: text = "two passes"; break;
-      case Statistics::graph: text = "two graphs"; break;
-      case Statistics::convolution: text = "sums from the convolution"; break;
-    }
-    return apply_ == Apply::reader ? text + ", applied by the next convolution" : text;
+    return are_given_ ? "sums from the convolution" : "two passes";
   }
-  std::string name() const override {
-    std::string text = kind();
-    for (const auto& graph : {graphs_.sums, graphs_.apply})
-      if (graph != nullptr) text += ", " + graph->engine();
-    return text;
-  }
+  std::string name() const override { return kind(); }
 
-  /// Memory layout: the sums (partial sums of the kernels, or sums of a graph), then the workspace
-  /// of the graphs.
   std::size_t workspace_bytes() const override {
-    std::size_t workspace = 0;
-    for (const auto& graph : {graphs_.sums, graphs_.apply})
-      if (graph != nullptr) workspace = std::max(workspace, graph->workspace_bytes());
-    return sums_bytes() + workspace;
+    if (are_given_) return 0;
+    return static_cast<std::size_t>(kernels::batch_norm_partial_size(slabs_, channels())) *
+           sizeof(float);
   }
 
   void bind(const BatchNormMemory& memory) override {
@@ -118,15 +87,6 @@ class TwoPassForward final : public BatchNormForward {
         memory.running_variance,
         setting_.epsilon,
         setting_.momentum};
-    const bool are_given = statistics_ == Statistics::convolution;
-    sums_ = are_given ? memory.sums : reinterpret_cast<float*>(memory.workspace);
-    squares_ = are_given ? memory.squares : sums_ + vector_stride(channels());
-    sums_bindings_ = {{tensor::x, memory.x}, {tensor::sums, sums_}, {tensor::products, squares_}};
-    apply_bindings_ = {{tensor::x, memory.x},
-                       {tensor::scale, saved.scale},
-                       {tensor::bias, saved.offset},
-                       {tensor::y, memory.y}};
-    if (memory.residual != nullptr) apply_bindings_.push_back({tensor::residual, memory.residual});
   }
 
   void run() override {
@@ -134,12 +94,16 @@ class TwoPassForward final : public BatchNormForward {
       launch(stream(), kernels::BatchNormInferenceCoefficients{
                            outcome_.running_mean, outcome_.running_variance, outcome_.coefficients,
                            channels(), setting_.epsilon});
-    else if (statistics_ == Statistics::ours)
-      sum_ourselves();
+    else if (are_given_)
+      launch(stream(), kernels::BatchNormStatisticsOfSums{memory_.sums, memory_.squares, outcome_,
+                                                          rows(), channels()});
     else
-      take_sums();
-    if (apply_ == Apply::graph) graphs_.apply->run(apply_bindings_, workspace());
-    if (apply_ == Apply::ours) apply_ourselves();
+      compute_statistics();
+    launch(stream(),
+           kernels::BatchNormApply<T>{
+               x(), reinterpret_cast<const T*>(memory_.residual), reinterpret_cast<T*>(memory_.y),
+               outcome_.coefficients.scale, outcome_.coefficients.offset, rows(), channels(),
+               setting_.has_relu ? kernels::Activation::relu : kernels::Activation::none});
   }
 
  private:
@@ -147,23 +111,15 @@ class TwoPassForward final : public BatchNormForward {
   std::int64_t rows() const { return setting_.rows(); }
   cudaStream_t stream() const { return setting_.context->stream(); }
   const T* x() const { return reinterpret_cast<const T*>(memory_.x); }
-  std::byte* workspace() const { return memory_.workspace + sums_bytes(); }
 
-  std::size_t sums_bytes() const {
-    std::int64_t floats = 0;
-    if (statistics_ == Statistics::ours)
-      floats = kernels::batch_norm_partial_size(slabs_, channels());
-    if (statistics_ == Statistics::graph) floats = 2 * vector_stride(channels());
-    return aligned(static_cast<std::size_t>(floats) * sizeof(float));
-  }
-
-  void sum_ourselves() {
+  void compute_statistics() {
     core::StatisticsAllReduce* const replicas = setting_.context->options.batch_norm_sum;
-    launch(stream(), kernels::BatchNormSums<T>{x(), sums_, rows(), channels(), slabs_});
+    auto* const partial = reinterpret_cast<float*>(memory_.workspace);
+    launch(stream(), kernels::BatchNormSums<T>{x(), partial, rows(), channels(), slabs_});
     // Sums can be added over replicas only if all replicas subtract the same value from x.
     const kernels::BatchNormShift<T> shift{x(),
                                            replicas != nullptr ? outcome_.running_mean : nullptr};
-    const kernels::BatchNormTotals<T> totals{sums_, shift, totals_, rows(), channels(), slabs_};
+    const kernels::BatchNormTotals<T> totals{partial, shift, totals_, rows(), channels(), slabs_};
     const kernels::BatchNormStatistics<T> statistics{totals_, shift, outcome_, channels()};
     if (replicas == nullptr) {
       launch(stream(), kernels::BatchNormTotalsAndStatistics<T>{totals, statistics});
@@ -174,43 +130,13 @@ class TwoPassForward final : public BatchNormForward {
     launch(stream(), statistics);
   }
 
-  void take_sums() {
-    if (statistics_ == Statistics::graph) {
-      core::check_cuda(cudaMemsetAsync(sums_, 0, sums_bytes(), stream()), "clearing sums");
-      graphs_.sums->run(sums_bindings_, workspace());
-    }
-    launch(stream(),
-           kernels::BatchNormStatisticsOfSums{
-               sums_, squares_, outcome_, reinterpret_cast<kernels::Float16*>(memory_.half_scale),
-               reinterpret_cast<kernels::Float16*>(memory_.half_offset), rows(), channels()});
-  }
-
-  void apply_ourselves() {
-    launch(stream(),
-           kernels::BatchNormApply<T>{
-               x(), reinterpret_cast<const T*>(memory_.residual), reinterpret_cast<T*>(memory_.y),
-               outcome_.coefficients.scale, outcome_.coefficients.offset, rows(), channels(),
-               setting_.has_relu ? kernels::Activation::relu : kernels::Activation::none});
-  }
-
   BatchNormSetting setting_;
-  Statistics statistics_;
-  Apply apply_;
-  PlainGraphs graphs_;
+  bool are_given_;  ///< whether the preceding convolution computes the sums
   std::int64_t slabs_;
   BatchNormMemory memory_;
   kernels::BatchNormOutcome outcome_{};
-  float* sums_ = nullptr;  ///< sums of x, or the partial sums of x and of its squares
-  float* squares_ = nullptr;
   float* totals_ = nullptr;
-  std::vector<Binding> sums_bindings_, apply_bindings_;
 };
-
-std::unique_ptr<BatchNormForward> two_passes(const BatchNormSetting& setting, Statistics statistics,
-                                             Apply apply, PlainGraphs graphs = {}) {
-  return make_for<TwoPassForward, BatchNormForward>(setting.context->element, setting, statistics,
-                                                    apply, std::move(graphs));
-}
 
 /// Returns the operations that cuDNN can fuse after the batch norm; std::nullopt for an addition
 /// without a ReLU, which it cannot fuse.
@@ -226,28 +152,15 @@ std::vector<std::unique_ptr<BatchNormForward>> forward_candidates(const BatchNor
                                                                   SumsFrom sums) {
   const Context& context = *setting.context;
   std::vector<std::unique_ptr<BatchNormForward>> candidates;
-  if (sums == SumsFrom::convolution) {
-    const Apply apply = setting.output_is_written ? Apply::ours : Apply::reader;
-    candidates.push_back(two_passes(setting, Statistics::convolution, apply));
-    return candidates;
-  }
   const auto tail = tail_of(setting);
-  const bool can_use_cudnn = context.is_training() && may_use_cudnn(context);
-  const core::Precision precision = context.options.precision;
-  if (can_use_cudnn && tail) {
-    const PlannedGraph one = batch_norm_forward(*context.planner, setting.shape, precision, *tail,
-                                                setting.epsilon, setting.momentum);
+  if (sums == SumsFrom::batch_norm && context.is_training() && may_use_cudnn(context) && tail) {
+    const PlannedGraph one =
+        batch_norm_forward(*context.planner, setting.shape, context.options.precision, *tail,
+                           setting.epsilon, setting.momentum);
     if (one.graph != nullptr)
       candidates.push_back(std::make_unique<OneNodeForward>(one.graph, setting.channels()));
   }
-  if (can_use_cudnn && tail && candidates.empty() && context.target->is_present()) {
-    const PlannedGraph sum = batch_norm_sums(*context.planner, setting.shape, precision);
-    const PlannedGraph apply = batch_norm_apply(*context.planner, setting.shape, precision, *tail);
-    if (sum.graph != nullptr && apply.graph != nullptr)
-      candidates.push_back(
-          two_passes(setting, Statistics::graph, Apply::graph, {sum.graph, apply.graph}));
-  }
-  candidates.push_back(two_passes(setting, Statistics::ours, Apply::ours));
+  candidates.push_back(make_for<TwoPassForward, BatchNormForward>(context.element, setting, sums));
   return candidates;
 }
 

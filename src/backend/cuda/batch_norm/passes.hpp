@@ -12,9 +12,8 @@
 #include "../dnn/batch_norm_graphs.hpp"
 
 // The forward and the backward pass of batch norm have several implementation candidates each: a
-// single cuDNN batch-norm node, cuDNN graphs of pointwise and reduction operations, and the kernels
-// of this program. The candidates that the device supports are created from the shapes alone,
-// timed, and the fastest one is used for each pass.
+// single cuDNN batch-norm node, and the kernels of this program. The candidates that the device
+// supports are created from the shapes alone, timed, and the fastest one is used for each pass.
 
 namespace lockstep::backend::cuda {
 
@@ -24,7 +23,6 @@ struct BatchNormSetting {
   BatchNormShape shape;
   bool has_residual = false, has_relu = false;
   float epsilon = 0, momentum = 0;
-  bool output_is_written = true;     ///< false: readers recompute the output from x
   std::size_t output_gradients = 1;  ///< number of incoming gradients (1 or 2), which are added
   bool wants_input_gradient = true;  ///< whether dx is needed
   /// Whether the sum of the incoming gradients, masked by the ReLU, is needed.
@@ -50,11 +48,9 @@ struct BatchNormMemory {
   float* beta_gradient = nullptr;
   float* running_mean = nullptr;
   float* running_variance = nullptr;
-  float* saved = nullptr;            ///< saved for backward; `batch_norm_saved_floats` floats
-  float* sums = nullptr;             ///< sums of x, computed by the preceding convolution
-  float* squares = nullptr;          ///< sums of x x, computed by the preceding convolution
-  std::byte* half_scale = nullptr;   ///< float16, for the following convolution; null: none
-  std::byte* half_offset = nullptr;  ///< float16, as `half_scale`
+  float* saved = nullptr;    ///< saved for backward; `batch_norm_saved_floats` floats
+  float* sums = nullptr;     ///< sums of x, computed by the preceding convolution
+  float* squares = nullptr;  ///< sums of x x, computed by the preceding convolution
   std::byte* workspace = nullptr;
 };
 
@@ -106,7 +102,6 @@ struct BatchNormRequirements {
   std::size_t output_gradients = 1;
   bool input = true;      ///< whether its gradient is needed
   bool residual = false;  ///< whether its gradient is needed
-  bool output_is_written = true;
 };
 BatchNormSetting make_batch_norm_setting(const graph::BatchNorm& operation, const Context& context,
                                          const Step& step,
@@ -193,12 +188,10 @@ inline TimedCandidate<BatchNormForward> fastest_forward(
   return fastest(
       setting, [&](const BatchNormSetting& of) { return forward_candidates(of, sums); }, single);
 }
-inline TimedCandidate<BatchNormBackward> fastest_backward(
-    const BatchNormSetting& setting, const BatchNormForward& forward,
-    SingleCandidate single = SingleCandidate::not_timed) {
-  return fastest(
-      setting, [&](const BatchNormSetting& of) { return backward_candidates(of, forward); },
-      single);
+inline TimedCandidate<BatchNormBackward> fastest_backward(const BatchNormSetting& setting,
+                                                          const BatchNormForward& forward) {
+  return fastest(setting,
+                 [&](const BatchNormSetting& of) { return backward_candidates(of, forward); });
 }
 
 }  // namespace lockstep::backend::cuda

@@ -42,10 +42,6 @@ class TrialMemory {
     memory_.saved = floats(batch_norm_saved_floats(setting.channels()));
     memory_.sums = floats(setting.channels());
     memory_.squares = floats(setting.channels());
-    if (!setting.output_is_written) {
-      memory_.half_scale = reinterpret_cast<std::byte*>(floats(setting.channels()));
-      memory_.half_offset = reinterpret_cast<std::byte*>(floats(setting.channels()));
-    }
     buffers_.push_back(core::device_buffer(workspace_bytes, "timing kernels"));
     memory_.workspace = buffers_.back().data();
   }

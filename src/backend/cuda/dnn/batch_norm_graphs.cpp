@@ -13,8 +13,6 @@ namespace tensor = batch_norm_tensor;
 
 constexpr core::DataType float32 = core::DataType::float32;
 constexpr GraphNature normalisation{.rounds_inside = true};
-constexpr GraphNature sums_of_maps{.has_fused_sums = true};
-constexpr GraphNature maps_only{};
 
 Extents map_of(const BatchNormShape& shape) {
   return {shape.images, shape.channels, shape.height, shape.width};
@@ -45,11 +43,11 @@ std::string_view name(ReluMask mask) {
   return {};
 }
 
-std::string key_of(std::string_view what, const BatchNormShape& shape, core::Precision precision,
+std::string key_of(const BatchNormShape& shape, core::Precision precision,
                    const BatchNormGradientFlow& flow) {
-  return fmt::format("{}{}{}{} {}", flow.incoming == IncomingGradients::two ? "add+" : "",
-                     name(flow.mask), what, flow.fork == GradientFork::written ? "+fork" : "",
-                     sizes_of(shape, precision));
+  return fmt::format("{}{}batch-norm-backward{} {}",
+                     flow.incoming == IncomingGradients::two ? "add+" : "", name(flow.mask),
+                     flow.fork == GradientFork::written ? "+fork" : "", sizes_of(shape, precision));
 }
 
 /// Adds the input dy [+ dy_more], set to 0 where y <= 0 if the mask comes from the output.
@@ -108,7 +106,7 @@ PlannedGraph batch_norm_backward(DnnPlanner& planner, const BatchNormShape& shap
   return planner.plan(shape, precision, normalisation, [=](const BatchNormShape& sizes) {
     const Extents map = map_of(sizes), vector = vector_of(sizes);
     return GraphRecipe{
-        key_of("batch-norm-backward", sizes, precision, flow), [=](OperationGraph& graph) {
+        key_of(sizes, precision, flow), [=](OperationGraph& graph) {
           auto dy = incoming(graph, map, type, flow);
           if (forks) graph.output(dy, tensor::masked_dy, type);
           const auto x = graph.input(tensor::x, map, type);
@@ -124,80 +122,6 @@ PlannedGraph batch_norm_backward(DnnPlanner& planner, const BatchNormShape& shap
           graph.output(gradients.dx, tensor::dx, type);
           graph.output(gradients.dscale, tensor::dscale, float32);
           graph.output(gradients.dbias, tensor::dbias, float32);
-        }};
-  });
-}
-
-PlannedGraph batch_norm_sums(DnnPlanner& planner, const BatchNormShape& shape,
-                             core::Precision precision) {
-  return planner.plan(shape, precision, sums_of_maps, [=](const BatchNormShape& sizes) {
-    return GraphRecipe{
-        fmt::format("sums {}", sizes_of(sizes, precision)), [=](OperationGraph& graph) {
-          const auto x = graph.input(tensor::x, map_of(sizes), activation_type(precision));
-          graph.output(graph.channel_sum(x, sizes.channels), tensor::sums, float32);
-          const auto squares = graph.pointwise(Pointwise::multiply, x, x);
-          graph.output(graph.channel_sum(squares, sizes.channels), tensor::products, float32);
-        }};
-  });
-}
-
-PlannedGraph batch_norm_apply(DnnPlanner& planner, const BatchNormShape& shape,
-                              core::Precision precision, BatchNormTail tail) {
-  const core::DataType type = activation_type(precision);
-  return planner.plan(shape, precision, maps_only, [=](const BatchNormShape& sizes) {
-    const Extents map = map_of(sizes), vector = vector_of(sizes);
-    return GraphRecipe{
-        fmt::format("apply-{} {}", name(tail), sizes_of(sizes, precision)),
-        [=](OperationGraph& graph) {
-          auto y = graph.pointwise(Pointwise::multiply, graph.input(tensor::x, map, type),
-                                   graph.input(tensor::scale, vector, float32));
-          y = graph.pointwise(Pointwise::add, y, graph.input(tensor::bias, vector, float32));
-          if (tail == BatchNormTail::add_relu)
-            y = graph.pointwise(Pointwise::add, y, graph.input(tensor::residual, map, type));
-          if (tail != BatchNormTail::none) y = graph.pointwise(Pointwise::relu, y);
-          graph.output(y, tensor::y, type);
-        }};
-  });
-}
-
-PlannedGraph batch_norm_gradient_sums(DnnPlanner& planner, const BatchNormShape& shape,
-                                      core::Precision precision,
-                                      const BatchNormGradientFlow& flow) {
-  core::check(flow.mask != ReluMask::recomputed, "this graph reads the output");
-  const core::DataType type = activation_type(precision);
-  return planner.plan(shape, precision, sums_of_maps, [=](const BatchNormShape& sizes) {
-    return GraphRecipe{
-        key_of("gradient-sums", sizes, precision, flow), [=](OperationGraph& graph) {
-          const Extents map = map_of(sizes);
-          const auto dy = incoming(graph, map, type, flow);
-          if (flow.fork == GradientFork::written) graph.output(dy, tensor::masked_dy, type);
-          const auto products =
-              graph.pointwise(Pointwise::multiply, dy, graph.input(tensor::x, map, type));
-          graph.output(graph.channel_sum(dy, sizes.channels), tensor::sums, float32);
-          graph.output(graph.channel_sum(products, sizes.channels), tensor::products, float32);
-        }};
-  });
-}
-
-PlannedGraph batch_norm_input_gradient(DnnPlanner& planner, const BatchNormShape& shape,
-                                       core::Precision precision,
-                                       const BatchNormGradientFlow& flow) {
-  core::check(flow.mask != ReluMask::recomputed && flow.fork == GradientFork::none,
-              "this graph reads the output, and writes dx alone");
-  const core::DataType type = activation_type(precision);
-  return planner.plan(shape, precision, maps_only, [=](const BatchNormShape& sizes) {
-    return GraphRecipe{
-        key_of("input-gradient", sizes, precision, flow), [=](OperationGraph& graph) {
-          const Extents map = map_of(sizes), vector = vector_of(sizes);
-          const auto times = [&](OperationGraph::Tensor of, std::int64_t factor) {
-            return graph.pointwise(Pointwise::multiply, of, graph.input(factor, vector, float32));
-          };
-          const auto gradient = times(incoming(graph, map, type, flow), tensor::a);
-          const auto slope = times(graph.input(tensor::x, map, type), tensor::b);
-          const auto sum = graph.pointwise(Pointwise::add, gradient, slope);
-          graph.output(
-              graph.pointwise(Pointwise::add, sum, graph.input(tensor::c, vector, float32)),
-              tensor::dx, type);
         }};
   });
 }

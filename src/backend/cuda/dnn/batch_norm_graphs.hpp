@@ -26,9 +26,6 @@ inline constexpr std::int64_t masked_dy = 14;  ///< map: dy [+ dy_more] where y 
 inline constexpr std::int64_t dx = 15;         ///< map
 inline constexpr std::int64_t dscale = 16;     ///< vector
 inline constexpr std::int64_t dbias = 17;      ///< vector
-inline constexpr std::int64_t sums = 18;       ///< vector: sums of x, or of the gradient
-inline constexpr std::int64_t products = 19;   ///< vector: sums of x x, or of gradient x
-inline constexpr std::int64_t a = 20, b = 21, c = 22;  ///< vectors: dx = a gradient + b x + c
 }  // namespace batch_norm_tensor
 
 struct BatchNormShape {
@@ -49,7 +46,7 @@ PlannedGraph batch_norm_forward(DnnPlanner& planner, const BatchNormShape& shape
 
 enum class IncomingGradients { one, two };
 /// Mask of a ReLU that follows the batch norm: none (no ReLU); y > 0 for the stored output
-/// (`from_output`); or, if y is not stored, the sign of y recomputed from x (`recomputed`).
+/// (`from_output`); or the sign of y recomputed from x, so that y is not read (`recomputed`).
 enum class ReluMask { none, from_output, recomputed };
 /// `written`: the masked gradient is also stored, for the residual branch.
 enum class GradientFork { none, written };
@@ -66,27 +63,5 @@ struct BatchNormGradientFlow {
 /// and a reason if cuDNN has no engine for the target.
 PlannedGraph batch_norm_backward(DnnPlanner& planner, const BatchNormShape& shape,
                                  core::Precision precision, const BatchNormGradientFlow& flow);
-
-// Graphs for the same passes in two parts each, for GPUs without an engine for the single graph. A
-// kernel of this program runs between the two parts. Outputs `sums` and `products` must be zeroed
-// before each run, because some engines accumulate into them and others overwrite them.
-
-/// Plans the graph x -> sums, products.
-PlannedGraph batch_norm_sums(DnnPlanner& planner, const BatchNormShape& shape,
-                             core::Precision precision);
-
-/// Plans the graph x, scale, bias[, residual] -> y = [relu](scale x + bias [+ residual]).
-PlannedGraph batch_norm_apply(DnnPlanner& planner, const BatchNormShape& shape,
-                              core::Precision precision, BatchNormTail tail);
-
-/// Plans the graph dy[, dy_more][, y], x -> sums, products[, masked_dy]. The mask is from_output or
-/// none.
-PlannedGraph batch_norm_gradient_sums(DnnPlanner& planner, const BatchNormShape& shape,
-                                      core::Precision precision, const BatchNormGradientFlow& flow);
-
-/// Plans the graph dy[, dy_more][, y], x, a, b, c -> dx. The mask is from_output or none; no fork.
-PlannedGraph batch_norm_input_gradient(DnnPlanner& planner, const BatchNormShape& shape,
-                                       core::Precision precision,
-                                       const BatchNormGradientFlow& flow);
 
 }  // namespace lockstep::backend::cuda

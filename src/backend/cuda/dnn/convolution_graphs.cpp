@@ -46,47 +46,35 @@ std::shared_ptr<const DnnGraph> demand(DnnPlanner& planner, const ConvolutionSha
   return planned.graph;
 }
 
-/// Adds the input of the convolution: x, or relu(scale x + offset).
-OperationGraph::Tensor read_input(OperationGraph& graph, const ConvolutionShape& shape,
-                                  core::DataType type, ConvolutionInput input) {
-  auto x = graph.input(tensor::x, input_of(shape), type);
-  if (input == ConvolutionInput::plain) return x;
-  const Extents vector{1, shape.in_channels, 1, 1};
-  x = graph.pointwise(Pointwise::multiply, x, graph.input(tensor::scale, vector, type));
-  x = graph.pointwise(Pointwise::add, x, graph.input(tensor::offset, vector, type));
-  return graph.pointwise(Pointwise::relu, x);
-}
-
 /// cuDNN supports two forms of fused sums: one node that computes both (genstats), which its
 /// float16 kernels support, and two reduction nodes, which runtime-compiled engines fuse with a
 /// convolution of any data type.
 enum class SumsKind { one_node, reductions };
 
 PlannedGraph with_sums(DnnPlanner& planner, const ConvolutionShape& shape,
-                       core::Precision precision, ConvolutionInput input, SumsKind kind) {
+                       core::Precision precision, SumsKind kind) {
   const bool is_one_node = kind == SumsKind::one_node;
-  const std::string what =
-      fmt::format("{}convolution+{}", input == ConvolutionInput::normalised ? "normalise+" : "",
-                  is_one_node ? "sums" : "reductions");
   const GraphNature nature{.has_products = true, .has_fused_sums = true};
   const core::DataType type = activation_type(precision);
   return planner.plan(shape, precision, nature, [=](const ConvolutionShape& sizes) {
-    return GraphRecipe{key_of(what, sizes, precision), [=](OperationGraph& graph) {
-                         const auto x = read_input(graph, sizes, type, input);
-                         const auto weights = graph.input(tensor::weights, weights_of(sizes), type);
-                         const auto y = graph.convolution(x, weights, window_of(sizes));
-                         graph.output(y, tensor::y, type);
-                         OperationGraph::ChannelSums sums{};
-                         if (is_one_node) {
-                           sums = graph.channel_sums(y);
-                         } else {
-                           const auto squares = graph.pointwise(Pointwise::multiply, y, y);
-                           sums = {graph.channel_sum(y, sizes.out_channels),
-                                   graph.channel_sum(squares, sizes.out_channels)};
-                         }
-                         graph.output(sums.sum, tensor::sums, core::DataType::float32);
-                         graph.output(sums.squares, tensor::squares, core::DataType::float32);
-                       }};
+    return GraphRecipe{
+        key_of(is_one_node ? "convolution+sums" : "convolution+reductions", sizes, precision),
+        [=](OperationGraph& graph) {
+          const auto x = graph.input(tensor::x, input_of(sizes), type);
+          const auto weights = graph.input(tensor::weights, weights_of(sizes), type);
+          const auto y = graph.convolution(x, weights, window_of(sizes));
+          graph.output(y, tensor::y, type);
+          OperationGraph::ChannelSums sums{};
+          if (is_one_node) {
+            sums = graph.channel_sums(y);
+          } else {
+            const auto squares = graph.pointwise(Pointwise::multiply, y, y);
+            sums = {graph.channel_sum(y, sizes.out_channels),
+                    graph.channel_sum(squares, sizes.out_channels)};
+          }
+          graph.output(sums.sum, tensor::sums, core::DataType::float32);
+          graph.output(sums.squares, tensor::squares, core::DataType::float32);
+        }};
   });
 }
 
@@ -105,37 +93,18 @@ ConvolutionShape make_convolution_shape(const graph::Convolution& operation, std
 }
 
 PlannedGraph convolution_with_sums(DnnPlanner& planner, const ConvolutionShape& shape,
-                                   core::Precision precision, ConvolutionInput input) {
-  PlannedGraph best{nullptr, "cuDNN reads normalised input in float16 alone"};
+                                   core::Precision precision) {
+  PlannedGraph best;
   if (precision == core::Precision::fp16) {
-    best = with_sums(planner, shape, precision, input, SumsKind::one_node);
+    best = with_sums(planner, shape, precision, SumsKind::one_node);
     // Not timed: there is nothing to compare.
     if (best.graph != nullptr && best.graph->seconds() == 0) return best;
   }
-  if (input == ConvolutionInput::normalised) return best;
-  const PlannedGraph other = with_sums(planner, shape, precision, input, SumsKind::reductions);
-  if (other.graph == nullptr) return best.graph != nullptr ? best : other;
+  const PlannedGraph other = with_sums(planner, shape, precision, SumsKind::reductions);
   if (best.graph == nullptr) return other;
-  const bool is_faster =
-      other.graph->seconds() > 0 && other.graph->seconds() < best.graph->seconds();
+  const bool is_faster = other.graph != nullptr && other.graph->seconds() > 0 &&
+                         other.graph->seconds() < best.graph->seconds();
   return is_faster ? other : best;
-}
-
-PlannedGraph convolution_backward_weights_of_normalised(DnnPlanner& planner,
-                                                        const ConvolutionShape& shape,
-                                                        core::Precision precision) {
-  const core::DataType type = activation_type(precision);
-  return planner.plan(shape, precision, products, [=](const ConvolutionShape& sizes) {
-    return GraphRecipe{
-        key_of("convolution-backward-weights-of-normalised", sizes, precision),
-        [=](OperationGraph& graph) {
-          const auto dy = graph.input(tensor::dy, output_of(sizes), type);
-          const auto x = read_input(graph, sizes, type, ConvolutionInput::normalised);
-          graph.output(
-              graph.convolution_backward_weights(dy, x, weights_of(sizes), window_of(sizes)),
-              tensor::dweights, type);
-        }};
-  });
 }
 
 std::shared_ptr<const DnnGraph> convolution_forward(DnnPlanner& planner,

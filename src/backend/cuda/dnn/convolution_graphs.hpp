@@ -35,10 +35,8 @@ inline constexpr std::int64_t y = 4;         ///< (images, out_height, out_width
 inline constexpr std::int64_t dy = 5;        ///< as y
 inline constexpr std::int64_t dx = 6;        ///< as x
 inline constexpr std::int64_t dweights = 7;  ///< as weights
-inline constexpr std::int64_t scale = 8;     ///< (in_channels): with `offset`, the input is
-inline constexpr std::int64_t offset = 9;    ///< (in_channels): relu(scale x + offset)
-inline constexpr std::int64_t sums = 10;     ///< (out_channels): sums of y over all pixels
-inline constexpr std::int64_t squares = 11;  ///< (out_channels): sums of y y
+inline constexpr std::int64_t sums = 8;      ///< (out_channels): sums of y over all pixels
+inline constexpr std::int64_t squares = 9;   ///< (out_channels): sums of y y
 }  // namespace convolution_tensor
 
 enum class BiasVector { none, added };
@@ -51,24 +49,12 @@ std::shared_ptr<const DnnGraph> convolution_forward(DnnPlanner& planner,
                                                     core::Precision precision,
                                                     BiasVector bias = BiasVector::none);
 
-/// Input of a convolution: x, or the output of the preceding batch norm and ReLU, relu(scale x +
-/// offset), computed while x is read.
-enum class ConvolutionInput { plain, normalised };
-
-/// Plans a convolution that also computes the sums for the batch norm that follows: x[, scale,
-/// offset], weights -> y, sums, squares. If cuDNN supports two forms of the graph, the faster one
-/// is returned; if it supports none, the result has a null graph and a reason. A normalised input
-/// is supported in float16 only. Outputs `sums` and `squares` must be zeroed before each run,
-/// because some engines accumulate into them and others overwrite them.
+/// Plans a convolution that also computes the sums for the batch norm that follows: x, weights ->
+/// y, sums, squares. If cuDNN supports two forms of the graph, the faster one is returned; if it
+/// supports none, the result has a null graph and a reason. Outputs `sums` and `squares` must be
+/// zeroed before each run, because some engines accumulate into them and others overwrite them.
 PlannedGraph convolution_with_sums(DnnPlanner& planner, const ConvolutionShape& shape,
-                                   core::Precision precision, ConvolutionInput input);
-
-/// Plans the gradient of the weights for an input that is normalised while it is read: dy, x,
-/// scale, offset -> dweights. The result has a null graph and a reason if cuDNN has no engine for
-/// the target.
-PlannedGraph convolution_backward_weights_of_normalised(DnnPlanner& planner,
-                                                        const ConvolutionShape& shape,
-                                                        core::Precision precision);
+                                   core::Precision precision);
 
 /// Plans the gradient of the input: dy, weights -> dx.
 std::shared_ptr<const DnnGraph> convolution_backward_data(DnnPlanner& planner,

@@ -207,28 +207,21 @@ struct BatchNormTotalsAndStatistics {
 };
 
 /// Computes the statistics in `outcome` from the sums of x and of x x that a cuDNN graph has
-/// computed. Scale and offset are also written as float16, for graphs that read them in this type.
-/// Because nothing is subtracted from x, float32 sums lose accuracy by cancellation if the mean is
-/// large compared to the deviation: the relative error of the variance is about 2^-24 mean^2 /
-/// variance.
-/// Memory traffic: reads sums, squares, gamma, beta, scale, offset, running_mean, running_variance;
-/// writes half_scale, half_offset, mean, inverse_deviation, scale, offset, running_mean,
-/// running_variance.
+/// computed. Because nothing is subtracted from x, float32 sums lose accuracy by cancellation if
+/// the mean is large compared to the deviation: the relative error of the variance is about 2^-24
+/// mean^2 / variance.
+/// Memory traffic: reads sums, squares, gamma, beta, running_mean, running_variance; writes mean,
+/// inverse_deviation, scale, offset, running_mean, running_variance.
 struct BatchNormStatisticsOfSums {
   const float* sums;     ///< (channels)
   const float* squares;  ///< (channels)
   BatchNormOutcome outcome;
-  Float16* half_scale;   ///< (channels); null: not needed
-  Float16* half_offset;  ///< (channels); null: not needed
   std::int64_t rows, channels;
 
   LOCKSTEP_HOST_DEVICE std::int64_t count() const { return channels; }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t channel) const {
     outcome.set(channel, static_cast<double>(rows), 0, static_cast<double>(sums[channel]),
                 static_cast<double>(squares[channel]));
-    if (half_scale == nullptr) return;
-    store(half_scale, channel, outcome.coefficients.scale[channel]);
-    store(half_offset, channel, outcome.coefficients.offset[channel]);
   }
 };
 

@@ -14,8 +14,7 @@
 //      with means over the rows of all replicas.
 //   4. BatchNormInputGradient: dx.
 // For batch norm over one replica, a single kernel does 2 and 3:
-// BatchNormGradientTotalsAndCoefficients. If a cuDNN graph has summed g and g x already,
-// BatchNormGradientOfSums replaces 2 and 3.
+// BatchNormGradientTotalsAndCoefficients.
 //
 // Memory traffic: x and dy (also dy2 and y, if given) are read twice and dx is written once. If g
 // is stored, dy, dy2 and y are read once, and g is written once and read once.
@@ -211,35 +210,6 @@ struct BatchNormGradientTotalsAndCoefficients {
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t channel) const {
     totals(channel);
     if (team_lane<team>() == 0) coefficients(channel);
-  }
-};
-
-/// Computes the totals, the gradients of beta and gamma, and a, b and c from the sums of g and of g
-/// x that a cuDNN graph has computed.
-/// Memory traffic: reads sums, products, totals, gamma, mean (twice), inverse_deviation (twice);
-/// writes totals, beta_gradient, gamma_gradient, a, b, c; from caches: all_rows.
-struct BatchNormGradientOfSums {
-  const float* sums;      ///< (channels)
-  const float* products;  ///< (channels)
-  float* beta_gradient;   ///< (channels)
-  float* gamma_gradient;  ///< (channels)
-  BatchNormGradientCoefficients coefficients;
-  float* totals;  ///< (2 channels); the same array as coefficients.totals
-
-  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return coefficients.channels; }
-  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t channel) const {
-    const std::int64_t channels = coefficients.channels;
-    const float beta = sums[channel];
-    const auto product = static_cast<double>(products[channel]);
-    const auto mean = static_cast<double>(coefficients.mean[channel]);
-    const auto gamma =
-        static_cast<float>((product - mean * static_cast<double>(beta)) *
-                           static_cast<double>(coefficients.inverse_deviation[channel]));
-    totals[channel] = beta;
-    beta_gradient[channel] = beta;
-    totals[channels + channel] = gamma;
-    gamma_gradient[channel] = gamma;
-    coefficients(channel);
   }
 };
 

@@ -30,7 +30,6 @@ LIMITS = {
     "AveragePoolForward": Limit(32),
     "BatchNormApply": Limit(40),
     "BatchNormGradientCoefficients": Limit(40),
-    "BatchNormGradientOfSums": Limit(40),
     "BatchNormGradientSums": SLABS,
     "BatchNormGradientTotals": Limit(40, TOTALS),
     "BatchNormGradientTotalsAndCoefficients": Limit(40, TOTALS),

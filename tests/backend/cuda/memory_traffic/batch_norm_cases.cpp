@@ -96,20 +96,14 @@ std::vector<Traffic> forward() {
 std::vector<Traffic> without_type() {
   const Values values;
   const Tensor<float> sums(channels), squares(channels);
-  const Tensor<Float16> half_scale(channels), half_offset(channels);
-  std::vector<Access> of_sums = values.outcome_accesses(
-      {reads("sums", sums), reads("squares", squares), writes("half_scale", half_scale),
-       writes("half_offset", half_offset)});
-  of_sums[8].read = of_sums[9].read = channels * 4;  // scale and offset, for their float16 copies
   std::vector<Access> inference = values.coefficient_accesses();
   inference.push_back(reads("running_mean", values.running_mean));
   inference.push_back(reads("running_variance", values.running_variance));
   return {
       count_traffic(
           "BatchNormStatisticsOfSums",
-          BatchNormStatisticsOfSums{sums.data(), squares.data(), values.outcome(),
-                                    half_scale.data(), half_offset.data(), rows, channels},
-          of_sums),
+          BatchNormStatisticsOfSums{sums.data(), squares.data(), values.outcome(), rows, channels},
+          values.outcome_accesses({reads("sums", sums), reads("squares", squares)})),
       count_traffic(
           "BatchNormInferenceCoefficients",
           BatchNormInferenceCoefficients{values.running_mean.data(), values.running_variance.data(),

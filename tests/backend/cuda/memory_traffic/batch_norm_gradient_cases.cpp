@@ -59,7 +59,7 @@ std::vector<Traffic> batch_norm_gradient_cases() {
   append(all, maps<float>(), maps<core::BFloat16>(), maps<Float16>());
 
   const Tensor<float> partial(batch_norm_partial_size(slabs, channels));
-  const Tensor<float> sums(channels), products(channels), totals(2 * channels);
+  const Tensor<float> totals(2 * channels);
   const Tensor<float> beta_gradient(channels), gamma_gradient(channels);
   const Tensor<float> all_rows(1), gamma(channels), mean(channels), deviation(channels);
   const Tensor<float> a(channels), b(channels), c(channels);
@@ -93,22 +93,6 @@ std::vector<Traffic> batch_norm_gradient_cases() {
       with({reads("partial", partial, partial.bytes(), "uncoalesced"), updates("totals", totals),
             writes("beta_gradient", beta_gradient), writes("gamma_gradient", gamma_gradient)},
            8)));
-  std::vector<Access> of_sums =
-      with({reads("sums", sums), reads("products", products), updates("totals", totals),
-            writes("beta_gradient", beta_gradient), writes("gamma_gradient", gamma_gradient)},
-           1);
-  for (Access& access : of_sums) {
-    // They are read for the gradient of gamma, and again for the coefficients.
-    if (access.tensor == "mean" || access.tensor == "inverse_deviation") {
-      access.read *= 2;
-      access.note = "twice";
-    }
-  }
-  all.push_back(
-      count_traffic("BatchNormGradientOfSums",
-                    BatchNormGradientOfSums{sums.data(), products.data(), beta_gradient.data(),
-                                            gamma_gradient.data(), coefficients, totals.data()},
-                    of_sums));
   return all;
 }
 
