@@ -6,7 +6,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from lockstep_report import metrics
 from lockstep_report.canvas import current, length
 from lockstep_report.figure_layout import (
-    arrange, legend_beside, panel_figure, share_limits, text_width)
+    arrange, label_decades, legend_beside, panel_figure, share_limits, text_width)
 from lockstep_report.figure_style import (
     IDEAL_LINE, SERIES, light_grid, marker_of, plt, rc_settings, short_number)
 from lockstep_report.models.alpha_beta import SWEEP
@@ -41,6 +41,8 @@ def sweep_figure(runs, link_gbit=None, fits=()):
                                and fit.ranks == ranks], names)
             panel.set_title(title)
         share_limits(figure.axes)
+        for panel in figure.axes:
+            label_decades(panel)
         for row in rows:
             row[0].set_ylabel("bus bandwidth, GB/s")
         legend_beside(rows[0][-1], figure.axes)
@@ -91,7 +93,6 @@ def draw_panel(axes, curves, names, link_gbit):
     axes.set_yscale("log")
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(size_text))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_xlabel("message size")
     light_grid(axes, "both")
 

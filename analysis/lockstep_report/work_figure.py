@@ -88,13 +88,13 @@ def draw_work(axes, run, slow):
 
 def work_classes(work, columns=MOST_COLUMNS, rows=MOST_ROWS):
     """Returns (classes, edges, first ranks) for `work` (step, rank). Steps and ranks are combined into at
-    most `columns` and `rows` groups; a group of steps has the mean, a group of ranks the largest value.
+    most `columns` and `rows` groups; a group of steps has the sum, a group of ranks the largest value.
     The class (rank, step) is the first of CLASSES whose limit the work relative to the median of the
     ranks does not exceed; group n of the steps is from edges[n] to edges[n + 1]."""
     edges = np.unique(np.linspace(0, len(work), min(columns, len(work)) + 1).astype(int))
-    means = np.add.reduceat(work, edges[:-1]) / np.diff(edges)[:, None]
-    middle = np.median(means, axis=1, keepdims=True)
-    above = np.divide(means, middle, out=np.ones_like(means), where=middle > 0) - 1
+    sums = np.add.reduceat(work, edges[:-1])
+    middle = np.median(sums, axis=1, keepdims=True)
+    above = np.divide(sums, middle, out=np.ones_like(sums), where=middle > 0) - 1
     ranks = np.unique(np.linspace(0, work.shape[1], min(rows, work.shape[1]), False).astype(int))
     above = np.maximum.reduceat(above, ranks, axis=1)
     return np.searchsorted([limit for limit, *_ in CLASSES[:-1]], above.T, side="left"), edges, ranks

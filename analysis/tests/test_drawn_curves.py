@@ -21,6 +21,7 @@ from lockstep_report.read import read_run
 from lockstep_report.scaling_figure import labelled_ranks, places_of, scaling, strong_series, weak_series
 from lockstep_report.sweep_figure import size_text, sweep_figure, sweep_notes
 from lockstep_report.thread_figure import thread_figure
+from matplotlib.colors import to_hex
 from planted import write_sweep, write_training
 from test_figures import SHORT, point
 from test_profile import write_profile
@@ -246,7 +247,7 @@ def test_work_is_in_classes_relative_to_the_median_rank():
 
 def test_work_of_a_run_is_drawn_with_its_slowest_rank(tmp_path):
     random = np.random.default_rng(1)
-    runs = [read_run(write_training(tmp_path / f"{name}.h5", random, ranks=ranks, steps=40, work=0.1, sigma=1e-6,
+    runs = [read_run(write_training(tmp_path / f"{name}.h5", random, ranks=ranks, steps=300, work=0.1, sigma=1e-6,
                                     slow_rank=slow, slow=0.03))
             for name, ranks, slow in (("a", 2, None), ("b", 4, 2), ("c", 4, 2), ("d", 3, None))]
     slow = [Straggler(run.label, run.rank_count, 2 if run.rank_count == 4 else 0, "node2" if run.rank_count == 4 else "",
@@ -257,15 +258,20 @@ def test_work_of_a_run_is_drawn_with_its_slowest_rank(tmp_path):
         "b.h5: rank 2 on node2, 30 ms per step more than the others (95 % interval 29.0 to 31.0 ms)")
     background, *classes, frame = axes.patches
     first, last = background.get_x(), background.get_x() + background.get_width()
+    assert (first, last) == (2, 302) and numbers(background.get_bbox().extents) == [first, -0.5, last, 3.5]
+    assert background.get_label() == "up to 2 % above" and to_hex(background.get_facecolor()) == "#eef0f3"
     assert numbers((frame.get_x(), frame.get_y(), frame.get_width(), frame.get_height())) == [
         first, 1.5, last - first, 1]
     assert numbers((*axes.get_xlim(), *axes.get_ylim())) == [first, last, 3.5, -0.5]
     cells = {patch.get_label(): patch.get_path().vertices.reshape(-1, 5, 2) for patch in classes}
-    assert [len(found) for found in cells.values()] == [0, 0, 0, last - first, 0]
+    assert [len(found) for found in cells.values()] == [0, 0, 0, 60, 0]
     slow_cells = cells["20 to 50 % above"]
-    assert numbers(slow_cells[0]) == numbers([(first, 1.5), (first + 1, 1.5), (first + 1, 2.5), (first, 2.5), (first, 1.5)])
-    assert numbers(slow_cells[:, 0, 0]) == list(range(int(first), int(last)))
+    assert numbers(slow_cells[0]) == numbers([(first, 1.5), (first + 5, 1.5), (first + 5, 2.5), (first, 2.5), (first, 1.5)])
+    assert numbers(slow_cells[1:, 0, 0]) == numbers(slow_cells[:-1, 1, 0]) and slow_cells[-1, 1, 0] == last
+    assert classes[3].get_path().codes.tolist() == [1, 2, 2, 2, 79] * 60
     assert [label for _, label in ticks(axes.yaxis)] == [0, 1, 2, 3]
     fast = work_figure.work_figure(runs[:1] + runs[3:], slow[:1] + slow[3:]).axes[0]
     assert fast.get_title(loc="left").startswith("d.h5: rank 0, 0 ms") and fast.get_title(loc="left").endswith("significant")
     assert work_figure.work_figure([], []) is None
+    idle, _, _ = work_figure.work_classes(np.zeros((4, 2)))
+    assert idle.tolist() == [[0] * 4] * 2  # no work to compare

@@ -6,7 +6,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from lockstep_report.canvas import current, length, text_size
 from lockstep_report.figure_layout import (
-    arrange, chunks, height_beside, legend_beside, panel_figure, text_width)
+    arrange, chunks, height_beside, label_decades, legend_beside, panel_figure, text_width)
 from lockstep_report.figure_style import (
     IDEAL_LINE, SERIES, light_grid, marker_of, name_of, plt, rc_settings, short_number, title_of)
 from lockstep_report.models.causes import CAUSES, LABELS, SMALLEST_DRAWN
@@ -209,7 +209,7 @@ def draw_all_reduces(axes, group, names):
     axes.set_yscale("log")
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(size_text))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    label_decades(axes)
     axes.tick_params(axis="x", rotation=45)
     axes.set_xlabel("bytes of each rank")
     light_grid(axes, "both")
