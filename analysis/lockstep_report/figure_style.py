@@ -20,6 +20,8 @@ STYLE = {
     "axes.spines.right": False,
     "axes.titlelocation": "left",
     "axes.axisbelow": True,
+    "axes.formatter.limits": (-12, 12),  # a power of ten above the axis would overlap the title
+    "axes.formatter.useoffset": False,
     "legend.frameon": False,
     "svg.fonttype": "none",
     "pdf.fonttype": 42,  # TrueType: texts are embedded and can be searched

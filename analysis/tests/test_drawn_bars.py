@@ -16,7 +16,7 @@ from lockstep_report.reducer_figure import reducer_bars
 from lockstep_report.tables import Table
 from lockstep_report.waiting import Split
 from lockstep_report.waiting_figure import waiting_bars
-from test_figures import point
+from test_figures import LONG, point
 
 
 @pytest.fixture(autouse=True)
@@ -124,20 +124,25 @@ def test_causes_above_and_below_zero():
     def loss(ranks, seconds, **causes):
         return Loss(point(ranks, 32, seconds), point(1, 32, 12.0), WEAK, causes)
 
-    axes, = cause_bars([loss(2, 8.0, transfer=3.0, slower_compute=-1.0, upload=0.001),
-                        loss(4, 4.0, transfer=-0.5, slower_compute=1.5, upload=0.0)]).axes
+    figure = cause_bars([loss(2, 8.0, transfer=3.0, slower_compute=-1.0, upload=0.001, data_wait=0.04),
+                         loss(4, 4.0, transfer=-0.25, slower_compute=1.0, upload=0.0)])
+    axes, = figure.axes
     assert bars(axes) == {  # upload is less than 0.05 % everywhere
         "efficiency": [[-0.35, 0, 0.7, 75], [0.65, 0, 0.7, 75]],
-        "exposed: transfer": [[-0.35, 75, 0.7, 37.5], [0.65, 0, 0.7, -12.5]],
-        "slower computation at the same batch": [[-0.35, 0, 0.7, -12.5], [0.65, 75, 0.7, 37.5]]}
-    assert numbers(axes.get_ylim()) == [-13.75, 123.75]
+        "exposed: transfer": [[-0.35, 75, 0.7, 37.5], [0.65, 0, 0.7, -6.25]],
+        "input: data wait": [[-0.35, 112.5, 0.7, 0.5], [0.65, 75, 0.7, 0]],
+        "slower computation at the same batch": [[-0.35, 0, 0.7, -12.5], [0.65, 75, 0.7, 25]]}
+    assert numbers(axes.get_ylim()) == [-13.75, 124.3]
     assert lines(axes) == [(None, [0, 1], [100, 100])]
     assert ticks(axes.xaxis) == [(0, "2\noverlap"), (1, "4\noverlap")]
     assert axes.get_title(loc="left") == "fixed batch per rank,\nbatch 32 per rank"
+    assert figure.get_label() == "Causes of lost efficiency: resnet18-cifar, cpu, fp32, synthetic"
     assert values(axes)[2:4] == ["2 ranks, overlap, exposed: transfer: 37.5 %",
-                                 "4 ranks, overlap, exposed: transfer: -12.5 %"]
-    small = cause_bars([loss(2, 6.0)]).axes[0]
-    assert numbers(small.get_ylim()) == [0, 110]
+                                 "4 ranks, overlap, exposed: transfer: -6.25 %"]
+    other = Loss(point(2, 32, 6.0, setting=LONG), point(1, 32, 12.0), WEAK, {})
+    several = cause_bars([loss(2, 6.0), other])
+    assert [numbers(panel.get_ylim()) for panel in several.axes] == [[0, 110]] * 2
+    assert several.get_label() == "Causes of lost efficiency"
 
 
 def test_stages_of_pipelines_with_their_ideal():

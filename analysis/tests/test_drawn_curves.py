@@ -176,6 +176,9 @@ def test_laws_are_dashed_up_to_four_times_the_ranks():
     assert ticks(axes.xaxis) == [(1, "1"), (2, "2"), (4, "4"), (16, "16")]
     law, = (law for law in scaling_fits(weak) if law.law == "Gustafson")
     assert lines(law_curves([law]).axes[0])[2][2][-1] == numbers(law.speedup([16]))[0]
+    short = replace(law, points=law.points[:1], ranks=law.ranks[:2], seconds=law.seconds[:2])
+    panel, = law_curves([law, short]).axes
+    assert lines(panel)[0][1] == [1, 16] and lines(panel)[5][1][-1] == 8  # four times 4 and 2 ranks
     bad = [replace(laws[0], seconds=laws[0].seconds * np.array([1, 2, 1]))]
     assert len(lines(law_curves(bad).axes[0])) == 3  # a law that does not describe the times ends with them
 

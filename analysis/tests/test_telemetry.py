@@ -7,6 +7,7 @@ import h5py
 import numpy as np
 import pytest
 from lockstep_report import energy, telemetry, telemetry_figure
+from lockstep_report.canvas import canvas
 from lockstep_report.cli import main
 from lockstep_report.joining import load_runs
 from lockstep_report.read import read_run
@@ -117,6 +118,15 @@ def test_a_gap_of_readings_is_left_out():
     "device_memory_bytes": lambda t, r: 2**30 + t, "host_energy_joules": lambda t, r: 90 * t}))
 def test_every_text_of_the_figure_is_visible(tmp_path, columns):
     assert faults(telemetry_figure.draw(read_run(write(tmp_path / "a.h5", **columns)))) == []
+
+
+def test_values_of_any_size_have_no_factor_above_the_axis(tmp_path):
+    """It would overlap the title of the panel."""
+    path = write(tmp_path / "a.h5", host_energy_joules=lambda t, r: 1e-6 * t, seconds=9.0,
+                 device_power_watts=lambda t, r: 1e7 + t)
+    with canvas("one-column"):
+        figure = telemetry_figure.draw(read_run(path))
+        assert figure.get_figheight() < 12 and faults(figure) == []
 
 
 def test_many_ranks_are_a_mean_and_a_range(tmp_path):
