@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.lines import Line2D
 
-from lockstep_report.escaping import one_line
+from lockstep_report.escaping import one_line, printable
 
 SVG = "{http://www.w3.org/2000/svg}"
 VALUES = "values "  # beginning of the identifier of an artist that shows values
@@ -36,8 +36,8 @@ def svg_of(figure):
     stream, resolution = io.StringIO(), figure.dpi
     FigureCanvasSVG(figure).print_svg(stream, metadata={"Date": None})
     figure.set_dpi(resolution)  # which `print_svg` changes
-    text = stream.getvalue()
-    referenced = set(re.findall(r"#(\w+)[)\"]", text))
+    text = printable(stream.getvalue())  # XML permits no control characters
+    referenced = set(re.findall(r'(?:\(|href=")#(\w+)', text))
     root = ElementTree.fromstring(text)
     for unused in (f"{SVG}metadata", f"{SVG}defs[{SVG}style]"):
         root.remove(root.find(unused))
@@ -57,13 +57,14 @@ def finish(element, referenced):
         element.set(name, value)
     for name, value in element.items():
         element.set(name, value.replace("\n", ""))
-    element.text, element.tail = one_line((element.text or "").strip("\n ")), None
+    element.text, element.tail = (element.text or "").strip("\n "), None
     if identifier in referenced:
         element.set("id", identifier)
     if identifier.startswith(VALUES):
         texts = json.loads(identifier.removeprefix(VALUES))
-        places = [element] if len(texts) == 1 else element.iter(f"{SVG}use")
-        for place, text in zip(list(places), texts, strict=True):
-            title = ElementTree.Element(f"{SVG}title")
-            title.text = one_line(text)
-            place.insert(0, title)
+        places = [element] if len(texts) == 1 else list(element.iter(f"{SVG}use"))
+        if len(places) == len(texts):  # otherwise a logarithmic axis has left out a point
+            for place, text in zip(places, texts):
+                title = ElementTree.Element(f"{SVG}title")
+                title.text = one_line(text)
+                place.insert(0, title)

@@ -1,4 +1,4 @@
-"""Selection of tick labels that do not overlap, for the page and the figures."""
+"""Selection of tick labels that do not overlap."""
 
 
 def spaced(values, place, half):
