@@ -219,6 +219,7 @@ def test_telemetry_shows_steps_rates_and_ends_of_epochs(tmp_path):
     dots, *marks = lines(steps)
     assert dots[1] == numbers(1 + 0.1 * np.arange(1, 31)) and dots[2] == [100] * 30
     assert sorted(mark[1][0] for mark in marks) == [2.5, 4] and steps.get_ylim()[0] == 0
+    assert len(panels) == 4 and all(axes.get_ylim()[0] == 0 for axes in panels)
     by_title = {axes.get_title(loc="left"): lines(axes) for axes in panels}
     processors, memory, network = (by_title[name] for name in ("Processors in use", "Resident memory", "Network"))
     assert processors[1][0] == "user, rank 1" and set(processors[1][2]) == {3}  # 1.5 (rank + 1)
