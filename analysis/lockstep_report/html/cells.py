@@ -1,5 +1,4 @@
-"""The cells of tables as printed texts, so that charts and sentences have the digits of the
-tables."""
+"""The cells of tables as printed texts, so that sentences have the digits of the tables."""
 
 from lockstep_report.settings import plural
 from lockstep_report.tables import cell_texts
