@@ -140,7 +140,7 @@ TEST_P(Update, LaunchesOneKernelAndThoseOfClippingAndLossScaling) {
             1 + norm_or_check + (has_scale ? 1 : 0));
 }
 
-// From 32 images on, a linear layer sums the gradients of its parameters in several slabs.
+// From 32 images on, the gradient of a bias is summed in several slabs.
 TEST(LinearGradients, OfSeveralSlabsEqualThoseOfTheReference) {
   const graph::Graph graph = network("perceptron");
   const std::int64_t images = 75;  // four slabs

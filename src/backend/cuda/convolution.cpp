@@ -2,6 +2,8 @@
 // fastest engine found (engine_choice.hpp). Weights and their gradients have the data type of the
 // feature maps and the layout KRSC. The gradient of a bias is summed by kernels of this program.
 
+#include "convolution.hpp"
+
 #include <algorithm>
 
 #include "batch_norm/fusion_plan.hpp"
@@ -18,12 +20,13 @@ using Bindings = std::vector<Binding>;
 
 class Convolution final : public Operation {
  public:
-  Convolution(const graph::Convolution& operation, const Context& context, const Step& step,
-              Operands given)
+  Convolution(const graph::Convolution& operation, core::Precision precision,
+              const Context& context, const Step& step, Operands given)
       : Operation(std::move(given)),
         context_(context),
         id_(step.node),
         node_(context.graph->node(step.node)),
+        precision_(precision),
         fused_(context.fusion_plan->behind(step.node)) {
     has_bias_ = operation.has_bias;
     const FeatureMap& x = *operands().inputs[0];
@@ -102,19 +105,17 @@ class Convolution final : public Operation {
  private:
   void plan_forward(const ConvolutionShape& shape) {
     DnnPlanner& planner = *context_.planner;
-    const core::Precision precision = context_.options.precision;
     forward_ = fused_ != nullptr
-                   ? convolution_with_sums(planner, shape, precision).graph
-                   : convolution_forward(planner, shape, precision,
+                   ? convolution_with_sums(planner, shape, precision_).graph
+                   : convolution_forward(planner, shape, precision_,
                                          has_bias_ ? BiasVector::added : BiasVector::none);
   }
 
   void plan_backward(const ConvolutionShape& shape) {
     DnnPlanner& planner = *context_.planner;
-    const core::Precision precision = context_.options.precision;
     if (operands().input_gradients[0] != nullptr)
-      data_ = convolution_backward_data(planner, shape, precision);
-    weights_ = convolution_backward_weights(planner, shape, precision);
+      data_ = convolution_backward_data(planner, shape, precision_);
+    weights_ = convolution_backward_weights(planner, shape, precision_);
   }
 
   std::int64_t rows() const {
@@ -136,6 +137,7 @@ class Convolution final : public Operation {
   const Context& context_;
   graph::NodeId id_;
   const graph::Node& node_;
+  core::Precision precision_;
   const FusedBatchNorm* fused_;  ///< fusion with the following batch norm; null: none
   bool has_bias_ = false;
   std::int64_t slabs_ = 0;
@@ -147,10 +149,16 @@ class Convolution final : public Operation {
 
 }  // namespace
 
+std::unique_ptr<Operation> make_convolution(const graph::Convolution& operation,
+                                            core::Precision precision, const Context& context,
+                                            const Step& step, Operands operands) {
+  return std::make_unique<Convolution>(operation, precision, context, step, std::move(operands));
+}
+
 std::unique_ptr<Operation> make_operation(const graph::Convolution& operation,
                                           const Context& context, const Step& step,
                                           Operands operands) {
-  return std::make_unique<Convolution>(operation, context, step, std::move(operands));
+  return make_convolution(operation, context.options.precision, context, step, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cuda

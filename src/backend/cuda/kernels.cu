@@ -4,7 +4,6 @@
 #include "kernels/elementwise.hpp"
 #include "kernels/flatten.hpp"
 #include "kernels/images.hpp"
-#include "kernels/linear.hpp"
 #include "kernels/loss.hpp"
 #include "kernels/pooling.hpp"
 #include "launch.cuh"
@@ -57,10 +56,6 @@ template void launch(cudaStream_t, const Add<float>&);
 template void launch(cudaStream_t, const Add<core::BFloat16>&);
 template void launch(cudaStream_t, const Add<Float16>&);
 
-template void launch(cudaStream_t, const LinearForward&);
-template void launch(cudaStream_t, const LinearInputGradient&);
-template void launch(cudaStream_t, const LinearGradientSlabs&);
-template void launch(cudaStream_t, const LinearGradientTotals&);
 template void launch(cudaStream_t, const SoftmaxCrossEntropy&);
 template void launch(cudaStream_t, const SumResults&);
 

@@ -1,70 +1,10 @@
-// Tests the arithmetic of the CUDA kernels of the linear layer and the loss on the host, against
-// formulas in float64.
+// Tests the arithmetic of the CUDA kernels of the loss on the host, against formulas in float64.
 
-#include "backend/cuda/kernels/linear.hpp"
 #include "backend/cuda/kernels/loss.hpp"
 #include "kernels.hpp"
 
 namespace lockstep::backend::cuda::kernels::test {
 namespace {
-
-/// Compares the kernels with plain sums; the gradients of the parameters for several numbers of
-/// slabs.
-void check_linear(std::int64_t rows, std::int64_t inputs, std::int64_t outputs) {
-  const auto x = random_values<float>(rows * inputs, 1);
-  const auto w = random_values<float>(outputs * inputs, 2);
-  const auto bias = random_values<float>(outputs, 3);
-  const auto dy = random_values<float>(rows * outputs, 4);
-  std::vector<double> y(dy.size()), dx(x.size()), dw(w.size()), dbias(bias.size());
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t o = 0; o < outputs; ++o) {
-      const double gradient = static_cast<double>(dy[size(r * outputs + o)]);
-      double& sum = y[size(r * outputs + o)];
-      sum = static_cast<double>(bias[size(o)]);
-      dbias[size(o)] += gradient;
-      for (std::int64_t i = 0; i < inputs; ++i) {
-        const auto value = static_cast<double>(x[size(r * inputs + i)]);
-        const auto weight = static_cast<double>(w[size(o * inputs + i)]);
-        sum += value * weight;
-        dx[size(r * inputs + i)] += gradient * weight;
-        dw[size(o * inputs + i)] += gradient * value;
-      }
-    }
-  }
-  auto got = poisoned<float>(rows * outputs);
-  run_on_host(LinearForward{x.data(), w.data(), bias.data(), got.data(), rows, inputs, outputs});
-  expect_close(got, y);
-  got = poisoned<float>(rows * outputs);
-  run_on_host(LinearForward{x.data(), w.data(), nullptr, got.data(), rows, inputs, outputs});
-  for (std::size_t i = 0; i < y.size(); ++i) y[i] -= static_cast<double>(bias[i % size(outputs)]);
-  expect_close(got, y);
-  got = poisoned<float>(rows * inputs);
-  run_on_host(LinearInputGradient{dy.data(), w.data(), got.data(), rows, inputs, outputs});
-  expect_close(got, dx);
-  for (const std::int64_t slabs : {std::int64_t{1}, std::int64_t{5}, rows}) {
-    SCOPED_TRACE(slabs);
-    auto slab_dw = poisoned<float>(slabs * outputs * inputs);
-    auto slab_dbias = poisoned<float>(slabs * outputs);
-    run_on_host(LinearGradientSlabs{dy.data(), x.data(), slab_dw.data(), slab_dbias.data(), rows,
-                                    inputs, outputs, slabs});
-    if (slabs == 1) {
-      expect_close(slab_dw, dw);
-      expect_close(slab_dbias, dbias);
-    }
-    auto got_dw = poisoned<float>(outputs * inputs);
-    auto got_dbias = poisoned<float>(outputs);
-    run_on_host(LinearGradientTotals{slab_dw.data(), slab_dbias.data(), got_dw.data(),
-                                     got_dbias.data(), inputs, outputs, slabs});
-    expect_close(got_dw, dw);
-    expect_close(got_dbias, dbias);
-  }
-}
-
-TEST(CudaLinear, AgreesWithPlainSums) {
-  check_linear(13, 37, 11);
-  check_linear(13, 40, 11);  // groups of four inputs
-  check_linear(100, 8, 1);
-}
 
 struct WantedLoss {
   double loss_sum = 0;

@@ -67,6 +67,22 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"rtx8000", Precision::fp32}, Case{"rtx8000", Precision::fp16}),
     case_name);
 
+TEST(LinearLayer, HasEngines) {
+  for (const char* device : {"h200", "a100", "rtx8000"}) {
+    const Target target = described(device);
+    DnnPlanner planner = planner_for(target);
+    for (const Precision precision : {Precision::fp32, Precision::tf32}) {
+      if (precision == Precision::tf32 && target.info().compute_capability < 80) continue;
+      for (const auto& [in, out] : {std::pair{512, 10}, {25088, 4096}, {4096, 1000}, {17, 7}}) {
+        const ConvolutionShape shape{128, in, 1, 1, out, 1};
+        EXPECT_NO_THROW(convolution_forward(planner, shape, precision, BiasVector::added));
+        EXPECT_NO_THROW(convolution_backward_data(planner, shape, precision));
+        EXPECT_NO_THROW(convolution_backward_weights(planner, shape, precision));
+      }
+    }
+  }
+}
+
 TEST(Convolution, WithBiasHasAnEngine) {
   for (const char* device : {"h200", "rtx8000"}) {
     const Target target = described(device);

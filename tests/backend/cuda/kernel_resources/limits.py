@@ -51,10 +51,6 @@ LIMITS = {
     "GradientSquares": Limit(64, TOTALS),
     "HashParts": Limit(48, TOTALS),
     "HashTotal": Limit(32, TOTALS),
-    "LinearForward": Limit(32),
-    "LinearGradientSlabs": SLABS,
-    "LinearGradientTotals": Limit(64),
-    "LinearInputGradient": Limit(64),
     "LossScaleUpdate": Limit(32),
     # Each thread has the maxima, their positions and the gradients of 8 channels; 64 registers lead to spills.
     "MaxPoolBackward": Limit(80, occupancy=0.375),

@@ -1,4 +1,4 @@
-// Memory traffic of the kernels of the network, except batch norm and linear layers.
+// Memory traffic of the kernels of the network, except batch norm.
 
 #include "backend/cuda/kernels/dropout.hpp"
 #include "backend/cuda/kernels/elementwise.hpp"

@@ -136,7 +136,6 @@ std::vector<Traffic> batch_norm_cases();
 std::vector<Traffic> batch_norm_gradient_cases();
 std::vector<Traffic> network_cases();
 std::vector<Traffic> seeded_cases();
-std::vector<Traffic> linear_cases();
 std::vector<Traffic> step_cases();
 
 }  // namespace lockstep::backend::cuda::kernels::test

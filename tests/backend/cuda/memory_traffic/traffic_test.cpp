@@ -27,8 +27,8 @@ std::string contents(const std::filesystem::path& file) {
 const std::vector<Traffic>& all_cases() {
   static const std::vector<Traffic> cases = [] {
     std::vector<Traffic> all;
-    for (const auto& some : {batch_norm_cases(), batch_norm_gradient_cases(), network_cases(),
-                             linear_cases(), step_cases()})
+    for (const auto& some :
+         {batch_norm_cases(), batch_norm_gradient_cases(), network_cases(), step_cases()})
       all.insert(all.end(), some.begin(), some.end());
     return all;
   }();
