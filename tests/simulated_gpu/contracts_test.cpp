@@ -314,48 +314,5 @@ TEST_F(Contracts, MisalignedVectorAccessEndsTheProcess) {
 }
 
 /// A cuDNN graph that adds two vectors, and its memory.
-class DnnContracts : public Contracts {
- protected:
-  DnnContracts() {
-    const auto x = graph_.input(1, extents, core::DataType::float32);
-    graph_.output(graph_.pointwise(backend::cuda::Pointwise::add, x, x), 2,
-                  core::DataType::float32);
-    graph_.seal();
-    graph_.find_engines(backend::cuda::Heuristics::best_first);
-    workspace_ = core::device_buffer(graph_.workspace_bytes(0), "a workspace");
-  }
-  std::vector<std::string> run(void* x, void* y, void* workspace) {
-    const std::vector<backend::cuda::Binding> bindings{{1, x}, {2, y}};
-    return record_violations([&] { EXPECT_FALSE(graph_.run(0, bindings, workspace)); });
-  }
-  /// Waits without executing the queued work of a violation.
-  static constexpr backend::cuda::Extents extents{1, 4, 1, 1};
-  backend::cuda::Target target_ = backend::cuda::Target::device(0);
-  backend::cuda::OperationGraph graph_{target_, core::DataType::float32};
-  core::Buffer workspace_, y_ = core::device_buffer(16, "a test");
-};
-
-TEST_F(DnnContracts, EngineWritesItsWholeWorkspace) {
-  EXPECT_THAT(run(device_.data(), y_.data(), workspace_.data()), IsEmpty());
-  check_cuda(cudaStreamSynchronize(target_.stream()), "a graph");
-  for (const std::byte byte : workspace_.as<std::byte>()) EXPECT_EQ(byte, std::byte{0xff});
-  EXPECT_EQ(y_.as<float>()[3], 0);
-}
-
-TEST_F(DnnContracts, SmallOrMisalignedMemoryIsFound) {
-  const core::Buffer small = core::device_buffer(workspace_.bytes() - 1, "a small workspace");
-  const core::Buffer large = core::device_buffer(workspace_.bytes() + 256, "a large workspace");
-  EXPECT_THAT(run(device_.data(), y_.data(), small.data()),
-              ElementsAre(HasSubstr("access outside of an allocation")));
-  EXPECT_THAT(run(device_.data(), y_.data(), large.data() + 16),
-              ElementsAre(HasSubstr("alignment of memory: cuDNN needs a multiple of 256")));
-  EXPECT_THAT(run(device_.data() + 8, y_.data(), workspace_.data()),
-              ElementsAre(HasSubstr("alignment of memory: cuDNN needs a multiple of 16")));
-  EXPECT_THAT(run(device_.data() + 64 - 8, y_.data(), workspace_.data()),
-              testing::Contains(HasSubstr("access outside of an allocation")));
-  EXPECT_THAT(run(device_.data(), host_.data(), workspace_.data()),
-              ElementsAre(HasSubstr("access outside of an allocation")));
-}
-
 }  // namespace
 }  // namespace lockstep::simulated_gpu

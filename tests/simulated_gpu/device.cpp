@@ -27,17 +27,14 @@ void check_supported(const DeviceInfo&) {}
 std::vector<std::string> described_devices() { return {}; }
 std::string device_description(std::string_view) { return "{}"; }
 std::string write_device_description(int) { return "{}"; }
-void DnnHandleTraits::close(type) noexcept {}
+void DnnHandleTraits::close(type handle) noexcept { cudnnDestroy(handle); }
 
 namespace {
 
 DnnHandle make_handle() {
-  static int object = 0;  // only its address is used
-  simulated_gpu::require_no_capture("cudnnCreate");
-  check_cudnn(simulated_gpu::allocation_fails() ? CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED
-                                                : CUDNN_STATUS_SUCCESS,
-              "opening cuDNN");
-  return DnnHandle(reinterpret_cast<cudnnHandle_t>(&object));
+  cudnnHandle_t handle = nullptr;
+  check_cudnn(cudnnCreate(&handle), "opening cuDNN");
+  return DnnHandle(handle);
 }
 
 }  // namespace
@@ -49,6 +46,7 @@ Target Target::device(int index) {
   target.index_ = index;
   target.stream_ = core::make_stream();
   target.handle_ = make_handle();
+  check_cudnn(cudnnSetStream(target.handle(), target.stream()), "giving cuDNN its stream");
   return target;
 }
 

@@ -38,6 +38,10 @@ std::vector<std::string> names_of(const std::vector<Engine>& engines) {
   return names;
 }
 
+std::string name_of(const std::shared_ptr<const DnnGraph>& graph) {
+  return simulated_gpu::engine_name(graph->engine());
+}
+
 /// Returns `count` engines with an index in their name, of which only the last is fast.
 std::vector<Engine> last_is_fastest(std::size_t count, const Engine& pattern) {
   std::vector<Engine> engines;
@@ -94,7 +98,7 @@ class EngineChoice : public testing::Test {
 TEST_F(EngineChoice, BuildsAndTimesEveryPrecompiledEngine) {
   const auto engines = last_is_fastest(40, {.name = "pre"});
   const auto graph = choose(engines);
-  EXPECT_EQ(graph->engine(), "pre39");
+  EXPECT_EQ(name_of(graph), "pre39");
   EXPECT_GT(graph->seconds(), 0);
   EXPECT_THAT(simulated_gpu::engine_calls().built, UnorderedElementsAreArray(names_of(engines)));
   const auto run = simulated_gpu::engine_calls().run;
@@ -107,7 +111,7 @@ TEST_F(EngineChoice, SlowBuildOfTheFirstEngineDropsNoPrecompiledEngine) {
       engines.begin(),
       {.name = "first", .is_runtime_compiled = true, .build_seconds = 0.2, .run_seconds = slow});
   const auto graph = choose(engines, {.build_seconds = 0.01});
-  EXPECT_EQ(graph->engine(), "pre19");
+  EXPECT_EQ(name_of(graph), "pre19");
   EXPECT_THAT(simulated_gpu::engine_calls().built, SizeIs(21));
 }
 
@@ -118,7 +122,7 @@ TEST_F(EngineChoice, RuntimeCompiledEnginesAreBuiltInParallelAndAllTimed) {
   const auto begin = std::chrono::steady_clock::now();
   const auto graph = choose(engines, {.build_threads = 4});
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-  EXPECT_EQ(graph->engine(), "rt11");
+  EXPECT_EQ(name_of(graph), "rt11");
   EXPECT_THAT(simulated_gpu::engine_calls().built, UnorderedElementsAreArray(names_of(engines)));
   EXPECT_THAT(log_lines("\"kind\":\"runtime_compiled\""), SizeIs(12));
   EXPECT_THAT(log_lines("\"seconds\":null"), IsEmpty()) << "not timed";
@@ -133,7 +137,7 @@ TEST_F(EngineChoice, TimeLimitKeepsTheFirstRuntimeCompiledEngines) {
   ASSERT_GE(built.size(), 1u);
   ASSERT_LT(built.size(), 8u);
   EXPECT_EQ(built.front(), "rt0");
-  EXPECT_NE(graph->engine(), "rt7");
+  EXPECT_NE(name_of(graph), "rt7");
   EXPECT_THAT(log_lines("time limit"), SizeIs(8 - built.size()));
 }
 
@@ -144,19 +148,19 @@ TEST_F(EngineChoice, TimeLimitDoesNotEndTheSearchForAFirstEngine) {
                                   .refusal = "no kernel"});
   for (std::size_t i = 0; i < engines.size(); ++i) engines[i].name += std::to_string(i);
   engines.push_back({.name = "works", .is_runtime_compiled = true});
-  EXPECT_EQ(choose(engines, {.build_seconds = 0.01})->engine(), "works");
+  EXPECT_EQ(name_of(choose(engines, {.build_seconds = 0.01})), "works");
 }
 
 TEST_F(EngineChoice, EngineIsBuiltWithoutThreadsIfNoFurtherHandleCanBeCreated) {
   simulated_gpu::set_further_handles(false);
   const auto engines = last_is_fastest(3, {.name = "rt", .is_runtime_compiled = true});
-  EXPECT_EQ(choose(engines, {.build_threads = 2})->engine(), "rt0");
+  EXPECT_EQ(name_of(choose(engines, {.build_threads = 2})), "rt0");
   simulated_gpu::set_further_handles(true);
 }
 
 TEST_F(EngineChoice, SingleCandidateIsNotTimed) {
   const auto graph = choose({{.name = "only"}, {.name = "refused", .refusal = "no kernel"}});
-  EXPECT_EQ(graph->engine(), "only");
+  EXPECT_EQ(name_of(graph), "only");
   EXPECT_EQ(graph->seconds(), 0);
   EXPECT_THAT(simulated_gpu::engine_calls().run, IsEmpty());
 }
@@ -169,7 +173,7 @@ const std::vector<Engine> mixed{
 
 TEST_F(EngineChoice, QuickTakesTheFirstPrecompiledEngineWithTensorCores) {
   const auto graph = choose(mixed, {.selection = EngineSelection::quick});
-  EXPECT_EQ(graph->engine(), "tensor");
+  EXPECT_EQ(name_of(graph), "tensor");
   EXPECT_EQ(graph->seconds(), 0);
   EXPECT_THAT(simulated_gpu::engine_calls().built, testing::ElementsAre("tensor"));
   EXPECT_THAT(simulated_gpu::engine_calls().run, IsEmpty());
@@ -179,9 +183,9 @@ TEST_F(EngineChoice, QuickIgnoresTheEngineCache) {
   cache_file_ = folder_ / "engines.json";
   auto engines = mixed;
   for (Engine& engine : engines) engine.run_seconds = engine.is_runtime_compiled ? fast : slow;
-  EXPECT_EQ(choose(engines)->engine(), "compiled");
-  EXPECT_EQ(choose_again({}, 2)->engine(), "compiled");
-  EXPECT_EQ(choose_again({.selection = EngineSelection::quick}, 2)->engine(), "tensor");
+  EXPECT_EQ(name_of(choose(engines)), "compiled");
+  EXPECT_EQ(name_of(choose_again({}, 2)), "compiled");
+  EXPECT_EQ(name_of(choose_again({.selection = EngineSelection::quick}, 2)), "tensor");
 }
 
 TEST_F(EngineChoice, QuickNamesTheOptionIfOnlyCompiledEnginesExist) {
@@ -196,7 +200,7 @@ TEST_F(EngineChoice, QuickNamesTheOptionIfOnlyCompiledEnginesExist) {
 TEST_F(EngineChoice, LargeBatchesAreTimedWithFewerImages) {
   const auto engines = last_is_fastest(3, {.name = "pre"});
   const auto graph = choose(engines, {}, 5000);
-  EXPECT_EQ(graph->engine(), "pre2");
+  EXPECT_EQ(name_of(graph), "pre2");
   EXPECT_GT(graph->seconds(), 0);
   EXPECT_EQ(simulated_gpu::engine_calls().largest_run, most_timed_images);
   EXPECT_EQ(simulated_gpu::engine_calls().largest_built, 5000);
@@ -207,7 +211,7 @@ TEST_F(EngineChoice, LargeBatchUsesTheNextEngineIfTheFastestCannotBeBuilt) {
   engines[1].run_seconds = slow / 4;
   engines[3].refusal = "too many elements";
   engines[3].refused_images = 4000;
-  EXPECT_EQ(choose(engines, {}, 4999)->engine(), "pre1");
+  EXPECT_EQ(name_of(choose(engines, {}, 4999)), "pre1");
 }
 
 TEST_F(EngineChoice, LaterRunUsesTheRankingOfTheCacheForLargeBatches) {
@@ -216,9 +220,9 @@ TEST_F(EngineChoice, LaterRunUsesTheRankingOfTheCacheForLargeBatches) {
   engines[1].run_seconds = slow / 4;
   engines[3].refusal = "too many elements";
   engines[3].refused_images = 4000;
-  EXPECT_EQ(choose(engines, {}, 2048)->engine(), "pre3");
+  EXPECT_EQ(name_of(choose(engines, {}, 2048)), "pre3");
   simulated_gpu::set_engines(engines);  // clears the calls
-  EXPECT_EQ(choose_again({}, 4999)->engine(), "pre1");
+  EXPECT_EQ(name_of(choose_again({}, 4999)), "pre1");
   EXPECT_THAT(simulated_gpu::engine_calls().run, IsEmpty()) << "timed again";
 }
 
@@ -226,7 +230,7 @@ TEST_F(EngineChoice, TrialThatExceedsTheFreeMemoryIsSkippedWithoutAnAllocation) 
   simulated_gpu::set_free_memory(std::size_t{1} << 20);
   const int before = simulated_gpu::count_failed_allocations();
   const auto graph = choose(last_is_fastest(3, {.name = "pre"}));
-  EXPECT_EQ(graph->engine(), "pre0");
+  EXPECT_EQ(name_of(graph), "pre0");
   EXPECT_THAT(simulated_gpu::engine_calls().run, IsEmpty());
   EXPECT_EQ(simulated_gpu::count_failed_allocations(), before);
 }
@@ -238,7 +242,7 @@ TEST_F(EngineChoice, LogHasOneLinePerCandidate) {
   const auto lines = log_lines();
   ASSERT_THAT(lines, SizeIs(3));
   EXPECT_THAT(lines[0], HasSubstr(R"("graph":"convolution n2 c1 h1 w1 k1 r1 stride1 pad0 bf16")"));
-  EXPECT_THAT(lines[0], HasSubstr(R"("engine":"slow one","kind":"precompiled")"));
+  EXPECT_THAT(lines[0], HasSubstr(R"("engine":"eng0","kind":"precompiled")"));
   EXPECT_THAT(lines[0], HasSubstr(R"("workspace_bytes":256,"refusal":null,"chosen":false)"));
   EXPECT_THAT(lines[1], HasSubstr(R"("refusal":null,"chosen":true)"));
   EXPECT_THAT(lines[1], testing::Not(HasSubstr(R"("seconds":null)")));
@@ -252,7 +256,7 @@ TEST_F(EngineChoice, LogMarksAnEngineOfTheCache) {
   choose_again({}, 2);
   const auto lines = log_lines();
   ASSERT_THAT(lines, SizeIs(1));
-  EXPECT_THAT(lines[0], HasSubstr(R"("engine":"pre1")"));
+  EXPECT_THAT(lines[0], HasSubstr(R"("engine":"eng1")"));
   EXPECT_THAT(lines[0], HasSubstr(R"("chosen":true,"cached":true)"));
 }
 
@@ -266,14 +270,39 @@ TEST_F(EngineChoice, LogThatCannotBeWrittenIsAnOutputError) {
   }
 }
 
+TEST_F(EngineChoice, EngineThatFailsWhenItRunsIsNotChosen) {
+  const auto graph = choose({{.name = "fails", .run_refusal = "no registers"}, {.name = "works"}});
+  EXPECT_EQ(name_of(graph), "works");
+  EXPECT_THAT(log_lines("fails when it runs"), SizeIs(1));
+}
+
+TEST_F(EngineChoice, RulesExcludeEnginesByTheirNotes) {
+  const std::vector<Engine> engines{
+      {.name = "tensor", .has_tensor_cores = true},
+      {.name = "narrow", .numerical_notes = {CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS}},
+      {.name = "atomics", .numerical_notes = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}},
+      {.name = "last"}};
+  EXPECT_EQ(name_of(choose(engines, {.deterministic = true, .true_fp32 = true})), "last");
+  EXPECT_EQ(name_of(choose(engines, {.deterministic = true})), "tensor");
+}
+
 TEST_F(EngineChoice, FailureOfAnExecutionNamesGraphAndEngine) {
-  const auto graph = choose({{.name = "broken"}});
+  const auto graph = choose({{.name = "broken", .run_refusal = "no registers"}});
+  std::vector<core::Buffer> tensors;
+  std::vector<Binding> bindings;
+  for (const std::int64_t uid :
+       {convolution_tensor::x, convolution_tensor::weights, convolution_tensor::y}) {
+    tensors.push_back(core::device_buffer(16, "a test"));
+    bindings.push_back({uid, tensors.back().data()});
+  }
+  const core::Buffer workspace = core::device_buffer(graph->workspace_bytes(), "a test");
   try {
-    graph->run({}, nullptr);
-    FAIL() << "ran without tensors";
+    graph->run(bindings, workspace.data());
+    FAIL() << "ran";
   } catch (const core::Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("broken"));
+    EXPECT_THAT(error.what(), HasSubstr("eng0"));
     EXPECT_THAT(error.what(), HasSubstr("convolution n2 c1"));
+    EXPECT_THAT(error.what(), HasSubstr("no registers"));
   }
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cudnn.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -18,11 +20,16 @@ struct Engine {
   std::size_t workspace_bytes = 64;
   std::string refusal = {};          ///< reason why it cannot be built; empty: none
   std::int64_t refused_images = -1;  ///< smallest number of images for which `refusal` applies
+  std::string run_refusal = {};      ///< reason why it cannot be run; empty: none
+  std::vector<cudnnBackendNumericalNote_t> numerical_notes = {};  ///< besides tensor cores
 };
 
 /// Sets the engines that the heuristics return for every graph; none: the default, one or two
 /// engines. Call it only while no graph exists whose engines were queried.
 void set_engines(std::vector<Engine> engines);
+
+/// Returns the name of the engine to which cudnn-frontend refers as `tag` ("eng3": the fourth).
+std::string engine_name(const std::string& tag);
 
 /// Sets whether further cuDNN handles can be created. The initial value is true.
 void set_further_handles(bool are_available);

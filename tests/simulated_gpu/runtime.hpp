@@ -12,11 +12,10 @@
 #include <string_view>
 #include <vector>
 
-// A simulated GPU on the host, for testing the CUDA backend without a GPU, except for cuDNN and the
-// machine code of the kernels. `memory.cpp`, `streams.cpp`, `events.cpp`, `graphs.cpp` and
-// `device.cpp` replace the CUDA runtime and the device query, `operation_graph.cpp` replaces cuDNN,
-// and `launch.cuh` replaces kernel launches. README.md lists the contracts that the simulation
-// checks.
+// A simulated GPU on the host, for testing the CUDA backend without a GPU, except for the machine
+// code of the kernels. `memory.cpp`, `streams.cpp`, `events.cpp`, `graphs.cpp` and `device.cpp`
+// replace the CUDA runtime and the device query, the files `dnn_*.cpp` replace cuDNN, and
+// `launch.cuh` replaces kernel launches. README.md lists the contracts that the simulation checks.
 //
 // Work in a stream is executed as late as possible: when the host waits for the device, for the
 // stream or for a later event in it, when it queries the stream or the event, when the execution of

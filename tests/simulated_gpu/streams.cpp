@@ -117,6 +117,23 @@ cudaError_t cudaDeviceSynchronize() {
   run_all();
   return cudaSuccess;
 }
+// New versions of cudnn-frontend let the captured graph keep the code of runtime-compiled engines.
+// Without a graph they do not, as old versions.
+#if CUDART_VERSION >= 13000
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                                     unsigned long long*, cudaGraph_t* graph,
+                                     const cudaGraphNode_t**, const cudaGraphEdgeData**,
+                                     std::size_t*) {
+#else
+cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                                        unsigned long long*, cudaGraph_t* graph,
+                                        const cudaGraphNode_t**, std::size_t*) {
+#endif
+  const bool is_captured = !is_default(stream) && stream->capture != nullptr;
+  *status = is_captured ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  *graph = nullptr;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   require_no_capture("cudaStreamSynchronize");
   ++mutable_counters().host_waits;
