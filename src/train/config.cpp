@@ -200,11 +200,10 @@ std::size_t Config::bucket_bytes() const {
   return static_cast<std::size_t>((bucket_mib > 0 ? bucket_mib : default_mib) * (1 << 20));
 }
 
-Config resolve_for_device(Config config, int ranks) {
-  config.bucket_mib = static_cast<double>(config.bucket_bytes()) / (1 << 20);
-  const bool overlaps = ranks > 1 && config.reducer == comm::ReducerKind::overlap;
-  if (config.batch_norm_multiprocessors < 0 && !overlaps) config.batch_norm_multiprocessors = 0;
-  return config;
+int multiprocessors_of_batch_norm(const Config& config, int ranks) {
+  if (config.batch_norm_multiprocessors >= 0)
+    return static_cast<int>(config.batch_norm_multiprocessors);
+  return ranks > 1 && config.reducer == comm::ReducerKind::overlap ? -1 : 0;
 }
 
 void require_enough_images(const Config& config, std::size_t training_images) {

@@ -90,8 +90,8 @@ struct Config {
   backend::BatchNormFusion batch_norm_fusion = backend::BatchNormFusion::automatic;
   backend::EngineSelection engines = backend::EngineSelection::timed;
   CudaGraph cuda_graph = CudaGraph::on;
-  std::int64_t batch_norm_multiprocessors = -1;  ///< of a GPU, for cuDNN's batch norm; 0: all,
-                                                 ///< -1: see `resolve_for_device`
+  /// Of a GPU, for cuDNN's batch norm; 0: all, -1: see `multiprocessors_of_batch_norm`.
+  std::int64_t batch_norm_multiprocessors = -1;
   std::string engine_log;  ///< file for the candidates of each kernel selection; empty: none
   std::uint64_t memory_limit = 0;  ///< bytes per rank; 0: the available memory
   bool deterministic = false;
@@ -187,10 +187,9 @@ struct Config {
 /// of ranks. The option table of the module `app` checks the range of each value.
 Config resolve(Config config, int ranks);
 
-/// Returns `config`, whose device is known, with the values that depend on it: the size of the
-/// buckets, and whether cuDNN's batch norm leaves multiprocessors to all-reduces that overlap with
-/// it (-1) or uses all (0).
-Config resolve_for_device(Config config, int ranks);
+/// Returns `DeviceOptions::batch_norm_multiprocessors`. By default cuDNN's batch norm leaves
+/// multiprocessors to all-reduces that overlap with it.
+int multiprocessors_of_batch_norm(const Config& config, int ranks);
 
 /// Throws `Error` (input) if the training set is smaller than the global batch.
 void require_enough_images(const Config& config, std::size_t training_images);
