@@ -64,6 +64,12 @@ def test_json_output_agrees_with_the_report(tmp_path, ranks, kind):
     assert results["step_seconds_interval"] is None or timed[kind] >= 6
 
 
+def test_the_number_of_ranks_changes_no_option_that_is_not_given(tmp_path):
+    """Otherwise the report would not take a run on one rank as the base case of one on two ranks."""
+    one, two = (json.loads(run(ranks, tmp_path / f"{ranks}.h5", "--json", steps=1))["config"] for ranks in (1, 2))
+    assert {name for name in one if one[name] != two[name]} == {"global-batch", "output"}
+
+
 @pytest.mark.parametrize("kind", RUNS)
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_console_summary_agrees_with_the_report(tmp_path, ranks, kind):
