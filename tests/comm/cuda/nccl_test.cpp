@@ -334,20 +334,5 @@ TEST_F(NcclTest, RanksOfOneGpuCountAsHosts) {
   ::unsetenv("NCCL_SOCKET_IFNAME");
 }
 
-TEST_F(NcclTest, TransportsWithoutAGpuSaySo) {
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) == cudaSuccess) GTEST_SKIP() << "this machine has a GPU";
-  for (const auto kind : {TransportKind::automatic, TransportKind::nccl, TransportKind::staged}) {
-    try {
-      make_gradient_transport(*world, {.device = 0}, {.kind = kind});
-      ADD_FAILURE() << "was not refused";
-    } catch (const core::Error& error) {
-      EXPECT_EQ(error.status(), core::ExitStatus::usage);
-      EXPECT_THAT(error.what(),
-                  AllOf(HasSubstr("the GPU of rank 0 of "), HasSubstr("--device cpu")));
-    }
-  }
-}
-
 }  // namespace
 }  // namespace lockstep::comm
