@@ -1,9 +1,11 @@
 """lockstep-report compare."""
 
+import argparse
 import json
 
 import numpy as np
 import pytest
+from lockstep_report.arguments import positive_integer
 from lockstep_report.cli import main
 from lockstep_report.compare.cases import cases_of, changed_settings, match
 from lockstep_report.compare.changes import change, is_regression, verdict
@@ -198,3 +200,9 @@ def test_wrong_arguments(tmp_path, capsys):
         with pytest.raises(SystemExit) as stopped:
             main(["compare", str(a), str(a), *option])
         assert stopped.value.code == 2
+
+
+def test_counts_are_positive_integers():
+    assert (positive_integer("1"), positive_integer("50,000")) == (1, 50000)
+    with pytest.raises(argparse.ArgumentTypeError, match="positive integer"):
+        positive_integer("0")
