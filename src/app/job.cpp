@@ -264,7 +264,8 @@ Job prepare_job(const Invocation& invocation) {
     job.config = train::resolve(invocation.config, communicator.size());
     job.config.device = job.config.planned_for.empty() ? backend::resolve(job.config.device)
                                                        : backend::DeviceKind::cuda;
-    job.config.bucket_mib = static_cast<double>(job.config.bucket_bytes()) / (1 << 20);
+    if (job.config.bucket_mib == 0)
+      job.config.bucket_mib = train::default_bucket_mib(job.config.device);
   });
   share_processors(job, communicator);
   train::together(communicator, [&] {

@@ -196,8 +196,12 @@ Config resolve(Config config, int ranks) {
 }
 
 std::size_t Config::bucket_bytes() const {
-  const double default_mib = device == backend::DeviceKind::cuda ? 16 : 6;
-  return static_cast<std::size_t>((bucket_mib > 0 ? bucket_mib : default_mib) * (1 << 20));
+  const double mib = bucket_mib > 0 ? bucket_mib : default_bucket_mib(device);
+  return static_cast<std::size_t>(mib * (1 << 20));
+}
+
+double default_bucket_mib(backend::DeviceKind device) {
+  return device == backend::DeviceKind::cuda ? 16 : 6;
 }
 
 int multiprocessors_of_batch_norm(const Config& config, int ranks) {

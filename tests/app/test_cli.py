@@ -325,10 +325,10 @@ def test_dry_run_writes_no_files(tmp_path):
 
 
 def test_json_output_is_one_object():
-    result = start(*train("--json"))
+    result = start(*train("--json", bucket_mib="0.3"))
     found = json.loads(result.stdout)
     assert messages_of(result) == []
-    assert found["config"]["batch-per-rank"] == "2"
+    assert (found["config"]["batch-per-rank"], found["config"]["bucket-mib"]) == ("2", "0.3")
     assert found["results"]["steps"] == 2
     assert found["results"]["images_per_second"] > 0
     assert found["results"]["last_test_accuracy"] is None

@@ -119,7 +119,7 @@ struct Config {
   comm::AllReduceAlgorithm all_reduce = comm::AllReduceAlgorithm::automatic;
   comm::TransportKind transport = comm::TransportKind::automatic;
   bool allow_gpu_sharing = false;
-  double bucket_mib = 0;  ///< 0: see `bucket_bytes`
+  double bucket_mib = 0;  ///< 0: `default_bucket_mib` of the device
   core::DataType gradient_type = core::DataType::float32;
   double link_gbit = 0;  ///< rate of the network link in Gbit/s, for the report; 0: unknown
   BatchNormMode batch_norm = BatchNormMode::broadcast;
@@ -131,8 +131,7 @@ struct Config {
   std::int64_t micro_batches = 1;   ///< per step and replica
   PipelineSchedule pipeline_schedule = PipelineSchedule::gpipe;
 
-  /// Returns the size of a bucket of float32 gradients in bytes. The default is 6 MiB on CPUs. On
-  /// GPUs it is 16 MiB: fewer all-reduces disturb fewer layers (not measured on a GPU).
+  /// Returns the size of a bucket of float32 gradients in bytes.
   std::size_t bucket_bytes() const;
 
   // checkpoints
@@ -186,6 +185,10 @@ struct Config {
 /// in. Throws `Error` (usage), naming the options, if options contradict each other or the number
 /// of ranks. The option table of the module `app` checks the range of each value.
 Config resolve(Config config, int ranks);
+
+/// Returns the default of `Config::bucket_mib`. On GPUs it is larger: fewer all-reduces disturb
+/// fewer layers (not measured on a GPU).
+double default_bucket_mib(backend::DeviceKind device);
 
 /// Returns `DeviceOptions::batch_norm_multiprocessors`. By default cuDNN's batch norm leaves
 /// multiprocessors to all-reduces that overlap with it.

@@ -10,6 +10,7 @@
 #include "lockstep/core/cuda.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/thread.hpp"
 
 namespace lockstep::comm {
 
@@ -107,7 +108,7 @@ void NcclCommunicator::register_memory(std::span<std::byte> memory) {
   if (control_.rank() == 0)
     core::log_warning(first + " (going on with slower copies of gradients)");
   abort();
-  abort_.join();
+  if (abort_.joinable()) abort_.join();
   failure_.clear();
   open();
 }
@@ -185,11 +186,16 @@ void NcclCommunicator::check() {
 // the communicator. The caller, which may own these graphs, must not wait for that.
 void NcclCommunicator::abort() noexcept {
   if (comm_ == nullptr) return;
-  abort_ = std::jthread([&calls = calls_, comm = comm_] {
-    const ncclResult_t status = calls.abort(comm);
-    if (status != ncclSuccess && status != ncclInProgress)
-      core::log_warning("ncclCommAbort failed; the GPU may wait for other ranks without end");
-  });
+  static constexpr std::string_view consequence = "the GPU may wait for other ranks without end";
+  try {
+    abort_ = core::start_helper([&calls = calls_, comm = comm_](const std::stop_token&) {
+      const ncclResult_t status = calls.abort(comm);
+      if (status != ncclSuccess && status != ncclInProgress)
+        core::log_warning(fmt::format("ncclCommAbort failed; {}", consequence));
+    });
+  } catch (const core::Error& error) {
+    core::log_warning(fmt::format("{}; NCCL is not aborted, and {}", error.what(), consequence));
+  }
   comm_ = nullptr;
   window_ = nullptr;
   registration_ = nullptr;
@@ -237,8 +243,8 @@ void NcclCommunicator::fail_late(std::string_view what) {
 void NcclCommunicator::give_up(const std::string& failure, core::ExitStatus status) {
   failure_ = failure;
   abort();
+  if (is_registering_) core::fail(status, failure);
   for (NcclCommunicator* other : calls_.communicators) {
-    if (is_registering_) break;
     if (other->failure_.empty()) other->failure_ = failure;
     other->abort();
   }
