@@ -162,19 +162,20 @@ def option_mistakes(arguments, text):
     return mistakes
 
 
-def check_options(program, out):
-    """Returns one message for each option or value of the commands in the results of a call that
+def check_options(program, folders):
+    """Returns one message for each option or value of the commands in the results of calls that
     `program` does not have."""
+    numbers = [json.loads((folder / "out" / NUMBERS).read_text()) for folder in folders]
+    commands = [shlex.split(command["command"]) for one in numbers for part in one["parts"].values()
+                for command in part["commands"]]
     texts, mistakes = {}, []
-    for part in json.loads((out / NUMBERS).read_text())["parts"].values():
-        for command in part["commands"]:
-            words = shlex.split(command["command"])
-            if "lockstep" in words:
-                arguments = words[words.index("lockstep") + 1:]
-                if arguments[0] not in texts:
-                    texts[arguments[0]] = subprocess.run(
-                        [program, arguments[0], "--help"], capture_output=True, text=True).stdout
-                mistakes += option_mistakes(arguments, texts[arguments[0]])
+    for words in commands:
+        if "lockstep" in words:
+            arguments = words[words.index("lockstep") + 1:]
+            if arguments[0] not in texts:
+                texts[arguments[0]] = subprocess.run(
+                    [program, arguments[0], "--help"], capture_output=True, text=True).stdout
+            mistakes += option_mistakes(arguments, texts[arguments[0]])
     return list(dict.fromkeys(mistakes))
 
 
@@ -195,6 +196,5 @@ def run(call, program):
             for scenario, mistakes in zip(scenarios, pool.map(run_scenario, scenarios, folders)):
                 failed |= show(scenario.name, mistakes)
         if program:
-            mistakes = [one for folder in folders for one in check_options(program, folder / "out")]
-            failed |= show(f"options of {program}", list(dict.fromkeys(mistakes)))
+            failed |= show(f"options of {program}", check_options(program, folders))
     return int(failed)

@@ -40,14 +40,18 @@ def pattern_of(failed, passed):
     return f"agreement tests: {'; '.join(parts)}" + (f"; no failure in {', '.join(free)}" if free else "")
 
 
+def agreement_command(context, pattern, prefix=(), **variables):
+    """Returns the command of the agreement tests that match a GoogleTest filter. They time engines while the
+    GPU is busy, so they use a cache of their own."""
+    return context.program([*prefix, *context.programs.tests, f"--gtest_filter={pattern}", "--gtest_color=no"],
+                           LOCKSTEP_REQUIRE_GPU="1", LOCKSTEP_CACHE_DIR=context.scratch("tests-cache"), **variables)
+
+
 def run_shards(context, report, label, pattern):
     """Runs the tests that match a GoogleTest filter in SHARDS processes; returns {test: result}."""
     def run(shard):
-        # The tests time engines while the GPU is busy, so they use a cache of their own.
-        return context.run(f"tests {label} {shard}", context.program(
-            [*context.programs.tests, f"--gtest_filter={pattern}", "--gtest_color=no"],
-            LOCKSTEP_REQUIRE_GPU="1", GTEST_TOTAL_SHARDS=SHARDS, GTEST_SHARD_INDEX=shard,
-            LOCKSTEP_CACHE_DIR=context.scratch("tests-cache"), **context.core_dump()), 600)
+        return context.run(f"tests {label} {shard}", agreement_command(
+            context, pattern, GTEST_TOTAL_SHARDS=SHARDS, GTEST_SHARD_INDEX=shard, **context.core_dump()), 600)
 
     with concurrent.futures.ThreadPoolExecutor(SHARDS) as pool:
         try:
@@ -77,16 +81,14 @@ def rerun_tests(context, report, failed):
     context.clock.extend(MAX_RERUNS * 20 + MEMCHECK_SECONDS)
     rows = []
     for number, test in enumerate(failed[:MAX_RERUNS]):
-        variables = {"LOCKSTEP_REQUIRE_GPU": "1", "LOCKSTEP_CACHE_DIR": context.scratch("tests-cache")}
-        words = [*context.programs.tests, f"--gtest_filter={test}", "--gtest_color=no"]
-        blocking = context.run(f"rerun test {number} blocking", context.program(
-            words, CUDA_LAUNCH_BLOCKING="1", **variables, **context.core_dump()), 20)
+        blocking = context.run(f"rerun test {number} blocking", agreement_command(
+            context, test, CUDA_LAUNCH_BLOCKING="1", **context.core_dump()), 20)
         rows.append([test, "alone, CUDA_LAUNCH_BLOCKING=1",
                      "passed" if blocking.ok else blocking.reason])
         tool = sanitizer_command(context, "memcheck")
         if tool and number == 0:
             check = context.run(f"rerun test {number} memcheck",
-                                context.program([*tool, *words], **variables), MEMCHECK_SECONDS)
+                                agreement_command(context, test, prefix=tool), MEMCHECK_SECONDS)
             rows.append([test, "memcheck", first_error(check.stdout + check.stderr)
                          or ("no error" if check.ok else check.reason)])
     report.add_table(["test", "rerun", "result"], rows)

@@ -1,5 +1,5 @@
-// Violates every contract that the simulated GPU checks, once, and tests that the violation is
-// found.
+// Violates the contracts of the CUDA runtime and of kernel launches that the simulated GPU checks,
+// and tests that each violation is found.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,11 +7,10 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
-#include "backend/cuda/dnn/operation_graph.hpp"
-#include "backend/cuda/dnn/refusal.hpp"
+#include "backend/cuda/device/device.hpp"
 #include "backend/cuda/kernels/scalar.hpp"
-#include "backend/cuda/launch.hpp"
 #include "backend/cuda/launch_shape.hpp"
 #include "lockstep/core/error.hpp"
 #include "simulated_gpu/capture.hpp"
@@ -313,6 +312,5 @@ TEST_F(Contracts, MisalignedVectorAccessEndsTheProcess) {
   EXPECT_DEATH(store_pack(device_.as<float>().data() + 1, two), "accesses 8 bytes at");
 }
 
-/// A cuDNN graph that adds two vectors, and its memory.
 }  // namespace
 }  // namespace lockstep::simulated_gpu

@@ -2,7 +2,6 @@
 
 #include <cudnn.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -98,7 +97,6 @@ Tensor read_tensor(const Descriptor& descriptor);
 
 /// A tensor of an operation, and its role.
 struct Operand {
-  AttributeName name;
   Tensor tensor;
   bool is_output;
 };
@@ -146,5 +144,10 @@ void round(const Tensor& tensor, std::vector<float>& values);
 
 /// Sets the text of cudnnGetLastErrorString and returns `status`.
 cudnnStatus_t fail(cudnnStatus_t status, const std::string& reason);
+
+inline constexpr std::string_view attribute_rule = "attributes of descriptors";
+inline constexpr std::string_view pack_rule = "variant pack of cuDNN";
+/// Reports a violation and returns a status for it.
+cudnnStatus_t broken(std::string_view rule, const std::string& detail);
 
 }  // namespace lockstep::simulated_gpu::dnn

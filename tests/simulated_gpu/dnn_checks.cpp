@@ -206,9 +206,9 @@ bool is_graph_valid(const Descriptor& graph) {
   std::map<std::int64_t, Tensor> known;
   std::set<std::int64_t> produced, read;
   bool holds = true;
-  for (const auto& operation : graph.find(CUDNN_ATTR_OPERATIONGRAPH_OPS)->descriptors) {
+  for (const auto& operation : operations_of(graph)) {
     const auto all = operands(*operation);
-    for (const auto& [name, tensor, is_output] : all) {
+    for (const auto& [tensor, is_output] : all) {
       const auto [found, is_new] = known.emplace(tensor.uid, tensor);
       holds = check(is_new || found->second == tensor, "has two descriptions", tensor) && holds;
       if (is_output) continue;
@@ -217,7 +217,7 @@ bool is_graph_valid(const Descriptor& graph) {
                     "is virtual and read before it is computed", tensor) &&
               holds;
     }
-    for (const auto& [name, tensor, is_output] : all) {
+    for (const auto& [tensor, is_output] : all) {
       if (!is_output) continue;
       holds = check(!tensor.is_by_value && !read.contains(tensor.uid) &&
                         produced.insert(tensor.uid).second,
@@ -235,7 +235,7 @@ bool is_pack_valid(const Descriptor& pack) {
   const auto uids = pack.values<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   return require(std::set<std::int64_t>(uids.begin(), uids.end()).size() == uids.size() &&
                      pack.find(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)->count() == uids.size(),
-                 "variant pack of cuDNN", "tensors are not bound once");
+                 pack_rule, "tensors are not bound once");
 }
 
 }  // namespace

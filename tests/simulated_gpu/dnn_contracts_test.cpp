@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backend/cuda/dnn/operation_graph.hpp"
-#include "backend/cuda/launch.hpp"
+#include "lockstep/core/cuda.hpp"
 #include "simulated_gpu/runtime.hpp"
 
 namespace lockstep::simulated_gpu {
@@ -23,6 +23,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+/// A cuDNN graph that adds two vectors, and its memory.
 class DnnContracts : public testing::Test {
  protected:
   DnnContracts() {

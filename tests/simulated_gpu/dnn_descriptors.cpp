@@ -20,16 +20,16 @@ thread_local std::string last_error;
 using Handle = std::shared_ptr<Descriptor>;
 Descriptor& target(cudnnBackendDescriptor_t handle) { return **static_cast<Handle*>(handle); }
 
-cudnnStatus_t broken(const std::string& detail) {
-  violation("attributes of descriptors", detail);
-  return fail(CUDNN_STATUS_BAD_PARAM, detail);
-}
-
 }  // namespace
 
 cudnnStatus_t fail(cudnnStatus_t status, const std::string& reason) {
   last_error = fmt::format("{}; Reason: {}\n", cudnnGetErrorString(status), reason);
   return status;
+}
+
+cudnnStatus_t broken(std::string_view rule, const std::string& detail) {
+  violation(rule, detail);
+  return fail(CUDNN_STATUS_BAD_PARAM, detail);
 }
 
 std::size_t size_of(cudnnBackendAttributeType_t type) {
@@ -123,16 +123,17 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, Attr
                                        cudnnBackendAttributeType_t type, std::int64_t count,
                                        const void* elements) {
   Descriptor& to = target(descriptor);
-  if (to.is_finalized) return broken("a finalized descriptor is changed");
+  if (to.is_finalized) return broken(attribute_rule, "a finalized descriptor is changed");
   if (!is_known(to.type, name, type)) return fail(CUDNN_STATUS_BAD_PARAM, "unknown attribute");
-  if (count < 0 || (count > 0 && elements == nullptr)) return broken("an attribute has no values");
+  if (count < 0 || (count > 0 && elements == nullptr))
+    return broken(attribute_rule, "an attribute has no values");
   Attribute attribute{.type = type};
   const auto values = static_cast<std::size_t>(count);
   if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
     for (std::size_t i = 0; i < values; ++i) {
       const auto child = static_cast<const cudnnBackendDescriptor_t*>(elements)[i];
       if (child == nullptr || !target(child).is_finalized)
-        return broken("an attribute is a descriptor that is not finalized");
+        return broken(attribute_rule, "an attribute is a descriptor that is not finalized");
       attribute.descriptors.push_back(*static_cast<Handle*>(child));
     }
   } else {
@@ -147,12 +148,13 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, Attr
                                        cudnnBackendAttributeType_t type, std::int64_t requested,
                                        std::int64_t* count, void* elements) {
   Descriptor& from = target(descriptor);
-  if (!from.is_finalized) return broken("an attribute of an unfinished descriptor is read");
+  if (!from.is_finalized)
+    return broken(attribute_rule, "an attribute of an unfinished descriptor is read");
   if (name == CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION && from.find(name) == nullptr)
     serialise(from);
   const Attribute* const attribute = from.find(name);
   if (attribute == nullptr || attribute->type != type)
-    return broken(fmt::format("attribute {} is not set", static_cast<int>(name)));
+    return broken(attribute_rule, fmt::format("attribute {} is not set", static_cast<int>(name)));
   if (count != nullptr) *count = static_cast<std::int64_t>(attribute->count());
   if (elements == nullptr) return CUDNN_STATUS_SUCCESS;
   const std::size_t copied = std::min(static_cast<std::size_t>(requested), attribute->count());
@@ -168,7 +170,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, Attr
 
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   Descriptor& one = target(descriptor);
-  if (one.is_finalized) return broken("a descriptor is finalized twice");
+  if (one.is_finalized) return broken(attribute_rule, "a descriptor is finalized twice");
   if (!is_valid(one)) return fail(CUDNN_STATUS_BAD_PARAM, "an attribute has a wrong value");
   const cudnnStatus_t status = complete(one);
   one.is_finalized = status == CUDNN_STATUS_SUCCESS;

@@ -14,7 +14,6 @@ namespace lockstep::simulated_gpu::dnn {
 
 namespace {
 
-constexpr std::string_view pack_rule = "variant pack of cuDNN";
 constexpr std::int64_t workspace_alignment = 256;
 
 core::DataType element_type(cudnnDataType_t type) {
@@ -46,7 +45,7 @@ std::vector<Bound> bind(const Descriptor& graph, const Descriptor& pack) {
   for (std::size_t i = 0; i < uids.size(); ++i) places[uids[i]] = pointers.at(i);
   std::map<std::int64_t, Bound> bound;
   for (const auto& operation : operations_of(graph)) {
-    for (const auto& [name, tensor, is_output] : operands(*operation)) {
+    for (const auto& [tensor, is_output] : operands(*operation)) {
       if (tensor.is_virtual) continue;
       Bound& one = bound.emplace(tensor.uid, Bound{tensor, nullptr, false}).first->second;
       one.is_output = one.is_output || is_output;
@@ -122,10 +121,8 @@ extern "C" cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
                                              cudnnBackendDescriptor_t plan_handle,
                                              cudnnBackendDescriptor_t pack_handle) {
   const auto plan = shared(plan_handle), pack = shared(pack_handle);
-  if (!plan->is_finalized || !pack->is_finalized) {
-    violation("attributes of descriptors", "a descriptor is used before it is finalized");
-    return fail(CUDNN_STATUS_BAD_PARAM, "not finalized");
-  }
+  if (!plan->is_finalized || !pack->is_finalized)
+    return broken(attribute_rule, "a descriptor is used before it is finalized");
   const auto graph = graph_of(*plan);
   const std::vector<Bound> bound = bind(*graph, *pack);
   const Engine engine = engine_of(*plan);
@@ -148,10 +145,8 @@ extern "C" cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
   auto* const workspace = pack->value<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
   const auto workspace_bytes =
       static_cast<std::size_t>(plan->value<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
-  if (workspace == nullptr && workspace_bytes > 0) {
-    violation(pack_rule, "there is no workspace");
-    return fail(CUDNN_STATUS_BAD_PARAM, "no workspace");
-  }
+  if (workspace == nullptr && workspace_bytes > 0)
+    return broken(pack_rule, "there is no workspace");
   require_aligned(workspace, workspace_alignment);
   task.writes.push_back({workspace, workspace_bytes});
   // The bound memory and the plan, which has the machine code, must still exist when the stream

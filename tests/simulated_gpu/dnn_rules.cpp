@@ -176,7 +176,7 @@ std::vector<Operand> operands(const Descriptor& operation) {
     if (!rule.is_tensor() || operation.find(rule.name) == nullptr) continue;
     const bool is_output =
         rule.is_output() && (!is_inference || rule.name == CUDNN_ATTR_OPERATION_NORM_FWD_YDESC);
-    all.push_back({rule.name, read_tensor(operation.child(rule.name)), is_output});
+    all.push_back({read_tensor(operation.child(rule.name)), is_output});
   }
   return all;
 }
@@ -185,10 +185,9 @@ bool is_known(cudnnBackendDescriptorType_t descriptor, AttributeName name,
               cudnnBackendAttributeType_t type) {
   for (const Rule& rule : rules_of(descriptor))
     if (rule.name == name && rule.type == type) return true;
-  violation(
-      "attributes of descriptors",
-      fmt::format("descriptor {} has no attribute {} of type {}", static_cast<int>(descriptor),
-                  static_cast<int>(name), static_cast<int>(type)));
+  violation(attribute_rule, fmt::format("descriptor {} has no attribute {} of type {}",
+                                        static_cast<int>(descriptor), static_cast<int>(name),
+                                        static_cast<int>(type)));
   return false;
 }
 
@@ -196,7 +195,7 @@ bool is_complete(const Descriptor& descriptor) {
   for (const Rule& rule : rules_of(descriptor.type)) {
     const Attribute* const attribute = descriptor.find(rule.name);
     if (!rule.is_required() || (attribute != nullptr && attribute->count() > 0)) continue;
-    violation("attributes of descriptors",
+    violation(attribute_rule,
               fmt::format("descriptor {} lacks attribute {}", static_cast<int>(descriptor.type),
                           static_cast<int>(rule.name)));
     return false;

@@ -6,9 +6,7 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstring>
-#include <thread>
 
 #include "nccl_state.hpp"
 #include "state.hpp"
@@ -95,8 +93,7 @@ ncclResult_t deregister(ncclComm_t comm, const void* handle, const char* call) {
 
 /// Returns the handle of the new registration. Collective, like the registration of a window.
 NcclRegistration* add_registration(ncclComm_t comm, void* data, std::size_t bytes) {
-  Task probe{.reads = {{data, bytes}}};
-  enqueue(cudaStreamLegacy, {.run = [] {}, .reads = std::move(probe.reads)});
+  enqueue(cudaStreamLegacy, {.run = [] {}, .reads = {{data, bytes}}});
   comm->registrations.push_back(
       std::make_unique<NcclRegistration>(NcclRegistration{static_cast<std::byte*>(data), bytes}));
   return comm->registrations.back().get();
@@ -182,12 +179,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   comm->state->is_aborted = true;
   comm->pending = {};
-  const auto begin = std::chrono::steady_clock::now();
-  while (comm->graphs.use_count() > 1) {
-    if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(20))
-      violation("abort of a communicator", "graphs that use it were not destroyed");
-    std::this_thread::yield();
-  }
+  if (!wait_until([comm] { return comm->graphs.use_count() == 1; }))
+    violation("abort of a communicator", "graphs that use it were not destroyed");
   delete comm;
   return ncclSuccess;
 }

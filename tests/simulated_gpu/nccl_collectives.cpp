@@ -1,11 +1,9 @@
-// Replaces the collectives of NCCL. They are executed when the simulated GPU reaches
-// them in its stream, and block until the other ranks reach them too.
+// Replaces the collectives of NCCL. They are executed when the simulated GPU reaches them in its
+// stream, and block until the other ranks reach them too.
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <array>
-#include <chrono>
 
 #include "comm/elements.hpp"
 #include "nccl_state.hpp"
@@ -17,6 +15,14 @@ namespace {
 
 using Header = std::array<std::int64_t, 5>;
 
+/// One operation of a communicator, as all its ranks must call it.
+struct NcclOperation {
+  enum class Kind : std::int64_t { sum, broadcast, reduce } kind;
+  std::int64_t elements;
+  ncclDataType_t type;
+  std::int64_t root;  ///< 0 for a sum
+};
+
 std::int64_t failing = 0;  // collectives of graphs until one fails; 0: none fails
 
 core::DataType type_of(ncclDataType_t type) {
@@ -27,10 +33,8 @@ core::DataType type_of(ncclDataType_t type) {
   }
 }
 
-std::size_t size_of(ncclDataType_t type) { return core::size_of(type_of(type)); }
-
 std::size_t bytes_of(const NcclOperation& operation) {
-  return static_cast<std::size_t>(operation.elements) * size_of(operation.type);
+  return static_cast<std::size_t>(operation.elements) * core::size_of(type_of(operation.type));
 }
 
 std::string describe(const Header& header) {
@@ -40,15 +44,11 @@ std::string describe(const Header& header) {
 
 /// Returns whether all ranks have reached an operation within the timeout.
 bool wait_for(MPI_Request request) {
-  constexpr std::chrono::seconds timeout(20);
-  const auto begin = std::chrono::steady_clock::now();
-  int is_done = 0;
-  while (true) {
+  return wait_until([&] {
+    int is_done = 0;
     MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
-    if (is_done != 0) return true;
-    if (std::chrono::steady_clock::now() - begin > timeout) return false;
-    sched_yield();
-  }
+    return is_done != 0;
+  });
 }
 
 /// Reports a violation unless all ranks execute the same operation.
@@ -73,28 +73,8 @@ bool agree(const NcclState& state, const Header& mine) {
   return true;
 }
 
-Task task_of(ncclComm_t comm, void* data, std::size_t bytes, std::function<void()> run) {
-  return {.kind = WorkKind::collective,
-          .run = std::move(run),
-          .bytes = bytes,
-          .reads = {{data, bytes}},
-          .writes = {{data, bytes}},
-          .owner = comm->graphs};
-}
-
-ncclResult_t begin(ncclComm_t comm, const char* call, const NcclOperation& operation, void* data,
-                   cudaStream_t stream) {
-  Task task = task_of(comm, data, bytes_of(operation), [state = comm->state, operation, data] {
-    execute(state, operation, static_cast<std::byte*>(data));
-  });
-  return begin_call(comm, call, ncclSuccess,
-                    [stream, task = std::move(task)] { enqueue(stream, task); });
-}
-
-}  // namespace
-
-void fail_collective_of_graph(std::int64_t number) { failing = number; }
-
+/// Sum, broadcast or reduction, in place, of the data of all ranks. Reports a violation if the
+/// ranks execute different operations.
 void execute(const std::shared_ptr<NcclState>& shared, const NcclOperation& operation,
              std::byte* data) {
   const NcclState& state = *shared;
@@ -125,6 +105,24 @@ void execute(const std::shared_ptr<NcclState>& shared, const NcclOperation& oper
   comm::store_floats(values, type_of(operation.type), data);
 }
 
+ncclResult_t begin(ncclComm_t comm, const char* call, const NcclOperation& operation, void* data,
+                   cudaStream_t stream) {
+  const std::size_t bytes = bytes_of(operation);
+  Task task{.kind = WorkKind::collective,
+            .run = [state = comm->state, operation,
+                    data] { execute(state, operation, static_cast<std::byte*>(data)); },
+            .bytes = bytes,
+            .reads = {{data, bytes}},
+            .writes = {{data, bytes}},
+            .owner = comm->graphs};
+  return begin_call(comm, call, ncclSuccess,
+                    [stream, task = std::move(task)] { enqueue(stream, task); });
+}
+
+}  // namespace
+
+void fail_collective_of_graph(std::int64_t number) { failing = number; }
+
 }  // namespace lockstep::simulated_gpu
 
 using namespace lockstep::simulated_gpu;
@@ -154,4 +152,5 @@ ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t elements, ncc
                {NcclOperation::Kind::broadcast, static_cast<std::int64_t>(elements), type, root},
                to, stream);
 }
+
 }  // extern "C"

@@ -24,14 +24,6 @@ struct NcclState {
   std::atomic<bool> is_aborted = false;  ///< queued work ends without a result
 };
 
-/// One operation of a communicator, as all its ranks must call it.
-struct NcclOperation {
-  enum class Kind : std::int64_t { sum, broadcast, reduce } kind;
-  std::int64_t elements;
-  ncclDataType_t type;
-  std::int64_t root;  ///< 0 for a sum
-};
-
 /// Memory that is registered with a communicator.
 struct NcclRegistration {
   const std::byte* data;
@@ -59,10 +51,5 @@ namespace lockstep::simulated_gpu {
 /// `result`; then `enqueue_work` is called. Reports a violation if the last call is not complete.
 ncclResult_t begin_call(ncclComm_t comm, const char* call, ncclResult_t result = ncclSuccess,
                         std::function<void()> enqueue_work = {});
-
-/// Sum or broadcast, in place, of the data of all ranks. Reports a violation if the ranks execute
-/// different operations.
-void execute(const std::shared_ptr<NcclState>& state, const NcclOperation& operation,
-             std::byte* data);
 
 }  // namespace lockstep::simulated_gpu

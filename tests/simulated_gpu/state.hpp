@@ -62,6 +62,9 @@ void run_all();
 /// Executes a task that is at the head of a stream or of a graph.
 void run_task(const Task& task);
 
+/// Waits at most 20 s until `holds()` is true, and returns whether it is.
+bool wait_until(const std::function<bool()>& holds);
+
 /// Returns whether a communicator has failed and is not aborted yet.
 bool is_stopped();
 /// Sets the function that `is_stopped` calls.

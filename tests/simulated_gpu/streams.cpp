@@ -26,14 +26,19 @@ void run_until(cudaStream_t stream, std::uint64_t position) {
 }
 
 void finish(cudaStream_t stream, std::uint64_t position) {
-  const auto begin = std::chrono::steady_clock::now();
   run_until(stream, position);
-  while (is_stopped()) {
-    if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(20))
-      return violation("abort of a communicator that has failed", "the host waits for the GPU");
+  if (!wait_until([] { return !is_stopped(); }))
+    return violation("abort of a communicator that has failed", "the host waits for the GPU");
+  run_until(stream, position);
+}
+
+bool wait_until(const std::function<bool()>& holds) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(20)) return false;
     std::this_thread::yield();
   }
-  run_until(stream, position);
+  return true;
 }
 
 namespace {
@@ -117,8 +122,8 @@ cudaError_t cudaDeviceSynchronize() {
   run_all();
   return cudaSuccess;
 }
-// New versions of cudnn-frontend let the captured graph keep the code of runtime-compiled engines.
-// Without a graph they do not, as old versions.
+// New versions of cudnn-frontend attach the code of runtime-compiled engines to the graph that is
+// being captured. This function returns no graph, so they behave as old versions, which do not.
 #if CUDART_VERSION >= 13000
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
                                      unsigned long long*, cudaGraph_t* graph,
