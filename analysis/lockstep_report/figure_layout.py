@@ -4,13 +4,13 @@ import warnings
 from functools import lru_cache
 
 import numpy as np
-from matplotlib import pyplot as plt
 from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedFormatter, FuncFormatter, LogLocator, NullLocator
 
 from lockstep_report.canvas import ONE_COLUMN, current, text_size
+from lockstep_report.figure_style import plt
 from lockstep_report.parts import equal_parts
 
 POINTS_PER_INCH = 72

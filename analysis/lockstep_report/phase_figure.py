@@ -73,16 +73,9 @@ def add_phase_legend(panels, axes):
 
 
 def draw_stack(axes, points, letters, whole):
-    bottom = [0.0] * len(points)
-    for name, colour in COLOURS.items():
-        heights = [p.phase_seconds.get(name, 0.0) for p in points]
-        if max(heights) < 0.002 * whole:
-            continue
-        bars = axes.bar(range(len(points)), heights, bottom=bottom, color=colour, width=0.66,
-                        edgecolor="white", linewidth=0.6, label=NAMES[name])
-        show_values(bars, [f"{name_of(point)}, {NAMES[name]}: {short_number(height)} s"
-                           for point, height in zip(points, heights)])
-        bottom = [b + h for b, h in zip(bottom, heights)]
+    heights = {name: [p.phase_seconds.get(name, 0.0) for p in points] for name in COLOURS}
+    stack_phases(axes, range(len(points)), points, "s", {
+        name: values for name, values in heights.items() if max(values) >= 0.002 * whole})
     for place, point in enumerate(points):
         axes.annotate(f"{short_number(point.epoch_seconds)} s", (place, point.epoch_seconds),
                       ha="center", va="bottom", xytext=(0, 2), textcoords="offset points")
@@ -91,6 +84,17 @@ def draw_stack(axes, points, letters, whole):
     axes.set_ylim(0, 1.15 * whole)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     light_grid(axes)
+
+
+def stack_phases(axes, places, points, unit, heights):
+    """Draws stacked bars of the points. `heights`: {phase: one value per point}, from below, in `unit`."""
+    bottom = [0.0] * len(points)
+    for name, values in heights.items():
+        bars = axes.bar(places, values, bottom=bottom, color=COLOURS[name], width=0.66,
+                        edgecolor="white", linewidth=0.6, label=NAMES[name])
+        show_values(bars, [f"{name_of(point)}, {NAMES[name]}: {short_number(value)} {unit}"
+                           for point, value in zip(points, values)])
+        bottom = [b + v for b, v in zip(bottom, values)]
 
 
 def bar_label(point, letters):

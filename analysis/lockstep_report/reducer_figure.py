@@ -2,11 +2,10 @@
 
 from lockstep_report.canvas import length
 from lockstep_report.figure_layout import arrange, chunks, share_limits, text_width
-from lockstep_report.figure_style import light_grid, name_of, plt, rc_settings, short_number, title_of
-from lockstep_report.phase_figure import COLOURS, NAMES, add_phase_legend
+from lockstep_report.figure_style import light_grid, plt, rc_settings, short_number, title_of
+from lockstep_report.phase_figure import COLOURS, add_phase_legend, stack_phases
 from lockstep_report.reducers import hosts_of
 from lockstep_report.settings import measured_on, plural
-from lockstep_report.svg import show_values
 
 
 def reducer_bars(points):
@@ -70,14 +69,8 @@ def shown_phases(points):
 
 def draw_phases(axes, places, points, shown):
     times = [1e3 * p.epoch_seconds / p.steps for p in points]
-    bottom = [0.0] * len(points)
-    for name in shown:
-        heights = [1e3 * p.phase_seconds.get(name, 0.0) / p.steps for p in points]
-        bars = axes.bar(places, heights, bottom=bottom, color=COLOURS[name], width=0.66,
-                        edgecolor="white", linewidth=0.6, label=NAMES[name])
-        show_values(bars, [f"{name_of(point)}, {NAMES[name]}: {short_number(height)} ms"
-                           for point, height in zip(points, heights)])
-        bottom = [b + h for b, h in zip(bottom, heights)]
+    stack_phases(axes, places, points, "ms", {
+        name: [1e3 * p.phase_seconds.get(name, 0.0) / p.steps for p in points] for name in shown})
     annotate(axes, places, times)
     axes.set_ylabel("ms per step\n(mean over the ranks)")
 

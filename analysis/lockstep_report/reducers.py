@@ -1,9 +1,8 @@
 """The table that compares gradient reducers: phases of a step and bytes of messages."""
 
 from lockstep_report.comparison import reducer_order
+from lockstep_report.phases import PHASES, phase_name
 from lockstep_report.tables import Column, Note, Table
-
-PHASES = ("data_wait", "upload", "forward", "backward", "exposed_communication", "update")
 
 
 def compared_points(points):
@@ -28,13 +27,11 @@ def reducer_table(points, row_of, place):
     """Returns the table of reducers. `row_of(point)`: the values of the columns `place`, with which
     each row begins."""
     rows = [reducer_row(p, row_of) for group in compared_points(points) for p in group]
-    names = {"data_wait": "Data wait", "exposed_communication": "Exposed communication"}
     return Table(
         "reducers", "Gradient reducers: phases of a step and messages",
         [*place, Column("hosts", "Hosts"),
-         *(Column(f"{phase}_ms", f"{names.get(phase, phase.capitalize())} (ms)", 1)
-           for phase in PHASES),
-         Column("imbalance_ms", "Imbalance (ms)", 1), Column("step_ms", "Step (ms)", 1),
+         *(Column(f"{phase}_ms", f"{phase_name(phase)} (ms)", 1) for phase in PHASES),
+         Column("step_ms", "Step (ms)", 1),
          Column("sent_mb", "Sent, most of a rank (MB)", 2),
          Column("received_mb", "Received, most of a rank (MB)", 2),
          Column("all_sent_mb", "Sent by all ranks (MB)", 2)],
@@ -49,7 +46,7 @@ def reducer_table(points, row_of, place):
 
 def reducer_row(point, row_of):
     phases = {f"{name}_ms": 1e3 * point.phase_seconds.get(name, 0.0) / point.steps
-              for name in (*PHASES, "imbalance")}
+              for name in PHASES}
     traffic = {name: value / 1e6 for name, value in (
         ("sent_mb", point.sent_bytes), ("received_mb", point.received_bytes),
         ("all_sent_mb", point.all_sent_bytes)) if value is not None}

@@ -34,7 +34,7 @@ def svg_of(figure):
     """Returns the figure as the element svg. Identifiers are made from the contents and from
     `svg.hashsalt`; the text alternative is the label of the figure."""
     stream, resolution = io.StringIO(), figure.dpi
-    FigureCanvasSVG(figure).print_svg(stream, metadata={"Date": None})
+    FigureCanvasSVG(figure).print_svg(stream, metadata={"Date": None})  # `savefig` takes longer for the same bytes
     figure.set_dpi(resolution)  # which `print_svg` changes
     text = printable(stream.getvalue())  # XML permits no control characters
     referenced = set(re.findall(r'(?:\(|href=")#(\w+)', text))

@@ -5,6 +5,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator
 
+from lockstep_report import metrics
 from lockstep_report.canvas import current, length
 from lockstep_report.figure_layout import arrange, legend_beside, panel_figure, wrap_lines
 from lockstep_report.figure_style import plt, rc_settings, short_number
@@ -61,14 +62,13 @@ def slowest_text(slow):
 
 def draw_work(axes, run, slow):
     timed = timed_run(run)
-    kept = [i for i, name in enumerate(timed.phases) if name != COMMUNICATION]
     steps = timed.window.steps
-    classes, edges, ranks = work_classes(timed.phase_seconds[:, :, kept].sum(axis=2))
+    classes, edges, ranks = work_classes(metrics.rank_seconds(timed.phase_seconds, timed.phases, (COMMUNICATION,)))
     numbers = np.append(run.step[steps[edges[:-1]]], run.step[steps[-1]] + 1) + 1
     starts, widths = numbers[:-1], np.diff(numbers)
     axes.add_patch(plt.Rectangle((numbers[0], -0.5), numbers[-1] - numbers[0], len(ranks), linewidth=0,
                                  facecolor=CLASSES[0][1], label=CLASSES[0][2]))
-    for number, (_, colour, name) in list(enumerate(CLASSES))[1:]:
+    for number, (_, colour, name) in enumerate(CLASSES[1:], 1):
         rows, columns = np.nonzero(classes == number)
         corners = CELL * np.stack([widths[columns], np.ones(len(columns))], axis=1)[:, None]
         places = corners + np.stack([starts[columns], rows], axis=1)[:, None]
@@ -97,4 +97,4 @@ def work_classes(work, columns=MOST_COLUMNS, rows=MOST_ROWS):
     above = np.divide(sums, middle, out=np.ones_like(sums), where=middle > 0) - 1
     ranks = np.unique(np.linspace(0, work.shape[1], min(rows, work.shape[1]), False).astype(int))
     above = np.maximum.reduceat(above, ranks, axis=1)
-    return np.searchsorted([limit for limit, *_ in CLASSES[:-1]], above.T, side="left"), edges, ranks
+    return np.searchsorted([limit for limit, *_ in CLASSES[:-1]], above.T), edges, ranks

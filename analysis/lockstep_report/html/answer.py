@@ -1,9 +1,9 @@
 """The answer in a few sentences, with the texts of table cells."""
 
 from lockstep_report.contention import spoiled_text
-from lockstep_report.html.cells import batch_text, global_batch_text, ranks_text, rows_of
+from lockstep_report.html.cells import batch_text, rows_of
 from lockstep_report.models.causes import LABELS
-from lockstep_report.settings import first_of
+from lockstep_report.settings import first_of, plural
 from lockstep_report.significance import difference
 from lockstep_report.validity import IMAGES_TOLERANCE, UNLIKE
 
@@ -114,7 +114,7 @@ def speedup_text(row, kind, efficiency):
     spread = row.interval("speedup_low", "speedup_high")
     if not spread:
         spread = " (no interval: fewer than 6 repeated runs)"
-    batch = batch_text(row) if kind == "batch per rank" else global_batch_text(row)
+    batch = batch_text(row) if kind == "batch per rank" else f"global batch {row.text('global_batch')}"
     return (f"the epoch is {row.text('speedup')} times as fast as on 1 rank at fixed {kind}"
             f"{spread}" + (f" and the efficiency is {share}" if share else "")
             + f" ({', '.join(filter(None, (row['setting'], batch, row['mode'])))})")
@@ -155,6 +155,6 @@ def cause_sentence(book):
 
 
 def place_text(row):
-    texts = [row["setting"], ranks_text(row.text("ranks")), batch_text(row),
+    texts = [row["setting"], plural(row.text("ranks"), "rank"), batch_text(row),
              "" if row["mode"] == "1 rank" else row["mode"]]
     return ", ".join(filter(None, texts))

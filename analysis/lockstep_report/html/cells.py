@@ -1,6 +1,5 @@
 """The cells of tables as printed texts, so that sentences have the digits of the tables."""
 
-from lockstep_report.settings import plural
 from lockstep_report.tables import cell_texts
 
 
@@ -54,14 +53,6 @@ def by_name(tables):
 def rows_of(book, name):
     """Returns the rows of a table; none if it does not exist."""
     return list(book[name]) if name in book else []
-
-
-def ranks_text(count):
-    return plural(count, "rank")
-
-
-def global_batch_text(row):
-    return f"global batch {row.text('global_batch')}"
 
 
 def batch_text(row):

@@ -25,7 +25,7 @@ def element(tag, *children, **attributes):
     Attributes that are None are left out; those that are True have no value."""
     texts = [tag]
     for name, value in attributes.items():
-        if value is None or value is False:
+        if value is None:
             continue
         name = name.rstrip("_").replace("_", "-")
         texts.append(name if value is True else f'{name}="{escaped(value)}"')

@@ -8,6 +8,7 @@ from lockstep_report.choices import algorithm_of
 from lockstep_report.models.stragglers import Straggler, straggler_of
 from lockstep_report.points import link_bytes_of, link_of
 from lockstep_report.step_times import step_seconds
+from lockstep_report.waiting import exposed_interval
 from lockstep_report.window import batch_per_rank
 
 EXPOSED = "exposed_communication"
@@ -69,8 +70,7 @@ def step_evidence(timed):
 def last_bucket_seconds(phase_seconds, phases, times):
     """Returns (step, rank): the time after the backward pass in which only the last bucket was in
     progress."""
-    index = phases.index(EXPOSED)
-    begin = times.origin + phase_seconds[:, :, :index].sum(axis=2)
+    begin, _ = exposed_interval(phase_seconds, phases, times)
     begin = np.maximum(begin, times.start[:, :, -1])
     if times.end.shape[2] > 1:
         begin = np.maximum(begin, times.end[:, :, :-1].max(axis=2))

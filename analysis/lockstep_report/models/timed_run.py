@@ -1,11 +1,12 @@
 """The timed steps of a training run, read once for all explanations."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from lockstep_report.read import Run
-from lockstep_report.waiting import Split, Times, split_of, times_of
+from lockstep_report.waiting import split_of, times_of
 from lockstep_report.window import Window, timed_window
 
 MOST_STEPS = 10_000  # enough for all medians and means; bounds memory and time
@@ -18,8 +19,16 @@ class TimedRun:
     run: Run
     window: Window
     phase_seconds: np.ndarray  # (step, rank, phase), timed steps
-    times: Times  # None if the clocks of the ranks cannot be compared
-    split: Split = None  # sums over the timed steps; None if there are no `times`
+
+    @cached_property
+    def times(self):
+        """The `Times`; None if the clocks of the ranks cannot be compared."""
+        return times_of(self.run, self.window)
+
+    @cached_property
+    def split(self):
+        """The `Split`, sums over the timed steps; None if there are no `times`."""
+        return split_of(self.run, self.window, 1.0)
 
     @property
     def phases(self):
@@ -36,4 +45,4 @@ def timed_run(run):
     phases = run.phase_seconds[window.steps]
     if not np.all(np.isfinite(phases)) or phases.sum() <= 0:
         return None
-    return TimedRun(run, window, phases, times_of(run, window), split_of(run, window, 1.0))
+    return TimedRun(run, window, phases)
