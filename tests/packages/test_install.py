@@ -1,6 +1,4 @@
-"""Tests of the files that `cmake --install` installs. tests/packages tests the module files and the libraries.
-
-CTest sets LOCKSTEP_BUILD to the build directory. The tests are skipped if this variable is not set."""
+"""Tests of the report command, the documentation and the scripts that `cmake --install` installs."""
 
 import os
 import re
@@ -10,18 +8,11 @@ import sys
 
 import pytest
 
-BUILD = os.environ.get("LOCKSTEP_BUILD", "")
-
-pytestmark = pytest.mark.skipif(not BUILD, reason="LOCKSTEP_BUILD is not set to the build directory; CTest sets it")
-
 
 @pytest.fixture(scope="module")
-def prefix(tmp_path_factory):
+def prefix(install, tmp_path_factory):
     """An installation, without the program, in a directory whose name has a space."""
-    prefix = tmp_path_factory.mktemp("an installation")
-    subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix, "--component", "support"], check=True,
-                   capture_output=True)
-    return prefix
+    return install("support", tmp_path_factory.mktemp("an installation"))
 
 
 def test_report_command_runs_from_a_moved_installation(prefix, tmp_path):
