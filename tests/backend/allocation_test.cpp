@@ -1,80 +1,36 @@
-// Tests that no memory is allocated after the first step. This program replaces operator new to
-// count allocations; it does not see those that libraries make with malloc. Whenever oneDNN
-// executes a primitive, it allocates a few small maps of arguments (version 2.6: about twenty, each
-// below 200 bytes), which its callers cannot avoid. Allocations of oneDNN below 1,024 bytes are
-// therefore not counted.
+// Tests that no memory is allocated after the first step. Whenever oneDNN executes a primitive, it
+// allocates a few small maps of arguments (version 2.6: about twenty, each below 200 bytes), which
+// its callers cannot avoid. Allocations of oneDNN below 1,024 bytes are therefore not counted.
 
 #include <gmock/gmock.h>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <atomic>
-#include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <set>
 #include <string>
 
 #include "backend/support.hpp"
-
-namespace {
-
-std::atomic<std::int64_t> allocations{0};
-
-bool is_small_one_of_onednn(const void* caller, std::size_t bytes) {
-  Dl_info library{};
-  return bytes < 1024 && dladdr(caller, &library) != 0 && library.dli_fname != nullptr &&
-         std::strstr(library.dli_fname, "libdnnl") != nullptr;
-}
-
-void* allocate(std::size_t bytes, std::size_t alignment, const void* caller) {
-  if (!is_small_one_of_onednn(caller, bytes)) ++allocations;
-  void* memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-constexpr std::size_t usual = alignof(std::max_align_t);
-
-/// Not inlined, because GCC would warn that `free` releases what `operator new` returned.
-[[gnu::noinline]] void release(void* memory) { std::free(memory); }
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  return allocate(bytes, usual, __builtin_return_address(0));
-}
-void* operator new[](std::size_t bytes) {
-  return allocate(bytes, usual, __builtin_return_address(0));
-}
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  return allocate(bytes, usual, __builtin_return_address(0));
-}
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return allocate(bytes, static_cast<std::size_t>(alignment), __builtin_return_address(0));
-}
-void* operator new[](std::size_t bytes, std::align_val_t alignment) {
-  return allocate(bytes, static_cast<std::size_t>(alignment), __builtin_return_address(0));
-}
-void operator delete(void* memory) noexcept { release(memory); }
-void operator delete[](void* memory) noexcept { release(memory); }
-void operator delete(void* memory, std::size_t) noexcept { release(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { release(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { release(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
+#include "count_allocations.hpp"
 
 namespace lockstep::backend::test {
 namespace {
+
+using lockstep::test::allocations;
+
+bool is_counted(const void* caller, std::size_t bytes) {
+  Dl_info library{};
+  return bytes >= 1024 || dladdr(caller, &library) == 0 || library.dli_fname == nullptr ||
+         std::strstr(library.dli_fname, "libdnnl") == nullptr;
+}
 
 class Allocation
     : public testing::TestWithParam<std::tuple<DeviceKind, core::Precision, int /*threads*/>> {};
 
 TEST_P(Allocation, NoneAfterTheFirstStep) {
   const auto [kind, precision, threads] = GetParam();
+  lockstep::test::count_allocations_if(is_counted);
   // Together, these networks contain every operation.
   const std::set<std::string> some{"three_consumers", "conv_bias_bn_relu_pool", "block_strided",
                                    "pool3x3", "relu"};
@@ -92,17 +48,17 @@ TEST_P(Allocation, NoneAfterTheFirstStep) {
              inference.plan->result().loss_sum;
     };
     step();
-    const std::int64_t before = allocations;
+    const long before = allocations();
     step();
     step();
-    EXPECT_EQ(allocations - before, 0) << network.name;
+    EXPECT_EQ(allocations() - before, 0) << network.name;
   }
 }
 
 TEST(AllocationCounter, CountsVectors) {
-  const std::int64_t before = allocations;
+  const long before = allocations();
   const std::vector<float> some(100);
-  EXPECT_EQ(allocations - before, 1) << some.size();
+  EXPECT_EQ(allocations() - before, 1) << some.size();
 }
 
 using core::Precision;

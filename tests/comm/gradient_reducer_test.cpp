@@ -207,14 +207,14 @@ TEST_P(ReducerTest, AllocatesNothingInAStep) {
     if (type != core::DataType::float32 && has_own_algorithm(GetParam())) continue;
     HostReducer reducer(*world, gradients,
                         {.kind = GetParam(), .bucket_bytes = 4 * 70'000, .gradient_type = type});
-    const long before = allocations();
+    const long before = test::allocations();
     for (int step = 0; step < 3; ++step) {
       backward(reducer, gradients, world->rank(), step, own);
       reducer->finish();
     }
-    EXPECT_EQ(allocations() - before, 0);
+    EXPECT_EQ(test::allocations() - before, 0);
   }
-  EXPECT_GT(allocations(), 0) << "allocations are not counted";
+  EXPECT_GT(test::allocations(), 0) << "allocations are not counted";
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ReducerTest, testing::ValuesIn(reducer_kinds()),

@@ -1,5 +1,3 @@
-// Tests the sampling thread. This program replaces operator new to count allocations.
-
 #include "sampler.hpp"
 
 #include <gmock/gmock.h>
@@ -8,40 +6,12 @@
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <cstdlib>
-#include <new>
 #include <thread>
 
+#include "count_allocations.hpp"
 #include "lockstep/core/energy_meter.hpp"
 #include "lockstep/core/network_meter.hpp"
 #include "lockstep/core/process_meter.hpp"
-
-namespace {
-
-std::atomic<std::int64_t> allocations{0};
-
-/// Not inlined, because GCC would otherwise warn that `free` releases the memory of operator new.
-[[gnu::noinline]] void* allocate(std::size_t bytes) {
-  ++allocations;
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void release(void* memory) noexcept { std::free(memory); }
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return allocate(bytes); }
-void* operator new[](std::size_t bytes) { return allocate(bytes); }
-// The standard library also uses the form that returns null, for temporary buffers.
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  ++allocations;
-  return std::malloc(bytes);
-}
-void operator delete(void* memory) noexcept { release(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { release(memory); }
-void operator delete[](void* memory) noexcept { release(memory); }
-void operator delete(void* memory, std::size_t) noexcept { release(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { release(memory); }
 
 namespace lockstep::train {
 namespace {
@@ -160,9 +130,9 @@ TEST(Sampler, AllocatesNoMemoryAfterTheStart) {
     row[0] = ++calls;
   });
   wait_for(calls, 3);
-  const std::int64_t before = allocations;
+  const long before = test::allocations();
   wait_for(calls, 20);
-  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(test::allocations(), before);
 }
 
 }  // namespace
