@@ -24,7 +24,7 @@ OWN_PATH = str(Path(__file__).resolve().parents[1])
 sys.path[:0] = [OWN_PATH, f"{OWN_PATH}/tests"]
 
 import synthetic  # noqa: E402  (of the tests)
-from lockstep_report import schema  # noqa: E402
+from lockstep_report.runfile import schema  # noqa: E402
 
 PHASES = len(synthetic.PHASES)
 

@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 def open(path):  # of a run file, as in xarray; the module uses no other `open`
     """Returns the run file `path` as an `xarray.DataTree` (`data_tree.open_tree`)."""
-    from lockstep_report.data_tree import open_tree
+    from lockstep_report.runfile.data_tree import open_tree
 
     return open_tree(path)
 
@@ -27,7 +27,7 @@ def steps(runs, ranks=None):
     `step_seconds` (its maximum over all ranks), and, if recorded, `start_seconds`, `sent_bytes`,
     `received_bytes`. Values of a step are equal in the rows of its ranks.
     """
-    from lockstep_report import frames
+    from lockstep_report.tables import frames
 
     def blocks(run):
         own = None if ranks is None else [r for r in ranks if r < run.rank_count]
@@ -39,7 +39,7 @@ def steps(runs, ranks=None):
 def runs(runs):
     """Returns a pandas `DataFrame` with one row per run: identity, ranks, epoch time, images per
     second, and every option as a column `option_*`. `runs`: as for `steps`."""
-    from lockstep_report import frames
+    from lockstep_report.tables import frames
 
     return data_frame([frames.run_table(load(runs))])
 
@@ -50,8 +50,8 @@ def load(paths):
     import warnings
     from os import PathLike
 
-    from lockstep_report.joining import load_runs
-    from lockstep_report.paths import run_files
+    from lockstep_report.runfile.joining import load_runs
+    from lockstep_report.runfile.paths import run_files
 
     given = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
     skipped = []
@@ -64,7 +64,7 @@ def load(paths):
 
 
 def data_frame(parts):
-    from lockstep_report.optional import require
+    from lockstep_report.errors import require
 
     pandas = require("pandas", "lockstep_report.steps")
     made = [pandas.DataFrame(part) for part in parts]

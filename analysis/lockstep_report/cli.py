@@ -4,33 +4,33 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 
-from lockstep_report import __version__, contents, index, points, report, watch
+from lockstep_report import __version__, compare as compare_command, export as export_command, index, report, watch
 from lockstep_report.arguments import Parser, positive_integer, positive_number, rank_list, share
-from lockstep_report.canvas import CANVASES, canvas
-from lockstep_report.compare import command as compare_command
-from lockstep_report.comparison import merge_repeats
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.escaping import one_line, printable
-from lockstep_report.export import command as export_command
-from lockstep_report.figure_modules import figure_module
+from lockstep_report.figures.canvas import CANVASES, canvas
+from lockstep_report.figures.loading import figure_module
 from lockstep_report.html import command as html_command
-from lockstep_report.input_files import each, read_files, read_some, require, skipped_lines
-from lockstep_report.json_output import files_values, json_text, table_values
+from lockstep_report.measure import points
+from lockstep_report.measure.comparison import merge_repeats
+from lockstep_report.measure.validity import add_comparison_notes
 from lockstep_report.models.explanation import explain, explanation_values
+from lockstep_report.models.prediction.predict import SEED
+from lockstep_report.models.published import check
+from lockstep_report.models.published.formulas import KNOWN_PARAMETERS, Assumptions
 from lockstep_report.output import CHECK, FIGURE, PAGE, PREDICTION, TABLE, Folder
-from lockstep_report.paths import one_file
-from lockstep_report.summary import summary, summary_values
-from lockstep_report.published import check, traffic
-from lockstep_report.published.formulas import KNOWN_PARAMETERS, Assumptions
-from lockstep_report.prediction.command import predicted_rows
-from lockstep_report.prediction.predict import SEED
-from lockstep_report.prediction.prediction_report import prediction_table, prediction_values
-from lockstep_report.settings import plural
+from lockstep_report.predict import predicted_rows
+from lockstep_report.runfile.input_files import each, read_files, read_some, require, skipped_lines
+from lockstep_report.runfile.paths import one_file
+from lockstep_report.runfile.settings import plural
+from lockstep_report.runfile.times_csv import read_times
+from lockstep_report.runfile.validate import notes, problems
 from lockstep_report.stdout import with_stdout
-from lockstep_report.tables import markdown
-from lockstep_report.times_csv import read_times
-from lockstep_report.validate import notes, problems
-from lockstep_report.validity import add_comparison_notes
+from lockstep_report.tables import contents, traffic
+from lockstep_report.tables.json_output import files_values, json_text, table_values
+from lockstep_report.tables.prediction import prediction_table, prediction_values
+from lockstep_report.tables.summary import summary, summary_values
+from lockstep_report.tables.table import markdown
 
 
 CSV_IMAGES = 50_000  # per epoch of a CSV, unless --train-samples is given
@@ -289,7 +289,7 @@ def write_figures(options):
 
 
 def save_figures(folder, found, runs, link_gbit, explanation=None, formats=("svg", "png")):
-    figures = figure_module("figures")  # here because importing Matplotlib is slow
+    figures = figure_module("all_figures")  # here because importing Matplotlib is slow
     made = figures.all_figures(found, runs, link_gbit, explanation, formats)
     for name, images in made.items():
         for suffix, content in images.items():
@@ -345,10 +345,10 @@ def print_prediction(options):
     rows = predicted_rows(options, read_files(options, options.runs).runs)
     table = prediction_table(rows)
     if options.out:
-        figure = figure_module("prediction.prediction_figure").prediction_figure(rows)
+        figure = figure_module("prediction").prediction_figure(rows)
         folder = Folder(options.out, PREDICTION)
         folder.write_table(table, PREDICTION)
-        images = figure_module("figure_style").render(figure, ("svg", "png", "pdf"))
+        images = figure_module("style").render(figure, ("svg", "png", "pdf"))
         for suffix, content in images.items():
             folder.write(f"{table.name}.{suffix}", content, PREDICTION)
         folder.finish()

@@ -1,6 +1,7 @@
-"""The exit statuses of Lockstep that the analysis uses, and the errors of the operating system."""
+"""The exit statuses of Lockstep that the analysis uses, and errors of the operating system and of missing libraries."""
 
 import errno
+import importlib
 import os
 import re
 
@@ -48,3 +49,12 @@ def cannot_read(path, error):
     """Returns the error of an input that the operating system or HDF5 cannot read."""
     remedy = REMEDIES.get(errno_of(error))
     return ReportError(INPUT, f"{path}: cannot be read ({reason_of(error)})" + (f"; {remedy}" if remedy else ""))
+
+
+def require(name, what):
+    """Returns the module `name`. Raises `ReportError` if it is not installed; `what` needs it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ReportError(USAGE, f"{what} needs {name}: install python3-{name} (Debian) or "
+                                 f"pip install {name}") from error

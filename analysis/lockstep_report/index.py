@@ -4,21 +4,21 @@ from collections import Counter
 
 import numpy as np
 
-from lockstep_report import metrics
 from lockstep_report.errors import ReportError
 from lockstep_report.escaping import one_line
-from lockstep_report.experiment import build_of
-from lockstep_report.file_kind import CSV
-from lockstep_report.input_files import paths_of, require
-from lockstep_report.json_output import json_text
+from lockstep_report.measure import metrics
+from lockstep_report.measure.points import check_timed
+from lockstep_report.measure.step_times import step_seconds
+from lockstep_report.measure.window import batch_per_rank, timed_window
 from lockstep_report.output import File
-from lockstep_report.points import check_timed
-from lockstep_report.read import read_run
-from lockstep_report.settings import SETTING_PARTS, setting_of
-from lockstep_report.step_times import step_seconds
-from lockstep_report.summary import table_lines
-from lockstep_report.tables import Column, Table, csv_text
-from lockstep_report.window import batch_per_rank, timed_window
+from lockstep_report.runfile.experiment import build_of
+from lockstep_report.runfile.file_kind import CSV
+from lockstep_report.runfile.input_files import paths_of, require
+from lockstep_report.runfile.read import read_run
+from lockstep_report.runfile.settings import SETTING_PARTS, setting_of
+from lockstep_report.tables.json_output import json_text
+from lockstep_report.tables.summary import table_lines
+from lockstep_report.tables.table import Column, Table, csv_text
 
 COLUMNS = [
     Column("file", "File"), Column("run_id", "Run", csv_only=True), Column("part", "Part"),

@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from lockstep_report.errors import OUTPUT, ReportError, reason_of
-from lockstep_report.file_kind import CSV, EMPTY, HTML, JSON, TEXT, kind_of, read_head
-from lockstep_report.tables import RENDERERS
+from lockstep_report.runfile.file_kind import CSV, EMPTY, HTML, JSON, TEXT, kind_of, read_head
+from lockstep_report.tables.table import RENDERERS
 
 MANIFEST = ".lockstep-report.json"
 # Kinds of files.

@@ -2,10 +2,10 @@
 
 from urllib.parse import quote
 
-from lockstep_report.comparison import base_of
 from lockstep_report.escaping import markdown_escape
-from lockstep_report.settings import describe_setting, some_of
-from lockstep_report.tables import markdown
+from lockstep_report.measure.comparison import base_of
+from lockstep_report.runfile.settings import describe_setting, some_of
+from lockstep_report.tables.table import markdown
 
 MOST_BASES = 8  # that the method lists
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from lockstep_report.errors import INPUT, ReportError, reason_of
 from lockstep_report.escaping import one_line
-from lockstep_report.json_output import json_line
-from lockstep_report.read import read_run
-from lockstep_report.settings import plural, setting_of, setting_texts
-from lockstep_report.step_times import timed_seconds
+from lockstep_report.measure.step_times import timed_seconds
+from lockstep_report.runfile.read import read_run
+from lockstep_report.runfile.settings import plural, setting_of, setting_texts
+from lockstep_report.tables.json_output import json_line
 
 POLL_SECONDS = 1.0
 MOST_MISSES = 5  # successive polls in which the file cannot be read, before this is an error

@@ -3,7 +3,7 @@
 import json
 
 import numpy as np
-from lockstep_report.svg import VALUES
+from lockstep_report.figures.svg import VALUES
 from matplotlib.text import Annotation
 
 

@@ -1,9 +1,9 @@
 """Networks and predictions for tests."""
 
-from lockstep_report.points import point_of
-from lockstep_report.prediction.bases import best_bases
-from lockstep_report.prediction.network import Level, Network, Range
-from lockstep_report.prediction.prediction_report import prediction_rows
+from lockstep_report.measure.points import point_of
+from lockstep_report.models.prediction.bases import best_bases
+from lockstep_report.models.prediction.network import Level, Network, Range
+from lockstep_report.tables.prediction import prediction_rows
 
 
 def ring_network(alpha=1e-5, beta=1e-9, spread=0.0):

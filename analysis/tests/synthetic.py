@@ -2,7 +2,7 @@
 
 import h5py
 import numpy as np
-from lockstep_report import schema
+from lockstep_report.runfile import schema
 
 PHASES = ("data_wait", "upload", "forward", "backward", "exposed_communication", "update")
 TEXT = h5py.string_dtype("utf-8")

@@ -4,13 +4,13 @@ import re
 
 import numpy as np
 import pytest
-from lockstep_report.comparison import merge_repeats
-from lockstep_report.contents import all_tables
 from lockstep_report.html.answer import answer
 from lockstep_report.html.cells import by_name
-from lockstep_report.points import point_of
-from lockstep_report.read import read_run
-from lockstep_report.validity import add_comparison_notes
+from lockstep_report.measure.comparison import merge_repeats
+from lockstep_report.measure.points import point_of
+from lockstep_report.measure.validity import add_comparison_notes
+from lockstep_report.runfile.read import read_run
+from lockstep_report.tables.contents import all_tables
 from synthetic import phases, write_ladder, write_run
 
 

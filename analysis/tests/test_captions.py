@@ -2,14 +2,15 @@
 strategies are in the order in which the program lists them."""
 
 import numpy as np
-from lockstep_report import contents, phase_figure, scaling_figure
 from lockstep_report.cli import main
-from lockstep_report.comparison import REDUCERS, merge_repeats
+from lockstep_report.figures import phases as phase_figure, scaling as scaling_figure
+from lockstep_report.measure.comparison import REDUCERS, merge_repeats
 from lockstep_report.models.alpha_beta import ALGORITHMS, place_of
-from lockstep_report.reducers import compared_points
 from lockstep_report.report import CAPTIONS, caption
-from lockstep_report.settings import measured_on, runs_text
-from lockstep_report.tables import markdown
+from lockstep_report.runfile.settings import measured_on, runs_text
+from lockstep_report.tables import contents
+from lockstep_report.tables.reducers import compared_points
+from lockstep_report.tables.table import markdown
 from matplotlib.text import Text
 from planted import write_sweep, write_training
 from test_figures import point

@@ -4,17 +4,17 @@ import h5py
 import numpy as np
 import pytest
 from lockstep_report.cli import main
-from lockstep_report.comparison import merge_repeats
-from lockstep_report.contention import lack_of
-from lockstep_report.contents import all_tables
 from lockstep_report.html.answer import answer
 from lockstep_report.html.cells import by_name
+from lockstep_report.measure.comparison import merge_repeats
+from lockstep_report.measure.contention import lack_of
+from lockstep_report.measure.points import from_run
+from lockstep_report.measure.validity import add_comparison_notes
+from lockstep_report.measure.window import timed_window
 from lockstep_report.models.explanation import explain
-from lockstep_report.points import from_run
-from lockstep_report.read import read_run
-from lockstep_report.summary import summary, summary_values
-from lockstep_report.validity import add_comparison_notes
-from lockstep_report.window import timed_window
+from lockstep_report.runfile.read import read_run
+from lockstep_report.tables.contents import all_tables
+from lockstep_report.tables.summary import summary, summary_values
 from synthetic import (
     dataset, phases, write_ladder, write_layers, write_run, write_stack, write_sweep)
 

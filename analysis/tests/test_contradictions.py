@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 import pytest
 from lockstep_report.cli import main
-from lockstep_report.validate import notes, problems
+from lockstep_report.runfile.validate import notes, problems
 from planted import write_training
 from synthetic import phases, write_run
 

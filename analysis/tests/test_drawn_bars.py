@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 from drawn import bars, lines, notes, numbers, ticks, values
-from lockstep_report.figure_style import plt
-from lockstep_report.ladder_figure import ladder
-from lockstep_report.layer_figures import layer_figure, stack_figure
+from lockstep_report.figures.explanation import cause_bars
+from lockstep_report.figures.ladder import ladder
+from lockstep_report.figures.layers import layer_figure, stack_figure
+from lockstep_report.figures.phases import phase_bars
+from lockstep_report.figures.pipeline import pipeline_figure
+from lockstep_report.figures.profile import draw_bars
+from lockstep_report.figures.reducers import reducer_bars
+from lockstep_report.figures.style import plt
+from lockstep_report.figures.waiting import waiting_bars
+from lockstep_report.measure.waiting import Split
 from lockstep_report.models.causes import WEAK, Loss
-from lockstep_report.models.explanation_figures import cause_bars
-from lockstep_report.phase_figure import phase_bars
-from lockstep_report.pipeline_figure import pipeline_figure
-from lockstep_report.profile_figure import draw_bars
-from lockstep_report.reducer_figure import reducer_bars
-from lockstep_report.tables import Table
-from lockstep_report.waiting import Split
-from lockstep_report.waiting_figure import waiting_bars
+from lockstep_report.tables.table import Table
 from test_figures import LONG, point
 
 

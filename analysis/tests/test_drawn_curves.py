@@ -6,21 +6,22 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from drawn import lines, numbers, ticks, values
-from lockstep_report import accuracy_figure, profile_figure, telemetry_figure, work_figure
-from lockstep_report.accuracy import Curve
-from lockstep_report.figure_layout import text_width
-from lockstep_report.figure_style import plt
-from lockstep_report.inference import Interval
+from lockstep_report.figures import (
+    accuracy as accuracy_figure, profile as profile_figure, telemetry as telemetry_figure, work as work_figure)
+from lockstep_report.figures.explanation import all_reduce_lines, law_curves
+from lockstep_report.figures.layout import text_width
+from lockstep_report.figures.prediction import prediction_figure
+from lockstep_report.figures.scaling import labelled_ranks, places_of, scaling, strong_series, weak_series
+from lockstep_report.figures.style import plt
+from lockstep_report.figures.sweep import size_text, sweep_figure, sweep_notes
+from lockstep_report.figures.threads import thread_figure
+from lockstep_report.measure.accuracy import Curve
+from lockstep_report.measure.fitting import Estimate
+from lockstep_report.measure.inference import Interval
+from lockstep_report.measure.stragglers import Straggler
 from lockstep_report.models.alpha_beta import AlphaBeta, alpha_beta
-from lockstep_report.models.explanation_figures import all_reduce_lines, law_curves
-from lockstep_report.models.fitting import Estimate
 from lockstep_report.models.scaling_laws import scaling_fits
-from lockstep_report.models.stragglers import Straggler
-from lockstep_report.prediction.prediction_figure import prediction_figure
-from lockstep_report.read import read_run
-from lockstep_report.scaling_figure import labelled_ranks, places_of, scaling, strong_series, weak_series
-from lockstep_report.sweep_figure import size_text, sweep_figure, sweep_notes
-from lockstep_report.thread_figure import thread_figure
+from lockstep_report.runfile.read import read_run
 from matplotlib.colors import to_hex
 from planted import write_sweep, write_training
 from test_figures import SHORT, point

@@ -3,23 +3,23 @@ the difference is named otherwise."""
 
 import numpy as np
 import pytest
-from lockstep_report import contents
-from lockstep_report.accuracy import accuracy_table
-from lockstep_report.comparison import base_of, merge_repeats, scaling_series
-from lockstep_report.compare.cases import cases_of, changed_settings
-from lockstep_report.experiment import EFFECTS, SEED, STATED
-from lockstep_report.export import extra_p
-from lockstep_report.joining import changed_options
-from lockstep_report.ladder import ladder_tables
-from lockstep_report.learning_curves import learning_table
+from lockstep_report.measure.accuracy import accuracy_table
+from lockstep_report.measure.compare.cases import cases_of, changed_settings
+from lockstep_report.measure.comparison import base_of, merge_repeats, scaling_series
+from lockstep_report.measure.points import from_run
+from lockstep_report.measure.validity import add_comparison_notes
 from lockstep_report.models.alpha_beta import SIZES, alpha_beta_fits
+from lockstep_report.models.prediction.bases import best_bases
 from lockstep_report.models.scaling_laws import scaling_fits
 from lockstep_report.output import Folder
-from lockstep_report.points import from_run
-from lockstep_report.prediction.bases import best_bases
-from lockstep_report.read import read_run
-from lockstep_report.time_to_accuracy import time_to_accuracy_table
-from lockstep_report.validity import add_comparison_notes
+from lockstep_report.runfile.experiment import EFFECTS, SEED, STATED
+from lockstep_report.runfile.joining import changed_options
+from lockstep_report.runfile.read import read_run
+from lockstep_report.tables import contents
+from lockstep_report.tables.export import extra_p
+from lockstep_report.tables.ladder import ladder_tables
+from lockstep_report.tables.learning_curves import learning_table
+from lockstep_report.tables.time_to_accuracy import time_to_accuracy_table
 from planted import write_sweep, write_training
 from synthetic import phases, write_ladder, write_run
 

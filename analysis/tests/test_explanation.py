@@ -6,12 +6,12 @@ import h5py
 import numpy as np
 import pytest
 from lockstep_report.cli import main
-from lockstep_report.comparison import merge_repeats
 from lockstep_report.errors import INPUT
+from lockstep_report.figures.explanation import explanation_figures
+from lockstep_report.measure.comparison import merge_repeats
+from lockstep_report.measure.points import from_run
 from lockstep_report.models.explanation import explain
-from lockstep_report.models.explanation_figures import explanation_figures
-from lockstep_report.points import from_run
-from lockstep_report.read import read_run
+from lockstep_report.runfile.read import read_run
 from planted import write_sweep, write_training
 from synthetic import phases, write_ladder, write_run
 from test_figures import faults

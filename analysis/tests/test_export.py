@@ -10,8 +10,8 @@ import h5py
 import numpy as np
 import pytest
 from lockstep_report.cli import main
-from lockstep_report.export import tensorboard
-from lockstep_report.export.trace import lanes_of
+from lockstep_report.tables.export import tensorboard
+from lockstep_report.tables.export.trace import lanes_of
 from synthetic import PHASES, dataset, write_run
 
 OFFSET = 5.0  # of the clock of rank 1, in seconds

@@ -7,18 +7,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from lockstep_report import (
-    accuracy_figure, canvas, figure_layout, figure_style, ladder_figure, layer_figures, paper_layout, phase_figure,
-    pipeline_figure, profile_figure, reducer_figure, scaling_figure, sweep_figure, telemetry_figure,
-    thread_figure, waiting_figure)
-from lockstep_report.accuracy import Curve
-from lockstep_report.models import explanation_figures
+from lockstep_report.figures import (
+    accuracy as accuracy_figure, canvas, explanation as explanation_figures, ladder as ladder_figure,
+    layers as layer_figures, layout as figure_layout, paper_layout, phases as phase_figure,
+    pipeline as pipeline_figure, profile as profile_figure, reducers as reducer_figure,
+    scaling as scaling_figure, style as figure_style, sweep as sweep_figure, telemetry as telemetry_figure,
+    threads as thread_figure, waiting as waiting_figure)
+from lockstep_report.figures.prediction import prediction_figure
+from lockstep_report.measure.accuracy import Curve
+from lockstep_report.measure.waiting import Split
 from lockstep_report.models.alpha_beta import AlphaBeta, alpha_beta
 from lockstep_report.models.causes import losses
 from lockstep_report.models.scaling_laws import scaling_fits
-from lockstep_report.prediction.prediction_figure import prediction_figure
-from lockstep_report.read import read_run
-from lockstep_report.waiting import Split
+from lockstep_report.runfile.read import read_run
 from planted import write_sweep
 from test_figures import LONG, SHORT, faults, point
 from test_profile import write_profile

@@ -6,9 +6,12 @@ from dataclasses import replace
 import matplotlib
 import numpy as np
 import pytest
-from lockstep_report import (
-    contents, figure_style, figures, ladder_figure, phase_figure, points, scaling_figure)
-from lockstep_report.figure_layout import overlaps, wrap
+from lockstep_report.figures import (
+    all_figures as figures, ladder as ladder_figure, phases as phase_figure, scaling as scaling_figure,
+    style as figure_style)
+from lockstep_report.figures.layout import overlaps, wrap
+from lockstep_report.measure import points
+from lockstep_report.tables import contents
 from matplotlib.text import Text
 
 PHASES = ("data_wait", "upload", "forward", "backward", "exposed_communication", "update",

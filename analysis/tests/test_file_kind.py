@@ -15,8 +15,8 @@ import h5py
 import numpy as np
 import pytest
 from lockstep_report.cli import main
-from lockstep_report.file_kind import HEAD, kind_of
-from lockstep_report.read import read_run
+from lockstep_report.runfile.file_kind import HEAD, kind_of
+from lockstep_report.runfile.read import read_run
 from synthetic import phases, write_run
 
 TIMES = "ranks,epoch_seconds\n1,10\n2,6\n"

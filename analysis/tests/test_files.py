@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from lockstep_report.cli import main
 from lockstep_report.errors import ReportError
-from lockstep_report.figures import phase_bars, render
-from lockstep_report.points import from_run
-from lockstep_report.read import read_run
-from lockstep_report.validate import problems
+from lockstep_report.figures.all_figures import phase_bars, render
+from lockstep_report.measure.points import from_run
+from lockstep_report.runfile.read import read_run
+from lockstep_report.runfile.validate import problems
 from synthetic import dataset, phases, write_ladder, write_run, write_sweep
 
 STEP = (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from lockstep_report.inference import student_coverage, student_quantile
-from lockstep_report.models.fitting import fit_linear
+from lockstep_report.measure.fitting import fit_linear
+from lockstep_report.measure.inference import student_coverage, student_quantile
 from planted import check_coverage, noise
 
 

@@ -11,7 +11,7 @@ import h5py
 import pytest
 from lockstep_report.cli import main
 from lockstep_report.escaping import csv_cell, latex_escape, markdown_escape, one_line
-from lockstep_report.tables import Column, Table, latex, markdown
+from lockstep_report.tables.table import Column, Table, latex, markdown
 from synthetic import (
     phases, write_ladder, write_layers, write_run, write_stack, write_sweep)
 

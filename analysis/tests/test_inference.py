@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lockstep_report.inference import autocorrelation_time, median_interval, series_interval
+from lockstep_report.measure.inference import autocorrelation_time, median_interval, series_interval
 
 
 def test_no_interval_from_fewer_than_six():

@@ -3,8 +3,8 @@
 import pytest
 
 from lockstep_report.cli import main
-from lockstep_report.layers import layer_table, stack_table
-from lockstep_report.read import read_run
+from lockstep_report.runfile.read import read_run
+from lockstep_report.tables.layers import layer_table, stack_table
 from synthetic import write_layers, write_stack
 
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from lockstep_report.contents import bandwidth_table
-from lockstep_report.link_bytes import MESSAGES, gather, link_bytes
-from lockstep_report.points import from_run
-from lockstep_report.read import read_run
+from lockstep_report.measure.link_bytes import MESSAGES, gather, link_bytes
+from lockstep_report.measure.points import from_run
+from lockstep_report.runfile.read import read_run
+from lockstep_report.tables.contents import bandwidth_table
 from synthetic import phases, write_run
 
 M = 44_695_872  # bytes of resnet18-cifar with padding: the buckets of the runs below

@@ -6,10 +6,10 @@ import h5py
 import numpy as np
 import pytest
 from lockstep_report.cli import main
-from lockstep_report.comparison import merge_repeats
-from lockstep_report.measurements import QUANTITIES
-from lockstep_report.points import from_run
-from lockstep_report.read import read_run
+from lockstep_report.measure.comparison import merge_repeats
+from lockstep_report.measure.measurements import QUANTITIES
+from lockstep_report.measure.points import from_run
+from lockstep_report.runfile.read import read_run
 from synthetic import dataset, phases, write_run
 
 STEPS = phases(20, *[(0, 0, 0.1, 0, 0, 0)] * 2)

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from lockstep_report import metrics
-from lockstep_report.inference import Interval
+from lockstep_report.measure import metrics
+from lockstep_report.measure.inference import Interval
 
 
 def test_throughput_is_no_mean_of_rates():

@@ -7,11 +7,12 @@ import stat
 from dataclasses import replace
 
 import pytest
-from lockstep_report import contents, points
 from lockstep_report.cli import main
-from lockstep_report.comparison import merge_repeats
+from lockstep_report.measure import points
+from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.output import MANIFEST
-from lockstep_report.tables import Column, Note, Table, cell_texts, interval_columns, latex, markdown
+from lockstep_report.tables import contents
+from lockstep_report.tables.table import Column, Note, Table, cell_texts, interval_columns, latex, markdown
 from programs import run_report
 from synthetic import phases, write_ladder, write_run, write_sweep
 

@@ -5,12 +5,12 @@ import json
 
 import h5py
 import pytest
-from lockstep_report import schema
 from lockstep_report.cli import main
-from lockstep_report.comparison import merge_repeats
-from lockstep_report.pipeline import ideal_bubble, pipeline_table, stage_shares
-from lockstep_report.points import from_run
-from lockstep_report.read import read_run
+from lockstep_report.measure.comparison import merge_repeats
+from lockstep_report.measure.points import from_run
+from lockstep_report.runfile import schema
+from lockstep_report.runfile.read import read_run
+from lockstep_report.tables.pipeline import ideal_bubble, pipeline_table, stage_shares
 from synthetic import dataset, phases, write_run
 
 PHASES = (0.0, 0.1, 1.0, 2.0, 0.5, 0.1)

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from lockstep_report.cli import main
-from lockstep_report.profile import profile_tables
-from lockstep_report.profile_figure import profile_figure, profile_figures
-from lockstep_report.read import read_run
+from lockstep_report.figures.profile import profile_figure, profile_figures
+from lockstep_report.runfile.read import read_run
+from lockstep_report.tables.profile import profile_tables
 from synthetic import dataset, phases, write_run
 from test_figures import faults
 

@@ -7,9 +7,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from lockstep_report.published import check as published
-from lockstep_report.published import traffic
-from lockstep_report.times_csv import read_times
+from lockstep_report.models.published import check as published
+from lockstep_report.runfile.times_csv import read_times
+from lockstep_report.tables import traffic
 
 OWN = Path(__file__).parent / "data" / "own-times.csv"
 FOLDER = os.environ.get("LOCKSTEP_PUBLISHED_TIMINGS")

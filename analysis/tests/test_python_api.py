@@ -7,8 +7,8 @@ import h5py
 import lockstep_report as lr
 import numpy as np
 import pytest
-from lockstep_report import data_tree, stored
 from lockstep_report.errors import ReportError
+from lockstep_report.runfile import data_tree, stored
 from synthetic import write_run, write_sweep
 
 ANALYSIS = Path(__file__).resolve().parents[1]

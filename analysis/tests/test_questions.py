@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from lockstep_report.measure.points import Point
 from lockstep_report.models.causes import STRONG, WEAK, Loss
 from lockstep_report.models.questions import (
     derived_communication, large_batches, other_messages, which_scaling, which_speedup)
-from lockstep_report.points import Point
-from lockstep_report.read import read_run
+from lockstep_report.runfile.read import read_run
 from synthetic import phases, write_run
 from test_accuracy import write
 

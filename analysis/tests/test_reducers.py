@@ -2,11 +2,11 @@
 
 import h5py
 import numpy as np
-from lockstep_report import joining
 from lockstep_report.cli import main
-from lockstep_report.points import from_run
-from lockstep_report.read import read_run
-from lockstep_report.reducers import compared_points
+from lockstep_report.measure.points import from_run
+from lockstep_report.runfile import joining
+from lockstep_report.runfile.read import read_run
+from lockstep_report.tables.reducers import compared_points
 from synthetic import dataset, phases, write_run
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from lockstep_report import schema, schema_page
-from lockstep_report.read import read_run
-from lockstep_report.validate import problems
+from lockstep_report.runfile import schema, schema_page
+from lockstep_report.runfile.read import read_run
+from lockstep_report.runfile.validate import problems
 from synthetic import dataset, phases, write_ladder, write_run, write_sweep
 
 PAGE = Path(__file__).parents[2] / "docs" / "run-file.md"
@@ -36,7 +36,7 @@ def test_the_page_has_the_tables_of_the_schema():
     text = PAGE.read_text(encoding="utf-8")
     assert len(schema_page.MARKED.findall(text)) == 5
     assert schema_page.with_tables(text) == text, (
-        "run: PYTHONPATH=analysis python3 -m lockstep_report.schema_page docs/run-file.md")
+        "run: PYTHONPATH=analysis python3 -m lockstep_report.runfile.schema_page docs/run-file.md")
 
 
 def test_tables_follow_the_schema():

@@ -1,12 +1,12 @@
 """Tests which runs count as repeats of one point and which runs are compared."""
 
 import pytest
-from lockstep_report import contents
 from lockstep_report.cli import main
-from lockstep_report.comparison import merge_repeats
-from lockstep_report.points import from_run
-from lockstep_report.read import read_run
-from lockstep_report.settings import file_endings
+from lockstep_report.measure.comparison import merge_repeats
+from lockstep_report.measure.points import from_run
+from lockstep_report.runfile.read import read_run
+from lockstep_report.runfile.settings import file_endings
+from lockstep_report.tables import contents
 from synthetic import phases, write_run
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from lockstep_report.read import read_run
-from lockstep_report.step_times import step_seconds, timed_seconds
+from lockstep_report.measure.step_times import step_seconds, timed_seconds
+from lockstep_report.runfile.read import read_run
 from synthetic import phases, write_clocks, write_run
 
 WORK = (0.01, 0.0, 0.03, 0.04, 0.0, 0.02)  # 0.1 s, of which 0.01 s of data wait

@@ -5,11 +5,11 @@ from dataclasses import replace
 import h5py
 import numpy as np
 import pytest
-from lockstep_report import stored
 from lockstep_report.errors import ReportError
-from lockstep_report.joining import join
-from lockstep_report.points import from_run
-from lockstep_report.read import read_run
+from lockstep_report.measure.points import from_run
+from lockstep_report.runfile import stored
+from lockstep_report.runfile.joining import join
+from lockstep_report.runfile.read import read_run
 from synthetic import write_run
 
 

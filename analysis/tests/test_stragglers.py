@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from lockstep_report.models.fitting import Estimate
-from lockstep_report.models.stragglers import Straggler, excess_work, straggler_of
-from lockstep_report.models.timed_run import timed_run
-from lockstep_report.read import read_run
+from lockstep_report.measure.fitting import Estimate
+from lockstep_report.measure.stragglers import Straggler, excess_work, straggler_of
+from lockstep_report.measure.timed_run import timed_run
+from lockstep_report.runfile.read import read_run
 from planted import check_coverage, write_training
 
 

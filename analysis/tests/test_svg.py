@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from lockstep_report.figure_style import plt, rc_settings, render
-from lockstep_report.svg import SVG, VALUES, show_values
+from lockstep_report.figures.style import plt, rc_settings, render
+from lockstep_report.figures.svg import SVG, VALUES, show_values
 
 pytestmark = pytest.mark.filterwarnings("ignore:Glyph")  # of control characters
 NAME = "</text><script>\"&'\x1b\u202e"

@@ -6,12 +6,14 @@ from types import SimpleNamespace
 import h5py
 import numpy as np
 import pytest
-from lockstep_report import energy, telemetry, telemetry_figure
-from lockstep_report.canvas import canvas
 from lockstep_report.cli import main
-from lockstep_report.joining import load_runs
-from lockstep_report.read import read_run
-from lockstep_report.validate import problems
+from lockstep_report.figures import telemetry as telemetry_figure
+from lockstep_report.figures.canvas import canvas
+from lockstep_report.measure import telemetry
+from lockstep_report.runfile.joining import load_runs
+from lockstep_report.runfile.read import read_run
+from lockstep_report.runfile.validate import problems
+from lockstep_report.tables import energy
 from synthetic import dataset, phases, write_run
 from test_figures import faults
 

@@ -1,10 +1,10 @@
 """Tests thread scaling: groups, speedups of the passes, and the figure."""
 
-from lockstep_report import points
 from lockstep_report.cli import main
-from lockstep_report.comparison import merge_repeats
-from lockstep_report.read import read_run
-from lockstep_report.threads import thread_groups, thread_tables
+from lockstep_report.measure import points
+from lockstep_report.measure.comparison import merge_repeats
+from lockstep_report.runfile.read import read_run
+from lockstep_report.tables.threads import thread_groups, thread_tables
 from synthetic import phases, write_run
 
 #          data_wait upload forward backward exposed update

@@ -3,7 +3,7 @@
 import pytest
 from lockstep_report.cli import main
 from lockstep_report.errors import ReportError
-from lockstep_report.times_csv import read_times
+from lockstep_report.runfile.times_csv import read_times
 
 PLAIN = "ranks,batch_per_rank,epoch_seconds\n1,1024,1234.5\n2,1024,600.25\n"
 SEMICOLONS = "ranks;batch_per_rank;epoch_seconds\n1;1024;1234,5\n2;1024;600,25\n"

@@ -5,15 +5,15 @@ import json
 
 import numpy as np
 import pytest
-from lockstep_report import contents
 from lockstep_report.cli import main
+from lockstep_report.measure.points import from_run
+from lockstep_report.measure.timed_run import timed_run
 from lockstep_report.models.alpha_beta import alpha_beta_fits
 from lockstep_report.models.causes import losses
-from lockstep_report.models.timed_run import timed_run
-from lockstep_report.points import from_run
-from lockstep_report.read import read_run
-from lockstep_report.summary import summary
-from lockstep_report.tables import csv_text, markdown
+from lockstep_report.runfile.read import read_run
+from lockstep_report.tables import contents
+from lockstep_report.tables.summary import summary
+from lockstep_report.tables.table import csv_text, markdown
 from synthetic import phases, write_clocks, write_run
 
 STEPS = 11  # of which the first two are not timed; all times are scaled to 11 steps

@@ -3,12 +3,12 @@
 import csv
 
 import pytest
-from lockstep_report import validity
 from lockstep_report.cli import main
-from lockstep_report.comparison import merge_repeats
-from lockstep_report.contents import bandwidth_table
-from lockstep_report.points import from_run
-from lockstep_report.read import read_run
+from lockstep_report.measure import validity
+from lockstep_report.measure.comparison import merge_repeats
+from lockstep_report.measure.points import from_run
+from lockstep_report.runfile.read import read_run
+from lockstep_report.tables.contents import bandwidth_table
 from synthetic import phases, write_run
 
 TWO_HOSTS = {"hostname": ["node1", "node2"]}

@@ -5,16 +5,17 @@ import csv
 import h5py
 import numpy as np
 import pytest
-from lockstep_report import contents, metrics
 from lockstep_report.cli import main
-from lockstep_report.comparison import merge_repeats
-from lockstep_report.figure_style import render
-from lockstep_report.joining import load_runs
-from lockstep_report.points import from_run
-from lockstep_report.read import read_run
-from lockstep_report.summary import summary, summary_values
-from lockstep_report.validate import problems
-from lockstep_report.waiting_figure import waiting_bars
+from lockstep_report.figures.style import render
+from lockstep_report.figures.waiting import waiting_bars
+from lockstep_report.measure import metrics
+from lockstep_report.measure.comparison import merge_repeats
+from lockstep_report.measure.points import from_run
+from lockstep_report.runfile.joining import load_runs
+from lockstep_report.runfile.read import read_run
+from lockstep_report.runfile.validate import problems
+from lockstep_report.tables import contents
+from lockstep_report.tables.summary import summary, summary_values
 from synthetic import phases, write_clocks, write_run
 
 # Two buckets on two ranks. Rank 0 has one in progress from 1 s to 6 s; rank 1 starts them after 3 s

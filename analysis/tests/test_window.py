@@ -3,11 +3,11 @@
 import h5py
 import numpy as np
 import pytest
-from lockstep_report import window
 from lockstep_report.cli import main
-from lockstep_report.points import from_run
-from lockstep_report.read import read_run
-from lockstep_report.settings import data_of
+from lockstep_report.measure import window
+from lockstep_report.measure.points import from_run
+from lockstep_report.runfile.read import read_run
+from lockstep_report.runfile.settings import data_of
 from synthetic import dataset, phases, write_run
 
 

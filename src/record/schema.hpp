@@ -6,8 +6,8 @@
 #include <vector>
 
 // The schema of the run file: names, shapes, element types and units of all datasets. It is the
-// file analysis/lockstep_report/run_file_schema.json, which is compiled into the program. The
-// Python package and the tables of docs/run-file.md follow from the same file.
+// file analysis/lockstep_report/runfile/run_file_schema.json, which is compiled into the program.
+// The Python package and the tables of docs/run-file.md follow from the same file.
 namespace lockstep::record {
 
 /// Element type of a dataset. Texts are UTF-8 padded with zeros, of the length of the longest text

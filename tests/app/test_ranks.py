@@ -12,7 +12,7 @@ import pytest
 from test_cli import BIN, HANG, MPIRUN, environment, expect_failure, messages_of, start_ranks, train
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis"))
-from lockstep_report.validity import parse_processors  # noqa: E402
+from lockstep_report.measure.validity import parse_processors  # noqa: E402
 
 
 def warnings_of(result):

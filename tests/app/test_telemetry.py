@@ -10,7 +10,7 @@ import pytest
 from test_cli import expect_failure, start, start_ranks, train
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis"))
-from lockstep_report.validate import problems  # noqa: E402
+from lockstep_report.runfile.validate import problems  # noqa: E402
 
 
 def test_every_rank_is_sampled_on_the_clock_of_its_steps(tmp_path):

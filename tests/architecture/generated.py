@@ -12,7 +12,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "options.md"
-EFFECTS = ROOT / "analysis" / "lockstep_report" / "options.json"
+EFFECTS = ROOT / "analysis" / "lockstep_report" / "runfile" / "options.json"
 BEGIN = "<!-- The output of `lockstep help options` begins here. -->\n"
 END = "<!-- The output of `lockstep help options` ends here. -->\n"
 

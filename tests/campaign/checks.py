@@ -13,7 +13,7 @@ import h5py
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis"))
 from lockstep_report.errors import ReportError  # noqa: E402
-from lockstep_report.validate import problems  # noqa: E402
+from lockstep_report.runfile.validate import problems  # noqa: E402
 
 CHECKPOINT = re.compile(r"checkpoint-(\d+)\.h5")
 COUNTERS = ("step", "batches_tracked", "global_batch", "seed", "data_digest", "ranks")

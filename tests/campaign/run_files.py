@@ -12,8 +12,8 @@ sys.path.insert(0, str(ROOT / "analysis"))
 import numpy as np  # noqa: E402
 
 from lockstep_report.errors import ReportError  # noqa: E402
-from lockstep_report.read import read_run  # noqa: E402
-from lockstep_report.validate import problems  # noqa: E402
+from lockstep_report.runfile.read import read_run  # noqa: E402
+from lockstep_report.runfile.validate import problems  # noqa: E402
 
 FILES = ("run.h5", "run.part2.h5", "failed.h5", "running.h5.partial", "sweep.h5")
 

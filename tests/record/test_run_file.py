@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis"))
-from lockstep_report import schema  # noqa: E402
-from lockstep_report.validate import problems  # noqa: E402
+from lockstep_report.runfile import schema  # noqa: E402
+from lockstep_report.runfile.validate import problems  # noqa: E402
 
 RUNS = ("run.h5", "failed.h5", "running.h5.partial", "sweep.h5")
 SCALES = ("step", "rank", "phase", "epoch", "bucket", "clock_reading")

@@ -1,11 +1,11 @@
 """The answer in a few sentences, with the texts of table cells."""
 
-from lockstep_report.contention import spoiled_text
 from lockstep_report.html.cells import batch_text, rows_of
+from lockstep_report.measure.contention import spoiled_text
+from lockstep_report.measure.significance import difference
+from lockstep_report.measure.validity import IMAGES_TOLERANCE, UNLIKE
 from lockstep_report.models.causes import LABELS
-from lockstep_report.settings import first_of, plural
-from lockstep_report.significance import difference
-from lockstep_report.validity import IMAGES_TOLERANCE, UNLIKE
+from lockstep_report.runfile.settings import first_of, plural
 
 COMMUNICATION = ("exposed-buckets", "no-overlap", "link-limit", "latency", "better-algorithm")
 # cause of lost efficiency -> rules of the advice about it

@@ -1,6 +1,6 @@
 """The cells of tables as printed texts, so that sentences have the digits of the tables."""
 
-from lockstep_report.tables import cell_texts
+from lockstep_report.tables.table import cell_texts
 
 
 class Cells:

@@ -1,9 +1,9 @@
 """The command `lockstep-report html`."""
 
 from lockstep_report.escaping import one_line
-from lockstep_report.file_kind import HTML
-from lockstep_report.json_output import json_text
 from lockstep_report.output import File
+from lockstep_report.runfile.file_kind import HTML
+from lockstep_report.tables.json_output import json_text
 
 
 def add(commands, add_inputs, read):

@@ -1,9 +1,9 @@
 """The figures of the page: those of `lockstep-report figures --width one-column`, which are readable on a phone, with
 captions and links to the tables of their values."""
 
-from lockstep_report.canvas import canvas
 from lockstep_report.errors import ReportError
-from lockstep_report.figure_modules import figure_module
+from lockstep_report.figures.canvas import canvas
+from lockstep_report.figures.loading import figure_module
 from lockstep_report.html.markup import Markup, element, join
 from lockstep_report.report import caption, tables_of
 
@@ -11,7 +11,7 @@ from lockstep_report.report import caption, tables_of
 def figure_elements(material):
     """Returns the figures; a sentence with the reason if they cannot be drawn."""
     try:
-        figures = figure_module("figures")  # which needs Matplotlib
+        figures = figure_module("all_figures")  # which needs Matplotlib
     except ReportError as error:
         return [element("p", f"The figures are missing: {error}.")]
     with canvas("one-column"):

@@ -4,13 +4,14 @@ import base64
 import hashlib
 from importlib import resources
 
-from lockstep_report import __version__, validity
+from lockstep_report import __version__
 from lockstep_report.html import sections
 from lockstep_report.html.answer import answer
 from lockstep_report.html.cells import by_name
 from lockstep_report.html.figures import figure_elements
 from lockstep_report.html.markup import Markup, element, join
 from lockstep_report.html.table_element import table_element
+from lockstep_report.measure import validity
 from lockstep_report.report import method_lines
 
 

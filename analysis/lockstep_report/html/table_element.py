@@ -1,7 +1,7 @@
 """A `Table` as an HTML table, with the columns, digits and notes of its Markdown form."""
 
 from lockstep_report.html.markup import element
-from lockstep_report.tables import cell_texts, is_text
+from lockstep_report.tables.table import cell_texts, is_text
 
 LONG, MEDIUM = 60, 30  # characters of texts that are wrapped, in a wide and in a narrower column
 MANY = 12  # columns of a table that is printed smaller

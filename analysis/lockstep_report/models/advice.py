@@ -3,13 +3,13 @@ the evidence does not reach the threshold; docs/analysis.md lists the rules."""
 
 from dataclasses import dataclass, replace
 
-from lockstep_report import metrics
-from lockstep_report.choices import kernel_changes
-from lockstep_report.contention import LIMIT
+from lockstep_report.measure import metrics
+from lockstep_report.measure.choices import kernel_changes
+from lockstep_report.measure.contention import LIMIT
+from lockstep_report.measure.significance import ONE_RUN
 from lockstep_report.models.alpha_beta import SWEEP
 from lockstep_report.models.causes import WEAK
-from lockstep_report.settings import plural
-from lockstep_report.significance import ONE_RUN
+from lockstep_report.runfile.settings import plural
 
 # Thresholds, as shares of the step or epoch time unless stated otherwise.
 EXPOSED_SHARE = 0.05

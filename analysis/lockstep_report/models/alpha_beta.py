@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lockstep_report.choices import algorithm_of, labelled, library_of
-from lockstep_report.experiment import distinguishing, text_of, variant_of
-from lockstep_report.models.fitting import Estimate, LinearFit, fit_linear, mean_fit, sign_note
-from lockstep_report.points import link_of
-from lockstep_report.settings import setting_of
+from lockstep_report.measure.choices import algorithm_of, labelled, library_of
+from lockstep_report.measure.fitting import Estimate, LinearFit, fit_linear, mean_fit, sign_note
+from lockstep_report.measure.points import link_of
+from lockstep_report.runfile.experiment import distinguishing, text_of, variant_of
+from lockstep_report.runfile.settings import setting_of
 
 SWEEP, BUCKETS = "sweep", "buckets"
 SIZES = ("min-bytes", "max-bytes", "repeats", "bucket-mib")  # options that select what is fitted

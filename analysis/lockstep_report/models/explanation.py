@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
+from lockstep_report.measure.timed_run import timed_run
 from lockstep_report.models.advice import all_advice
 from lockstep_report.models.alpha_beta import alpha_beta_fits
 from lockstep_report.models.causes import losses
 from lockstep_report.models.questions import answers
 from lockstep_report.models.scaling_laws import scaling_fits
 from lockstep_report.models.step_evidence import step_evidence
-from lockstep_report.models.timed_run import timed_run
 
 
 @dataclass(frozen=True)

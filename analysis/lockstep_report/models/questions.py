@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lockstep_report import metrics
-from lockstep_report.accuracy import RECIPE, accuracy_curves, is_shown
-from lockstep_report.comparison import base_of, differences, nearest, strong_base_of
-from lockstep_report.experiment import unlike
+from lockstep_report.measure import metrics
+from lockstep_report.measure.accuracy import RECIPE, accuracy_curves, is_shown
+from lockstep_report.measure.comparison import base_of, differences, nearest, strong_base_of
+from lockstep_report.measure.significance import difference
 from lockstep_report.models.causes import LABELS, STRONG, WEAK
-from lockstep_report.significance import difference
+from lockstep_report.runfile.experiment import unlike
 
 NUMBER_BYTES = 8  # of a number that is not a gradient
 STEP_NUMBERS = 5  # loss, correct predictions, images, request to stop, request to save

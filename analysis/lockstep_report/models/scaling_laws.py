@@ -4,9 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lockstep_report.comparison import (
-    base_of, differences, scaling_series, strong_base_of)
-from lockstep_report.models.fitting import Estimate, LinearFit, fit_linear
+from lockstep_report.measure.comparison import base_of, differences, scaling_series, strong_base_of
+from lockstep_report.measure.fitting import Estimate, LinearFit, fit_linear
 
 AMDAHL, GUSTAFSON = "Amdahl", "Gustafson"
 LARGE_RESIDUAL = 0.2  # a fit with a larger relative residual does not describe the times

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lockstep_report.choices import algorithm_of
-from lockstep_report.models.stragglers import Straggler, straggler_of
-from lockstep_report.points import link_bytes_of, link_of
-from lockstep_report.step_times import step_seconds
-from lockstep_report.waiting import exposed_interval
-from lockstep_report.window import batch_per_rank
+from lockstep_report.measure.choices import algorithm_of
+from lockstep_report.measure.points import link_bytes_of, link_of
+from lockstep_report.measure.step_times import step_seconds
+from lockstep_report.measure.stragglers import Straggler, straggler_of
+from lockstep_report.measure.waiting import exposed_interval
+from lockstep_report.measure.window import batch_per_rank
 
 EXPOSED = "exposed_communication"
 

@@ -8,24 +8,24 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-from lockstep_report.comparison import merge_repeats
-from lockstep_report.compare.changes import change, verdict
-from lockstep_report.compare.quantities import BY_NAME, estimate
-from lockstep_report.contents import all_tables
 from lockstep_report.html.answer import answer
 from lockstep_report.html.cells import by_name
-from lockstep_report.inference import median_interval, series_interval
-from lockstep_report.joining import load_runs
+from lockstep_report.measure.compare.changes import change, verdict
+from lockstep_report.measure.compare.quantities import BY_NAME, estimate
+from lockstep_report.measure.comparison import merge_repeats
+from lockstep_report.measure.inference import median_interval, series_interval
+from lockstep_report.measure.points import Point, point_of
+from lockstep_report.measure.stragglers import straggler_of
+from lockstep_report.measure.timed_run import timed_run
 from lockstep_report.models.alpha_beta import alpha_beta
 from lockstep_report.models.explanation import explain
+from lockstep_report.models.prediction.basis import Basis
+from lockstep_report.models.prediction.predict import predict
 from lockstep_report.models.questions import which_scaling
 from lockstep_report.models.scaling_laws import amdahl, gustafson
-from lockstep_report.models.stragglers import straggler_of
-from lockstep_report.models.timed_run import timed_run
-from lockstep_report.points import Point, point_of
-from lockstep_report.prediction.basis import Basis
-from lockstep_report.prediction.predict import predict
-from lockstep_report.read import read_run
+from lockstep_report.runfile.joining import load_runs
+from lockstep_report.runfile.read import read_run
+from lockstep_report.tables.contents import all_tables
 from planted import write_training
 from predictions import ring_network
 from systems import EFFECTS, STEP, deviations, write_steps, write_study

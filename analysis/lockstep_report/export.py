@@ -1,0 +1,117 @@
+"""The command `lockstep-report export`."""
+
+import argparse
+import importlib
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from lockstep_report.errors import INPUT, USAGE, ReportError
+from lockstep_report.escaping import one_line
+from lockstep_report.measure.window import timed_window
+from lockstep_report.output import Folder
+from lockstep_report.runfile.input_files import read_files
+from lockstep_report.tables.json_output import files_values, json_text
+
+FORMATS = {"csv": "csv_files", "parquet": "parquet", "extra-p": "extra_p", "trace": "trace",
+           "tensorboard": "tensorboard"}  # format -> module
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The chosen steps (numbers of the run, from 1) and ranks; None for all."""
+
+    steps: tuple = None
+    ranks: tuple = None
+
+    def steps_of(self, run, default=None):
+        """Returns the indices of the chosen steps of the run. If none are chosen: all, or the first
+        `default` timed steps."""
+        if self.steps is None and default is None:
+            return np.arange(len(run.step))
+        if self.steps is None:
+            return timed_window(run).steps[:default] if run.has_steps else np.arange(0)
+        found = np.flatnonzero(within(run.step + 1, self.steps))
+        if not len(found):
+            raise ReportError(USAGE, f"{run.path}: has no step of --steps; its steps are "
+                                     f"{extent(run.step + 1)}")
+        return found
+
+    def ranks_of(self, run):
+        """Returns the chosen ranks of the run."""
+        found = np.arange(run.rank_count)
+        if self.ranks is not None:
+            found = found[within(found, self.ranks)]
+        if not len(found):
+            raise ReportError(USAGE, f"{run.path}: has no rank of --ranks; its ranks are "
+                                     f"{extent(np.arange(run.rank_count))}")
+        return found
+
+    def named(self, runs):
+        """Yields (name for files, run) of the runs that have steps. Names of equal files in several
+        folders have a number. Raises `ReportError` (input) if there is none."""
+        trained = [run for run in runs if run.has_steps]
+        if not trained:
+            raise ReportError(INPUT, f"{runs[0].path}: holds no steps; nothing to export")
+        used = set()
+        for run in trained:
+            stem = re.sub("[^A-Za-z0-9._-]+", "-", run.path.name.removesuffix(".h5")).lstrip(".-")
+            name, number = stem or "run", 2
+            while name in used:
+                name, number = f"{stem}-{number}", number + 1
+            used.add(name)
+            yield name, run
+
+
+def extent(numbers):
+    return f"{numbers[0]} to {numbers[-1]}" if len(numbers) else "none"
+
+
+def within(numbers, ranges):
+    """Returns whether each number is in one of the ranges [(first, last)]."""
+    return np.any([(numbers >= first) & (numbers <= last) for first, last in ranges], axis=0)
+
+
+def ranges(text):
+    """Returns [(first, last)] of a list such as "1-10,20"."""
+    found = []
+    for item in text.split(","):
+        match = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", item.strip())
+        if not match or (match[2] and int(match[2]) < int(match[1])):
+            raise argparse.ArgumentTypeError(f'"{text}" is not a list of numbers such as 1-10,20')
+        found.append((int(match[1]), int(match[2] or match[1])))
+    return tuple(found)
+
+
+def add(commands):
+    """Adds the command to the parser."""
+    command = commands.add_parser(
+        "export", help="write CSV, Parquet, Extra-P JSON, traces or TensorBoard scalars",
+        description="Writes the measurements of runs in the format of another program.")
+    command.add_argument("runs", nargs="+", metavar="RUNS",
+                         help="run files, or directories with run files (*.h5)")
+    command.add_argument("--to", required=True, choices=FORMATS, metavar="FORMAT",
+                         help="csv, parquet: tables of runs, steps, buckets, epochs, ...; extra-p: "
+                              "times of a step for Extra-P; trace: timeline for Perfetto or "
+                              "chrome://tracing; tensorboard: scalars")
+    command.add_argument("--steps", type=ranges, metavar="LIST",
+                         help="steps to export, such as 1-10,20 [all; trace: the first 10 timed "
+                              "steps]")
+    command.add_argument("--ranks", type=ranges, metavar="LIST", help="ranks to export [all]")
+    command.add_argument("--out", required=True, metavar="DIR", help="output directory")
+    command.add_argument("--json", action="store_true", help="print the names of the files as JSON")
+    command.set_defaults(command=export)
+
+
+def export(options):
+    loaded = read_files(options, options.runs)
+    selection = Selection(options.steps, options.ranks)
+    folder = Folder(options.out, f"export {options.to}")
+    module = importlib.import_module(f"lockstep_report.tables.export.{FORMATS[options.to]}")
+    module.write(folder, loaded.runs, selection)
+    folder.finish()
+    if options.json:
+        print(json_text(files_values(folder)))
+    else:
+        print("\n".join(one_line(str(path)) for path in folder.written))

@@ -1,0 +1,71 @@
+"""Figure of learning curves: test accuracy over epochs and over seconds."""
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from lockstep_report.figures.layout import arrange, figure_size, height_beside, legend_beside, panels_of, text_width
+from lockstep_report.figures.style import SERIES, light_grid, marker_of, plt, rc_settings, short_number
+from lockstep_report.figures.svg import show_values
+from lockstep_report.measure.accuracy import accuracy_curves
+from lockstep_report.runfile.settings import runs_text
+
+
+def accuracy_figure(runs):
+    """Returns the figure of all runs that were evaluated after at least two epochs; None if there
+    are none."""
+    curves = [c for c in accuracy_curves(runs) if np.isfinite(c.accuracy).any(axis=0).sum() > 1]
+    if not curves:
+        return None
+    labels = labels_of(curves)
+    names = max(text_width(label) for label in labels)
+    with plt.rc_context(rc_settings()):
+        figure, (left, right) = plt.subplots(
+            *panels_of(2), sharey=True,
+            figsize=figure_size(8.6 + max(names, 1.5), height_beside(4.0, 1.6 + 0.21 * len(curves)), 2))
+        for index, (curve, label) in enumerate(zip(curves, labels)):
+            style = {"color": SERIES[index % len(SERIES)], "linewidth": 1.4, "markersize": 5,
+                     "marker": marker_of(index)}
+            shown = np.isfinite(curve.accuracy).all(axis=0)
+            values = 100 * np.median(curve.accuracy[:, shown], axis=0)
+            epochs = curve.epoch_numbers[shown]
+            seconds = np.median(curve.seconds[:, shown], axis=0)
+            texts = [f"{label}, epoch {epoch}, {short_number(second)} s: {value:.2f} %"
+                     for epoch, second, value in zip(epochs, seconds, values)]
+            for axes, places in ((left, epochs), (right, seconds)):
+                line, = axes.plot(places, values, label=label, **style)
+                show_values(line, texts)
+            if len(curve.labels) > 1:
+                left.fill_between(epochs, 100 * curve.accuracy[:, shown].min(axis=0),
+                                  100 * curve.accuracy[:, shown].max(axis=0),
+                                  color=style["color"], alpha=0.15, linewidth=0)
+        left.set_title("Test accuracy (%) after epochs")
+        right.set_title("Test accuracy (%) after seconds of training")
+        left.set_xlabel("epochs")
+        left.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        right.set_xlabel("training time without waiting for data, seconds")
+        for axes in (left, right):
+            light_grid(axes, "both")
+        legend_beside(right)
+        arrange(figure, title_of(curves),
+                ["Medians of " + runs_text([len(c.labels) for c in curves], "curve")])
+        return figure
+
+
+def labels_of(curves):
+    """Returns one label per curve with the properties in which the curves differ."""
+    texts = [[("model", c.model), ("data", c.data), ("batch", f"batch {c.global_batch}"),
+              ("ranks", "1 rank" if c.ranks == 1 else f"{c.ranks} ranks"), ("recipe", c.recipe)]
+             for c in curves]
+    common = set.intersection(*(set(t) for t in texts))
+    labels = [", ".join(text for name, text in t
+                        if (name, text) not in common or name == "batch") for t in texts]
+    shared = set.intersection(*(set(label.split(", ")) for label in labels))
+    if len(labels) > 1:
+        labels = [", ".join(part for part in label.split(", ") if part not in shared) or label
+                  for label in labels]
+    return labels
+
+
+def title_of(curves):
+    models = sorted({c.model for c in curves})
+    return "Learning curves: " + ", ".join(models)

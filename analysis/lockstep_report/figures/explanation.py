@@ -1,0 +1,215 @@
+"""The figures of the explanation: causes of lost efficiency, scaling laws, all-reduce times. Fits
+are drawn as solid lines within the data and dashed beyond them."""
+
+import numpy as np
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from lockstep_report.figures.canvas import current, length, text_size
+from lockstep_report.figures.layout import (
+    arrange, chunks, height_beside, label_decades, legend_beside, panel_figure, text_width)
+from lockstep_report.figures.scaling import labelled_ranks
+from lockstep_report.figures.style import (
+    IDEAL_LINE, SERIES, light_grid, marker_of, name_of, plt, rc_settings, short_number, title_of)
+from lockstep_report.figures.svg import show_values
+from lockstep_report.figures.sweep import size_text
+from lockstep_report.models.causes import CAUSES, LABELS, SMALLEST_DRAWN
+from lockstep_report.models.scaling_laws import AMDAHL
+from lockstep_report.runfile.settings import measured_on, plural
+
+BEYOND = (0, (4, 3))  # line style beyond the data
+EXTENSION = 4  # a law is drawn up to this multiple of the largest number of ranks
+EFFICIENT = "#DDDDDD"
+COLOURS = dict(zip((name for name, _ in CAUSES), (
+    "#E69F00", "#CC79A7", "#D55E00", "#8C510A", "#882255", "#F0E442", "#999933", "#661100", "#56B4E9",
+    "#0072B2", "#009E73", "#000000", "#777777", "#444444"), strict=True))
+
+
+def explanation_figures(explanation):
+    """Returns {name: figure or None}."""
+    return {"efficiency-causes": cause_bars(explanation.losses),
+            "scaling-laws": law_curves(explanation.laws),
+            "alpha-beta": all_reduce_lines(explanation.all_reduces)}
+
+
+def cause_bars(losses):
+    """Returns stacked bars: efficiency and causes as shares of the epoch, one panel per scaling,
+    setting and batch."""
+    if not losses:
+        return None
+    panels = {}
+    for loss in losses:
+        batch = (f"batch {loss.point.batch_per_rank:,} per rank" if loss.scaling.endswith("rank")
+                 else f"global batch {loss.point.global_batch:,}")
+        panels.setdefault((loss.point.setting, loss.scaling, batch), []).append(loss)
+    unit = max(length(0.5), *(text_width(bar_text(loss), text_size(9)) + length(0.15)
+                              for loss in losses))
+    panels = {(*key, i): part for key, group in panels.items()
+              for i, part in enumerate(chunks(group, unit))}
+    labels = [[bar_text(loss) for loss in group] for group in panels.values()]
+    widths = [min(current().row, max(length(2.2), text_width(f"{key[1]},"), text_width(key[2]),
+                                     unit * len(texts))) for key, texts in zip(panels, labels)]
+    used = [name for name, _ in CAUSES if any(abs(loss.share(name)) > SMALLEST_DRAWN for loss in losses)]
+    legend = max(text_width(LABELS[name]) for name in (*used, "transfer")) + 0.8
+    with plt.rc_context(rc_settings()):
+        figure, rows = panel_figure(widths, legend + 0.6, 3.6)
+        for panel, (key, group), texts in zip(figure.axes, panels.items(), labels):
+            draw_causes(panel, group, used, texts)
+            panel.set_title(f"{key[1]},\n{key[2]}")
+        for row in rows:
+            row[0].set_ylabel("per cent of the epoch")
+        legend_beside(rows[0][-1], names=["efficiency", *LABELS.values()][::-1], handlelength=1.0,
+                      handleheight=1.0)
+        arrange(figure, "Causes of lost efficiency" + setting_text(losses[0].point, panels),
+                [measured_on([loss.point for loss in losses])])
+        return figure
+
+
+def setting_text(point, panels):
+    """Returns ": setting" if all panels have the same setting."""
+    one = len({key[0] for key in panels}) == 1
+    return f": {title_of([point])}" if one else ""
+
+
+def bar_text(loss):
+    return f"{loss.point.ranks}\n" + loss.point.mode.replace(", ", ",\n").replace(" (", "\n(")
+
+
+def draw_causes(axes, group, used, texts):
+    above, below = np.zeros(len(group)), np.zeros(len(group))
+    places = np.arange(len(group))
+    for name in ("efficiency", *used):
+        values = np.array([100 * (loss.efficiency if name == "efficiency" else loss.share(name))
+                           for loss in group])
+        bottom = np.where(values >= 0, above, below)
+        label = LABELS.get(name, name)
+        bars = axes.bar(places, values, bottom=bottom, width=0.7, color=COLOURS.get(name, EFFICIENT),
+                        label=label)
+        show_values(bars, [f"{name_of(loss.point)}, {label}: {value:.3g} %"
+                           for loss, value in zip(group, values)])
+        above, below = above + np.maximum(values, 0), below + np.minimum(values, 0)
+    axes.axhline(100, **IDEAL_LINE)
+    axes.set_xticks(places, texts, fontsize=text_size(9))
+    axes.set_xlabel("ranks")
+    axes.set_ylim(min(0, 1.1 * below.min()), 1.1 * max(100, above.max()))
+    light_grid(axes)
+
+
+def law_curves(laws):
+    """Returns the speedups and the fitted laws, one panel per law."""
+    if not laws:
+        return None
+    kinds = [kind for kind in dict.fromkeys(law.law for law in laws)]
+    texts = {id(law): f"{law_label(law)}: s = {interval_text(law.serial)}" for law in laws}
+    legend = max(map(text_width, texts.values())) + 0.8
+    with plt.rc_context(rc_settings()):
+        figure, axes = plt.subplots(
+            len(kinds), 1, squeeze=False,
+            figsize=(4.6 + legend, sum(height_beside(3.4, 0.6 + 0.22 * sum(
+                law.law == kind for law in laws)) for kind in kinds)))
+        colours = {id(law): SERIES[i % len(SERIES)] for i, law in enumerate(laws)}
+        for panel, kind in zip(axes[:, 0], kinds):
+            group = [law for law in laws if law.law == kind]
+            draw_laws(panel, group, texts, colours)
+            panel.set_title("Amdahl: T(1)/T(N)" if kind == AMDAHL else "Gustafson: N·t(1)/t(N)")
+        setting = {law.points[0].setting for law in laws}
+        arrange(figure, "Scaling laws" + (f": {title_of(laws[0].points)}"
+                                          if len(setting) == 1 else ""),
+                ["Dashed: beyond the measured numbers of ranks; not measured. A law that does not "
+                 "describe the times is not drawn there.",
+                 measured_on([point for law in laws for point in law.points])])
+        return figure
+
+
+def law_label(law):
+    point = law.points[-1]
+    batch = (f"global batch {point.global_batch:,}" if law.law == AMDAHL
+             else f"batch {point.batch_per_rank:,}" if point.batch_per_rank else "as given")
+    return f"{batch}, {point.mode}"
+
+
+def interval_text(serial):
+    text = f"{100 * serial.value:.3g} %"
+    if serial.has_interval:
+        text += f" ({100 * serial.low:.3g} to {100 * serial.high:.3g})"
+    return text
+
+
+def draw_laws(axes, laws, texts, colours):
+    most = max(int(law.ranks.max()) for law in laws)
+    axes.plot([1, EXTENSION * most], [1, EXTENSION * most], label="ideal", **IDEAL_LINE)
+    for index, law in enumerate(laws):
+        colour = colours[id(law)]
+        last = int(law.ranks.max())
+        inside, beyond = np.geomspace(1, last, 60), np.geomspace(last, EXTENSION * last, 30)
+        axes.plot(inside, law.speedup(inside), color=colour, linewidth=1.4)
+        if law.describes_times:
+            axes.plot(beyond, law.speedup(beyond), color=colour, linewidth=1.4, linestyle=BEYOND)
+        speedup = law.observed_speedup()
+        line, = axes.plot(law.ranks, speedup, color=colour, linestyle="none", markersize=6,
+                          marker=marker_of(index), label=texts[id(law)])
+        show_values(line, [f"{law_label(law)}, {plural(ranks, 'rank')}: {short_number(value)}"
+                           for ranks, value in zip(law.ranks, speedup)])
+    counts = sorted({int(n) for law in laws for n in law.ranks} | {EXTENSION * most})
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    axes.set_xticks(labelled_ranks(counts))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_minor_locator(NullLocator())
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_xlabel("ranks N")
+    light_grid(axes, "both")
+    legend_beside(axes)
+
+
+def all_reduce_lines(fits):
+    """Returns the time of the all-reduce over its size with the fitted lines, one panel per origin,
+    number of ranks and hosts."""
+    fits = [found for found in fits if found.fit is not None]
+    if not fits:
+        return None
+    panels = {}
+    for found in fits:
+        panels.setdefault((found.origin, found.ranks, found.hosts), []).append(found)
+    names = list(dict.fromkeys(found.algorithm for found in fits))
+    widths = [min(current().row, length(3.8))] * len(panels)
+    with plt.rc_context(rc_settings()):
+        figure, rows = panel_figure(widths, 1.0 + max(map(text_width, names)), 3.7)
+        for panel, ((origin, ranks, hosts), group) in zip(figure.axes, panels.items()):
+            draw_all_reduces(panel, group, names)
+            on_hosts = f" on {hosts} hosts" if hosts > 1 else ""
+            panel.set_title(f"{origin}, {ranks} ranks{on_hosts}")
+        for row in rows:
+            row[0].set_ylabel("all-reduce, ms")
+        legend_beside(rows[0][-1], figure.axes)
+        arrange(figure, "All-reduce time: alpha + beta · bytes",
+                ["Dashed: beyond the measured sizes; not measured. A line ends where it would be "
+                 "negative."])
+        return figure
+
+
+def draw_all_reduces(axes, group, names):
+    most = max(found.sizes.max() for found in group)
+    for found in group:
+        index = names.index(found.algorithm)
+        colour = SERIES[index % len(SERIES)]
+        low, high = found.sizes.min(), found.sizes.max()
+        for sizes, style in ((np.geomspace(low, high, 60), "-"),
+                             (np.geomspace(high, 4 * most, 20), BEYOND),
+                             (np.geomspace(low / 4, low, 20), BEYOND)):
+            values = found.predicted(sizes)
+            kept = values > 0
+            axes.plot(sizes[kept], 1e3 * values[kept], color=colour, linewidth=1.2,
+                      linestyle=style)
+        line, = axes.plot(found.sizes, 1e3 * found.seconds, color=colour, linestyle="none",
+                          markersize=4, marker=marker_of(index), label=found.algorithm)
+        show_values(line, [f"{found.algorithm}, {size_text(size)}: {short_number(1e3 * seconds)} ms"
+                           for size, seconds in zip(found.sizes, found.seconds)])
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(size_text))
+    label_decades(axes)
+    axes.tick_params(axis="x", rotation=45)
+    axes.set_xlabel("bytes of each rank")
+    light_grid(axes, "both")

@@ -1,0 +1,96 @@
+"""Figures of single layers and of the deepest stacks of layers."""
+
+from lockstep_report.figures.canvas import current, length
+from lockstep_report.figures.layout import (
+    arrange, chunks, figure_size, legend_beside, panels_of, text_width, wrap_lines)
+from lockstep_report.figures.style import SERIES, light_grid, plt, rc_settings, short_number
+from lockstep_report.tables.layers import PASSES, layer_table, stack_table
+
+
+def layer_figure(rows, title):
+    """Returns a figure of the share of the measured rates that each layer reaches, forward and
+    backward; None if no layer was measured."""
+    names = list(dict.fromkeys(row["layer"] for row in rows if row.get("pass")))
+    if not names:
+        return None
+    keys = [(key, heading) for key, heading in (
+        ("copy_percent", "Share of the copy rate (%)"),
+        ("product_percent", "Share of the product rate (%)"))
+        if any(row.get(key) is not None for row in rows)]
+    if not keys:
+        return None
+    with plt.rc_context(rc_settings()):
+        label = max(text_width(name) for name in names)
+        figure, panels = plt.subplots(
+            *panels_of(len(keys)), squeeze=False, sharey=True,
+            figsize=figure_size(label + 3.4 * len(keys), 1.6 + 0.62 * len(names), len(keys)))
+        panels = panels.ravel()
+        for axes, (key, heading) in zip(panels, keys):
+            draw_shares(axes, rows, names, key)
+            axes.set_title(heading)
+        most = current().width / 3 if current().width else label + 1
+        panels[0].set_yticks(range(len(names)), [wrap_lines(name, most) for name in names])
+        panels[0].invert_yaxis()
+        legend_beside(panels[-1], handlelength=1.0)
+        arrange(figure, title)
+        return figure
+
+
+def draw_shares(axes, rows, names, key):
+    largest = max(row.get(key) or 0 for row in rows)
+    for offset, name in zip((-0.19, 0.19), PASSES):
+        values = {row["layer"]: row for row in rows if row.get("pass") == name}
+        shares = [values.get(layer, {}).get(key) or 0 for layer in names]
+        places = [place + offset for place in range(len(names))]
+        axes.barh(places, shares, height=0.36, color=SERIES[PASSES.index(name)], label=name)
+        for layer, place, share in zip(names, places, shares):
+            time = values.get(layer, {}).get("median_ms")
+            if time is not None:
+                axes.annotate(f"{share:.0f} % ({short_number(time)} ms)", (share, place),
+                              va="center", xytext=(3, 0), textcoords="offset points",
+                              bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})
+    axes.axvline(100, color="#777777", linewidth=1, linestyle=(0, (4, 3)), zorder=0)
+    axes.set_xlim(0, 1.65 * max(largest, 100))
+    light_grid(axes, "x")
+
+
+def stack_figure(rows, title):
+    """Returns a figure of the deepest stack per layer and number of devices; None if there is none."""
+    layers = [row["layer"] for row in rows]
+    shown = sorted((row for row in rows if row["status"] == "fits"),
+                   key=lambda row: (layers.index(row["layer"]), row["devices"]))
+    if not shown:
+        return None
+    labels = [f"{row['layer']}\n{row['devices']} device{'s' if row['devices'] > 1 else ''}"
+              for row in shown]
+    with plt.rc_context(rc_settings()):
+        unit = max(length(1.2), *(text_width(label) + length(0.4) for label in labels))
+        parts = chunks(list(zip(shown, labels)), unit)
+        longest = max(map(len, parts))
+        figure, panels = plt.subplots(len(parts), 1, squeeze=False, figsize=(
+            1.4 + unit * longest, 3.7 * len(parts)))
+        for axes, part in zip(panels[:, 0], parts):
+            draw_stacks(axes, part, max(row["depth"] for row in shown))
+            axes.set_xlim(-0.6, longest - 0.4)
+        legend_beside(panels[0][0])
+        arrange(figure, title)
+        return figure
+
+
+def draw_stacks(axes, part, deepest):
+    for place, (row, _) in enumerate(part):
+        axes.bar(place, row["depth"], width=0.6, color=SERIES[0])
+        axes.plot([place - 0.36, place + 0.36], [row["estimated_depth"]] * 2,
+                  color=SERIES[1], linewidth=1.6, label="estimate" if place == 0 else None)
+        axes.annotate(str(row["depth"]), (place, max(row["depth"], row["estimated_depth"])),
+                      ha="center", va="bottom", xytext=(0, 3), textcoords="offset points")
+    axes.set_xticks(range(len(part)), [label for _, label in part])
+    axes.set_ylabel("layers")
+    axes.set_ylim(0, 1.18 * deepest)
+    light_grid(axes)
+
+
+def layer_figures(runs):
+    """Returns {name: figure} of the figures that have data."""
+    tables = ((layer_table(runs), layer_figure), (stack_table(runs), stack_figure))
+    return {table.name: draw(table.rows, table.title) for table, draw in tables}

@@ -1,0 +1,238 @@
+"""Text sizes, and a figure layout in which no text is cut off or overlaps another text."""
+
+import warnings
+from functools import lru_cache
+
+import numpy as np
+from matplotlib.font_manager import FontProperties
+from matplotlib.text import Text
+from matplotlib.textpath import text_to_path
+from matplotlib.ticker import FixedFormatter, FuncFormatter, LogLocator, NullLocator
+
+from lockstep_report.figures.canvas import ONE_COLUMN, current, text_size
+from lockstep_report.figures.style import plt
+from lockstep_report.tables.table import equal_parts
+
+POINTS_PER_INCH = 72
+GROWTH = 1.15  # factor by which a side that is too short is enlarged
+ATTEMPTS = 12
+TITLE_SIZE = 11
+NOTE_SIZE = 8
+NOTE_HEIGHT = 0.14  # height of a line of a note, inches
+
+
+def text_width(text, size=None):
+    """Returns the width in inches of the longest line of `text` [the size of most texts]."""
+    size = size or text_size()
+    return max((line_width(line, size) for line in text.split("\n") if line.strip()), default=0.0)
+
+
+@lru_cache(maxsize=4096)
+def line_width(line, size):
+    font = FontProperties(size=size)
+    width, _, _ = text_to_path.get_text_width_height_descent(line, font, ismath=False)
+    return width / POINTS_PER_INCH
+
+
+def wrap(text, width, size=TITLE_SIZE):
+    """Returns `text` with line breaks, so that no line is wider than `width` inches."""
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if text_width(longer, size) <= width:
+            lines[-1] = longer
+            continue
+        while text_width(word, size) > width and len(word) > 1:
+            fits = max((n for n in range(1, len(word)) if text_width(word[:n], size) <= width),
+                       default=1)
+            lines.append(word[:fits])
+            word = word[fits:]
+        lines.append(word)
+    return "\n".join(line for line in lines if line)
+
+
+def wrap_lines(text, width):
+    """As `wrap` for each line of `text`, in the size of most texts."""
+    return "\n".join(wrap(line, width, text_size()) for line in text.split("\n"))
+
+
+def arrange(figure, title="", notes=()):
+    """Sets the title and the notes below the axes, enlarges the figure until every text is inside
+    it and overlaps no other text (at most ATTEMPTS times), and fixes the layout. The title is the label of
+    the figure."""
+    figure.set_label(title)
+    if current().width:
+        from lockstep_report.figures.paper_layout import arrange_on_paper  # which needs this module
+
+        draw_names_literally(figure)
+        arrange_on_paper(figure, title, notes)
+        return
+    lines = set_notes(figure, notes)
+    figure.set_figheight(figure.get_figheight() + NOTE_HEIGHT * lines)
+    for _ in range(ATTEMPTS):
+        set_notes(figure, notes)
+        if title:
+            figure.suptitle(wrap(title, figure.get_figwidth() - 0.3), fontsize=TITLE_SIZE)
+        draw(figure)
+        wider, higher = missing_space(figure)
+        if not wider and not higher:
+            break
+        width, height = figure.get_size_inches()
+        figure.set_size_inches(width * (GROWTH if wider else 1), height * (GROWTH if higher else 1))
+    fix_layout(figure)
+
+
+def fix_layout(figure):
+    """Keeps the positions of the axes. They are rounded, because the last bits of the computed ones
+    differ between processes, and equal input gives equal files."""
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        axes.set_position([round(float(side), 9) for side in axes.get_position().bounds])
+
+
+def draw(figure):
+    """Computes the positions of all texts."""
+    draw_names_literally(figure)
+    with warnings.catch_warnings():  # a figure that is too small is enlarged later
+        warnings.filterwarnings("ignore", message="constrained_layout not applied")
+        figure.draw_without_rendering()
+
+
+def draw_names_literally(figure):
+    """Disables mathematical notation ($...$) in all texts except the numbers at ticks, which
+    Matplotlib formats, because names may contain dollar signs."""
+    numbers = set()
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            for formatter, ticks in ((axis.get_major_formatter(), axis.get_major_ticks()),
+                                     (axis.get_minor_formatter(), axis.get_minor_ticks())):
+                if not isinstance(formatter, FixedFormatter):
+                    numbers |= {label for tick in ticks for label in (tick.label1, tick.label2)}
+    for text in figure.findobj(Text):
+        if text not in numbers:
+            text.set_parse_math(False)
+
+
+def set_notes(figure, notes):
+    """Writes the notes below the axes, one paragraph each, and returns the number of lines."""
+    if not notes:
+        return 0
+    width = figure.get_figwidth() - 0.3
+    text = "\n".join(wrap(note, width, NOTE_SIZE) for note in notes)
+    figure.supxlabel(text, x=0.1 / figure.get_figwidth(), ha="left", fontsize=NOTE_SIZE)
+    return text.count("\n") + 1
+
+
+def missing_space(figure):
+    """Returns (wider, higher): whether the figure must be wider or higher to fit its texts."""
+    boxes = np.array([box.extents for box in text_boxes(figure)]).reshape(-1, 4)
+    canvas = figure.bbox
+    wider = bool(np.any((boxes[:, 0] < canvas.x0) | (boxes[:, 2] > canvas.x1)))
+    higher = bool(np.any((boxes[:, 1] < canvas.y0) | (boxes[:, 3] > canvas.y1)))
+    width, height = overlaps(boxes)
+    common = (width > 0) & (height > 0)
+    return (wider or bool(np.any(width[common] <= height[common])),
+            higher or bool(np.any(height[common] <= width[common])))
+
+
+def overlaps(boxes):
+    """Returns the widths and the heights of the overlaps of each pair of boxes (x0, y0, x1, y1)."""
+    first, second = np.triu_indices(len(boxes), 1)
+    low = np.maximum(boxes[first, :2], boxes[second, :2])
+    high = np.minimum(boxes[first, 2:], boxes[second, 2:])
+    return (high - low)[:, 0], (high - low)[:, 1]
+
+
+def text_boxes(figure):
+    """Returns the extents in pixels of all visible texts, without tick labels outside the axes."""
+    left_out = set()
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            slack = 1e-9 * (high - low)
+            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+                if not low - slack <= tick.get_loc() <= high + slack:
+                    left_out |= {tick.label1, tick.label2}
+    texts = (t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip())
+    return [text.get_window_extent() for text in texts if text not in left_out]
+
+
+def panels_of(count):
+    """Returns (rows, columns) of `count` wide panels."""
+    columns = 1 if current() is ONE_COLUMN else count
+    return -(-count // columns), columns
+
+
+def figure_size(width, height, panels):
+    """Returns the size of a figure with so many panels in a row, which are in several rows on a
+    narrow canvas."""
+    return width, height * panels_of(panels)[0]
+
+
+def height_beside(height, legend):
+    """Returns the height of a panel beside a legend of the height `legend`, which is below the panel
+    on paper."""
+    return height if current().width else max(height, legend)
+
+
+def chunks(items, unit):
+    """Divides the bars of a panel, each `unit` inches wide, into parts that fit in one row."""
+    return equal_parts(items, max(1, int((current().row + 1e-9) / unit)))
+
+
+def rows_of(widths):
+    """Distributes panels of these widths over rows of at most `current().row`. Returns the indices of
+    the panels per row: [[index, ...], ...]."""
+    rows, filled = [[]], 0.0
+    for index, width in enumerate(widths):
+        if rows[-1] and filled + width > current().row:
+            rows.append([])
+            filled = 0.0
+        rows[-1].append(index)
+        filled += width
+    return rows
+
+
+def panel_figure(widths, beside, height):
+    """Makes a figure of panels with these widths, in as many rows of the height `height` as they need, with
+    `beside` inches to the right of the longest row. Returns (figure, rows of axes); the right end of a row that is
+    not full stays empty."""
+    rows = rows_of(widths)
+    longest = max(sum(widths[i] for i in row) for row in rows)
+    figure = plt.figure(figsize=(longest + beside, 0.4 + height * len(rows)))
+    axes = []
+    for row, place in zip(rows, figure.add_gridspec(len(rows), 1)):
+        ratios = [widths[i] for i in row]
+        rest = longest - sum(ratios)
+        if rest > 0.01 * longest:
+            ratios.append(rest)
+        grid = place.subgridspec(1, len(ratios), width_ratios=ratios)
+        axes.append([figure.add_subplot(grid[0, column]) for column in range(len(row))])
+    return figure, axes
+
+
+def legend_beside(axes, panels=None, names=None, **options):
+    """Adds one legend of the panels [`axes`] to the right of `axes`. `names`: the labels in their order [as
+    drawn]; labels that were not drawn are left out."""
+    handles = {}
+    for panel in [axes] if panels is None else panels:
+        for handle, name in zip(*panel.get_legend_handles_labels()):
+            handles.setdefault(name, handle)
+    shown = [name for name in names or handles if name in handles]
+    axes.legend([handles[name] for name in shown], shown, loc="center left", bbox_to_anchor=(1.02, 0.5),
+                **options)
+
+
+def label_decades(axes):
+    """Labels the powers of ten of a logarithmic vertical axis, and 2 and 5 times these if it is short."""
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def share_limits(axes):
+    """Gives all panels the same vertical axis."""
+    limits = [panel.get_ylim() for panel in axes]
+    for panel in axes:
+        panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))

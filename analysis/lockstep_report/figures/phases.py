@@ -1,0 +1,108 @@
+"""Figure of the time of an epoch by phase: stacked bars for each rank count."""
+
+import numpy as np
+from matplotlib.ticker import FuncFormatter
+
+from lockstep_report.figures.canvas import length
+from lockstep_report.figures.layout import arrange, chunks, legend_beside, panel_figure, text_width
+from lockstep_report.figures.style import light_grid, name_of, notes_of, plt, rc_settings, short_number, title_of
+from lockstep_report.figures.svg import show_values
+from lockstep_report.measure import validity
+from lockstep_report.measure.points import IMBALANCE
+from lockstep_report.runfile.settings import measured_on
+from lockstep_report.tables.phases import phase_name
+
+COLOURS = {
+    "data_wait": "#999999",
+    "upload": "#F0E442",
+    "forward": "#56B4E9",
+    "backward": "#0072B2",
+    "exposed_communication": "#D55E00",
+    "update": "#009E73",
+    IMBALANCE: "#DDDDDD",
+}
+NAMES = {phase: phase_name(phase).lower() for phase in COLOURS}
+LINE_HEIGHT = 0.17  # height of a line of 10-point text, inches
+
+
+def phase_bars(points, letters=None):
+    """Returns a figure with the phases of each rank count as stacked bars, one panel per batch per
+    rank; None if no point has phases. Panels that do not fit in one row continue in further rows.
+    `letters`: {validity note: letter}, as in the tables."""
+    letters = letters or validity.letters(points)
+    timed = [p for p in points if is_finite(p)]
+    if not timed:
+        return None
+    batches = sorted({p.batch_per_rank for p in timed})
+    labels = [bar_label(p, letters) for p in timed]
+    unit = max(length(0.95), *(text_width(label) + length(0.15) for label in labels))
+    panels, titles = [], []
+    for batch in batches:
+        parts = chunks([p for p in timed if p.batch_per_rank == batch], unit)
+        panels += parts
+        titles += [f"batch {batch:,} per rank" + ("" if i == 0 else ", continued")
+                   for i in range(len(parts))]
+    widths = [max(unit * len(panel), text_width(title) + 0.2)
+              for panel, title in zip(panels, titles)]
+    height = 3.3 + LINE_HEIGHT * max(label.count("\n") + 1 for label in labels)
+    with plt.rc_context(rc_settings()):
+        figure, rows = panel_figure(widths, 3.1, height)
+        for axes, panel, title in zip(figure.axes, panels, titles):
+            draw_stack(axes, panel, letters, max(
+                p.epoch_seconds for p in timed if p.batch_per_rank == panel[0].batch_per_rank))
+            axes.set_title(title)
+        for row in rows:
+            row[0].set_ylabel("seconds per epoch\n(mean over the ranks)")
+        add_phase_legend(figure.axes, rows[0][-1])
+        arrange(figure, "Time of an epoch by phase: " + title_of(timed),
+                [f"({letters[note]}) {note}" for note in notes_of(timed, letters)]
+                + [measured_on(timed)])
+        return figure
+
+
+def is_finite(point):
+    """Returns whether the point has phases whose times are numbers."""
+    return bool(point.phase_seconds) and np.all(np.isfinite(
+        [point.epoch_seconds, *point.phase_seconds.values()]))
+
+
+def add_phase_legend(panels, axes):
+    """Adds one legend for the phases of all panels, to the right of `axes`."""
+    legend_beside(axes, panels, [*NAMES.values()][::-1], handlelength=1.0, handleheight=1.0)
+
+
+def draw_stack(axes, points, letters, whole):
+    heights = {name: [p.phase_seconds.get(name, 0.0) for p in points] for name in COLOURS}
+    stack_phases(axes, range(len(points)), points, "s", {
+        name: values for name, values in heights.items() if max(values) >= 0.002 * whole})
+    for place, point in enumerate(points):
+        axes.annotate(f"{short_number(point.epoch_seconds)} s", (place, point.epoch_seconds),
+                      ha="center", va="bottom", xytext=(0, 2), textcoords="offset points")
+    axes.set_xticks(range(len(points)), [bar_label(p, letters) for p in points])
+    axes.set_xlim(-0.6, len(points) - 0.4)
+    axes.set_ylim(0, 1.15 * whole)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    light_grid(axes)
+
+
+def stack_phases(axes, places, points, unit, heights):
+    """Draws stacked bars of the points. `heights`: {phase: one value per point}, from below, in `unit`."""
+    bottom = [0.0] * len(points)
+    for name, values in heights.items():
+        bars = axes.bar(places, values, bottom=bottom, color=COLOURS[name], width=0.66,
+                        edgecolor="white", linewidth=0.6, label=NAMES[name])
+        show_values(bars, [f"{name_of(point)}, {NAMES[name]}: {short_number(value)} {unit}"
+                           for point, value in zip(points, values)])
+        bottom = [b + v for b, v in zip(bottom, values)]
+
+
+def bar_label(point, letters):
+    ranks = "1 rank" if point.ranks == 1 else f"{point.ranks} ranks"
+    if point.is_independent:
+        how = "no communi-\ncation"
+    else:
+        how = "" if point.ranks == 1 else point.reducer
+    extra = point.gradient_dtype if point.gradient_dtype not in ("", "fp32") else ""
+    detail = point.detail.replace(", ", "\n")
+    marks = ", ".join(letters[note] for note in point.notes)
+    return "\n".join(text for text in (ranks, how, extra, detail, marks and f"({marks})") if text)

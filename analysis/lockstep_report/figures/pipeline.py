@@ -1,0 +1,75 @@
+"""The figure of the busy and idle shares of pipeline stages."""
+
+from lockstep_report.figures.canvas import current, length
+from lockstep_report.figures.layout import arrange, legend_beside, rows_of, text_width
+from lockstep_report.figures.phases import COLOURS
+from lockstep_report.figures.style import light_grid, plt, rc_settings
+from lockstep_report.figures.svg import show_values
+from lockstep_report.measure.points import IMBALANCE
+
+PARTS = (("busy_percent", "busy", COLOURS["backward"]),
+         ("transfer_percent", "copies", COLOURS["upload"]),
+         ("idle_percent", "idle", COLOURS[IMBALANCE]))
+
+
+def pipeline_figure(table):
+    """Returns a figure with one bar per stage of each run, and the ideal busy share of equal
+    stages; None if the table has no rows."""
+    by_source = {}
+    for row in table.rows:
+        by_source.setdefault(row["source"], []).append(row)
+    if not by_source:
+        return None
+    runs = list(by_source.values())
+    width = max(length(0.6), *(text_width(run_text(rows)) / len(rows) + 0.1 for rows in runs))
+    parts = [[runs[index] for index in row]
+             for row in rows_of([width * (len(rows) + 0.7) for rows in runs])]
+    longest = max(sum(len(rows) + 0.7 for rows in part) for part in parts)
+    with plt.rc_context(rc_settings()):
+        figure, panels = plt.subplots(len(parts), 1, squeeze=False, figsize=(
+            1.2 + width * longest, 3.6 * len(parts)))
+        for axes, part in zip(panels[:, 0], parts):
+            draw_part(axes, part)
+            axes.set_xlim(-0.7, longest - 1)
+        legend_beside(panels[0][0])
+        arrange(figure, "Busy and idle shares of the pipeline stages")
+        return figure
+
+
+def draw_part(axes, runs):
+    places, names, place = [], [], 0.0
+    for rows in runs:
+        first = place
+        for row in rows:
+            draw_bar(axes, row, place, is_first=not places)
+            places.append(place)
+            names.append(str(row["stage"]))
+            place += 1
+        middle, ideal = (first + place - 1) / 2, 100 - rows[0]["ideal_percent"]
+        axes.hlines(ideal, first - 0.45, place - 0.55, colors="black", linestyles="dashed",
+                    label="ideal busy share" if first == 0 else None)
+        axes.annotate(run_text(rows), (middle, 100), ha="center", va="bottom",
+                      xytext=(0, 3), textcoords="offset points")
+        place += 0.7
+    every = -(-len(names) // max(2, int(current().row / length(0.25))))
+    axes.set_xticks(places[::every], names[::every])
+    axes.set_xlabel("stage")
+    axes.set_ylabel("share of the time, %")
+    axes.set_ylim(0, 118)
+    axes.set_yticks(range(0, 101, 20))
+    light_grid(axes)
+
+
+def run_text(rows):
+    replicas = rows[0]["replicas"]
+    text = f"{rows[0]['schedule']}\nM = {rows[0]['micro_batches']}"
+    return text + (f"\n{replicas} replicas" if replicas > 1 else "")
+
+
+def draw_bar(axes, row, place, is_first):
+    bottom = 0.0
+    for key, label, colour in PARTS:
+        bars = axes.bar(place, row[key], bottom=bottom, color=colour, width=0.8,
+                        label=label if is_first else None)
+        show_values(bars, [f"stage {row['stage']}, {label}: {row[key]:.3g} %"])
+        bottom += row[key]

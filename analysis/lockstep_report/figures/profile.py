@@ -1,0 +1,103 @@
+"""The figure of a profile: the longest operations, and all operations in the roofline model."""
+
+import numpy as np
+
+from lockstep_report.figures.canvas import current, text_size
+from lockstep_report.figures.layout import arrange, figure_size, legend_beside, panels_of, wrap
+from lockstep_report.figures.style import light_grid, plt, rc_settings, short_number
+from lockstep_report.figures.svg import show_values
+from lockstep_report.tables.profile import ALL_REDUCE, ceilings_of, cost_of, operation_rows, profiled_runs
+
+SHOWN = 12  # rows with bars; the others are added up
+COLOURS = {"forward": "#56B4E9", "backward": "#E69F00", "backward data": "#0072B2",
+           "backward weights": "#CC79A7", "update": "#009E73"}
+OTHER = "#999999"
+CEILING_MARKERS = {"compute": "o", "memory": "s", "cache": "^"}
+
+
+def colour_of(row):
+    return COLOURS.get(row["phase"] or row["kind"], OTHER)
+
+
+def profile_figures(runs):
+    """Returns {name: figure}: one figure per run with a profile."""
+    return {f"profile{ending}": profile_figure(run) for run, ending in profiled_runs(runs)}
+
+
+def profile_figure(run):
+    rows = [row for row in operation_rows(run) if row["phase"] != ALL_REDUCE]
+    ceilings = ceilings_of(run)
+    points = [row for row in rows if row["flops"] and row["bytes"]]
+    has_roofline = bool(all(ceilings) and points)
+    with plt.rc_context(rc_settings()):
+        figure, axes = plt.subplots(
+            *panels_of(1 + has_roofline), squeeze=False,
+            figsize=figure_size(12.5 if has_roofline else 8, 4.8, 1 + has_roofline))
+        axes = axes.ravel()
+        draw_bars(axes[0], rows)
+        if has_roofline:
+            draw_roofline(axes[1], points, ceilings)
+        with_profile, without, steps = cost_of(run)
+        arrange(figure, f"Profile of a training step: {run.label}, rank 0",
+                [f"means over {steps:.0f} steps; a step takes {1e3 * with_profile:.1f} ms with the "
+                 f"profile and {1e3 * without:.1f} ms without"])
+        return figure
+
+
+def name_of(row):
+    return ", ".join(filter(None, (row["kind"], row["phase"])))
+
+
+def draw_bars(axes, rows):
+    shown, rest = rows[:SHOWN], rows[SHOWN:]
+    labels = [name_of(row) + (f" ({row['calls']:.0f}×)" if row["calls"] > 1 else "") for row in shown]
+    values, colours = [row["milliseconds"] for row in shown], [colour_of(row) for row in shown]
+    if rest:
+        labels.append(f"{len(rest)} other rows")
+        values.append(sum(row["milliseconds"] for row in rest))
+        colours.append(OTHER)
+    places = np.arange(len(values))[::-1]
+    axes.barh(places, values, color=colours, height=0.75)
+    for place, value in zip(places, values):
+        axes.annotate(f"{value:,.2f}", (value, place), (3, 0), textcoords="offset points",
+                      va="center", fontsize=text_size(8))
+    axes.set_yticks(places, [wrap(label, longest_label(), text_size(8)) for label in labels],
+                    fontsize=text_size(8))
+    axes.set_xlim(0, 1.15 * max(values) if current().width is None else 1.25 * max(values))
+    axes.set_xlabel("ms per step")
+    axes.set_title("Longest operations")
+    light_grid(axes, "x")
+
+
+def longest_label():
+    """Returns the width in inches from which on the names of operations have several lines."""
+    return current().width / 2.8 if current().width else 20.0
+
+
+def draw_roofline(axes, points, ceilings):
+    """Draws FLOP/s over FLOPs per byte. The area of a marker is the time of its row."""
+    flops, memory = ceilings
+    intensity = np.array([row["flops"] / row["bytes"] for row in points])
+    span = np.geomspace(min(intensity.min(), flops / memory) / 2,
+                        max(intensity.max(), flops / memory) * 2, 100)
+    axes.plot(span, np.minimum(flops, span * memory) / 1e9, color="black", linewidth=1.2)
+    longest = max(row["milliseconds"] for row in points)
+    for row, x in zip(points, intensity):
+        point = axes.scatter(x, row["gflop_per_second"], color=colour_of(row), alpha=0.8, linewidth=0,
+                             marker=CEILING_MARKERS.get(row["ceiling"], "o"),
+                             s=20 + 180 * row["milliseconds"] / longest)
+        show_values([point], [f"{name_of(row)}: {short_number(row['gflop_per_second'])} GFLOP/s, "
+                              f"{short_number(row['milliseconds'])} ms"])
+    for phase in dict.fromkeys(row["phase"] or row["kind"] for row in points):
+        axes.scatter([], [], color=COLOURS.get(phase, OTHER), marker="o", label=phase)
+    for name, marker in CEILING_MARKERS.items():
+        if any(row["ceiling"] == name for row in points):
+            axes.scatter([], [], color="white", edgecolor="black", marker=marker,
+                         label=f"ceiling: {name}")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("arithmetic intensity, FLOPs per byte")
+    axes.set_ylabel("GFLOP/s")
+    axes.set_title("Roofline model; the area is the time")
+    legend_beside(axes, fontsize=text_size(8))
+    light_grid(axes, "both")

@@ -1,0 +1,163 @@
+"""Figures of weak and strong scaling: speedup and efficiency over the number of ranks."""
+
+import math
+from typing import NamedTuple
+
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from lockstep_report.figures.canvas import current
+from lockstep_report.figures.layout import arrange, figure_size, height_beside, legend_beside, panels_of, text_width
+from lockstep_report.figures.style import (
+    IDEAL_LINE, SERIES, light_grid, marker_of, notes_of, plt, rc_settings, short_number, title_of)
+from lockstep_report.figures.svg import show_values
+from lockstep_report.figures.ticks import spaced
+from lockstep_report.measure import metrics, validity
+from lockstep_report.measure.comparison import base_of, independent_of, scaling_series, strong_base_of
+from lockstep_report.measure.scaling import weak_efficiency
+from lockstep_report.runfile import settings
+
+
+
+class Scaled(NamedTuple):
+    """A point of a curve. `low`, `high`: interval of the speedup over runs."""
+
+    ranks: int
+    speedup: float
+    efficiency: float
+    low: float = None
+    high: float = None
+    independent: float = None  # efficiency against independent replicas
+
+
+BASE = Scaled(1, 1.0, 1.0)
+
+
+def weak_series(points):
+    """Returns one curve per batch per rank and series: [(label, [`Scaled`])], with the efficiencies of
+    the weak-scaling table."""
+    curves = []
+    for base, group in scaling_series(points, base_of, lambda p: p.batch_per_rank):
+        rows = [BASE]
+        for p in group:
+            alone = independent_of(p, points)
+            rows.append(Scaled(p.ranks, metrics.speedup(base.epoch_seconds, p.epoch_seconds),
+                               weak_efficiency(base, p),
+                               *metrics.ratio_interval(base.epoch_interval, p.epoch_interval),
+                               alone and weak_efficiency(alone, p)))
+        batch = group[0].batch_per_rank
+        curves.append((f"batch {batch} per rank" if batch else "as given", group[0].mode, rows))
+    return labelled(curves)
+
+
+def strong_series(points):
+    """Returns curves as `weak_series` does, one per global batch and series."""
+    curves = []
+    for base, group in scaling_series([p for p in points if p.batch_per_rank], strong_base_of,
+                                      lambda p: p.global_batch):
+        rows = [Scaled(p.ranks, metrics.speedup(base.epoch_seconds, p.epoch_seconds),
+                       metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks),
+                       *metrics.ratio_interval(base.epoch_interval, p.epoch_interval))
+                for p in group]
+        curves.append((group[0].global_batch, group[0].mode, [BASE, *rows]))
+    return labelled((f"global batch {batch}", mode, rows) for batch, mode, rows in sorted(
+        curves, key=lambda curve: curve[0]))
+
+
+def labelled(curves):
+    """Returns [(label, rows)]: the label has the mode if the curves have several."""
+    curves = list(curves)
+    several = len({mode for _, mode, _ in curves}) > 1
+    return [(f"{batch}, {mode}" if several else batch, rows) for batch, mode, rows in curves]
+
+
+def scaling(points, series, title, efficiency, letters=None):
+    """Returns a figure of speedup and efficiency over the rank count, with the ideal line; None if
+    `series` is empty. `letters`: {validity note: letter}, as in the tables."""
+    if not series:
+        return None
+    letters = letters or validity.letters(points)
+    ranks = sorted({row.ranks for _, rows in series for row in rows})
+    names = max(text_width(label) for label, _ in series)
+    with plt.rc_context(rc_settings()):
+        figure, (left, right) = plt.subplots(*panels_of(2), figsize=figure_size(
+            9.0 + max(names, 1.5), height_beside(4.0, 2.0 + 0.21 * len(series)), 2))
+        left.plot([1, ranks[-1]], [1, ranks[-1]], **IDEAL_LINE)
+        right.axhline(100, label="ideal", **IDEAL_LINE)
+        for index, (label, rows) in enumerate(series):
+            draw_curve(left, right, label, rows, index)
+        if any(row.independent for _, rows in series for row in rows):
+            right.plot([], [], color="#777777", linestyle=":", marker="o", markerfacecolor="white",
+                       label="against independent\nreplicas")
+        finish_scaling(left, right, ranks, series)
+        left.set_title("Epoch speedup T(1)/T(N)")
+        right.set_title(f"{efficiency}, per cent")
+        arrange(figure, f"{title}: {title_of(points)}",
+                [f"({letters[note]}) {places_of(note, points)}: {note}"
+                 for note in notes_of(points, letters)] + [settings.measured_on(points)])
+        return figure
+
+
+def draw_curve(left, right, label, rows, index):
+    style = {"color": SERIES[index % len(SERIES)], "marker": marker_of(index), "markersize": 6,
+             "linewidth": 1.4}
+    line, = left.plot([row.ranks for row in rows], [row.speedup for row in rows], **style)
+    show_values(line, [f"{label}, {settings.plural(row.ranks, 'rank')}: {short_number(row.speedup)}"
+                       for row in rows])
+    for row in rows:
+        if row.low:
+            left.plot([row.ranks] * 2, [row.low, row.high], color=style["color"], linewidth=1, marker="_")
+    draw_efficiency(right, label, [(row.ranks, row.efficiency) for row in rows], label=label, **style)
+    alone = [(row.ranks, row.independent) for row in rows if row.independent]
+    if alone:
+        draw_efficiency(right, f"{label}, against independent replicas", alone,
+                        **style | {"linestyle": ":", "markerfacecolor": "white"})
+
+
+def draw_efficiency(axes, name, pairs, **style):
+    line, = axes.plot([ranks for ranks, _ in pairs], [100 * value for _, value in pairs], **style)
+    show_values(line, [f"{name}, {settings.plural(ranks, 'rank')}: {100 * value:.3g} %"
+                       for ranks, value in pairs])
+
+
+def places_of(note, points):
+    """Returns a text that names the points with a note: "batch 32 on 2 and 4 ranks"."""
+    batches = {}
+    for p in points:
+        if note in p.notes:
+            batches.setdefault(p.batch_per_rank, set()).add(p.ranks)
+    texts = []
+    for batch, counts in sorted(batches.items()):
+        counts = sorted(counts)
+        ranks = " and ".join(filter(None, (", ".join(map(str, counts[:-1])), str(counts[-1]))))
+        texts.append((f"batch {batch:,} on " if batch else "") + settings.plural(ranks, "rank"))
+    return ", ".join(texts)
+
+
+def finish_scaling(left, right, ranks, series):
+    shown = labelled_ranks(ranks)
+    for axes in (left, right):
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_locator(FixedLocator(shown))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.set_xlabel("ranks N")
+        light_grid(axes, "both")
+    left.set_yscale("log", base=2)
+    left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    top = 100 * max(1.0, *(value for _, rows in series for row in rows
+                           for value in (row.efficiency, row.independent or 0)))
+    right.set_ylim(0, 1.1 * top)
+    legend_beside(right)
+
+
+def axis_width():
+    """Returns the width of a panel with curves in inches, to select rank labels."""
+    return 3.4 if current().width is None else 2.2
+
+
+def labelled_ranks(ranks):
+    """Returns the rank counts whose labels do not overlap on a logarithmic axis, in ascending
+    order. The largest count has the highest priority, then powers of two."""
+    span = math.log2(ranks[-1] / ranks[0]) or 1.0
+    return spaced(ranks, lambda n: axis_width() * math.log2(n / ranks[0]) / span,
+                  lambda n: text_width(str(n)) / 2 + 0.04)

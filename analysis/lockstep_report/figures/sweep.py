@@ -1,0 +1,104 @@
+"""Figure of all-reduce sweeps: bus bandwidth over message size for each algorithm."""
+
+import numpy as np
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from lockstep_report.figures.canvas import current, length
+from lockstep_report.figures.layout import (
+    arrange, label_decades, legend_beside, panel_figure, share_limits, text_width)
+from lockstep_report.figures.style import IDEAL_LINE, SERIES, light_grid, marker_of, plt, rc_settings, short_number
+from lockstep_report.figures.svg import show_values
+from lockstep_report.measure import metrics
+from lockstep_report.measure.points import link_rate_of
+from lockstep_report.models.alpha_beta import SWEEP
+from lockstep_report.tables.sweep import describe_run, sweep_table
+
+SUFFIXES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+
+
+def sweep_figure(runs, link_gbit=None, fits=()):
+    """Returns the figure, with one panel per file; None if no run is a sweep between ranks.
+    `link_gbit`: rate of the link, drawn as a line, in Gbit/s [that of each run]. `fits`: alpha-beta
+    fits of the sweeps, drawn as thin lines."""
+    panels, links = {}, {run.file_name: link_rate_of(run, link_gbit) for run in runs}
+    for row in sweep_table(runs).rows:
+        if row["busbw"]:
+            curves = panels.setdefault((row["source"], row["ranks"]), {})
+            curves.setdefault(row["algorithm"], []).append((row["bytes"], row["busbw"]))
+    if not panels:
+        return None
+    names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
+    with plt.rc_context(rc_settings()):
+        titles = [f"{ranks} ranks" + (f"\n{source}" if len(panels) > 1 else "")
+                  for source, ranks in panels]
+        widths = [min(current().row, max(length(4.2), text_width(title) + 0.2))
+                  for title in titles]
+        figure, rows = panel_figure(widths, 0.6 + max(map(text_width, names)), 3.6)
+        for panel, title, ((source, ranks), curves) in zip(figure.axes, titles, panels.items()):
+            draw_panel(panel, curves, names, links[source])
+            draw_fits(panel, [fit for fit in fits if source in fit.sources
+                               and fit.ranks == ranks], names)
+            panel.set_title(title)
+        share_limits(figure.axes)
+        for panel in figure.axes:
+            label_decades(panel)
+        for row in rows:
+            row[0].set_ylabel("bus bandwidth, GB/s")
+        legend_beside(rows[0][-1], figure.axes)
+        arrange(figure, "All-reduce: bus bandwidth 2(N−1)/N · bytes / time over message size",
+                sweep_notes([run for run in runs if run.allreduce], link_gbit, fits))
+        return figure
+
+
+def sweep_notes(runs, link_gbit, fits):
+    """Returns the lines below the figure: machines, links, number of repeats, and the fits."""
+    notes = []
+    for run in runs:
+        rate = link_rate_of(run, link_gbit)
+        link = (f"link {rate:g} Gbit/s" if rate else "one host, no link" if run.host_count == 1
+                else "rate of the link not given")
+        repeats = run.allreduce["seconds"].shape[1]
+        notes.append(f"{run.label}: {describe_run(run)}, {link}; n = {repeats} repeats per size")
+    if any(fit.fit is not None and fit.origin == SWEEP for fit in fits):
+        notes.append("Lines without markers: fits of the time, alpha + beta · bytes")
+    return notes
+
+
+def draw_fits(axes, fits, names):
+    """Draws the bandwidth that follows from alpha and beta, within the measured sizes."""
+    for found in fits:
+        name = found.algorithm.partition(" (")[0]
+        if found.fit is None or found.origin != SWEEP or name not in names:
+            continue
+        sizes = np.geomspace(found.sizes.min(), found.sizes.max(), 60)
+        seconds = found.predicted(sizes)
+        known = seconds > 0
+        rates = metrics.ring_bytes(sizes[known], found.ranks) / seconds[known] / 1e9
+        axes.plot(sizes[known], rates, linewidth=0.8, linestyle=":",
+                  color=SERIES[names.index(name) % len(SERIES)])
+
+
+def draw_panel(axes, curves, names, link_gbit):
+    for name, values in curves.items():
+        index = names.index(name)
+        values = sorted(values)
+        line, = axes.plot(*zip(*values), label=name, color=SERIES[index % len(SERIES)],
+                          linewidth=1.4, markersize=4, marker=marker_of(index))
+        show_values(line, [f"{name}, {size_text(size)}: {short_number(rate)} GB/s"
+                           for size, rate in values])
+    if link_gbit:
+        axes.axhline(link_gbit / 8, label=f"link, {link_gbit:g} Gbit/s", **IDEAL_LINE)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(size_text))
+    axes.set_xlabel("message size")
+    light_grid(axes, "both")
+
+
+def size_text(value, _=None):
+    """Formats a number of bytes: "64 KiB"."""
+    for unit, name in SUFFIXES:
+        if value >= unit:
+            return f"{value / unit:g} {name}"
+    return f"{value:g} B"

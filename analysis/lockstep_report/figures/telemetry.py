@@ -1,0 +1,193 @@
+"""Figures of the telemetry over time, below the durations of the steps on the same axis."""
+
+import numpy as np
+
+from lockstep_report.figures.canvas import text_size
+from lockstep_report.figures.layout import arrange
+from lockstep_report.figures.style import SERIES, light_grid, plt, rc_settings
+from lockstep_report.measure import telemetry
+from lockstep_report.measure.step_times import step_seconds
+from lockstep_report.runfile.stored import by_blocks
+
+MOST_FIGURES = 8  # files; the tables have all of them
+MOST_LINES = 4  # ranks with a line each; for more ranks, the mean and the range are drawn
+SHORTEST_WINDOW = 0.5  # seconds over which a rate is averaged
+WINDOWS = 300  # largest number of windows
+MOST_STEPS = 2000  # dots; with more steps, each is the longest of a group of steps
+MOST_EPOCHS = 60  # lines at the ends of epochs; with more epochs, every 2nd, 3rd, ... has one
+STYLES = ("-", (0, (4, 2)))
+
+# (title, unit, [(quantity, label, is cumulative, factor)])
+PANELS = (
+    ("Processors in use", "processors", (("user_cpu_seconds", "user", True, 1),
+                                         ("system_cpu_seconds", "system", True, 1))),
+    ("Resident memory", "MiB", (("resident_memory_bytes", "", False, 1 / 2**20),)),
+    ("Context switches", "per second", (("voluntary_context_switches", "voluntary", True, 1),
+                                        ("involuntary_context_switches", "involuntary", True, 1))),
+    ("GPU utilisation", "per cent", (("device_utilisation", "", False, 100),)),
+    ("GPU memory", "MiB", (("device_memory_bytes", "", False, 1 / 2**20),)),
+    ("GPU power", "W", (("device_power_watts", "", False, 1),)),
+)
+
+
+def telemetry_figures(runs):
+    """Returns {name: figure}: one figure per run file with telemetry."""
+    made = {}
+    for run in telemetry.files_of(runs)[:MOST_FIGURES]:
+        figure = draw(run)
+        name = f"telemetry-{run.file_name.partition('.h5')[0].replace('/', '-')}"
+        if figure:
+            made[f"{name}-{len(made) + 1}" if name in made else name] = figure
+    return made
+
+
+def draw(run):
+    """Returns the figure of one run file; None if it has fewer than two samples per rank."""
+    samples = telemetry.samples_of(run)
+    if not samples or min(len(s.seconds) for s in samples) < 2:
+        return None
+    panels = [panel for panel in (
+        *((title, unit, quantity_curves(samples, quantities))
+          for title, unit, quantities in PANELS),
+        ("Network", "MB/s", network_curves(run, samples)),
+        ("Host power", "W", host_power_curves(run, samples))) if panel[2]]
+    with plt.rc_context(rc_settings()):
+        figure, axes = plt.subplots(len(panels) + 1, 1, sharex=True, squeeze=False,
+                                    figsize=(8.6, 1.0 + 1.45 * (len(panels) + 1)))
+        axes = axes[:, 0]
+        ends = step_ends(run)
+        draw_steps(axes[0], run, ends)
+        for place, (title, unit, curves) in zip(axes[1:], panels):
+            place.set_title(title)
+            place.set_ylabel(unit)
+            for curve in curves:
+                draw_curve(place, curve)
+            place.margins(y=0.1)
+            place.set_ylim(bottom=0)
+            light_grid(place)
+            if any(curve["label"] for curve in curves):
+                place.legend(loc="center left", bbox_to_anchor=(1.01, 0.5),
+                             fontsize=text_size(8))
+        axes[-1].set_xlabel("seconds since the start of the training")
+        marks, every = epoch_marks(run, ends)
+        for place in axes:
+            for second in marks:
+                place.axvline(second, color="#BBBBBB", linewidth=0.8, linestyle=(0, (3, 3)),
+                              zorder=0)
+        which = "an epoch" if every == 1 else f"every {every} epochs"
+        arrange(figure, f"Telemetry of {run.file_name}", [f"Dashed vertical lines: end of {which}"])
+        return figure
+
+
+def draw_steps(axes, run, ends):
+    axes.set_title("Step (slowest rank)")
+    axes.set_ylabel("ms")
+    if len(ends):
+        seconds = step_seconds(run, np.arange(len(ends)))
+        group = -(-len(ends) // MOST_STEPS)  # steps per dot
+        if group > 1:
+            axes.set_title(f"Step (slowest rank; the longest of each {group} steps)")
+            longest = [first + int(np.argmax(seconds[first:first + group]))
+                       for first in range(0, len(ends), group)]
+            ends, seconds = ends[longest], seconds[longest]
+        axes.plot(ends, 1e3 * seconds, ".", markersize=3, color="#333333")
+    axes.margins(y=0.1)
+    axes.set_ylim(bottom=0)
+    light_grid(axes)
+
+
+def step_ends(run):
+    """Returns (step): the time at which the last rank had the results of the step; empty if the
+    file does not have it."""
+    if run.step_end is None:
+        return np.zeros(0)
+    return by_blocks(lambda ends: ends.max(axis=1), np.arange(len(run.epoch)), run.step_end)
+
+
+def epoch_marks(run, ends):
+    """Returns (times at which epochs ended, number of epochs from one of them to the next)."""
+    if not len(ends):
+        return ends, 1
+    last = np.append(np.flatnonzero(np.diff(run.epoch)), len(ends) - 1)
+    every = -(-len(last) // MOST_EPOCHS)
+    return ends[last[::-1][::every]], every
+
+
+def rates(seconds, counter):
+    """Returns the times and the rates of a cumulative counter, over windows of at least
+    SHORTEST_WINDOW. The time is the middle of the window."""
+    seconds, counter = telemetry.finite(seconds, counter)
+    if len(seconds) < 2:
+        return np.zeros(0), np.zeros(0)
+    window = max(SHORTEST_WINDOW, (seconds[-1] - seconds[0]) / WINDOWS)
+    kept = [0]
+    for index in range(1, len(seconds)):
+        if seconds[index] - seconds[kept[-1]] >= window:
+            kept.append(index)
+    if len(kept) == 1:
+        kept.append(len(seconds) - 1)
+    seconds, counter = seconds[kept], counter[kept]
+    return (seconds[1:] + seconds[:-1]) / 2, np.diff(counter) / np.diff(seconds)
+
+
+def quantity_curves(samples, quantities):
+    """Returns the curves of a panel, [{"label", "x", "y", "range", "colour", "style"}]; empty if no
+    rank has a value."""
+    curves = []
+    for style, (name, label, is_cumulative, factor) in zip(STYLES, quantities):
+        of_ranks = []
+        for s in samples:
+            values = s.columns[name]
+            x, y = rates(s.seconds, values) if is_cumulative else telemetry.finite(
+                s.seconds, values)
+            if len(y):
+                of_ranks.append((s.rank, x, factor * y))
+        curves += rank_curves(of_ranks, label, style)
+    return curves
+
+
+def rank_curves(of_ranks, label, style):
+    if len(of_ranks) <= MOST_LINES:
+        return [{"label": ", ".join(filter(None, (label, f"rank {rank}"))), "x": x, "y": y,
+                 "range": None, "colour": SERIES[place % len(SERIES)], "style": style}
+                for place, (rank, x, y) in enumerate(of_ranks)]
+    times = of_ranks[0][1]
+    table = np.array([np.interp(times, x, y) for _, x, y in of_ranks])
+    text = f"mean of {len(of_ranks)} ranks,\nband: minimum to maximum"
+    return [{"label": ", ".join(filter(None, (label, text))), "x": times, "y": table.mean(axis=0),
+             "range": (table.min(axis=0), table.max(axis=0)),
+             "colour": SERIES[STYLES.index(style)], "style": style}]
+
+
+def network_curves(run, samples):
+    curves = []
+    for host, of_host in telemetry.first_ranks(run, samples):
+        for offset, direction in enumerate(("received", "sent")):
+            for place, (name, counter) in enumerate(of_host.traffic(direction).items()):
+                x, y = rates(of_host.seconds, counter)
+                if len(y) and y.max() > 0:
+                    where = f"{host} {name}" if run.host_count > 1 else name
+                    curves.append({"label": f"{where}, {direction}", "x": x, "y": 1e-6 * y,
+                                   "range": None, "style": STYLES[offset],
+                                   # Both directions may have the same values.
+                                   "colour": SERIES[(2 * place + offset) % len(SERIES)]})
+    return curves if len(curves) <= 8 else [
+        {**curve, "label": ""} for curve in curves]  # a longer legend would hide the panel
+
+
+def host_power_curves(run, samples):
+    curves = []
+    for place, (host, of_host) in enumerate(telemetry.first_ranks(run, samples)):
+        x, y = rates(of_host.seconds, of_host.columns["host_energy_joules"])
+        if len(y):
+            curves.append({"label": host, "x": x, "y": y, "range": None,
+                           "colour": SERIES[place % len(SERIES)], "style": STYLES[0]})
+    return curves
+
+
+def draw_curve(axes, curve):
+    axes.plot(curve["x"], curve["y"], color=curve["colour"], linestyle=curve["style"],
+              linewidth=1.2, label=curve["label"] or None)
+    if curve["range"]:
+        axes.fill_between(curve["x"], *curve["range"], color=curve["colour"], alpha=0.2,
+                          linewidth=0)

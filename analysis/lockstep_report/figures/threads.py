@@ -1,0 +1,48 @@
+"""Figure of thread scaling: speedup of the passes of a step over the threads per rank."""
+
+import math
+
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from lockstep_report.figures.layout import arrange, legend_beside
+from lockstep_report.figures.scaling import labelled_ranks
+from lockstep_report.figures.style import IDEAL_LINE, MARKERS, SERIES, light_grid, plt, rc_settings, short_number
+from lockstep_report.figures.svg import show_values
+from lockstep_report.runfile.settings import measured_on, plural
+from lockstep_report.tables.threads import PASSES, name_of, row_of, thread_groups, title_of
+
+
+def thread_figures(points):
+    """Returns {name: figure} with one figure per group of `thread_groups`."""
+    groups = thread_groups(points)
+    return {name_of(group, groups): thread_figure(group) for group in groups}
+
+
+def thread_figure(group):
+    base = group[0]
+    rows = [row_of(point, base) for point in group]
+    threads = [row["threads"] for row in rows]
+    with plt.rc_context(rc_settings()):
+        figure, axes = plt.subplots(figsize=(6.6, 4.2))
+        axes.plot(threads, [n / base.threads for n in threads], label="ideal", **IDEAL_LINE)
+        for index, name in enumerate(("", *PASSES)):
+            values = [row[f"{name}_speedup" if name else "speedup"] or math.nan for row in rows]
+            line, = axes.plot(threads, values, color=SERIES[index], marker=MARKERS[index], markersize=6,
+                              linewidth=1.4, label=name or "epoch")
+            show_values(line, [f"{name or 'epoch'}, {plural(count, 'thread')}: {short_number(value)}"
+                               for count, value in zip(threads, values)])
+        if base.processors:
+            axes.axvline(base.processors, color="#777777", linewidth=1, linestyle=":",
+                         label=f"{base.processors} processors")
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=2)
+        axes.xaxis.set_major_locator(FixedLocator(labelled_ranks(sorted(set(threads)))))
+        axes.xaxis.set_minor_locator(NullLocator())
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.set_xlabel("threads per rank")
+        axes.set_ylabel("speedup")
+        light_grid(axes, "both")
+        legend_beside(axes)
+        arrange(figure, title_of(group), [measured_on(group)])
+        return figure

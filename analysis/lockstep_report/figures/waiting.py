@@ -1,0 +1,65 @@
+"""The figure of waiting and transfer: one bar per rank, one panel per point."""
+
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from lockstep_report.figures.canvas import current, length
+from lockstep_report.figures.layout import arrange, legend_beside, panel_figure, text_width
+from lockstep_report.figures.phases import COLOURS, bar_label
+from lockstep_report.figures.style import light_grid, name_of, notes_of, plt, rc_settings, short_number, title_of
+from lockstep_report.figures.svg import show_values
+from lockstep_report.measure.validity import letters as letters_of
+from lockstep_report.runfile.settings import measured_on
+
+# The transfer is its upper bound (docs/analysis.md, "Waiting and transfer").
+PARTS = (("transfer", "transfer, at most", COLOURS["backward"]),
+         ("waiting", "waiting for the last rank", COLOURS["exposed_communication"]))
+BAR_WIDTH = 0.5  # inches per rank; narrower if the ranks of a panel do not fit in a row
+
+
+def waiting_bars(points, letters=None):
+    """Returns a figure with the waiting and the transfer of each rank as stacked bars; None if no
+    point has them. `letters`: {validity note: letter}, as in the tables."""
+    letters = letters or letters_of(points)
+    split = [p for p in points if p.split]
+    if not split:
+        return None
+    titles = [panel_title(p, letters) for p in split]
+    widths = [min(current().row, max(length(BAR_WIDTH) * p.ranks, text_width(title) + 0.2))
+              for p, title in zip(split, titles)]
+    height = 2.9 + 0.17 * max(title.count("\n") for title in titles)
+    highest = max(w + t for p in split for w, t in zip(p.split.waiting, p.split.transfer))
+    with plt.rc_context(rc_settings()):
+        figure, rows = panel_figure(widths, 3.3, height)
+        for panel, point, title in zip(figure.axes, split, titles):
+            draw(panel, point)
+            panel.set_title(title)
+            panel.set_ylim(0, 1.1 * highest or 1)
+        for row in rows:
+            row[0].set_ylabel("seconds per epoch")
+        legend_beside(rows[0][-1], names=[label for _, label, _ in PARTS[::-1]], handlelength=1.0,
+                      handleheight=1.0)
+        arrange(figure, "All-reduce of each rank: " + title_of(split),
+                [f"({letters[note]}) {note}" for note in notes_of(split, letters)]
+                + [measured_on(split)])
+        return figure
+
+
+def panel_title(point, letters):
+    batch = f"batch {point.batch_per_rank:,} per rank\n" if point.batch_per_rank else ""
+    return batch + bar_label(point, letters)
+
+
+def draw(axes, point):
+    ranks = range(point.ranks)
+    bottom = [0.0] * point.ranks
+    for name, label, colour in PARTS:
+        heights = getattr(point.split, name)
+        bars = axes.bar(ranks, heights, bottom=bottom, color=colour, width=0.7, label=label)
+        show_values(bars, [f"{name_of(point)}, rank {rank}, {label}: {short_number(height)} s"
+                           for rank, height in zip(ranks, heights)])
+        bottom = [b + h for b, h in zip(bottom, heights)]
+    axes.set_xlim(-0.6, point.ranks - 0.4)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.set_xlabel("rank")
+    light_grid(axes)

@@ -1,0 +1,188 @@
+"""Test accuracy of training runs: a table by global batch and learning-rate rule, and the curves of
+its figure."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lockstep_report.measure.repeats import is_diverged, left_out_note, split_repeats
+from lockstep_report.measure.step_times import timed_seconds
+from lockstep_report.runfile.experiment import distinguishing, is_of_software, results_of, text_of, variant_of
+from lockstep_report.runfile.settings import SETTING_PARTS, setting_of, uses_threads
+from lockstep_report.tables.table import Column, Table
+
+# Options that are always shown: (name, value that is not shown).
+RECIPE = (("lr", ""), ("lr-schedule", "constant"), ("lr-scaling", "none"), ("warmup-epochs", "0"),
+          ("grad-clip", "0"), ("label-smoothing", "0"), ("bn", "broadcast"))
+LENGTH = {"epochs", "steps"}  # shown only if runs of equal lengths differ in them
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Repeats of a training, which differ in their seeds. Accuracies are shares of 1, lists have one
+    element per run."""
+
+    data: str
+    model: str
+    global_batch: int
+    ranks: int
+    recipe: str  # options, as text
+    epoch_numbers: np.ndarray  # (epoch), from 1; without those of a part that was not found
+    steps: int  # of the run until its end
+    accuracy: np.ndarray  # (run, epoch), test accuracy; NaN if an epoch was not evaluated
+    seconds: np.ndarray  # (run, epoch), training seconds from the start to the end of the epoch
+    train_loss: np.ndarray  # (run), of the last epoch
+    labels: tuple  # names of the runs
+    properties: frozenset = frozenset()  # `properties_of` the runs
+    diverged: tuple = ()  # names of further runs, whose loss was not finite
+
+    @property
+    def epochs(self):
+        """Number of epochs that the runs trained."""
+        return int(self.epoch_numbers[-1])
+
+    @property
+    def options(self):
+        """The properties without the software and the machine."""
+        return frozenset((name, value) for name, value in self.properties
+                         if name != "device name" and not is_of_software(name))
+
+    @property
+    def last(self):
+        """(run): test accuracy of the last evaluated epoch."""
+        return np.array([row[~np.isnan(row)][-1] for row in self.accuracy])
+
+
+def is_shown(value, hidden):
+    """Whether an option of RECIPE has another value than the one that is not shown."""
+    return value not in ("", "none", "never", hidden)
+
+
+def recipe_of(run, names):
+    """Returns the options of RECIPE and the properties `names` as text: "lr 0.1, lr-schedule cosine"."""
+    return ", ".join(filter(None, (
+        *(f"{name} {run.option(name)}" for name, hidden in RECIPE if is_shown(run.option(name), hidden)),
+        text_of(properties_of(run), names - {"train-samples", *dict(RECIPE)}))))
+
+
+def properties_of(run):
+    """Returns the properties of a run that affect results or time, except the seed, the model, the
+    data, the batch and the number of ranks."""
+    stated = dict(zip(SETTING_PARTS, setting_of(run))) | {
+        "threads": run.option("threads") if uses_threads(run) else ""}
+    if run.rank_count > 1:
+        stated |= {name: run.option(name) for name in ("reducer", "gradient-dtype")}
+    return variant_of(run) | results_of(run) | {
+        (name, value) for name, value in stated.items() if value and name not in ("model", "data")}
+
+
+def training_of(run):
+    """Returns what the attempts and the repeats of a training have in common."""
+    return (data_text(run), run.option("model"), batch_of(run), run.rank_count, properties_of(run))
+
+
+def trainings(runs):
+    """Returns [(recipe, repeats)] of runs that trained one network, without attempts that did not
+    finish. The recipes have the properties in which the trainings differ."""
+    groups = {}
+    for run in split_repeats(runs, training_of)[0]:
+        groups.setdefault((training_of(run), tuple(run.epoch_numbers.tolist())), []).append(run)
+    found, lengths = [], {}
+    for (training, length), repeats in groups.items():
+        lengths.setdefault(length, []).append((training[-1], repeats[0].rank_count))
+        found.append(repeats)
+    names = distinguishing([item for items in lengths.values() for item in items]) - LENGTH
+    names |= set().union(*(distinguishing(items) & LENGTH for items in lengths.values()))
+    return [(recipe_of(repeats[0], names), repeats) for repeats in found]
+
+
+def is_independent(run):
+    return run.option("reducer") == "none" and run.rank_count > 1
+
+
+def batch_of(run):
+    if run.has_steps:
+        return int(np.max(run.images))
+    return (run.number("batch-per-rank") or 0) * run.rank_count or run.number("global-batch")
+
+
+def attempt_notes(runs):
+    """Returns notes about the training runs that did not finish and are not counted, or diverged."""
+    return [f"{run.label} diverged: its loss was not finite" if is_diverged(run) else
+            left_out_note(run.label, run.status) for run in split_repeats(runs, training_of)[1]
+            if run.has_steps or is_diverged(run)]
+
+
+def accuracy_curves(runs):
+    """Returns one `Curve` per training and number of epochs, sorted by batch. Runs without a test
+    accuracy, independent replicas and attempts that did not finish are left out."""
+    evaluated = [run for run in runs if run.has_steps and not is_independent(run) and np.isfinite(
+        np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)).any()]
+    diverged = {}
+    for run in split_repeats([r for r in runs if r.has_steps or is_diverged(r)], training_of)[1]:
+        if is_diverged(run):
+            diverged.setdefault(training_of(run), []).append(run.label)
+    return sorted((replace(curve_of(recipe, repeats), diverged=tuple(diverged.get(training_of(repeats[0]), ())))
+                   for recipe, repeats in trainings(evaluated)), key=lambda c: (
+        c.data, c.model, c.global_batch, c.ranks, c.recipe, c.epoch_numbers.tolist()))
+
+
+def data_text(run):
+    """Returns the option --data and the number of training images, if it is known."""
+    used = run.number("train-samples")
+    return run.option("data") + (f", {used:,} images" if used else "")
+
+
+def curve_of(recipe, runs):
+    first = runs[0]
+    return Curve(
+        data_text(first), first.option("model"), batch_of(first), first.rank_count, recipe,
+        np.array(first.epoch_numbers), int(first.step[-1]) + 1,
+        np.array([np.asarray(run.epochs["test_accuracy"], dtype=float) for run in runs]),
+        np.array([seconds_of(run) for run in runs]),
+        np.array([float(run.epochs["train_loss"][-1]) for run in runs]),
+        tuple(run.label for run in runs), properties_of(first))
+
+
+def seconds_of(run):
+    """Returns (epoch): the training time from the start of the run to the end of each epoch."""
+    step = timed_seconds(run, np.arange(len(run.epoch)))[1]
+    return np.cumsum([step[run.epoch == number].sum() for number in run.epoch_numbers])
+
+
+def accuracy_table(runs):
+    """Returns the table, or None if no run has been evaluated."""
+    curves = accuracy_curves(runs)
+    if not curves:
+        return None
+    several = {name: len({getattr(c, name) for c in curves}) > 1 for name in ("data", "model")}
+    rows = [{
+        "data": curve.data if several["data"] else None,
+        "model": curve.model if several["model"] else None,
+        "global_batch": curve.global_batch, "ranks": curve.ranks, "recipe": curve.recipe,
+        "epochs": curve.epochs, "updates": curve.steps,
+        "accuracy": 100 * float(np.median(curve.last)),
+        "lowest": 100 * float(curve.last.min()) if len(curve.last) > 1 else None,
+        "highest": 100 * float(curve.last.max()) if len(curve.last) > 1 else None,
+        "train_loss": float(np.median(curve.train_loss)),
+        "seconds": float(np.median(curve.seconds[:, -1])), "runs": len(curve.last),
+        "diverged": len(curve.diverged) or None,
+    } for curve in curves]
+    first = curves[0]
+    shared = [text for name, text in (("model", first.model), ("data", first.data))
+              if not several[name]]
+    notes = ["test accuracy: of the last evaluation; median over the runs (seeds), which differ by "
+             "the given lowest and highest value; training loss: mean of the last epoch",
+             "updates: steps of SGD; at a fixed number of epochs, a larger batch makes fewer",
+             "seconds: training time without waiting for data and without evaluation",
+             *attempt_notes(runs)]
+    if shared:
+        notes.append("setting: " + ", ".join(shared))
+    return Table(
+        "accuracy", "Test accuracy by global batch",
+        [Column("data", "Data"), Column("model", "Model"), Column("global_batch", "Global batch"),
+         Column("ranks", "Ranks"), Column("recipe", "Options"), Column("epochs", "Epochs"),
+         Column("updates", "Updates"), Column("accuracy", "Test accuracy (%)", 2),
+         Column("lowest", "lowest (%)", 2), Column("highest", "highest (%)", 2),
+         Column("train_loss", "Training loss", 4), Column("seconds", "Training (s)", 1),
+         Column("runs", "Runs"), Column("diverged", "Further runs that diverged")], rows, notes)

@@ -1,0 +1,85 @@
+"""What the program chose itself, from the environment of a run: the all-reduce algorithm and the
+implementations of the convolutions."""
+
+from lockstep_report.runfile.settings import some_of
+
+
+def library_of(run):
+    """Returns "NCCL" or "MPI": the library that transported the gradients."""
+    text = str(run.environment.get("transport", "")) or run.option("transport")
+    return "NCCL" if "nccl" in text.lower() else "MPI"
+
+
+def algorithm_of(run):
+    """Returns the all-reduce algorithm of a training run with its library, for example
+    "ring (MPI)"; NCCL selects its algorithms itself and does not report them."""
+    library = library_of(run)
+    if library == "NCCL":
+        return "NCCL"
+    text = str(run.environment.get("all_reduce", "")) or run.option("all-reduce")
+    return labelled(text.partition(":")[0].partition(" (")[0].strip() or "unknown", library)
+
+
+def labelled(algorithm, library):
+    """Returns the algorithm with its library; the two libraries never share a label."""
+    return "NCCL" if library == "NCCL" else f"{algorithm} ({library})"
+
+
+def kernels_of(run):
+    """Returns ((operation, implementation), ...) from the environment attribute `kernels`."""
+    pairs = (text.partition(": ") for text in str(run.environment.get("kernels", "")).split("; "))
+    return tuple((name, chosen) for name, _, chosen in pairs if chosen)
+
+
+def listed(choices):
+    """Returns {choice: names} as text: "ring (MPI): a.h5, b.h5; direct (MPI): c.h5"."""
+    return "; ".join(f"{choice}: {some_of(names, 4)}" for choice, names in choices.items())
+
+
+def by_choice(pairs):
+    """Returns {choice: names} of (choice, name) pairs."""
+    found = {}
+    for choice, name in pairs:
+        found.setdefault(choice, []).append(name)
+    return found
+
+
+def choice_notes(repeats):
+    """Returns notes about what the program chose differently in repeated runs. `repeats`: points."""
+    notes = []
+    algorithms = by_choice((p.algorithm, p.source) for p in repeats if p.algorithm)
+    if len(algorithms) > 1:
+        notes.append("the program chose different all-reduce algorithms in the repeats "
+                     f"({listed(algorithms)}); select one with --all-reduce")
+    kernels = [dict(p.kernels) for p in repeats if p.kernels]
+    passes = list(dict.fromkeys(name for of_run in kernels for name in of_run))
+    unlike = [name for name in passes if len({of_run.get(name) for of_run in kernels}) > 1]
+    if unlike:
+        found = by_choice((dict(p.kernels).get(unlike[0]), p.source) for p in repeats if p.kernels)
+        notes.append(f"{len(unlike)} of {len(passes)} convolution passes use different kernels in the "
+                     f"repeats ({unlike[0]}: {listed(found)}); select one with --conv-algorithm")
+    return notes
+
+
+def kernel_changes(point, base):
+    """Returns a text about the convolution passes that use another kernel than in `base`; "" without
+    one."""
+    own, other = dict(point.kernels), dict(base.kernels)
+    changed = [name for name in own if own[name] != other.get(name, own[name])]
+    if not changed:
+        return ""
+    return f"{len(changed)} of {len(own)} convolution passes use another kernel"
+
+
+def series_notes(point, points):
+    """Returns a note if the program chose another all-reduce algorithm for other numbers of ranks or
+    batches of the same setting, options and hosts."""
+    if not point.algorithm or not point.is_all_reduced:
+        return []
+    series = [p for p in points if p.algorithm and p.is_all_reduced and p.host_count == point.host_count
+              and (p.setting, p.variant, p.reducer) == (point.setting, point.variant, point.reducer)]
+    found = by_choice((p.algorithm, f"{p.ranks} ranks, batch {p.batch_per_rank}") for p in series)
+    if len(found) < 2:
+        return []
+    return ["the program chose different all-reduce algorithms for the points of this setting "
+            f"({listed(found)}); to compare only the numbers of ranks, select one with --all-reduce"]

@@ -1,0 +1,120 @@
+"""The quantities that are compared, and their medians with intervals."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lockstep_report.measure import metrics
+from lockstep_report.measure.inference import median_interval, series_interval
+from lockstep_report.measure.measurements import QUANTITIES as MEASUREMENTS
+from lockstep_report.measure.step_times import step_seconds
+from lockstep_report.runfile.schema import PHASES
+from lockstep_report.runfile.stored import by_blocks
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A quantity of a run. Values in tables are those of the run times `factor`."""
+
+    name: str  # in JSON and for --check, with the unit of the values
+    label: str
+    unit: str
+    factor: float = 1
+    digits: int = 3
+    better: int = -1  # -1: smaller values are better; 1: larger values; 0: neither
+
+
+def phase_quantity(name):
+    label = name.replace("_", " ") + (" (mean over the ranks)" if name != "data_wait" else "")
+    return Quantity(f"{name}_seconds", f"Step: {label}", "ms", 1e3)
+
+
+QUANTITIES = (
+    Quantity("epoch_seconds", "Epoch", "s", digits=2),
+    Quantity("training_seconds", "Epoch without data wait", "s", digits=2),
+    Quantity("images_per_second", "Throughput", "images/s", digits=1, better=1),
+    Quantity("step_seconds", "Step (slowest rank)", "ms", 1e3),
+    *map(phase_quantity, PHASES),
+    Quantity("all_reduce_seconds", "Step: all-reduce in progress (mean over the ranks)", "ms", 1e3),
+    Quantity("all_reduce_call_seconds", "Step: in calls of the all-reduce (mean over the ranks)",
+             "ms", 1e3),
+    Quantity("all_reduce_waiting_seconds", "Epoch: waiting in the all-reduce", "s"),
+    Quantity("all_reduce_transfer_seconds", "Epoch: transfer in the all-reduce", "s"),
+    Quantity("test_accuracy", "Test accuracy, last", "%", 100, 2, better=1),
+    Quantity("train_loss", "Training loss, last epoch", "", digits=4),
+    Quantity("joules_per_image", "Energy per image", "J", digits=4),
+    *(Quantity(m.name, m.label[:1].upper() + m.label[1:], m.unit, 1 / m.divisor, m.digits,
+               0 if m.name in ("utilisation", "processor_busy_seconds") else -1) for m in MEASUREMENTS),
+)
+BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
+CHECKED = ("epoch_seconds", "training_seconds", "step_seconds")  # unless --check names others
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The median of `count` values, which are steps of one run or repeated runs (`over`), with the
+    95 % interval of the median; None if it has none."""
+
+    median: float
+    low: float = None
+    high: float = None
+    count: int = 1
+    over: str = "runs"  # or "steps"
+
+
+def estimates_of(runs, points, windows):
+    """Returns {name: Estimate} of repeated runs. A single run has intervals over its timed steps;
+    several runs have intervals over the runs, from the median step of each."""
+    of_steps = [step_values(run, window.steps) for run, window in zip(runs, windows)]
+    of_runs = [run_values(run, point) for run, point in zip(runs, points)]
+    found = {}
+    for name in BY_NAME:
+        if len(runs) == 1 and name in of_steps[0]:
+            found[name] = estimate(of_steps[0][name], "steps")
+        elif all(name in values for values in of_steps):
+            found[name] = estimate([np.median(values[name]) for values in of_steps], "runs")
+        elif all(name in values for values in of_runs):
+            found[name] = estimate([values[name] for values in of_runs], "runs")
+    return found
+
+
+def estimate(values, over):
+    values = np.asarray(values, dtype=float)
+    interval = (series_interval if over == "steps" else median_interval)(values)
+    low, high = (interval.low, interval.high) if interval else (None, None)
+    return Estimate(float(np.median(values)), low, high, len(values), over)
+
+
+def step_values(run, steps):
+    """Returns {name: (step)} of the quantities that every step has."""
+    found = {"step_seconds": step_seconds(run, steps)}
+    of_phases = by_blocks(lambda seconds: seconds.mean(axis=1), steps, run.phase_seconds)
+    found |= {f"{name}_seconds": of_phases[:, i] for i, name in enumerate(run.phases)}
+    if len(run.bucket_bytes):
+        found["all_reduce_seconds"] = by_blocks(
+            lambda start, end: metrics.busy_seconds(start, end).mean(axis=1),
+            steps, run.bucket_start, run.bucket_end)
+        if run.bucket_calls is not None:
+            found["all_reduce_call_seconds"] = by_blocks(
+                lambda calls: calls.sum(axis=2).mean(axis=1), steps, run.bucket_calls)
+    return found
+
+
+def run_values(run, point):
+    """Returns {name: value} of the quantities that a run has once."""
+    split = point.split
+    accuracy = np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)
+    accuracy = accuracy[np.isfinite(accuracy)]
+    loss = np.asarray(run.epochs.get("train_loss", ()), dtype=float)
+    found = {
+        **point.measurements,
+        "epoch_seconds": point.epoch_seconds, "training_seconds": point.training_seconds,
+        "images_per_second": point.images_per_second,
+        "all_reduce_waiting_seconds": split and split.waiting_seconds,
+        "all_reduce_transfer_seconds": split and split.transfer_bounds.value,
+        "test_accuracy": accuracy[-1] if len(accuracy) else None,
+        "train_loss": loss[-1] if len(loss) else None,
+        "joules_per_image": point.joules_per_image,
+    }
+    return {name: float(value) for name, value in found.items()
+            if value is not None and np.isfinite(value)}

@@ -1,0 +1,168 @@
+"""Merges repeated runs into one point and finds the base cases of a point."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from lockstep_report.measure.choices import choice_notes
+from lockstep_report.measure.inference import median_interval
+from lockstep_report.measure.repeats import left_out_note, split_repeats
+from lockstep_report.measure.waiting import median_split
+from lockstep_report.runfile.experiment import HOSTS, distinguishing, text_of, unlike
+
+# The order in which the program lists them.
+REDUCERS = ("overlap", "allreduce", "gather-scatter", "parameter-server", "none")
+
+
+def merge_repeats(points):
+    """Returns one point per setting, rank count, batch and variant, with medians over repeated
+    runs. Runs that did not finish count only if no run of the point is complete; otherwise a note
+    names them. The properties without a table column in which the points of a setting differ are in
+    `detail`."""
+    counted, left_out = split_repeats(points, configuration_of)
+    groups, notes = {}, {}
+    for point in counted:
+        groups.setdefault(configuration_of(point), []).append(point)
+    for point in left_out:
+        notes.setdefault(configuration_of(point), []).append(
+            left_out_note(point.source, point.status))
+    merged = [with_notes(median_point(group), notes.get(key, ())) for key, group in groups.items()]
+    settings = {}
+    for point in merged:
+        settings.setdefault(point.setting, []).append(point)
+    merged = [point for group in settings.values() for point in with_details(group)]
+    return sorted(merged, key=lambda p: (
+        p.setting, p.batch_per_rank, p.ranks, reducer_order(p), p.communication, p.detail))
+
+
+def configuration_of(point):
+    """Returns what repeated runs have in common."""
+    return (row_of(point), point.variant, point.bytes_per_step)
+
+
+def with_notes(point, notes):
+    return replace(point, notes=(*point.notes, *notes)) if notes else point
+
+
+def reducer_order(point):
+    """Returns the position of the point's reducer in tables and bar charts, as in REDUCERS."""
+    known = point.reducer in REDUCERS
+    return REDUCERS.index(point.reducer) if known else len(REDUCERS)
+
+
+def row_of(point):
+    return (point.setting, point.ranks, point.batch_per_rank, point.communication)
+
+
+def with_details(points):
+    """Returns the points of a setting with the properties in which they differ. The number of hosts
+    is one of them if it differs between points of one row."""
+    names = distinguishing([(p.variant, p.ranks) for p in points]) - {HOSTS}
+    rows = {}
+    for p in points:
+        rows.setdefault(row_of(p), set()).update(pair for pair in p.variant if pair[0] == HOSTS)
+    is_of_hosts = any(len(hosts) > 1 for hosts in rows.values())
+    names |= {HOSTS} if is_of_hosts else set()
+    return [replace(p, detail=text_of(p.variant, names), is_of_hosts=is_of_hosts) for p in points]
+
+
+def scaling_series(points, lookup, batch_of):
+    """Returns [(base, points)]: the points with several ranks of each series and batch, in ascending
+    order of ranks, and their base case `lookup(point, points)`. Points without a base and independent
+    replicas are left out."""
+    found = {}
+    for p in points:
+        base = None if p.ranks == 1 or p.is_independent else lookup(p, points)
+        if base is not None:
+            found.setdefault((p.series, batch_of(p)), (base, []))[1].append(p)
+    return [(base, sorted(group, key=lambda p: p.ranks)) for base, group in found.values()]
+
+
+def differences(point, *others):
+    """Returns texts such as "bn broadcast, sync", one for each property that affects the time and
+    differs between the points that use it."""
+    return [f"{name} {', '.join(values)}" for name, values in unlike(*(
+        (p.variant | set(zip(("reducer", "gradient-dtype"), p.communication)), p.ranks)
+        for p in (point, *others)))]
+
+
+def median_point(group):
+    """Returns a point with the medians over repeated runs of the same point."""
+    if len(group) == 1:
+        return group[0]
+
+    def median(name):
+        values = [getattr(p, name) for p in group]
+        return None if None in values else float(np.median(values))
+
+    phases = None
+    if all(p.phase_seconds for p in group):
+        phases = {name: float(np.median([p.phase_seconds[name] for p in group]))
+                  for name in group[0].phase_seconds}
+    epoch_seconds = median("epoch_seconds")
+    common = set.intersection(*(set(p.measurements) for p in group))
+    measurements = {name: float(np.median([p.measurements[name] for p in group]))
+                    for name in group[0].measurements if name in common}
+    return replace(
+        group[0],
+        source=", ".join(p.source for p in group),
+        epoch_seconds=epoch_seconds,
+        training_seconds=median("training_seconds"),
+        # Not the median of the rates, which need not be that of the median epoch.
+        images_per_second=group[0].images and group[0].images / epoch_seconds,
+        step_median=median("step_median"),
+        step_interval=None,
+        epoch_interval=median_interval([p.epoch_seconds for p in group]),
+        phase_seconds=phases,
+        slow_seconds=median("slow_seconds"),
+        allreduce_seconds=median("allreduce_seconds"),
+        split=median_split([p.split for p in group]),
+        link_bytes=group[0].link_bytes if len({p.link_bytes for p in group}) == 1 else None,
+        joules_per_image=median("joules_per_image"),
+        measurements=measurements,
+        lacks={name: lack for p in group for name, lack in p.lacks.items()},
+        repeats=len(group),
+        repeated_epochs=tuple(p.epoch_seconds for p in group),
+        repeated_sources=tuple(p.source for p in group),
+        hosts=tuple(sorted(set().union(*(p.hosts for p in group)))),
+        rule="; ".join(dict.fromkeys(p.rule for p in group)),
+        scaled=any(p.scaled for p in group),
+        notes=notes_of_repeats(group),
+    )
+
+
+def notes_of_repeats(group):
+    """Returns the notes of all repeats; a note that applies only to some names their files. Repeats
+    may differ in options that affect only the results."""
+    notes = [f"the runs differ in {name} ({', '.join(values)}), which does not affect the time"
+             for name, values in unlike(*((p.others, p.ranks) for p in group))]
+    for note in dict.fromkeys(note for p in group for note in p.notes):
+        sources = [p.source for p in group if note in p.notes]
+        notes.append(note if len(sources) == len(group) else f"{note} ({', '.join(sources)})")
+    return tuple((*notes, *choice_notes(group)))
+
+
+def base_of(point, points):
+    """Returns the base case T(1): the 1-rank point with the same batch per rank and setting; None
+    if there is none."""
+    return nearest(point, [p for p in points if p.ranks == 1 and p.setting == point.setting
+                           and p.batch_per_rank == point.batch_per_rank])
+
+
+def strong_base_of(point, points):
+    """Returns the 1-rank point with the same global batch and setting; None if there is none."""
+    return nearest(point, [p for p in points if p.ranks == 1 and p.setting == point.setting
+                           and p.batch_per_rank == point.global_batch])
+
+
+def independent_of(point, points):
+    """Returns the baseline without communication: independent replicas with the same setting, rank
+    count and batch per rank; None if there is none."""
+    return nearest(point, [p for p in points if p.is_independent and p.setting == point.setting
+                           and p.ranks == point.ranks
+                           and p.batch_per_rank == point.batch_per_rank])
+
+
+def nearest(point, others):
+    """Returns the point of `others` that differs in the fewest options; None if there is none."""
+    return min(others, key=lambda p: len(p.variant ^ point.variant), default=None)

@@ -1,0 +1,161 @@
+"""Runs whose ranks lacked processors, because something else used them: their times do not describe
+the program. docs/analysis.md states the rule."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lockstep_report.runfile.settings import plural, uses_threads
+
+LIMIT = 0.05  # share of the epoch from which the lack of a processor spoils its times
+OTHERS = 0.1  # processors that other processes used on average, from which they are named
+COMPUTATION = ("upload", "forward", "backward", "update")
+REMEDY = "repeat the run on processors that nothing else uses"
+
+
+@dataclass(frozen=True)
+class Lack:
+    """The rank of a run that lacked a processor for longest."""
+
+    share: float  # of the epoch
+    rank: int
+    cause: str  # with its remedy, as the rest of a sentence
+
+    @property
+    def is_spoiling(self):
+        return self.share >= LIMIT
+
+    @property
+    def note(self):
+        """The validity note: the share is rounded down, so that repeats have equal notes."""
+        percent = 100 * self.share + 1e-9
+        step = 5 if percent < 10 else 10
+        return (f"a rank lacked a processor for at least {min(90, step * int(percent // step))} % "
+                f"of the epoch, because {self.cause}")
+
+
+def lack_of(run, window):
+    """Returns the `Lack` of a training run on CPUs; None if the file does not show it."""
+    if not uses_threads(run):
+        return None
+    shares = shares_of(run, window)
+    if shares is None or not np.isfinite(shares).any():
+        return None
+    rank = int(np.nanargmax(shares))
+    return Lack(float(shares[rank]), rank, cause_of(run, window.epoch, rank))
+
+
+def reading(run, name, epoch):
+    """Returns (rank): the quantity `name` of `epoch`; NaN for ranks without a value."""
+    rows = np.flatnonzero(run.epoch_numbers == epoch)
+    values = np.asarray(run.epochs.get(name, ()), dtype=float)
+    if len(rows) == 0 or values.ndim != 2 or len(values) <= rows[0]:
+        return np.full(run.rank_count, np.nan)
+    return values[rows[0]]
+
+
+def epoch_seconds(run, epoch):
+    return float(run.epochs["seconds"][np.flatnonzero(run.epoch_numbers == epoch)[0]])
+
+
+def stolen_share(run, epoch):
+    """Returns (rank): the share of the work of the rank's processors that a hypervisor delayed."""
+    steal, busy = (reading(run, f"processor_{name}_seconds", epoch) for name in ("steal", "busy"))
+    with np.errstate(invalid="ignore"):
+        return np.where(steal > 0, steal / (steal + busy), steal)
+
+
+def shares_of(run, window):
+    """Returns (rank): the share of the epoch for which the rank lacked a processor. Files without
+    the run delay show it if the processor time is less than the time of the computation."""
+    if window.epoch not in run.epoch_numbers:
+        return None
+    delays = reading(run, "run_delay_seconds", window.epoch) / epoch_seconds(run, window.epoch)
+    delays = np.where(np.isnan(delays), missing_shares(run, window), delays)
+    return np.fmax(delays, stolen_share(run, window.epoch))
+
+
+def missing_shares(run, window):
+    """Returns (rank): the time of the computation less the processor time of all threads, as a
+    share; NaN if it is unknown. Ranks that communicate during the computation may sleep in it."""
+    unknown = np.full(run.rank_count, np.nan)
+    if communicates_in_computation(run):
+        return unknown
+    steps = np.flatnonzero(run.epoch == window.epoch)
+    used = reading(run, "cpu_seconds", window.epoch)
+    whole = epoch_seconds(run, window.epoch)
+    if np.isnan(used).all():
+        steps, used, whole = sampled_seconds(run, window.steps)
+    if used is None or len(steps) == 0:
+        return unknown
+    phases = run.phase_seconds[steps]
+    computed = phases[:, :, [run.phases.index(name) for name in COMPUTATION]].sum(axis=(0, 2))
+    return np.maximum(0.0, computed - used) / whole
+
+
+def sampled_seconds(run, steps):
+    """Returns (steps, (rank) processor time, seconds) of the telemetry from the end of the first of
+    `steps` to the end of the last one, without the first one; (steps, None, None) if unknown."""
+    if not run.telemetry or run.step_end is None or len(steps) < 2:
+        return steps, None, None
+    ends = run.step_end[[steps[0], steps[-1]]]
+    used = np.full(run.rank_count, np.nan)
+    for rank in range(run.rank_count):
+        rows = run.telemetry["rank"] == rank
+        seconds = run.telemetry["seconds"][rows]
+        total = (run.telemetry["user_cpu_seconds"] + run.telemetry["system_cpu_seconds"])[rows]
+        if len(seconds) > 1 and seconds[0] <= ends[0, rank] and np.isfinite(total).all():
+            used[rank] = np.diff(np.interp(ends[:, rank], seconds, total))[0]
+    return steps[1:], used, float((ends[1] - ends[0]).max())
+
+
+def communicates_in_computation(run):
+    return (run.option("bn") == "sync" or run.option("reducer") == "parameter-server"
+            or (run.number("pipeline-stages") or 1) > 1)
+
+
+def cause_of(run, epoch, rank):
+    """Returns what the processors of the rank did instead, with the remedy."""
+    delay = reading(run, "run_delay_seconds", epoch)[rank] / epoch_seconds(run, epoch)
+    if stolen_share(run, epoch)[rank] > np.nan_to_num(delay):
+        return ("the hypervisor of this virtual machine ran something else; use a host that is not "
+                "shared")
+    if reading(run, "throttled_periods", epoch)[rank] > 0:
+        return ("the CPU quota of its control group was used up; raise the quota (the CPU limit of "
+                "the container or job) or use fewer threads")
+    others = other_processors(run, epoch, rank)
+    if others is None:
+        return f"other processes or threads used it; {REMEDY}"
+    if others >= OTHERS:
+        return f"other processes ran on its processors; {REMEDY}"
+    return ("threads of this run share its processors; use fewer ranks or threads, or more "
+            "processors")
+
+
+def other_processors(run, epoch, rank):
+    """Returns how many of the processors of the rank other processes used on average; None if
+    unknown."""
+    busy, used = (reading(run, name, epoch) for name in ("processor_busy_seconds", "cpu_seconds"))
+    hosts = run.ranks.get("host", np.zeros(run.rank_count))
+    lists = np.asarray(run.ranks.get("cpu_list", [""] * run.rank_count)).astype(str)
+    sharing = (np.asarray(hosts) == hosts[rank]) & (lists == lists[rank])
+    others = (busy[rank] - used[sharing].sum()) / epoch_seconds(run, epoch)
+    return float(others) if np.isfinite(others) else None
+
+
+def spoiled_points(points):
+    return [p for p in points if p.lacks_processors]
+
+
+def spoiled_text(points):
+    """Returns a sentence for points whose ranks lacked processors; "" without one."""
+    spoiled = spoiled_points(points)
+    if not spoiled:
+        return ""
+    worst = max((lack for p in spoiled for lack in p.lacks.values()), key=lambda lack: lack.share)
+    names = list(dict.fromkeys(name for p in spoiled for name in p.lacks))
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return (f"In {plural(len(names), 'run')} ({shown}), ranks lacked a processor for up to "
+            f"{100 * worst.share:.0f} % of the epoch, because {worst.cause}. Their times, speedups "
+            "and efficiencies do not describe the program, and their causes of lost efficiency "
+            "cannot be told apart.")

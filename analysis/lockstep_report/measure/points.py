@@ -1,0 +1,331 @@
+"""A `Point`: the measurements at one rank count and batch, from run files or from a CSV."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.measure import choices, metrics, validity
+from lockstep_report.measure.contention import lack_of
+from lockstep_report.measure.inference import Interval, series_interval
+from lockstep_report.measure.link_bytes import link_bytes
+from lockstep_report.measure.measurements import measurements_of
+from lockstep_report.measure.step_times import timed_seconds
+from lockstep_report.measure.stragglers import COMPUTATION, slow_work
+from lockstep_report.measure.timed_run import MOST_STEPS
+from lockstep_report.measure.trend import trend_notes
+from lockstep_report.measure.waiting import Split, split_of
+from lockstep_report.measure.window import batch_per_rank, timed_window
+from lockstep_report.runfile import settings
+from lockstep_report.runfile.experiment import HOSTS, results_of, variant_of
+from lockstep_report.runfile.stored import blocks, by_blocks
+
+IMBALANCE = "imbalance"  # time of the slowest rank less the means of the phases
+
+
+@dataclass(frozen=True)
+class Point:
+    """One row of the tables. Seconds are per epoch, except `step_*`; None means unknown."""
+
+    source: str
+    ranks: int
+    batch_per_rank: int
+    epoch_seconds: float  # including all phases
+    setting: tuple = ()  # must be equal for two points to be compared: model, device, ...
+    variant: frozenset = frozenset()  # other properties that affect the time
+    others: frozenset = frozenset()  # properties that affect only the results
+    detail: str = ""  # properties in which points of the setting differ, as text
+    is_of_hosts: bool = False  # whether points that differ only in their hosts are in several series
+    reducer: str = ""
+    gradient_dtype: str = ""
+    training_seconds: float = None  # excludes data_wait
+    images_per_second: float = None
+    images: int = None  # per epoch
+    steps: int = None  # per epoch
+    step_median: float = None
+    step_interval: Interval = None  # over the steps of one run
+    epoch_interval: Interval = None  # over repeated runs
+    phase_seconds: dict = None  # phase -> mean over ranks; also the imbalance
+    slow_seconds: float = None  # computation of slow ranks beyond the median rank, mean over ranks
+    allreduce_seconds: float = None  # mean over ranks
+    split: Split = None  # waiting and transfer of each rank, the parts of the all-reduce
+    bytes_per_step: int = None  # bytes all-reduced per step
+    link_bytes: float = None  # of these, over the link of a host that carries most; None if unknown
+    sent_bytes: float = None  # in messages of a step, of the rank that sends most
+    received_bytes: float = None  # the same for the bytes received
+    all_sent_bytes: float = None  # in messages of a step, sum over the ranks
+    joules_per_image: float = None  # summed over all devices
+    measurements: dict = field(default_factory=dict)  # name -> maximum over ranks, of one epoch
+    lacks: dict = field(default_factory=dict)  # run -> contention.Lack, of runs that it spoils
+    link_gbit: float = None  # rate of the link that was given to the run
+    hosts: tuple = ()  # host names
+    host_count: int = None
+    threads: int = None  # CPU threads per rank, if they compute
+    processors: int = None  # processors on which the ranks of the first host may run
+    cores: int = None  # physical cores of these processors
+    version: str = ""  # version of the program
+    algorithm: str = ""  # of the all-reduce, with its library
+    kernels: tuple = ()  # (operation, implementation) pairs
+    status: str = "complete"  # of the run
+    repeats: int = 1
+    repeated_epochs: tuple = ()  # epoch_seconds of each of several runs
+    repeated_sources: tuple = ()  # names of these runs
+    rule: str = ""  # how the timed steps were selected
+    scaled: bool = False  # times are scaled because the run has no complete epoch
+    notes: tuple = ()  # validity notes, one sentence each
+
+    @property
+    def global_batch(self):
+        return round(self.ranks * self.batch_per_rank)
+
+    @property
+    def epoch_repeats(self):
+        """The epoch times of the runs of this point."""
+        return self.repeated_epochs or (self.epoch_seconds,)
+
+    @property
+    def sources(self):
+        """The names of the runs of this point."""
+        return self.repeated_sources or (self.source,)
+
+    @property
+    def is_independent(self):
+        """True for independent replicas: several ranks without communication."""
+        return self.reducer == "none" and self.ranks > 1
+
+    @property
+    def lacks_processors(self):
+        """Whether the ranks lacked processors in at least half of the runs."""
+        return bool(self.lacks) and 2 * len(self.lacks) >= self.repeats
+
+    def link_rate(self, given=None):
+        """Returns the rate of the link between the ranks in Gbit/s, `given` or that of the run; None
+        if it is unknown or if no message uses a link, because all ranks are on one host."""
+        return None if self.host_count == 1 else given or self.link_gbit
+
+    @property
+    def is_all_reduced(self):
+        """Whether every rank receives the sum of the gradients."""
+        return self.reducer not in ("none", "parameter-server")
+
+    @property
+    def communication(self):
+        """The reducer and the data type of the gradients, which one rank does not use."""
+        return (self.reducer, self.gradient_dtype) if self.ranks > 1 else ("", "")
+
+    @property
+    def series(self):
+        """What the points of a curve over the numbers of ranks have in common."""
+        return (self.setting, self.communication, frozenset(
+            pair for pair in self.variant if self.is_of_hosts or pair[0] != HOSTS))
+
+    @property
+    def mode(self):
+        """Text of the column "Mode", a label."""
+        if self.is_independent:
+            text = "independent replicas, no communication"
+        elif self.ranks == 1:
+            text = "1 rank"
+        else:
+            text = self.reducer or "synchronous"
+            if self.gradient_dtype not in ("", "fp32"):
+                text += f", {self.gradient_dtype} gradients"
+        return f"{text} ({self.detail})" if self.detail else text
+
+    @property
+    def exposed_seconds(self):
+        return self.phase_seconds["exposed_communication"] if self.phase_seconds else None
+
+    @property
+    def compute_seconds(self):
+        if not self.phase_seconds:
+            return None
+        return sum(self.phase_seconds[p] for p in ("upload", "forward", "backward", "update"))
+
+    @property
+    def transfer(self):
+        """`Bounds` of the time of the transfer in the all-reduces. If waiting is unknown, the whole
+        all-reduce is the upper bound. None if there are no all-reduces."""
+        if self.split:
+            return self.split.transfer_bounds
+        return metrics.Bounds(None, self.allreduce_seconds) if self.allreduce_seconds else None
+
+    @property
+    def bandwidth(self):
+        """`Bounds` of the bus bandwidth of the all-reduces in bytes/s; None if unknown."""
+        if not self.transfer or not self.bytes_per_step or not self.steps:
+            return None
+        found = metrics.bandwidth_bounds(
+            self.bytes_per_step * self.steps, self.transfer, self.ranks)
+        return None if found.low is None else found
+
+    @property
+    def link_share(self):
+        """The bytes over the link of a host per byte of the bus bandwidth; None if unknown."""
+        return self.link_bytes and self.link_bytes / metrics.ring_bytes(self.bytes_per_step, self.ranks)
+
+    def link_use(self, bytes_per_second, rate):
+        """Returns the share of a link of `rate` Gbit/s that the all-reduces use at a bus bandwidth;
+        None if it is unknown."""
+        if bytes_per_second is None or not self.link_share:
+            return None
+        return metrics.utilisation(self.link_share * bytes_per_second, rate)
+
+    @property
+    def hidden_seconds(self):
+        """Transfer during the backward pass; None if unknown."""
+        return self.split.hidden_seconds if self.split else None
+
+
+def from_run(run):
+    """Returns the point of a run. Raises `ReportError` if the run has no steps."""
+    if not run.has_steps:
+        raise ReportError(
+            INPUT, f"{run.path}: holds no steps (status {run.status}); nothing to report"
+        )
+    window = timed_window(run)
+    lack = lack_of(run, window)
+    is_spoiled = lack is not None and lack.is_spoiling
+    origin = run.parts[run.part_of_step[window.steps[0]]] if run.parts else run
+    step, training, phases = timed_seconds(run, window.steps)
+    images = run.images[window.steps]
+    check_timed(run, step, images)
+    scale = window.size.images / images.sum()
+    of_phases = {name: scale * phases[:, i].mean() for i, name in enumerate(run.phases)}
+    of_phases[IMBALANCE] = scale * step.sum() - sum(of_phases.values())
+    joules = metrics.epoch_reading(run.epochs, "energy_joules", run.epoch_numbers, window.epoch)
+    busy = sum(metrics.busy_seconds(start, end).sum(axis=0) for _, start, end in blocks(
+        window.steps, run.bucket_start, run.bucket_end))
+    return Point(
+        source=run.label,
+        ranks=run.rank_count,
+        batch_per_rank=batch_per_rank(run),
+        epoch_seconds=scale * step.sum(),
+        setting=settings.setting_of(origin),
+        variant=variant_of(origin),
+        others=results_of(origin),
+        reducer=run.option("reducer"),
+        gradient_dtype=run.option("gradient-dtype"),
+        training_seconds=scale * training.sum(),
+        images_per_second=metrics.throughput(images, step),
+        images=window.size.images,
+        steps=window.size.steps,
+        step_median=float(np.median(step)),
+        step_interval=series_interval(step),
+        phase_seconds=of_phases,
+        slow_seconds=scale * len(step) * slow_work(computation_of(run, window.steps[:MOST_STEPS])),
+        allreduce_seconds=scale * busy.mean(),
+        split=split_of(run, window, scale),
+        bytes_per_step=int(run.bucket_bytes.sum()) or None,
+        link_bytes=link_bytes_of(run),
+        **traffic_of(run, window.steps),
+        joules_per_image=None if joules is None else float(
+            joules.sum() / run.images[run.epoch == window.epoch].sum()),
+        measurements=measurements_of(run, window.epoch),
+        lacks={run.label: lack} if is_spoiled else {},
+        link_gbit=link_of(run),
+        hosts=origin.host_names,
+        host_count=origin.host_count or None,
+        threads=run.number("threads") if settings.uses_threads(run) else None,
+        processors=processors_of(run),
+        cores=processors_of(run, "core_list"),
+        version=settings.version_of(origin),
+        algorithm=choices.algorithm_of(origin) if run.rank_count > 1 else "",
+        kernels=choices.kernels_of(origin),
+        status=run.status,
+        rule=window.rule,
+        scaled=window.is_extrapolated,
+        notes=validity.run_notes(run, origin, window) + trend_notes(step) + ((lack.note,) if is_spoiled else ()),
+    )
+
+
+def point_of(run):
+    """Returns the point of a training run; None for other runs."""
+    return from_run(run) if run.has_steps and not run.ladder else None
+
+
+def check_timed(run, step, images):
+    """Raises `ReportError` (input) if the timed steps have times or images from which no rate
+    follows."""
+    if images.min() <= 0 or not np.isfinite(step.sum()) or step.sum() <= 0:
+        raise ReportError(INPUT, f"{run.path}: the timed steps have no finite, positive times and "
+                                 "numbers of images; 'lockstep-report validate' lists the problems")
+
+
+def computation_of(run, steps):
+    """Returns (step, rank): the time of the computation."""
+    columns = [run.phases.index(name) for name in COMPUTATION]
+    return by_blocks(lambda seconds: seconds[:, :, columns].sum(axis=2), steps, run.phase_seconds)
+
+
+def processors_of(run, column="cpu_list"):
+    """Returns the number of processors on which the ranks of the first host may run, or of their
+    physical cores (`core_list`); None if the file does not list them."""
+    hosts = np.asarray(run.ranks.get("host", ()))
+    found = set()
+    for rank, text in enumerate(run.ranks.get(column, ())):
+        if rank < len(hosts) and hosts[rank] != hosts[0]:
+            continue
+        listed = validity.parse_processors(text)
+        if not listed:
+            return None
+        found |= listed
+    return len(found) or None
+
+
+def traffic_of(run, steps):
+    """Returns the bytes of messages per step, mean over `steps`; nothing if they are not known."""
+    if len(steps) == 0 or any(name not in run.traffic for name in ("sent", "received")):
+        return {}
+    sent, received = (run.traffic[name][steps].mean(axis=0) for name in ("sent", "received"))
+    found = {"sent_bytes": sent.max(), "received_bytes": received.max(),
+             "all_sent_bytes": sent.sum()}
+    return {name: float(value) for name, value in found.items() if np.isfinite(value)}
+
+
+def link_bytes_of(run):
+    """Returns the bytes of the all-reduces of a step over the link that carries most of them; None if
+    they are not known."""
+    hosts = run.ranks.get("host", run.ranks.get("hostname", ()))
+    if len(hosts) != run.rank_count or run.option("reducer") in ("none", "parameter-server"):
+        return None
+    algorithm = choices.algorithm_of(run)
+    if run.option("reducer") == "gather-scatter":
+        algorithm = choices.labelled("gather-scatter", choices.library_of(run))
+    found = [link_bytes(algorithm, hosts, int(size)) for size in run.bucket_bytes]
+    return sum(found) if found and None not in found else None
+
+
+def link_of(run):
+    """Returns the rate that the run was given with --link-gbit, in Gbit/s; None if not given."""
+    try:
+        return float(run.option("link-gbit", "0")) or None
+    except ValueError:
+        return None
+
+
+def link_rate_of(run, given=None):
+    """Returns the rate of the link between the ranks, as `Point.link_rate`."""
+    return None if run.host_count == 1 else given or link_of(run)
+
+
+def from_times(row, parameters=None, train_samples=None, notes=()):
+    """Returns the point of one row of a CSV of epoch times. `parameters`: number of parameters
+    of 4 bytes each."""
+    steps = None
+    if train_samples and row.batch_per_rank:
+        steps = metrics.steps_per_epoch(train_samples, row.batch_per_rank, row.ranks)
+    return Point(
+        source=row.source,
+        ranks=row.ranks,
+        batch_per_rank=row.batch_per_rank or 0,
+        epoch_seconds=float(row.seconds),
+        setting=(row.source.removesuffix(".csv"),),
+        images_per_second=train_samples / float(row.seconds) if train_samples else None,
+        images=train_samples,
+        steps=steps,
+        bytes_per_step=4 * parameters if parameters else None,
+        link_bytes=metrics.ring_bytes(4 * parameters, row.ranks) if parameters and row.ranks > 1 else None,
+        rule="epoch times as given in the CSV",
+        notes=tuple(notes),
+    )

@@ -1,0 +1,44 @@
+"""The times of steps on the clock of the rank that takes longest for all of them.
+
+A step takes from its start to the start of the next one. The sum of the maxima over the ranks would
+count the jitter of every rank: a rank that is late in one step makes the others wait only once.
+"""
+
+import numpy as np
+
+from lockstep_report.runfile.stored import blocks
+
+WAIT = "data_wait"
+
+
+def step_seconds(run, steps):
+    """Returns (step): the times of the steps with the ascending indices `steps`, on the rank with
+    the largest sum. The last step of an epoch or of a process takes the sum of its phases, as does
+    a step without recorded starts."""
+    return timed_seconds(run, steps)[0]
+
+
+def timed_seconds(run, steps):
+    """Returns the times of `steps` as `step_seconds`, the same without `data_wait` (step), and the
+    sums over the steps of each phase (rank, phase)."""
+    if len(steps) == 0:
+        return np.zeros(0), np.zeros(0), np.zeros((run.rank_count, len(run.phases)))
+    totals, waits, phases = [], [], 0.0
+    for _, seconds in blocks(steps, run.phase_seconds):
+        totals.append(seconds.sum(axis=2))
+        waits.append(seconds[:, :, run.phases.index(WAIT)])
+        phases = phases + seconds.sum(axis=0)
+    seconds = durations(run, steps, np.concatenate(totals))
+    slowest = int(np.argmax(seconds.sum(axis=0)))
+    step = seconds[:, slowest]
+    return step, step - np.concatenate(waits)[:, slowest], phases
+
+
+def durations(run, steps, totals):
+    """Returns (step, rank): the time from the start of each step to that of the next. `totals`
+    (step, rank): the sums of the phases."""
+    first, second = steps[:-1], steps[1:]
+    follows = (second == first + 1) & (run.epoch[first] == run.epoch[second]) & ~run.starts_part[second]
+    between = np.diff(run.step_start[steps], axis=0)
+    is_known = follows[:, None] & np.isfinite(between) & (between > 0)
+    return np.concatenate([np.where(is_known, between, totals[:-1]), totals[-1:]])

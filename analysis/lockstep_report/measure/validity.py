@@ -1,0 +1,173 @@
+"""Validity notes: restrictions that matter if a point is compared with others."""
+
+from dataclasses import replace
+
+from lockstep_report.measure import metrics
+from lockstep_report.measure.choices import kernel_changes, series_notes
+from lockstep_report.measure.comparison import base_of, independent_of, strong_base_of
+from lockstep_report.measure.contention import LIMIT, REMEDY
+from lockstep_report.runfile.experiment import unlike
+from lockstep_report.runfile.settings import SETTING_PARTS
+
+# Part of the setting -> what makes it equal in two runs.
+REMEDIES = {"model": "the same --model", "device": "the same --device",
+            "precision": "the same --precision", "data": "the same --data and --train-samples",
+            "device name": "processors or GPUs of the same kind",
+            "threads": "the same --threads (without it, the ranks divide the cores among them)"}
+UNLIKE = "no speedup, because"  # begin of the note about a 1-rank run of another setting
+IMAGES_TOLERANCE = 0.01  # relative difference in images up to which two epochs count as equal
+
+
+def run_notes(run, origin, window):
+    """Returns the notes of one run. `origin`: the part of the run with the timed window."""
+    notes = []
+    if window.is_extrapolated:
+        notes.append(f"scaled from {len(window.steps)} of {window.size.steps} steps")
+    if run.status != "complete":
+        notes.append(f"the run did not finish (status {run.status})")
+    notes += [f"warning: {line}" for line in warnings_of(origin)]
+    return tuple(notes)
+
+
+def warnings_of(run):
+    """Returns the warnings that the program printed about the validity of timings. For files
+    without this attribute, checks whether there were more threads than processors."""
+    if "warnings" not in run.environment:
+        return oversubscribed_hosts(run)
+    lines = str(run.environment["warnings"]).splitlines()
+    return [line.strip() for line in lines if line.strip()] + lack_warnings(run)
+
+
+def lack_warnings(run):
+    """Returns a warning if a rank lacked a processor during a run that is no training."""
+    share = float(run.results.get("lacking_processor_share", 0.0))
+    if not share >= LIMIT:
+        return []
+    return [f"a rank lacked a processor for {100 * share:.0f} % of the time (other processes, more "
+            f"threads than processors, a CPU quota, or a hypervisor); {REMEDY}"]
+
+
+def warning_notes(runs):
+    """Returns the warnings of runs that are no trainings, for the notes of their tables."""
+    return [f"{run.label}: warning: {line}" for run in runs for line in warnings_of(run)]
+
+
+def oversubscribed_hosts(run):
+    """Returns one sentence per host whose ranks have more threads than processors."""
+    threads, processors = {}, {}
+    for host, listed in zip(run.ranks.get("hostname", ()), run.ranks.get("cpu_list", ())):
+        threads[host] = threads.get(host, 0) + (run.number("threads") or 1)
+        processors.setdefault(host, set()).update(parse_processors(listed))
+    return [f"{threads[host]} threads share {len(found)} processors on {host}"
+            for host, found in processors.items() if found and threads[host] > len(found)]
+
+
+def parse_processors(text):
+    """Returns the set of numbers in a list such as "0-3,8"; an empty set for any other text."""
+    found = set()
+    for item in str(text).split(","):
+        first, _, last = item.strip().partition("-")
+        if not first.isdigit() or not (last or first).isdigit():
+            return set()
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+def add_comparison_notes(points, link_gbit=None):
+    """Returns the points with additional notes about their base cases and about impossible values.
+    `link_gbit`: rate of the link for all points, in Gbit/s; if it is None, each point's own rate is
+    used."""
+    return [replace(p, notes=(*p.notes, *comparison_notes(p, points, link_gbit))) for p in points]
+
+
+def comparison_notes(point, points, link_gbit):
+    notes = []
+    bases = {id(b): b for b in (base_of(point, points), strong_base_of(point, points)) if b}
+    alone = None if point.is_independent else independent_of(point, points)
+    if point.ranks > 1:
+        for base in bases.values():
+            notes += base_notes(point, base)
+        if alone:
+            notes += option_notes(point, alone, f"the baseline {alone.source}")
+    if point.ranks > 1 and not bases:
+        notes += unlike_base_notes(point, points)
+    notes += series_notes(point, points)
+    notes += link_notes(point, link_gbit)
+    return list(dict.fromkeys(notes))
+
+
+def base_notes(point, base):
+    """Returns notes about differences between a point and its base case besides the rank count."""
+    notes = []
+    case = f"the base case {base.source}"
+    if base.hosts and not set(base.hosts) <= set(point.hosts):
+        notes.append(f"{case} ran on another host ({', '.join(base.hosts)}) than this point "
+                     f"({', '.join(point.hosts)})")
+    if base.lacks_processors:
+        notes.append(f"ranks lacked processors in {case}, so the speedup is too large or too small")
+    notes += option_notes(point, base, case)
+    changed = kernel_changes(point, base)
+    if changed:
+        notes.append(f"{changed} than in {case}")
+    if point.images and base.images:
+        if abs(point.images - base.images) > IMAGES_TOLERANCE * base.images:
+            notes.append(f"an epoch of this point trains on {point.images:,} images, an epoch of "
+                         f"{case} on {base.images:,} (an incomplete last batch is dropped)")
+    speedup = metrics.speedup(base.epoch_seconds, point.epoch_seconds)
+    if speedup > point.ranks:
+        notes.append(f"speedup {speedup:.2f} is above the number of ranks ({point.ranks}): check "
+                     f"that {case} ran under the same conditions")
+    return notes
+
+
+def option_notes(point, other, case):
+    """Returns one note per option, and one about the build, that affects the time and differs
+    between a point and the point `other` with the name `case`."""
+    return [f"{case} has {name} {values[0]}, this point {values[-1]}" for name, values in unlike(
+        (other.variant, other.ranks), (point.variant, point.ranks))]
+
+
+def unlike_base_notes(point, points):
+    """Returns a note if the only 1-rank runs with the batch of a point have another setting: what
+    differs, and the remedy."""
+    others = [p for p in points if p.ranks == 1 and len(p.setting) == len(point.setting)
+              and p.batch_per_rank in (point.batch_per_rank, point.global_batch)]
+    if not others or len(point.setting) != len(SETTING_PARTS):
+        return []
+
+    def changed(other):
+        return [i for i, part in enumerate(point.setting) if part != other.setting[i]]
+
+    base = min(others, key=lambda other: len(changed(other)))
+    texts = [f"{base.setting[i] or 'no value'} instead of {point.setting[i] or 'no value'}"
+             for i in changed(base)]
+    remedies = dict.fromkeys(REMEDIES[SETTING_PARTS[i]] for i in changed(base))
+    return [f"{UNLIKE} the 1-rank run {base.source} has {', '.join(texts)}; for a "
+            f"comparison, run both with {' and '.join(remedies)}"]
+
+
+def link_notes(point, given):
+    """`given`: as `link_gbit` of `add_comparison_notes`."""
+    if point.ranks > 1 and point.host_count == 1 and (given or point.link_gbit):
+        return ["a rate of the link was given, but all ranks are on one host: their messages do not "
+                "use the link, so it has no utilisation"]
+    link_gbit = point.link_rate(given)
+    if point.ranks < 2 or point.is_independent or not point.bytes_per_step or not point.steps:
+        return []
+    rate = point.bandwidth
+    share = point.link_use(rate and rate.low, link_gbit)  # at least
+    if share is None or share <= 1:
+        return []
+    return [f"the all-reduces use at least {share:.0%} of the link of {link_gbit:g} Gbit/s: not all "
+            "messages used this link, or the rate is wrong"]
+
+
+def letters(points):
+    """Returns {note: letter} in the order of the points; letters are a, b, ..., z, aa, ab, ..."""
+    notes = dict.fromkeys(note for p in points for note in p.notes)
+    return {note: letter(i) for i, note in enumerate(notes)}
+
+
+def letter(index):
+    quotient, remainder = divmod(index, 26)
+    return (letter(quotient - 1) if quotient else "") + chr(ord("a") + remainder)

@@ -1,0 +1,278 @@
+"""Splits the time of the all-reduces into waiting for the last rank and transfer.
+
+A CPU advances an all-reduce only in calls, between which it computes, so the time from its start to
+its end bounds the transfer from above, and the time in calls bounds it from below.
+"""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from lockstep_report.measure import metrics
+from lockstep_report.runfile.stored import blocks
+from lockstep_report.tables.table import Column, Note, Table, bounded_columns, bounded_values
+
+WHOLE = 1 - 1e-6  # share of the time in progress from which all-reduces consist of calls
+UNCERTAIN = 0.2  # of a time: it is not divided if the error of the clocks is larger
+CLOCKS = ("clock_offset_seconds", "clock_error_seconds")  # columns of /epochs
+
+
+@dataclass(frozen=True)
+class Split:
+    """Waiting and transfer of each rank, in seconds per epoch."""
+
+    waiting: tuple  # (rank)
+    transfer: tuple  # (rank), upper bound
+    last_share: tuple  # (rank), share of the all-reduces that this rank started last
+    clock_error: float  # bound on the error of the difference of two clocks, in seconds
+    exposed_waiting: tuple = None  # (rank), part of the phase exposed_communication
+    exposed_transfer: tuple = None  # (rank)
+    hidden: tuple = None  # (rank), transfer during the backward pass; None if unknown
+    least_transfer: tuple = None  # (rank), lower bound of the transfer; None if unknown
+    uncertain: tuple = (0.0,)  # (rank), by which waiting and transfer can be wrong: error of the clocks
+
+    @property
+    def waiting_seconds(self):
+        """Mean over the ranks."""
+        return float(np.mean(self.waiting))
+
+    @property
+    def transfer_seconds(self):
+        """Upper bound, mean over the ranks."""
+        return float(np.mean(self.transfer))
+
+    @property
+    def transfer_bounds(self):
+        most = min(self.transfer_seconds + self.uncertain_seconds,
+                   self.transfer_seconds + self.waiting_seconds)
+        least = None if self.least_transfer is None else max(
+            0.0, float(np.mean(self.least_transfer)) - self.uncertain_seconds)
+        return metrics.time_bounds(least, most)
+
+    @property
+    def uncertain_seconds(self):
+        """Mean over the ranks."""
+        return float(np.mean(self.uncertain))
+
+    @property
+    def divides_exposed(self):
+        """Whether the clocks are good enough to divide the exposed communication."""
+        return (self.exposed_waiting is not None and self.uncertain_seconds
+                <= UNCERTAIN * float(np.mean(self.exposed_waiting) + np.mean(self.exposed_transfer)))
+
+    @property
+    def hidden_seconds(self):
+        """Mean over the ranks; None if unknown."""
+        return None if self.hidden is None else float(np.mean(self.hidden))
+
+
+@dataclass(frozen=True)
+class Times:
+    """Times of some steps on the clock of rank 0, in seconds."""
+
+    origin: np.ndarray  # (step, rank), start of the step
+    start: np.ndarray  # (step, rank, bucket), start of the all-reduce
+    end: np.ndarray  # (step, rank, bucket)
+    clock_error: float  # bound on the error of the difference of two clocks
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Parts of the all-reduces of each step, (step, rank), in seconds. `least_transfer` and `hidden`
+    are NaN if the time in calls is unknown."""
+
+    waiting: np.ndarray
+    transfer: np.ndarray  # upper bound
+    exposed_waiting: np.ndarray  # part of the phase exposed_communication
+    exposed_transfer: np.ndarray
+    least_transfer: np.ndarray  # lower bound of the transfer
+    hidden: np.ndarray  # transfer during the backward pass
+    uncertain: np.ndarray  # largest error of waiting and transfer because of the clocks
+
+
+@dataclass(frozen=True)
+class CommonClock:
+    """The starts of the steps of an epoch on the clock of rank 0."""
+
+    steps: np.ndarray  # (step), ascending
+    origin: np.ndarray  # (step, rank), in seconds
+    error: float  # bound on the error of the difference of two clocks, in seconds
+
+    def times(self, steps, bucket_start, bucket_end):
+        """Returns the times of `steps`, whose all-reduces have these times relative to the starts
+        of the steps; None if a time is not finite."""
+        if not (np.all(np.isfinite(bucket_start)) and np.all(np.isfinite(bucket_end))):
+            return None
+        origin = self.origin[np.searchsorted(self.steps, steps)]
+        begin = origin[:, :, None]
+        return Times(origin, begin + bucket_start, begin + bucket_end, self.error)
+
+
+def common_clock(run, window):
+    """Returns the clock of the timed epoch; None if the run has no buckets, or no clock."""
+    return epoch_clock(run, window.epoch) if len(run.bucket_bytes) else None
+
+
+def epoch_clock(run, epoch):
+    """Returns the clock of an epoch; None if the run lacks the starts of its steps or the offsets
+    of the clocks in this epoch."""
+    rows = np.flatnonzero(run.epoch_numbers == epoch)
+    if len(rows) == 0 or any(c not in run.epochs for c in CLOCKS):
+        return None
+    offsets, errors = (np.asarray(run.epochs[name][rows[0]], dtype=float) for name in CLOCKS)
+    of_epoch = np.flatnonzero(run.epoch == epoch)
+    origin = metrics.common_start(run.step_start[of_epoch], offsets)
+    if not (np.all(np.isfinite(origin)) and np.all(np.isfinite(errors))):
+        return None
+    return CommonClock(of_epoch, origin, float(np.sort(errors.max(axis=1))[-2:].sum()))
+
+
+def times_of(run, window):
+    """Returns the times of the timed steps; None if they have no common clock or are not finite."""
+    clock = common_clock(run, window)
+    if clock is None:
+        return None
+    return clock.times(window.steps, run.bucket_start[window.steps], run.bucket_end[window.steps])
+
+
+def split_of(run, window, scale):
+    """Returns the split of the timed steps, multiplied by `scale`; None if the times of the ranks
+    cannot be compared."""
+    clock = common_clock(run, window)
+    if clock is None:
+        return None
+    names = [field.name for field in fields(Parts)]
+    totals, last = dict.fromkeys(names, 0.0), np.zeros(run.rank_count)
+    for steps, start, end, seconds in blocks(window.steps, run.bucket_start, run.bucket_end,
+                                             run.phase_seconds):
+        times = clock.times(steps, start, end)
+        if times is None:
+            return None
+        parts = parts_of(times, call_seconds(run, steps, start, end), seconds, run.phases)
+        for name in names:
+            totals[name] = totals[name] + scale * getattr(parts, name).sum(axis=0)
+        last += np.bincount(times.start.argmax(axis=1).ravel(), minlength=len(last))
+    return Split(last_share=tuple(last / last.sum()), clock_error=clock.error,
+                 **{name: tuple(total) if np.all(np.isfinite(total)) else None
+                    for name, total in totals.items()})
+
+
+def call_seconds(run, steps, start, end):
+    """Returns (step, rank): the time of the rank in calls of its all-reduces; NaN if unknown. A GPU
+    executes an all-reduce from its start to its end, also in files that do not say so."""
+    if run.bucket_calls is not None:
+        return run.bucket_calls[steps].sum(axis=2)
+    unknown = 1.0 if run.option("device") == "cuda" else np.nan
+    return unknown * (end - start).sum(axis=2)
+
+
+def parts_of(times, calls, phase_seconds, phases):
+    """Returns the `Parts` of the all-reduces with these times. `calls`: as `call_seconds`."""
+    transfer = metrics.transfer_seconds(times.start, times.end)
+    busy = metrics.busy_seconds(times.start, times.end)
+    begin, end = exposed_interval(phase_seconds, phases, times)
+    exposed_waiting, exposed_transfer = parts_within(begin, end, times)
+    early_end = np.minimum(end, begin.max(axis=1, keepdims=True))
+    _, early_transfer = parts_within(begin, early_end, times)
+    certain = metrics.certain_transfer_seconds(transfer, calls, exposed_waiting)
+    # Each begin of the transfer of a bucket is a time of another rank.
+    uncertain = np.minimum(busy, times.clock_error * times.start.shape[2])
+    return Parts(np.maximum(0, busy - transfer),  # negative by rounding
+                 transfer, exposed_waiting, exposed_transfer,
+                 metrics.least_transfer_seconds(certain, early_transfer, calls >= WHOLE * busy),
+                 metrics.hidden_seconds(certain, exposed_transfer), uncertain)
+
+
+def exposed_interval(phase_seconds, phases, times):
+    """Returns (step, rank) twice: begin and end of the phase `exposed_communication`, which follows
+    the phases before it."""
+    index = phases.index("exposed_communication")
+    begin = times.origin + phase_seconds[:, :, :index].sum(axis=2)
+    return begin, begin + phase_seconds[:, :, index]
+
+
+def parts_within(begin, end, times):
+    """Returns (step, rank) twice: the parts of the times from `begin` to `end`, (step, rank), in
+    which the rank waited for the last rank, and in which a bucket was transferred that all ranks
+    had started; the rest is in no all-reduce."""
+    def inside(start):
+        return metrics.busy_seconds(*(np.clip(x, begin[:, :, None], end[:, :, None])
+                                      for x in (start, times.end)))
+
+    last = times.start.max(axis=1, keepdims=True)
+    transfer = inside(np.minimum(last, times.end))
+    return np.maximum(0, inside(times.start) - transfer), transfer
+
+
+def median_split(splits):
+    """Returns the medians over repeated runs for each rank; None if one of them is unknown."""
+    if None in splits:
+        return None
+
+    def median(name):
+        values = [getattr(split, name) for split in splits]
+        if any(value is None for value in values):
+            return None
+        return tuple(np.median(values, axis=0))
+
+    names = [field.name for field in fields(Split) if field.name != "clock_error"]
+    return Split(clock_error=max(split.clock_error for split in splits),
+                 **{name: median(name) for name in names})
+
+
+def waiting_table(points, row_of, place):
+    """Returns the table of waiting and transfer. `row_of(point)`: the values of the columns
+    `place`, with which each row begins."""
+    rows = [row_of(point) | values_of(point.split) for point in points if point.split]
+    return Table(
+        "waiting-transfer", "Waiting and transfer in the all-reduce",
+        [*place, Column("allreduce_seconds", "All-reduce (s)", 3),
+         Column("waiting_seconds", "Waiting for the last rank (s)", 3),
+         Column("waiting_percent", "of the all-reduce (%)", 1),
+         *bounded_columns("transfer_seconds", "Transfer (s)", 3),
+         Column("longest_waiting", "Longest waiting (s)", 3),
+         Column("longest_waiting_rank", "of rank"),
+         Column("last_rank", "Last rank"), Column("last_percent", "last in (%)", 1),
+         Column("clock_error_us", "Clock error (µs)", 1), Column("uncertain_seconds", "Uncertain by it (s)", 3)],
+        rows,
+        ["seconds per epoch, mean over the ranks; waiting: the rank has started a bucket that "
+         "another rank has not started; transfer: all ranks have started it; waiting + transfer "
+         "(at most) = all-reduce",
+         *range_notes(row["transfer_seconds"] for row in rows),
+         "longest waiting: of the rank that waited most; last rank: the rank that started the most "
+         "buckets last, and the share of the buckets that it started last",
+         Note("clock error: bound on the error of a difference between the clocks of two ranks; 0 "
+              "on the CPUs of one host. Waiting and transfer are uncertain by this error for each "
+              "bucket of each step; the bounds of the transfer contain it", ("clock_error_us",))])
+
+
+def range_notes(transfers):
+    """Returns the notes about the transfers (`Bounds` or None) that have no value."""
+    found = [t for t in transfers if t is not None and t.value is None]
+    notes = []
+    if any(t.low is not None for t in found):
+        notes.append(
+            "a range: a CPU advances an all-reduce only in calls, between which it computes. The "
+            "transfer takes at least the time in calls, without waiting, and at most the time from "
+            "the start on the last rank to the end; --reducer allreduce, or the sweep of lockstep "
+            "allreduce, measures it without computation")
+    if any(t.low is None for t in found):
+        notes.append(
+            "without lower bound of the transfer: the run file lacks the time in calls "
+            "(/buckets/call_seconds) or the clocks of the ranks; the time in which an all-reduce "
+            "was in progress contains computation and, without clocks, waiting for slower ranks")
+    return notes
+
+
+def values_of(split):
+    total = split.waiting_seconds + split.transfer_seconds
+    longest, last = int(np.argmax(split.waiting)), int(np.argmax(split.last_share))
+    return {
+        "allreduce_seconds": total, "waiting_seconds": split.waiting_seconds,
+        "waiting_percent": 100 * split.waiting_seconds / total if total else None,
+        **bounded_values("transfer_seconds", split.transfer_bounds),
+        "longest_waiting": float(split.waiting[longest]), "longest_waiting_rank": longest,
+        "last_rank": last, "last_percent": 100 * float(split.last_share[last]),
+        "clock_error_us": 1e6 * split.clock_error,
+        "uncertain_seconds": split.uncertain_seconds if split.clock_error else None,
+    }

@@ -1,0 +1,106 @@
+"""The measured step on which a prediction is based: the times of each step and rank at which the
+gradients of each bucket are final, the end of the backward pass, and the time of the update."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lockstep_report.measure.choices import algorithm_of, library_of
+from lockstep_report.measure.points import Point
+from lockstep_report.measure.scaling import mean_step
+from lockstep_report.measure.window import batch_per_rank, timed_window
+
+BEFORE = ("data_wait", "upload", "forward", "backward")  # phases before the exposed communication
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Times are in seconds from the start of the step on each rank."""
+
+    source: str
+    point: Point  # of the run
+    batch: int  # per rank
+    reducer: str
+    library: str
+    algorithm: str
+    ready: np.ndarray  # (step, rank, bucket): the gradients of the bucket are final
+    backward_start: np.ndarray  # (step, rank)
+    backward_end: np.ndarray  # (step, rank)
+    update: np.ndarray  # (step, rank)
+    sizes: np.ndarray  # (bucket), bytes
+    updates_by_bucket: bool  # a bucket is updated as soon as it is reduced
+    measured_step: float  # mean
+    notes: tuple = ()
+
+    @property
+    def setting(self):
+        return self.point.setting
+
+    @property
+    def ranks(self):
+        return self.point.ranks
+
+    @property
+    def has_overlap(self):
+        return self.reducer == "overlap"
+
+
+def basis_of(run, point):
+    """Returns the basis of a run that trained and its point; None if it has no buckets of a
+    synchronous training, or if a time is not finite."""
+    if len(run.bucket_bytes) == 0 or run.option("reducer") not in (
+            "overlap", "allreduce") or (run.number("pipeline-stages") or 1) > 1:
+        return None
+    window = timed_window(run)
+    phases = run.phase_seconds[window.steps]
+    starts = run.bucket_start[window.steps]
+    if not (np.all(np.isfinite(phases)) and np.all(np.isfinite(starts)) and phases.sum() > 0
+            and run.bucket_bytes.sum() > 0):
+        return None
+    index = {name: i for i, name in enumerate(run.phases)}
+    before = [index[name] for name in BEFORE]
+    backward_end = phases[:, :, before].sum(axis=2)
+    ready = np.minimum(starts, backward_end[:, :, None])
+    if run.option("reducer") == "allreduce":
+        ready = np.broadcast_to(backward_end[:, :, None], ready.shape)
+    notes = []
+    if library_of(run) == "NCCL" and len(run.bucket_bytes) > 1:
+        notes.append(f"{run.label}: NCCL starts a bucket after the previous one, so the times at "
+                     "which gradients are final are upper bounds for the later buckets")
+    notes += [f"{name}: {lack.note}" for name, lack in point.lacks.items()]
+    if window.is_extrapolated:
+        notes.append(f"{run.label}: {point.rule}")
+    return Basis(
+        run.label, point, batch_per_rank(run), run.option("reducer"),
+        library_of(run), algorithm_of(run), ready, backward_end - phases[:, :, index["backward"]],
+        backward_end, phases[:, :, index["update"]],
+        np.asarray(run.bucket_bytes, dtype=float),
+        updates_by_bucket(run),
+        mean_step(point), tuple(notes))
+
+
+def updates_by_bucket(run):
+    """Whether a bucket is updated as soon as it is reduced: fp16 and --grad-clip need all gradients
+    before the update, and CPUs wait for all of them with the reducer `allreduce`."""
+    try:
+        clips = float(run.option("grad-clip", "0") or 0) > 0
+    except ValueError:
+        clips = False
+    waits = run.option("reducer") == "allreduce" and run.option("device") == "cpu"
+    return run.option("precision") != "fp16" and not clips and not waits
+
+
+def with_bucket_bytes(basis, size):
+    """Returns the basis with buckets of `size` bytes instead of the measured ones. The time at
+    which gradients are final is interpolated linearly over the bytes of the backward pass between
+    the ends of the measured buckets."""
+    total = basis.sizes.sum()
+    ends = np.append(np.arange(size, total, size), total)
+    known = np.concatenate([[0.0], np.cumsum(basis.sizes)])
+    times = np.concatenate([basis.backward_start[:, :, None], basis.ready], axis=2)
+    place = np.clip(np.searchsorted(known, ends), 1, len(known) - 1)
+    share = (ends - known[place - 1]) / (known[place] - known[place - 1])
+    ready = times[:, :, place - 1] + share * (times[:, :, place] - times[:, :, place - 1])
+    return replace(basis, ready=ready, sizes=np.diff(ends, prepend=0.0),
+                   notes=(*basis.notes, f"buckets of {size / 2**20:g} MiB: times of the gradients "
+                                        "interpolated between the measured buckets"))

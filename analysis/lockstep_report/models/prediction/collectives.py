@@ -1,0 +1,69 @@
+"""The time of an all-reduce of b bytes by algorithm, from the latency alpha (s per message) and the
+inverse bandwidth beta (s per byte) of a link in each direction. docs/analysis.md has the sources.
+
+Each formula is linear in alpha and beta, and is defined by its two factors.
+"""
+
+import math
+
+from lockstep_report.measure.link_bytes import LONGEST_EXCHANGE
+
+
+def ring(ranks, size):
+    """2(n-1) messages of b/n bytes, one after the other."""
+    return 2 * (ranks - 1), 2 * (ranks - 1) / ranks * size
+
+
+def direct(ranks, size):
+    """Pairwise exchange: every rank sends b/n bytes to each other rank, twice; the messages are in
+    flight at the same time, so their latencies overlap."""
+    return 2, 2 * (ranks - 1) / ranks * size
+
+
+def recursive_doubling(ranks, size):
+    """log2 P exchanges of b bytes up to 16 KiB, otherwise halving-doubling (Rabenseifner): 2 log2 P
+    messages and 2(P-1)/P b bytes; P is the largest power of two. If n is none, n - P ranks first
+    send b bytes to another one and receive b bytes in the end."""
+    levels = ranks.bit_length() - 1
+    power = 1 << levels
+    if size <= LONGEST_EXCHANGE:
+        messages, sent = levels, levels * size
+    else:
+        messages, sent = 2 * levels, 2 * (power - 1) / power * size
+    return (messages, sent) if power == ranks else (messages + 2, sent + 2 * size)
+
+
+def tree(ranks, size):
+    """Two pipelined binary trees that each reduce and broadcast half of the array: 2 log2 n
+    latencies, and 2b bytes over the link of a rank in each direction."""
+    return 2 * math.ceil(math.log2(ranks)), 2 * size
+
+
+FLAT = {"ring": ring, "direct": direct, "recursive-doubling": recursive_doubling, "tree": tree}
+HIERARCHICAL = "hierarchical"
+# Algorithms of each library. The same name means the same formula, but the labels always contain
+# the library, because protocols and constants differ.
+ALGORITHMS = {"MPI": ("ring", "direct", "recursive-doubling", HIERARCHICAL),
+              "NCCL": ("ring", "tree", HIERARCHICAL)}
+
+
+def flat_seconds(algorithm, ranks, size, alpha, beta):
+    """Returns the time of an all-reduce over `ranks` ranks on equal links."""
+    if ranks == 1:
+        return 0.0 * alpha
+    messages, sent = FLAT[algorithm](ranks, size)
+    return messages * alpha + sent * beta
+
+
+def hierarchical_seconds(levels, size):
+    """Returns the time of a hierarchical all-reduce. `levels`: (units, alpha, beta, algorithm) from
+    the innermost, with beta for one of the ranks that share a link. In each level but the last one
+    a ring reduces 1/n of the array to each of its n units before the next level, and gathers the
+    sums after it: together the time of an all-reduce by a ring. The last level reduces the part
+    that remains with its own algorithm."""
+    total = 0.0
+    for units, alpha, beta, algorithm in levels[:-1]:
+        total = total + flat_seconds("ring", units, size, alpha, beta)
+        size = size / units
+    units, alpha, beta, algorithm = levels[-1]
+    return total + flat_seconds(algorithm, units, size, alpha, beta)

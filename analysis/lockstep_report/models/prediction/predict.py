@@ -1,0 +1,176 @@
+"""Predicts the step time on other numbers of ranks from a basis and a network."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from lockstep_report.measure.inference import autocorrelation_time, student_quantile
+from lockstep_report.models.prediction.schedule import schedule
+
+REPLICATES = 200  # samples of the measured steps and of the network, for the intervals
+STEPS = 64  # simulated steps of a replicate
+MOST_PAIRS = 20_000  # measured (step, rank) pairs; of more, evenly spaced steps are used
+SEED = 1
+PERCENTILES = (2.5, 97.5)
+PAIRS_PER_RANK = 10  # independent measured (step, rank) pairs per predicted rank, with fewer of which it is marked
+TAIL_SHARE = 0.03  # of the deviations, whose distribution is fitted
+SMALLEST_TIME = 1.5  # autocorrelation time in steps, above which steps are drawn in blocks
+LEVELS = 64  # of the distribution of a maximum, for its mean
+BIAS_REPLICATES = 50
+SHAPES = (-0.5, 0.5)  # of the generalized Pareto distribution
+SMALLEST_DOF = 3  # of Student's t
+SMALLEST_TAIL = 10  # deviations of which it is fitted
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The prediction for one number of ranks. Each quantity is (value, low, high): the median and
+    the 95 % range over the replicates. Seconds are means over the steps of a replicate."""
+
+    basis: object
+    network: object
+    ranks: int
+    step: tuple
+    exposed: tuple  # mean over the ranks
+    all_reduce: tuple  # sum of the all-reduces of a step
+    straggler: tuple  # end of the backward pass on the last rank less the mean over the ranks
+    alone: float  # step time on one rank without communication: predicted mean work of a rank
+    is_tail_extrapolated: bool  # fewer than PAIRS_PER_RANK measured pairs per rank
+
+    @property
+    def images_per_second(self):
+        value, low, high = (self.ranks * self.basis.batch / seconds for seconds in self.step)
+        return value, high, low
+
+    @property
+    def label(self):
+        """The library and the algorithm; a run with NCCL is never combined with a model of MPI
+        under one label."""
+        return self.network.label
+
+
+def predict(basis, network, ranks, seed=SEED):
+    """Returns the prediction for `ranks` ranks with the batch per rank of the basis.
+
+    Each replicate draws blocks of measured steps with replacement and the quantities of the network
+    uniformly between their ends. Of each simulated step, the part that the ranks have in common is
+    that of a drawn measured step, and the deviation of the last rank is the maximum of `ranks` draws
+    from the distribution of the measured deviations, whose upper tail is fitted.
+    """
+    random = np.random.default_rng([seed, ranks])
+    work = np.concatenate([basis.ready, basis.backward_end[:, :, None],
+                           basis.update[:, :, None]], axis=2)
+    work = work[::math.ceil(work.shape[0] * work.shape[1] / MOST_PAIRS)]
+    common, deviations = spread_of(work)
+    tau = float(np.mean([autocorrelation_time(series) for series in work[:, :, -2].T]))
+    tau = tau if tau > SMALLEST_TIME else 1.0
+    block = min(len(work), math.ceil(2 * tau)) if tau > 1 else 1
+    missing = missing_maximum(deviations, ranks, block, random)
+    values = network.draw(random, REPLICATES)
+    found = []
+    for k in range(REPLICATES):
+        drawn = [(alpha[k], beta[k]) for alpha, beta in values]
+        comm = np.array([[network.seconds(ranks, size, drawn) for size in basis.sizes]])
+        found.append(replicate(basis, network, ranks, random, common, deviations, comm, block,
+                               missing))
+    # About pairs / ranks independent maxima were measured, so the range is that of Student's t.
+    pairs = work.shape[0] * work.shape[1] / tau
+    wide = student_quantile(max(SMALLEST_DOF, int(pairs / ranks) - 1)) / student_quantile(10**4)
+    step, exposed, all_reduce, straggler = (
+        range_of(column, factor) for column, factor in zip(np.array(found).T, (wide, wide, 1, wide)))
+    alone = float((basis.backward_end + basis.update).mean())
+    return Predicted(basis, network, ranks, step, exposed, all_reduce, straggler, alone,
+                     is_tail_extrapolated=PAIRS_PER_RANK * ranks > pairs)
+
+
+def range_of(values, factor):
+    """Returns (median, low, high) of the replicates; the range is `factor` times as wide as theirs."""
+    middle = float(np.median(values))
+    return middle, *(middle + factor * (float(end) - middle) for end in np.percentile(values, PERCENTILES))
+
+
+def spread_of(work):
+    """Returns (step, quantity) the part of `work` (step, rank, quantity) that the ranks of a step have
+    in common and (step, rank, quantity) the deviations from it. Both have the variance that the
+    correlation of the ranks gives them: without correlation, the deviations are those from the mean
+    of all steps, which keeps their distribution. With one rank, all of the spread is deviation."""
+    steps, ranks, _ = work.shape
+    center, mean = work.mean(axis=(0, 1)), work.mean(axis=1)
+    of_means = mean.var(axis=0) * steps / max(1, steps - 1)
+    of_ranks = work.var(axis=1).mean(axis=0) * ranks / max(1, ranks - 1)
+    shared = np.zeros_like(center)
+    if ranks > 1:
+        shared = np.clip(1 - of_ranks / ranks / np.where(of_means > 0, of_means, np.inf), 0, 1)
+        shared = np.where(of_means > 0, shared, 0)
+    common = center + np.sqrt(shared) * (mean - center)
+    deviations = work - center - ((1 - np.sqrt(1 - shared)) * (mean - center))[:, None]
+    return common, deviations
+
+
+def quantiles(ordered, probability):
+    """Returns the quantiles of the distribution of the columns of `ordered` (n, quantity): between the
+    ordered values, and a generalized Pareto distribution in the upper tail."""
+    count = len(ordered)
+    tail = max(SMALLEST_TAIL, int(TAIL_SHARE * count))
+    place = np.clip(probability * count - 0.5, 0, count - 1)
+    low = place.astype(int)
+    high = np.minimum(low + 1, count - 1)
+    found = ordered[low] + (place - low)[:, None] * (ordered[high] - ordered[low])
+    if 2 * tail > count:
+        return found
+    start = (ordered[count - tail - 1] + ordered[count - tail]) / 2
+    excess = ordered[count - tail:] - start
+    weights = 1 - (np.arange(tail) + 0.65) / tail
+    first, second = excess.mean(axis=0), (weights[:, None] * excess).mean(axis=0)  # weighted moments
+    difference = np.where(first > 2 * second, first - 2 * second, np.inf)
+    shape = np.clip(2 - first / difference, *SHAPES)
+    scale = first * (1 - shape)
+    beyond = np.maximum((1 - probability) * count / tail, 1e-12)[:, None]
+    is_bent = np.abs(shape) > 1e-6
+    bent = np.where(is_bent, shape, 1.0)
+    fitted = start + scale * np.where(is_bent, (beyond**-bent - 1) / bent, -np.log(beyond))
+    return np.where(beyond < 1, fitted, found)
+
+
+def drawn_blocks(random, steps, block):
+    """Returns indices of steps: blocks of consecutive ones, drawn with replacement."""
+    begins = random.integers(steps, size=math.ceil(steps / block))
+    return ((begins[:, None] + np.arange(block)) % steps).ravel()[:steps]
+
+
+def pool_of(deviations, steps=slice(None)):
+    """Returns the deviations of all ranks in the given steps, each quantity in ascending order."""
+    return np.sort(deviations[steps].reshape(-1, deviations.shape[2]), axis=0)
+
+
+def missing_maximum(deviations, ranks, block, random):
+    """Returns (quantity): by how much the maximum of `ranks` draws from a sample is too small on average.
+    It is estimated by how much smaller it is in replicates of the sample than in the sample: twice
+    this difference for the replicates, which are samples of a sample."""
+    levels = ((np.arange(LEVELS) + 0.5) / LEVELS) ** (1 / ranks)
+    own = quantiles(pool_of(deviations), levels).mean(axis=0)
+    drawn = [quantiles(pool_of(deviations, drawn_blocks(random, len(deviations), block)), levels)
+             for _ in range(BIAS_REPLICATES)]
+    return 2 * (own - np.mean(drawn, axis=(0, 1)))
+
+
+def replicate(basis, network, ranks, random, common, deviations, comm, block, missing):
+    """Returns the means over the simulated steps of one replicate: step, exposed, all-reduce,
+    excess of the last rank."""
+    steps = len(common)
+    drawn = drawn_blocks(random, steps, block)
+    pool = pool_of(deviations, drawn)
+    own = common[drawn[random.integers(steps, size=STEPS)]]
+    # The maximum of n values is the quantile u^(1/n) of their distribution. A rank that is late
+    # with one bucket is late with all, so they share u; the update follows and has its own.
+    late, last = (random.random(STEPS) ** (1 / ranks) for _ in range(2))
+    work = own + quantiles(pool, late) + missing
+    mean_end = own[:, -2]
+    backward_end = np.maximum(work[:, -2], work[:, :-2].max(axis=1))
+    update = np.maximum(0, own[:, -1] + quantiles(pool[:, -1:], last)[:, 0] + missing[-1])
+    made = schedule(work[:, :-2], backward_end, update, comm, basis.sizes,
+                    network.overlap, basis.has_overlap, basis.updates_by_bucket)
+    exposed = np.maximum(0, made.seconds - update - mean_end)
+    return (made.seconds.mean(), exposed.mean(), made.all_reduce.mean(),
+            (backward_end - mean_end).mean())

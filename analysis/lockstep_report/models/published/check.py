@@ -1,0 +1,255 @@
+"""Checks published values against the epoch times in the same CSV.
+
+No table is known in advance: the values of each column are compared, at their printed digits, with
+the results of every candidate formula of `formulas.py`. The simplest formula that reproduces all
+values is reported.
+"""
+
+from dataclasses import dataclass
+from decimal import ROUND_DOWN, ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal
+
+from lockstep_report.measure.metrics import bus_bandwidth, steps_per_epoch
+from lockstep_report.models.published.formulas import Assumptions, Epochs, candidates_for, step_counts
+from lockstep_report.tables.table import Column, Table
+
+AGREES, EXCEPT, DIFFERS, UNEXPLAINED = "agrees", "agrees except", "differs", "not derivable"
+
+
+@dataclass(frozen=True)
+class Cell:
+    row: object
+    published: Decimal
+    correct: Decimal  # correct value, unrounded; None if it cannot be computed
+    reproduced: Decimal  # result of the formula `found`, rounded to the published digits
+    agrees: bool  # the correct value rounds to the published digits
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    column: str
+    mark: str
+    correct: str  # the correct formula
+    found: str  # the formula that reproduces the printed digits; empty if none does
+    mistakes: tuple  # what is wrong, one sentence each
+    cells: tuple
+    tried: int  # number of candidates
+
+
+def rounds_to(value, printed):
+    """Returns whether `value` rounds to `printed` at its last printed digit. A tie may round either
+    way."""
+    if value is None:
+        return False
+    return abs(value - printed) <= Decimal(5).scaleb(printed.as_tuple().exponent - 1)
+
+
+def to_digits_of(value, printed):
+    """Returns `value` rounded to the digits of `printed`; a tie is rounded to `printed`."""
+    if value is None:
+        return None
+    unit = Decimal(1).scaleb(printed.as_tuple().exponent)
+    rounded = value.quantize(unit, ROUND_HALF_UP)
+    if rounded != printed and rounds_to(value, printed):
+        return value.quantize(unit, ROUND_HALF_DOWN)
+    return rounded
+
+
+def check_column(times, column, assumptions=Assumptions()):
+    """Returns the verdict on one published column."""
+    epochs = Epochs(times.rows)
+    rows = [row for row in times.rows if column in row.published]
+    candidates = candidates_for(column, epochs, assumptions)
+    if not candidates or not rows:
+        return Verdict(column, UNEXPLAINED, "", "", ("no formula is known for such a column",), (),
+                       0)
+    hits = [sum(rounds_to(c.value(row), row.published[column]) for row in rows)
+            for c in candidates]
+    found = candidates[hits.index(len(rows))] if len(rows) in hits else None
+    correct = correct_for(candidates, found)
+    correct_hits = hits[candidates.index(correct)]
+    if found is None and correct_hits * 2 >= len(rows):
+        found = correct
+    cells = tuple(check_cell(row, column, correct, found) for row in rows)
+    wrong = sum(not cell.agrees for cell in cells)
+    if found is None:
+        mark = UNEXPLAINED
+        mistakes = unexplained_mistakes(times, column, cells, assumptions)
+    elif wrong == 0:
+        mark, mistakes = AGREES, ()
+    elif correct_hits * 2 >= len(rows):
+        mark = EXCEPT
+        mistakes = (*found.mistakes, *(describe_cell(c) for c in cells if not c.agrees))
+    else:
+        mark, mistakes = DIFFERS, found.mistakes
+    return Verdict(column, mark, correct.description, found.description if found else "", mistakes,
+                   cells, len(candidates))
+
+
+def correct_for(candidates, found):
+    """Returns the candidate without mistakes; if there are several, that of `found`'s model."""
+    correct = [c for c in candidates if not c.mistakes]
+    if found is not None:
+        model = found.description.rpartition("(")[2]
+        for candidate in correct:
+            if candidate.description.rpartition("(")[2] == model:
+                return candidate
+    return correct[0]
+
+
+def check_cell(row, column, correct, found):
+    published = row.published[column]
+    exact = correct.value(row)
+    agrees = rounds_to(exact, published)
+    remark = ""
+    if agrees and is_tie(exact, published):
+        remark = f"{exact.normalize()} is a tie"
+    elif not agrees and found is correct and truncate(exact, published) == published:
+        remark = f"{shorten(exact)} truncated instead of rounded"
+    reproduced = to_digits_of(found.value(row), published) if found else None
+    return Cell(row, published, exact, reproduced, agrees, remark)
+
+
+def truncate(value, printed):
+    """Returns `value` truncated, not rounded, to the digits of `printed`."""
+    if value is None:
+        return None
+    return value.quantize(Decimal(1).scaleb(printed.as_tuple().exponent), ROUND_DOWN)
+
+
+def is_tie(value, printed):
+    return abs(value - printed) == Decimal(5).scaleb(printed.as_tuple().exponent - 1)
+
+
+def shorten(value, digits=6):
+    """Formats with `digits` significant digits; "–" if there is no value."""
+    return f"{float(value):.{digits}g}" if value is not None else "–"
+
+
+def describe_row(row):
+    batch = f" x batch {row.batch_per_rank}" if row.batch_per_rank else ""
+    return f"{row.ranks}{batch}"
+
+
+def describe_cell(cell):
+    text = (f"{describe_row(cell.row)}: published {cell.published}, correct is "
+            f"{to_digits_of(cell.correct, cell.published)} ({shorten(cell.correct)})")
+    return f"{text}: {cell.remark}" if cell.remark else text
+
+
+def unexplained_mistakes(times, column, cells, assumptions):
+    """Returns remarks about a column that no formula derives from the epoch times."""
+    mistakes = ["does not follow from the epoch times by any formula that was tried: it must have "
+                "been measured separately"]
+    cell = cells[0]
+    if "communication" in column and cell.row.batch_per_rank and cell.published > 0:
+        name, count = assumptions.models[0]
+        steps = steps_per_epoch(assumptions.samples, cell.row.batch_per_rank, cell.row.ranks)
+        rate = bus_bandwidth(4 * count * steps, float(cell.published), cell.row.ranks)
+        mistakes.append(
+            f"{describe_row(cell.row)}: {shorten(cell.published, 3)} s for {steps} all-reduces of "
+            f"{4 * count:,} bytes (if the model is {name}) would be {rate / 1e9:.0f} GB/s of bus "
+            "bandwidth; compare this with the rate of the link: a timer that does not wait for the "
+            "device measures the call, not the transfer")
+    if "computation" in column:
+        both = [(row, row.published[column] + communication_of(row))
+                for row in times.rows if column in row.published and communication_of(row)]
+        if both:
+            row, accounted = max(both, key=lambda item: item[0].seconds - item[1])
+            mistakes.append(
+                f"computation and communication do not account for "
+                f"{shorten(row.seconds - accounted, 4)} of {shorten(row.seconds, 4)} s at "
+                f"{describe_row(row)}")
+    return tuple(mistakes)
+
+
+def communication_of(row):
+    return next((v for c, v in row.published.items() if "communication" in c), None)
+
+
+def check_times(times, assumptions=Assumptions()):
+    """Returns the verdicts on all published columns of a CSV."""
+    return [check_column(times, column, assumptions) for column in times.published_columns]
+
+
+def verdict_table(verdicts, name):
+    """Returns a table with one row per published column."""
+    rows = [{
+        "column": v.column, "verdict": mark_text(v), "correct": v.correct,
+        "found": v.found if v.found != v.correct else "the correct one",
+    } for v in verdicts]
+    for row in rows:
+        row["found"] = row["found"] or "none of the formulas that were tried"
+    return Table(f"{name}-verdicts", f"{name}: published columns",
+                 [Column("column", "Column"), Column("verdict", "Verdict"),
+                  Column("correct", "Correct formula"),
+                  Column("found", "Formula that gives the printed digits")], rows)
+
+
+def mark_text(verdict):
+    if verdict.mark != EXCEPT:
+        return verdict.mark
+    wrong = sum(not cell.agrees for cell in verdict.cells)
+    return f"{EXCEPT} {wrong} of {len(verdict.cells)} cells"
+
+
+def column_table(verdict, name, assumptions=Assumptions()):
+    """Returns a table with the published, reproduced and correct value of each cell."""
+    per_rank, as_global, _ = step_counts(assumptions.samples)
+    bandwidth = "bandwidth" in verdict.column
+    keeps_steps = bandwidth and as_global.description in verdict.found
+    rows = []
+    for cell in verdict.cells:
+        steps = per_rank.count(cell.row) if bandwidth else None
+        rows.append({
+            "ranks": cell.row.ranks, "batch": cell.row.batch_per_rank, "steps": steps,
+            "published": str(cell.published),
+            "reproduced": None if cell.reproduced is None else str(cell.reproduced),
+            "correct": str(to_digits_of(cell.correct, cell.published)) if cell.agrees
+            else shorten(cell.correct),
+            "ratio": None if cell.agrees or not cell.correct or not cell.published
+            else float(cell.correct / cell.published),
+            "same_steps": shorten(cell.correct * as_global.count(cell.row) / steps)
+            if keeps_steps else None,
+            "mark": AGREES if cell.agrees else DIFFERS,
+            "remark": cell.remark or None,
+        })
+    notes = [f"correct: {verdict.correct}"]
+    if verdict.found and verdict.found != verdict.correct:
+        notes.append(f"reproduced by: {verdict.found} (the first of {verdict.tried} formulas, "
+                     "sorted by the number of mistakes, that gives every printed digit)")
+    notes += verdict.mistakes
+    if keeps_steps:
+        notes.append("if b was the global batch, the column with the published number of steps "
+                     "is correct")
+    return Table(f"{name}-{verdict.column}", f"{name}: {verdict.column} ({mark_text(verdict)})",
+                 [Column("ranks", "Ranks"), Column("batch", "Batch per rank"),
+                  Column("steps", "Steps per epoch"), Column("published", "Published"),
+                  Column("reproduced", "Reproduced"), Column("correct", "Correct"),
+                  Column("ratio", "Correct / published", 3),
+                  Column("same_steps", "GB/s with the published steps"),
+                  Column("mark", "Verdict"), Column("remark", "Remark")],
+                 rows, notes)
+
+
+def resolution_note(times):
+    """Returns a note about the uncertainty due to rounded epoch times; None if the rounding unit is
+    below 1 % of the shortest time."""
+    unit = Decimal(1).scaleb(max(row.seconds.as_tuple().exponent for row in times.rows))
+    shortest = min(row.seconds for row in times.rows)
+    if unit / shortest < Decimal("0.01"):
+        return None
+    return (f"the epoch times are given to {unit} s: a difference T(N) − T(1)/N is uncertain by "
+            f"up to ±({unit / 2} + {unit / 2}/N) s; a bandwidth has the same relative uncertainty")
+
+
+def published_tables(times, assumptions=Assumptions()):
+    """Returns all tables about the published columns of a CSV; empty if it has none."""
+    verdicts = check_times(times, assumptions)
+    name = times.path.stem
+    if not verdicts:
+        return []
+    overview = verdict_table(verdicts, name)
+    note = resolution_note(times)
+    overview.notes = [note] if note else []
+    return [overview, *(column_table(v, name, assumptions) for v in verdicts)]

@@ -1,0 +1,224 @@
+"""Candidate formulas for a published value: the correct formula and common mistakes.
+
+A `Candidate` computes a value from one row of a CSV of epoch times. `mistakes` describes how it
+differs from the correct formula; the correct one has no mistakes. `check.py` finds the candidate
+that reproduces the printed digits.
+"""
+
+import itertools
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Callable
+
+from lockstep_report.measure.metrics import steps_per_epoch
+
+KNOWN_PARAMETERS = {  # trainable parameters
+    "resnet18-cifar (10 classes)": 11_173_962,
+    "resnet18-imagenet (1,000 classes)": 11_689_512,
+    "vgg11 with batch norm (10 classes)": 9_231_114,
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    description: str
+    value: Callable  # Row -> Decimal, or None if it cannot be computed
+    mistakes: tuple = ()
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """Values that are needed but not part of the CSV."""
+
+    samples: int = 50_000
+    models: tuple = tuple(KNOWN_PARAMETERS.items())
+
+
+class Epochs:
+    """The epoch times of one CSV, for access to other rows than the current one."""
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.seconds = {(row.ranks, row.batch_per_rank): row.seconds for row in rows}
+        self.batches = sorted({row.batch_per_rank for row in rows if row.batch_per_rank})
+
+    def one_rank(self, row):
+        """Returns T(1) at the row's batch per rank; None if the CSV has no such row."""
+        return self.seconds.get((1, row.batch_per_rank))
+
+    def previous_batch(self, row):
+        """Returns T at the same rank count and the next smaller batch, or at the same batch if it
+        is the smallest; None if the CSV has no such row."""
+        if row.batch_per_rank not in self.batches:
+            return None
+        index = self.batches.index(row.batch_per_rank)
+        return self.seconds.get((row.ranks, self.batches[max(0, index - 1)]))
+
+    def previous_row(self, row):
+        index = self.rows.index(row)
+        return self.rows[max(0, index - 1)].seconds
+
+    def first_row(self, row):
+        del row
+        return self.rows[0].seconds
+
+
+def ratio(numerator, row, factor=1):
+    return None if numerator is None else factor * numerator / row.seconds
+
+
+def speedup_candidates(epochs, column):
+    """Returns the candidates for a speedup; the formula that the column name states comes first."""
+    plain = ("T(1)/T(N)", lambda row: ratio(epochs.one_rank(row), row))
+    scaled = ("N·T(1)/T(N)", lambda row: ratio(epochs.one_rank(row), row, row.ranks))
+    correct, other = (scaled, plain) if "n_t1_over_tn" in column else (plain, scaled)
+    return [
+        Candidate(*correct),
+        Candidate(*other, mistakes=(f"is {other[0]}, not {correct[0]}",)),
+        Candidate(
+            "T(previous batch, same N)/T(N)",
+            lambda row: ratio(epochs.previous_batch(row), row),
+            ("divides the time at the previous batch size and the SAME number of ranks by the "
+             "time of the row: this is the effect of a larger batch, not of more ranks; a speedup "
+             "is relative to one rank at the same batch per rank",),
+        ),
+        Candidate(
+            "T(previous row)/T",
+            lambda row: ratio(epochs.previous_row(row), row),
+            ("is relative to the previous row of the table, not to one rank",),
+        ),
+        Candidate(
+            "T(first row)/T",
+            lambda row: ratio(epochs.first_row(row), row),
+            ("is relative to the first row of the table, at another batch size",),
+        ),
+    ]
+
+
+def computation_candidates(epochs, column):
+    del column
+    share = lambda row: epochs.one_rank(row) and epochs.one_rank(row) / row.ranks  # noqa: E731
+    return [
+        Candidate("T(1)/N", share),
+        Candidate("T(1)", epochs.one_rank, ("is T(1), not divided by the number of ranks",)),
+        Candidate("T(N)", lambda row: row.seconds, ("is the time of the complete epoch",)),
+    ]
+
+
+def communication(epochs, row):
+    t_1 = epochs.one_rank(row)
+    return None if t_1 is None else row.seconds - t_1 / row.ranks
+
+
+def printed(row, kind):
+    """Returns the first published value of the row whose column name contains `kind`, or None."""
+    return next((value for column, value in row.published.items() if kind in column), None)
+
+
+def communication_candidates(epochs, column):
+    del column
+
+    def from_printed(row):
+        computation = printed(row, "computation")
+        return None if computation is None else row.seconds - computation
+
+    return [
+        Candidate("T(N) − T(1)/N", lambda row: communication(epochs, row)),
+        Candidate(
+            "T(N) − the computation as printed", from_printed,
+            ("subtracts the computation as it was printed, after rounding",),
+        ),
+        Candidate(
+            "T(N) − T(1)",
+            lambda row: epochs.one_rank(row) and row.seconds - epochs.one_rank(row),
+            ("subtracts all of T(1), not T(1)/N",),
+        ),
+    ]
+
+
+@dataclass(frozen=True)
+class Steps:
+    description: str
+    count: Callable
+    mistake: str = None
+
+
+def step_counts(samples):
+    return (
+        Steps("ceil(D/(b·N)) steps",
+              lambda row: steps_per_epoch(samples, row.batch_per_rank, row.ranks)),
+        Steps("ceil(D/b) steps", lambda row: steps_per_epoch(samples, row.batch_per_rank, 1),
+              "counts ceil(D/b) steps on every number of ranks, as if b were the global batch; "
+              "with batch b on each of N ranks an epoch has ceil(D/(b·N)) steps, about N times "
+              "fewer"),
+        Steps("one all-reduce", lambda row: 1,
+              "divides the bytes of ONE all-reduce by the communication time of an epoch: too "
+              "small by a factor equal to the number of steps, ceil(D/(b·N))"),
+    )
+
+
+ELEMENTS = (
+    ("4 bytes", Decimal(4), None),
+    ("parameters", Decimal(1),
+     "counts parameters, not bytes: the value in bytes is 4 times as large (float32)"),
+)
+UNITS = (
+    ("1e9", Decimal(10**9), None),
+    ("2^30", Decimal(2**30), "is in GiB/s (2^30 bytes), 1.074 times smaller than in GB/s"),
+)
+RINGS = (
+    ("2(N−1)/N", lambda n: Decimal(2 * (n - 1)) / n, None),
+    ("(N−1)/N", lambda n: Decimal(n - 1) / n,
+     "counts half of the bytes of a ring: (N−1)/N, not 2(N−1)/N"),
+    ("1", lambda n: Decimal(1), "omits the factor 2(N−1)/N of the ring algorithm"),
+)
+ROUNDINGS = (None, 2, 3, 4)
+
+
+def bandwidth_candidates(epochs, column, assumptions):
+    """Returns every combination of the alternatives above, sorted by the number of mistakes."""
+    del column
+    candidates = []
+    for (model, count), steps, element, unit, ring, digits, as_printed in itertools.product(
+        assumptions.models, step_counts(assumptions.samples), ELEMENTS, UNITS, RINGS, ROUNDINGS,
+        (False, True),
+    ):
+        mistakes = [text for text in (element[2], steps.mistake, unit[2], ring[2]) if text]
+        if digits is not None:
+            mistakes.append(f"rounds the amount sent to {digits} decimals before dividing")
+        if as_printed:
+            mistakes.append("divides by the communication time as printed, after rounding")
+        candidates.append(Candidate(
+            f"{ring[0]} · {count:,} {'· 4 bytes ' if element[1] == 4 else ''}· "
+            f"{steps.description} / communication / {unit[0]} ({model})",
+            bandwidth_value(epochs, count, steps, element[1], unit[1], ring[1], digits,
+                            as_printed),
+            tuple(mistakes),
+        ))
+    return sorted(candidates, key=lambda c: len(c.mistakes))
+
+
+def bandwidth_value(epochs, count, steps, element, unit, ring, digits, as_printed):
+    def value(row):
+        seconds = printed(row, "communication") if as_printed else communication(epochs, row)
+        if row.ranks < 2 or not seconds or seconds <= 0 or not row.batch_per_rank:
+            return None
+        sent = ring(row.ranks) * count * element * steps.count(row) / unit
+        if digits is not None:
+            sent = sent.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+        return sent / seconds
+
+    return value
+
+
+def candidates_for(column, epochs, assumptions):
+    """Returns the candidates for a column, by the kind that its name contains; None if unknown."""
+    if "speedup" in column:
+        return speedup_candidates(epochs, column)
+    if "computation" in column:
+        return computation_candidates(epochs, column)
+    if "communication" in column:
+        return communication_candidates(epochs, column)
+    if "bandwidth" in column:
+        return bandwidth_candidates(epochs, column, assumptions)
+    return None

@@ -1,0 +1,312 @@
+"""Reads a run file into a `Run` of plain NumPy arrays."""
+
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.escaping import one_line
+from lockstep_report.runfile import schema
+from lockstep_report.runfile.file_kind import CHECKPOINT, wrong_kind
+from lockstep_report.runfile.former_names import with_current_names
+from lockstep_report.runfile.hdf5_access import (
+    attributes_of, errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects)
+from lockstep_report.runfile.stored import IN_MEMORY_BYTES, StoredRows
+from lockstep_report.runfile.structure import structure_problems
+
+TABLES = ("ladder", "allreduce", "layers", "stack")  # groups of commands that do not train
+OPTIONAL = ("telemetry", "profile")  # groups of training runs with these options
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: one file, or several parts joined by `joining.join`. Times are in seconds; the shapes
+    in parentheses name the dimensions of the file. Large arrays (step, rank, ...) are `Rows`, which
+    are read from the file when they are indexed."""
+
+    path: Path
+    attributes: dict  # attributes of the root
+    config: dict  # resolved options; `option` accepts names with '-' and '_'
+    environment: dict
+    results: dict
+    ranks: dict  # name -> (rank)
+    phases: tuple
+    step: np.ndarray  # (step), number of earlier steps of the run
+    starts_part: np.ndarray  # (step), True for the first step of each process
+    part_of_step: np.ndarray  # (step), index into `parts`
+    epoch: np.ndarray  # (step), epoch of the step, from 1
+    images: np.ndarray  # (step), over all ranks
+    loss: np.ndarray  # (step)
+    learning_rate: np.ndarray  # (step)
+    step_start: np.ndarray  # (step, rank), on the clock of the rank; NaN if not recorded
+    phase_seconds: np.ndarray  # (step, rank, phase)
+    epoch_numbers: np.ndarray  # (epoch), from 1
+    epochs: dict  # name -> (epoch[, rank[, clock_reading]])
+    bucket_bytes: np.ndarray  # (bucket)
+    bucket_start: np.ndarray  # (step, rank, bucket), relative to the start of the step
+    bucket_end: np.ndarray  # (step, rank, bucket)
+    bucket_calls: np.ndarray = None  # (step, rank, bucket), seconds in calls; None if not recorded
+    traffic: dict = field(default_factory=dict)  # "sent", "received" -> (step, rank), bytes
+    ladder: dict = field(default_factory=dict)  # name -> (point)
+    allreduce: dict = field(default_factory=dict)  # name -> (message[, repeat])
+    telemetry: dict = field(default_factory=dict)  # name -> (sample[, interface]); single files
+    step_end: np.ndarray = None  # (step, rank), on the clock of the telemetry; single files
+    profile: dict = field(default_factory=dict)  # name -> (operation[, rank])
+    layers: dict = field(default_factory=dict)  # name -> (layer[, repeat])
+    stack: dict = field(default_factory=dict)  # name -> (row[, repeat])
+    parts: tuple = ()  # the runs that were joined; empty for a single file
+    named_folders: int = 0  # number of folders in `file_name`
+
+    @property
+    def has_tables(self):
+        """Whether the run has measurements other than training steps."""
+        return bool(self.ladder or self.allreduce or self.layers or self.stack)
+
+    @property
+    def status(self):
+        return str(self.attributes.get("status", "unknown"))
+
+    @property
+    def run_id(self):
+        return str(self.attributes.get("run_id", ""))
+
+    @property
+    def version(self):
+        return version_of(self.attributes)
+
+    @property
+    def rank_count(self):
+        return len(self.ranks.get("rank", ())) or self.phase_seconds.shape[1]
+
+    @property
+    def host_names(self):
+        """Sorted names of the hosts."""
+        return tuple(sorted({str(name) for name in self.ranks.get("hostname", ())}))
+
+    @property
+    def host_count(self):
+        """Number of hosts: from /ranks/host if the file has it, otherwise from the host names."""
+        return len(set(np.asarray(self.ranks.get("host", ())).tolist())) or len(self.host_names)
+
+    @property
+    def device_names(self):
+        return tuple(sorted({str(name) for name in self.ranks.get("device_name", ()) if name}))
+
+    @property
+    def has_steps(self):
+        return len(self.epoch) > 0
+
+    @property
+    def file_name(self):
+        """File name for tables and figures, with folders if other runs have the same one."""
+        return one_line("/".join(self.path.parts[-1 - self.named_folders:]))
+
+    @property
+    def label(self):
+        """File name with the number of parts if several were joined."""
+        return f"{self.file_name} ({len(self.parts)} parts)" if self.parts else self.file_name
+
+    def integer(self, name):
+        """Returns the root attribute `name` as an integer; 0 if the file lacks it."""
+        return int(self.attributes.get(name, 0))
+
+    def option(self, name, default=""):
+        """Returns the resolved option `name` as a string; `default` if the file lacks it."""
+        for spelling in (name, name.replace("-", "_"), name.replace("_", "-")):
+            if spelling in self.config:
+                return str(self.config[spelling])
+        return default
+
+    def number(self, name):
+        """Returns the resolved option `name` as an integer; None if it is not a positive number."""
+        try:
+            value = int(float(self.option(name)))
+        except (ValueError, OverflowError):
+            return None
+        return value if value > 0 else None
+
+
+def read_run(path, in_memory=IN_MEMORY_BYTES):
+    """Reads the single file `path`. Datasets (step, rank, ...) of more than `in_memory` bytes are
+    read when they are used. Raises `ReportError` (input) if it is not a valid run file."""
+    path = Path(path)
+    with errors_of_hdf5(path), open_run(path) as file:
+        attributes = check_header(path, file)
+        items = safe_objects(path, file)
+        check_structure(path, items, attributes)
+        return read_groups(path, items, attributes, in_memory)
+
+
+def check_header(path, file):
+    """Returns the attributes of the root. Raises `ReportError` for a wrong format or version."""
+    attributes = read_attributes(file)
+    found = attributes.get("format")
+    if found == "lockstep-checkpoint":
+        raise wrong_kind(path, "a run file", CHECKPOINT)
+    if found != schema.FORMAT:
+        what = f'its format is "{found}"' if found else 'it has no attribute "format"'
+        raise ReportError(INPUT, f'{path}: not a run file ({what}, "{schema.FORMAT}" is needed)')
+    if version_of(attributes) not in schema.READABLE_VERSIONS:
+        raise ReportError(
+            INPUT,
+            f"{path}: run file of version {attributes.get('format_version', 'missing')}; this "
+            f"lockstep-report reads versions {', '.join(map(str, schema.READABLE_VERSIONS))}",
+        )
+    return attributes
+
+
+def check_structure(path, items, attributes):
+    """Raises `ReportError` for the first object that has another kind, type or length than the
+    schema states."""
+    for problem in structure_problems(items, attributes):
+        raise ReportError(
+            INPUT, f"{path}: {problem}; 'lockstep-report validate' lists all problems")
+
+
+def version_of(attributes):
+    """Returns the version of the format; 0 if it is missing or not a number."""
+    major = str(attributes.get("format_version", "")).split(".")[0]
+    return int(major) if major.isdecimal() else 0
+
+
+def read_groups(path, items, attributes, in_memory):
+    has_tables = any(f"/{name}" in items for name in TABLES)
+    has_training = "/steps/phase_seconds" in items or not has_tables
+    has_buckets = "/buckets/bytes" in items and len(items["/buckets/bytes"]) > 0
+    is_required = {"/ranks": has_training, "/steps": has_training, "/epochs": has_training,
+                   "/buckets": has_buckets,
+                   **{f"/{name}": f"/{name}" in items for name in (*TABLES, *OPTIONAL)}}
+    for group in filter(is_required.get, is_required):
+        require_datasets(path, items, group, version_of(attributes))
+    groups = {group: read_columns(path, items, group, in_memory) for group in is_required}
+    ranks, steps = groups["/ranks"], groups["/steps"]
+    phases = tuple(read_dataset(items["/phase"])) if "/phase" in items else schema.PHASES
+    if phases != schema.PHASES:
+        raise ReportError(INPUT, f"{path}: /phase is not ({', '.join(schema.PHASES)})")
+    shape = (len(ranks.get("rank", ())), len(phases))
+    seconds = steps.get("phase_seconds", np.zeros((0, *shape)))
+    if has_training and seconds.shape[1:] != shape:
+        raise ReportError(
+            INPUT,
+            f"{path}: /steps/phase_seconds has shape {seconds.shape}, "
+            f"(step, rank, phase) = {(len(seconds), *shape)} is needed",
+        )
+    none = np.zeros((len(seconds), shape[0], 0))
+    buckets = groups["/buckets"] if has_buckets else {
+        "bytes": np.zeros(0, dtype=int), "start_seconds": none, "end_seconds": none}
+    numbers, epochs = read_epochs(items, groups["/epochs"])
+    count = usable_steps(steps, buckets, numbers)
+    return Run(
+        path=path,
+        attributes=attributes,
+        config=with_current_names(attributes_of(items, "/config")),
+        environment=attributes_of(items, "/environment"),
+        results=attributes_of(items, "/results"),
+        ranks=ranks,
+        phases=phases,
+        step=int(attributes.get("first_step", 0)) + np.arange(count),
+        starts_part=np.arange(count) == 0,
+        part_of_step=np.zeros(count, dtype=int),
+        epoch=np.asarray(steps.get("epoch", ())[:count], dtype=int),
+        images=np.asarray(steps.get("images", ())[:count], dtype=int),
+        loss=np.asarray(steps.get("loss", ())[:count], dtype=float),
+        learning_rate=np.asarray(steps.get("learning_rate", ())[:count], dtype=float),
+        step_start=first_rows(steps["start_seconds"], count) if "start_seconds" in steps
+        else np.full((count, shape[0]), np.nan),
+        phase_seconds=first_rows(seconds, count),
+        epoch_numbers=numbers,
+        epochs=epochs,
+        bucket_bytes=buckets["bytes"],
+        bucket_start=first_rows(buckets["start_seconds"], count),
+        bucket_end=first_rows(buckets["end_seconds"], count),
+        bucket_calls=first_rows(buckets["call_seconds"], count) if "call_seconds" in buckets
+        else None,
+        traffic={name: first_rows(steps[f"{name}_bytes"], count)
+                 for name in ("sent", "received") if f"{name}_bytes" in steps},
+        ladder=shortest(groups["/ladder"]),
+        allreduce=groups["/allreduce"],
+        telemetry=cut_telemetry(groups["/telemetry"]),
+        step_end=first_rows(steps["end_seconds"], count) if "end_seconds" in steps else None,
+        profile=groups["/profile"],
+        layers=groups["/layers"],
+        stack=groups["/stack"],
+    )
+
+
+def cut_telemetry(columns):
+    """Returns the columns of /telemetry, with all columns of samples cut to the shortest."""
+    if not columns:
+        return {}
+    names = {"interface_name": columns.pop("interface_name")}
+    return {**shortest(columns), **names}
+
+
+def first_rows(values, count):
+    """Returns the first `count` rows of an array of numbers (step, ...)."""
+    if isinstance(values, StoredRows):
+        return values.first(count)
+    return np.asarray(values[:count], dtype=float)
+
+
+def require_datasets(path, items, group, version):
+    """Raises `ReportError` (input) if a dataset is missing that files of this version have."""
+    for spec in schema.datasets(group):
+        if spec.is_required(version) and spec.path_in(items) is None:
+            raise ReportError(
+                INPUT,
+                f"{path}: dataset {spec.path} is missing; "
+                f"'lockstep-report validate' lists everything that is missing",
+            )
+
+
+def read_columns(path, items, group, in_memory):
+    """Returns {name: values} of the datasets of the schema that the group has, with the names and
+    values of the current version. Larger datasets (step, rank, ...) than `in_memory` bytes are
+    not read yet."""
+    return {spec.name: stored(path, items[spec.path], spec) if is_stored(spec, items, in_memory)
+            else read_current(items, spec)
+            for spec in schema.datasets(group) if spec.path_in(items)}
+
+
+def is_stored(spec, items, in_memory):
+    return spec.dimensions[:2] == ("step", "rank") and items[spec.path].nbytes > in_memory
+
+
+def stored(path, dataset, spec):
+    return StoredRows(partial(open_run, path), spec.path, dataset.shape)
+
+
+def read_current(items, spec):
+    """Returns the values of a dataset, with those of earlier versions replaced. `items`: an open
+    run file, or {path: dataset}."""
+    values = read_dataset(items[spec.path_in(items)])
+    if not spec.former_values:
+        return values
+    return np.array([spec.former_values.get(value, value) for value in values], dtype=object)
+
+
+def read_epochs(items, columns):
+    """Returns the epoch numbers and the columns of /epochs, cut to the length of the shortest."""
+    numbers = read_dataset(items["/epoch"]) if "/epoch" in items else np.zeros(0, dtype=int)
+    columns = shortest({"epoch": np.asarray(numbers, dtype=int), **columns})
+    return columns.pop("epoch"), columns
+
+
+def usable_steps(steps, buckets, epoch_numbers):
+    """Returns the number of usable rows of /steps: up to the end of the shortest column and to the
+    last step of an epoch that is listed in /epoch. Later rows are of an epoch that was being
+    written."""
+    if not steps:
+        return 0
+    columns = (*steps.values(), buckets["start_seconds"], buckets["end_seconds"])
+    count = min(map(len, columns))
+    listed = np.flatnonzero(np.isin(steps["epoch"][:count], epoch_numbers))
+    return int(listed[-1]) + 1 if len(listed) else 0
+
+
+def shortest(columns):
+    """Returns all columns, cut to the length of the shortest."""
+    length = min(map(len, columns.values()), default=0)
+    return {name: values[:length] for name, values in columns.items()}

@@ -1,0 +1,153 @@
+"""The setting of a run, which must be equal for runs to be comparable, and texts about it."""
+
+import re
+
+from lockstep_report.measure.window import epoch_size, images_of_data, name_of_data
+from lockstep_report.runfile.experiment import build_of, distinguishing, is_used, results_of, variant_of
+
+SETTING_PARTS = ("model", "device", "precision", "data", "device name", "threads")
+
+
+def data_of(run):
+    """Returns source and number of the training images, for example "cifar10, 50,000 images"."""
+    images, is_known = images_of_data(run)
+    if not run.has_steps and not is_known:
+        images = None
+    if run.has_steps:
+        size = epoch_size(run)
+        left_out = size.images // size.steps  # an incomplete last batch is dropped or padded
+        if images is None or abs(images - size.images) >= left_out:
+            images = size.images
+    return ", ".join(filter(None, (name_of_data(run), f"{images:,} images" if images else "")))
+
+
+def setting_of(run):
+    """Returns the texts of SETTING_PARTS. Only runs with equal settings are compared."""
+    threads = ""
+    if uses_threads(run) and run.option("threads"):
+        threads = plural(run.option("threads"), "thread") + " per rank"
+    return (run.option("model"), run.option("device"), run.option("precision"), data_of(run),
+            " + ".join(run.device_names), threads)
+
+
+def describe_setting(points):
+    """Returns one line about points of one setting: model, device, precision, data, threads, hosts
+    and version of the program."""
+    setting = points[0].setting
+    if len(setting) == len(SETTING_PARTS):
+        setting = setting_texts(setting)
+    texts = [*setting, list_hosts(set().union(*(p.hosts for p in points))),
+             " and ".join(sorted({p.version for p in points if p.version})),
+             link_text(points, set().union(*(p.hosts for p in points)))]
+    return ", ".join(filter(None, texts))
+
+
+def measured_on(points):
+    """Returns one line for captions: device, hosts, link and number of runs of points."""
+    devices = [setting_texts(p.setting)[1] for p in points if len(p.setting) == len(SETTING_PARTS)]
+    hosts = set().union(*(p.hosts for p in points))
+    machine = ", ".join(filter(None, (
+        " and ".join(dict.fromkeys(devices)), list_hosts(hosts), link_text(points, hosts))))
+    runs = runs_text([p.repeats for p in points])
+    return f"Measured on {machine}; {runs}" if machine else runs
+
+
+def link_text(points, hosts=()):
+    """Returns the rate of the link between the ranks, if any."""
+    rates = list(dict.fromkeys(p.link_rate() for p in points if p.ranks > 1 and p.link_rate()))
+    if rates:
+        return "link " + " and ".join(f"{rate:g} Gbit/s" for rate in rates)
+    is_one_host = len(hosts) < 2 or all(p.ranks == 1 for p in points)
+    return "" if is_one_host else "rate of the link not given"
+
+
+def runs_text(counts, what="point"):
+    low, high = min(counts), max(counts)
+    return f"n = {low if low == high else f'{low} to {high}'} {'run' if high == 1 else 'runs'} per {what}"
+
+
+def setting_texts(setting):
+    """Returns the parts of a setting in display order, with the device name in parentheses."""
+    model, device, precision, data, name, threads = setting
+    return [model, f"{device} ({name})" if name else device, precision, data, threads]
+
+
+def list_hosts(names, most=8):
+    """Returns "host node1" or "hosts node1, node2, ...", with at most `most` names."""
+    names = sorted(names)
+    shown = ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+    return f"{'host' if len(names) == 1 else 'hosts'} {shown}" if names else ""
+
+
+def uses_threads(run):
+    """Returns whether the CPU threads compute; on GPUs they only prepare batches."""
+    return run.option("device") != "cuda"
+
+
+def plural(count, noun):
+    return f"{count} {noun}{'' if str(count) == '1' else 's'}"
+
+
+def some_of(names, most=8):
+    """Returns the names as a list, for example "a.h5, b.h5 and 5 more", with at most `most` names."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def difference_notes(runs):
+    """Returns one note per option, and one about the build and the hosts, in which runs differ that are
+    shown by their names."""
+    items = {run.label: (variant_of(run) | results_of(run), run.rank_count) for run in runs}
+    notes = []
+    for name in sorted(distinguishing(list(items.values()))):
+        values = {}
+        for label, (properties, ranks) in items.items():
+            if is_used(name, ranks):
+                values.setdefault(dict(properties).get(name, "not recorded") or "none", []).append(label)
+        notes.append(f"the runs differ in {name}: " + "; ".join(
+            f"{value} ({some_of(labels)})" for value, labels in values.items()))
+    return notes
+
+
+def first_of(names):
+    """Returns the first name and the number of the others, for example "a.h5 and 5 more"."""
+    first, *others = names
+    return f"{first} and {len(others)} more" if others else first
+
+
+def version_of(run):
+    """Returns the version of the program, for example "lockstep 0.1.0, commit 80cb6ea18e"."""
+    version = str(run.attributes.get("software_version", "")) or "of unknown version"
+    return f"lockstep {version}, commit {build_of(run)}"
+
+
+def setting_names(settings):
+    """Returns {setting: the parts that distinguish it from the others}; "" for a single setting."""
+    settings = sorted(set(settings))
+    if len(settings) < 2:
+        return {setting: "" for setting in settings}
+    names = {}
+    for setting in settings:
+        others = [s for s in settings if s != setting]
+        parts = [part for i, part in enumerate(setting)
+                 if part and any(len(o) <= i or o[i] != part for o in others)]
+        names[setting] = ", ".join(parts)
+    return names
+
+
+def file_ending(name):
+    """Returns a suffix for file names, for example "-resnet18-cifar": lower-case letters, digits
+    and '-' only; "" for an empty name."""
+    return re.sub("[^a-z0-9]+", "-", f"-{name}".lower()).rstrip("-") if name else ""
+
+
+def file_endings(names):
+    """Returns {key: suffix for file names} of {key: name}. Names that have the same `file_ending`, such as
+    "a_b" and "a-b", get numbers."""
+    found = {}
+    for key, name in names.items():
+        ending, number = file_ending(name), 2
+        while ending in found.values():
+            ending, number = f"{file_ending(name)}-{number}", number + 1
+        found[key] = ending
+    return found

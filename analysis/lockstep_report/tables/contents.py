@@ -1,0 +1,378 @@
+"""The tables of a report: columns, formulas and notes."""
+
+from lockstep_report.measure import metrics, validity
+from lockstep_report.measure.accuracy import accuracy_table
+from lockstep_report.measure.comparison import base_of, independent_of, strong_base_of
+from lockstep_report.measure.contention import spoiled_text
+from lockstep_report.measure.measurements import measurement_table
+from lockstep_report.measure.scaling import weak_efficiency
+from lockstep_report.measure.significance import assumed_difference
+from lockstep_report.measure.telemetry import network_table, telemetry_table
+from lockstep_report.measure.waiting import range_notes, waiting_table
+from lockstep_report.models.explanation import explain
+from lockstep_report.runfile.settings import describe_setting, setting_names
+from lockstep_report.tables.energy import energy_table
+from lockstep_report.tables.explanation import explanation_tables
+from lockstep_report.tables.ladder import ladder_tables
+from lockstep_report.tables.layers import layer_table, stack_table
+from lockstep_report.tables.learning_curves import learning_table
+from lockstep_report.tables.phases import phase_table
+from lockstep_report.tables.pipeline import pipeline_table
+from lockstep_report.tables.profile import profile_tables
+from lockstep_report.tables.reducers import reducer_table
+from lockstep_report.tables.sweep import sweep_table
+from lockstep_report.tables.table import Column, Note, Table, bounded_columns, bounded_values, interval_columns
+from lockstep_report.tables.threads import thread_tables
+from lockstep_report.tables.time_to_accuracy import time_to_accuracy_table
+
+INDEPENDENT_NOTE = (
+    '"independent replicas, no communication" (reducer none): every rank trains its own network; '
+    "this is the baseline for the cost of communication"
+)
+ONE_JOB = ("rows with one run: another job may differ by more than the digits show and than its steps vary; "
+           "repeat the run at least 6 times for an interval")
+PLACE = [
+    Column("setting", "Setting"),
+    Column("batch_per_rank", "Batch per rank"),
+    Column("ranks", "Ranks"),
+    Column("mode", "Mode"),
+]
+
+
+SPEEDUP_ENDS = ("speedup_low", "speedup_high")
+SPEEDUP_NOTE = Note("interval of a speedup: T(1) from / T(N) to, and T(1) to / T(N) from, with the "
+                    "rank-based intervals of the medians over runs", ("speedup_low",))
+EPOCH_ENDS = ("epoch_low", "epoch_high")
+EPOCH = interval_columns(Column("epoch_seconds", "Epoch (s)", 2), *EPOCH_ENDS, " (s)")
+IMAGE_RATE = Column("images_per_second", "Images/s", 1, interval=(*EPOCH_ENDS, "epoch_seconds"))
+KARP_FLATT = Column("karp_flatt", "Karp-Flatt fraction", 4, interval=("karp_flatt_low", "karp_flatt_high"))
+KARP_FLATT_NOTE = Note(
+    "Karp-Flatt fraction: (1/S − 1/N) / (1 − 1/N) with S = T(1)/T(N); constant over N: serial "
+    "part; growing with N: overhead; without an interval of the speedup, its digits are those for a "
+    "standard deviation of 5 % between runs", ("karp_flatt",))
+
+
+def epoch_values(point):
+    """Returns the epoch time and the exposed communication."""
+    return {"epoch_seconds": point.epoch_seconds, "exposed": point.exposed_seconds}
+
+
+def speedup_interval(base, point):
+    """Returns the interval of the speedup T(1)/T(N), if both have intervals over runs."""
+    if base is None or base is point:
+        return {}
+    low, high = metrics.ratio_interval(base.epoch_interval, point.epoch_interval)
+    return {"speedup_low": low, "speedup_high": high}
+
+
+def serial_fraction(base, point):
+    """Returns the Karp-Flatt fraction with its ends, from those of the speedup or from the spread that
+    is assumed for runs without an interval; nothing without a base or communication."""
+    if base is None or base is point or point.is_independent:
+        return {}
+    speedup = metrics.speedup(base.epoch_seconds, point.epoch_seconds)
+    ends = speedup_interval(base, point)
+    if None in ends.values():
+        share = assumed_difference(base.repeats, point.repeats)
+        ends = {"speedup_low": speedup * (1 - share), "speedup_high": speedup * (1 + share)}
+    values = (speedup, ends["speedup_high"], ends["speedup_low"])
+    return {name: metrics.karp_flatt(value, point.ranks) for name, value in zip(
+        ("karp_flatt", "karp_flatt_low", "karp_flatt_high"), values)}
+
+
+def place(point, points):
+    """Returns the values of the columns PLACE of a row, its point, and the interval of its epoch."""
+    interval = point.epoch_interval
+    return {"setting": setting_names(p.setting for p in points)[point.setting] or None,
+            "batch_per_rank": point.batch_per_rank or None, "ranks": point.ranks,
+            "mode": point.mode, "point": point, "epoch_low": interval and interval.low,
+            "epoch_high": interval and interval.high}
+
+
+def finished(table, points):
+    """Adds the validity notes of the points to the table and returns it: letters in a column, and
+    the text of each letter below the table."""
+    shown = [row["point"] for row in table.rows]
+    letters = validity.letters(points)
+    for row, point in zip(table.rows, shown):
+        row["notes"] = ", ".join(letters[note] for note in point.notes) or None
+        row["validity"] = "; ".join(point.notes) or None
+    table.columns += [Column("notes", "Notes"), Column("validity", "Validity", csv_only=True)]
+    if any(p.is_independent for p in shown):
+        table.notes.append(INDEPENDENT_NOTE)
+    if any(p.repeats == 1 and p.phase_seconds for p in shown):
+        table.notes.append(ONE_JOB)
+    for setting in dict.fromkeys(p.setting for p in shown):
+        text = describe_setting([p for p in shown if p.setting == setting])
+        table.notes.append(f"setting: {text}")
+    if len({p.setting for p in shown}) > 1:
+        table.notes.append("rows are compared only within one setting")
+    table.notes += [f"({letters[note]}) {note}" for note in letters
+                    if any(note in p.notes for p in shown)]
+    return table
+
+
+def time_table(points):
+    """Returns table 1: time and speedup."""
+    rows = []
+    for p in points:
+        base = base_of(p, points)
+        t_1 = base.epoch_seconds if base else None
+        rows.append({
+            **place(p, points), "global_batch": p.global_batch or None, **epoch_values(p),
+            "training_seconds": p.training_seconds, "images_per_second": p.images_per_second,
+            "images": p.images,
+            "speedup": t_1 and metrics.speedup(t_1, p.epoch_seconds),
+            **speedup_interval(base, p),
+            "scaled_speedup": t_1 and metrics.scaled_speedup(t_1, p.epoch_seconds, p.ranks),
+            "joules_per_image": p.joules_per_image,
+            "runs": p.repeats,
+        })
+    return finished(Table(
+        "table-1-time-speedup", "Table 1: time and speedup per epoch at fixed batch per rank",
+        [*PLACE, Column("global_batch", "Global batch"), *EPOCH,
+         Column("training_seconds", "Training, without data wait (s)", 2, interval=EPOCH_ENDS),
+         Column("images", "Images per epoch"), IMAGE_RATE,
+         *interval_columns(Column("speedup", "Epoch speedup T(1)/T(N)", 2), *SPEEDUP_ENDS),
+         Column("scaled_speedup", "N·T(1)/T(N)", 2, interval=(*SPEEDUP_ENDS, "speedup")),
+         Column("joules_per_image", "J per image", 4), Column("runs", "Runs")],
+        rows,
+        [Note("epoch speedup at fixed batch per rank: T(1)/T(N) compares the time of the same "
+              "epoch; N·T(1)/T(N) also counts that N ranks take N times the batch in each step",
+              ("speedup", "scaled_speedup")),
+         SPEEDUP_NOTE,
+         *missing_bases(points, base_of, "batch per rank")]), points)
+
+
+def missing_bases(points, lookup, what):
+    lacking = sorted({p.batch_per_rank for p in points if lookup(p, points) is None})
+    if not lacking:
+        return []
+    batches = ", ".join(str(batch or "unknown") for batch in lacking)
+    return [f"batch {batches}: no 1-rank run with the same setting and {what}, so no speedup"]
+
+
+def weak_table(points):
+    """Returns the table of weak scaling: fixed batch per rank."""
+    rows = []
+    for p in points:
+        if p.step_median is None:
+            continue
+        base, alone = base_of(p, points), independent_of(p, points)
+        interval = p.step_interval
+        rows.append({
+            **place(p, points), **epoch_values(p),
+            "steps": p.steps, "step_ms": 1e3 * p.step_median,
+            "step_low_ms": interval and 1e3 * interval.low,
+            "step_high_ms": interval and 1e3 * interval.high,
+            "images_per_second": p.images_per_second,
+            "efficiency": base and weak_efficiency(base, p),
+            "efficiency_independent": alone and weak_efficiency(alone, p),
+            **serial_fraction(base, p),
+        })
+    return finished(Table(
+        "weak-scaling", "Weak scaling: fixed batch per rank",
+        [*PLACE, *EPOCH,
+         Column("steps", "Steps per epoch"), *interval_columns(
+             Column("step_ms", "Median step (ms)", 2), "step_low_ms", "step_high_ms", " (ms)"),
+         IMAGE_RATE,
+         Column("efficiency", "Weak efficiency t(1)/t(N)", 2),
+         Column("efficiency_independent", "Efficiency against independent replicas", 2),
+         Column("exposed", "Exposed communication (s)", 2), KARP_FLATT],
+        rows,
+        ["t is the mean step (seconds summed over steps); a step's time is the maximum over the "
+         "ranks",
+         Note("the interval of the median step is rank-based, over the steps of one run",
+              ("step_low_ms",)),
+         Note("the efficiency against the same number of independent replicas at the same batch "
+              "per rank excludes the slowdown of ranks that share a host without communicating "
+              "(memory bandwidth, clock rate)", ("efficiency_independent",)), KARP_FLATT_NOTE]),
+        points)
+
+
+def strong_table(points):
+    """Returns the table of strong scaling: fixed global batch."""
+    rows = []
+    bases = [strong_base_of(p, points) for p in points]
+    ranks = {}  # id of a base -> rank counts of its points
+    for p, base in zip(points, bases):
+        ranks.setdefault(id(base), set()).add(p.ranks)
+    for p, base in zip(points, bases):
+        if base is None or len(ranks[id(base)]) < 2:
+            continue
+        rows.append({
+            "global_batch": p.global_batch, **place(p, points), **epoch_values(p),
+            "speedup": metrics.speedup(base.epoch_seconds, p.epoch_seconds),
+            **speedup_interval(base, p),
+            "efficiency":
+                metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks),
+            **serial_fraction(base, p),
+        })
+    rows.sort(key=lambda row: (row["setting"] or "", row["global_batch"], row["ranks"]))
+    return finished(Table(
+        "strong-scaling", "Strong scaling: fixed global batch",
+        [Column("global_batch", "Global batch"), *PLACE, *EPOCH,
+         *interval_columns(Column("speedup", "Speedup T(1)/T(N)", 2), *SPEEDUP_ENDS),
+         Column("efficiency", "Efficiency", 2, interval=(*SPEEDUP_ENDS, "speedup")),
+         Column("exposed", "Exposed communication (s)", 2),
+         KARP_FLATT],
+        rows, [SPEEDUP_NOTE, KARP_FLATT_NOTE]), points)
+
+
+def split_table(points):
+    """Returns table 2: measured and derived compute and communication times."""
+    rows = []
+    for p in points:
+        base = base_of(p, points)
+        compute = communication = None
+        if base and p.ranks > 1:
+            compute, communication = metrics.derived_split(
+                base.epoch_seconds, p.epoch_seconds, p.ranks)
+        phases = p.phase_seconds or {}
+        rows.append({
+            **place(p, points), "epoch_seconds": p.epoch_seconds,
+            "compute": p.compute_seconds, "exposed": p.exposed_seconds,
+            "hidden": p.hidden_seconds, "allreduce": p.allreduce_seconds,
+            "data_wait": phases.get("data_wait"), "imbalance": phases.get("imbalance"),
+            "derived_compute": compute, "derived_communication": communication,
+        })
+    notes = [] if all(p.phase_seconds is None for p in points) else [
+             "measured: means over the ranks; compute = upload + forward + backward + update",
+             Note("hidden: transfer during the backward pass, which would be exposed if the "
+                  "all-reduces started after it; computation between the calls of an all-reduce does "
+                  "not count. On CPUs it is the time in these calls, which lengthens the backward "
+                  "pass; transfer by other ranks or the kernel in between is not measured",
+                  ("hidden",)),
+             Note("all-reduce: at least one bucket was in progress; contains waiting and, on CPUs, "
+                  "computation between the calls of an all-reduce (table 3)", ("allreduce",)),
+             *unknown_notes(points),
+             "compute + exposed + data wait + imbalance (the epoch less the mean of the phases) "
+             "= epoch (of a single run; medians over runs need not add up)"]
+    notes.append(Note("derived: compute = T(1)/N, communication = T(N) − T(1)/N; everything that "
+                      "does not shrink with N is counted as communication there",
+                      ("derived_compute", "derived_communication")))
+    if any((row["derived_communication"] or 0) < 0 for row in rows):
+        notes.append("a negative derived communication means that N ranks were more than N times "
+                     "as fast as one")
+    return finished(Table(
+        "table-2-compute-communication", "Table 2: compute and communication per epoch",
+        [*PLACE, EPOCH[0],
+         Column("compute", "Measured compute (s)", 2),
+         Column("exposed", "Measured exposed communication (s)", 2),
+         Column("hidden", "Measured hidden communication (s)", 2),
+         Column("allreduce", "All-reduce in progress (s)", 2),
+         Column("data_wait", "Data wait (s)", 2), Column("imbalance", "Imbalance (s)", 2),
+         Column("derived_compute", "Derived compute T(1)/N (s)", 2, interval=EPOCH_ENDS),
+         Column("derived_communication", "Derived communication T(N) − T(1)/N (s)", 2,
+                interval=EPOCH_ENDS)],
+        rows, notes), points)
+
+
+def bandwidth_table(points, link_gbit=None):
+    """Returns table 3: bandwidth utilisation. `link_gbit`: as in `all_tables`."""
+    rows = []
+    for p in points:
+        if p.ranks < 2 or not p.is_all_reduced or not p.bytes_per_step or not p.steps:
+            continue
+        base = base_of(p, points)
+        rate = p.link_rate(link_gbit)
+        volume = p.bytes_per_step * p.steps
+        derived_seconds = None
+        if base:
+            derived_seconds = metrics.derived_split(
+                base.epoch_seconds, p.epoch_seconds, p.ranks)[1]
+        measured = p.bandwidth
+        derived = metrics.bus_bandwidth(volume, derived_seconds, p.ranks)
+        rows.append({
+            **place(p, points), "bytes": p.bytes_per_step, "steps": p.steps,
+            "sent_gb": metrics.ring_bytes(volume, p.ranks) / 1e9,
+            "link_gb": p.link_bytes and p.link_bytes * p.steps / 1e9,
+            "allreduce_seconds": p.allreduce_seconds if measured else None,
+            "waiting_seconds": p.split and p.split.waiting_seconds,
+            **bounded_values("transfer_seconds", p.transfer if measured else None),
+            **bounded_values("measured_gb_s", measured and measured.times(1e-9)),
+            **bounded_values("measured_percent", measured and rate and p.link_share and measured.times(
+                percent(p.link_use(1, rate)))),
+            "derived_seconds": derived_seconds, "derived_gb_s": derived and derived / 1e9,
+            "derived_percent": percent(p.link_use(derived, rate)), "link_gbit": rate,
+        })
+    notes = ["bandwidth = 2(N−1)/N · M · steps / T, with M the bytes all-reduced per step, N the "
+             "ranks and T the seconds of communication per epoch; GB = 1e9 bytes",
+             Note("measured: T is the transfer; waiting for the last rank is imbalance of the "
+                  "ranks and is not counted", ("waiting_seconds",)),
+             *range_notes(row.get("transfer_seconds") for row in rows),
+             Note("derived: T = T(N) − T(1)/N", ("derived_seconds", "derived_gb_s"))]
+    if any(max(row.get("measured_percent_low") or 0, row["derived_percent"] or 0) > 100
+           for row in rows):
+        notes.append("more than 100 % of the link: not all messages used this link (several ranks "
+                     "on one host), or the rate is wrong")
+    if any(row["link_gbit"] for row in rows):
+        notes.append("link: rate as given with --link-gbit; 1 Gbit/s = 0.125 GB/s; the share is that of the "
+                     "bytes over the link of a host, which depend on the algorithm and the placement of "
+                     "the ranks (rows from a CSV, and NCCL by its convention: those of the bandwidth)")
+    if any(row["link_gbit"] and not row["link_gb"] for row in rows):
+        notes.append("no share of the link if the messages are not known: those of mpi are selected by the "
+                     "library, and repeats may have chosen different algorithms")
+    return finished(Table(
+        "table-3-bandwidth", "Table 3: bandwidth utilisation of the all-reduce",
+        [*PLACE, Column("bytes", "M (bytes)"), Column("steps", "Steps per epoch"),
+         Column("sent_gb", "2(N−1)/N · M per epoch (GB)", 2),
+         Column("link_gb", "Over the link of a host, per epoch (GB)", 2),
+         Column("allreduce_seconds", "All-reduce in progress (s)", 2),
+         Column("waiting_seconds", "of which waiting for the last rank (s)", 2),
+         *bounded_columns("transfer_seconds", "of which transfer (s)", 2),
+         *bounded_columns("measured_gb_s", "Measured (GB/s)", 3),
+         *bounded_columns("measured_percent", "of the link (%)", 1),
+         Column("derived_seconds", "Derived T (s)", 2),
+         Column("derived_gb_s", "Derived (GB/s)", 3),
+         Column("derived_percent", "of the link, derived (%)", 1),
+         Column("link_gbit", "Link (Gbit/s)", 1)],
+        rows, notes if rows else []), points)
+
+
+def unknown_notes(points):
+    """Returns a note about the points whose hidden communication is unknown, if there are any."""
+    if not any(p.allreduce_seconds and p.hidden_seconds is None for p in points):
+        return []
+    return ["hidden communication is unknown in rows whose run file lacks the time in calls "
+            "(/buckets/call_seconds) or the clocks of the ranks"]
+
+
+def percent(share):
+    return None if share is None else 100 * share
+
+
+def tables_of_explanation(explanation, points):
+    """Returns the tables of an explanation, with the validity notes of the points in their rows."""
+    tables = explanation_tables(explanation, lambda p: place(p, points), PLACE)
+    return [finished(t, points) if "point" in t.rows[0] else t for t in tables]
+
+
+# Beginnings of the names of tables with times or energy of runs, which have no validity notes of points.
+TIMES_OF_RUNS = ("pipeline", "time-to-accuracy", "learning-curves", "energy", "profile")
+
+
+def all_tables(points, runs, link_gbit=None, explanation=None):
+    """Returns all tables that have rows. `link_gbit`: rate of the link for all points, in Gbit/s;
+    if it is None, each point's own rate is used. `explanation` [that of these points]."""
+    explanation = explanation or explain(points, runs, link_gbit)
+    tables = ladder_tables(points, runs)
+    if points:
+        tables += [time_table(points), split_table(points), bandwidth_table(points, link_gbit),
+                   finished(waiting_table(points, lambda p: place(p, points), PLACE), points),
+                   weak_table(points), strong_table(points),
+                   finished(phase_table(points, lambda p: place(p, points), PLACE), points),
+                   finished(reducer_table(points, lambda p: place(p, points), PLACE), points),
+                   finished(measurement_table(points, lambda p: place(p, points), PLACE), points)]
+        tables += thread_tables(points)
+    tables += tables_of_explanation(explanation, points)
+    tables += [pipeline_table(runs), accuracy_table(runs), time_to_accuracy_table(runs),
+               learning_table(runs), energy_table(runs),
+               telemetry_table(runs), network_table(runs), sweep_table(runs), layer_table(runs),
+               stack_table(runs), *profile_tables(runs)]
+    tables = [table for table in tables if table and table.rows]
+    spoiled = spoiled_text(points)
+    for table in tables:
+        if spoiled and table.name.startswith(TIMES_OF_RUNS):
+            table.notes.append(spoiled)
+    return tables

@@ -1,0 +1,179 @@
+"""The measurements of runs as tables of equally long columns, for CSV, Parquet and pandas.
+
+A table is a dict: name of the column -> array (row). The names and units are those of the run file.
+"""
+
+import numpy as np
+
+from lockstep_report.measure.step_times import step_seconds
+from lockstep_report.measure.window import batch_per_rank, timed_window
+from lockstep_report.runfile import schema
+from lockstep_report.runfile.stored import blocks
+
+# Groups of the run file whose columns `Run` has by these names.
+GROUPS = ("epochs", "ladder", "allreduce", "layers", "stack", "telemetry", "profile")
+
+
+def run_table(runs):
+    """Returns the table of the runs: one row per run, with its options as columns `option_*`."""
+    options = sorted({name.replace("-", "_") for run in runs for name in run.config})
+    rows = [{
+        "run": run.label, "run_id": run.run_id, "status": run.status,
+        "date_utc": str(run.attributes.get("date_utc", "")),
+        "software_version": str(run.attributes.get("software_version", "")),
+        "git_commit": str(run.attributes.get("git_commit", "")),
+        "hosts": run.host_count, "ranks": run.rank_count,
+        "batch_per_rank": float(batch_per_rank(run)) if run.has_steps else np.nan,
+        **training_values(run),
+        **{f"option_{name}": run.option(name) for name in options}} for run in runs]
+    return columns_of(rows)
+
+
+def training_values(run):
+    if not run.has_steps:
+        return {"timed_epoch": 0, "epoch_seconds": np.nan, "images_per_second": np.nan}
+    window = timed_window(run)
+    step = step_seconds(run, window.steps).sum()
+    images = run.images[window.steps].sum()
+    if images <= 0 or not step > 0:
+        return {"timed_epoch": window.epoch, "epoch_seconds": np.nan, "images_per_second": np.nan}
+    return {"timed_epoch": window.epoch, "epoch_seconds": window.size.images / images * step,
+            "images_per_second": images / step}
+
+
+def columns_of(rows):
+    return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
+
+
+def step_blocks(run, steps=None, ranks=None):
+    """Yields the table of steps in parts: one row per step and rank. `steps`: indices of the steps;
+    `ranks`: ranks. Both are all by default."""
+    steps = np.arange(len(run.step)) if steps is None else np.asarray(steps, dtype=int)
+    ranks = np.arange(run.rank_count) if ranks is None else np.asarray(ranks, dtype=int)
+    timed = np.zeros(len(run.step), dtype=bool)
+    if run.has_steps:
+        timed[timed_window(run).steps] = True
+    for part, seconds in blocks(steps, run.phase_seconds):
+        yield step_block(run, part, seconds, ranks, timed)
+
+
+def step_block(run, steps, seconds, ranks, timed):
+    def of_step(values):
+        return np.repeat(np.asarray(values)[steps], len(ranks))
+
+    def of_rank(values):
+        return np.tile(np.asarray(values)[ranks], len(steps))
+
+    own = seconds[:, ranks]
+    starts = {} if run.step_start is None else {"start_seconds": run.step_start}
+    both = {**starts, **{f"{name}_bytes": values for name, values in run.traffic.items()}}
+    hosts = run.ranks.get("hostname", np.full(run.rank_count, ""))
+    return {
+        "run": np.full(len(steps) * len(ranks), run.label),
+        "ranks": np.full(len(steps) * len(ranks), run.rank_count),
+        "step": of_step(run.step + 1), "epoch": of_step(run.epoch), "is_timed": of_step(timed),
+        "rank": of_rank(np.arange(run.rank_count)), "host": of_rank(np.asarray(hosts, dtype=str)),
+        "images": of_step(run.images), "loss": of_step(run.loss),
+        "learning_rate": of_step(run.learning_rate),
+        **{f"{name}_seconds": own[:, :, i].ravel() for i, name in enumerate(run.phases)},
+        "rank_seconds": own.sum(axis=2).ravel(),
+        "step_seconds": np.repeat(seconds.sum(axis=2).max(axis=1), len(ranks)),
+        **{name: values[steps][:, ranks].ravel() for name, values in both.items()},
+    }
+
+
+def bucket_blocks(run, steps=None, ranks=None):
+    """Yields the table of the all-reduces in parts: one row per step, rank and bucket."""
+    steps = np.arange(len(run.step)) if steps is None else np.asarray(steps, dtype=int)
+    ranks = np.arange(run.rank_count) if ranks is None else np.asarray(ranks, dtype=int)
+    buckets = len(run.bucket_bytes)
+    if buckets == 0:
+        return
+    calls = () if run.bucket_calls is None else (run.bucket_calls,)
+    for part, start, end, *in_calls in blocks(steps, run.bucket_start, run.bucket_end, *calls):
+        rows = len(part) * len(ranks)
+        yield {
+            "run": np.full(rows * buckets, run.label),
+            "step": np.repeat(run.step[part] + 1, len(ranks) * buckets),
+            "rank": np.tile(np.repeat(ranks, buckets), len(part)),
+            "bucket": np.tile(np.arange(buckets), rows),
+            "bytes": np.tile(run.bucket_bytes, rows),
+            "start_seconds": start[:, ranks].ravel(),
+            "end_seconds": end[:, ranks].ravel(),
+            **{"call_seconds": values[:, ranks].ravel() for values in in_calls},
+        }
+
+
+def group_tables(run, groups=GROUPS):
+    """Returns {name: table} of the other groups of the run. Each combination of dimensions is a
+    table of its own, such as `epochs` (epoch), `epochs_by_rank` (epoch, rank)."""
+    found = {}
+    for group in groups:
+        columns = getattr(run, group)
+        if not columns:
+            continue
+        for spec in schema.datasets(f"/{group}"):
+            if spec.name not in columns or np.asarray(columns[spec.name]).size == 0:
+                continue
+            dimensions = spec.dimensions[:2]
+            name = "_by_".join((group, *dimensions[1:]))
+            if dimensions[0] == "rank":
+                name = f"{group}_{spec.name}"
+            table = found.setdefault(name, {})
+            add_column(table, run, spec, np.asarray(columns[spec.name]))
+    return {name: {"run": np.full(len(next(iter(table.values()))), run.label), **table}
+            for name, table in found.items()}
+
+
+def add_column(table, run, spec, values):
+    """Adds the dataset to the table of its first two dimensions, with an index column for each of
+    them; a third dimension becomes several columns."""
+    shape = values.shape
+    scales = [run.epoch_numbers if name == "epoch" else np.arange(size)
+              for name, size in zip(spec.dimensions, shape)]
+    if len(shape) > 1:
+        table.setdefault(spec.dimensions[0], np.repeat(scales[0], shape[1]))
+        table.setdefault(spec.dimensions[1], np.tile(scales[1], shape[0]))
+    else:
+        table.setdefault(spec.dimensions[0], scales[0])
+    if len(shape) < 3:
+        table[spec.name] = text_or_number(values.ravel())
+        return
+    labels = schema.dataset(f"/{spec.dimensions[2]}").values
+    for place in range(shape[2]):
+        label = labels[place] if place < len(labels) else place
+        table[f"{spec.name}_{label}"] = values[:, :, place].ravel()
+
+
+def text_or_number(values):
+    return values.astype(str) if values.dtype.kind in "OS" else values
+
+
+def all_tables(runs, steps_of, ranks_of):
+    """Yields (name, names of the columns, iterator of the parts of the table) for the runs. A part
+    lacks columns that its run does not have. `steps_of(run)`, `ranks_of(run)`: the steps (indices)
+    and ranks of the tables `steps` and `buckets`."""
+    table = run_table(runs)
+    yield "runs", list(table), iter([table])
+    for name, make in (("steps", step_blocks), ("buckets", bucket_blocks)):
+        own = [run for run in runs if run.has_steps and (name == "steps" or len(run.bucket_bytes))]
+        if own:
+            empty = [next(make(run, [])) for run in own]
+            yield name, names_of(empty), (part for run in own for part in make(
+                run, steps_of(run), ranks_of(run)))
+    found = {}
+    for run in runs:
+        for name, table in group_tables(run).items():
+            found.setdefault(name, []).append(table)
+        for part in run.parts:  # joined runs have no telemetry: each part has its own clock
+            for name, table in group_tables(part, ("telemetry",)).items():
+                table["run"] = np.full(len(table["run"]), run.label)
+                table["part"] = np.full(len(table["run"]), part.integer("part"))
+                found.setdefault(name, []).append(table)
+    for name, tables in found.items():
+        yield name, names_of(tables), iter(tables)
+
+
+def names_of(tables):
+    """Returns the names of the columns of all tables, in the order of their first table."""
+    return list(dict.fromkeys(name for table in tables for name in table))

@@ -1,0 +1,126 @@
+"""Tables of profiles (`--profile`): time and ceiling of each operation."""
+
+import numpy as np
+
+from lockstep_report.runfile.settings import file_endings, list_hosts, setting_of, setting_texts, version_of
+from lockstep_report.tables.table import Column, Note, Table
+
+ALL_REDUCE = "all-reduce"  # phase of the row that overlaps with the others
+
+# Columns of both tables of operations.
+MEASURED = (
+    Column("kind", "Operation"), Column("phase", "Phase"), Column("calls", "Calls", 0),
+    Column("milliseconds", "Time (ms)", 3), Column("share", "Share (%)", 1),
+    Column("slowest_ms", "Slowest rank (ms)", 3), Column("gflop_per_second", "GFLOP/s", 1),
+    Column("gb_per_second", "GB/s", 1))
+BOUND = Column("bound_percent", "Bound / time (%)", 0)
+
+
+def profile_tables(runs):
+    """Returns the tables of each run with a profile: kinds of operations, and operations."""
+    tables = []
+    for run, ending in profiled_runs(runs):
+        tables += [kind_table(run, ending), operation_table(run, ending)]
+    return tables
+
+
+def profiled_runs(runs):
+    """Returns [(run, ending of the names of its tables and its figure)] of the runs with a profile."""
+    profiled = [run for run in runs if run.profile]
+    if len(profiled) == 1:
+        return [(profiled[0], "")]
+    endings = file_endings({i: run.path.stem for i, run in enumerate(profiled)})
+    return list(zip(profiled, endings.values()))
+
+
+def kind_table(run, ending=""):
+    """Returns the table of the operations, summed over their shapes and implementations."""
+    return Table(
+        f"profile-kinds{ending}", f"Kinds of operations of a training step ({run.label}, rank 0)",
+        [*MEASURED, BOUND],
+        grouped_rows(run, lambda kind, phase, _: (kind.split(",")[0], phase, "")), notes_of(run))
+
+
+def operation_table(run, ending=""):
+    return Table(
+        f"profile{ending}", f"Profile of a training step ({run.label}, rank 0)",
+        [*MEASURED, Column("ceiling", "Ceiling"), BOUND,
+         Column("implementation", "Implementation", csv_only=True)],
+        operation_rows(run), notes_of(run))
+
+
+def operation_rows(run):
+    """Returns one row per kind, shape, phase and implementation, in descending order of time."""
+    return grouped_rows(run, lambda *key: key)
+
+
+def grouped_rows(run, group):
+    """Returns one row per value of `group(kind, phase, implementation)`, which has these three
+    parts too, in descending order of time. Row values are per step."""
+    profile = run.profile
+    seconds = np.asarray(profile["seconds"], dtype=float)
+    groups = {}
+    for i, key in enumerate(zip(profile["kind"], profile["phase"], profile["implementation"])):
+        groups.setdefault(group(*map(str, key)), []).append(i)
+    total = step_seconds(run)
+    rows = []
+    for (kind, phase, implementation), members in groups.items():
+        time = seconds[members, 0].sum()
+        flops, size, bound = (float(np.sum(profile[name][members]))
+                              for name in ("flops", "bytes", "bound_seconds"))
+        longest = members[int(np.argmax(seconds[members, 0]))]
+        ceiling = str(profile["ceiling"][longest])
+        rows.append({
+            "kind": kind.replace("_", " "), "phase": phase if phase != kind else None,
+            "calls": float(np.sum(profile["calls"][members])), "milliseconds": 1e3 * time,
+            "share": None if phase == ALL_REDUCE else 100 * time / total,
+            "slowest_ms": 1e3 * np.nanmax(seconds[members].sum(axis=0))
+            if seconds.shape[1] > 1 else None,
+            "gflop_per_second": flops / time / 1e9 if flops and time else None,
+            "gb_per_second": size / time / 1e9 if size and time else None,
+            "ceiling": None if ceiling == "none" else ceiling,
+            "bound_percent": 100 * bound / time if bound and time else None,
+            "implementation": implementation or None,
+            "flops": flops, "bytes": size,
+        })
+    return sorted(rows, key=lambda row: -row["milliseconds"])
+
+
+def step_seconds(run):
+    """Returns the time of a step on rank 0: the sum of all rows that do not overlap."""
+    phases = np.asarray(run.profile["phase"], dtype=str)
+    return float(np.sum(run.profile["seconds"][phases != ALL_REDUCE, 0]))
+
+
+def cost_of(run):
+    """Returns (time of a step with the profile, without it, number of profiled steps)."""
+    return tuple(float(run.results.get(name, np.nan)) for name in (
+        "profile_step_seconds", "profile_step_seconds_without", "profile_steps"))
+
+
+def ceilings_of(run):
+    """Returns the highest rates (FLOP/s, bytes/s); 0 if unknown."""
+    return tuple(float(run.results.get(f"profile_{name}_per_second", 0))
+                 for name in ("flops", "bytes"))
+
+
+def notes_of(run):
+    flops, memory = ceilings_of(run)
+    with_profile, without, steps = cost_of(run)
+    notes = [
+        f"per step, means over {steps:.0f} profiled steps after the training; share: of the sum of "
+        "all rows that do not overlap",
+        f"cost of the profile: {1e3 * with_profile:.2f} ms per step with it, "
+        f"{1e3 * without:.2f} ms without ({100 * (with_profile / without - 1):+.1f} %; medians, in "
+        "turn)",
+        Note("ceiling: the resource that needs longer at its highest rate; cache: the operation "
+             "took less time than its bytes need in memory; bound: the time at that rate",
+             ("ceiling",)),
+        "setting: " + ", ".join(filter(None, (
+            *setting_texts(setting_of(run)), list_hosts(run.host_names), version_of(run))))]
+    if flops and memory:
+        notes.insert(2, f"highest rates: {flops / 1e9:,.1f} GFLOP/s, {memory / 1e9:,.1f} GB/s")
+    if ALL_REDUCE in set(map(str, run.profile["phase"])):
+        notes.append("all-reduce: sum over the buckets of the time in calls, on GPUs from their start "
+                     "to their end; they overlap with other rows, and have no share")
+    return notes

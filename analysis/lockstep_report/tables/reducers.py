@@ -1,0 +1,54 @@
+"""The table that compares gradient reducers: phases of a step and bytes of messages."""
+
+from lockstep_report.measure.comparison import reducer_order
+from lockstep_report.tables.phases import PHASES, phase_name
+from lockstep_report.tables.table import Column, Note, Table
+
+
+def compared_points(points):
+    """Returns one list of points per setting and batch per rank that has more than one reducer on
+    several ranks: in the order of the ranks, the hosts and
+    the reducers."""
+    reducers = {}
+    for p in points:
+        if p.ranks > 1 and p.phase_seconds and p.steps:
+            reducers.setdefault((p.setting, p.batch_per_rank), []).append(p)
+    groups = [group for group in reducers.values() if len({p.reducer for p in group}) > 1]
+    return [sorted(group, key=lambda p: (p.ranks, hosts_of(p), reducer_order(p)))
+            for group in groups]
+
+
+def hosts_of(point):
+    """Returns the number of hosts of a point."""
+    return int(dict(point.variant).get("hosts", 1))
+
+
+def reducer_table(points, row_of, place):
+    """Returns the table of reducers. `row_of(point)`: the values of the columns `place`, with which
+    each row begins."""
+    rows = [reducer_row(p, row_of) for group in compared_points(points) for p in group]
+    return Table(
+        "reducers", "Gradient reducers: phases of a step and messages",
+        [*place, Column("hosts", "Hosts"),
+         *(Column(f"{phase}_ms", f"{phase_name(phase)} (ms)", 1) for phase in PHASES),
+         Column("step_ms", "Step (ms)", 1),
+         Column("sent_mb", "Sent, most of a rank (MB)", 2),
+         Column("received_mb", "Received, most of a rank (MB)", 2),
+         Column("all_sent_mb", "Sent by all ranks (MB)", 2)],
+        rows,
+        ["times per step: mean over the steps; each phase is the mean over the ranks, the step is "
+         "that of the slowest rank; with parameter-server, `upload` includes the transfer of the "
+         "inputs and `exposed communication` that of the parameters",
+         Note("MB of gradients, parameters and inputs in the messages of a step, also to ranks of "
+              "the same host; reads and writes of shared memory are not messages; not known if a "
+              "library selects the messages (mpi, NCCL)", ("sent_mb",))])
+
+
+def reducer_row(point, row_of):
+    phases = {f"{name}_ms": 1e3 * point.phase_seconds.get(name, 0.0) / point.steps
+              for name in PHASES}
+    traffic = {name: value / 1e6 for name, value in (
+        ("sent_mb", point.sent_bytes), ("received_mb", point.received_bytes),
+        ("all_sent_mb", point.all_sent_bytes)) if value is not None}
+    return {**row_of(point), "hosts": hosts_of(point), **phases,
+            "step_ms": 1e3 * point.epoch_seconds / point.steps, **traffic}

@@ -1,0 +1,236 @@
+"""A summary of one run: one screen of text, or values for JSON."""
+
+import numpy as np
+
+from lockstep_report.measure import metrics
+from lockstep_report.measure.contention import lack_of
+from lockstep_report.measure.measurements import QUANTITIES
+from lockstep_report.measure.points import IMBALANCE, from_run
+from lockstep_report.measure.step_times import step_seconds
+from lockstep_report.measure.stragglers import is_slow, slowest
+from lockstep_report.measure.timed_run import MOST_STEPS
+from lockstep_report.measure.window import timed_window
+from lockstep_report.runfile.settings import list_hosts, plural, setting_of, setting_texts, version_of
+from lockstep_report.runfile.stored import by_blocks
+from lockstep_report.tables.ladder import ladder_tables
+from lockstep_report.tables.layers import layer_table, stack_table
+from lockstep_report.tables.sweep import sweep_table
+from lockstep_report.tables.table import bounds_text, cell_texts, is_text
+
+DEVICE_READINGS = ("energy_joules", "utilisation", "memory_used_bytes")
+PHASE_LABELS = {
+    "data_wait": "waiting for data",
+    "upload": "upload",
+    "forward": "forward",
+    "backward": "backward",
+    "exposed_communication": "exposed communication",
+    "update": "update",
+    IMBALANCE: "imbalance, and time between the steps",
+}
+
+
+def summary(run):
+    """Returns the lines of the text, at most 100 characters each for a training run."""
+    if run.has_tables:
+        tables = [*(ladder_tables([], [run]) if run.ladder else ()), sweep_table([run]),
+                  layer_table([run]), stack_table([run])]
+        return head(run)[:2] + [line for table in tables if table.rows
+                            for line in ("", *table_lines(table))]
+    if not run.has_steps:
+        return head(run) + ["No steps were recorded."]
+    point = from_run(run)
+    window = timed_window(run)
+    per_rank = point.images_per_second / point.ranks
+    lines = head(run) + [
+        "",
+        f"An epoch takes {seconds(point.epoch_seconds)} ({point.images:,} images in {point.steps} "
+        f"steps){scaled_text(window)}.",
+        f"Throughput: {point.images_per_second:,.1f} images/s"
+        + (f", {per_rank:,.1f} per rank." if point.ranks > 1 else "."),
+        f"Training time without waiting for data: {seconds(point.training_seconds)} per epoch.",
+        communication_line(point),
+        "",
+        "Time of an epoch by phase (mean over the ranks):",
+    ]
+    for name, value in point.phase_seconds.items():
+        if name == IMBALANCE and point.ranks == 1:
+            continue
+        share = value / point.epoch_seconds
+        lines.append(f"  {PHASE_LABELS.get(name, name):<40}{value:>10.3f} s{share:>8.1%}")
+    lines += ["", *step_lines(run, point, window), *device_lines(run, point, window),
+              *accuracy_lines(run)]
+    return lines + [f"Note: {note}." for note in point.notes if not note.startswith("scaled from")]
+
+
+def summary_values(run):
+    """Returns the values of `summary` for JSON. docs/analysis.md describes the keys."""
+    values = {"run": run.label, "run_id": run.run_id, "status": run.status,
+              "ranks": run.rank_count}
+    if not run.has_steps:
+        return values
+    point, window = from_run(run), timed_window(run)
+    interval = point.step_interval
+    transfer = point.split.transfer_bounds if point.split else metrics.Bounds(None, None)
+    return values | {
+        "images_per_second": point.images_per_second,
+        "epoch_seconds": point.epoch_seconds,
+        "training_seconds": point.training_seconds,
+        "step_seconds_median": point.step_median,
+        "step_seconds_interval": [interval.low, interval.high] if interval else None,
+        "exposed_communication_share": point.exposed_seconds / point.epoch_seconds,
+        "all_reduce_waiting_seconds": point.split and point.split.waiting_seconds,
+        "all_reduce_transfer_seconds": transfer.value,
+        "all_reduce_transfer_seconds_low": transfer.low,
+        "all_reduce_transfer_seconds_high": transfer.high,
+        "lacking_processor_share": lacking_share(run, window),
+        "timed_epoch": window.epoch,
+        "timed_steps": len(window.steps),
+        "steps_per_epoch": window.size.steps,
+        "images_per_epoch": window.size.images,
+        "is_extrapolated": window.is_extrapolated,
+        "notes": list(point.notes),
+    }
+
+
+def lacking_share(run, window):
+    """Returns the share of the epoch for which a rank lacked a processor; None if unknown."""
+    lack = lack_of(run, window)
+    return lack and lack.share
+
+
+def scaled_text(window):
+    if not window.is_extrapolated:
+        return ""
+    return f", scaled from {len(window.steps)} of {window.size.steps} steps"
+
+
+def head(run):
+    batch = run.option("batch-per-rank")
+    parts = [plural(run.rank_count, "rank") + f" on {plural(run.host_count, 'host')}"]
+    if batch and batch != "0":
+        stages = run.option("pipeline-stages", "1")
+        parts.append(f"batch {batch} per " +
+                     ("rank" if stages == "1" else f"replica of {stages} stages"))
+    if run.rank_count > 1 and run.has_steps:
+        reducer = run.option("reducer", "unknown")
+        parts.append("independent replicas, no communication" if reducer == "none"
+                     else f"reducer {reducer}")
+    setting = ", ".join(filter(None, setting_texts(setting_of(run))))
+    lines = [f"{run.label}: {run.status}", ", ".join(parts), setting or "unknown network",
+             ", ".join(filter(None, (list_hosts(run.host_names), version_of(run))))]
+    failure = run.attributes.get("failure")
+    return lines + ([f"The run failed: {failure}"] if failure else [])
+
+
+def table_lines(table):
+    """Returns a table as lines of aligned text for a terminal."""
+    columns = table.without_empty_columns()
+    cells = zip(*(cell_texts(c, table.rows) for c in columns))
+    texts = [[c.header for c in columns], *cells]
+    widths = [max(map(len, column)) for column in zip(*texts)]
+    align = [str.ljust if is_text(c, table.rows) else str.rjust for c in columns]
+    lines = ["  ".join(a(t, w) for a, t, w in zip(align, line, widths)).rstrip() for line in texts]
+    return [f"{table.title}:", "", *lines, "", *(f"- {note}" for note in table.footnotes)]
+
+
+def seconds(value):
+    if value >= 100:
+        return f"{value:,.1f} s"
+    if value >= 0.1:
+        return f"{value:.2f} s"
+    return f"{1e3 * value:.2f} ms"
+
+
+def communication_line(point):
+    if point.ranks == 1:
+        return "Communication: none (1 rank)."
+    if point.is_independent:
+        return "Communication: none (independent replicas)."
+    exposed = point.exposed_seconds
+    text = (f"Communication: {seconds(exposed)} exposed = {exposed / point.epoch_seconds:.1%} of "
+            f"the epoch")
+    if point.allreduce_seconds:
+        if point.hidden_seconds is not None:
+            text += f"; {seconds(point.hidden_seconds)} hidden by the backward pass"
+        if point.bandwidth:
+            rate = bounds_text(point.bandwidth, lambda rate: f"{rate / 1e9:.2f} GB/s")
+            text += (f".\nAll-reduce: {point.bytes_per_step / 1e6:.1f} MB per step, bus bandwidth "
+                     f"{rate}")
+        if point.split and point.split.waiting_seconds + point.split.transfer_seconds > 0:
+            text += f".\n{waiting_text(point.split)}"
+    return text + "."
+
+
+def waiting_text(split):
+    total = split.waiting_seconds + split.transfer_seconds
+    text = (f"All-reduces are in progress for {seconds(total)}: {seconds(split.waiting_seconds)} "
+            f"= {split.waiting_seconds / total:.0%} of waiting\nfor the last rank, "
+            f"{bounds_text(split.transfer_bounds, seconds)} of transfer")
+    if split.transfer_bounds.value is None:
+        text += ("; the rest may be computation.\nThe transfer alone is measured by --reducer "
+                 "allreduce, or by lockstep allreduce")
+    return text
+
+
+def step_lines(run, point, window):
+    step = step_seconds(run, window.steps)
+    text = f"Step: median {1e3 * point.step_median:.2f} ms"
+    interval = point.step_interval
+    if interval:
+        text += (f" [{1e3 * interval.low:.2f}, {1e3 * interval.high:.2f}] "
+                 f"({interval.coverage:.0%} of this run, n = {interval.count})")
+    text += f", longest {1e3 * step.max():.2f} ms."
+    lines = [text, f"Timed: {window.rule}."]
+    if point.ranks > 1:
+        lines.append(slowest_line(run, window.steps[:MOST_STEPS]))
+    return lines
+
+
+def slowest_line(run, steps):
+    """Returns a line about the slowest rank, if a rank is shown to be slower than the others."""
+    work = by_blocks(lambda seconds: metrics.rank_seconds(
+        seconds, run.phases, without=("exposed_communication",)), steps, run.phase_seconds)
+    rank, excess = slowest(work)
+    if not is_slow(excess):
+        return "Slowest rank: none is significantly slower than the others, without communication."
+    host = run.ranks["hostname"][rank] if "hostname" in run.ranks else "unknown host"
+    share = excess.value / np.median(np.delete(work, rank, axis=1))
+    return (f"Slowest rank: {rank} on {host}, {share:.1%} more time than the others, without "
+            "communication.")
+
+
+def device_lines(run, point, window):
+    """Returns a line with the sensor readings of the devices, which CPUs do not have, and one line
+    per further measurement."""
+    def reading(name):
+        return metrics.epoch_reading(run.epochs, name, run.epoch_numbers, window.epoch)
+
+    joules, busy, memory = map(reading, DEVICE_READINGS)
+    parts = []
+    if joules is not None:
+        row = np.flatnonzero(run.epoch_numbers == window.epoch)[0]
+        watts = joules / run.epochs["seconds"][row]
+        parts.append(f"{point.joules_per_image:.3g} J per image, {watts.mean():,.0f} W per device")
+    if busy is not None:
+        parts.append(f"GPU utilisation {busy.mean():.0%}")
+    if memory is not None:
+        parts.append(f"{memory.max() / 1e9:.2f} GB of device memory in use")
+    lines = [f"Device: {', '.join(parts)}."] if parts else []
+    for quantity in QUANTITIES:
+        if quantity.name in point.measurements and quantity.name not in DEVICE_READINGS:
+            value = point.measurements[quantity.name] / quantity.divisor
+            label = quantity.label[:1].upper() + quantity.label[1:]
+            text = f"{label}: {value:,.{quantity.digits}f} {quantity.unit}".rstrip()
+            lines.append(text + (" (maximum over the ranks)." if point.ranks > 1 else "."))
+    return lines
+
+
+def accuracy_lines(run):
+    accuracy = np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)
+    known = np.flatnonzero(~np.isnan(accuracy))
+    if len(known) == 0:
+        return []
+    last, best = known[-1], known[np.argmax(accuracy[known])]
+    numbers = run.epoch_numbers
+    return [f"Test accuracy: {accuracy[last]:.2%} after epoch {numbers[last]}, "
+            f"best {accuracy[best]:.2%} after epoch {numbers[best]}."]

@@ -1,0 +1,218 @@
+"""A table structure that can be written as Markdown, CSV and LaTeX."""
+
+import csv
+import io
+import math
+import re
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+
+from lockstep_report.escaping import csv_cell, latex_escape, markdown_escape
+from lockstep_report.measure.metrics import Bounds
+
+MISSING = "–"
+LATEX_PARTS = 15  # of one table that LaTeX keeps in memory; it has room for 52 at most
+LATEX_ROWS = 34  # that fit on a page of the class `article` together with a caption and footnotes
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column. `key`: name in CSV, with the unit; `header`: name elsewhere; `digits`: number of
+    digits after the decimal point."""
+
+    key: str
+    header: str
+    digits: int = None  # None: not rounded
+    csv_only: bool = False  # too long for a cell of a printed table
+    # Keys of the ends of the interval that limits the digits, and of the value that it is about, if
+    # that is another one, to which the value is proportional.
+    interval: tuple = ()
+
+
+@dataclass(frozen=True)
+class Note:
+    """A footnote about some columns. It is printed only if one of them has a value."""
+
+    text: str
+    columns: tuple  # keys of the columns
+
+
+@dataclass
+class Table:
+    """A table. `name` is the file name without suffix. Rows are dicts by column key; None is a
+    missing value, and `Bounds` are printed as one number if they have a value, otherwise as a
+    range. A note is a string or a `Note`."""
+
+    name: str
+    title: str
+    columns: list
+    rows: list
+    notes: list = field(default_factory=list)
+
+    def without_empty_columns(self):
+        """Returns the columns to print: those that have a value in at least one row."""
+        return [c for c in self.columns if not c.csv_only
+                and any(row.get(c.key) is not None for row in self.rows)]
+
+    @property
+    def footnotes(self):
+        """Texts of the notes, without those about columns that are not printed."""
+        shown = {column.key for column in self.without_empty_columns()}
+        return [getattr(note, "text", note) for note in self.notes
+                if not isinstance(note, Note) or shown & set(note.columns)]
+
+    @property
+    def caption(self):
+        """Title without "Table N: ", for documents that number their tables."""
+        text = re.sub(r"^Table \d+: ", "", self.title)
+        return text[:1].upper() + text[1:]
+
+
+def interval_columns(column, low, high, unit=""):
+    """Returns a column and those of the ends of its 95 % interval, with the keys `low` and `high`. The
+    width of the interval limits the digits of all three."""
+    ends = (low, high)
+    return [replace(column, interval=ends),
+            *(Column(key, f"{text}{unit}", column.digits, interval=ends)
+              for key, text in ((low, "95 % from"), (high, "to")))]
+
+
+def bounded_columns(key, header, digits):
+    """Returns the column of a `Bounds`, and the columns of its two bounds in the CSV."""
+    return [Column(key, header, digits),
+            *(Column(f"{key}_{end}", f"{header}, {text}", digits, csv_only=True)
+              for end, text in (("low", "at least"), ("high", "at most")))]
+
+
+def bounded_values(key, bounds):
+    """Returns the values of the columns of `bounded_columns`; `bounds` may be None."""
+    if bounds is None:
+        return {key: None}
+    return {key: bounds, f"{key}_low": bounds.low, f"{key}_high": bounds.high}
+
+
+def bounds_text(bounds, text):
+    """Returns a quantity as `text(number)`, or as a range if its bounds do not agree."""
+    if bounds.value is not None:
+        return text(bounds.value)
+    if bounds.low is None:
+        return f"at most {text(bounds.high)}"
+    if bounds.high is None:
+        return f"at least {text(bounds.low)}"
+    return f"{text(bounds.low)} to {text(bounds.high)}"
+
+
+def cell_texts(column, rows, missing=MISSING):
+    """Returns the formatted values of a column. All integers of a column have thousands separators
+    if one of them has five digits or more."""
+    values = [row.get(column.key) for row in rows]
+    separator = "," if any(isinstance(v, Integral) and abs(v) >= 10000 for v in values) else ""
+    return [missing if v is None else cell_text(v, digits_of(column, row), separator)
+            for v, row in zip(values, rows)]
+
+
+def digits_of(column, row):
+    """Returns the number of digits of a cell: at most those of the column, and at most two digits of the
+    width of the interval; negative if digits before the point are rounded."""
+    if not column.interval:
+        return column.digits
+    low, high, *of = (row.get(key) for key in column.interval)
+    if low is None or high is None:
+        return column.digits
+    width = high - low
+    if of:
+        width *= abs(row[column.key] / of[0]) if of[0] else 0
+    return supported_digits(width, column.digits)
+
+
+def supported_digits(width, most):
+    """Returns `most`, or the fewer digits with which an interval of this width has two digits."""
+    return min(most, 1 - math.floor(math.log10(width))) if 0 < width < math.inf else most
+
+
+def cell_text(value, digits, separator):
+    if isinstance(value, Bounds):
+        return bounds_text(value, lambda number: cell_text(number, digits, separator))
+    if isinstance(value, str) or (digits is None and not isinstance(value, Integral)):
+        return str(value)
+    if digits is None:
+        return f"{value:{separator}}"
+    text = f"{round(value, digits):,.{max(0, digits)}f}"
+    is_zero = not text.strip("-0.,")
+    return text.lstrip("-") if is_zero else text
+
+
+def is_text(column, rows):
+    return any(isinstance(row.get(column.key), str) for row in rows)
+
+
+def markdown(table):
+    columns = table.without_empty_columns()
+    lines = [f"### {markdown_escape(table.title)}", ""]
+    lines.append("| " + " | ".join(markdown_escape(c.header) for c in columns) + " |")
+    align = ("---" if is_text(c, table.rows) else "---:" for c in columns)
+    lines.append("|" + "|".join(align) + "|")
+    for texts in zip(*(cell_texts(c, table.rows) for c in columns)):
+        lines.append("| " + " | ".join(map(markdown_escape, texts)) + " |")
+    if table.footnotes:
+        lines += ["", *(f"- {markdown_escape(note)}" for note in table.footnotes)]
+    return "\n".join(lines) + "\n"
+
+
+def csv_text(table):
+    """Returns the table as CSV with all columns; floats have up to nine significant digits."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([c.key for c in table.columns])
+    for row in table.rows:
+        writer.writerow([raw(row.get(c.key)) for c in table.columns])
+    return text.getvalue()
+
+
+def raw(value):
+    if isinstance(value, Bounds):
+        value = value.value
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return csv_cell(value)
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
+
+
+def latex(table):
+    """Returns the table as LaTeX `table` environments, which need the packages booktabs and
+    graphicx. A table that is wider than a line is scaled down. A table of more than LATEX_ROWS rows
+    becomes several environments with the same number, because LaTeX does not divide one."""
+    columns = table.without_empty_columns()
+    align = "".join("l" if is_text(c, table.rows) else "r" for c in columns)
+    rows = [" & ".join(map(latex_escape, texts)) + r" \\"
+            for texts in zip(*(cell_texts(c, table.rows) for c in columns))]
+    caption = latex_escape(table.caption)
+    fit = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+    lines = []
+    for index, part in enumerate(equal_parts(rows, LATEX_ROWS)):
+        if index > 0 and index % LATEX_PARTS == 0:
+            lines.append(r"\clearpage")
+        number = ([r"\addtocounter{table}{-1}", rf"\caption{{{caption} (continued)}}"] if lines else
+                  [rf"\caption{{{caption}}}", rf"\label{{tab:{label_of(table.name)}}}"])
+        lines += [r"\begin{table}", r"\centering", *number, fit, rf"\begin{{tabular}}{{{align}}}", r"\toprule",
+                  " & ".join(latex_escape(c.header) for c in columns) + r" \\", r"\midrule", *part,
+                  r"\bottomrule", r"\end{tabular}}", r"\end{table}"]
+    lines[-1:] = [*(rf"\par\footnotesize {latex_escape(note)}" for note in table.footnotes), lines[-1]]
+    return "\n".join(lines) + "\n"
+
+
+def label_of(name):
+    """Returns `name` with every character that a label of LaTeX may not contain replaced by "-"."""
+    return re.sub("[^A-Za-z0-9.-]", "-", name)
+
+
+RENDERERS = {"md": markdown, "csv": csv_text, "tex": latex}
+
+
+def equal_parts(items, most):
+    """Divides a list into parts of at most `most` items and of about the same length; an empty list is
+    one part."""
+    count = max(1, -(-len(items) // most))
+    length = max(1, -(-len(items) // count))
+    return [items[first:first + length] for first in range(0, max(1, len(items)), length)]

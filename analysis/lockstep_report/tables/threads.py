@@ -1,0 +1,79 @@
+"""Thread scaling: how the passes of a step become faster with the number of threads per rank."""
+
+from lockstep_report.measure import metrics
+from lockstep_report.runfile.settings import file_ending, list_hosts, setting_texts
+from lockstep_report.tables.table import Column, Table
+
+PASSES = ("forward", "backward", "update")
+
+
+def thread_groups(points):
+    """Returns groups of points that differ only in their threads per rank, in ascending order of
+    threads: [[Point, ...], ...]. Groups with one thread count are left out."""
+    groups = {}
+    for point in points:
+        if point.threads and point.phase_seconds:
+            key = (point.setting[:-1], point.ranks, point.batch_per_rank, point.communication,
+                   point.variant, point.hosts)
+            groups.setdefault(key, []).append(point)
+    groups = [sorted(group, key=lambda p: p.threads) for group in groups.values()]
+    return [group for group in groups if len({p.threads for p in group}) > 1]
+
+
+def name_of(group, groups):
+    """Returns the name of the table and of the figure of a group."""
+    if len(groups) == 1:
+        return "thread-scaling"
+    first = group[0]
+    number = 1 + groups.index(group)
+    return f"thread-scaling-{number}{file_ending(f'{first.setting[0]} {first.batch_per_rank}')}"
+
+
+def title_of(group):
+    first = group[0]
+    model = setting_texts(first.setting)[0]
+    ranks = "1 rank" if first.ranks == 1 else f"{first.ranks} ranks"
+    return f"Thread scaling: {model}, batch {first.batch_per_rank} per rank, {ranks}"
+
+
+def thread_tables(points):
+    """Returns one table per group of `thread_groups`."""
+    groups = thread_groups(points)
+    return [thread_table(group, name_of(group, groups)) for group in groups]
+
+
+def thread_table(group, name):
+    base = group[0]
+    rows = [row_of(point, base) for point in group]
+    count = base.threads
+    notes = [f"speedup: time with {count} {'thread' if count == 1 else 'threads'} / time; "
+             "efficiency: speedup of the epoch / (threads / threads of the first row)",
+             "forward, backward and update: seconds per epoch, mean over the ranks"]
+    if base.processors:
+        notes.append(f"the host has {base.processors} processors (hardware threads) for its ranks; "
+                     "more threads than processors share them")
+    notes.append("setting: " + ", ".join(filter(None, (
+        *setting_texts(base.setting)[:-1], list_hosts(base.hosts)))))
+    notes += dict.fromkeys(note for point in group for note in point.notes)
+    return Table(
+        name, title_of(group),
+        [Column("threads", "Threads per rank"), Column("epoch_seconds", "Epoch (s)", 2),
+         *(Column(f"{p}_seconds", f"{p.capitalize()} (s)", 3) for p in PASSES),
+         Column("speedup", "Speedup", 2),
+         *(Column(f"{p}_speedup", f"Speedup, {p}", 2) for p in PASSES),
+         Column("efficiency", "Efficiency", 2),
+         Column("processors", "Processors", csv_only=True),
+         Column("repeats", "Repeats")], rows, notes)
+
+
+def row_of(point, base):
+    phases = point.phase_seconds
+    total = metrics.speedup(base.epoch_seconds, point.epoch_seconds)
+    return {
+        "threads": point.threads, "epoch_seconds": point.epoch_seconds, "speedup": total,
+        "efficiency": total * base.threads / point.threads, "processors": point.processors,
+        "repeats": point.repeats,
+        **{f"{p}_seconds": phases[p] for p in PASSES},
+        **{f"{p}_speedup": base.phase_seconds[p] / phases[p] if phases[p] > 0 else None
+           for p in PASSES},
+    }
